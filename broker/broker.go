@@ -1,0 +1,78 @@
+// Package broker says what the service needs of a message broker, and how
+// topics are named. One driver a broker kind implements it: broker/nats,
+// broker/gochannel. The contract is written twice: here in words, and in
+// broker/brokertest as tests that every driver passes.
+package broker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+)
+
+// ErrRefused is what a publisher's error wraps if the broker is well but will
+// never take this message: it is too large, or its topic is not allowed.
+var ErrRefused = errors.New("refused by the broker")
+
+// Metadata that a subscriber adds to every message it delivers. They are not
+// headers of the message and are never published.
+const (
+	MetaTopic    = "broker_topic"    // topic the message was published to, such as a NATS subject
+	MetaPosition = "broker_position" // where it stands there, such as a stream sequence; unique within the topic's log
+	MetaDelivery = "broker_delivery" // how often it has been delivered, from "1"; absent if the broker does not count
+)
+
+// A Broker connects the service with one message broker. Drivers construct it
+// without touching the network; all methods are safe for concurrent use.
+type Broker interface {
+	// Run connects and keeps connected until ctx is done, however often the
+	// broker goes away; then it closes what it opened and returns nil. It
+	// returns an error only if no retry can help, such as a configuration that
+	// the broker refuses.
+	Run(ctx context.Context) error
+
+	// Ready returns nil while connected and provisioned, else what is wrong.
+	// It never waits longer than a second.
+	Ready(ctx context.Context) error
+
+	// Publisher returns the one publisher. Its Publish returns nil when the
+	// broker has made every message durable, in order within a topic; the
+	// message's UUID is the broker's dedupe id, its metadata become headers. On
+	// an error any of the messages may have been published. An error wraps
+	// [ErrRefused] if no retry can help. Publish returns within 30 seconds,
+	// and before Run has connected it returns an error. Close does nothing.
+	Publisher() message.Publisher
+
+	// Subscriber returns a subscriber for a role, such as "timer-service".
+	// Instances of one role share its messages, a role's position outlives
+	// them, and a message that nobody acked comes back. Thousands of messages
+	// are delivered at once; those of one ordering key ([Key]) one after the
+	// other, each after the one before it was acked. A nacked message comes
+	// back after [RedeliveryDelay], for ever. Subscribe returns at once, even
+	// while the broker is down. Canceling the context of Subscribe ends the
+	// intake; messages in flight can still be acked until Close.
+	Subscriber(role string) message.Subscriber
+
+	// Tail returns a subscriber that is delivered what is published to a
+	// topic after Subscribe has returned, for people and clients that wait for
+	// an answer. Nothing comes back, and acks mean nothing to the broker.
+	Tail() message.Subscriber
+
+	// Routing names the topics.
+	Routing() Routing
+}
+
+// redeliveryDelays are the pauses after the first, second and every later nack.
+var redeliveryDelays = [...]time.Duration{time.Second, 5 * time.Second, 25 * time.Second}
+
+// RedeliveryDelay returns how long to wait before a nacked message is delivered
+// again: 1 s, 5 s, then 25 s, by how often it has been delivered (from 1), each
+// between 0.8 and 1.2 times, so that messages nacked together do not return
+// together.
+func RedeliveryDelay(deliveries int) time.Duration {
+	n := min(max(deliveries, 1), len(redeliveryDelays))
+	return time.Duration(float64(redeliveryDelays[n-1]) * (0.8 + 0.4*rand.Float64()))
+}

@@ -1,0 +1,91 @@
+package broker
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// tenantToken stands for the tenant in a template.
+const tenantToken = "{tenant}"
+
+// A Routing names topics. Each field is a template in which {tenant} stands
+// for the tenant.
+type Routing struct {
+	Commands    string // where commands arrive
+	Events      string // where events go
+	DeadLetters string // where invalid commands go
+	Wildcard    string // what the broker writes for "any tenant" in a subscription; empty if it can't
+}
+
+// Validate returns an error that names the template and the fix if a template
+// cannot work.
+func (r Routing) Validate() error {
+	for _, t := range []struct{ name, template string }{
+		{"commands topic", r.Commands}, {"events topic", r.Events}, {"dead-letter topic", r.DeadLetters},
+	} {
+		switch {
+		case t.template == "":
+			return fmt.Errorf("%s is empty", t.name)
+		case strings.Count(t.template, tenantToken) > 1:
+			return fmt.Errorf("%s %q names %s twice; name it once at most", t.name, t.template, tenantToken)
+		case strings.ContainsAny(strings.ReplaceAll(t.template, tenantToken, ""), "{}*> \t\r\n"):
+			return fmt.Errorf("%s %q may hold %s, but no other brace, wildcard or space", t.name, t.template, tenantToken)
+		}
+	}
+	if strings.Contains(r.Commands, tenantToken) && r.Wildcard == "" {
+		return fmt.Errorf("commands topic %q names %s, which this broker cannot subscribe to; use a fixed name", r.Commands, tenantToken)
+	}
+	for _, t := range []struct{ name, template string }{{"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}} {
+		if overlap(r.Commands, t.template) {
+			return fmt.Errorf("%s %q lies inside the commands topic %q, so the service would consume what it publishes; rename one", t.name, t.template, r.Commands)
+		}
+	}
+	return nil
+}
+
+// Subscription returns the topic to subscribe to for the commands of all tenants.
+func (r Routing) Subscription() string {
+	return strings.ReplaceAll(r.Commands, tenantToken, r.Wildcard)
+}
+
+// CommandsOf returns the topic for commands of a tenant.
+func (r Routing) CommandsOf(t timer.TenantID) string { return fill(r.Commands, t) }
+
+// EventsOf returns the topic for events of a tenant.
+func (r Routing) EventsOf(t timer.TenantID) string { return fill(r.Events, t) }
+
+// DeadLettersOf returns the topic for dead letters of a tenant.
+// [timer.NoTenant] is the tenant of those that name none.
+func (r Routing) DeadLettersOf(t timer.TenantID) string { return fill(r.DeadLetters, t) }
+
+// TenantOf returns the tenant that the topic of a command names. It returns
+// false if the commands topic does not hold the tenant.
+func (r Routing) TenantOf(topic string) (timer.TenantID, bool) {
+	before, after, found := strings.Cut(r.Commands, tenantToken)
+	if !found || len(topic) < len(before)+len(after) ||
+		!strings.HasPrefix(topic, before) || !strings.HasSuffix(topic, after) {
+		return "", false
+	}
+	return timer.TenantID(topic[len(before) : len(topic)-len(after)]), true
+}
+
+func fill(template string, t timer.TenantID) string {
+	return strings.ReplaceAll(template, tenantToken, string(t))
+}
+
+// overlap reports whether one topic can match both templates. Topics are
+// compared token by token, since a tenant never holds a dot.
+func overlap(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	if len(as) != len(bs) {
+		return false
+	}
+	for i := range as {
+		if as[i] != bs[i] && !strings.Contains(as[i], tenantToken) && !strings.Contains(bs[i], tenantToken) {
+			return false
+		}
+	}
+	return true
+}

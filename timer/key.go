@@ -1,0 +1,137 @@
+package timer
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Limits of identifiers, in bytes.
+const (
+	maxTenantIDBytes      = 64
+	maxServiceCallIDBytes = 128
+	maxMessageIDBytes     = 128
+)
+
+// A TenantID names the owner of timers. It matches
+// ^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$, so it is safe as a token of a subject, a
+// topic or a queue name on every broker.
+type TenantID string
+
+// NoTenant stands in for the tenant of a message that names no valid one. It
+// is no valid [TenantID], so no tenant can claim it.
+const NoTenant TenantID = "_"
+
+// Validate returns an [InvalidError] unless t is well formed.
+func (t TenantID) Validate() error {
+	switch {
+	case t == "":
+		return Invalid(ReasonMissingField, "tenantId is empty")
+	case len(t) > maxTenantIDBytes:
+		return Invalid(ReasonBadField, "tenantId is longer than %d characters", maxTenantIDBytes)
+	case t[0] == '_' || t[0] == '-' || !only(string(t), "_-"):
+		return Invalid(ReasonBadField, "tenantId %s has a character outside A-Z a-z 0-9 _ -, or begins with _ or -", Quote(string(t)))
+	}
+	return nil
+}
+
+// A ServiceCallID names a service call of one tenant. It matches
+// ^[A-Za-z0-9_.:-]{1,128}$. It is a key or a header on the wire, never a token
+// of a subject.
+type ServiceCallID string
+
+// Validate returns an [InvalidError] unless s is well formed.
+func (s ServiceCallID) Validate() error {
+	switch {
+	case s == "":
+		return Invalid(ReasonMissingField, "serviceCallId is empty")
+	case len(s) > maxServiceCallIDBytes:
+		return Invalid(ReasonBadField, "serviceCallId is longer than %d characters", maxServiceCallIDBytes)
+	case !only(string(s), "_.:-"):
+		return Invalid(ReasonBadField, "serviceCallId %s has a character outside A-Z a-z 0-9 _ . : -", Quote(string(s)))
+	}
+	return nil
+}
+
+// A Key identifies a timer. Events of one key keep their order.
+type Key struct {
+	TenantID      TenantID
+	ServiceCallID ServiceCallID
+}
+
+// String returns the ordering key, "tenantId.serviceCallId".
+func (k Key) String() string { return string(k.TenantID) + "." + string(k.ServiceCallID) }
+
+// Validate returns an [InvalidError] unless both parts are well formed.
+func (k Key) Validate() error {
+	if err := k.TenantID.Validate(); err != nil {
+		return err
+	}
+	return k.ServiceCallID.Validate()
+}
+
+// A Version orders the commands of a key: by the producer's time first, then
+// by id. The greater one is the newer one.
+type Version struct {
+	TimestampMS int64  // producer's time, Unix milliseconds
+	CommandID   string // id of the command; 1 to 128 visible ASCII characters
+}
+
+// Compare returns -1 if v is older than o, 0 if they are the same, +1 if v is newer.
+func (v Version) Compare(o Version) int {
+	switch {
+	case v.TimestampMS < o.TimestampMS:
+		return -1
+	case v.TimestampMS > o.TimestampMS:
+		return +1
+	}
+	return strings.Compare(v.CommandID, o.CommandID)
+}
+
+// Validate returns an [InvalidError] unless the id is well formed and the time
+// is one that JSON carries exactly: from 0 to 2^53-1.
+func (v Version) Validate() error {
+	if v.TimestampMS < 0 || v.TimestampMS > 1<<53-1 {
+		return Invalid(ReasonBadField, "timestampMs %d is outside 0 to 2^53-1", v.TimestampMS)
+	}
+	return ValidateID("id", v.CommandID)
+}
+
+// ValidateID returns an [InvalidError] unless id has 1 to 128 visible ASCII
+// characters. Field names it in the error.
+func ValidateID(field, id string) error {
+	switch {
+	case id == "":
+		return Invalid(ReasonMissingField, "%s is empty", field)
+	case len(id) > maxMessageIDBytes:
+		return Invalid(ReasonBadField, "%s is longer than %d characters", field, maxMessageIDBytes)
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return Invalid(ReasonBadField, "%s %s has a character that is not visible ASCII", field, Quote(id))
+		}
+	}
+	return nil
+}
+
+// Quote returns s quoted and cut to what fits a log line or a header.
+func Quote(s string) string {
+	const limit = 80
+	if len(s) <= limit {
+		return fmt.Sprintf("%+q", s)
+	}
+	return fmt.Sprintf("%+q…", s[:limit])
+}
+
+// only reports whether s consists of ASCII letters, digits and the extra bytes.
+func only(s, extra string) bool {
+	for i := range len(s) {
+		b := s[i]
+		if 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' {
+			continue
+		}
+		if strings.IndexByte(extra, b) < 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,37 @@
+package timer
+
+import "time"
+
+// The first and the last year a due time may name.
+const (
+	firstYear = 2000
+	lastYear  = 2200
+)
+
+// RoundUp returns t in UTC, rounded up to the millisecond: how a due time is
+// kept.
+func RoundUp(t time.Time) time.Time {
+	down := RoundDown(t)
+	if t.After(down) {
+		return down.Add(time.Millisecond)
+	}
+	return down
+}
+
+// RoundDown returns t in UTC, rounded down to the millisecond and without a
+// monotonic reading: how the clock is read.
+func RoundDown(t time.Time) time.Time {
+	return time.UnixMilli(t.UnixMilli()).UTC()
+}
+
+// ValidateDueAt returns an [InvalidError] unless t lies in the years 2000 to
+// 2200, UTC.
+func ValidateDueAt(t time.Time) error {
+	switch year := t.UTC().Year(); {
+	case t.IsZero():
+		return Invalid(ReasonMissingField, "dueAt is missing")
+	case year < firstYear || year > lastYear:
+		return Invalid(ReasonBadTime, "dueAt is in the year %d, outside %d to %d", year, firstYear, lastYear)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package timer
+
+import "time"
+
+// A ScheduleTimer asks for a [DueTimeReached] at DueAt. If the key has a timer
+// already, the newer command wins.
+type ScheduleTimer struct {
+	Key
+	Version
+	DueAt         time.Time // when to fire; a time in the past is due at once
+	CorrelationID string    // trace of the request; may be empty
+	Trace         Trace     // where the command came from; may be empty
+}
+
+// Validate returns an [InvalidError] unless every field is well formed.
+func (c ScheduleTimer) Validate() error {
+	if err := c.Key.Validate(); err != nil {
+		return err
+	}
+	if err := c.Version.Validate(); err != nil {
+		return err
+	}
+	if err := ValidateDueAt(c.DueAt); err != nil {
+		return err
+	}
+	if c.CorrelationID == "" {
+		return nil
+	}
+	return ValidateID("correlationId", c.CorrelationID)
+}
+
+// A CancelTimer takes a timer back. For a key that has none it leaves a
+// tombstone, so that an older ScheduleTimer that arrives late is not revived.
+type CancelTimer struct {
+	Key
+	Version
+	CorrelationID string // trace of the request; may be empty
+}
+
+// Validate returns an [InvalidError] unless every field is well formed.
+func (c CancelTimer) Validate() error {
+	if err := c.Key.Validate(); err != nil {
+		return err
+	}
+	if err := c.Version.Validate(); err != nil {
+		return err
+	}
+	if c.CorrelationID == "" {
+		return nil
+	}
+	return ValidateID("correlationId", c.CorrelationID)
+}
+
+// A DueTimeReached tells that a timer fired.
+type DueTimeReached struct {
+	Key
+	ID            string    // id of the event, the same at every attempt; set by the envelope
+	CommandID     string    // id of the command that set the due time; not on the wire
+	DueAt         time.Time // when it was to fire
+	ReachedAt     time.Time // when it did, by the service's clock; never before DueAt
+	CorrelationID string    // that of the command; may be empty
+	Trace         Trace     // that of the command; may be empty
+}
+
+// Lateness is how long after its due time the timer fired.
+func (e DueTimeReached) Lateness() time.Duration { return e.ReachedAt.Sub(e.DueAt) }
+
+// A Trace is a W3C trace context, as it stands in the headers of a message.
+// The zero value is none.
+type Trace struct {
+	Parent string // traceparent
+	State  string // tracestate; empty without a Parent
+}
+
+// A State is where a timer stands.
+type State string
+
+// The states of a timer. They never go back from Reached.
+const (
+	Scheduled State = "Scheduled" // waits for its due time
+	Reached   State = "Reached"   // fired; final
+	Canceled  State = "Canceled"  // taken back, or a tombstone for a key that never was
+)
+
+// An Entry is a timer as a store keeps it.
+type Entry struct {
+	Key
+	Version                 // of the newest command that took effect
+	State         State     //
+	CorrelationID string    // that of the command which set the due time; may be empty
+	Trace         Trace     // that of the command which set the due time; may be empty
+	DueAt         time.Time // when it fires; zero for a tombstone
+	RegisteredAt  time.Time // when the first command for the key was accepted; never moves
+	ReachedAt     time.Time // when it fired; zero unless Reached
+	CanceledAt    time.Time // when it was last canceled; zero unless Canceled
+}
+
+// Event returns the DueTimeReached of an entry that is Reached. Its ID is not
+// set yet.
+func (e Entry) Event() DueTimeReached {
+	return DueTimeReached{
+		Key:           e.Key,
+		CommandID:     e.CommandID,
+		DueAt:         e.DueAt,
+		ReachedAt:     e.ReachedAt,
+		CorrelationID: e.CorrelationID,
+		Trace:         e.Trace,
+	}
+}
+
+// An Outcome is what a command did.
+type Outcome uint8
+
+// Outcomes. The first three changed the timer, the others did not.
+const (
+	DidSchedule     Outcome = iota + 1 // the timer is new, or Scheduled again after Canceled
+	DidReschedule                      // due time, correlation and version were replaced
+	DidCancel                          // the timer is Canceled now
+	WasSame                            // the very command was accepted before
+	WasStale                           // a newer command was accepted before
+	WasReached                         // the timer has fired; Reached is final
+	WasCanceled                        // the timer was Canceled already; only its version moved
+	outcomeSentinel                    //
+)
+
+var outcomeNames = [outcomeSentinel]string{
+	DidSchedule:   "scheduled",
+	DidReschedule: "rescheduled",
+	DidCancel:     "canceled",
+	WasSame:       "duplicate",
+	WasStale:      "stale",
+	WasReached:    "already_reached",
+	WasCanceled:   "already_canceled",
+}
+
+// String returns the outcome as metrics and logs spell it.
+func (o Outcome) String() string {
+	if o == 0 || o >= outcomeSentinel {
+		return "unknown"
+	}
+	return outcomeNames[o]
+}
