@@ -6,23 +6,26 @@ package broker
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // ErrRefused is what a publisher's error wraps if the broker is well but will
-// never take this message: it is too large, or its topic is not allowed.
-var ErrRefused = errors.New("refused by the broker")
+// never take this message: it is too large, or its topic is not allowed. It is
+// a [timer.ErrInvalid].
+var ErrRefused = fmt.Errorf("%w: refused by the broker", timer.ErrInvalid)
 
-// Metadata that a subscriber adds to every message it delivers. They are not
-// headers of the message and are never published.
+// Metadata that a subscriber adds to every message it delivers.
 const (
-	MetaTopic    = "broker_topic"    // topic the message was published to, such as a NATS subject
-	MetaPosition = "broker_position" // where it stands there, such as a stream sequence; unique within the topic's log
-	MetaDelivery = "broker_delivery" // how often it has been delivered, from "1"; absent if the broker does not count
+	MetaTopic    = envelope.MetaTopic
+	MetaPosition = envelope.MetaPosition
+	MetaDelivery = envelope.MetaDelivery
 )
 
 // A Broker connects the service with one message broker. Drivers construct it

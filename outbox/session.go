@@ -1,0 +1,203 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// maxTopics is how many topics are published to at the same time.
+const maxTopics = 64
+
+// A session forwards until the broker or the store fails. It has two stages
+// that overlap: one reads and publishes a batch while the other deletes the
+// batch before.
+type session struct {
+	*Forwarder
+	published chan []int64   // numbers of the rows that the broker has acked
+	deleting  sync.WaitGroup // batches published but not deleted yet
+	forwarded int            // rows that the broker has acked in the session
+}
+
+// run returns nil once ctx is done and all that was published is deleted.
+func (s *session) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	deleted := make(chan error, 1)
+	go func() {
+		err := s.delete(ctx)
+		cancel() // what can't be deleted must not be published again and again
+		deleted <- err
+	}()
+	err := s.publish(ctx)
+	close(s.published)
+	return errors.Join(<-deleted, err)
+}
+
+// delete removes batches until there are no more, also after ctx is done. After
+// an error it only lets go of them: they are published again.
+func (s *session) delete(ctx context.Context) error {
+	var failed error
+	for seqs := range s.published {
+		if failed == nil {
+			ctx, cancel := detached(ctx)
+			failed = s.table.Delete(ctx, seqs...)
+			cancel()
+		}
+		s.deleting.Done()
+	}
+	return failed
+}
+
+// publish passes over the outbox again and again, from the oldest row to the
+// newest, and waits at the end of each pass. It returns nil if ctx ended, else
+// why nothing gets through.
+//
+// A row that is left behind because the broker refuses it, or because its
+// topic fails while others work, delays nobody: the pass goes on, and the next
+// pass over it comes after a growing pause.
+func (s *session) publish(ctx context.Context) error {
+	var after int64 // the last row seen in this pass
+	var left bool   // rows were left behind in this pass
+	backoff := minBackoff
+	pass := time.NewTimer(s.opt.Interval) // when to begin again from the oldest row
+	defer pass.Stop()
+
+	for ctx.Err() == nil {
+		rows, err := s.table.Head(ctx, after, s.opt.Batch)
+		if err != nil {
+			return err
+		}
+		if len(rows) > 0 {
+			after = rows[len(rows)-1].Seq
+			all, err := s.forward(ctx, rows)
+			if err != nil {
+				return err
+			}
+			if !all && !left {
+				left = true
+				pass.Reset(backoff)
+			}
+			continue
+		}
+
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.wake: // new rows come after the last one seen
+			continue
+		case <-pass.C:
+		}
+		s.deleting.Wait() // else the new pass would publish again what is being deleted
+		after = 0
+		if left {
+			left, backoff = false, min(2*backoff, maxBackoff)
+		} else {
+			backoff = minBackoff
+		}
+		pass.Reset(s.opt.Interval)
+	}
+	return nil
+}
+
+// forward publishes rows and hands those that the broker acked to the deleting
+// stage. It reports whether that were all; an error means that it was none and
+// that the broker is to blame.
+func (s *session) forward(ctx context.Context, rows []Row) (all bool, err error) {
+	acked, err := s.send(ctx, rows)
+	if len(acked) > 0 {
+		s.forwarded += len(acked)
+		s.opt.Forwarded(len(acked))
+		s.deleting.Add(1)
+		s.published <- acked
+	}
+	if err == nil {
+		return true, nil
+	}
+	if len(acked) == 0 && !errors.Is(err, timer.ErrInvalid) {
+		return false, err
+	}
+	s.log.WarnContext(ctx, "events left behind, will retry", "rows", len(rows)-len(acked), "error", err)
+	return false, nil
+}
+
+// send publishes rows, all topics at once and each topic in order. It returns
+// the numbers of those that the broker has acked, and the errors of the others.
+// It is not torn apart when ctx ends.
+func (s *session) send(ctx context.Context, rows []Row) (acked []int64, err error) {
+	var topics errgroup.Group
+	topics.SetLimit(maxTopics)
+	var mu sync.Mutex
+	for topic, rows := range s.byTopic(rows) {
+		topics.Go(func() error {
+			seqs, failed := s.sendTopic(ctx, topic, rows)
+			mu.Lock()
+			defer mu.Unlock()
+			acked = append(acked, seqs...)
+			err = errors.Join(err, failed)
+			return nil
+		})
+	}
+	_ = topics.Wait()
+	return acked, err
+}
+
+func (s *session) byTopic(rows []Row) map[string][]Row {
+	groups := make(map[string][]Row)
+	for _, row := range rows {
+		topic := s.topic(row.Message)
+		groups[topic] = append(groups[topic], row)
+	}
+	return groups
+}
+
+// sendTopic publishes rows to one topic. If one of them is refused it finds out
+// which, and publishes the others.
+func (s *session) sendTopic(ctx context.Context, topic string, rows []Row) (acked []int64, err error) {
+	messages := make([]*message.Message, len(rows))
+	acked = make([]int64, len(rows))
+	for i, row := range rows {
+		messages[i], acked[i] = row.Message, row.Seq
+	}
+	err = s.pub.Publish(topic, messages...)
+	if err == nil {
+		return acked, nil
+	}
+	if !errors.Is(err, timer.ErrInvalid) {
+		return nil, err
+	}
+	if len(rows) == 1 {
+		return nil, errors.Join(err, s.refuse(ctx, rows[0], err))
+	}
+	acked, err = acked[:0], nil
+	for _, row := range rows {
+		seqs, failed := s.sendTopic(ctx, topic, []Row{row})
+		acked = append(acked, seqs...)
+		err = errors.Join(err, failed)
+	}
+	return acked, err
+}
+
+// refuse counts an attempt of a row that the broker refused, and parks the row
+// after its last one.
+func (s *session) refuse(ctx context.Context, row Row, reason error) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	if row.Attempts+1 < s.opt.MaxAttempts {
+		return s.table.Fail(ctx, row.Seq, reason.Error())
+	}
+	if err := s.table.Park(ctx, s.clock.Now(), row.Seq, reason.Error()); err != nil {
+		return err
+	}
+	s.opt.Parked(reason.Error())
+	s.log.ErrorContext(ctx, "event parked: the broker refuses it; see the parked events of the outbox",
+		"seq", row.Seq, "event_id", row.Message.UUID, "attempts", row.Attempts+1, "error", reason)
+	return nil
+}

@@ -1,0 +1,74 @@
+package poller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A gate is where the poller sleeps. Between open and the end of sleep it
+// remembers the earliest due time announced, so that a command committed
+// while the poller looks at the store is not slept through.
+type gate struct {
+	mu    sync.Mutex
+	until time.Time     // when the sleeper means to wake; zero while it does not sleep
+	first time.Time     // earliest due time announced since open; zero if none
+	wake  chan struct{} // tells the sleeper that first is before until; holds one
+}
+
+// open forgets what was announced: whoever looks at the store now sees it.
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.first, g.until = time.Time{}, time.Time{}
+	select {
+	case <-g.wake:
+	default:
+	}
+}
+
+// sooner announces a due time.
+func (g *gate) sooner(due time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.first.IsZero() && !due.Before(g.first) {
+		return
+	}
+	g.first = due
+	if due.Before(g.until) {
+		select {
+		case g.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// sleep waits until the time given, or the earliest due time announced if that
+// is sooner. It returns false if ctx ended.
+func (g *gate) sleep(ctx context.Context, clock timer.Clock, until time.Time) bool {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		t.Reset(g.aim(until).Sub(clock.Now()))
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+			return ctx.Err() == nil
+		case <-g.wake:
+		}
+	}
+}
+
+// aim records when the sleeper means to wake, and returns it.
+func (g *gate) aim(until time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.first.IsZero() && g.first.Before(until) {
+		until = g.first
+	}
+	g.until = until
+	return until
+}
