@@ -1,0 +1,20 @@
+package envelope
+
+// TypeDeadLetter is the [HeaderType] of a dead letter. Its body is that of the
+// message which was refused, byte for byte.
+const TypeDeadLetter = "DeadLetter"
+
+// Headers of a dead letter, beside [HeaderType], [HeaderTenantID] and a
+// [HeaderMessageID] of its own.
+const (
+	HeaderDeadLetterReason     = "deadLetterReason"     // a timer.Reason
+	HeaderDeadLetterDetail     = "deadLetterDetail"     // the reason for people, visible ASCII and spaces
+	HeaderDeadLetterTopic      = "deadLetterTopic"      // topic of the original
+	HeaderDeadLetterPosition   = "deadLetterPosition"   // position of the original in its topic; absent if unknown
+	HeaderDeadLetterOriginalID = "deadLetterOriginalId" // broker's id of the original; absent if unknown
+	HeaderDeadLetterFirstAt    = "deadLetterFirstAt"    // RFC 3339: when it first became a dead letter
+	HeaderDeadLetterLastAt     = "deadLetterLastAt"     // RFC 3339: when it last became one
+	HeaderDeadLetterCount      = "deadLetterCount"      // how often it became one, from "1"
+	HeaderDeadLetterReplays    = "deadLetterReplays"    // how often it was replayed, from "0"; also on the replayed message
+	HeaderDeadLetterTruncated  = "deadLetterTruncated"  // "true" if the body had to be cut because the broker refused it whole
+)
