@@ -1,0 +1,69 @@
+package poller
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+func newGate() *gate { return &gate{wake: make(chan struct{}, 1)} }
+
+var clock = timer.ClockFunc(time.Now)
+
+func TestGateSleepsUntilItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, began := newGate(), time.Now()
+		g.open()
+		if !g.sleep(t.Context(), clock, began.Add(time.Hour)) {
+			t.Fatal("woke as if stopped")
+		}
+		if slept := time.Since(began); slept != time.Hour {
+			t.Errorf("slept %v, want 1h", slept)
+		}
+	})
+}
+
+func TestGateWakesForSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, began := newGate(), time.Now()
+		g.open()
+		time.AfterFunc(time.Second, func() { g.sooner(began.Add(time.Minute)) })
+		time.AfterFunc(2*time.Second, func() { g.sooner(began.Add(2 * time.Minute)) })
+		time.AfterFunc(3*time.Second, func() { g.sooner(began.Add(30 * time.Second)) })
+		g.sleep(t.Context(), clock, began.Add(time.Hour))
+		if slept := time.Since(began); slept != 30*time.Second {
+			t.Errorf("slept %v, want 30s: the soonest that was announced", slept)
+		}
+	})
+}
+
+func TestGateKeepsWhatIsAnnouncedBeforeSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, began := newGate(), time.Now()
+		g.open()
+		g.sooner(began.Add(time.Second)) // committed while the poller reads
+		g.sleep(t.Context(), clock, began.Add(time.Hour))
+		if slept := time.Since(began); slept != time.Second {
+			t.Errorf("slept %v, want 1s", slept)
+		}
+		g.open()
+		g.sleep(t.Context(), clock, began.Add(time.Hour))
+		if slept := time.Since(began); slept != time.Hour {
+			t.Errorf("woke after %v for what was announced before open, want 1h", slept)
+		}
+	})
+}
+
+func TestGateStopsWithContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if g.sleep(ctx, clock, time.Now().Add(time.Hour)) {
+			t.Error("sleep returned true after its context ended")
+		}
+	})
+}
