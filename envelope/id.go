@@ -1,0 +1,47 @@
+package envelope
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// EventID returns the id of the event of one generation of a timer, which is
+// made of its key, its due time and the command that set it: every attempt has
+// the same id, and no other generation has it. The id is a UUID of version 7
+// whose time is the due time and whose other 74 bits are cut from the SHA-256
+// of tenant, service call and command id, each preceded by its length so that
+// no two triples are hashed alike.
+func EventID(e timer.DueTimeReached) string {
+	seed := make([]byte, 0, 3*4+64+128+128)
+	for _, part := range [...]string{string(e.TenantID), string(e.ServiceCallID), e.CommandID} {
+		seed = binary.BigEndian.AppendUint32(seed, uint32(len(part)))
+		seed = append(seed, part...)
+	}
+	sum := sha256.Sum256(seed)
+
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:], uint64(timer.RoundUp(e.DueAt).UnixMilli())<<16)
+	copy(id[6:], sum[:])
+	id[6] = id[6]&0x0f | 0x70 // version 7
+	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
+
+	var text [36]byte
+	hex.Encode(text[0:8], id[0:4])
+	hex.Encode(text[9:13], id[4:6])
+	hex.Encode(text[14:18], id[6:8])
+	hex.Encode(text[19:23], id[8:10])
+	hex.Encode(text[24:36], id[10:16])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
+}
+
+// idOf returns the id that the event has, or the one it is to get.
+func idOf(e timer.DueTimeReached) string {
+	if e.ID != "" {
+		return e.ID
+	}
+	return EventID(e)
+}
