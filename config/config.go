@@ -1,0 +1,82 @@
+// Package config holds every setting of the service in one table: its key, its
+// default, what it means and which values it takes. [Load] reads settings from
+// a file, the environment and flags, in this order, so that a flag wins over
+// the environment and the environment over the file. It reports all mistakes
+// at once, and what is secret is never printed.
+//
+// One setting has one name, spelled three ways: polling_interval in the file,
+// TIMER_POLLING_INTERVAL in the environment, --polling-interval as a flag.
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// A Broker names a kind of message broker.
+type Broker string
+
+// The brokers that are part of this build.
+const (
+	NATS      Broker = "nats"
+	GoChannel Broker = "gochannel"
+)
+
+// A Durability says what an acknowledged command survives.
+type Durability string
+
+// Durabilities.
+const (
+	Strict  Durability = "strict"  // a loss of power
+	Relaxed Durability = "relaxed" // a crash of the process, but perhaps not a loss of power
+)
+
+// A LogFormat names the form of log lines.
+type LogFormat string
+
+// Log formats.
+const (
+	Text LogFormat = "text" // key=value, for people
+	JSON LogFormat = "json" // one object a line, for machines
+)
+
+// A Config is every setting of the service. [Load] and [Default] return it
+// complete and valid. It is not to be changed once others use it.
+type Config struct {
+	PollingInterval  time.Duration // longest sleep between looks at the store
+	BatchSize        int           // timers per transaction
+	DBPath           string        // file of the SQLite database
+	DBURL            Secret        // PostgreSQL; empty selects SQLite
+	Broker           Broker        // kind of broker
+	BrokerURL        Secret        // servers of the broker; empty with NATS: the embedded one
+	Durability       Durability    // what an acknowledged command survives
+	CommandsTopic    string        // where commands arrive; empty: the broker's default
+	EventsTopic      string        // where events go; empty: the broker's default
+	DeadLettersTopic string        // where invalid commands go; empty: the broker's default
+	Retention        time.Duration // how long timers are kept that fired or were canceled
+	Horizon          time.Duration // how far ahead a due time may lie
+	DrainTimeout     time.Duration // how long a stop waits for what is in flight
+	LogLevel         slog.Level    // the least severe level that is logged
+	LogFormat        LogFormat     // form of log lines
+	NATSPort         int           // port of the embedded server; 0: any free one
+	NATSStream       string        // JetStream stream that holds commands, events and dead letters
+	NATSMaxBytes     int64         // size limit of that stream, in bytes
+	NATSCredentials  string        // file with credentials for NATS; may be empty
+
+	origins map[string]origin // where each setting came from, by key
+}
+
+// Default returns the configuration of a service that was told nothing.
+func Default() Config {
+	c := Config{origins: make(map[string]origin, len(settings))}
+	for _, s := range settings {
+		if err := s.set(&c, s.fallback); err != nil {
+			panic(fmt.Sprintf("config: default of %s: %v", s.key, err))
+		}
+	}
+	return c
+}
+
+// Embedded reports whether the broker is the NATS server inside this process.
+func (c Config) Embedded() bool { return c.Broker == NATS && c.BrokerURL.Empty() }

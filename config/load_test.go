@@ -1,0 +1,239 @@
+package config_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/event-service-agent/timer-service/config"
+)
+
+// file writes a configuration file and returns its name.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "timer.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// mistakes loads a configuration that is wrong, and returns its errors, one a
+// line.
+func mistakes(t *testing.T, flags map[string]string, environ []string, file string) string {
+	t.Helper()
+	_, err := config.Load(flags, environ, file)
+	if err == nil {
+		t.Fatal("Load succeeded, want mistakes")
+	}
+	return err.Error()
+}
+
+func TestToldNothingEverySettingHasItsDefault(t *testing.T) {
+	t.Parallel()
+	want := config.Config{
+		PollingInterval: 5 * time.Second,
+		BatchSize:       100,
+		DBPath:          "./event_service.db",
+		Broker:          config.NATS,
+		Durability:      config.Strict,
+		Retention:       7 * 24 * time.Hour,
+		Horizon:         3650 * 24 * time.Hour,
+		DrainTimeout:    10 * time.Second,
+		LogLevel:        slog.LevelInfo,
+		LogFormat:       config.Text,
+		NATSPort:        4222,
+		NATSStream:      "svc",
+		NATSMaxBytes:    8 << 30,
+	}
+	got, err := config.Load(nil, []string{"PATH=/bin", "HOME=/"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []config.Config{got, config.Default()} {
+		if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(config.Config{})); diff != "" {
+			t.Errorf("defaults (-want +got):\n%s", diff)
+		}
+		if !c.Embedded() {
+			t.Error("the default broker is not the embedded server")
+		}
+	}
+}
+
+func TestFlagWinsOverEnvironmentOverFile(t *testing.T) {
+	t.Parallel()
+	name := file(t, `
+# what an operator would write
+polling_interval: 250
+batch_size: 200
+log_level: debug
+retention: "30d"
+nats_max_bytes: 512MiB
+commands_topic: 'svc.{tenant}.timer'
+`)
+	environ := []string{"TIMER_BATCH_SIZE=300", "TIMER_LOG_LEVEL=warn", "TIMER_TEST_NATS=nats://elsewhere"}
+	got, err := config.Load(map[string]string{"log-level": "error"}, environ, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.PollingInterval = 250 * time.Millisecond
+	want.BatchSize = 300
+	want.LogLevel = slog.LevelError
+	want.Retention = 30 * 24 * time.Hour
+	want.NATSMaxBytes = 512 << 20
+	want.CommandsTopic = "svc.{tenant}.timer"
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(config.Config{})); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+
+	from := map[string]string{}
+	for _, v := range got.Values() {
+		from[v.Key] = v.From
+	}
+	for key, want := range map[string]string{
+		"retention": "file", "batch_size": "env", "log_level": "flag", "horizon": "default",
+	} {
+		if from[key] != want {
+			t.Errorf("%s comes from %q, want %q", key, from[key], want)
+		}
+	}
+}
+
+func TestEnvironmentNamesTheFileUnlessAFlagDoes(t *testing.T) {
+	t.Parallel()
+	one, two := file(t, "batch_size: 1"), file(t, "batch_size: 2")
+	for _, tt := range []struct {
+		file string
+		want int
+	}{{"", 1}, {two, 2}} {
+		c, err := config.Load(nil, []string{"TIMER_CONFIG=" + one}, tt.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.BatchSize != tt.want {
+			t.Errorf("batch size %d, want %d", c.BatchSize, tt.want)
+		}
+	}
+}
+
+func TestEmptyValueStandsForTheDefault(t *testing.T) {
+	t.Parallel()
+	name := file(t, "batch_size: 7\nretention:\nhorizon: ~\nbroker_url: nats://example.test:4222\n")
+	c, err := config.Load(map[string]string{"batch-size": ""}, []string{"TIMER_BROKER_URL="}, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.Default(), c, cmpopts.IgnoreUnexported(config.Config{})); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
+
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+	t.Parallel()
+	name := file(t, "batch_size: 0\nbatch_sise: 5\nhorizon: 10s\nhorizon: 20d\n")
+	environ := []string{"TIMER_POLLING_INTERVALL=5", "TIMER_LOG_FORMAT=xml", "TIMER_BROKER=kafka"}
+	flags := map[string]string{"batch-size": "many", "colour": "red"}
+	got := mistakes(t, flags, environ, name)
+	want := strings.Join([]string{
+		`horizon (` + name + `:4): is given in line 3 already; remove one`,
+		`batch_size="0" (` + name + `:1): must be a whole number from 1 to 10000`,
+		`batch_sise (` + name + `:2): is no setting; did you mean batch_size?`,
+		`horizon="10s" (` + name + `:3): must be a duration from 1m to 73000d, such as 5000 (milliseconds), 30s or 7d`,
+		`broker="kafka" (TIMER_BROKER): is not part of this build yet; set nats or gochannel`,
+		`log_format="xml" (TIMER_LOG_FORMAT): must be text or json`,
+		`TIMER_POLLING_INTERVALL (TIMER_POLLING_INTERVALL): is no setting; did you mean TIMER_POLLING_INTERVAL?`,
+		`batch_size="many" (--batch-size): must be a whole number from 1 to 10000`,
+		`--colour (--colour): is no setting`,
+	}, "\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("mistakes (-want +got):\n%s", diff)
+	}
+}
+
+func TestValuesOutOfRangeAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, env := range []string{
+		"POLLING_INTERVAL=0", "POLLING_INTERVAL=-5", "POLLING_INTERVAL=3600001", "POLLING_INTERVAL=1.5",
+		"POLLING_INTERVAL=fast", "POLLING_INTERVAL=9223372036854775807", "POLLING_INTERVAL=5 s",
+		"BATCH_SIZE=0", "BATCH_SIZE=10001", "BATCH_SIZE=1e3",
+		"DB_PATH=:memory:", "DB_PATH=file:x?mode=memory", "DB_PATH=postgres://u:hunter2@h/db", "DB_PATH=a\x00b",
+		"DB_URL=postgres://h/db",
+		"BROKER=rabbitmq", "BROKER=zeromq",
+		"BROKER_URL=localhost:4222", "BROKER_URL=http://h", "BROKER_URL=nats://", "BROKER_URL=nats://a,", "BROKER_URL=nats://a,b:4222",
+		"DURABILITY=maybe",
+		"COMMANDS_TOPIC=a b", "EVENTS_TOPIC=a\nb", "DEAD_LETTERS_TOPIC=\xff",
+		"RETENTION=59m", "RETENTION=3651d", "HORIZON=59s", "HORIZON=73001d", "HORIZON=99999999999d",
+		"DRAIN_TIMEOUT=99", "DRAIN_TIMEOUT=11m",
+		"LOG_LEVEL=loud", "LOG_FORMAT=xml",
+		"NATS_PORT=65536", "NATS_PORT=-1", "NATS_STREAM=a.b", "NATS_STREAM=svc>",
+		"NATS_MAX_BYTES=1023KiB", "NATS_MAX_BYTES=9999999PiB", "NATS_MAX_BYTES=lots",
+		"NATS_CREDENTIALS=a.creds", // without broker_url
+	} {
+		t.Run(env, func(t *testing.T) {
+			t.Parallel()
+			key, _, _ := strings.Cut(env, "=")
+			_, err := config.Load(nil, []string{"TIMER_" + env}, "")
+			m, ok := errors.AsType[*config.Mistake](err)
+			if !ok {
+				t.Fatalf("error is %v, want a Mistake", err)
+			}
+			if m.Key != strings.ToLower(key) || m.From != "TIMER_"+key || m.Fix == "" {
+				t.Errorf("mistake is %+v, want key, variable and fix", m)
+			}
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("error shows a password: %v", err)
+			}
+		})
+	}
+}
+
+func TestValuesAtTheEdgeAreAccepted(t *testing.T) {
+	t.Parallel()
+	for _, env := range []string{
+		"POLLING_INTERVAL=1", "POLLING_INTERVAL=1h", "POLLING_INTERVAL= 5000\r", "BATCH_SIZE=1", "BATCH_SIZE=10000",
+		"DB_PATH=/var/lib/timer?%#.db", "BROKER=NATS", "BROKER=gochannel", "DURABILITY=relaxed",
+		"BROKER_URL=nats://a:4222, tls://b", "BROKER_URL=ws://u:p@[::1]:80",
+		"COMMANDS_TOPIC=svc.{tenant}.timer", "RETENTION=1h", "RETENTION=3650d", "HORIZON=1m", "HORIZON=73000d",
+		"DRAIN_TIMEOUT=100", "DRAIN_TIMEOUT=10m", "LOG_LEVEL=WARN", "NATS_PORT=0", "NATS_PORT=65535",
+		"NATS_STREAM=svc_2-A", "NATS_MAX_BYTES=1MiB", "NATS_MAX_BYTES=1PiB",
+	} {
+		if _, err := config.Load(nil, []string{"TIMER_" + env}, ""); err != nil {
+			t.Errorf("%s: %v", env, err)
+		}
+	}
+}
+
+func TestBrokerWithoutServersTakesNoURL(t *testing.T) {
+	t.Parallel()
+	got := mistakes(t, map[string]string{"broker": "gochannel"}, []string{"TIMER_BROKER_URL=nats://u:hunter2@h:1"}, "")
+	want := `broker_url="nats://***@h:1" (TIMER_BROKER_URL): gochannel has no server; leave it empty, or set broker to nats`
+	if got != want {
+		t.Errorf("mistake is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestNamesTakeDashesOrUnderscoresAsFlags(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"batch-size", "batch_size"} {
+		c, err := config.Load(map[string]string{name: "3"}, nil, "")
+		if err != nil || c.BatchSize != 3 {
+			t.Errorf("flag %s: batch size %d, %v", name, c.BatchSize, err)
+		}
+	}
+}
+
+func TestVariablesInLowerCaseAreNotGuessed(t *testing.T) {
+	t.Parallel()
+	got := mistakes(t, nil, []string{"TIMER_batch_size=3"}, "")
+	if want := "TIMER_batch_size (TIMER_batch_size): is no setting; did you mean TIMER_BATCH_SIZE?"; got != want {
+		t.Errorf("mistake is %q, want %q", got, want)
+	}
+}

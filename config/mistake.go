@@ -1,0 +1,67 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Mistake is one thing that is wrong with the configuration.
+type Mistake struct {
+	Key   string // the setting, as in the file; or the unknown name, as it was given
+	Value string // what was given; "***" if it is secret, "" if that is not the point
+	From  string // where it was given
+	Fix   string // what to do about it
+}
+
+// Error returns all of it in one line.
+func (m *Mistake) Error() string {
+	switch {
+	case m.Value == "":
+		return fmt.Sprintf("%s (%s): %s", m.Key, m.From, m.Fix)
+	case m.Value == hidden:
+		return fmt.Sprintf("%s=%s (%s): %s", m.Key, m.Value, m.From, m.Fix)
+	}
+	return fmt.Sprintf("%s=%q (%s): %s", m.Key, clip(m.Value), m.From, m.Fix)
+}
+
+// clip cuts a value to what fits a line.
+func clip(s string) string {
+	const limit = 80
+	if len(s) <= limit {
+		return s
+	}
+	return s[:limit] + "…"
+}
+
+// closest returns the candidate that is nearest to a name by the number of
+// letters to change, or "" if none is near.
+func closest(name string, candidates []string) string {
+	best, least := "", 1+max(2, len(name)/4)
+	for _, c := range candidates {
+		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < least {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to insert, delete or replace to turn a into b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"log/slog"
+	"strings"
+	"time"
+)
+
+const day = 24 * time.Hour
+
+// A setting is one row of the table.
+type setting struct {
+	key      string // as in the file
+	fallback string // the default, as a user would write it
+	meaning  string // one sentence
+	binding
+}
+
+// settings is the table. Its order is that of the documentation.
+var settings = []setting{
+	{
+		"polling_interval", "5000", "Longest sleep between two looks at the database. A timer that is due wakes the service sooner; this is the safety net.",
+		duration(func(c *Config) *time.Duration { return &c.PollingInterval }, time.Millisecond, time.Hour),
+	},
+	{
+		"batch_size", "100", "How many timers fire in one transaction at most.",
+		integer(func(c *Config) *int { return &c.BatchSize }, 1, 10_000),
+	},
+	{
+		"db_path", "./event_service.db", "File of the SQLite database. It is created if absent; its folder is not.",
+		path(func(c *Config) *string { return &c.DBPath }, required),
+	},
+	{
+		"db_url", "", "URL of a PostgreSQL database, instead of `db_path`. PostgreSQL is not part of this build yet: leave it empty.",
+		absent(func(c *Config) *Secret { return &c.DBURL }, "PostgreSQL is not part of this build yet; leave it empty and set db_path"),
+	},
+	{
+		"broker", "nats", "Message broker. `gochannel` lives in the memory of one process and is meant for tests.",
+		choice(func(c *Config) *Broker { return &c.Broker }, []Broker{NATS, GoChannel}, "kafka", "rabbitmq"),
+	},
+	{
+		"broker_url", "", "URL of the broker, or several with commas between them. Empty with `nats`: a server embedded in this process.",
+		urls(func(c *Config) *Secret { return &c.BrokerURL }, "nats", "tls", "ws", "wss"),
+	},
+	{
+		"durability", "strict", "`strict`: what was acknowledged survives a loss of power. `relaxed`: faster, and a loss of power may take the last moments.",
+		choice(func(c *Config) *Durability { return &c.Durability }, []Durability{Strict, Relaxed}),
+	},
+	{
+		"commands_topic", "", "Where commands arrive; `{tenant}` may stand for the tenant. Empty: the broker's default.",
+		topic(func(c *Config) *string { return &c.CommandsTopic }),
+	},
+	{
+		"events_topic", "", "Where events go; `{tenant}` may stand for the tenant. Empty: the broker's default.",
+		topic(func(c *Config) *string { return &c.EventsTopic }),
+	},
+	{
+		"dead_letters_topic", "", "Where invalid commands go; `{tenant}` may stand for the tenant. Empty: the broker's default.",
+		topic(func(c *Config) *string { return &c.DeadLettersTopic }),
+	},
+	{
+		"retention", "7d", "How long timers are kept after they fired or were canceled. It must exceed the longest time after which the broker may deliver a command again.",
+		duration(func(c *Config) *time.Duration { return &c.Retention }, time.Hour, 3650*day),
+	},
+	{
+		"horizon", "3650d", "How far ahead a due time may lie. A later one is refused.",
+		duration(func(c *Config) *time.Duration { return &c.Horizon }, time.Minute, 73_000*day),
+	},
+	{
+		"drain_timeout", "10s", "How long a stop waits for what is in flight.",
+		duration(func(c *Config) *time.Duration { return &c.DrainTimeout }, 100*time.Millisecond, 10*time.Minute),
+	},
+	{
+		"log_level", "info", "Least severe level that is logged.",
+		choice(func(c *Config) *slog.Level { return &c.LogLevel },
+			[]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}),
+	},
+	{
+		"log_format", "text", "Form of log lines: `text` for people, `json` for machines.",
+		choice(func(c *Config) *LogFormat { return &c.LogFormat }, []LogFormat{Text, JSON}),
+	},
+	{
+		"nats_port", "4222", "Port of the embedded NATS server, on the loopback interface; 0 takes any free one.",
+		integer(func(c *Config) *int { return &c.NATSPort }, 0, 65_535),
+	},
+	{
+		"nats_stream", "svc", "JetStream stream that holds commands, events and dead letters. It is created if absent.",
+		word(func(c *Config) *string { return &c.NATSStream }),
+	},
+	{
+		"nats_max_bytes", "8GiB", "Size limit of that stream when the service creates it. A full stream refuses messages and loses none.",
+		size(func(c *Config) *int64 { return &c.NATSMaxBytes }, 1<<20, 1<<50),
+	},
+	{
+		"nats_credentials", "", "File with credentials (`.creds`) for the NATS servers of `broker_url`.",
+		path(func(c *Config) *string { return &c.NATSCredentials }, optional),
+	},
+}
+
+// env returns the setting's name in the environment.
+func (s setting) env() string { return envPrefix + strings.ToUpper(s.key) }
+
+// flag returns the setting's name as a flag, without dashes before it.
+func (s setting) flag() string { return strings.ReplaceAll(s.key, "_", "-") }
+
+// lookUp returns the setting with the key.
+func lookUp(key string) (setting, bool) {
+	for _, s := range settings {
+		if s.key == key {
+			return s, true
+		}
+	}
+	return setting{}, false
+}
+
+// check returns what is wrong with settings that are well formed each, but do
+// not go together.
+func (c Config) check() []error {
+	var errs []error
+	conflict := func(key, fix string) {
+		s, _ := lookUp(key)
+		errs = append(errs, &Mistake{Key: key, Value: s.show(c), From: c.origins[key].place, Fix: fix})
+	}
+	if c.Broker == GoChannel && !c.BrokerURL.Empty() {
+		conflict("broker_url", "gochannel has no server; leave it empty, or set broker to nats")
+	}
+	if c.NATSCredentials != "" && (c.Broker != NATS || c.BrokerURL.Empty()) {
+		conflict("nats_credentials", "the credentials are for NATS servers; set broker_url too, or leave it empty")
+	}
+	return errs
+}

@@ -1,0 +1,94 @@
+package config_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/config"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md")
+
+func TestDocumentationIsTheTable(t *testing.T) {
+	t.Parallel()
+	const name = "../docs/configuration.md"
+	if *update {
+		if err := os.WriteFile(name, []byte(config.Markdown()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(page), config.Markdown()); diff != "" {
+		t.Errorf("%s is not what the table says; run go test ./config -update (-page +table):\n%s", name, diff)
+	}
+}
+
+func TestDocumentationTellsEverySetting(t *testing.T) {
+	t.Parallel()
+	page := config.Markdown()
+	for _, s := range config.Settings() {
+		if s.Meaning == "" || s.Form == "" || !strings.Contains(page, "| `"+s.Env+"` |") {
+			t.Errorf("%s is not told", s.Key)
+		}
+	}
+}
+
+func TestDumpTellsEverySettingAndWhereItCameFrom(t *testing.T) {
+	t.Parallel()
+	c, err := config.Load(map[string]string{"retention": "48h"}, []string{"TIMER_NATS_MAX_BYTES=1048576"}, file(t, "horizon: 90m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := c.Dump(&out); err != nil {
+		t.Fatal(err)
+	}
+	want := `polling_interval    5s                  default
+batch_size          100                 default
+db_path             ./event_service.db  default
+db_url              -                   default
+broker              nats                default
+broker_url          -                   default
+durability          strict              default
+commands_topic      -                   default
+events_topic        -                   default
+dead_letters_topic  -                   default
+retention           2d                  flag
+horizon             1h30m               file
+drain_timeout       10s                 default
+log_level           info                default
+log_format          text                default
+nats_port           4222                default
+nats_stream         svc                 default
+nats_max_bytes      1MiB                env
+nats_credentials    -                   default
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("dump (-want +got):\n%s", diff)
+	}
+}
+
+// A value that is shown can be given again: a dump is a configuration.
+func TestShownValuesLoadAgain(t *testing.T) {
+	t.Parallel()
+	flags := map[string]string{}
+	for _, v := range config.Default().Values() {
+		flags[v.Key] = v.Value
+	}
+	c, err := config.Load(flags, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range c.Values() {
+		if v.Value != flags[v.Key] {
+			t.Errorf("%s is %q after %q was given", v.Key, v.Value, flags[v.Key])
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseDuration reads a duration: a bare number is milliseconds, else the
+// units are those of [time.ParseDuration], and d for days of 24 hours, which
+// comes first: "5000", "30s", "7d", "1d12h".
+func ParseDuration(text string) (time.Duration, error) {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if ms > math.MaxInt64/int64(time.Millisecond) || ms < math.MinInt64/int64(time.Millisecond) {
+			return 0, fmt.Errorf("duration %q is out of range", text)
+		}
+		return time.Duration(ms) * time.Millisecond, nil
+	}
+	count, rest, found := strings.Cut(text, "d")
+	if !found {
+		return time.ParseDuration(text)
+	}
+	days, err := strconv.ParseUint(count, 10, 32)
+	if err != nil || days > uint64(math.MaxInt64/day) {
+		return 0, fmt.Errorf("duration %q does not begin with a whole number of days", text)
+	}
+	d := time.Duration(days) * day
+	if rest == "" {
+		return d, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if err != nil || more < 0 || rest[0] == '+' || d > math.MaxInt64-more {
+		return 0, fmt.Errorf("duration %q has no duration after its days", text)
+	}
+	return d + more, nil
+}
+
+// FormatDuration writes what [ParseDuration] reads, as short as it gets:
+// "5s", "7d", "1h30m".
+func FormatDuration(d time.Duration) string {
+	if d != 0 && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// sizeUnits are the units of sizes, the greatest binary ones first.
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{
+	{"PiB", 1 << 50},
+	{"TiB", 1 << 40},
+	{"GiB", 1 << 30},
+	{"MiB", 1 << 20},
+	{"KiB", 1 << 10},
+	{"PB", 1e15},
+	{"TB", 1e12},
+	{"GB", 1e9},
+	{"MB", 1e6},
+	{"kB", 1e3},
+	{"B", 1},
+}
+
+// ParseSize reads a number of bytes: a bare number, or one with a unit from
+// KiB to PiB (powers of 1024) or kB to PB (powers of 1000). Case does not
+// matter.
+func ParseSize(text string) (int64, error) {
+	number, factor := text, int64(1)
+	for _, u := range sizeUnits {
+		if n := len(text) - len(u.name); n > 0 && strings.EqualFold(text[n:], u.name) {
+			number, factor = strings.TrimSpace(text[:n]), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseUint(number, 10, 63)
+	if err != nil || n > uint64(math.MaxInt64/factor) {
+		return 0, fmt.Errorf("size %q is no number of bytes, such as 512MiB", text)
+	}
+	return int64(n) * factor, nil
+}
+
+// FormatSize writes what [ParseSize] reads, with the greatest binary unit that
+// fits without a remainder: "8GiB", "1000B".
+func FormatSize(bytes int64) string {
+	for _, u := range sizeUnits {
+		if strings.HasSuffix(u.name, "iB") && bytes >= u.bytes && bytes%u.bytes == 0 {
+			return strconv.FormatInt(bytes/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(bytes, 10) + "B"
+}
