@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
@@ -75,7 +74,7 @@ func (d *deadLetters) letter(tenant timer.TenantID, original *message.Message) *
 		topic = from.Get(middleware.PoisonedTopicKey)
 	}
 	replays := replaysOf(original)
-	now := timer.RoundDown(d.clock.Now()).Format(time.RFC3339Nano)
+	now := envelope.FormatTime(d.clock.Now())
 
 	letter := message.NewMessage(letterID(topic, original), original.Payload)
 	for header, value := range map[string]string{

@@ -1,0 +1,449 @@
+package handlers_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var (
+	noon      = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	routing   = broker.Routing{Commands: "timer.commands", Events: "svc.{tenant}.serviceCall", DeadLetters: "svc.{tenant}.dlq"}
+	perTenant = broker.Routing{
+		Commands: "svc.{tenant}.timer", Events: "svc.{tenant}.serviceCall", DeadLetters: "svc.{tenant}.dlq", Wildcard: "*",
+	}
+	command = timer.ScheduleTimer{
+		Key:     timer.Key{TenantID: "acme", ServiceCallID: "order-1"},
+		Version: timer.Version{TimestampMS: 1, CommandID: "c-1"},
+		DueAt:   noon.Add(time.Hour),
+	}
+)
+
+// A desk is a subscriber, a publisher and a store in one: it delivers messages
+// by hand, keeps what is published, and applies commands as the test says.
+type desk struct {
+	in      chan *message.Message
+	apply   func(command any) error
+	publish func(topic string, msg *message.Message) error
+
+	mu      sync.Mutex
+	applied []any
+	letters []*message.Message
+	topics  []string
+	results []handlers.Result
+	wakes   []time.Time
+}
+
+func newDesk() *desk { return &desk{in: make(chan *message.Message)} }
+
+func (d *desk) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
+	out := make(chan *message.Message)
+	go func() {
+		defer close(out)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case m := <-d.in:
+				m.SetContext(ctx)
+				out <- m
+			}
+		}
+	}()
+	return out, nil
+}
+
+func (d *desk) Close() error { return nil }
+
+func (d *desk) Publish(topic string, messages ...*message.Message) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, m := range messages {
+		if d.publish != nil {
+			if err := d.publish(topic, m); err != nil {
+				return err
+			}
+		}
+		d.letters, d.topics = append(d.letters, m), append(d.topics, topic)
+	}
+	return nil
+}
+
+func (d *desk) Schedule(_ context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
+	return []timer.Outcome{timer.DidSchedule}, d.take(commands[0])
+}
+
+func (d *desk) Cancel(_ context.Context, _ time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
+	return []timer.Outcome{timer.DidCancel}, d.take(commands[0])
+}
+
+func (d *desk) take(command any) error {
+	if d.apply != nil {
+		if err := d.apply(command); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.applied = append(d.applied, command)
+	return nil
+}
+
+// run starts handlers on the desk, and stops them when the test ends.
+func (d *desk) run(t *testing.T, r broker.Routing) {
+	h := handlers.New(d, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(slog.DiscardHandler), handlers.Options{
+		Horizon:   24 * time.Hour,
+		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
+		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- h.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	<-h.Running()
+}
+
+// deliver hands over a message and reports whether it was acked.
+func (d *desk) deliver(body string, metadata ...string) (acked bool) {
+	m := message.NewMessage("original-id", []byte(body))
+	for i := 0; i < len(metadata); i += 2 {
+		m.Metadata.Set(metadata[i], metadata[i+1])
+	}
+	d.in <- m
+	select {
+	case <-m.Acked():
+		return true
+	case <-m.Nacked():
+		return false
+	}
+}
+
+func TestAppliesCommandsAndAcks(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.run(t, routing)
+	cancel := timer.CancelTimer{Key: command.Key, Version: timer.Version{TimestampMS: 2, CommandID: "c-2"}}
+	if !d.deliver(string(envelope.Schedule(command))) || !d.deliver(string(envelope.Cancel(cancel))) {
+		t.Fatal("not acked")
+	}
+	if diff := cmp.Diff([]any{command, cancel}, d.applied); diff != "" {
+		t.Errorf("applied (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]time.Time{command.DueAt}, d.wakes); diff != "" {
+		t.Errorf("told the poller (-want +got):\n%s", diff)
+	}
+	want := []handlers.Result{{Type: "ScheduleTimer", Outcome: "scheduled"}, {Type: "CancelTimer", Outcome: "canceled"}}
+	if diff := cmp.Diff(want, d.results); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+	if len(d.letters) != 0 {
+		t.Errorf("published %v", d.letters)
+	}
+}
+
+func TestOnlyCorrelationAndTraceCrossOver(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.run(t, routing)
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	d.deliver(string(envelope.Schedule(command)), "correlationId", "from-header", "traceparent", parent, "tracestate", "a=b",
+		"tenantId", "evil", "Nats-Rollup", "all")
+	inBody := command
+	inBody.CorrelationID = "from-body"
+	d.deliver(string(envelope.Schedule(inBody)), "correlationId", "from-header")
+
+	first := command
+	first.CorrelationID, first.Trace = "from-header", timer.Trace{Parent: parent, State: "a=b"}
+	if diff := cmp.Diff([]any{first, inBody}, d.applied); diff != "" {
+		t.Errorf("applied (-want +got):\n%s", diff)
+	}
+}
+
+func TestInvalidBecomesDeadLetter(t *testing.T) {
+	t.Parallel()
+	late := command
+	late.DueAt = noon.Add(25 * time.Hour)
+	tests := []struct {
+		name, body string
+		routing    broker.Routing
+		came       string // topic
+		topic      string
+		reason     timer.Reason
+	}{
+		{"not JSON: nobody's", "hello", routing, "timer.commands", "svc._.dlq", timer.ReasonNotJSON},
+		{"empty: nobody's", "", routing, "timer.commands", "svc._.dlq", timer.ReasonNotJSON},
+		{"a field is missing: the tenant's", `{"type":"ScheduleTimer","tenantId":"acme"}`, routing, "timer.commands", "svc.acme.dlq", timer.ReasonMissingField},
+		{"due beyond the horizon", string(envelope.Schedule(late)), routing, "timer.commands", "svc.acme.dlq", timer.ReasonBeyondHorizon},
+		{"another tenant's topic: the topic's tenant", string(envelope.Schedule(command)), perTenant, "svc.evil.timer", "svc.evil.dlq", timer.ReasonTenantMismatch},
+		{"a topic that names no tenant", "hello", perTenant, "svc.-.timer", "svc._.dlq", timer.ReasonNotJSON},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			d.run(t, tt.routing)
+			if !d.deliver(tt.body, envelope.MetaTopic, tt.came, envelope.MetaPosition, "42", "x-secret", "token") {
+				t.Fatal("not acked")
+			}
+			if len(d.letters) != 1 || len(d.applied) != 0 {
+				t.Fatalf("%d dead letters and %d applied, want one and none", len(d.letters), len(d.applied))
+			}
+			letter := d.letters[0]
+			if d.topics[0] != tt.topic || string(letter.Payload) != tt.body {
+				t.Errorf("%q went to %s, want %q to %s", letter.Payload, d.topics[0], tt.body, tt.topic)
+			}
+			got := map[string]string(letter.Metadata)
+			if got[envelope.HeaderDeadLetterDetail] == "" {
+				t.Error("the detail is empty")
+			}
+			delete(got, envelope.HeaderDeadLetterDetail)
+			want := map[string]string{
+				"type": "DeadLetter", "tenantId": strings.Split(tt.topic, ".")[1], "messageId": letter.UUID,
+				"deadLetterReason": string(tt.reason), "deadLetterTopic": tt.came, "deadLetterPosition": "42",
+				"deadLetterOriginalId": "original-id", "deadLetterCount": "1", "deadLetterReplays": "0",
+				"deadLetterFirstAt": "2026-01-01T12:00:00.000Z", "deadLetterLastAt": "2026-01-01T12:00:00.000Z",
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("headers (-want +got):\n%s", diff)
+			}
+			if letter.UUID == "original-id" {
+				t.Error("the dead letter has the id of its original: the broker would drop it as a duplicate")
+			}
+		})
+	}
+}
+
+func TestDeadLetterIsPublishedBeforeTheAck(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.publish = func(string, *message.Message) error { return errors.New("broker is down") }
+	d.run(t, routing)
+	if d.deliver("hello") {
+		t.Error("acked though its dead letter was not published")
+	}
+}
+
+func TestDeadLetterOfTheSameMessageHasTheSameID(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.run(t, routing)
+	for range 2 {
+		d.deliver("hello", envelope.MetaTopic, "timer.commands", envelope.MetaPosition, "42")
+	}
+	d.deliver("hello", envelope.MetaTopic, "timer.commands", envelope.MetaPosition, "43")
+	if a, b, c := d.letters[0].UUID, d.letters[1].UUID, d.letters[2].UUID; a != b || b == c {
+		t.Errorf("ids %s, %s and %s: want the first two equal, the third another", a, b, c)
+	}
+}
+
+func TestDeadLetterTooLargeIsCut(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.publish = func(_ string, m *message.Message) error {
+		if len(m.Payload) > 1<<20 {
+			return broker.ErrRefused
+		}
+		return nil
+	}
+	d.run(t, routing)
+	if !d.deliver(strings.Repeat("x", 1<<20+1)) {
+		t.Fatal("not acked")
+	}
+	if got := d.letters[0]; len(got.Payload) != envelope.MaxBytes || got.Metadata.Get("deadLetterTruncated") != "true" {
+		t.Errorf("%d bytes, truncated = %q", len(got.Payload), got.Metadata.Get("deadLetterTruncated"))
+	}
+}
+
+func TestOtherTypesAreAckedAndCounted(t *testing.T) {
+	t.Parallel()
+	d := newDesk()
+	d.run(t, routing)
+	event := envelope.Reached(timer.DueTimeReached{Key: command.Key, CommandID: "c", DueAt: noon, ReachedAt: noon})
+	if !d.deliver(`{"type":"SomethingElse"}`) || !d.deliver(string(event)) {
+		t.Error("not acked")
+	}
+	want := []handlers.Result{{Type: "other", Outcome: "ignored"}, {Type: "other", Outcome: "ignored"}}
+	if diff := cmp.Diff(want, d.results); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+}
+
+func TestOutageIsNeverPoison(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		tries := 0
+		d.apply = func(any) error { tries++; return errors.New("database is locked") }
+		d.run(t, routing)
+		if d.deliver(string(envelope.Schedule(command))) {
+			t.Error("acked though it was not stored")
+		}
+		if tries != 3 {
+			t.Errorf("tried %d times, want 3", tries)
+		}
+		if len(d.letters) != 0 {
+			t.Errorf("an outage made a dead letter: %v", d.letters[0].Metadata)
+		}
+	})
+}
+
+func TestPanicIsAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.apply = func(any) error { panic("bug") }
+		d.run(t, routing)
+		if d.deliver(string(envelope.Schedule(command))) || len(d.letters) != 0 {
+			t.Error("a panic was acked or made a dead letter")
+		}
+	})
+}
+
+func TestRowThatTheDatabaseRefusesBecomesDeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.apply = func(any) error { return timer.Invalid(timer.ReasonRefused, "no such service call") }
+		d.run(t, routing)
+		if !d.deliver(string(envelope.Schedule(command))) {
+			t.Fatal("not acked")
+		}
+		if got := d.letters[0].Metadata.Get("deadLetterReason"); got != "refused" {
+			t.Errorf("reason %q, want refused", got)
+		}
+	})
+}
+
+// While the store is down messages wait instead of being nacked again and
+// again, invalid ones still reach the dead letters, and all go on when it is back.
+func TestIntakeStopsWhileTheStoreIsDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		began := time.Now()
+		d.apply = func(any) error {
+			if time.Since(began) < 10*time.Minute {
+				return errors.New("disk full")
+			}
+			return nil
+		}
+		d.run(t, routing)
+		var acked, nacked int
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				body := string(envelope.Schedule(command))
+				for !d.deliver(body) {
+					mu.Lock()
+					nacked++
+					mu.Unlock()
+					time.Sleep(25 * time.Second) // the broker's delay
+				}
+				mu.Lock()
+				acked++
+				mu.Unlock()
+			})
+		}
+		time.Sleep(5 * time.Minute)
+		if !d.deliver("hello") {
+			t.Error("an invalid message is not acked while the store is down")
+		}
+		all.Wait()
+		if acked != 100 || len(d.letters) != 1 {
+			t.Errorf("%d of 100 acked, %d dead letters, want 1", acked, len(d.letters))
+		}
+		// One probe every five seconds and the first hundred: far from five
+		// deliveries per message and minute, which would be 5,000.
+		if nacked > 300 {
+			t.Errorf("%d nacks in a ten-minute outage", nacked)
+		}
+	})
+}
+
+func TestStopLetsMessagesInFlightFinish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		entered := make(chan struct{})
+		h := handlers.New(slowStore{entered}, routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- h.Run(ctx) }()
+		<-h.Running()
+		later := command
+		later.DueAt = time.Now().Add(time.Hour)
+		acked := make(chan bool, 1)
+		go func() { acked <- d.deliver(string(envelope.Schedule(later))) }()
+		<-entered
+		stop()
+		if !<-acked {
+			t.Error("a healthy message was nacked because of the stop")
+		}
+		if len(d.letters) != 0 {
+			t.Error("a healthy message became a dead letter because of the stop")
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// A slowStore takes a second, and minds its context.
+type slowStore struct{ entered chan struct{} }
+
+func (s slowStore) Schedule(ctx context.Context, _ time.Time, _ ...timer.ScheduleTimer) ([]timer.Outcome, error) {
+	close(s.entered)
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(time.Second):
+		return []timer.Outcome{timer.DidSchedule}, nil
+	}
+}
+
+func (s slowStore) Cancel(context.Context, time.Time, ...timer.CancelTimer) ([]timer.Outcome, error) {
+	panic("not expected")
+}
+
+func TestStopWhileStarting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		h := handlers.New(d, routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := h.Run(ctx); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func TestFatalEndsTheIntake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk()
+		d.apply = func(any) error { return timer.ErrFatal }
+		h := handlers.New(d, routing, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(slog.DiscardHandler), handlers.Options{})
+		ended := make(chan error, 1)
+		go func() { ended <- h.Run(t.Context()) }()
+		<-h.Running()
+		if d.deliver(string(envelope.Schedule(command))) {
+			t.Error("acked")
+		}
+		if err := <-ended; !errors.Is(err, timer.ErrFatal) {
+			t.Errorf("Run: %v, want ErrFatal", err)
+		}
+	})
+}
