@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -36,7 +38,13 @@ func readFile(name string) ([]given, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration file: %w", err)
 	}
-	return parseYAML(name, bytes.TrimPrefix(data, []byte("\ufeff")))
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	// The parser lets through what YAML forbids, and it would end in a value.
+	if !utf8.Valid(data) || bytes.ContainsFunc(data, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
+		return nil, fmt.Errorf("configuration file %s: must be UTF-8 text without control characters", name)
+	}
+	return parseYAML(name, data)
 }
 
 func parseYAML(name string, data []byte) ([]given, error) {
