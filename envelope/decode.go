@@ -215,14 +215,15 @@ func optionalText(field string, v value) ([]byte, error) {
 }
 
 func identifier(field string, v value) (string, error) {
-	id, err := text(field, v)
+	b, err := text(field, v)
 	if err != nil {
 		return "", err
 	}
-	if err := timer.ValidateID(field, string(id)); err != nil {
+	id := string(b)
+	if err := timer.ValidateID(field, id); err != nil {
 		return "", err
 	}
-	return string(id), nil
+	return id, nil
 }
 
 // optional returns an identifier, or "" if it is absent.

@@ -9,7 +9,7 @@ import (
 )
 
 // encodedBytes is room enough for most messages.
-const encodedBytes = 512
+const encodedBytes = 384
 
 // Schedule encodes a command, which must be valid by
 // [timer.ScheduleTimer.Validate]; [Decode] refuses the result if it is not. The

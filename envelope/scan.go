@@ -18,6 +18,12 @@ import (
 // absent.
 type value []byte
 
+// What is kept of objects and arrays.
+var (
+	anObject = value("{")
+	anArray  = value("[")
+)
+
 // fields are the values of the keys that have a meaning in some message.
 type fields struct {
 	id, kind, tenantID, aggregateID, timestampMS, correlationID, causationID value
@@ -150,11 +156,11 @@ func (s *scanner) object(place func(*fields, []byte) *value) error {
 func (s *scanner) value(payload bool) (value, error) {
 	switch kind := s.json.PeekKind(); {
 	case kind == jsontext.KindBeginObject && payload:
-		return value("{"), s.object((*fields).within)
+		return anObject, s.object((*fields).within)
 	case kind == jsontext.KindBeginObject:
-		return value("{"), s.skip()
+		return anObject, s.skip()
 	case kind == jsontext.KindBeginArray:
-		return value("["), s.skip()
+		return anArray, s.skip()
 	}
 	v, err := s.json.ReadValue()
 	return value(v), broken(err)

@@ -1,0 +1,88 @@
+package envelope_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var (
+	benchCommand = timer.ScheduleTimer{
+		Key:           timer.Key{TenantID: "acme", ServiceCallID: "order:42.pay"},
+		Version:       timer.Version{TimestampMS: 1893456000000, CommandID: "0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071"},
+		DueAt:         time.Date(2030, 1, 31, 11, 30, 0, 5e8, time.UTC),
+		CorrelationID: "req-7f3a",
+	}
+	benchEvent = timer.DueTimeReached{
+		Key:           benchCommand.Key,
+		CommandID:     benchCommand.CommandID,
+		DueAt:         benchCommand.DueAt,
+		ReachedAt:     benchCommand.DueAt.Add(7 * time.Millisecond),
+		CorrelationID: benchCommand.CorrelationID,
+	}
+)
+
+func BenchmarkDecodeScheduleTimer(b *testing.B)  { benchmarkDecode(b, envelope.Schedule(benchCommand)) }
+func BenchmarkDecodeDueTimeReached(b *testing.B) { benchmarkDecode(b, envelope.Reached(benchEvent)) }
+func BenchmarkDecodeOtherType(b *testing.B) {
+	benchmarkDecode(b, []byte(`{"id":"1","type":"OrderPlaced","tenantId":"acme","payload":{"lines":[1,2,3]}}`))
+}
+
+func benchmarkDecode(b *testing.B, body []byte) {
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if _, err := envelope.Decode(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSchedule(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		envelope.Schedule(benchCommand)
+	}
+}
+
+func BenchmarkReached(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		envelope.Reached(benchEvent)
+	}
+}
+
+func BenchmarkEventID(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		envelope.EventID(benchEvent)
+	}
+}
+
+func BenchmarkHeadersOf(b *testing.B) {
+	b.ReportAllocs()
+	e := benchEvent
+	e.ID = envelope.EventID(e)
+	for b.Loop() {
+		envelope.HeadersOf(e)
+	}
+}
+
+func BenchmarkParseTime(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := envelope.ParseTime("2030-01-31T12:30:00.500+01:00"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkTenantOf(b *testing.B) {
+	b.ReportAllocs()
+	body := envelope.Schedule(benchCommand)
+	for b.Loop() {
+		envelope.TenantOf(body)
+	}
+}
