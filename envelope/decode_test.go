@@ -1,0 +1,151 @@
+package envelope_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// edit returns a golden message in which one piece is replaced.
+func edit(t *testing.T, name, piece, with string) []byte {
+	t.Helper()
+	body := golden(t, name)
+	if !bytes.Contains(body, []byte(piece)) {
+		t.Fatalf("%s has no %s", name, piece)
+	}
+	return bytes.Replace(body, []byte(piece), []byte(with), 1)
+}
+
+func TestDecodeAcceptsEveryOrderAndUnknownKeys(t *testing.T) {
+	t.Parallel()
+	body := `
+		{"payload": {"dueAt":"2030-01-31T12:30:00.500+01:00", "serviceCallId":"order:42.pay", "note":[{"a":1},null],
+		             "tenant\u0049d":"\u0061cme", "TENANTID":"evil", "reachedAt":7},
+		 "Type":"CancelTimer", "TYPE":null, "traceId":"x", "meta":{"deep":[[[[[[[[[[[[[[1]]]]]]]]]]]]]]},
+		 "correlationId":"req-7f3a", "tenantId":"acme", "timestampMs":1893456000000,
+		 "typ\u0065":"ScheduleTimer", "id":"0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071"}` + "\r\n\t "
+	m, err := envelope.Decode([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(any(goldenSchedule), m.Payload); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDecodeKeepsNothingOfTheBody(t *testing.T) {
+	t.Parallel()
+	body := golden(t, "schedule_timer.json")
+	want, err := envelope.Decode(bytes.Clone(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := envelope.Decode(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(body)
+	if got != want {
+		t.Errorf("after the body is gone: %+v, want %+v", got, want)
+	}
+}
+
+func TestDecodeKeepsOptionalFields(t *testing.T) {
+	t.Parallel()
+	body := edit(t, "cancel_timer.json", `"timestampMs"`, `"correlationId":"~!","causationId":"a\\b","timestampMs"`)
+	m, err := envelope.Decode(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.CorrelationID != "~!" || m.CausationID != `a\b` || m.Payload.(timer.CancelTimer).CorrelationID != "~!" {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func TestDecodeKeepsToTheLimits(t *testing.T) {
+	t.Parallel()
+	body := func(bytes int) []byte {
+		const frame = `{"type":"X","pad":""}`
+		return []byte(`{"type":"X","pad":"` + strings.Repeat("x", bytes-len(frame)) + `"}`)
+	}
+	nested := func(depth int, open, shut string) []byte {
+		return []byte(`{"type":"X","a":` + strings.Repeat(open, depth-1) + "1" + strings.Repeat(shut, depth-1) + `}`)
+	}
+	tests := []struct {
+		name string
+		body []byte
+		want timer.Reason // empty: none
+	}{
+		{"64 KiB", body(64 << 10), ""},
+		{"a byte more", body(64<<10 + 1), timer.ReasonTooLarge},
+		{"1 MiB of garbage", bytes.Repeat([]byte{0xff}, 1<<20), timer.ReasonTooLarge},
+		{"16 arrays deep", nested(16, `[`, `]`), ""},
+		{"17 arrays deep", nested(17, `[`, `]`), timer.ReasonTooDeep},
+		{"16 objects deep", nested(16, `{"a":`, `}`), ""},
+		{"17 objects deep", nested(17, `{"a":`, `}`), timer.ReasonTooDeep},
+		{"deep and never closed", []byte(`{"a":` + strings.Repeat("[", 60_000)), timer.ReasonTooDeep},
+		{"deep in the payload", edit(t, "cancel_timer.json", `"payload":{`, `"payload":{"x":`+strings.Repeat("[", 15)+strings.Repeat("]", 15)+`,`), timer.ReasonTooDeep},
+		{"just not too deep in the payload", edit(t, "cancel_timer.json", `"payload":{`, `"payload":{"x":`+strings.Repeat("[", 14)+strings.Repeat("]", 14)+`,`), ""},
+		{"deep where an id stands", edit(t, "cancel_timer.json", `"timestampMs":1893456000001`, `"timestampMs":`+strings.Repeat("[", 16)+strings.Repeat("]", 16)), timer.ReasonTooDeep},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := envelope.Decode(test.body)
+			var reason timer.Reason
+			if invalid, ok := errors.AsType[*timer.InvalidError](err); ok {
+				reason = invalid.Reason
+				checkDetail(t, invalid.Detail)
+			}
+			if reason != test.want {
+				t.Errorf("got %v, want reason %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestMessagesOfOtherTypesAreNoErrors(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, body string
+		want       envelope.Message
+	}{
+		{"as ours", `{"id":"1","type":"OrderPlaced","tenantId":"acme","timestampMs":1,"correlationId":"c","payload":{}}`, envelope.Message{ID: "1", Type: "OrderPlaced", TenantID: "acme"}},
+		{"type alone", `{"type":"OrderPlaced"}`, envelope.Message{Type: "OrderPlaced"}},
+		{"everything else wrong", `{"id":7,"type":"OrderPlaced","tenantId":["acme"],"aggregateId":null,"timestampMs":"x","correlationId":{},"payload":[1]}`, envelope.Message{Type: "OrderPlaced"}},
+		{"malformed id and tenant", `{"id":"a b","type":"OrderPlaced","tenantId":"_"}`, envelope.Message{Type: "OrderPlaced"}},
+		{"null payload", `{"type":"OrderPlaced","payload":null}`, envelope.Message{Type: "OrderPlaced"}},
+		{"our type in another case", `{"type":"scheduletimer"}`, envelope.Message{Type: "scheduletimer"}},
+		{"type not ASCII", `{"type":"Aufträge\n"}`, envelope.Message{Type: "Aufträge\n"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := envelope.Decode([]byte(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReachedBeforeDueIsTheConsumersBusiness(t *testing.T) {
+	t.Parallel()
+	m, err := envelope.Decode(edit(t, "due_time_reached.json", "11:30:00.507Z", "11:30:00.499Z"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Payload.(timer.DueTimeReached).Lateness(); got != -time.Millisecond {
+		t.Errorf("lateness %v, want -1ms", got)
+	}
+}

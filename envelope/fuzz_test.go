@@ -1,0 +1,185 @@
+package envelope_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// FuzzDecode checks that Decode never panics, that it agrees with a slow second
+// opinion, that what it takes survives encoding, and that TenantOf agrees.
+func FuzzDecode(f *testing.F) {
+	names, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(names) == 0 {
+		f.Fatalf("no golden files: %v", err)
+	}
+	for _, name := range names {
+		body, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m, err := envelope.Decode(body)
+		tenant := envelope.TenantOf(body)
+		if tenant != timer.NoTenant && tenant.Validate() != nil {
+			t.Fatalf("TenantOf returns %q", tenant)
+		}
+		if err != nil {
+			invalid, ok := errors.AsType[*timer.InvalidError](err)
+			if !ok || invalid.Reason == "" {
+				t.Fatalf("error %#v is no InvalidError with a reason", err)
+			}
+			checkDetail(t, invalid.Detail)
+		} else if m.TenantID != "" && tenant != m.TenantID {
+			t.Fatalf("TenantOf returns %q, Decode %q", tenant, m.TenantID)
+		}
+		compareWithOpinion(t, body, m, err)
+		if err == nil && m.Payload != nil {
+			checkSurvivesEncoding(t, m)
+		}
+	})
+}
+
+func compareWithOpinion(t *testing.T, body []byte, m envelope.Message, err error) {
+	t.Helper()
+	kind, payload, wrong := opinion(body)
+	if (wrong == nil) != (err == nil) {
+		t.Fatalf("Decode says %v, the second opinion %v", err, wrong)
+	}
+	if diff := cmp.Diff(payload, m.Payload); diff != "" || kind != m.Type {
+		t.Fatalf("type %q, second opinion %q; payload (-second opinion +got):\n%s", m.Type, kind, diff)
+	}
+}
+
+func checkSurvivesEncoding(t *testing.T, m envelope.Message) {
+	t.Helper()
+	var body []byte
+	switch payload := m.Payload.(type) {
+	case timer.ScheduleTimer:
+		if err := payload.Validate(); err != nil {
+			t.Fatalf("decodes to an invalid command: %v", err)
+		}
+		body = envelope.Schedule(payload)
+	case timer.CancelTimer:
+		if err := payload.Validate(); err != nil {
+			t.Fatalf("decodes to an invalid command: %v", err)
+		}
+		body = envelope.Cancel(payload)
+	case timer.DueTimeReached:
+		m.TimestampMS = payload.ReachedAt.UnixMilli() // which is what ours says
+		body = envelope.Reached(payload)
+	}
+	m.CausationID = "" // the commands have none
+	again, err := envelope.Decode(body)
+	if err != nil {
+		t.Fatalf("%v, from our own %s", err, body)
+	}
+	if m.AggregateID == "" {
+		again.AggregateID = "" // ours always names it
+	}
+	if diff := cmp.Diff(m, again); diff != "" {
+		t.Fatalf("after encoding (-before +after):\n%s", diff)
+	}
+}
+
+// FuzzParseTime checks that a time is never earlier than what was written, and
+// less than a millisecond later, by the standard library's reading of it.
+func FuzzParseTime(f *testing.F) {
+	for _, s := range []string{
+		"2030-01-31T11:30:00Z", "2030-12-31T23:59:59.9999+14:00", "2030-02-30t24:00:60,5z", "2000-02-29T00:00:00.000000001-00:01",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := envelope.ParseTime(s)
+		want, ok := opinionOfTime(s)
+		if ok != (err == nil) {
+			t.Fatalf("%q: ParseTime says %v, the second opinion %v", s, err, ok)
+		}
+		if err != nil {
+			return
+		}
+		if !got.Equal(want) || got.Location() != time.UTC {
+			t.Fatalf("%q: got %v, second opinion %v", s, got, want)
+		}
+		given, err := time.Parse(time.RFC3339, strings.ToUpper(s)) // cuts after nanoseconds
+		if err != nil {
+			t.Fatalf("%q: time.Parse says %v", s, err)
+		}
+		if late := got.Sub(given); late < 0 || late > time.Millisecond || late == time.Millisecond && !beyondNanoseconds.MatchString(s) {
+			t.Fatalf("%q: got %v, which is %v later", s, got, late)
+		}
+		if text := envelope.FormatTime(got); len(text) != len("2030-01-31T11:30:00.000Z") {
+			t.Fatalf("%q: formats as %s", s, text)
+		} else if again, err := envelope.ParseTime(text); err != nil || again != got {
+			t.Fatalf("%q: formats as %s, which is %v, %v", s, text, again, err)
+		}
+	})
+}
+
+var beyondNanoseconds = regexp.MustCompile(`\.[0-9]{10}`)
+
+// FuzzEventID checks that ids are UUIDs of version 7 with the due time in them,
+// always the same, and different as soon as one byte stands elsewhere.
+func FuzzEventID(f *testing.F) {
+	f.Add("acme", "order:42.pay", "0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071", int64(1896089400500))
+	f.Add("a", "", "", int64(0))
+	f.Fuzz(func(t *testing.T, tenant, call, command string, ms int64) {
+		ms &= 1<<48 - 1
+		due := time.UnixMilli(ms)
+		id := envelope.EventID(event(timer.TenantID(tenant), timer.ServiceCallID(call), command, due))
+		parsed, err := uuid.Parse(id)
+		if err != nil || parsed.String() != id || parsed.Version() != 7 || parsed.Variant() != uuid.RFC4122 {
+			t.Fatalf("%s is no UUID of version 7: %v", id, err)
+		}
+		if got := parsed[:6]; uint64(ms)<<16 != uint64(got[0])<<56|uint64(got[1])<<48|uint64(got[2])<<40|uint64(got[3])<<32|uint64(got[4])<<24|uint64(got[5])<<16 {
+			t.Fatalf("%s has not the time %d", id, ms)
+		}
+		if again := envelope.EventID(event(timer.TenantID(tenant), timer.ServiceCallID(call), command, due)); again != id {
+			t.Fatalf("%s the first time, %s the second", id, again)
+		}
+		for _, e := range shifts(tenant, call, command) {
+			e.DueAt = due
+			if envelope.EventID(e) == id {
+				t.Fatalf("%q %q %q and %q %q %q share %s", tenant, call, command, e.TenantID, e.ServiceCallID, e.CommandID, id)
+			}
+		}
+	})
+}
+
+// shifts returns the triples that differ from one in a byte more, or in where
+// one part ends and the next begins.
+func shifts(tenant, call, command string) []timer.DueTimeReached {
+	var due time.Time
+	triples := []timer.DueTimeReached{
+		event(timer.TenantID(tenant+"\x00"), timer.ServiceCallID(call), command, due),
+		event(timer.TenantID(tenant), timer.ServiceCallID(call+"\x00"), command, due),
+		event(timer.TenantID(tenant), timer.ServiceCallID(call), command+"\x00", due),
+	}
+	if call != "" {
+		triples = append(triples,
+			event(timer.TenantID(tenant+call[:1]), timer.ServiceCallID(call[1:]), command, due),
+			event(timer.TenantID(tenant), timer.ServiceCallID(call[:len(call)-1]), call[len(call)-1:]+command, due))
+	}
+	if tenant != "" {
+		triples = append(triples,
+			event(timer.TenantID(tenant[:len(tenant)-1]), timer.ServiceCallID(tenant[len(tenant)-1:]+call), command, due))
+	}
+	if command != "" {
+		triples = append(triples,
+			event(timer.TenantID(tenant), timer.ServiceCallID(call+command[:1]), command[1:], due))
+	}
+	return triples
+}
