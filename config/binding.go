@@ -125,7 +125,7 @@ func path(field func(*Config) *string, required bool) binding {
 		case s == "" && required:
 			return errors.New("must be a path")
 		case strings.HasPrefix(s, ":memory:"), strings.HasPrefix(s, "file:"), strings.Contains(s, "://"):
-			return errors.New("must be the path of a file, not a URL and not :memory:")
+			return errors.New("must be the path of a file, not :memory: and not a URL")
 		}
 		return nil
 	})

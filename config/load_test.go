@@ -140,7 +140,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	name := file(t, "batch_size: 0\nbatch_sise: 5\nhorizon: 10s\nhorizon: 20d\n")
 	environ := []string{"TIMER_POLLING_INTERVALL=5", "TIMER_LOG_FORMAT=xml", "TIMER_BROKER=kafka"}
-	flags := map[string]string{"batch-size": "many", "colour": "red"}
+	flags := map[string]string{"batch-size": "many", "volume": "11"}
 	got := mistakes(t, flags, environ, name)
 	want := strings.Join([]string{
 		`horizon (` + name + `:4): is given in line 3 already; remove one`,
@@ -151,7 +151,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 		`log_format="xml" (TIMER_LOG_FORMAT): must be text or json`,
 		`TIMER_POLLING_INTERVALL (TIMER_POLLING_INTERVALL): is no setting; did you mean TIMER_POLLING_INTERVAL?`,
 		`batch_size="many" (--batch-size): must be a whole number from 1 to 10000`,
-		`--colour (--colour): is no setting`,
+		`--volume (--volume): is no setting`,
 	}, "\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)
