@@ -1,0 +1,206 @@
+package timer_test
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// check fails the test unless err has the reason; none if it is empty.
+func check(t *testing.T, what string, err error, want timer.Reason) {
+	t.Helper()
+	var got timer.Reason
+	if invalid, ok := errors.AsType[*timer.InvalidError](err); ok {
+		got = invalid.Reason
+	}
+	if got != want || (err == nil) != (want == "") || errors.Is(err, timer.ErrInvalid) != (want != "") {
+		t.Errorf("%s: got error %v, want reason %q", what, err, want)
+	}
+}
+
+func TestTenantIDsAreSafeAsTokens(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[timer.TenantID]timer.Reason{
+		"a": "", "Z": "", "0": "", "acme": "", "a_-": "", "0-9_Z": "", "a--": "",
+		timer.TenantID(strings.Repeat("a", 64)): "",
+		"":                                      timer.ReasonMissingField,
+		timer.TenantID(strings.Repeat("a", 65)): timer.ReasonBadField,
+		timer.NoTenant:                          timer.ReasonBadField,
+		"_a":                                    timer.ReasonBadField,
+		"-a":                                    timer.ReasonBadField,
+		"a.b":                                   timer.ReasonBadField,
+		"a*":                                    timer.ReasonBadField,
+		">":                                     timer.ReasonBadField,
+		"a b":                                   timer.ReasonBadField,
+		"a\n":                                   timer.ReasonBadField,
+		"a\x00":                                 timer.ReasonBadField,
+		"a/b":                                   timer.ReasonBadField,
+		"a:b":                                   timer.ReasonBadField,
+		"é":                                     timer.ReasonBadField,
+		"a\xff":                                 timer.ReasonBadField,
+		"{tenant}":                              timer.ReasonBadField,
+	} {
+		check(t, timer.Quote(string(id)), id.Validate(), want)
+	}
+}
+
+func TestServiceCallIDs(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[timer.ServiceCallID]timer.Reason{
+		"a": "", "order:42.pay": "", "_": "", ".": "", ":": "", "-": "", "AZaz09_.:-": "",
+		timer.ServiceCallID(strings.Repeat("a", 128)): "",
+		"": timer.ReasonMissingField,
+		timer.ServiceCallID(strings.Repeat("a", 129)): timer.ReasonBadField,
+		"a b":   timer.ReasonBadField,
+		"a/b":   timer.ReasonBadField,
+		"a*":    timer.ReasonBadField,
+		"a\r\n": timer.ReasonBadField,
+		"é":     timer.ReasonBadField,
+		"a\xff": timer.ReasonBadField,
+		"a@b":   timer.ReasonBadField,
+	} {
+		check(t, timer.Quote(string(id)), id.Validate(), want)
+	}
+}
+
+func TestMessageIDsAreVisibleASCII(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]timer.Reason{
+		"!": "", "~": "", `"\`: "", "0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071": "",
+		strings.Repeat("~", 128): "",
+		"":                       timer.ReasonMissingField,
+		strings.Repeat("~", 129): timer.ReasonBadField,
+		" ":                      timer.ReasonBadField,
+		"a b":                    timer.ReasonBadField,
+		"a\t":                    timer.ReasonBadField,
+		"\x7f":                   timer.ReasonBadField,
+		"é":                      timer.ReasonBadField,
+		"a\xff":                  timer.ReasonBadField,
+	} {
+		err := timer.ValidateID("causationId", id)
+		check(t, timer.Quote(id), err, want)
+		if err != nil && !strings.HasPrefix(err.Error(), "invalid: causationId ") {
+			t.Errorf("%q: error does not name the field: %v", id, err)
+		}
+	}
+}
+
+func TestKeysNameBothParts(t *testing.T) {
+	t.Parallel()
+	if got := (timer.Key{TenantID: "acme", ServiceCallID: "a.b"}).String(); got != "acme.a.b" {
+		t.Errorf("got %s", got)
+	}
+	for key, want := range map[timer.Key]timer.Reason{
+		{TenantID: "acme", ServiceCallID: "sc-1"}: "",
+		{ServiceCallID: "sc-1"}:                   timer.ReasonMissingField,
+		{TenantID: "acme"}:                        timer.ReasonMissingField,
+		{TenantID: "_", ServiceCallID: "sc-1"}:    timer.ReasonBadField,
+		{TenantID: "acme", ServiceCallID: " "}:    timer.ReasonBadField,
+	} {
+		check(t, key.String(), key.Validate(), want)
+	}
+}
+
+// A tenant never holds a dot, so no two keys have the same text.
+func TestKeysAreToldApartByTheirText(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.Custom(func(t *rapid.T) timer.Key {
+			return timer.Key{
+				TenantID:      timer.TenantID(rapid.StringMatching(`[a0][a0_-]{0,3}`).Draw(t, "tenant")),
+				ServiceCallID: timer.ServiceCallID(rapid.StringMatching(`[a0_.:-]{1,4}`).Draw(t, "call")),
+			}
+		})
+		a, b := key.Draw(t, "a"), key.Draw(t, "b")
+		if (a == b) != (a.String() == b.String()) {
+			t.Errorf("%#v and %#v are both %s", a, b, a)
+		}
+	})
+}
+
+func TestVersionsCompareByTimeThenID(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		v, o timer.Version
+		want int
+	}{
+		{"later is newer, whatever the id", timer.Version{TimestampMS: 2, CommandID: "a"}, timer.Version{TimestampMS: 1, CommandID: "z"}, +1},
+		{"times compare as numbers", timer.Version{TimestampMS: 10, CommandID: "a"}, timer.Version{TimestampMS: 9, CommandID: "a"}, +1},
+		{"the id decides at the same time", timer.Version{TimestampMS: 1, CommandID: "b"}, timer.Version{TimestampMS: 1, CommandID: "a"}, +1},
+		{"ids compare byte by byte", timer.Version{TimestampMS: 1, CommandID: "a"}, timer.Version{TimestampMS: 1, CommandID: "B"}, +1},
+		{"a longer id is newer than its beginning", timer.Version{TimestampMS: 1, CommandID: "a0"}, timer.Version{TimestampMS: 1, CommandID: "a"}, +1},
+		{"ids do not compare as numbers", timer.Version{TimestampMS: 1, CommandID: "9"}, timer.Version{TimestampMS: 1, CommandID: "10"}, +1},
+		{"the same", timer.Version{TimestampMS: 1, CommandID: "a"}, timer.Version{TimestampMS: 1, CommandID: "a"}, 0},
+		{"everything is newer than none", timer.Version{TimestampMS: 0, CommandID: "!"}, timer.Version{}, +1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.v.Compare(test.o); got != test.want {
+				t.Errorf("got %d, want %d", got, test.want)
+			}
+			if got := test.o.Compare(test.v); got != -test.want {
+				t.Errorf("the other way round: got %d, want %d", got, -test.want)
+			}
+		})
+	}
+}
+
+// Commands of a key may arrive in any order, so all must agree on the newest.
+func TestVersionsAreInOneOrder(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		version := rapid.Custom(func(t *rapid.T) timer.Version {
+			return timer.Version{TimestampMS: rapid.Int64Range(0, 2).Draw(t, "ms"), CommandID: rapid.StringMatching(`[a-b]{1,2}`).Draw(t, "id")}
+		})
+		a, b, c := version.Draw(t, "a"), version.Draw(t, "b"), version.Draw(t, "c")
+		if a.Compare(b) != -b.Compare(a) || (a.Compare(b) == 0) != (a == b) {
+			t.Errorf("%v and %v compare as %d and %d", a, b, a.Compare(b), b.Compare(a))
+		}
+		if a.Compare(b) <= 0 && b.Compare(c) <= 0 && a.Compare(c) > 0 {
+			t.Errorf("%v, %v and %v go round in a circle", a, b, c)
+		}
+		if a.TimestampMS != b.TimestampMS && a.Compare(b) != cmp.Compare(a.TimestampMS, b.TimestampMS) {
+			t.Errorf("%v and %v compare as %d", a, b, a.Compare(b))
+		}
+	})
+}
+
+func TestVersionsFitJSONNumbers(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[timer.Version]timer.Reason{
+		{TimestampMS: 0, CommandID: "a"}:          "",
+		{TimestampMS: 1<<53 - 1, CommandID: "a"}:  "",
+		{TimestampMS: 1 << 53, CommandID: "a"}:    timer.ReasonBadField,
+		{TimestampMS: -1, CommandID: "a"}:         timer.ReasonBadField,
+		{TimestampMS: -1 << 63, CommandID: "a"}:   timer.ReasonBadField,
+		{TimestampMS: 1, CommandID: ""}:           timer.ReasonMissingField,
+		{TimestampMS: 1, CommandID: "a b"}:        timer.ReasonBadField,
+		{TimestampMS: 1<<63 - 1, CommandID: "\n"}: timer.ReasonBadField,
+	} {
+		check(t, timer.Quote(version.CommandID), version.Validate(), want)
+	}
+}
+
+func TestQuotesAreShortAndPrintable(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 81)
+	for given, want := range map[string]string{
+		"":            `""`,
+		`a"b`:         `"a\"b"`,
+		"a\r\nb\x00":  `"a\r\nb\x00"`,
+		"é\xff\u202e": `"\u00e9\xff\u202e"`,
+		long[:80]:     `"` + long[:80] + `"`,
+		long:          `"` + long[:80] + `"…`,
+	} {
+		if got := timer.Quote(given); got != want {
+			t.Errorf("%q: got %s, want %s", given, got, want)
+		}
+	}
+}
