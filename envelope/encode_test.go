@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -41,14 +42,16 @@ func TestEncodesIdentifiersThatNeedEscapes(t *testing.T) {
 	if want := `{"id":"<a href=\"\\x\">&amp;</a>",`; !strings.HasPrefix(string(body), want) {
 		t.Errorf("got %s, want it to begin with %s", body, want)
 	}
-	c.CommandID = `!"#$%&'()*+,-./:;<=>?@[\]^_{|}~`
-	c.CorrelationID = `\"`
-	m, err := envelope.Decode(envelope.Cancel(c))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.Payload != any(c) {
-		t.Errorf("got %+v, want %+v", m.Payload, c)
+	for _, id := range []string{`"`, `\`, `\"`, `\u0041`, `!"#$%&'()*+,-./:;<=>?@[\]^_{|}~`} {
+		c.CommandID, c.CorrelationID = id, id
+		m, err := envelope.Decode(envelope.Cancel(c))
+		if err != nil {
+			t.Errorf("%s: %v", id, err)
+			continue
+		}
+		if m.Payload != any(c) {
+			t.Errorf("got %+v, want %+v", m.Payload, c)
+		}
 	}
 }
 
@@ -67,7 +70,7 @@ func TestNothingInvalidBecomesValidByEncoding(t *testing.T) {
 				continue // an empty correlation id, or a quote in an id
 			}
 			body := envelope.Cancel(c)
-			if !json.Valid(body) {
+			if !json.Valid(body) || !utf8.Valid(body) {
 				t.Errorf("%s %q: encodes as broken JSON: %s", field, broken, body)
 			}
 			if _, err := envelope.Decode(body); !errors.Is(err, timer.ErrInvalid) {

@@ -74,6 +74,7 @@ func TestTraceCrossesOverOnlyIfValid(t *testing.T) {
 		{"another version", "01" + parent[2:], "", timer.Trace{}},
 		{"forbidden version", "ff" + parent[2:], "", timer.Trace{}},
 		{"too long", parent + "-00", "", timer.Trace{}},
+		{"flags too long", parent + "0", "", timer.Trace{}},
 		{"too short", parent[:54], "", timer.Trace{}},
 		{"no hexadecimal trace id", "00-4bf92f3577b34da6a3ce929d0e0e473g-00f067aa0ba902b7-01", "", timer.Trace{}},
 		{"no hexadecimal span id", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b\n-01", "", timer.Trace{}},
