@@ -24,8 +24,10 @@ var (
 	}
 )
 
-func BenchmarkDecodeScheduleTimer(b *testing.B)  { benchmarkDecode(b, envelope.Schedule(benchCommand)) }
+func BenchmarkDecodeScheduleTimer(b *testing.B) { benchmarkDecode(b, envelope.Schedule(benchCommand)) }
+
 func BenchmarkDecodeDueTimeReached(b *testing.B) { benchmarkDecode(b, envelope.Reached(benchEvent)) }
+
 func BenchmarkDecodeOtherType(b *testing.B) {
 	benchmarkDecode(b, []byte(`{"id":"1","type":"OrderPlaced","tenantId":"acme","payload":{"lines":[1,2,3]}}`))
 }

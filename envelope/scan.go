@@ -188,11 +188,11 @@ func broken(err error) error {
 	}
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return timer.Invalid(timer.ReasonNotJSON, "body is empty; send one JSON object")
 	case !ok:
 		return timer.Invalid(timer.ReasonNotJSON, "body is not JSON: %s", visible(err.Error()))
-	case syntax.Err == jsontext.ErrDuplicateName:
+	case errors.Is(syntax.Err, jsontext.ErrDuplicateName):
 		return timer.Invalid(timer.ReasonDuplicateKey, "key %s is there twice; name it once", timer.Quote(syntax.JSONPointer.LastToken()))
 	}
 	return timer.Invalid(timer.ReasonNotJSON, "body is not JSON at byte %d: %s", syntax.ByteOffset, visible(syntax.Err.Error()))
