@@ -31,29 +31,31 @@ func (s *session) run(ctx context.Context) error {
 	defer cancel()
 
 	deleted := make(chan error, 1)
-	go func() {
-		err := s.delete(ctx)
-		cancel() // what can't be deleted must not be published again and again
-		deleted <- err
-	}()
+	go func() { deleted <- s.delete(ctx, cancel) }()
 	err := s.publish(ctx)
 	close(s.published)
 	return errors.Join(<-deleted, err)
 }
 
 // delete removes batches until there are no more, also after ctx is done. After
-// an error it only lets go of them: they are published again.
-func (s *session) delete(ctx context.Context) error {
-	var failed error
+// an error it ends the session and lets go of the rest: they are published
+// again.
+func (s *session) delete(ctx context.Context, end context.CancelFunc) (failed error) {
 	for seqs := range s.published {
 		if failed == nil {
-			ctx, cancel := detached(ctx)
-			failed = s.table.Delete(ctx, seqs...)
-			cancel()
+			if failed = s.remove(ctx, seqs); failed != nil {
+				end()
+			}
 		}
 		s.deleting.Done()
 	}
 	return failed
+}
+
+func (s *session) remove(ctx context.Context, seqs []int64) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	return s.table.Delete(ctx, seqs...)
 }
 
 // publish passes over the outbox again and again, from the oldest row to the
@@ -159,7 +161,8 @@ func (s *session) byTopic(rows []Row) map[string][]Row {
 }
 
 // sendTopic publishes rows to one topic. If one of them is refused it finds out
-// which, and publishes the others.
+// which, and publishes the others; some may have gone out with the first try,
+// where the broker knows them by their id.
 func (s *session) sendTopic(ctx context.Context, topic string, rows []Row) (acked []int64, err error) {
 	messages := make([]*message.Message, len(rows))
 	acked = make([]int64, len(rows))
