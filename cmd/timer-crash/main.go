@@ -1,0 +1,109 @@
+// Command timer-crash kills the timer service again and again while it works,
+// and checks that no timer was lost: timer-crash --help lists its flags.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/event-service-agent/timer-service/internal/crash"
+)
+
+const description = `Starts a broker and the service, sends it commands, and kills it again and
+again. When all has come to rest it checks, from what a client can see, that
+every timer fired or was canceled, that none fired early, twice or for nothing,
+and that every invalid message is in the dead letters.
+
+Without --bin it builds the service, so it runs in the module of the service.
+
+Modes: kill (SIGKILL), term (SIGTERM and wait), stop (SIGSTOP for a while),
+broker (SIGKILL for the broker).
+
+Exit codes: 0 nothing is wrong, 1 something is, or the test could not run, 2
+wrong flags.`
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+type cli struct {
+	Kills   int           `default:"10" help:"How often to kill the service."`
+	Rate    int           `default:"200" help:"Commands a second."`
+	Tenants int           `default:"20" help:"Tenants that send them."`
+	Mode    crash.Mode    `default:"kill" enum:"kill,term,stop,broker" help:"What to do to the service: kill, term, stop or broker."`
+	Seed    uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
+	Settle  time.Duration `default:"2m" help:"How long the service may take to come to rest in the end."`
+	Bin     string        `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
+	Dir     string        `type:"existingdir" help:"Where to make the directory for data and logs; the system's for temporary files if empty."`
+	Keep    bool          `help:"Keep that directory even if nothing is wrong."`
+	Output  string        `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the report: text for people, or json."`
+}
+
+func main() {
+	if crash.IsBroker() {
+		if err := crash.ServeBroker(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "timer-crash:", err)
+			os.Exit(exitFailure)
+		}
+		return
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	cancel()
+	os.Exit(code)
+}
+
+// run does what the arguments say and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c cli
+	helped := false
+	k, err := kong.New(&c, kong.Name("timer-crash"), kong.Description(description),
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }))
+	if err == nil {
+		_, err = k.Parse(args)
+	}
+	if helped {
+		return 0
+	}
+	if err == nil && (c.Kills < 1 || c.Rate < 1 || c.Tenants < 1 || c.Settle <= 0) {
+		err = errors.New("--kills, --rate, --tenants and --settle must be above zero")
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "timer-crash:", err)
+		return exitUsage
+	}
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64N(1<<32) + 1
+	}
+	fmt.Fprintf(stderr, "seed %d\n", c.Seed) // at once, so that a test that hangs can be repeated
+
+	report, err := crash.Run(ctx, crash.Options{
+		Now: time.Now, Bin: c.Bin, Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Tenants: c.Tenants,
+		Seed: c.Seed, Settle: c.Settle, Dir: c.Dir, Keep: c.Keep, Progress: stderr,
+	})
+	if c.Output == "json" {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		err = errors.Join(err, e.Encode(report))
+	} else {
+		report.Write(stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "timer-crash:", err)
+	}
+	if err != nil || report.Violations() > 0 {
+		return exitFailure
+	}
+	return 0
+}

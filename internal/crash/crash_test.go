@@ -1,0 +1,189 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/crash/history"
+)
+
+// TestMain lets the test binary be the broker and the forgetful service, too.
+func TestMain(m *testing.M) {
+	var err error
+	switch {
+	case IsBroker():
+		err = ServeBroker(os.Stdin, os.Stdout)
+	case os.Getenv(forgetfulEnv) != "" && len(os.Args) > 1 && os.Args[1] == "serve":
+		err = forgetful()
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// progress writes to the log of a test.
+type progress struct{ t *testing.T }
+
+func (p progress) Write(text []byte) (int, error) {
+	p.t.Log(strings.TrimSpace(string(text)))
+	return len(text), nil
+}
+
+func mustRun(t *testing.T, opt Options) Report {
+	t.Helper()
+	opt.Now, opt.Dir, opt.Progress = time.Now, t.TempDir(), progress{t}
+	report, err := Run(t.Context(), opt)
+	var text bytes.Buffer
+	report.Write(&text)
+	t.Log(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// A test that convicts nobody proves nothing.
+func TestConvictsAServiceThatForgets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for some seconds: not with -short")
+	}
+	t.Setenv(forgetfulEnv, "yes")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustRun(t, Options{Bin: self, Kills: 3, Seed: 1, Settle: 8 * time.Second})
+	for _, rule := range []history.Rule{history.Lost, history.Unburied, history.Unclean} {
+		if r.Count(rule) == 0 {
+			t.Errorf("nothing is %s", rule)
+		}
+	}
+	if r.Fired == 0 || r.Ready == 0 || r.Lives != 4 || r.Kills != 3 {
+		t.Errorf("%d timers fired in %d lives with %d kills, of which %d got ready", r.Fired, r.Lives, r.Kills, r.Ready)
+	}
+	for _, rule := range []history.Rule{history.Early, history.Invented, history.WrongTopic, history.Malformed, history.Died} {
+		if r.Count(rule) > 0 {
+			t.Errorf("%d are %s, of which it is not guilty", r.Count(rule), rule)
+		}
+	}
+	wantKept(t, r)
+}
+
+// wantKept fails unless the data of a run are there to look into.
+func wantKept(t *testing.T, r Report) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.Dir, "history.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h history.History
+	if err := json.Unmarshal(text, &h); err != nil {
+		t.Fatal(err)
+	}
+	again := history.Check(h)
+	if again.Count(history.Lost) != r.Count(history.Lost) || again.Fired != r.Fired {
+		t.Errorf("the history that was kept tells of %d lost and %d fired, the report of %d and %d",
+			again.Count(history.Lost), again.Fired, r.Count(history.Lost), r.Fired)
+	}
+}
+
+func TestReportsAServiceThatEndsByItself(t *testing.T) {
+	t.Parallel()
+	script := filepath.Join(t.TempDir(), "service")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho sorry >&2\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Run(t.Context(), Options{Now: time.Now, Bin: script, Dir: t.TempDir()})
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("error %v, want one that tells of exit status 3", err)
+	}
+	if report.Count(history.Died) != maxDeaths+1 {
+		t.Errorf("%d deaths, want %d", report.Count(history.Died), maxDeaths+1)
+	}
+	text, err := os.ReadFile(filepath.Join(report.Dir, "service.log"))
+	if err != nil || strings.Count(string(text), "sorry") != maxDeaths+1 {
+		t.Errorf("the log of the service says %q, %v", text, err)
+	}
+}
+
+func TestStopsWhenToldTo(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	report, err := Run(ctx, Options{Now: time.Now, Bin: "/bin/true", Dir: t.TempDir()})
+	if err == nil || report.Error == "" {
+		t.Errorf("error %v of a run that was canceled, in the report %q", err, report.Error)
+	}
+	var text bytes.Buffer
+	report.Write(&text)
+	if strings.Contains(text.String(), "no violation") {
+		t.Error("the report of a run that was canceled says that nothing is wrong")
+	}
+}
+
+func TestAckedSeq(t *testing.T) {
+	t.Parallel()
+	const short = "$JS.ACK.svc.timer-service.1.42.7.1700000000.0"
+	const long = "$JS.ACK._.hash.svc.timer-service.1.42.7.1700000000.0.random"
+	tests := []struct {
+		topic, answer string
+		want          uint64
+		ok            bool
+	}{
+		{short, "+ACK", 42, true},
+		{short, "", 42, true},
+		{short, "+NXT 1", 42, true},
+		{long, "+ACK", 42, true},
+		{strings.TrimSuffix(long, ".random"), "+ACK", 42, true},
+		{short, "-NAK", 0, false},
+		{short, `-NAK {"delay":1}`, 0, false},
+		{short, "+WPI", 0, false},
+		{short, "+TERM", 0, false},
+		{"$JS.ACK.svc", "+ACK", 0, false},
+		{"$JS.ACK.svc.timer-service.1.x.7.1700000000.0", "+ACK", 0, false},
+	}
+	for _, tt := range tests {
+		if got, ok := ackedSeq(tt.topic, tt.answer); got != tt.want || ok != tt.ok {
+			t.Errorf("%s %q: got %d, %v, want %d, %v", tt.topic, tt.answer, got, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+func TestWatcherFindsTheLineHoweverItIsCut(t *testing.T) {
+	t.Parallel()
+	const text = "store x\nnot ready\nready nats://x\nready again\n"
+	for size := 1; size <= len(text); size++ {
+		var out bytes.Buffer
+		found := 0
+		w := watcher{out: &out, line: "ready", found: func() { found++ }}
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			if _, err := w.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if found != 1 || out.String() != text {
+			t.Errorf("in pieces of %d: found %d times, passed on %q", size, found, out.String())
+		}
+	}
+}
+
+func TestServiceGetsNoSettingsFromOutside(t *testing.T) {
+	t.Setenv("TIMER_POLLING_INTERVAL", "1")
+	t.Setenv("CRASH_TEST", "1")
+	env := strings.Join(environ(), "\n")
+	if strings.Contains(env, "TIMER_") || !strings.Contains(env, "CRASH_TEST=1") {
+		t.Errorf("the environment is %q", env)
+	}
+}
