@@ -1,0 +1,3 @@
+-- Add events to the outbox. VALUES is repeated for each event of a batch.
+INSERT INTO timer_outbox (id, payload, headers, appended_at)
+VALUES (?, ?, ?, ?)
