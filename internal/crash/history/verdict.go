@@ -23,7 +23,7 @@ const (
 	Malformed   Rule = "malformed"    // a message is not as the contract describes it
 	Refused     Rule = "refused"      // a valid message became a dead letter
 	Unburied    Rule = "unburied"     // a poison message has no dead letter
-	Died        Rule = "died"         // the service ended by itself, or never got ready
+	Died        Rule = "died"         // the service ended by itself
 	Unclean     Rule = "unclean"      // the service did not stop cleanly when it was told to
 	Unsettled   Rule = "unsettled"    // the service did not come to rest in time
 )
