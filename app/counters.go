@@ -1,0 +1,50 @@
+package app
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Counters count what an [App] does, since the start. The zero value is ready
+// to use; all methods are safe for concurrent use.
+type Counters struct {
+	mu       sync.Mutex
+	commands map[handlers.Result]int64
+
+	eventsReached   atomic.Int64
+	eventsForwarded atomic.Int64
+	eventsParked    atomic.Int64
+}
+
+// Commands returns how many deliveries had which result.
+func (c *Counters) Commands() map[handlers.Result]int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.commands)
+}
+
+// Reached returns how many timers fired.
+func (c *Counters) Reached() int64 { return c.eventsReached.Load() }
+
+// Forwarded returns how many events the broker acked.
+func (c *Counters) Forwarded() int64 { return c.eventsForwarded.Load() }
+
+// Parked returns how many events the broker refused for good.
+func (c *Counters) Parked() int64 { return c.eventsParked.Load() }
+
+func (c *Counters) handled(r handlers.Result) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.commands == nil {
+		c.commands = make(map[handlers.Result]int64)
+	}
+	c.commands[r]++
+}
+
+func (c *Counters) reached(events []timer.DueTimeReached) { c.eventsReached.Add(int64(len(events))) }
+func (c *Counters) forwarded(rows int)                    { c.eventsForwarded.Add(int64(rows)) }
+func (c *Counters) parked(string)                         { c.eventsParked.Add(1) }

@@ -1,0 +1,288 @@
+package app_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	module       = "github.com/event-service-agent/timer-service"
+	maxFileLines = 500
+)
+
+// floors says which floor each package is on. A package imports packages of
+// lower floors only, never of its own. Packages that are not here fail the
+// test, so that whoever adds one decides where it belongs.
+var floors = map[string]int{
+	"timer":                  0,
+	"config":                 0,
+	"envelope":               1,
+	"broker":                 2,
+	"handlers":               2,
+	"outbox":                 2,
+	"poller":                 2,
+	"store":                  2,
+	"broker/brokertest":      3,
+	"broker/gochannel":       3,
+	"broker/nats":            3,
+	"internal/fault":         3,
+	"store/sqlite":           3,
+	"store/storetest":        3,
+	"app":                    4,
+	"app/service":            5,
+	"cmd/timer-crash":        6,
+	"cmd/timer-service":      6,
+	"examples/monolith":      6,
+	"internal/crash/history": 5,
+	"internal/deps":          6,
+	"internal/loc":           6,
+	"test/interop":           6,
+}
+
+// stdlibOnly are the packages that import nothing but the standard library.
+var stdlibOnly = []string{"timer"}
+
+// drivers are packages that only those who choose one may import.
+var drivers = regexp.MustCompile(`^(store|broker)/(sqlite|nats|gochannel)$`)
+
+// forTests are packages that only tests may import.
+var forTests = regexp.MustCompile(`^internal/fault$|test$`)
+
+// choosesDrivers are packages that may import drivers.
+var choosesDrivers = regexp.MustCompile(`^app/service$|^cmd/|^examples/`)
+
+// usesFx are packages that may import fx.
+var usesFx = regexp.MustCompile(`^app$|^app/|^cmd/|^examples/|^internal/deps$`)
+
+// A source is what the rules look at in a file.
+type source struct {
+	name    string   // path in the module
+	pkg     string   // folder in the module
+	imports []string // import paths
+	lines   int
+	test    bool // only compiled for tests
+	outside bool // a test of another package than the one it tests
+	sleeps  bool // calls time.Sleep
+}
+
+// TestFloorsAreKept reads every file of the module: through the file system,
+// so that the test cache sees when one changes.
+func TestFloorsAreKept(t *testing.T) {
+	t.Parallel()
+	sources, err := read(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range violations(sources, floors) {
+		t.Error(v)
+	}
+}
+
+// violations returns what breaks a rule of the house.
+//
+// Tests outside the package they test are exempt from floors: like any client
+// they build whatever they need, and no import cycle can come of it. Tests
+// inside keep to the floors, but may use what is for tests.
+func violations(sources []source, floors map[string]int) []string {
+	var found []string
+	report := func(s source, format string, args ...any) {
+		found = append(found, s.name+": "+fmt.Sprintf(format, args...))
+	}
+	seen := make(map[string]bool)
+	for _, s := range sources {
+		first := !seen[s.pkg]
+		seen[s.pkg] = true
+		if s.lines > maxFileLines {
+			report(s, "has %d lines, more than %d: look for the second idea", s.lines, maxFileLines)
+		}
+		if s.sleeps && s.test && !slices.Contains(s.imports, "testing/synctest") {
+			report(s, "sleeps for real: use testing/synctest, or wait for an event")
+		}
+		floor, known := floors[s.pkg]
+		if !known && first {
+			report(s, "package %s is on no floor: add it to the table of this test and to docs/architecture.md", s.pkg)
+		}
+		if !known || s.outside {
+			continue
+		}
+		for _, imported := range s.imports {
+			pkg, ours := strings.CutPrefix(imported, module+"/")
+			below, known := floors[pkg]
+			switch {
+			case !ours && !s.test && slices.Contains(stdlibOnly, s.pkg) && strings.Contains(imported, "."):
+				report(s, "imports %s, but %s imports the standard library only", imported, s.pkg)
+			case !ours && strings.HasPrefix(imported, "go.uber.org/fx") && !usesFx.MatchString(s.pkg):
+				report(s, "imports fx, which stays in app and above")
+			case !ours, !known: // the file of that package tells that it is unknown
+			case forTests.MatchString(pkg):
+				if !s.test && !forTests.MatchString(s.pkg) {
+					report(s, "imports %s, which is for tests", pkg)
+				}
+			case below >= floor:
+				report(s, "on floor %d imports %s on floor %d: only lower ones may be imported", floor, pkg, below)
+			case drivers.MatchString(pkg) && !choosesDrivers.MatchString(s.pkg):
+				report(s, "imports the driver %s, which app/service and hosts choose", pkg)
+			}
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(floors)) {
+		if !seen[pkg] {
+			found = append(found, "package "+pkg+" has a floor but does not exist: take it out of the table")
+		}
+	}
+	return found
+}
+
+// read returns the sources of a module, without those of modules inside it.
+func read(fsys fs.FS) ([]source, error) {
+	var sources []source
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			_, statErr := fs.Stat(fsys, path.Join(name, "go.mod"))
+			hidden := name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules")
+			if hidden || name != "." && statErr == nil {
+				return fs.SkipDir
+			}
+			return nil
+		case path.Ext(name) != ".go":
+			return nil
+		}
+		s, err := parse(fsys, name)
+		sources = append(sources, s)
+		return err
+	})
+	return sources, err
+}
+
+func parse(fsys fs.FS, name string) (source, error) {
+	text, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return source{}, err
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly|parser.SkipObjectResolution)
+	if err != nil {
+		return source{}, err
+	}
+	s := source{
+		name:  name,
+		pkg:   path.Dir(name),
+		lines: bytes.Count(text, []byte("\n")),
+		test:  strings.HasSuffix(name, "_test.go"),
+		// Not a call of this test, which would find itself.
+		sleeps: bytes.Contains(text, []byte("time."+"Sleep(")),
+	}
+	s.outside = s.test && strings.HasSuffix(file.Name.Name, "_test")
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return source{}, fmt.Errorf("%s: %w", name, err)
+		}
+		s.imports = append(s.imports, imported)
+	}
+	return s, nil
+}
+
+// TestFloorsAreAsDocumented holds the table against the drawing.
+func TestFloorsAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := make(map[string]int)
+	for _, line := range regexp.MustCompile(`(?m)^(\d) +([^─\n]+)`).FindAllStringSubmatch(string(page), -1) {
+		floor, err := strconv.Atoi(line[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pattern := range strings.Fields(line[2]) {
+			for pkg := range floors {
+				if ok, _ := path.Match(pattern, pkg); ok {
+					drawn[pkg] = floor
+				}
+			}
+		}
+	}
+	want := maps.Clone(floors)
+	maps.DeleteFunc(want, func(pkg string, _ int) bool {
+		return strings.HasPrefix(pkg, "internal/") || strings.HasPrefix(pkg, "test/")
+	})
+	if diff := cmp.Diff(want, drawn); diff != "" {
+		t.Errorf("docs/architecture.md draws other floors (-table +page):\n%s", diff)
+	}
+}
+
+// TestFloorsCatch feeds the rules a module that breaks each of them.
+func TestFloorsCatch(t *testing.T) {
+	t.Parallel()
+	files := fstest.MapFS{}
+	add := func(name, pkg string, imports ...string) {
+		var text strings.Builder
+		fmt.Fprintf(&text, "package %s\n", pkg)
+		for _, i := range imports {
+			fmt.Fprintf(&text, "import _ %q\n", i)
+		}
+		files[name] = &fstest.MapFile{Data: []byte(text.String())}
+	}
+	fx, own := "go.uber.org/fx", module+"/"
+
+	add("app/app.go", "app", fx, own+"poller", "time")
+	add("app/service/service.go", "service", own+"app", own+"store/sqlite", fx+"/fxevent")
+	add("app/driver.go", "app", own+"store/sqlite")
+	add("poller/poller.go", "poller", own+"timer", own+"outbox", fx)
+	add("poller/poller_test.go", "poller", own+"internal/fault", own+"app")
+	add("poller/outside_test.go", "poller_test", own+"app", own+"store/sqlite", fx)
+	add("outbox/outbox.go", "outbox", own+"internal/fault")
+	add("timer/timer.go", "timer", "net/http", "golang.org/x/sync/errgroup", own+"outbox")
+	add("timer/timer_test.go", "timer", "github.com/google/go-cmp/cmp")
+	add("store/sqlite/store.go", "sqlite", own+"poller")
+	add("internal/fault/fault.go", "fault", own+"outbox")
+	add("util/util.go", "util", own+"app")
+	add("util/testdata/odd.go", "odd", fx)
+	add("tools/tools.go", "tools", fx)
+	files["tools/go.mod"] = &fstest.MapFile{}
+	files["timer/long.go"] = &fstest.MapFile{Data: []byte("package timer" + strings.Repeat("\n", maxFileLines+1))}
+
+	files["timer/sleep_test.go"] = &fstest.MapFile{Data: []byte("package timer\nimport \"time\"\nfunc init() { time." + "Sleep(1) }\n")}
+
+	sources, err := read(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"app/driver.go: imports the driver store/sqlite, which app/service and hosts choose",
+		"outbox/outbox.go: imports internal/fault, which is for tests",
+		"poller/poller.go: on floor 2 imports outbox on floor 2: only lower ones may be imported",
+		"poller/poller.go: imports fx, which stays in app and above",
+		"poller/poller_test.go: on floor 2 imports app on floor 4: only lower ones may be imported",
+		"timer/long.go: has 501 lines, more than 500: look for the second idea",
+		"timer/sleep_test.go: sleeps for real: use testing/synctest, or wait for an event",
+		"timer/timer.go: imports golang.org/x/sync/errgroup, but timer imports the standard library only",
+		"timer/timer.go: on floor 0 imports outbox on floor 2: only lower ones may be imported",
+		"util/util.go: package util is on no floor: add it to the table of this test and to docs/architecture.md",
+		"package gone has a floor but does not exist: take it out of the table",
+	}
+	got := violations(sources, map[string]int{
+		"timer": 0, "outbox": 2, "poller": 2, "store/sqlite": 3, "internal/fault": 3, "app": 4, "app/service": 5, "gone": 6,
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
+	}
+}

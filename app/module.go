@@ -1,0 +1,92 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// host is what the module takes from the application it runs in.
+type host struct {
+	fx.In
+
+	Lifecycle  fx.Lifecycle
+	Shutdowner fx.Shutdowner
+	Store      timer.Store
+	Broker     broker.Broker
+	Log        *slog.Logger
+}
+
+// Module runs the timer service inside an fx application. The host provides a
+// [timer.Store] on its own *sql.DB (store/sqlite makes one), a [broker.Broker]
+// that it keeps running (see [Running]), and a *slog.Logger. The module provides
+// nothing, so that it collides with nothing, and closes nothing of the host's.
+//
+// The start waits until commands are being taken. If a part dies later the
+// application is shut down with exit code 1.
+func Module(opt Options) fx.Option {
+	return fx.Module("timer", fx.Invoke(func(h host) error {
+		a, err := New(h.Store, h.Broker, h.Log, opt)
+		if err != nil {
+			return err
+		}
+		Running(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running())
+		return nil
+	}))
+}
+
+// Running ties a Run to an fx application: it begins with the start, which
+// waits for ready (nil: for nothing), and ends with the stop, which waits for
+// Run to return. If Run ends by itself the application shuts down with exit
+// code 1. Hosts use it to run a broker: app.Running(…, b.Run, nil).
+func Running(
+	lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger,
+	name string, run func(context.Context) error, ready <-chan struct{},
+) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	var failed error // valid once ended is closed
+
+	lc.Append(fx.Hook{
+		OnStart: func(start context.Context) error {
+			go func() {
+				failed = run(ctx)
+				early := ctx.Err() == nil
+				close(ended)
+				if !early {
+					return
+				}
+				log.ErrorContext(ctx, "a part of the application ended, shutting down", "part", name, "error", failed)
+				if err := sd.Shutdown(fx.ExitCode(1)); err != nil {
+					log.ErrorContext(ctx, "shutting down", "error", err)
+				}
+			}()
+			if ready == nil {
+				return nil
+			}
+			select {
+			case <-ready:
+				return nil
+			case <-ended:
+				return errors.Join(errors.New(name+" did not start"), failed)
+			case <-start.Done():
+				cancel()
+				return start.Err()
+			}
+		},
+		OnStop: func(stop context.Context) error {
+			cancel()
+			select {
+			case <-ended:
+				return failed
+			case <-stop.Done():
+				return stop.Err()
+			}
+		},
+	})
+}
