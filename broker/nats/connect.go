@@ -1,0 +1,267 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// A session is one connection object. It outlives many reconnects.
+type session struct {
+	conn   *natsgo.Conn
+	js     jetstream.JetStream
+	owned  bool        // whether to close it
+	atomic atomic.Bool // whether the stream takes atomic batches
+}
+
+// connected reports whether it makes sense to send something.
+func (s *session) connected() bool { return s != nil && s.conn.IsConnected() }
+
+// Run connects and keeps connected until ctx is done. It returns an error only
+// if the options can't work, or if the stream is refused.
+func (b *Broker) Run(ctx context.Context) error {
+	if !b.begun.CompareAndSwap(false, true) {
+		return errors.New("the broker has been run already")
+	}
+	defer b.end()
+	if err := b.opt.Routing.Validate(); err != nil {
+		return fmt.Errorf("routing: %w", err)
+	}
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		s, err := b.dial()
+		if err != nil {
+			return fmt.Errorf("connect with NATS: %w", withoutURL(err))
+		}
+		b.set(s, ErrNotConnected)
+		err = b.keep(ctx, s)
+		if err != nil || ctx.Err() != nil {
+			b.end()
+			b.finish(ctx, s)
+			return err
+		}
+		if !s.owned {
+			return errors.New("the connection of the host was closed")
+		}
+		b.log.WarnContext(ctx, "connection closed for good, will make a new one", "error", s.conn.LastError(), "retry_in", backoff)
+		b.set(nil, ErrNotConnected)
+		if !pause(ctx, backoff) {
+			return nil
+		}
+	}
+}
+
+// end ends all subscriptions and waits for them.
+func (b *Broker) end() {
+	b.mu.Lock()
+	over := b.over
+	b.over = true
+	b.mu.Unlock()
+	if !over {
+		close(b.ended)
+	}
+	b.subs.Wait()
+}
+
+// finish sends what is on its way, such as acks, and closes the connection.
+func (b *Broker) finish(ctx context.Context, s *session) {
+	b.set(nil, ErrClosed)
+	if s.connected() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+		defer cancel()
+		_ = s.conn.FlushWithContext(ctx) // what is lost now comes again
+	}
+	if s.owned {
+		s.conn.Close()
+	}
+}
+
+// withoutURL takes the URL, which may hold a password, out of an error.
+func withoutURL(err error) error {
+	if u, ok := errors.AsType[*url.Error](err); ok {
+		return u.Err
+	}
+	return err
+}
+
+// dial returns a session, connected or not. It fails only if no retry can help.
+func (b *Broker) dial() (*session, error) {
+	s := &session{conn: b.opt.Conn}
+	if s.conn == nil {
+		options := []natsgo.Option{
+			natsgo.Name(b.opt.Name),
+			natsgo.RetryOnFailedConnect(true),
+			natsgo.MaxReconnects(-1),
+			natsgo.ReconnectWait(250 * time.Millisecond),
+			natsgo.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
+			natsgo.ReconnectBufSize(-1),   // what can't be sent now fails now: its sender has it in the outbox
+			natsgo.IgnoreAuthErrorAbort(), // credentials may be mended while we run
+			natsgo.PingInterval(5 * time.Second),
+			natsgo.MaxPingsOutstanding(2),
+			natsgo.Timeout(5 * time.Second),
+			natsgo.FlusherTimeout(5 * time.Second), // a half-open connection must not hold a writer for a minute
+			natsgo.ErrorHandler(b.asyncError),
+		}
+		if b.opt.Credentials != "" {
+			options = append(options, natsgo.UserCredentials(b.opt.Credentials))
+		}
+		if b.opt.Server != nil {
+			options = append(options, natsgo.InProcessServer(b.opt.Server))
+		}
+		conn, err := natsgo.Connect(b.opt.URL, append(options, b.opt.Connect...)...)
+		if err != nil {
+			return nil, err
+		}
+		s.conn, s.owned = conn, true
+	}
+	js, err := jetstream.New(s.conn,
+		jetstream.WithDefaultTimeout(apiTimeout),
+		jetstream.WithPublishAsyncMaxPending(maxUnacked))
+	s.js = js
+	return s, err
+}
+
+// keep provisions the stream whenever the connection is made, and tells when it
+// is lost. It returns nil if ctx ended or the connection is closed for good,
+// and an error if the stream is refused.
+func (b *Broker) keep(ctx context.Context, s *session) error {
+	status := s.conn.StatusChanged(natsgo.CONNECTED, natsgo.RECONNECTING, natsgo.DISCONNECTED, natsgo.CLOSED)
+	defer s.conn.RemoveStatusListener(status)
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+
+	for backoff := minBackoff; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-status:
+		case <-b.kick:
+		case <-retry.C:
+		}
+		if s.conn.IsClosed() {
+			return nil
+		}
+		wait := look
+		if !s.conn.IsConnected() {
+			b.lost(ctx, s)
+		} else if err := b.provision(ctx, s); err != nil {
+			if errors.Is(err, errUnfit) {
+				b.set(s, err)
+				return err
+			}
+			if b.set(s, err) && ctx.Err() == nil {
+				b.log.WarnContext(ctx, "stream is not usable, will retry", "error", err)
+			}
+			wait, backoff = backoff, min(2*backoff, maxBackoff)
+		} else {
+			if b.set(s, nil) {
+				b.log.InfoContext(ctx, "connected", "server", s.conn.ConnectedServerVersion(), "stream", b.opt.Stream)
+			}
+			backoff = minBackoff
+		}
+		retry.Reset(wait)
+	}
+}
+
+// lost notes that there is no connection.
+func (b *Broker) lost(ctx context.Context, s *session) {
+	why := ErrNotConnected
+	if err := s.conn.LastError(); err != nil {
+		why = fmt.Errorf("%w: %w", ErrNotConnected, err)
+	}
+	if b.set(s, why) {
+		b.log.WarnContext(ctx, "not connected, will retry", "error", s.conn.LastError())
+	}
+}
+
+// set changes what everyone sees. It reports whether readiness changed.
+func (b *Broker) set(s *session, why error) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	same := text(b.why) == text(why)
+	if same && b.session == s {
+		return false
+	}
+	b.session, b.why = s, why
+	close(b.changed)
+	b.changed = make(chan struct{})
+	return !same
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// usable waits until there is a session that is connected and provisioned. It
+// returns nil if stop was closed, or Run is over, first.
+func (b *Broker) usable(stop <-chan struct{}) *session {
+	for {
+		b.mu.Lock()
+		s, why, changed := b.session, b.why, b.changed
+		b.mu.Unlock()
+		if s != nil && why == nil {
+			return s
+		}
+		select {
+		case <-changed:
+		case <-stop:
+			return nil
+		case <-b.ended:
+			return nil
+		}
+	}
+}
+
+// current returns the session, if it is connected.
+func (b *Broker) current() (*session, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.session.connected() {
+		if b.why != nil {
+			return nil, b.why
+		}
+		return nil, ErrNotConnected
+	}
+	return b.session, nil
+}
+
+// check has the connection and the stream looked at soon.
+func (b *Broker) check() {
+	select {
+	case b.kick <- struct{}{}:
+	default:
+	}
+}
+
+// asyncError logs what the client library has nobody to tell.
+func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error) {
+	subject := ""
+	if sub != nil {
+		subject = sub.Subject
+	}
+	b.log.Warn("NATS reports an error", "subject", subject, "error", err)
+}
+
+// pause sleeps for d. It returns false if ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+var _ broker.Broker = (*Broker)(nil)

@@ -1,0 +1,104 @@
+package nats
+
+import (
+	"fmt"
+	"net/textproto"
+	"strings"
+
+	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// maxMessageID is the length of the longest id a message is published under, in
+// bytes.
+const maxMessageID = 512
+
+// marshaler makes the messages that users of watermill-nats read and write.
+var marshaler wmnats.NATSMarshaler
+
+// marshal makes a message for the wire, or returns a [broker.ErrRefused]. What
+// can't be a header, or is a command to the server, is left out.
+func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
+	if err := checkSubject(subject); err != nil {
+		return nil, err
+	}
+	if len(msg.UUID) > maxMessageID || !validValue(msg.UUID) {
+		return nil, fmt.Errorf("%w: message id %s can't be a header", broker.ErrRefused, timer.Quote(msg.UUID))
+	}
+	clean := &message.Message{UUID: msg.UUID, Payload: msg.Payload, Metadata: make(message.Metadata, len(msg.Metadata)+1)}
+	for name, value := range msg.Metadata {
+		if validName(name) && validValue(value) && !reserved(name) {
+			clean.Metadata[name] = value
+		}
+	}
+	out, err := marshaler.Marshal(subject, clean)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", broker.ErrRefused, err)
+	}
+	if msg.UUID != "" {
+		out.Header.Set(natsgo.MsgIdHdr, msg.UUID)
+	}
+	return out, nil
+}
+
+// unmarshal makes a message of whatever came on a subject. It never fails: what makes no
+// sense must reach the handlers, to become a dead letter.
+func unmarshal(subject string, header natsgo.Header, body []byte) *message.Message {
+	msg := message.NewMessage(idOf(header), body)
+	msg.Metadata[broker.MetaTopic] = subject
+	for name, values := range header {
+		if len(values) > 0 && !reserved(name) {
+			msg.Metadata[name] = values[0]
+		}
+	}
+	return msg
+}
+
+// idOf returns the id of a message: what the broker knows it by, else what a
+// producer may have called it, else a new one.
+func idOf(header natsgo.Header) string {
+	for _, name := range []string{natsgo.MsgIdHdr, wmnats.WatermillUUIDHdr, envelope.HeaderMessageID} {
+		if id := header.Get(name); id != "" {
+			return id
+		}
+	}
+	return uuid.NewString()
+}
+
+// reserved reports whether a header is not metadata: the server takes it for a
+// command, or it is ours.
+func reserved(name string) bool {
+	switch name {
+	case wmnats.WatermillUUIDHdr, broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery:
+		return true
+	}
+	const prefix = "Nats-"
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
+}
+
+// validName reports whether name is a token by RFC 9110, section 5.6.2.
+func validName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// validValue reports whether value comes out of a header as it went in.
+func validValue(value string) bool {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return textproto.TrimString(value) == value
+}

@@ -1,0 +1,163 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+var (
+	// ErrNotConnected says that there is no connection now; one is being made.
+	ErrNotConnected = errors.New("not connected with NATS")
+	// ErrClosed says that the broker's Run has ended, or the subscriber was closed.
+	ErrClosed = errors.New("closed")
+)
+
+// Options tune a [Broker]. The zero value is ready to use with a server on this
+// machine. Of URL, Server and Conn set one at most.
+type Options struct {
+	URL    string       // servers, with commas between them; default nats://127.0.0.1:4222
+	Server *Embedded    // server in this process
+	Conn   *natsgo.Conn // connection of the host, which keeps and closes it
+
+	Credentials string          // file with NATS credentials; may be empty
+	Connect     []natsgo.Option // more options for the connection, such as TLS; they win over our own
+	Name        string          // name of the connection, for operators; default "timer-service"
+
+	Routing  broker.Routing // default [DefaultRouting]
+	Stream   string         // stream that holds all topics; default "svc"
+	MaxBytes int64          // size limit of the stream, if it has to be created; default 8 GiB
+	Prefix   string         // put before the names of durable consumers
+	Client   bool           // use the stream as it is: do not create it, do not look at it
+}
+
+// Limits.
+const (
+	defaultMaxBytes = 8 << 30
+	apiTimeout      = 5 * time.Second // longest wait for an answer about streams and consumers
+	readyTimeout    = time.Second     // longest wait in Ready
+	minBackoff      = 50 * time.Millisecond
+	maxBackoff      = 5 * time.Second
+	look            = 10 * time.Second // between looks at the connection that nothing asked for
+)
+
+// DefaultRouting returns the topics of NATS.
+func DefaultRouting() broker.Routing {
+	return broker.Routing{
+		Commands:    "timer.commands",
+		Events:      "svc.{tenant}.serviceCall",
+		DeadLetters: "svc.{tenant}.dlq",
+		Wildcard:    "*",
+	}
+}
+
+// A Broker is a connection with NATS, as [broker.Broker] asks for. Make it with
+// [New] and run it once.
+type Broker struct {
+	opt Options
+	log *slog.Logger
+
+	kick  chan struct{} // holds one: look at the connection and the stream
+	ended chan struct{} // closed when Run is over
+	begun atomic.Bool
+
+	mu      sync.Mutex
+	session *session      // nil while there is no connection object
+	why     error         // why not ready; nil if ready
+	changed chan struct{} // closed when session or why change
+	over    bool          // no more subscriptions
+	subs    sync.WaitGroup
+	slots   chan struct{} // atomic batches in flight
+}
+
+// New returns a Broker. It touches no network: call [Broker.Run].
+func New(opt Options, log *slog.Logger) *Broker {
+	if opt.URL == "" {
+		opt.URL = natsgo.DefaultURL
+	}
+	if opt.Name == "" {
+		opt.Name = "timer-service"
+	}
+	if opt.Routing == (broker.Routing{}) {
+		opt.Routing = DefaultRouting()
+	}
+	if opt.Stream == "" {
+		opt.Stream = "svc"
+	}
+	if opt.MaxBytes <= 0 {
+		opt.MaxBytes = defaultMaxBytes
+	}
+	return &Broker{
+		opt: opt, log: log,
+		kick:    make(chan struct{}, 1),
+		ended:   make(chan struct{}),
+		why:     ErrNotConnected,
+		changed: make(chan struct{}),
+		slots:   make(chan struct{}, maxBatches),
+	}
+}
+
+// Routing names the topics.
+func (b *Broker) Routing() broker.Routing { return b.opt.Routing }
+
+// Publisher returns the publisher.
+func (b *Broker) Publisher() message.Publisher { return publisher{b} }
+
+// Subscriber returns a subscriber for a role.
+func (b *Broker) Subscriber(role string) message.Subscriber {
+	return &subscriber{broker: b, role: role, closing: make(chan struct{})}
+}
+
+// Tail returns a subscriber for what is published from now on.
+func (b *Broker) Tail() message.Subscriber {
+	return &tail{broker: b, closing: make(chan struct{})}
+}
+
+// Ready returns nil while connected and provisioned, after a round trip to the
+// server.
+func (b *Broker) Ready(ctx context.Context) error {
+	b.mu.Lock()
+	s, why := b.session, b.why
+	b.mu.Unlock()
+	if why != nil {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := s.conn.FlushWithContext(ctx); err != nil {
+		return errors.Join(ErrNotConnected, err)
+	}
+	return nil
+}
+
+// Now returns the time of the server, a second opinion on our own. It returns
+// an error if the server does not tell (before 2.10), or lives on our clock.
+func (b *Broker) Now(ctx context.Context) (time.Time, error) {
+	if b.opt.Server != nil {
+		return time.Time{}, errors.New("the embedded server has no clock of its own")
+	}
+	b.mu.Lock()
+	s := b.session
+	b.mu.Unlock()
+	if s == nil {
+		return time.Time{}, ErrNotConnected
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	stream, err := s.js.Stream(ctx, b.opt.Stream)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if t := stream.CachedInfo().TimeStamp; !t.IsZero() {
+		return t, nil
+	}
+	return time.Time{}, errors.New("the server does not tell its time")
+}

@@ -1,0 +1,131 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+const (
+	publishTimeout = 20 * time.Second // longest wait for the acks of a call
+	stallTimeout   = 5 * time.Second  // longest wait for others' acks, before sending
+	maxUnacked     = 8192             // messages sent and not acked, of all calls together
+)
+
+// publisher publishes to the stream. See [broker.Broker] for its contract.
+type publisher struct{ *Broker }
+
+// Close does nothing: the connection ends with [Broker.Run].
+func (p publisher) Close() error { return nil }
+
+// Publish returns when the stream has stored all messages. Nothing is published
+// if one of them is refused before it is sent.
+func (p publisher) Publish(topic string, messages ...*message.Message) error {
+	out := make([]*natsgo.Msg, len(messages))
+	for i, msg := range messages {
+		var err error
+		if out[i], err = marshal(topic, msg); err != nil {
+			return fmt.Errorf("publish %s: %w", msg.UUID, err)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	s, err := p.current()
+	if err != nil {
+		return fmt.Errorf("publish to %s: %w", topic, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
+	defer cancel()
+	out = p.publishBatches(ctx, s, out)
+	if err := p.pipeline(ctx, s, out); err != nil {
+		if errors.Is(err, jetstream.ErrNoStreamResponse) {
+			p.check()
+		}
+		return fmt.Errorf("publish to %s: %w", topic, err)
+	}
+	return nil
+}
+
+// pipeline sends messages one behind the other and waits for all acks. After
+// the first that can't be sent it sends no more.
+func (p publisher) pipeline(ctx context.Context, s *session, messages []*natsgo.Msg) error {
+	var failed failures
+	acks := make([]jetstream.PubAckFuture, 0, len(messages))
+	for i, m := range messages {
+		// A message that is tried again by the library would come after those
+		// sent behind it.
+		ack, err := s.js.PublishMsgAsync(m, jetstream.WithRetryAttempts(0), jetstream.WithStallWait(stallTimeout))
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			failed.add(len(messages)-i, refusal(err))
+			break
+		}
+		acks = append(acks, ack)
+	}
+	for i, ack := range acks {
+		select {
+		case <-ack.Ok():
+			continue
+		case err := <-ack.Err():
+			failed.add(1, refusal(err))
+			continue
+		case <-ctx.Done():
+		}
+		failed.add(len(acks)-i, fmt.Errorf("no ack within %v", publishTimeout))
+		break
+	}
+	return failed.join(len(messages))
+}
+
+// Codes of JetStream errors for which the client library has no names.
+const (
+	codeMessageTooLarge = 10054
+	codeHeadersTooLarge = 10097
+)
+
+// refusal makes an error a [broker.ErrRefused] if no retry can help.
+func refusal(err error) error {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if ok && (api.ErrorCode == codeMessageTooLarge || api.ErrorCode == codeHeadersTooLarge) ||
+		errors.Is(err, natsgo.ErrMaxPayload) || errors.Is(err, natsgo.ErrBadSubject) {
+		return fmt.Errorf("%w: %w", broker.ErrRefused, err)
+	}
+	return err
+}
+
+// failures are what went wrong in one call. A thousand messages that fail for
+// one reason are one failure.
+type failures struct {
+	errs   []error
+	counts []int
+}
+
+func (f *failures) add(messages int, err error) {
+	for i, known := range f.errs {
+		if known.Error() == err.Error() {
+			f.counts[i] += messages
+			return
+		}
+	}
+	f.errs = append(f.errs, err)
+	f.counts = append(f.counts, messages)
+}
+
+// join returns all failures as one error, nil if there is none.
+func (f *failures) join(messages int) error {
+	var err error
+	for i, e := range f.errs {
+		err = errors.Join(err, fmt.Errorf("%d of %d messages: %w", f.counts[i], messages, e))
+	}
+	return err
+}

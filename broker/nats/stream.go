@@ -1,0 +1,158 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+const (
+	minDuplicates = 2 * time.Minute // how long the stream must know the ids of messages
+	minMaxAge     = 24 * time.Hour  // how long the stream must keep messages
+)
+
+// errUnfit says that the stream can't be used as it is configured.
+var errUnfit = errors.New("unfit stream")
+
+// provision makes sure that the stream is there and fit. An error that wraps
+// errUnfit needs a person; others may pass.
+func (b *Broker) provision(ctx context.Context, s *session) error {
+	if b.opt.Client {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+
+	stream, err := s.js.Stream(ctx, b.opt.Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = b.create(ctx, s)
+	}
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
+	}
+	config := stream.CachedInfo().Config
+	if err := verify(config, b.opt.Routing); err != nil {
+		return fmt.Errorf("%w: %s", errUnfit, err)
+	}
+	s.atomic.Store(config.AllowAtomicPublish)
+	return nil
+}
+
+// create creates the stream. A server that does not know atomic batches (before
+// 2.12) creates it without.
+func (b *Broker) create(ctx context.Context, s *session) (jetstream.Stream, error) {
+	stream, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name:               b.opt.Stream,
+		Description:        "Timers: commands, events and dead letters",
+		Subjects:           subjects(b.opt.Routing),
+		Retention:          jetstream.LimitsPolicy,
+		Storage:            jetstream.FileStorage,
+		Discard:            jetstream.DiscardNew,
+		MaxBytes:           b.maxBytes(),
+		Duplicates:         minDuplicates,
+		AllowAtomicPublish: true,
+	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // someone else was faster
+		return s.js.Stream(ctx, b.opt.Stream)
+	}
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeSubjectOverlap || api.ErrorCode == codeInvalidConfig) {
+		return nil, fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
+			errUnfit, err, strings.Join(subjects(b.opt.Routing), ", "))
+	}
+	return stream, err
+}
+
+// Codes of JetStream errors for which the client library has no names.
+const (
+	codeInvalidConfig  = 10052 // the configuration makes no sense to the server
+	codeSubjectOverlap = 10065 // another stream has one of the subjects
+)
+
+// maxBytes is the size limit of the stream. An embedded server promises no more
+// than the disk has: a full disk stops a stream until the server restarts, a
+// full stream returns an error.
+func (b *Broker) maxBytes() int64 {
+	if b.opt.Server == nil {
+		return b.opt.MaxBytes
+	}
+	return min(b.opt.MaxBytes, b.opt.Server.room())
+}
+
+// verify returns an error that names the setting, and the fix, if messages
+// could be lost silently in a stream, or can't get into it.
+func verify(c jetstream.StreamConfig, r broker.Routing) error {
+	limited := c.MaxBytes > 0 || c.MaxMsgs > 0 || c.MaxMsgsPerSubject > 0
+	for _, check := range []struct {
+		bad       bool
+		says, fix string
+	}{
+		{c.Retention != jetstream.LimitsPolicy, fmt.Sprintf("retention is %v, which removes messages that others still need", c.Retention), "limits"},
+		{c.Storage != jetstream.FileStorage, "storage is memory, which forgets", "file"},
+		{c.Discard == jetstream.DiscardOld && limited, "discard is old with a limit, which drops what was not consumed yet", "new, or no limits"},
+		{c.MaxMsgsPerSubject > 0 && !c.DiscardNewPerSubject, "max_msgs_per_subject drops older messages of a tenant", "no such limit"},
+		{c.MaxAge > 0 && c.MaxAge < minMaxAge, fmt.Sprintf("max_age is %v, which drops what was not consumed in time", c.MaxAge), "at least " + minMaxAge.String()},
+		{c.Duplicates < minDuplicates, fmt.Sprintf("duplicate_window is %v, too short to know a message that is sent again", c.Duplicates), "at least " + minDuplicates.String()},
+		{c.AllowRollup, "allow_rollup_hdrs lets any producer purge the stream", "false"},
+		{c.PersistMode == jetstream.AsyncPersistMode, "persist_mode is async, which acks before messages are durable", "default"},
+		{c.NoAck, "no_ack is set, so nobody knows what was stored", "false"},
+		{c.Sealed, "it is sealed, so nothing can be published", "another stream"},
+	} {
+		if check.bad {
+			return fmt.Errorf("stream %s: %s; set it to: %s", c.Name, check.says, check.fix)
+		}
+	}
+	for _, p := range patterns(r) {
+		if !covered(c.Subjects, p) {
+			return fmt.Errorf("stream %s: subjects %s do not cover %s; add it", c.Name, strings.Join(c.Subjects, ", "), p)
+		}
+	}
+	return nil
+}
+
+// patterns are the subjects of a routing, with a wildcard for the tenant.
+func patterns(r broker.Routing) []string {
+	return []string{r.Subscription(), r.EventsOf("*"), r.DeadLettersOf("*")}
+}
+
+// subjects are those that a stream for a routing is created with: whatever
+// begins like a topic that holds a tenant, and the other topics themselves.
+func subjects(r broker.Routing) (all []string) {
+	for _, p := range patterns(r) {
+		if before, _, found := strings.Cut(p, ".*."); found && !strings.Contains(before, "*") {
+			p = before + ".>"
+		}
+		if !covered(all, p) {
+			all = slices.DeleteFunc(all, func(s string) bool { return covers(p, s) })
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func covered(filters []string, subject string) bool {
+	return slices.ContainsFunc(filters, func(f string) bool { return covers(f, subject) })
+}
+
+// covers reports whether everything that a subject matches, which may hold
+// wildcards too, is matched by the filter.
+func covers(filter, subject string) bool {
+	fs, ss := strings.Split(filter, "."), strings.Split(subject, ".")
+	for i, f := range fs {
+		switch {
+		case f == ">":
+			return len(ss) > i
+		case i >= len(ss) || ss[i] == ">":
+			return false
+		case f != "*" && f != ss[i]:
+			return false
+		}
+	}
+	return len(fs) == len(ss)
+}

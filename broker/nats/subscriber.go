@@ -1,0 +1,119 @@
+package nats
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"sync"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+)
+
+// maxDurable is how much of the name of a consumer is for people.
+const maxDurable = 128
+
+// subscriber subscribes for a role. See [broker.Broker] for its contract.
+type subscriber struct {
+	broker  *Broker
+	role    string
+	once    sync.Once
+	closing chan struct{}
+	open    sync.WaitGroup // subscriptions that may still send
+}
+
+// Subscribe delivers what the role has not acked yet, of a topic that may hold
+// wildcards. It returns an error only after Close, or if the topic can't be one.
+func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if err := checkFilter(topic); err != nil {
+		return nil, err
+	}
+	if !s.broker.join(s.closing, &s.open) {
+		return nil, ErrClosed
+	}
+	sub := &subscription{
+		broker:  s.broker,
+		topic:   topic,
+		durable: s.broker.opt.Prefix + durable(s.role, topic),
+		closing: s.closing,
+		out:     make(chan *message.Message),
+		over:    make(chan struct{}),
+		held:    make(map[position]*delivery),
+		room:    make(chan struct{}, 1),
+	}
+	go func() {
+		defer s.broker.subs.Done()
+		sub.run(ctx, s.open.Done)
+	}()
+	return sub.out, nil
+}
+
+// Close ends all subscriptions and waits until their channels are closed.
+// Messages in flight can still be acked, for as long as the server waits for
+// them and [Broker.Run] runs.
+func (s *subscriber) Close() error {
+	s.once.Do(func() { close(s.closing) })
+	s.open.Wait()
+	return nil
+}
+
+// join counts one more subscription, here and in open. It returns false if it
+// is too late.
+func (b *Broker) join(closing <-chan struct{}, open *sync.WaitGroup) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-closing:
+		return false
+	default:
+	}
+	if b.over {
+		return false
+	}
+	b.subs.Add(1)
+	open.Add(1)
+	return true
+}
+
+// until returns a context that ends with ctx, when closing is closed, or with
+// the broker. Stop ends it too, and must be called.
+func (b *Broker) until(ctx context.Context, closing <-chan struct{}) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		defer cancel()
+		select {
+		case <-closing:
+		case <-b.ended:
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel()
+		<-watched
+	}
+}
+
+// durable names the consumer of a role and a topic. It is stable, since the
+// position of the role is kept under it.
+func durable(role, topic string) string {
+	name := strings.NewReplacer(".", "-", "*", "any", ">", "all").Replace(topic)
+	clean := token(role) + "_" + token(name)
+	if clean == role+"_"+name && !strings.Contains(role, "_") && !strings.ContainsAny(topic, "_-*>") && len(clean) <= maxDurable {
+		return clean
+	}
+	sum := sha256.Sum256([]byte(role + "\n" + topic)) // else two topics could share a position
+	return clean[:min(len(clean), maxDurable)] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// token makes s fit the name of a consumer.
+func token(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, s)
+}

@@ -1,0 +1,204 @@
+package nats
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+const (
+	heartbeat = 10 * time.Second // how often the server is told of every message that it is being worked on
+	maxHeld   = 64 << 20         // bytes of messages in flight; the rest waits at the server
+)
+
+// A position tells messages apart, also those of a stream that was deleted and
+// made again, where sequences begin anew.
+type position struct {
+	sequence uint64
+	stored   int64 // Unix nanoseconds
+}
+
+// A delivery is a message in flight: taken from the server, and neither acked
+// nor nacked.
+type delivery struct {
+	position
+	in       jetstream.Msg
+	number   int       // how often it was delivered, from 1
+	consumer time.Time // when the consumer it came from was created
+	sent     bool      // handed to the handler
+}
+
+// A subscription is one call of Subscribe.
+type subscription struct {
+	broker  *Broker
+	topic   string
+	durable string
+	closing <-chan struct{} // closed with the subscriber
+	over    chan struct{}   // closed when messages in flight are given up
+
+	gate   sync.RWMutex // held for reading by whoever takes or sends
+	closed bool         // no more is taken or sent
+	out    chan *message.Message
+	lanes  broker.Lanes
+
+	mu       sync.Mutex
+	held     map[position]*delivery
+	bytes    int           // of those held
+	room     chan struct{} // holds one: bytes became fewer
+	count    int           // messages taken so far
+	consumer time.Time     // when the consumer was created
+	unsent   int           // acks that could not be sent
+	why      error         // of the last of them
+}
+
+// run takes messages until ctx is done, the subscriber is closed or the broker
+// is over. Then it closes out, calls left, and waits for the messages in flight.
+func (s *subscription) run(ctx context.Context, left func()) {
+	ctx, stop := s.broker.until(ctx, s.closing)
+	defer stop()
+	var parts sync.WaitGroup
+	defer parts.Wait()
+	parts.Go(s.keepAlive)
+	s.subscribed(ctx)
+
+	s.gate.Lock()
+	s.closed = true
+	close(s.out)
+	s.gate.Unlock()
+	left()
+	s.giveBack()
+
+	idle := make(chan struct{})
+	parts.Go(func() {
+		s.lanes.Wait()
+		close(idle)
+	})
+	select {
+	case <-idle:
+	case <-s.broker.ended:
+	case <-s.closing:
+		t := time.NewTimer(ackWait) // then the server gives them to others
+		defer t.Stop()
+		select {
+		case <-idle:
+		case <-s.broker.ended:
+		case <-t.C:
+		}
+	}
+	close(s.over)
+}
+
+// receive puts a message into the lane of its key. It blocks while the messages
+// in flight are too large.
+func (s *subscription) receive(ctx context.Context, in jetstream.Msg) {
+	meta, err := in.Metadata()
+	if err != nil {
+		s.broker.log.WarnContext(ctx, "not a message of the stream", "subject", in.Subject(), "error", err)
+		return
+	}
+	d := &delivery{
+		position: position{meta.Sequence.Stream, meta.Timestamp.UnixNano()},
+		in:       in,
+		number:   int(min(meta.NumDelivered, 1<<30)),
+	}
+	msg := unmarshal(in.Subject(), in.Headers(), in.Data())
+	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(meta.Sequence.Stream, 10)
+	msg.Metadata[broker.MetaDelivery] = strconv.Itoa(d.number)
+
+	s.gate.RLock()
+	switch {
+	case s.closed || ctx.Err() != nil:
+		s.told(in.Nak())
+	case s.hold(d):
+		s.lanes.Go(broker.Key(msg), func() { s.deliver(ctx, d, msg) })
+	}
+	s.gate.RUnlock()
+	for s.full() {
+		select {
+		case <-s.room:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// deliver hands a message to whoever reads out, and tells the server what
+// became of it.
+func (s *subscription) deliver(ctx context.Context, d *delivery, msg *message.Message) {
+	defer s.drop(d)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	msg.SetContext(ctx)
+	if !s.send(ctx, d, msg) {
+		_ = d.in.Nak() // or it was given back already
+		return
+	}
+	select {
+	case <-msg.Acked():
+		if s.current(d) {
+			s.told(d.in.Ack())
+		}
+	case <-msg.Nacked():
+		if s.current(d) {
+			s.told(d.in.NakWithDelay(broker.RedeliveryDelay(d.number)))
+		}
+	case <-s.over:
+	}
+}
+
+// send reports whether somebody took the message before ctx was done.
+func (s *subscription) send(ctx context.Context, d *delivery, msg *message.Message) bool {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed || ctx.Err() != nil {
+		return false
+	}
+	select {
+	case s.out <- msg:
+	case <-ctx.Done():
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.sent = true
+	return true
+}
+
+// giveBack returns what waits in lanes to the server, for others.
+func (s *subscription) giveBack() {
+	for _, d := range s.all() {
+		if !d.sent {
+			s.told(d.in.Nak())
+		}
+	}
+}
+
+// keepAlive tells the server that messages in flight are being worked on, until
+// they are given up.
+func (s *subscription) keepAlive() {
+	t := time.NewTicker(heartbeat)
+	defer t.Stop()
+	for {
+		select {
+		case <-s.over:
+			s.tell()
+			return
+		case <-t.C:
+		}
+		s.tell()
+		select {
+		case <-s.closing: // by now another instance should get them
+			continue
+		default:
+		}
+		for _, d := range s.all() {
+			_ = d.in.InProgress() // if not, it comes again
+		}
+	}
+}
