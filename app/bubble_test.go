@@ -1,0 +1,314 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats-server/v2/server/ats"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// The embedded NATS server keeps its own clock, which must not begin in a
+// bubble.
+func TestMain(m *testing.M) {
+	ats.Register()
+	code := m.Run()
+	ats.Unregister()
+	os.Exit(code)
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// A bench is the whole app in a bubble: a real database, a real broker, and a
+// clock that waits for nobody.
+type bench struct {
+	t      *testing.T
+	store  *sqlite.Store
+	broker broker.Broker
+	events <-chan *message.Message
+	sent   int
+}
+
+// brokers are those that run in a bubble.
+var brokers = map[string]func(*testing.T) broker.Broker{
+	"gochannel": func(*testing.T) broker.Broker { return gochannel.New(gochannel.Options{}, quiet) },
+	"nats": func(t *testing.T) broker.Broker {
+		server, err := nats.StartEmbedded(nats.EmbeddedOptions{DontListen: true, StoreDir: t.TempDir()}, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Shutdown)
+		return nats.New(nats.Options{Server: server}, quiet)
+	},
+}
+
+// inBubbles runs a test once with each broker.
+func inBubbles(t *testing.T, test func(t *testing.T, b *bench)) {
+	for name, open := range brokers {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
+				b := &bench{t: t, broker: open(t)}
+				running(t, "broker", b.broker.Run)
+				for b.broker.Ready(t.Context()) != nil {
+					time.Sleep(time.Millisecond)
+				}
+				s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() {
+					if err := s.Close(); err != nil {
+						t.Error(err)
+					}
+				})
+				b.store = s
+				events, err := b.broker.Subscriber("consumer").Subscribe(t.Context(), b.broker.Routing().EventsOf("acme"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.events = events
+				synctest.Wait()
+				test(t, b)
+			})
+		})
+	}
+}
+
+// running runs something until the bubble ends.
+func running(t *testing.T, name string, run func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	})
+}
+
+// serve runs the app on a store, until the bubble ends.
+func (b *bench) serve(s timer.Store, opt app.Options) *app.App {
+	a, err := app.New(s, b.broker, quiet, opt)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	running(b.t, "app", a.Run)
+	<-a.Running()
+	synctest.Wait()
+	return a
+}
+
+// schedule publishes a command, and returns when the broker has it.
+func (b *bench) schedule(call string, due time.Time) {
+	b.t.Helper()
+	b.sent++
+	c := timer.ScheduleTimer{
+		Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
+		Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: fmt.Sprint("command-", b.sent)},
+		DueAt:   due,
+	}
+	b.publish(c.CommandID, envelope.Schedule(c))
+}
+
+func (b *bench) publish(id string, body []byte) {
+	b.t.Helper()
+	m := message.NewMessage(id, body)
+	if err := b.broker.Publisher().Publish(b.broker.Routing().CommandsOf("acme"), m); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// next waits for an event and acks it.
+func (b *bench) next() timer.DueTimeReached {
+	b.t.Helper()
+	msg := <-b.events
+	msg.Ack()
+	m, err := envelope.Decode(msg.Payload)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return m.Payload.(timer.DueTimeReached)
+}
+
+// quietFor checks that no event comes for a while.
+func (b *bench) quietFor(d time.Duration) {
+	b.t.Helper()
+	select {
+	case msg := <-b.events:
+		b.t.Errorf("unexpected event: %s", msg.Payload)
+	case <-time.After(d):
+	}
+}
+
+func TestHoursOfTimersWithoutLateness(t *testing.T) {
+	inBubbles(t, func(t *testing.T, b *bench) {
+		b.serve(b.store, app.Options{PollingInterval: time.Hour})
+		began := time.Now()
+		dues := []time.Duration{0, time.Millisecond, 1500 * time.Millisecond, time.Second, time.Minute, time.Hour, 10 * time.Hour, 20 * time.Hour}
+		for _, after := range dues {
+			b.schedule(fmt.Sprint("call-", after.Milliseconds()), began.Add(after))
+		}
+		for range dues {
+			e := b.next()
+			if late := e.Lateness(); late != 0 {
+				t.Errorf("%s fired %v late", e.Key, late)
+			}
+			if !time.Now().Equal(e.DueAt) {
+				t.Errorf("%s due at %v arrived at %v", e.Key, e.DueAt, time.Now())
+			}
+		}
+		b.quietFor(time.Hour)
+	})
+}
+
+func TestThousandsOfTimersEachOnce(t *testing.T) {
+	inBubbles(t, func(t *testing.T, b *bench) {
+		b.serve(b.store, app.Options{PollingInterval: time.Hour})
+		began := time.Now()
+		const n = 2000
+		for i := range n {
+			b.schedule(fmt.Sprint("call-", i), began.Add(time.Hour+time.Duration(i%100)*time.Second))
+		}
+		seen := make(map[timer.Key]bool)
+		for range n {
+			e := b.next()
+			if seen[e.Key] || e.Lateness() != 0 {
+				t.Fatalf("%s: seen before = %v, %v late", e.Key, seen[e.Key], e.Lateness())
+			}
+			seen[e.Key] = true
+		}
+		b.quietFor(time.Hour)
+	})
+}
+
+func TestOutageOfTheStoreLosesNothingAndBuriesNothing(t *testing.T) {
+	inBubbles(t, func(t *testing.T, b *bench) {
+		var down atomic.Bool
+		b.serve(&fault.Store{Full: b.store, Decide: func(string) fault.Kind {
+			if down.Load() {
+				return fault.Before
+			}
+			return fault.None
+		}}, app.Options{})
+		dead, err := b.broker.Subscriber("undertaker").Subscribe(t.Context(), b.broker.Routing().DeadLettersOf("acme"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+
+		began := time.Now()
+		b.schedule("before", began.Add(5*time.Minute)) // due while the store is down
+		synctest.Wait()
+		down.Store(true)
+		for i := range 20 {
+			b.schedule(fmt.Sprint("during-", i), began.Add(time.Duration(i)*time.Minute))
+			time.Sleep(30 * time.Second)
+		}
+		down.Store(false)
+		for range 21 {
+			e := b.next()
+			if e.ReachedAt.Before(e.DueAt) {
+				t.Errorf("%s fired early", e.Key)
+			}
+		}
+		b.quietFor(time.Hour)
+		select {
+		case m := <-dead:
+			t.Errorf("an outage made a dead letter: %v", m.Metadata)
+		default:
+		}
+	})
+}
+
+func TestDeadLetterGoesToItsTenant(t *testing.T) {
+	inBubbles(t, func(t *testing.T, b *bench) {
+		b.serve(b.store, app.Options{})
+		dead, err := b.broker.Subscriber("undertaker").Subscribe(t.Context(), b.broker.Routing().DeadLettersOf("acme"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		body := `{"id":"bad-1","type":"ScheduleTimer","tenantId":"acme","timestampMs":1,"payload":{"tenantId":"acme","serviceCallId":"c","dueAt":"tomorrow"}}`
+		b.publish("bad-1", []byte(body))
+		m := <-dead
+		m.Ack()
+		if string(m.Payload) != body || m.Metadata.Get(envelope.HeaderDeadLetterReason) != string(timer.ReasonBadTime) {
+			t.Errorf("%s with %v", m.Payload, m.Metadata)
+		}
+	})
+}
+
+func TestCleanStopDeliversNothingTwice(t *testing.T) {
+	inBubbles(t, func(t *testing.T, b *bench) {
+		began := time.Now()
+		delivered := make(map[string]int)
+		for round := range 5 {
+			ctx, stop := context.WithCancel(t.Context())
+			a, err := app.New(b.store, b.broker, quiet, app.Options{PollingInterval: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- a.Run(ctx) }()
+			<-a.Running()
+			synctest.Wait()
+			for i := range 100 {
+				b.schedule(fmt.Sprintf("call-%d-%d", round, i), began.Add(time.Duration(round)*time.Minute))
+			}
+			go func() { // in the middle of things
+				time.Sleep(time.Duration(round) * time.Minute)
+				stop()
+			}()
+			go func() { <-ctx.Done() }()
+			for done := false; !done; {
+				select {
+				case msg := <-b.events:
+					delivered[msg.UUID]++
+					msg.Ack()
+				case err := <-ended:
+					if err != nil && !errors.Is(err, context.Canceled) {
+						t.Fatal(err)
+					}
+					done = true
+				}
+			}
+		}
+		b.serve(b.store, app.Options{PollingInterval: time.Hour})
+		for quiet := false; !quiet; {
+			select {
+			case msg := <-b.events:
+				delivered[msg.UUID]++
+				msg.Ack()
+			case <-time.After(2 * time.Hour):
+				quiet = true
+			}
+		}
+		for id, n := range delivered {
+			if n != 1 {
+				t.Errorf("%s was delivered %d times", id, n)
+			}
+		}
+		if len(delivered) != 500 && b.broker.Routing() == nats.DefaultRouting() {
+			t.Errorf("%d of 500 events arrived", len(delivered))
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package service
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// ErrNoClient says that the broker lives inside the serving process, where no
+// other process reaches it.
+var ErrNoClient = errors.New("gochannel lives inside the serving process; a client needs a broker with an address, such as nats")
+
+// Client returns the broker that the configuration names, for one that publishes
+// commands and waits for events, and the address it is going to use. Without a
+// URL that is the embedded server of the service that runs on the same database.
+// The caller runs the broker.
+func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address string, err error) {
+	if cfg.Broker == config.GoChannel {
+		return nil, "", ErrNoClient
+	}
+	opt, err := natsOptions(cfg)
+	if err != nil {
+		return nil, "", err
+	}
+	if cfg.Embedded() {
+		opt.URL = readAddress(cfg)
+	}
+	opt.Client = true
+	return nats.New(opt, log), redact(opt.URL), nil
+}
+
+// Reader looks at the timers of the database that the configuration names,
+// while a service may be running on it. The caller closes it.
+func Reader(ctx context.Context, cfg config.Config) (interface {
+	timer.Reader
+	io.Closer
+}, error,
+) {
+	return sqlite.OpenReader(ctx, cfg.DBPath)
+}
+
+// addressFile holds the URL of the embedded server while it runs.
+const addressFile = "url"
+
+func writeAddress(dir, address string) error {
+	path := filepath.Join(dir, addressFile)
+	if err := os.WriteFile(path, []byte(address+"\n"), 0o600); err != nil {
+		return fmt.Errorf("leave the address of the embedded server for clients: %w", err)
+	}
+	return nil
+}
+
+// readAddress returns where the embedded server listens, or where it would by
+// the configuration if it has not run yet.
+func readAddress(cfg config.Config) string {
+	text, err := os.ReadFile(filepath.Join(embeddedDir(cfg), addressFile))
+	if err != nil {
+		return fmt.Sprintf("nats://127.0.0.1:%d", cfg.NATSPort)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// redact takes the credentials out of URLs with commas between them.
+func redact(urls string) string {
+	all := strings.Split(urls, ",")
+	for i, s := range all {
+		if u, err := url.Parse(s); err == nil {
+			all[i] = u.Redacted()
+			if u.User != nil && u.User.Username() != "" {
+				u.User = url.User("***")
+				all[i] = u.String()
+			}
+		} else {
+			all[i] = "***"
+		}
+	}
+	return strings.Join(all, ",")
+}
+
+// Migrate brings the schema of the database to the version of this binary, and
+// creates the database if there is none. With reference it also ties timers to
+// the host's table service_calls. It tells the version before and after.
+func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to int64, err error) {
+	db, err := sql.Open("sqlite", sqlite.DSN(cfg.DBPath))
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if from, to, err = sqlite.MigrateFrom(ctx, db); err != nil || !reference {
+		return from, to, err
+	}
+	return from, to, sqlite.ReferenceServiceCalls(ctx, db)
+}

@@ -1,0 +1,153 @@
+// Package service is the standalone assembly: it opens the store and the broker
+// that the configuration names and runs the app on them. It is the one place
+// that knows the drivers.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"go.uber.org/dig"
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxevent"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// startTimeout bounds the start; a migration of a large database is the longest
+// part of it. An absent broker does not delay the start.
+const startTimeout = 5 * time.Minute
+
+// Run serves until ctx is done, then stops cleanly and returns nil. To out it
+// prints one line a part, and "ready" when commands are taken. It returns an
+// error if something can't start, or if a part dies.
+func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) error {
+	counters := new(app.Counters)
+	service := fx.New(
+		fx.WithLogger(func() fxevent.Logger {
+			l := &fxevent.SlogLogger{Logger: log}
+			l.UseLogLevel(slog.LevelDebug)
+			return l
+		}),
+		fx.StartTimeout(startTimeout),
+		fx.StopTimeout(cfg.DrainTimeout+stopMargin),
+		fx.Supply(cfg, log, counters, fx.Annotate(out, fx.As(new(io.Writer)))),
+		fx.Provide(openStore, asStore, openBroker),
+		app.Module(Options(cfg, counters)),
+		fx.Invoke(announce),
+	)
+	if err := service.Err(); err != nil {
+		return dig.RootCause(err)
+	}
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := service.Start(starting); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped while it started
+		}
+		return dig.RootCause(err)
+	}
+
+	died := false
+	select {
+	case <-ctx.Done():
+	case end := <-service.Wait():
+		died = end.ExitCode != 0 // else it is a signal, which fx listens to as well
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), service.StopTimeout())
+	defer cancel()
+	err := service.Stop(stopping)
+	logCounters(log, counters)
+	if died && err == nil {
+		err = errors.New("a part of the service ended by itself; see the log")
+	}
+	if err == nil {
+		fmt.Fprintln(out, "stopped")
+	}
+	return err
+}
+
+// stopMargin is what a stop may take beside the draining of the app.
+const stopMargin = 10 * time.Second
+
+// Options returns those of the app, as the configuration has them.
+func Options(cfg config.Config, counters *app.Counters) app.Options {
+	return app.Options{
+		PollingInterval: cfg.PollingInterval,
+		BatchSize:       cfg.BatchSize,
+		Retention:       cfg.Retention,
+		Horizon:         cfg.Horizon,
+		DrainTimeout:    cfg.DrainTimeout,
+		Counters:        counters,
+	}
+}
+
+func asStore(s *sqlite.Store) timer.Store { return s }
+
+// announce prints a line a part once everything runs. It is invoked last, so
+// that its hook starts last.
+func announce(lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker, d *description, log *slog.Logger) {
+	r := b.Routing()
+	ctx, cancel := context.WithCancel(context.Background())
+	lc.Append(fx.StartStopHook(
+		func() {
+			line := func(part, format string, args ...any) {
+				fmt.Fprintf(out, "%-10s "+format+"\n", append([]any{part}, args...)...)
+			}
+			line("store", "sqlite %s, %s", cfg.DBPath, cfg.Durability)
+			line("broker", "%s", d.broker)
+			line("router", "commands from %s, dead letters to %s", r.Commands, r.DeadLetters)
+			line("poller", "sleeps until the next timer is due, at most %s; %d timers a batch", cfg.PollingInterval, cfg.BatchSize)
+			line("forwarder", "events to %s", r.Events)
+			if b.Ready(ctx) == nil {
+				line("ready", "%s", d.address)
+				return
+			}
+			line("waiting", "for the broker at %s; it will be tried for ever", d.address)
+			go func() {
+				if awaitReady(ctx, b, log) {
+					line("ready", "%s", d.address)
+				}
+			}()
+		},
+		cancel,
+	))
+}
+
+// awaitReady waits until the broker answers. It returns false if ctx ended.
+func awaitReady(ctx context.Context, b broker.Broker, log *slog.Logger) bool {
+	t := time.NewTicker(100 * time.Millisecond)
+	defer t.Stop()
+	var last string
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+		}
+		err := b.Ready(ctx)
+		if err == nil {
+			return true
+		}
+		if err.Error() != last {
+			last = err.Error()
+			log.WarnContext(ctx, "waiting for the broker", "error", err)
+		}
+	}
+}
+
+func logCounters(log *slog.Logger, c *app.Counters) {
+	attrs := []any{"reached", c.Reached(), "forwarded", c.Forwarded(), "parked", c.Parked()}
+	for result, n := range c.Commands() {
+		attrs = append(attrs, slog.Int64(result.Type+"."+result.Outcome, n))
+	}
+	log.Info("stopped", attrs...)
+}
