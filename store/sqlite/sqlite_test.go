@@ -1,0 +1,59 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/store/storetest"
+)
+
+// TestOwnFile runs the contract on a file that the store opens itself.
+func TestOwnFile(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Store { return openFile(t) })
+}
+
+// TestHostHandle runs the contract on the handle of a host, with several
+// connections.
+func TestHostHandle(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Store { return sqlite.New(openHost(t), sqlite.Options{}) })
+}
+
+func openFile(t testing.TB) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// openHost returns the database of a host, migrated.
+func openHost(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", sqlite.DSN(filepath.Join(t.TempDir(), "host.db")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := sqlite.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func BenchmarkSQLite(b *testing.B) {
+	storetest.Bench(b, func(t testing.TB) storetest.Store { return openFile(t) })
+}

@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// event returns an event of a call that is due at noon.
+func event(call int) timer.DueTimeReached {
+	return timer.DueTimeReached{
+		Key:       key("acme", timer.ServiceCallID(fmt.Sprint("call-", call))),
+		CommandID: fmt.Sprint("command-", call), DueAt: noon, ReachedAt: noon.Add(time.Millisecond),
+	}
+}
+
+func (s *suite) emit(events ...timer.DueTimeReached) {
+	s.Helper()
+	s.must(s.store.Update(s.Context(), func(tx timer.Tx) error { return tx.Emit(s.Context(), events...) }))
+}
+
+func ids(rows []outbox.Row) []string {
+	all := make([]string, len(rows))
+	for i, row := range rows {
+		all[i] = row.Message.UUID
+	}
+	return all
+}
+
+// outboxOrder appends so many at once that a store has to cut them into pieces.
+func outboxOrder(s *suite) {
+	s.emit()
+	s.same("no events", len(s.head(0, 10)), 0)
+	var want []string
+	next := 0
+	for _, n := range []int{1, 2, 50, 51, 1000, 2345, 3} {
+		events := make([]timer.DueTimeReached, n)
+		for i := range events {
+			events[i] = event(next)
+			want = append(want, envelope.EventID(events[i]))
+			next++
+		}
+		s.emit(events...)
+	}
+	rows := s.head(0, 10_000)
+	s.same("ids", ids(rows), want)
+	for i := 1; i < len(rows); i++ {
+		if rows[i].Seq <= rows[i-1].Seq {
+			s.Fatalf("row %d has number %d, the one before %d", i, rows[i].Seq, rows[i-1].Seq)
+		}
+	}
+}
+
+func outboxMessage(s *suite) {
+	s.schedule(longest)
+	s.schedule(schedule(key("acme", "bare"), 1, noon.Add(2*time.Hour)))
+	events := s.fire(noon.Add(2*time.Hour), 10)
+	s.same("fired", len(events), 2)
+	rows := s.head(0, 10)
+	s.same("rows", len(rows), 2)
+	for i, e := range events {
+		m := rows[i].Message
+		e.ID = envelope.EventID(e)
+		s.same("id", m.UUID, e.ID)
+		s.same("body", string(m.Payload), string(envelope.Reached(e)))
+		s.same("headers", m.Metadata, message.Metadata(envelope.HeadersOf(e)))
+		s.same("attempts", rows[i].Attempts, 0)
+		decoded, err := envelope.Decode(m.Payload)
+		s.must(err)
+		got, ok := decoded.Payload.(timer.DueTimeReached)
+		s.same("type", ok, true)
+		s.same("event", []any{got.Key, got.DueAt, got.ReachedAt, got.CorrelationID}, []any{e.Key, e.DueAt, e.ReachedAt, e.CorrelationID})
+	}
+	again := s.head(0, 1)[0].Message
+	s.same("rows are read anew", again == rows[0].Message, false)
+}
+
+func outboxPages(s *suite) {
+	for i := range 5 {
+		s.emit(event(i))
+	}
+	all := s.head(0, 10)
+	s.same("limit", ids(s.head(0, 2)), ids(all[:2]))
+	s.same("next page", ids(s.head(all[1].Seq, 2)), ids(all[2:4]))
+	s.same("last page", ids(s.head(all[3].Seq, 2)), ids(all[4:]))
+	s.same("after the last", len(s.head(all[4].Seq, 2)), 0)
+	s.same("far after the last", len(s.head(1<<62, 2)), 0)
+}
+
+func outboxDelete(s *suite) {
+	const n = 1300
+	events := make([]timer.DueTimeReached, n)
+	for i := range events {
+		events[i] = event(i)
+	}
+	s.emit(events...)
+	rows := s.head(0, n)
+	s.must(s.store.Delete(s.Context()))
+	var odd []int64
+	var even []string
+	for i, row := range rows {
+		if i%2 == 1 {
+			odd = append(odd, row.Seq)
+		} else {
+			even = append(even, row.Message.UUID)
+		}
+	}
+	s.must(s.store.Delete(s.Context(), odd...))
+	s.same("left", ids(s.head(0, n)), even)
+	s.must(s.store.Delete(s.Context(), append(odd, 1<<62)...))
+	s.same("left", ids(s.head(0, n)), even)
+}
+
+func outboxNumbers(s *suite) {
+	last := int64(0)
+	for i := range 5 {
+		s.emit(event(2*i), event(2*i+1))
+		rows := s.head(0, 10)
+		s.same("rows", len(rows), 2)
+		if rows[0].Seq <= last {
+			s.Fatalf("number %d again, after %d", rows[0].Seq, last)
+		}
+		last = rows[1].Seq
+		switch i {
+		case 3:
+			s.must(s.store.Park(s.Context(), noon, rows[1].Seq, "refused"))
+			s.must(s.store.Delete(s.Context(), rows[0].Seq))
+		default:
+			s.must(s.store.Delete(s.Context(), rows[0].Seq, rows[1].Seq))
+		}
+	}
+}
+
+func outboxFail(s *suite) {
+	s.emit(event(1), event(2))
+	seq := s.head(0, 10)[1].Seq
+	for range 3 {
+		s.must(s.store.Fail(s.Context(), seq, `too large: "x"`))
+	}
+	rows := s.head(0, 10)
+	s.same("attempts", []int{rows[0].Attempts, rows[1].Attempts}, []int{0, 3})
+	s.must(s.store.Delete(s.Context(), seq))
+	s.must(s.store.Fail(s.Context(), seq, "gone"))
+}
+
+func outboxPark(s *suite) {
+	s.emit(event(1), event(2), event(3))
+	rows := s.head(0, 10)
+	for range 2 { // once more is no error
+		s.must(s.store.Park(s.Context(), noon, rows[1].Seq, "refused"))
+	}
+	s.same("left", ids(s.head(0, 10)), []string{rows[0].Message.UUID, rows[2].Message.UUID})
+	st := s.stats()
+	s.same("outbox and parked", []int64{st.Outbox, st.Parked}, []int64{2, 1})
+	s.must(s.store.Park(s.Context(), noon, 1<<62, "never was"))
+	s.same("parked", s.stats().Parked, int64(1))
+}

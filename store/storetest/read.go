@@ -1,0 +1,166 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+func getNothing(s *suite) {
+	_, err := s.store.Get(s.Context(), key("acme", "call-1"))
+	if !errors.Is(err, timer.ErrNotFound) || errors.Is(err, timer.ErrInvalid) || errors.Is(err, timer.ErrFatal) {
+		s.Errorf("get: %v, want ErrNotFound alone", err)
+	}
+}
+
+func listPages(s *suite) {
+	s.timers("acme", 250, noon)
+	s.timers("beta", 3, noon)
+	var after timer.ServiceCallID
+	for _, want := range []int{100, 100, 50, 0} {
+		page, err := s.store.List(s.Context(), "acme", timer.Filter{After: after})
+		s.must(err)
+		s.same("page", len(page), want)
+		for _, e := range page {
+			if e.TenantID != "acme" || e.ServiceCallID <= after {
+				s.Errorf("%s after %s of acme", e.Key, after)
+			}
+			after = e.ServiceCallID
+		}
+	}
+	page, err := s.store.List(s.Context(), "acme", timer.Filter{Limit: 7, After: "call-000009"})
+	s.must(err)
+	s.same("page of 7", len(page), 7)
+	s.same("first", page[0].ServiceCallID, timer.ServiceCallID("call-000010"))
+
+	s.timers("great", 1100, noon)
+	page, err = s.store.List(s.Context(), "great", timer.Filter{Limit: 5000})
+	s.must(err)
+	s.same("greatest page", len(page), 1000)
+}
+
+func listStates(s *suite) {
+	s.timers("acme", 6, noon)
+	s.reach(noon.Add(time.Millisecond), 10)
+	s.cancel(cancel(key("acme", "call-000004"), 2))
+	for state, want := range map[timer.State][]timer.ServiceCallID{
+		timer.Reached:   {"call-000000", "call-000001"},
+		timer.Canceled:  {"call-000004"},
+		timer.Scheduled: {"call-000002", "call-000003", "call-000005"},
+		"":              {"call-000000", "call-000001", "call-000002", "call-000003", "call-000004", "call-000005"},
+	} {
+		list, err := s.store.List(s.Context(), "acme", timer.Filter{State: state})
+		s.must(err)
+		var calls []timer.ServiceCallID
+		for _, e := range list {
+			calls = append(calls, e.ServiceCallID)
+		}
+		s.same(fmt.Sprintf("state %q", state), calls, want)
+	}
+	list, err := s.store.List(s.Context(), "acme", timer.Filter{State: timer.Scheduled, After: "call-000002", Limit: 1})
+	s.must(err)
+	s.same("all filters", keys(list), []timer.Key{key("acme", "call-000003")})
+}
+
+func correlated(s *suite) {
+	for _, k := range []timer.Key{key("acme", "call-1"), key("acme", "call-2"), key("beta", "call-1")} {
+		c := schedule(k, 1, noon)
+		c.CorrelationID = "request-7"
+		s.schedule(c)
+	}
+	s.schedule(schedule(key("acme", "call-3"), 1, noon))
+	entries, err := s.store.Correlated(s.Context(), "request-7", 10)
+	s.must(err)
+	s.same("found", len(entries), 3)
+	for _, e := range entries {
+		s.same("correlation", e.CorrelationID, "request-7")
+	}
+	entries, err = s.store.Correlated(s.Context(), "request-7", 2)
+	s.must(err)
+	s.same("at most 2", len(entries), 2)
+	entries, err = s.store.Correlated(s.Context(), "request-8", 10)
+	s.must(err)
+	s.same("unknown", len(entries), 0)
+	entries, err = s.store.Correlated(s.Context(), "", 10)
+	s.must(err)
+	s.same("no correlation", len(entries), 0)
+}
+
+func stats(s *suite) {
+	s.same("empty", s.stats(), timer.Stats{})
+	s.timers("acme", 6, noon)
+	s.timers("beta", 4, noon.Add(time.Hour))
+	s.cancel(cancel(key("acme", "call-000005"), 2), cancel(key("acme", "tombstone"), 1))
+	s.fire(noon.Add(time.Minute), 2)
+	s.fire(noon.Add(time.Hour), 4)
+	rows := s.head(0, 10)
+	s.must(s.store.Delete(s.Context(), rows[0].Seq))
+	s.must(s.store.Park(s.Context(), noon, rows[1].Seq, "refused"))
+	s.same("counts", s.stats(), timer.Stats{
+		Scheduled: 3, Reached: 6, Canceled: 2, NextDue: noon.Add(time.Hour + time.Millisecond),
+		Outbox: 4, Oldest: noon.Add(time.Hour), Parked: 1,
+	})
+}
+
+// sweep purges until the cursor is 0, and returns how many were deleted.
+func (s *suite) sweep(before time.Time, limit int) (deleted int) {
+	s.Helper()
+	for cursor := int64(0); ; {
+		n, next, err := s.store.Purge(s.Context(), before, cursor, limit)
+		s.must(err)
+		if n > limit {
+			s.Errorf("deleted %d of %d", n, limit)
+		}
+		deleted += n
+		if next == 0 {
+			return deleted
+		}
+		if next <= cursor {
+			s.Fatalf("cursor went from %d to %d", cursor, next)
+		}
+		cursor = next
+	}
+}
+
+func purge(s *suite) {
+	s.timers("acme", 4, noon)
+	s.timers("beta", 2, noon.Add(-time.Hour))
+	s.reach(noon.Add(-time.Minute), 10)                                            // both of beta
+	s.reach(noon.Add(time.Millisecond), 10)                                        // two of acme
+	s.cancel(cancel(key("acme", "call-000002"), 2), cancel(key("acme", "old"), 1)) // a second after noon
+	s.same("nothing is over long enough", s.sweep(noon.Add(-time.Minute), 100), 0)
+	s.same("those of beta", s.sweep(noon.Add(-time.Minute+time.Millisecond), 100), 2)
+	s.same("those that were reached", s.sweep(noon.Add(2*time.Millisecond), 100), 2)
+	s.same("those that were canceled", s.sweep(noon.Add(time.Second+time.Millisecond), 100), 2)
+	s.same("what waits stays", s.sweep(noon.Add(1000*time.Hour), 100), 0)
+	s.same("left", s.stats(), timer.Stats{Scheduled: 1, NextDue: noon.Add(3 * time.Millisecond)})
+	s.same("forgotten: the key is new again", s.schedule(schedule(key("acme", "call-000002"), 1, noon)),
+		[]timer.Outcome{timer.DidSchedule})
+}
+
+func purgeSteps(s *suite) {
+	const n = 107
+	s.timers("acme", n, noon)
+	s.reach(noon.Add(time.Hour), n/2)
+	s.same("first sweep", s.sweep(noon.Add(2*time.Hour), 10), n/2)
+	s.same("second sweep", s.sweep(noon.Add(2*time.Hour), 10), 0)
+	s.reach(noon.Add(time.Hour), n)
+	s.same("third sweep", s.sweep(noon.Add(2*time.Hour), n), n-n/2)
+	s.same("empty", s.sweep(noon.Add(2*time.Hour), 1), 0)
+}
+
+func purgeRevived(s *suite) {
+	k := key("acme", "call-1")
+	s.cancel(cancel(k, 1))
+	s.schedule(schedule(k, 2, noon.Add(24*time.Hour)))
+	s.same("scheduled again", s.sweep(noon.Add(48*time.Hour), 10), 0)
+	_, err := s.store.Cancel(s.Context(), noon.Add(time.Hour), cancel(k, 3))
+	s.must(err)
+	s.same("canceled less long ago", s.sweep(noon.Add(time.Minute), 10), 0)
+	_, err = s.store.Cancel(s.Context(), noon.Add(2*time.Hour), cancel(k, 4))
+	s.must(err)
+	s.same("kept as long as the newest command may have to supersede others", s.sweep(noon.Add(time.Hour+time.Minute), 10), 0)
+	s.same("canceled long ago", s.sweep(noon.Add(3*time.Hour), 10), 1)
+}

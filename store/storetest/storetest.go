@@ -1,0 +1,218 @@
+// Package storetest is the contract of a store as tests and benchmarks. A store
+// is finished when [Run] passes; what the ports promise in words, the list of
+// cases says again.
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Store is all that a store implements.
+type Store interface {
+	timer.Store
+	timer.Reader
+	timer.Purger
+	outbox.Table
+}
+
+// Run tests a store. Open returns an empty one, and has it closed when the test
+// ends; cases run at the same time, each on a store of its own.
+func Run(t *testing.T, open func(testing.TB) Store) {
+	for _, c := range []struct {
+		name string
+		test func(*suite)
+	}{
+		{"Commands: every state meets every command, older, same and newer", commandsMeetStates},
+		{"Commands: the newest wins, whatever the order of arrival", newestWins},
+		{"Commands: the same key several times in one call", sameKeyInOneCall},
+		{"Commands: a call with many is applied in order and tells what each did", manyCommands},
+		{"Commands: none at all is no error", noCommands},
+		{"Commands: of a context that has ended change nothing", endedContext},
+		{"A timer keeps all that the command said", keepsFields},
+		{"A timer without correlation and trace has none", keepsNothing},
+		{"Registered at the first command, for ever", registeredOnce},
+		{"A due time is rounded up, the clock down", rounding},
+		{"Due times of all years are kept to the millisecond", years},
+		{"Tenants with the same service call are apart", tenantsApart},
+
+		{"Reach takes what is due, and no more than asked", reachLimit},
+		{"Reach takes the oldest first", reachOldest},
+		{"Reach marks for good: nothing comes twice", reachOnce},
+		{"Reach by many at once: each timer to exactly one", reachConcurrently},
+		{"Reach leaves alone what was canceled or moved away", reachSkips},
+		{"Reach while crowded: tenants share equally", reachShares},
+		{"Reach while crowded: a great tenant delays no small one", reachSmallTenants},
+		{"Reach while crowded: tenants that only wait take no share", reachIdleTenants},
+		{"Reach while crowded: a share that is not used goes to the oldest", reachLeftover},
+		{"Reach while crowded: more tenants than fit take turns", reachManyTenants},
+		{"Next due is the earliest of those that wait", nextDue},
+
+		{"Update commits Reach and Emit together", updateCommits},
+		{"Update leaves no trace when fn fails", updateFails},
+		{"Update leaves no trace when fn panics, and the store goes on", updatePanics},
+		{"Update leaves no trace when its context ends", updateEnds},
+		{"Update by many at once, one after the other", updateConcurrently},
+		{"Reads do not wait for a writer, and see what was committed", readsDoNotWait},
+
+		{"Get what is not there: ErrNotFound", getNothing},
+		{"List in pages, by service call, of one tenant", listPages},
+		{"List by state", listStates},
+		{"Correlated finds timers of all tenants", correlated},
+		{"Stats count", stats},
+		{"Purge forgets what was over before the time, and nothing else", purge},
+		{"Purge goes over the timers in small steps", purgeSteps},
+		{"Purge counts from the newest command", purgeRevived},
+
+		{"Outbox: events come in the order they were appended", outboxOrder},
+		{"Outbox: a row is the message that consumers get", outboxMessage},
+		{"Outbox: rows in pages", outboxPages},
+		{"Outbox: delete takes the rows named, once and again", outboxDelete},
+		{"Outbox: a number is never used again", outboxNumbers},
+		{"Outbox: failed attempts are counted", outboxFail},
+		{"Outbox: a parked row is out of the way and kept", outboxPark},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(&suite{T: t, store: open(t)})
+		})
+	}
+}
+
+// noon is the present of most cases.
+var noon = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+
+// A suite is what a case works with.
+type suite struct {
+	*testing.T
+	store Store
+}
+
+func key(tenant timer.TenantID, call timer.ServiceCallID) timer.Key {
+	return timer.Key{TenantID: tenant, ServiceCallID: call}
+}
+
+// version is the version of a command of an age; the greater the newer.
+func version(age int64) timer.Version {
+	return timer.Version{TimestampMS: age, CommandID: fmt.Sprintf("command-%d", age)}
+}
+
+func schedule(k timer.Key, age int64, due time.Time) timer.ScheduleTimer {
+	return timer.ScheduleTimer{Key: k, Version: version(age), DueAt: due}
+}
+
+func cancel(k timer.Key, age int64) timer.CancelTimer {
+	return timer.CancelTimer{Key: k, Version: version(age)}
+}
+
+// schedule applies commands at noon and returns what they did.
+func (s *suite) schedule(commands ...timer.ScheduleTimer) []timer.Outcome {
+	s.Helper()
+	outcomes, err := s.store.Schedule(s.Context(), noon, commands...)
+	s.must(err)
+	return outcomes
+}
+
+// cancel applies commands a second after noon and returns what they did.
+func (s *suite) cancel(commands ...timer.CancelTimer) []timer.Outcome {
+	s.Helper()
+	outcomes, err := s.store.Cancel(s.Context(), noon.Add(time.Second), commands...)
+	s.must(err)
+	return outcomes
+}
+
+// timers schedules n timers of a tenant, one a millisecond, the first at a time
+// given. Their service calls sort as their due times do.
+func (s *suite) timers(tenant timer.TenantID, n int, first time.Time) {
+	s.Helper()
+	commands := make([]timer.ScheduleTimer, n)
+	for i := range commands {
+		call := timer.ServiceCallID(fmt.Sprintf("call-%06d", i))
+		commands[i] = schedule(key(tenant, call), 1, first.Add(time.Duration(i)*time.Millisecond))
+	}
+	s.schedule(commands...)
+}
+
+// reach reaches in a transaction of its own.
+func (s *suite) reach(now time.Time, limit int) (entries []timer.Entry) {
+	s.Helper()
+	s.must(s.store.Update(s.Context(), func(tx timer.Tx) (err error) {
+		entries, err = tx.Reach(s.Context(), now, limit)
+		return err
+	}))
+	return entries
+}
+
+// fire reaches and emits in one transaction, as the poller does.
+func (s *suite) fire(now time.Time, limit int) (events []timer.DueTimeReached) {
+	s.Helper()
+	s.must(s.store.Update(s.Context(), func(tx timer.Tx) (err error) {
+		events, err = fire(s.Context(), tx, now, limit)
+		return err
+	}))
+	return events
+}
+
+func fire(ctx context.Context, tx timer.Tx, now time.Time, limit int) ([]timer.DueTimeReached, error) {
+	entries, err := tx.Reach(ctx, now, limit)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]timer.DueTimeReached, len(entries))
+	for i, e := range entries {
+		events[i] = e.Event()
+	}
+	return events, tx.Emit(ctx, events...)
+}
+
+func (s *suite) get(k timer.Key) timer.Entry {
+	s.Helper()
+	entry, err := s.store.Get(s.Context(), k)
+	s.must(err)
+	return entry
+}
+
+func (s *suite) stats() timer.Stats {
+	s.Helper()
+	st, err := s.store.Stats(s.Context())
+	s.must(err)
+	return st
+}
+
+func (s *suite) head(after int64, limit int) []outbox.Row {
+	s.Helper()
+	rows, err := s.store.Head(s.Context(), after, limit)
+	s.must(err)
+	return rows
+}
+
+func (s *suite) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// check is must for goroutines.
+func (s *suite) check(err error) {
+	s.Helper()
+	if err != nil {
+		s.Error(err)
+	}
+}
+
+// same compares what the store has with what it should have.
+func (s *suite) same(what string, got, want any) {
+	s.Helper()
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		s.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
