@@ -22,22 +22,32 @@ const busyTimeout = 5 * time.Second // how long a statement waits for another pr
 // under the driver name "sqlite": a write-ahead log, synced commits, foreign
 // keys, and transactions that take the write lock at once. (A deferred one that
 // reads before it writes fails under load, however long it would wait.)
-func DSN(path string) string { return dsn(path, Strict, true) }
+func DSN(path string) string { return dsn(path, "rwc", writerPragmas(Options{})) }
 
-func dsn(path string, d Durability, write bool) string {
-	q := url.Values{}
-	q.Add("_pragma", fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()))
-	q.Add("_pragma", "foreign_keys(on)")
-	if write {
-		q.Set("_txlock", "immediate")
-		q.Add("_pragma", "journal_mode(wal)")
-		q.Add("_pragma", map[Durability]string{Strict: "synchronous(full)", Relaxed: "synchronous(normal)"}[d])
-	} else {
-		q.Add("_pragma", "query_only(on)")
+func writerPragmas(opt Options) []string {
+	synchronous := "full"
+	if opt.Durability == Relaxed {
+		synchronous = "normal"
 	}
+	return append(pragmas(opt), "journal_mode(wal)", "synchronous("+synchronous+")", "foreign_keys(on)")
+}
+
+func readerPragmas(opt Options) []string { return append(pragmas(opt), "query_only(on)") }
+
+func pragmas(opt Options) []string {
+	wait := opt.BusyTimeout
+	if wait <= 0 {
+		wait = busyTimeout
+	}
+	return []string{fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds())}
+}
+
+// dsn names a file by its absolute path. Mode is rw, or rwc to create it.
+func dsn(path, mode string, pragmas []string) string {
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
 	}
+	q := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": pragmas}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: q.Encode()}
 	return u.String()
 }

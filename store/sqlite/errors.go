@@ -10,25 +10,42 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// classify says what was being done and which kind of error it is: what the
-// database refuses for good is invalid, a broken file is fatal, all else may
-// pass.
+// classify says what was being done, and wraps [timer.ErrFatal] if the file can
+// no longer be trusted. All other errors of a database may pass.
 func classify(doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	code, ok := errors.AsType[*sqlite.Error](err)
-	if !ok {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
 	switch {
-	case code.Code() == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-		return timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", doing)
-	case code.Code()&0xff == sqlite3.SQLITE_CORRUPT, code.Code()&0xff == sqlite3.SQLITE_NOTADB:
+	case err == nil:
+		return nil
+	case errors.Is(err, timer.ErrFatal):
+		return err
+	}
+	switch code := codeOf(err); {
+	case code&0xff == sqlite3.SQLITE_CORRUPT, code&0xff == sqlite3.SQLITE_NOTADB, code == sqlite3.SQLITE_READONLY_DBMOVED:
 		return fmt.Errorf("%w: %s: %w", timer.ErrFatal, doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-func isFatal(err error) bool   { return errors.Is(err, timer.ErrFatal) }
-func isRefused(err error) bool { return errors.Is(err, timer.ErrInvalid) }
+// refused returns an error that says why the database refuses the row of a key
+// for good, or err itself if it does not.
+func refused(key timer.Key, err error) error {
+	switch code := codeOf(err); {
+	case code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
+		return timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", key)
+	case code&0xff == sqlite3.SQLITE_CONSTRAINT:
+		return timer.Invalid(timer.ReasonRefused, "%s: %v", key, err)
+	}
+	return err
+}
+
+// isMissing reports whether a row was refused because what it refers to is not
+// there.
+func isMissing(err error) bool { return codeOf(err) == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY }
+
+// codeOf returns SQLite's extended result code, or 0.
+func codeOf(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()
+	}
+	return 0
+}

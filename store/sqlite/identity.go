@@ -3,9 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -15,44 +16,36 @@ import (
 // that was unlinked or replaced, and what it commits there is gone with the
 // process.
 type identity struct {
-	mu   sync.Mutex
 	path string      // empty for a database in memory
-	file os.FileInfo // nil until it was looked up
+	file os.FileInfo // nil for a database in memory
+}
+
+// identify finds the file of a database.
+func identify(ctx context.Context, db *sql.DB) (identity, error) {
+	var i identity
+	err := db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&i.path)
+	if err != nil || i.path == "" {
+		return i, err
+	}
+	i.file, err = os.Stat(i.path)
+	return i, err
 }
 
 // check returns an error that wraps [timer.ErrFatal] if the path leads to
-// another file than at the first check, or to none.
-func (i *identity) check(ctx context.Context, db *sql.DB) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.file == nil {
-		return i.remember(ctx, db)
-	}
+// another file than it did, or to none.
+func (i identity) check() error {
 	if i.path == "" {
 		return nil
 	}
 	now, err := os.Stat(i.path)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: the database file is gone: %w", timer.ErrFatal, err)
-	}
-	if !os.SameFile(i.file, now) {
+	case err != nil:
+		return fmt.Errorf("look for the database file: %w", err)
+	case !os.SameFile(i.file, now):
 		return fmt.Errorf("%w: the database file %s was replaced", timer.ErrFatal, i.path)
 	}
-	return nil
-}
-
-func (i *identity) remember(ctx context.Context, db *sql.DB) error {
-	if err := db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&i.path); err != nil {
-		return classify("find the database file", err)
-	}
-	if i.path == "" {
-		return nil
-	}
-	file, err := os.Stat(i.path)
-	if err != nil {
-		return fmt.Errorf("%w: the database file is gone: %w", timer.ErrFatal, err)
-	}
-	i.file = file
 	return nil
 }
 
@@ -60,16 +53,20 @@ const watchInterval = time.Second
 
 // Watch looks every second whether the file is still the one that was opened,
 // so that an idle service notices too. It returns nil when ctx is done, and an
-// error that wraps [timer.ErrFatal] if the file is gone or replaced.
+// error that wraps [timer.ErrFatal] if the file is gone or replaced, or its
+// schema newer than this binary.
 func (s *Store) Watch(ctx context.Context) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
-		err := s.file.check(ctx, s.read)
+		ready, err := s.ready(ctx)
+		if err == nil {
+			err = ready.file.check()
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case isFatal(err):
+		case errors.Is(err, timer.ErrFatal):
 			return err
 		}
 		select {

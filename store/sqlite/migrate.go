@@ -75,7 +75,7 @@ func Verify(ctx context.Context, db *sql.DB) error {
 	case version > SchemaVersion:
 		return newer(version)
 	case version < SchemaVersion:
-		return fmt.Errorf("the schema of the database has version %d, this binary needs %d: run timer-service migrate", version, SchemaVersion)
+		return fmt.Errorf("the schema of the database has version %d, this binary needs %d: run timer-service migrate, or sqlite.Migrate", version, SchemaVersion)
 	}
 	return nil
 }

@@ -5,34 +5,50 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"log/slog"
 	"os"
+	"path/filepath"
+	"sync"
+	"time"
 
 	"github.com/gofrs/flock"
 	_ "modernc.org/sqlite" // the driver
 
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// readers is how many connections read at the same time.
-const readers = 4
+const (
+	readers = 4 // connections that read at the same time
+
+	// Of the connection that writes: pages it keeps in memory, and pages the log
+	// may hold before they are copied into the file.
+	writerCache      = "cache_size(-65536)" // KiB
+	writerCheckpoint = "wal_autocheckpoint(4000)"
+)
 
 // Options tune a [Store]. The zero value is ready to use.
 type Options struct {
-	Durability Durability // of a file that Open opens; default Strict
+	Durability  Durability    // of a file that Open opens; default Strict
+	BusyTimeout time.Duration // how long Open's connections wait for another process's lock; default 5s
+	Log         *slog.Logger  // told once what is unsafe about a host's handle; default none
 }
 
-// A Store is a [timer.Store], [timer.Reader], [timer.Purger] and outbox.Table on
-// one SQLite database. All methods are safe for concurrent use.
+// A Store is a [timer.Store], [timer.Purger] and outbox.Table on one SQLite
+// database, and the [Reader] of it. All methods are safe for concurrent use.
 type Store struct {
-	write *sql.DB
-	read  *sql.DB
-	turn  chan struct{} // holds one token: whoever has it may write
-	file  *identity
-	lock  *flock.Flock // nil unless the store owns the file
-	owned []*sql.DB    // what Close closes
+	*Reader
+	db   *sql.DB // the handle that writes
+	opt  Options
+	host bool          // the handle is a host's
+	turn chan struct{} // holds one token: whoever has it may write
+	lock *flock.Flock  // nil unless the store owns the file
 
-	statements statements
-	tenants    cursor // where the next round of fair claims begins
+	mu    sync.Mutex
+	known *readiness // nil before the first use
+
+	lastTenant string // where the last round of fair claims ended; of whoever has the turn
 }
 
 // Open opens or creates the file, takes its lock, migrates it, and returns a
@@ -40,132 +56,127 @@ type Store struct {
 // file is corrupt or its schema newer than this binary; it names the owner if
 // another process has the lock.
 func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
-	if err := create(path); err != nil {
+	if path, err = create(path); err != nil {
 		return nil, err
 	}
 	lock, err := takeLock(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{lock: lock}
+	db, err := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), 1)
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	s := newStore(db, opt)
+	s.lock = lock
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Close())
+			err = errors.Join(fmt.Errorf("open %s: %w", path, err), s.Close())
 		}
 	}()
-	if s.write, err = s.connect(dsn(path, opt.Durability, true), 1); err != nil {
+	if s.reads, err = connect(dsn(path, "rw", readerPragmas(opt)), readers); err != nil {
 		return nil, err
 	}
-	if err := Migrate(ctx, s.write); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	if s.read, err = s.connect(dsn(path, opt.Durability, false), readers); err != nil {
+	if err = Migrate(ctx, db); err != nil {
 		return nil, err
 	}
-	s.begin()
+	if _, err = s.ready(ctx); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
 // New returns a store on a host's database, which the host opened with [DSN],
-// migrated with [Migrate] and closes itself. It starts nothing and touches
-// nothing.
-func New(db *sql.DB, _ Options) *Store {
-	s := &Store{write: db, read: db}
-	s.begin()
+// migrated with [Migrate] and closes itself, after [Store.Close]. It starts
+// nothing and touches nothing. The handle needs two connections or more, else
+// reads wait for writers.
+func New(db *sql.DB, opt Options) *Store {
+	s := newStore(db, opt)
+	s.reads, s.host = db, true
+	return s
+}
+
+func newStore(db *sql.DB, opt Options) *Store {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{Reader: new(Reader), db: db, opt: opt, turn: make(chan struct{}, 1)}
+	s.turn <- struct{}{}
 	return s
 }
 
 // OpenReader opens an existing file for reading only, also while a service runs
-// on it. It neither locks nor migrates: the error says so if the file is absent,
-// or of another schema version than this binary's. Only the methods of
-// [timer.Reader] and Close work.
-func OpenReader(ctx context.Context, path string) (_ *Store, err error) {
+// on it: call [Reader.Close]. It neither locks nor migrates: the error says so if
+// the file is absent, or of another schema version than this binary's.
+func OpenReader(ctx context.Context, path string) (*Reader, error) {
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("no database at %s: has the service run here? (%w)", path, err)
 	}
-	s := new(Store)
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}()
-	if s.read, err = s.connect(dsn(path, Strict, false), readers); err != nil {
+	db, err := connect(dsn(path, "rw", readerPragmas(Options{})), readers)
+	if err != nil {
 		return nil, err
 	}
-	s.write = s.read
-	if err := Verify(ctx, s.read); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+	if err := Verify(ctx, db); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
 	}
-	s.begin()
-	return s, nil
+	return &Reader{reads: db}, nil
 }
 
-func (s *Store) begin() {
-	s.turn = make(chan struct{}, 1)
-	s.turn <- struct{}{}
-	s.file = new(identity)
-	s.statements.of = make(map[string]*sql.Stmt)
-}
-
-func (s *Store) connect(dsn string, limit int) (*sql.DB, error) {
+func connect(dsn string, limit int) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(limit)
 	db.SetMaxIdleConns(limit)
-	db.SetConnMaxIdleTime(0)
-	s.owned = append(s.owned, db)
 	return db, nil
 }
 
-// Close closes what Open opened, and lets go of the lock. On a store made by
-// [New] it only closes its prepared statements.
+// Close waits for the transaction at work, closes what Open opened, and lets go
+// of the lock. A store made by [New] only closes its prepared statements. It
+// must not be used afterwards.
 func (s *Store) Close() error {
-	err := s.statements.close()
-	for _, db := range s.owned {
-		err = errors.Join(err, db.Close())
+	<-s.turn
+	defer func() { s.turn <- struct{}{} }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.known != nil {
+		err = s.known.close()
+		s.known = nil
 	}
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Unlock())
+	if s.host {
+		return err
 	}
-	return err
+	if s.reads != nil {
+		err = errors.Join(err, s.reads.Close())
+	}
+	return errors.Join(err, s.db.Close(), s.lock.Unlock())
 }
 
 // DB returns the handle that writes: for [ReferenceServiceCalls], and for tests.
-func (s *Store) DB() *sql.DB { return s.write }
+func (s *Store) DB() *sql.DB { return s.db }
 
-// create makes an empty file that only its owner reads, unless it is there.
-// SQLite gives its log and shared memory the same mode.
-func create(path string) error {
+// create makes an empty file that only its owner reads, unless it is there, and
+// returns its path without links, which all who open it have in common. SQLite
+// gives its log and shared memory the same mode.
+func create(path string) (string, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("create the database: %w", err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("create the database: there is no folder %s", filepath.Dir(path))
+	case err != nil:
+		return "", fmt.Errorf("create the database: %w", err)
 	}
-	return f.Close()
-}
-
-// takeLock takes the advisory lock beside the file, and signs it.
-func takeLock(path string) (*flock.Flock, error) {
-	name := path + ".lock"
-	lock := flock.New(name, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR))
-	taken, err := lock.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("lock the database: %w", err)
+	if err := f.Close(); err != nil {
+		return "", fmt.Errorf("create the database: %w", err)
 	}
-	if !taken {
-		owner, _ := os.ReadFile(name) // for the message only
-		return nil, fmt.Errorf("the database %s belongs to another process (%s): stop that one, or set another db_path", path, owner)
-	}
-	host, _ := os.Hostname() // for the message only
-	if err := os.WriteFile(name, fmt.Appendf(nil, "pid %d on %s", os.Getpid(), host), 0o600); err != nil {
-		return nil, errors.Join(fmt.Errorf("sign the lock of the database: %w", err), lock.Unlock())
-	}
-	return lock, nil
+	return filepath.EvalSymlinks(path)
 }
 
 var _ interface {
 	timer.Store
 	timer.Reader
 	timer.Purger
+	outbox.Table
 } = (*Store)(nil)

@@ -10,7 +10,7 @@ import (
 func (s *Store) Purge(ctx context.Context, before time.Time, cursor int64, limit int) (deleted int, next int64, err error) {
 	var last sql.NullInt64
 	var seen, over int
-	err = s.read.QueryRowContext(ctx, sqlPurgeLook, cursor, limit, before.UnixMilli()).Scan(&last, &seen, &over)
+	err = s.reads.QueryRowContext(ctx, sqlPurgeLook, cursor, limit, before.UnixMilli()).Scan(&last, &seen, &over)
 	if err != nil {
 		return 0, cursor, classify("look for what is over", err)
 	}
@@ -20,8 +20,8 @@ func (s *Store) Purge(ctx context.Context, before time.Time, cursor int64, limit
 	if over == 0 {
 		return 0, next, nil
 	}
-	err = s.writing(ctx, "purge", func(t *transaction) error {
-		n, err := t.affected(ctx, sqlPurge, cursor, last.Int64, before.UnixMilli())
+	err = s.writing(ctx, "purge", func(ctx context.Context, t *transaction) error {
+		n, err := t.change(ctx, sqlPurge, cursor, last.Int64, before.UnixMilli())
 		deleted = int(n)
 		return err
 	})

@@ -16,10 +16,16 @@ const (
 	maxPage     = 1000
 )
 
+// A Reader is a [timer.Reader]. [OpenReader] makes one; every [Store] has one.
+type Reader struct{ reads *sql.DB }
+
+// Close closes what OpenReader opened.
+func (r *Reader) Close() error { return r.reads.Close() }
+
 // NextDue returns the earliest due time of all Scheduled timers.
-func (s *Store) NextDue(ctx context.Context) (time.Time, error) {
+func (r *Reader) NextDue(ctx context.Context) (time.Time, error) {
 	var due int64
-	err := s.read.QueryRowContext(ctx, sqlNextDue).Scan(&due)
+	err := r.reads.QueryRowContext(ctx, sqlNextDue).Scan(&due)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return time.Time{}, nil
@@ -30,8 +36,8 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, error) {
 }
 
 // Get returns the timer, or [timer.ErrNotFound].
-func (s *Store) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
-	entries, err := s.entries(ctx, "get "+key.String(), sqlGet, string(key.TenantID), string(key.ServiceCallID))
+func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
+	entries, err := r.entries(ctx, "get "+key.String(), sqlGet, string(key.TenantID), string(key.ServiceCallID))
 	if err != nil {
 		return timer.Entry{}, err
 	}
@@ -41,14 +47,15 @@ func (s *Store) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
 	return entries[0], nil
 }
 
-// List returns a page of a tenant's timers.
-func (s *Store) List(ctx context.Context, tenant timer.TenantID, f timer.Filter) ([]timer.Entry, error) {
-	return s.entries(ctx, "list "+string(tenant), sqlList, string(tenant), string(f.After), string(f.State), page(f.Limit))
+// List returns a page of a tenant's timers. One of a single state goes over the
+// tenant's timers of other states too.
+func (r *Reader) List(ctx context.Context, tenant timer.TenantID, f timer.Filter) ([]timer.Entry, error) {
+	return r.entries(ctx, "list "+string(tenant), sqlList, string(tenant), string(f.After), string(f.State), page(f.Limit))
 }
 
 // Correlated returns timers of any tenant that carry the correlation id.
-func (s *Store) Correlated(ctx context.Context, correlationID string, limit int) ([]timer.Entry, error) {
-	return s.entries(ctx, "find by correlation id", sqlCorrelated, correlationID, page(limit))
+func (r *Reader) Correlated(ctx context.Context, correlationID string, limit int) ([]timer.Entry, error) {
+	return r.entries(ctx, "find by correlation id", sqlCorrelated, correlationID, page(limit))
 }
 
 func page(limit int) int {
@@ -58,23 +65,52 @@ func page(limit int) int {
 	return min(limit, maxPage)
 }
 
-func (s *Store) entries(ctx context.Context, doing, text string, args ...any) ([]timer.Entry, error) {
-	rows, err := s.read.QueryContext(ctx, text, args...)
+func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) ([]timer.Entry, error) {
+	rows, err := r.reads.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, classify(doing, err)
 	}
-	entries, err := scanEntries(rows)
+	entries, err := appendEntries(nil, rows)
 	return entries, classify(doing, err)
 }
 
 // Stats counts what the store holds. It reads the whole table, about a second
 // for ten million timers, without keeping writers waiting.
-func (s *Store) Stats(ctx context.Context) (st timer.Stats, err error) {
+func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	var next, oldest sql.NullInt64
-	err = s.read.QueryRowContext(ctx, sqlStats).Scan(&st.Scheduled, &st.Reached, &st.Canceled, &next, &st.Outbox, &oldest, &st.Parked)
+	err = r.reads.QueryRowContext(ctx, sqlStats).
+		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &next, &st.Outbox, &oldest, &st.Parked)
 	if err != nil {
 		return timer.Stats{}, classify("count timers", err)
 	}
 	st.NextDue, st.Oldest = instant(next), instant(oldest)
 	return st, nil
+}
+
+// appendEntries reads entries and closes the rows.
+func appendEntries(entries []timer.Entry, rows *sql.Rows) ([]timer.Entry, error) {
+	defer rows.Close()
+	for rows.Next() {
+		var e timer.Entry
+		var correlation, parent, state sql.NullString
+		var due, reached, canceled sql.NullInt64
+		var registered int64
+		if err := rows.Scan(&e.TenantID, &e.ServiceCallID, &correlation, &due, &registered, &reached, &canceled, &e.State,
+			&e.TimestampMS, &e.CommandID, &parent, &state); err != nil {
+			return nil, fmt.Errorf("read a timer: %w", err)
+		}
+		e.CorrelationID, e.Trace = correlation.String, timer.Trace{Parent: parent.String, State: state.String}
+		e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)
+		e.RegisteredAt = time.UnixMilli(registered).UTC()
+		entries = append(entries, e)
+	}
+	return entries, rows.Err()
+}
+
+// instant returns the time of a column, zero for null.
+func instant(ms sql.NullInt64) time.Time {
+	if !ms.Valid {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms.Int64).UTC()
 }

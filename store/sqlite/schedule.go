@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,107 +12,32 @@ import (
 
 // Schedule applies commands in one transaction.
 func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
-	outcomes := make([]timer.Outcome, 0, len(commands))
-	err := s.writing(ctx, "schedule", func(t *transaction) error {
-		for len(commands) > 0 {
-			n := min(len(commands), chunk)
-			some, err := t.schedule(ctx, now, commands[:n])
-			if err != nil {
-				return err
-			}
-			outcomes, commands = append(outcomes, some...), commands[n:]
-		}
-		return nil
+	return apply(ctx, s, "schedule", commands, func(ctx context.Context, t *transaction, c timer.ScheduleTimer) (timer.Outcome, error) {
+		return t.schedule(ctx, now, c)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return outcomes, nil
-}
-
-// schedule applies a chunk of commands. A full one takes one statement, if each
-// of its keys is new or may change; else it is undone and goes row by row, to
-// find out what each command did.
-func (t *transaction) schedule(ctx context.Context, now time.Time, commands []timer.ScheduleTimer) ([]timer.Outcome, error) {
-	if len(commands) == chunk {
-		all, err := t.scheduleNew(ctx, now, commands)
-		if err != nil || all != nil {
-			return all, err
-		}
-	}
-	outcomes := make([]timer.Outcome, len(commands))
-	for i, c := range commands {
-		before, err := t.standing(ctx, c.Key)
-		if err != nil {
-			return nil, err
-		}
-		if outcomes[i] = before.scheduled(c.Version); outcomes[i] > timer.DidReschedule {
-			continue
-		}
-		if _, err := t.ExecContext(ctx, sqlSchedule, scheduleArgs(nil, now, c)...); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Key, err)
-		}
-	}
-	return outcomes, nil
-}
-
-// scheduleNew applies commands whose keys are all new, or returns nil.
-func (t *transaction) scheduleNew(ctx context.Context, now time.Time, commands []timer.ScheduleTimer) ([]timer.Outcome, error) {
-	var last int64
-	if err := t.QueryRowContext(ctx, `SELECT coalesce(max(rowid), 0) FROM timer_schedules`).Scan(&last); err != nil {
-		return nil, err
-	}
-	args := make([]any, 0, scheduleColumns*len(commands))
-	for _, c := range commands {
-		args = scheduleArgs(args, now, c)
-	}
-	if _, err := t.ExecContext(ctx, `SAVEPOINT chunk`); err != nil {
-		return nil, err
-	}
-	if _, err := t.ExecContext(ctx, sqlScheduleChunk, args...); err != nil {
-		return nil, err
-	}
-	var inserted int
-	if err := t.QueryRowContext(ctx, `SELECT count(*) FROM timer_schedules WHERE rowid > ?`, last).Scan(&inserted); err != nil {
-		return nil, err
-	}
-	if inserted < len(commands) {
-		_, err := t.ExecContext(ctx, `ROLLBACK TO chunk; RELEASE chunk`)
-		return nil, err
-	}
-	outcomes := make([]timer.Outcome, len(commands))
-	for i := range outcomes {
-		outcomes[i] = timer.DidSchedule
-	}
-	_, err := t.ExecContext(ctx, `RELEASE chunk`)
-	return outcomes, err
-}
-
-const scheduleColumns = 9
-
-func scheduleArgs(args []any, now time.Time, c timer.ScheduleTimer) []any {
-	return append(args, string(c.TenantID), string(c.ServiceCallID), text(c.CorrelationID), timer.RoundUp(c.DueAt).UnixMilli(),
-		now.UnixMilli(), c.TimestampMS, c.CommandID, text(c.Trace.Parent), text(c.Trace.State))
 }
 
 // Cancel applies commands in one transaction. Where a foreign key asks for a
 // service call that there is not, there is nothing to take back.
 func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
+	return apply(ctx, s, "cancel", commands, func(ctx context.Context, t *transaction, c timer.CancelTimer) (timer.Outcome, error) {
+		return t.cancel(ctx, now, c)
+	})
+}
+
+// apply applies commands one by one: a prepared statement of one row is as fast
+// as one of many, and knows what the command did.
+func apply[C any](
+	ctx context.Context, s *Store, doing string, commands []C,
+	one func(context.Context, *transaction, C) (timer.Outcome, error),
+) ([]timer.Outcome, error) {
 	outcomes := make([]timer.Outcome, len(commands))
-	err := s.writing(ctx, "cancel", func(t *transaction) error {
+	err := s.writing(ctx, doing, func(endless context.Context, t *transaction) (err error) {
 		for i, c := range commands {
-			before, err := t.standing(ctx, c.Key)
-			if err != nil {
+			if err = ctx.Err(); err != nil {
 				return err
 			}
-			if outcomes[i] = before.canceled(c.Version); outcomes[i] != timer.DidCancel && outcomes[i] != timer.WasCanceled {
-				continue
-			}
-			_, err = t.ExecContext(ctx, sqlCancel, string(c.TenantID), string(c.ServiceCallID), now.UnixMilli(), c.TimestampMS, c.CommandID)
-			switch err = classify(c.Key.String(), err); {
-			case isRefused(err):
-				outcomes[i] = timer.WasCanceled
-			case err != nil:
+			if outcomes[i], err = one(endless, t, c); err != nil {
 				return err
 			}
 		}
@@ -122,33 +49,81 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.Can
 	return outcomes, nil
 }
 
-// A standing is where a timer stands before a command: its state, empty if there
-// is none, and its version.
+func (t *transaction) schedule(ctx context.Context, now time.Time, c timer.ScheduleTimer) (timer.Outcome, error) {
+	args := [...]any{
+		string(c.TenantID), string(c.ServiceCallID), c.TimestampMS, c.CommandID, timer.RoundUp(c.DueAt).UnixMilli(),
+		text(c.CorrelationID), text(c.Trace.Parent), text(c.Trace.State), now.UnixMilli(),
+	}
+	changed, err := t.change(ctx, sqlScheduleNew, args[:]...)
+	if err != nil {
+		return 0, refused(c.Key, err)
+	}
+	if changed > 0 {
+		return timer.DidSchedule, nil
+	}
+	before, err := t.standing(ctx, c.Key)
+	if err != nil {
+		return 0, err
+	}
+	if outcome := before.unchanged(c.Version); outcome != 0 {
+		return outcome, nil
+	}
+	outcome := timer.DidReschedule
+	if before.state == timer.Canceled {
+		outcome = timer.DidSchedule
+	}
+	return outcome, t.mustChange(ctx, c.Key, sqlScheduleAgain, args[:8]...)
+}
+
+func (t *transaction) cancel(ctx context.Context, now time.Time, c timer.CancelTimer) (timer.Outcome, error) {
+	args := [...]any{string(c.TenantID), string(c.ServiceCallID), c.TimestampMS, c.CommandID, now.UnixMilli()}
+	changed, err := t.change(ctx, sqlCancel, args[:]...)
+	switch {
+	case isMissing(err):
+		return timer.WasCanceled, nil
+	case err != nil:
+		return 0, refused(c.Key, err)
+	case changed > 0:
+		return timer.DidCancel, nil
+	}
+	before, err := t.standing(ctx, c.Key)
+	if err != nil {
+		return 0, err
+	}
+	if outcome := before.unchanged(c.Version); outcome != 0 {
+		return outcome, nil
+	}
+	return timer.WasCanceled, t.mustChange(ctx, c.Key, sqlCancelAgain, args[:]...)
+}
+
+// mustChange runs a statement whose condition was found to hold.
+func (t *transaction) mustChange(ctx context.Context, key timer.Key, text string, args ...any) error {
+	changed, err := t.change(ctx, text, args...)
+	if err == nil && changed == 0 {
+		err = fmt.Errorf("%s: changed nothing, though nobody else can have changed it", key)
+	}
+	return refused(key, err)
+}
+
+// A standing is where a timer stands when a command meets it.
 type standing struct {
 	state   timer.State
 	version timer.Version
 }
 
 func (t *transaction) standing(ctx context.Context, key timer.Key) (s standing, err error) {
-	rows, err := t.QueryContext(ctx, sqlStanding, string(key.TenantID), string(key.ServiceCallID))
-	if err != nil {
-		return s, err
+	err = t.QueryRowContext(ctx, sqlStanding, string(key.TenantID), string(key.ServiceCallID)).
+		Scan(&s.state, &s.version.TimestampMS, &s.version.CommandID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, fmt.Errorf("%s: neither there nor absent", key)
 	}
-	defer rows.Close()
-	if rows.Next() {
-		err = rows.Scan(&s.state, &s.version.TimestampMS, &s.version.CommandID)
-	}
-	if err != nil {
-		return s, err
-	}
-	return s, rows.Err()
+	return s, err
 }
 
-// unchanged returns why a command of a version does nothing, or zero.
+// unchanged returns why a command of a version does nothing, or zero if it is
+// newer and the timer has not fired.
 func (s standing) unchanged(v timer.Version) timer.Outcome {
 	switch {
-	case s.state == "":
-		return 0
 	case v == s.version:
 		return timer.WasSame
 	case s.state == timer.Reached:
@@ -157,28 +132,6 @@ func (s standing) unchanged(v timer.Version) timer.Outcome {
 		return timer.WasStale
 	}
 	return 0
-}
-
-// scheduled returns what a ScheduleTimer does.
-func (s standing) scheduled(v timer.Version) timer.Outcome {
-	if o := s.unchanged(v); o != 0 {
-		return o
-	}
-	if s.state == timer.Scheduled {
-		return timer.DidReschedule
-	}
-	return timer.DidSchedule
-}
-
-// canceled returns what a CancelTimer does.
-func (s standing) canceled(v timer.Version) timer.Outcome {
-	if o := s.unchanged(v); o != 0 {
-		return o
-	}
-	if s.state == timer.Canceled {
-		return timer.WasCanceled
-	}
-	return timer.DidCancel
 }
 
 // text is s as a column that may be null.

@@ -1,12 +1,8 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
 	"embed"
-	"errors"
 	"strings"
-	"sync"
 )
 
 //go:embed query/*.sql
@@ -22,25 +18,28 @@ func query(name string) string {
 }
 
 var (
-	sqlSchedule    = query("schedule")
-	sqlCancel      = query("cancel")
-	sqlStanding    = query("standing")
-	sqlNextDue     = query("next_due")
-	sqlCrowded     = query("crowded")
-	sqlReach       = query("reach")
-	sqlReachTenant = query("reach_tenant")
-	sqlTenants     = query("tenants")
-	sqlGet         = query("get")
-	sqlList        = query("list")
-	sqlCorrelated  = query("correlated")
-	sqlStats       = query("stats")
-	sqlPurgeLook   = query("purge_look")
-	sqlPurge       = query("purge")
-	sqlAppend      = query("append")
-	sqlHead        = query("head")
-	sqlDelete      = query("delete")
-	sqlFail        = query("fail")
-	sqlPark        = query("park")
+	sqlLock          = query("lock")
+	sqlScheduleNew   = query("schedule_new")
+	sqlScheduleAgain = query("schedule_again")
+	sqlCancel        = query("cancel")
+	sqlCancelAgain   = query("cancel_again")
+	sqlStanding      = query("standing")
+	sqlNextDue       = query("next_due")
+	sqlCrowded       = query("crowded")
+	sqlReach         = query("reach")
+	sqlReachTenant   = query("reach_tenant")
+	sqlTenants       = query("tenants")
+	sqlGet           = query("get")
+	sqlList          = query("list")
+	sqlCorrelated    = query("correlated")
+	sqlStats         = query("stats")
+	sqlPurgeLook     = query("purge_look")
+	sqlPurge         = query("purge")
+	sqlAppend        = query("append")
+	sqlHead          = query("head")
+	sqlDelete        = query("delete")
+	sqlFail          = query("fail")
+	sqlPark          = query("park")
 )
 
 // chunk is how many rows one statement writes. More gain nothing, and make the
@@ -48,9 +47,8 @@ var (
 const chunk = 50
 
 var (
-	sqlScheduleChunk = repeatValues(sqlSchedule, chunk)
-	sqlAppendChunk   = repeatValues(sqlAppend, chunk)
-	sqlDeleteChunk   = repeatList(sqlDelete, 10*chunk)
+	sqlAppendChunk = repeatValues(sqlAppend, chunk)
+	sqlDeleteChunk = repeatList(sqlDelete, 10*chunk)
 )
 
 // repeatValues returns an INSERT of one row as one of n rows.
@@ -68,50 +66,6 @@ func repeatList(text string, n int) string {
 
 // writing are the statements worth preparing.
 var writing = []string{
-	sqlSchedule, sqlScheduleChunk, sqlCancel, sqlStanding, sqlCrowded, sqlReach, sqlAppend, sqlAppendChunk, sqlDeleteChunk,
-}
-
-// statements are prepared once, before the first transaction: a transaction may
-// hold the only connection.
-type statements struct {
-	mu sync.Mutex
-	of map[string]*sql.Stmt // by text; complete or empty
-}
-
-func (s *statements) prepare(ctx context.Context, db *sql.DB) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.of) > 0 {
-		return nil
-	}
-	prepared := make(map[string]*sql.Stmt, len(writing))
-	for _, text := range writing {
-		stmt, err := db.PrepareContext(ctx, text)
-		if err != nil {
-			for _, p := range prepared {
-				_ = p.Close() // the error that counts is err
-			}
-			return classify("prepare", err)
-		}
-		prepared[text] = stmt
-	}
-	s.of = prepared
-	return nil
-}
-
-// get returns the prepared statement of a text, or nil.
-func (s *statements) get(text string) *sql.Stmt {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.of[text]
-}
-
-func (s *statements) close() (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, stmt := range s.of {
-		err = errors.Join(err, stmt.Close())
-	}
-	s.of = nil
-	return err
+	sqlLock, sqlScheduleNew, sqlScheduleAgain, sqlCancel, sqlCancelAgain, sqlStanding,
+	sqlCrowded, sqlTenants, sqlReach, sqlReachTenant, sqlAppend, sqlAppendChunk, sqlDeleteChunk,
 }

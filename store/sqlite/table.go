@@ -15,7 +15,7 @@ var _ outbox.Table = (*Store)(nil)
 
 // Head returns the first rows of the outbox after a number.
 func (s *Store) Head(ctx context.Context, after int64, limit int) (events []outbox.Row, err error) {
-	rows, err := s.read.QueryContext(ctx, sqlHead, after, limit)
+	rows, err := s.reads.QueryContext(ctx, sqlHead, after, limit)
 	if err != nil {
 		return nil, classify("read the outbox", err)
 	}
@@ -37,7 +37,7 @@ func (s *Store) Head(ctx context.Context, after int64, limit int) (events []outb
 // Delete removes rows from the outbox.
 func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
 	const most = 10 * chunk
-	return s.writing(ctx, "delete from the outbox", func(t *transaction) error {
+	return s.writing(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		for len(seqs) > 0 {
 			n := min(len(seqs), most)
 			text := sqlDeleteChunk
@@ -59,7 +59,7 @@ func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
 
 // Fail counts an attempt of a row.
 func (s *Store) Fail(ctx context.Context, seq int64, reason string) error {
-	return s.writing(ctx, "count an attempt", func(t *transaction) error {
+	return s.writing(ctx, "count an attempt", func(ctx context.Context, t *transaction) error {
 		_, err := t.ExecContext(ctx, sqlFail, seq, reason)
 		return err
 	})
@@ -67,7 +67,7 @@ func (s *Store) Fail(ctx context.Context, seq int64, reason string) error {
 
 // Park moves a row out of the outbox.
 func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
-	return s.writing(ctx, "park an event", func(t *transaction) error {
+	return s.writing(ctx, "park an event", func(ctx context.Context, t *transaction) error {
 		if _, err := t.ExecContext(ctx, sqlPark, seq, reason, now.UnixMilli()); err != nil {
 			return err
 		}

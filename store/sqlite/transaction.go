@@ -13,63 +13,98 @@ import (
 type transaction struct {
 	store *Store
 	tx    *sql.Tx
+	known map[string]*sql.Stmt // prepared statements of the database, by text
+	used  map[string]*sql.Stmt // those of this transaction, by text; nil if not prepared
 }
 
 // writing runs fn in a transaction, when it is our turn. It commits if fn
 // returns nil, and only into the file that was opened.
-func (s *Store) writing(ctx context.Context, doing string, fn func(*transaction) error) error {
+//
+// Statements get a context without an end: each is short, and one that can be
+// interrupted costs a goroutine. The end of ctx is looked for between them.
+func (s *Store) writing(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
+	return classify(doing, s.transact(ctx, fn))
+}
+
+func (s *Store) transact(ctx context.Context, fn func(context.Context, *transaction) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	select {
 	case <-s.turn:
 		defer func() { s.turn <- struct{}{} }()
 	case <-ctx.Done():
-		return classify(doing+": wait for other writers", ctx.Err())
+		return ctx.Err()
 	}
-	if err := s.statements.prepare(ctx, s.write); err != nil {
-		return err
-	}
-	if err := s.file.check(ctx, s.write); err != nil {
-		return err
-	}
-	tx, err := s.write.BeginTx(ctx, nil)
+	ready, err := s.ready(ctx)
 	if err != nil {
-		return classify(doing, err)
-	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if err := fn(&transaction{s, tx}); err != nil {
-		return classify(doing, err)
-	}
-	if err := s.file.check(ctx, s.write); err != nil {
 		return err
 	}
-	return classify(doing, tx.Commit())
+	conn, err := s.db.Conn(ctx) // of a host's handle; may wait for the host
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	endless := context.WithoutCancel(ctx)
+	sqlTx, err := conn.BeginTx(endless, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sqlTx.Rollback() }() // after a commit it does nothing
+	t := &transaction{store: s, tx: sqlTx, known: ready.statements, used: make(map[string]*sql.Stmt, 4)}
+	if _, err := t.ExecContext(endless, sqlLock); err != nil {
+		return err
+	}
+	if err := fn(endless, t); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := ready.file.check(); err != nil {
+		return err
+	}
+	return sqlTx.Commit()
+}
+
+// stmt returns a statement that is prepared already, or nil.
+func (t *transaction) stmt(ctx context.Context, text string) *sql.Stmt {
+	stmt, ok := t.used[text]
+	if !ok {
+		if stmt = t.known[text]; stmt != nil {
+			stmt = t.tx.StmtContext(ctx, stmt)
+		}
+		t.used[text] = stmt
+	}
+	return stmt
 }
 
 // ExecContext runs a statement.
 func (t *transaction) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
-	if stmt := t.store.statements.get(text); stmt != nil {
-		return t.tx.StmtContext(ctx, stmt).ExecContext(ctx, args...)
+	if stmt := t.stmt(ctx, text); stmt != nil {
+		return stmt.ExecContext(ctx, args...)
 	}
 	return t.tx.ExecContext(ctx, text, args...)
 }
 
 // QueryContext runs a statement that returns rows.
 func (t *transaction) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	if stmt := t.store.statements.get(text); stmt != nil {
-		return t.tx.StmtContext(ctx, stmt).QueryContext(ctx, args...)
+	if stmt := t.stmt(ctx, text); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
 	}
 	return t.tx.QueryContext(ctx, text, args...)
 }
 
 // QueryRowContext runs a statement that returns at most one row.
 func (t *transaction) QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row {
-	if stmt := t.store.statements.get(text); stmt != nil {
-		return t.tx.StmtContext(ctx, stmt).QueryRowContext(ctx, args...)
+	if stmt := t.stmt(ctx, text); stmt != nil {
+		return stmt.QueryRowContext(ctx, args...)
 	}
 	return t.tx.QueryRowContext(ctx, text, args...)
 }
 
-// affected runs a statement and returns how many rows it changed.
-func (t *transaction) affected(ctx context.Context, text string, args ...any) (int64, error) {
+// change runs a statement and returns how many rows it changed.
+func (t *transaction) change(ctx context.Context, text string, args ...any) (int64, error) {
 	result, err := t.ExecContext(ctx, text, args...)
 	if err != nil {
 		return 0, err
@@ -79,12 +114,15 @@ func (t *transaction) affected(ctx context.Context, text string, args ...any) (i
 
 // Update runs fn in one transaction.
 func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
-	return s.writing(ctx, "update", func(t *transaction) error { return fn(t) })
+	return s.writing(ctx, "update", func(_ context.Context, t *transaction) error { return fn(t) })
 }
 
 // Emit appends events to the outbox.
 func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) error {
-	return outbox.Append(ctx, t, insert, events...)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return outbox.Append(context.WithoutCancel(ctx), t, insert, events...)
 }
 
 // insert returns the statement that adds n events to the outbox.

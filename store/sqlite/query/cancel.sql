@@ -1,13 +1,13 @@
--- Take a timer back, or leave a tombstone. A timer that is Canceled already
--- only moves its version, else an older ScheduleTimer that this command
--- supersedes could still fire. Seeks the primary key.
+-- Take a timer back, or leave a tombstone for a key that has none. Changes
+-- nothing if the timer does not wait or the command is not newer.
+-- Seeks the primary key.
 INSERT INTO timer_schedules
-       (tenant_id, service_call_id, registered_at, canceled_at, state, command_at, command_id)
-VALUES (?1, ?2, ?3, ?3, 'Canceled', ?4, ?5)
+       (tenant_id, service_call_id, command_at, command_id, registered_at, canceled_at, state)
+VALUES (?1, ?2, ?3, ?4, ?5, ?5, 'Canceled')
     ON CONFLICT (tenant_id, service_call_id) DO UPDATE
-   SET canceled_at = excluded.canceled_at,
-       state = 'Canceled',
-       command_at = excluded.command_at,
-       command_id = excluded.command_id
- WHERE timer_schedules.state <> 'Reached'
-   AND (excluded.command_at, excluded.command_id) > (timer_schedules.command_at, timer_schedules.command_id)
+   SET command_at = excluded.command_at,
+       command_id = excluded.command_id,
+       canceled_at = excluded.canceled_at,
+       state = 'Canceled'
+ WHERE timer_schedules.state = 'Scheduled'
+   AND (timer_schedules.command_at, timer_schedules.command_id) < (excluded.command_at, excluded.command_id)

@@ -1,0 +1,64 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// A readiness is what has to be known before the first transaction, since that
+// may hold the only connection.
+type readiness struct {
+	file       identity
+	statements map[string]*sql.Stmt // by text
+}
+
+// ready finds out what is not known yet. A host's handle is verified first.
+func (s *Store) ready(ctx context.Context) (*readiness, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known != nil {
+		return s.known, nil
+	}
+	if s.host {
+		if err := Verify(ctx, s.db); err != nil {
+			return nil, err
+		}
+		if err := s.judge(ctx); err != nil {
+			return nil, err
+		}
+	}
+	file, err := identify(ctx, s.db)
+	if err != nil {
+		return nil, err
+	}
+	r := &readiness{file: file, statements: make(map[string]*sql.Stmt, len(writing))}
+	for _, text := range writing {
+		if r.statements[text], err = s.db.PrepareContext(ctx, text); err != nil {
+			delete(r.statements, text)
+			return nil, errors.Join(err, r.close())
+		}
+	}
+	s.known = r
+	return r, nil
+}
+
+// judge tells if a host's handle loses commits when the power fails.
+func (s *Store) judge(ctx context.Context) error {
+	var synchronous int
+	if err := s.db.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&synchronous); err != nil {
+		return err
+	}
+	if s.opt.Durability == Strict && synchronous < 2 {
+		s.opt.Log.WarnContext(ctx, "the database's handle does not sync every commit: a loss of power may take timers that were accepted; open it with sqlite.DSN",
+			"synchronous", synchronous)
+	}
+	return nil
+}
+
+func (r *readiness) close() (err error) {
+	for _, stmt := range r.statements {
+		err = errors.Join(err, stmt.Close())
+	}
+	return err
+}
