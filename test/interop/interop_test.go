@@ -6,6 +6,7 @@ package interop_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -83,8 +84,8 @@ func install(t *testing.T, npm string) string {
 func serve(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	// It is ended with a signal, after the context of the test.
-	cmd := exec.Command(build(t, dir), "serve")
+	// It is ended by a signal, when the context of the test is over already.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), build(t, dir), "serve")
 	cmd.Dir = dir
 	cmd.Env = append(environ(),
 		"TIMER_DB_PATH="+filepath.Join(dir, "timers.db"),
