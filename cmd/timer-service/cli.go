@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// program is the name of the command.
+const program = "timer-service"
+
+const description = `A durable timer service: it takes ScheduleTimer commands from a broker, keeps
+timers in SQL, and publishes DueTimeReached when their time comes.
+
+Try it: "timer-service serve" in one terminal, and in another
+"timer-service schedule acme order-1 --in 3s --wait".
+
+Exit codes: 0 done, 1 failure, 2 wrong verb, flag, value or setting, 3 no such
+timer. Results go to stdout, errors and logs to stderr.`
+
+// A cli is the grammar of the command line. Every setting is a flag besides,
+// see [settingFlags].
+type cli struct {
+	Output string `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Form of the output: text for people, or json, one object a line."`
+	File   string `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
+
+	Serve    serveCmd    `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
+	Schedule scheduleCmd `cmd:"" help:"Ask for an event when a time has come."`
+	Cancel   cancelCmd   `cmd:"" help:"Take a timer back."`
+	Get      getCmd      `cmd:"" help:"Show one timer."`
+	List     listCmd     `cmd:"" help:"List the timers of a tenant, or of a correlation id."`
+	Migrate  migrateCmd  `cmd:"" help:"Bring the database to the schema of this binary."`
+	Settings settingsCmd `cmd:"" name:"config" help:"Show every setting, its value, and where that came from."`
+	Version  versionCmd  `cmd:"" help:"Show what this binary was built from."`
+}
+
+// A parsed is a command line that is well formed.
+type parsed struct {
+	cli   *cli
+	flags settingFlags
+	kong  *kong.Context
+}
+
+// parse reads the arguments. It returns nil without an error if they asked for
+// help, which is printed.
+func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
+	p := &parsed{cli: new(cli), flags: newSettingFlags()}
+	helped := false
+	k, err := kong.New(
+		p.cli,
+		kong.Name(program),
+		kong.Description(description),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(int) { helped = true }),
+		kong.Embed(p.flags.fields),
+		kong.Help(printHelp),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.Groups{groupGlobal: "Global flags:", groupSettings: "Settings:"},
+		kong.PostBuild(func(k *kong.Kong) error {
+			k.Model.HelpFlag.Help = "Show this help."
+			k.Model.HelpFlag.Group = &kong.Group{Key: groupGlobal, Title: "Global flags:"}
+			return nil
+		}),
+	)
+	if err != nil {
+		panic("command line: " + err.Error()) // the grammar above is wrong
+	}
+	if len(args) == 0 {
+		k.Stdout = stderr
+		nothing, err := kong.Trace(k, nil)
+		if err != nil {
+			return nil, err
+		}
+		return nil, &usageError{err: errors.Join(errNoVerb, nothing.PrintUsage(false))}
+	}
+	p.kong, err = k.Parse(flagged(args))
+	switch {
+	case helped:
+		return nil, nil
+	case err != nil:
+		return nil, misspelled(err)
+	}
+	return p, nil
+}
+
+// flagged turns "help schedule" into "schedule --help".
+func flagged(args []string) []string {
+	if args[0] != "help" {
+		return args
+	}
+	return append(slices.Clone(args[1:]), "--help")
+}
+
+// misspelled returns the usageError of what kong refuses.
+func misspelled(err error) error {
+	help := program
+	if at, ok := errors.AsType[*kong.ParseError](err); ok && at.Context != nil && at.Context.Selected() != nil {
+		help = at.Context.Selected().FullPath()
+	}
+	text := err.Error()
+	if name, _, found := strings.Cut(text, ": expected "); found && strings.Contains(text, `but got "EOL"`) {
+		text = name + ": needs a value"
+	}
+	return &usageError{err: errors.New(text), help: help + " --help"}
+}
+
+// verb returns the verb that was given.
+func (p *parsed) verb() string { return p.kong.Selected().Name }
+
+// settings returns those that were given as flags, by name without dashes.
+func (p *parsed) settings() map[string]string { return p.flags.given() }
+
+// needsConfig reports whether the verb has a use for the configuration. One
+// that has none must not fail on it.
+func (p *parsed) needsConfig() bool { return p.verb() != "version" }
+
+// run does what the verb asks.
+func (p *parsed) run(ctx context.Context, e *env) error {
+	p.kong.BindTo(ctx, (*context.Context)(nil))
+	return p.kong.Run(e)
+}

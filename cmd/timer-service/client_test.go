@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/config"
+)
+
+// serving runs the service on a database and an embedded broker of its own
+// until the test ends, and returns the environment that clients need.
+func serving(t *testing.T, environ ...string) []string {
+	t.Helper()
+	environ, _ = servingAt(t, environ...)
+	return environ
+}
+
+// servingAt is serving, and returns the address of the broker too.
+func servingAt(t *testing.T, environ ...string) (_ []string, address string) {
+	t.Helper()
+	environ = append(environ, "TIMER_DB_PATH="+filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0")
+	cfg, err := config.Load(nil, environ, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	printed, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := service.Run(ctx, cfg, out, slog.New(slog.DiscardHandler))
+		out.Close()
+		ended <- err
+	}()
+	ready := make(chan string, 1)
+	go func() {
+		defer close(ready)
+		for lines := bufio.NewScanner(printed); lines.Scan(); {
+			if at, ok := strings.CutPrefix(lines.Text(), "ready"); ok {
+				ready <- strings.TrimSpace(at)
+			}
+		}
+	}()
+	if address = <-ready; address == "" {
+		t.Fatal(<-ended)
+	}
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return environ, address
+}
+
+// decode reads the one object that a verb printed.
+func decode(t *testing.T, stdout string) (p map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(stdout), &p); err != nil || strings.Count(stdout, "\n") != 1 {
+		t.Fatalf("want one object on one line: %v\n%s", err, stdout)
+	}
+	return p
+}
+
+// has fails the test unless the object has these values among others.
+func has(t *testing.T, got map[string]any, want map[string]any) {
+	t.Helper()
+	for key, value := range want {
+		if got[key] != value {
+			t.Errorf("%s is %v, want %v", key, got[key], value)
+		}
+	}
+}
+
+func TestScheduleWaitsForTheEvent(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	args := []string{"schedule", "acme", "order-1", "--in", "50ms", "--wait", "--correlation", "req-7", "--id", "command-1"}
+	text := do(t, environ, args...).wants(t, exitOK)
+	lines := strings.Split(strings.TrimSpace(text.stdout), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "published  acme.order-1  due ") || !strings.HasSuffix(lines[0], "  id command-1") ||
+		!strings.HasPrefix(lines[1], "reached    acme.order-1  ") || !strings.Contains(lines[1], " ms late, here after ") {
+		t.Errorf("prints\n%s", text.stdout)
+	}
+	if text.stderr != "" {
+		t.Errorf("stderr holds %q, want nothing", text.stderr)
+	}
+
+	args[2], args[len(args)-1] = "order-2", "command-2"
+	got := decode(t, do(t, environ, append(args, "-o", "json")...).wants(t, exitOK).stdout)
+	has(t, got, map[string]any{
+		"result": resultReached, "type": "ScheduleTimer", "id": "command-2", "tenantId": "acme", "serviceCallId": "order-2",
+		"correlationId": "req-7", "topic": "timer.commands",
+	})
+	due, err := time.Parse(time.RFC3339, got["dueAt"].(string))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reached, err := time.Parse(time.RFC3339, got["reachedAt"].(string))
+	if err != nil || reached.Before(due) {
+		t.Errorf("reached at %v, before it was due at %v (%v)", reached, due, err)
+	}
+	if late := reached.Sub(due).Milliseconds(); got["latenessMs"] != float64(late) || got["arrivalDelayMs"].(float64) < float64(late) {
+		t.Errorf("%v ms late and here after %v ms, want %d ms and no less", got["latenessMs"], got["arrivalDelayMs"], late)
+	}
+
+	shown := decode(t, do(t, environ, "get", "acme", "order-2", "-o", "json").wants(t, exitOK).stdout)
+	has(t, shown, map[string]any{"state": "Reached", "dueAt": got["dueAt"], "reachedAt": got["reachedAt"], "commandId": "command-2"})
+}
+
+// A client on another machine has the address, and not the database.
+func TestScheduleByTheAddressOfTheBroker(t *testing.T) {
+	t.Parallel()
+	_, address := servingAt(t)
+	environ := []string{"TIMER_BROKER_URL=" + address}
+	args := []string{"schedule", "acme", "order-1", "--in", "0", "--wait", "-o", "json"}
+	has(t, decode(t, do(t, environ, args...).wants(t, exitOK).stdout), map[string]any{"result": resultReached})
+}
+
+func TestScheduleInThePastIsDueAtOnce(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	args := []string{"schedule", "acme", "order-1", "--at", "2020-02-29T12:00:00.0001+01:00", "--wait", "-o", "json"}
+	has(t, decode(t, do(t, environ, args...).wants(t, exitOK).stdout),
+		map[string]any{"result": resultReached, "dueAt": "2020-02-29T11:00:00.001Z"})
+}
+
+// A deadLetter says why, and ends the wait long before its time.
+func TestScheduleTellsOfTheDeadLetter(t *testing.T) {
+	t.Parallel()
+	environ := serving(t, "TIMER_HORIZON=1h")
+	args := []string{"schedule", "acme", "order-1", "--in", "2h", "--wait"}
+	text := do(t, environ, args...).wants(t, exitFailure)
+	if !strings.HasPrefix(text.stdout, "published") || !strings.Contains(text.stderr, "acme.order-1: refused: ") ||
+		!strings.Contains(text.stderr, "beyond_horizon") || strings.Count(text.stderr, "\n") != 1 {
+		t.Errorf("prints %q and %q", text.stdout, text.stderr)
+	}
+	got := decode(t, do(t, environ, append(args, "-o", "json")...).wants(t, exitFailure).stdout)
+	has(t, got, map[string]any{"result": resultDeadLetter, "reason": "beyond_horizon"})
+	if got["detail"] == "" {
+		t.Error("no detail")
+	}
+}
+
+// A timer that fired is final: nothing will come, and the message says so.
+func TestScheduleGivesUpAfterTheTimeout(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
+	args := []string{"schedule", "acme", "order-1", "--in", "10ms", "--wait", "--timeout", "90ms", "-o", "json"}
+	got := do(t, environ, args...).wants(t, exitFailure)
+	has(t, decode(t, got.stdout), map[string]any{"result": resultTimeout})
+	for _, want := range []string{"acme.order-1", "no event within 90ms", "timer-service get acme order-1"} {
+		if !strings.Contains(got.stderr, want) {
+			t.Errorf("stderr does not hold %q: %s", want, got.stderr)
+		}
+	}
+}
+
+func TestScheduleStopsWaitingWhenInterrupted(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	printed, out := io.Pipe()
+	var stderr strings.Builder
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"schedule", "acme", "order-1", "--in", "1h", "--wait"}, environ, out, &stderr)
+		out.Close()
+	}()
+	if line, err := bufio.NewReader(printed).ReadString('\n'); err != nil || !strings.HasPrefix(line, "published") {
+		t.Fatalf("prints %q (%v), want that it is published", line, err)
+	}
+	interrupt()
+	if got := <-code; got != exitFailure || !strings.Contains(stderr.String(), "interrupted") {
+		t.Errorf("exit code %d, want %d and that it was interrupted: %s", got, exitFailure, stderr.String())
+	}
+}
+
+func TestCancelTakesATimerBack(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	scheduled := decode(t, do(t, environ, "schedule", "acme", "order-1", "--in", "1h", "-o", "json").wants(t, exitOK).stdout)
+	has(t, scheduled, map[string]any{"result": resultPublished, "type": "ScheduleTimer", "serviceCallId": "order-1"})
+	canceled := decode(t, do(t, environ, "cancel", "acme", "order-1", "-o", "json").wants(t, exitOK).stdout)
+	has(t, canceled, map[string]any{"result": resultPublished, "type": "CancelTimer", "serviceCallId": "order-1"})
+	text := do(t, environ, "cancel", "acme", "order-2").wants(t, exitOK).stdout
+	if !strings.HasPrefix(text, "published  acme.order-2  CancelTimer  id ") {
+		t.Errorf("prints %q", text)
+	}
+	// Commands of one key keep their order, and the wait is for a later one.
+	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
+	has(t, decode(t, do(t, environ, "get", "acme", "order-1", "-o", "json").wants(t, exitOK).stdout), map[string]any{"state": "Reached"})
+}
+
+// Without a broker the message names the address that was tried.
+func TestNoBrokerIsAFailureInTime(t *testing.T) {
+	t.Parallel()
+	address := closedAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	db := filepath.Join(t.TempDir(), "timers.db")
+	tests := []struct {
+		name    string
+		environ []string
+		want    []string
+	}{
+		{"embedded", []string{"TIMER_DB_PATH=" + db, "TIMER_NATS_PORT=" + port}, []string{address, `is "timer-service serve" running`}},
+		{"a server", []string{"TIMER_BROKER_URL=nats://user:hunter2@" + address}, []string{address, "is the server up?"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := do(t, tt.environ, "schedule", "acme", "order-1", "--in", "3s").wants(t, exitFailure)
+			for _, want := range tt.want {
+				if !strings.Contains(got.stderr, want) {
+					t.Errorf("stderr does not hold %q: %s", want, got.stderr)
+				}
+			}
+			if strings.Contains(got.stderr, "hunter2") || strings.Count(got.stderr, "\n") != 1 || got.stdout != "" {
+				t.Errorf("want one line on stderr, without the password: %q, stdout %q", got.stderr, got.stdout)
+			}
+		})
+	}
+}
+
+// closedAddress returns an address of this machine at which nobody listens.
+func closedAddress(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+func TestServePrintsObjectsForMachines(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	printed, out := io.Pipe()
+	code := make(chan int, 1)
+	args := []string{"serve", "-o", "json", "--broker", "gochannel", "--db-path", filepath.Join(t.TempDir(), "timers.db")}
+	go func() {
+		code <- run(ctx, args, nil, out, io.Discard)
+		out.Close()
+	}()
+	var got []string
+	for lines := bufio.NewScanner(printed); lines.Scan(); {
+		var line struct{ Part, Text string }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatalf("%s: %v", lines.Text(), err)
+		}
+		got = append(got, line.Part)
+		if line.Part == "ready" {
+			stop()
+		}
+	}
+	if c := <-code; c != exitOK {
+		t.Errorf("exit code %d, want %d", c, exitOK)
+	}
+	for _, part := range []string{"store", "broker", "ready"} {
+		if !slices.Contains(got, part) {
+			t.Errorf("no line of %s among %v", part, got)
+		}
+	}
+}

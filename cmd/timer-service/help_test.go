@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/config"
+)
+
+var verbs = []string{"serve", "schedule", "cancel", "get", "list", "migrate", "config", "version"}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	screens := map[string][]string{program: {"--help"}}
+	for _, verb := range verbs {
+		screens[verb] = []string{verb, "--help"}
+	}
+	for name, args := range screens {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := do(t, nil, args...).wants(t, exitOK).stdout
+			golden(t, filepath.Join("testdata", "help", name+".txt"), got)
+		})
+	}
+}
+
+func TestHelpVerbIsTheSame(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"help"}, {"help", "schedule"}} {
+		want := do(t, nil, append(slices.Clone(args[1:]), "--help")...).wants(t, exitOK)
+		if diff := cmp.Diff(want.stdout, do(t, nil, args...).wants(t, exitOK).stdout); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", args, diff)
+		}
+	}
+}
+
+// Help must come whatever else is wrong.
+func TestHelpNeedsNoConfiguration(t *testing.T) {
+	t.Parallel()
+	environ := []string{"TIMER_BATCH_SIZE=many", "TIMER_CONFIG=/nowhere"}
+	do(t, environ, "serve", "--help").wants(t, exitOK)
+	do(t, environ, "version").wants(t, exitOK)
+}
+
+func TestEveryVerbHasExamples(t *testing.T) {
+	t.Parallel()
+	for _, verb := range verbs {
+		help := do(t, nil, verb, "--help").wants(t, exitOK).stdout
+		if !strings.Contains(help, "Examples:\n\n    timer-service "+verb) {
+			t.Errorf("help of %s has no examples", verb)
+		}
+	}
+}
+
+// Every setting is a flag of every verb, though its help may not show it.
+func TestEverySettingIsAFlag(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for _, s := range config.Settings() {
+		keys = append(keys, s.Key)
+		if s.Default == "" {
+			continue
+		}
+		got := do(t, nil, "config", "--"+s.Flag, s.Default, "-o", "json").wants(t, exitOK)
+		if want := `{"key":"` + s.Key + `",`; !strings.Contains(got.stdout, want) || strings.Count(got.stdout, `"from":"flag"`) != 1 {
+			t.Errorf("--%s does not set %s:\n%s", s.Flag, s.Key, got.stdout)
+		}
+	}
+	for verb, shown := range shownSettings {
+		for _, key := range shown {
+			if !slices.Contains(keys, key) {
+				t.Errorf("help of %s is to show %s, which is no setting", verb, key)
+			}
+		}
+	}
+}
+
+// golden compares with a file, or writes it with -update.
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run the test with -update to write it", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// asProgram makes the test binary behave as the program, for tests of what only
+// a process has: signals and exit codes.
+const asProgram = "TIMER_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(asProgram) {
+	case "main":
+		main()
+	case "stuck":
+		stuck()
+	}
+	_ = os.Unsetenv("COLUMNS") // the width of help screens
+	os.Exit(m.Run())
+}
+
+// A ran is what a run left.
+type ran struct {
+	code           int
+	stdout, stderr string
+}
+
+// do runs the program in this process, with an environment of nothing but what
+// is given.
+func do(t *testing.T, environ []string, args ...string) ran {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), args, environ, &stdout, &stderr)
+	return ran{code, stdout.String(), stderr.String()}
+}
+
+// wants fails the test unless the run ended with the code.
+func (r ran) wants(t *testing.T, code int) ran {
+	t.Helper()
+	if r.code != code {
+		t.Fatalf("exit code %d, want %d\nstdout: %s\nstderr: %s", r.code, code, r.stdout, r.stderr)
+	}
+	return r
+}

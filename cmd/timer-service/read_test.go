@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// noon is when the timers of these tests were asked for.
+var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// populated returns the path of a database, closed again, with timers of acme:
+// a-1 Reached 2 ms late, b-1 Scheduled, c-1 Canceled, and d-1 a tombstone; and
+// one of the tenant beta that shares a correlation id with b-1.
+func populated(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	version := func(n int64) timer.Version {
+		return timer.Version{TimestampMS: noon.UnixMilli() + n, CommandID: fmt.Sprintf("command-%d", n)}
+	}
+	schedule := func(n int64, tenant timer.TenantID, call timer.ServiceCallID, due time.Time, correlation string) {
+		_, err := s.Schedule(t.Context(), noon, timer.ScheduleTimer{
+			Key: timer.Key{TenantID: tenant, ServiceCallID: call}, Version: version(n), DueAt: due, CorrelationID: correlation,
+		})
+		must(err)
+	}
+	cancel := func(n int64, call timer.ServiceCallID) {
+		_, err := s.Cancel(t.Context(), noon.Add(time.Minute), timer.CancelTimer{
+			Key: timer.Key{TenantID: "acme", ServiceCallID: call}, Version: version(n),
+		})
+		must(err)
+	}
+	schedule(1, "acme", "a-1", noon.Add(time.Second), "")
+	schedule(2, "acme", "b-1", noon.Add(time.Hour), "req-7")
+	schedule(3, "acme", "c-1", noon.Add(2*time.Hour), "")
+	cancel(4, "c-1")
+	cancel(5, "d-1")
+	schedule(6, "beta", "x-1", noon.Add(3*time.Hour), "req-7")
+	must(s.Update(t.Context(), func(tx timer.Tx) error {
+		_, err := tx.Reach(context.WithoutCancel(t.Context()), noon.Add(time.Second+2*time.Millisecond), 10)
+		return err
+	}))
+	must(s.Close())
+	return path
+}
+
+func TestGetPrintsEveryFieldOfATimer(t *testing.T) {
+	t.Parallel()
+	path := populated(t)
+	tests := []struct {
+		call string
+		want map[string]any // all that is printed
+	}{
+		{"a-1", map[string]any{
+			"tenantId": "acme", "serviceCallId": "a-1", "state": "Reached", "dueAt": "2030-01-01T12:00:01.000Z",
+			"registeredAt": "2030-01-01T12:00:00.000Z", "reachedAt": "2030-01-01T12:00:01.002Z", "latenessMs": 2.0,
+			"commandId": "command-1", "timestampMs": float64(noon.UnixMilli() + 1),
+		}},
+		{"b-1", map[string]any{
+			"tenantId": "acme", "serviceCallId": "b-1", "state": "Scheduled", "dueAt": "2030-01-01T13:00:00.000Z",
+			"registeredAt": "2030-01-01T12:00:00.000Z", "correlationId": "req-7",
+			"commandId": "command-2", "timestampMs": float64(noon.UnixMilli() + 2),
+		}},
+		{"d-1", map[string]any{
+			"tenantId": "acme", "serviceCallId": "d-1", "state": "Canceled",
+			"registeredAt": "2030-01-01T12:01:00.000Z", "canceledAt": "2030-01-01T12:01:00.000Z",
+			"commandId": "command-5", "timestampMs": float64(noon.UnixMilli() + 5),
+		}},
+	}
+	for _, tt := range tests {
+		got := do(t, nil, "get", "acme", tt.call, "--db-path", path, "-o", "json").wants(t, exitOK)
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(got.stdout), &fields); err != nil || strings.Count(got.stdout, "\n") != 1 {
+			t.Fatalf("%s: want one object on one line: %v\n%s", tt.call, err, got.stdout)
+		}
+		if diff := cmp.Diff(tt.want, fields); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.call, diff)
+		}
+	}
+
+	text := do(t, nil, "get", "acme", "a-1", "--db-path", path).wants(t, exitOK).stdout
+	golden(t, filepath.Join("testdata", "get.txt"), text)
+}
+
+func TestGetOfNoTimerIsExitCodeThree(t *testing.T) {
+	t.Parallel()
+	path := populated(t)
+	for _, args := range [][]string{{"acme", "nope"}, {"nobody", "a-1"}, {"beta", "a-1"}} {
+		got := do(t, []string{"TIMER_DB_PATH=" + path}, append([]string{"get"}, args...)...).wants(t, exitNotFound)
+		if got.stdout != "" || !strings.Contains(got.stderr, strings.Join(args, ".")) || !strings.Contains(got.stderr, "not found") {
+			t.Errorf("prints %q and %q, want only that %v is not found", got.stdout, got.stderr, args)
+		}
+	}
+}
+
+func TestReadingAnAbsentDatabaseIsAFailureThatNamesIt(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "absent.db")
+	for _, args := range [][]string{{"get", "acme", "a-1"}, {"list", "acme"}} {
+		got := do(t, nil, append(args, "--db-path", path)...).wants(t, exitFailure)
+		if !strings.Contains(got.stderr, "absent.db") {
+			t.Errorf("%q: stderr does not name the file: %s", args, got.stderr)
+		}
+	}
+	if files, _ := filepath.Glob(path + "*"); len(files) > 0 {
+		t.Errorf("reading left %v", files)
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	path := populated(t)
+	tests := []struct {
+		name string
+		args []string
+		want []string // keys, in order
+		note string   // on stderr, in text
+	}{
+		{"all of a tenant", []string{"acme"}, []string{"acme.a-1", "acme.b-1", "acme.c-1", "acme.d-1"}, ""},
+		{"of one state", []string{"acme", "--state", "canceled"}, []string{"acme.c-1", "acme.d-1"}, ""},
+		{"a page", []string{"acme", "--limit", "2"}, []string{"acme.a-1", "acme.b-1"}, "--after b-1"},
+		{"the page after it", []string{"acme", "--limit", "9", "--after", "b-1"}, []string{"acme.c-1", "acme.d-1"}, ""},
+		{"of a correlation, over tenants", []string{"--correlation", "req-7"}, []string{"acme.b-1", "beta.x-1"}, ""},
+		{"of a tenant without timers", []string{"nobody"}, nil, "no timers"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"list", "--db-path", path}, tt.args...)
+
+			var got []string
+			for line := range strings.Lines(do(t, nil, append(args, "-o", "json")...).wants(t, exitOK).stdout) {
+				var key struct{ TenantID, ServiceCallID string }
+				if err := json.Unmarshal([]byte(line), &key); err != nil {
+					t.Fatalf("%s: %v", line, err)
+				}
+				got = append(got, key.TenantID+"."+key.ServiceCallID)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("keys (-want +got):\n%s", diff)
+			}
+
+			text := do(t, nil, args...).wants(t, exitOK)
+			for _, key := range tt.want {
+				tenant, call, _ := strings.Cut(key, ".")
+				if !hasRow(text.stdout, tenant, call) {
+					t.Errorf("no row of %s in\n%s", key, text.stdout)
+				}
+			}
+			if !strings.Contains(text.stderr, tt.note) || tt.note == "" && text.stderr != "" {
+				t.Errorf("stderr is %q, want %q", text.stderr, tt.note)
+			}
+		})
+	}
+}
+
+func TestListTable(t *testing.T) {
+	t.Parallel()
+	golden(t, filepath.Join("testdata", "list.txt"), do(t, nil, "list", "acme", "--db-path", populated(t)).wants(t, exitOK).stdout)
+}
+
+func TestMigrateTellsFromWhereToWhere(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	var first, again migrated
+	for _, m := range []*migrated{&first, &again} {
+		got := do(t, nil, "migrate", "--db-path", path, "-o", "json").wants(t, exitOK)
+		if err := json.Unmarshal([]byte(got.stdout), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first.From != 0 || first.To < 1 || again.From != first.To || again.To != first.To {
+		t.Errorf("migrated %+v, then %+v", first, again)
+	}
+	text := do(t, nil, "migrate", "--db-path", path).wants(t, exitOK).stdout
+	if want := fmt.Sprintf("schema %d, as before\n", first.To); text != want {
+		t.Errorf("prints %q, want %q", text, want)
+	}
+	do(t, nil, "list", "acme", "--db-path", path).wants(t, exitOK)
+}
+
+func TestMigrateRefusesReferencesToNothing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	got := do(t, nil, "migrate", "--db-path", path, "--reference-service-calls").wants(t, exitFailure)
+	if !strings.Contains(got.stderr, "service_calls") {
+		t.Errorf("stderr does not name the table: %s", got.stderr)
+	}
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// A mistake of usage is exit code 2, nothing on stdout, and a message that
+// names what is wrong and the fix.
+func TestUsageMistakes(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 129)
+	tests := []struct {
+		name string
+		args []string
+		want []string // on stderr
+	}{
+		{"unknown verb", []string{"schedul"}, []string{"schedul", `did you mean "schedule"`, "timer-service --help"}},
+		{"flag without verb", []string{"-o", "json"}, []string{"expected one of", `"serve"`}},
+		{"unknown flag", []string{"schedule", "acme", "x", "--inn", "3s"}, []string{"--inn", "did you mean", `"--in"`, "schedule --help"}},
+		{"unknown setting", []string{"serve", "--db-pth", "x"}, []string{"--db-pth", "did you mean", "--db-path"}},
+		{"flag without value", []string{"serve", "--db-path"}, []string{"--db-path: needs a value"}},
+		{"setting with a wrong value", []string{"serve", "--batch-size", "many"}, []string{`batch_size="many" (--batch-size)`, "whole number"}},
+		{"form of output", []string{"version", "-o", "xml"}, []string{"--output", `"text","json"`, "xml"}},
+		{"too many arguments", []string{"get", "acme", "x", "y"}, []string{"unexpected argument y"}},
+		{"no service call", []string{"schedule", "acme"}, []string{"<call>", "schedule --help"}},
+		{"no tenant", []string{"get"}, []string{"<tenant> <call>", "get --help"}},
+		{"invalid tenant", []string{"schedule", "_acme", "x", "--in", "3s"}, []string{`tenantId "_acme"`, "A-Z a-z 0-9 _ -"}},
+		{"long tenant", []string{"get", long, "x"}, []string{"tenantId is longer than 64"}},
+		{"empty tenant", []string{"cancel", "", "x"}, []string{"tenantId is empty"}},
+		{"invalid service call", []string{"cancel", "acme", "a b"}, []string{`serviceCallId "a b"`, "A-Z a-z 0-9 _ . : -"}},
+		{"invalid correlation", []string{"cancel", "acme", "x", "--correlation", "a b"}, []string{`correlationId "a b"`, "visible ASCII"}},
+		{"invalid id", []string{"schedule", "acme", "x", "--in", "1s", "--id", "é"}, []string{"id ", "visible ASCII"}},
+		{"no time", []string{"schedule", "acme", "x"}, []string{"--in 3s", "--at 2030-01-31T12:00:00Z"}},
+		{"two times", []string{"schedule", "acme", "x", "--in", "3s", "--at", "2030-01-01T00:00:00Z"}, []string{"--in and --at exclude each other"}},
+		{"time without zone", []string{"schedule", "acme", "x", "--at", "2030-01-01T00:00:00"}, []string{"--at", "2030-01-01T00:00:00", "no zone", "Z or an offset"}},
+		{"time that is none", []string{"schedule", "acme", "x", "--at", "tomorrow"}, []string{"--at", "tomorrow", "RFC 3339"}},
+		{"negative duration", []string{"schedule", "acme", "x", "--in=-3s"}, []string{"--in must not be negative", "0 is due at once", "--at"}},
+		{"negative duration after a blank", []string{"schedule", "acme", "x", "--in", "-3s"}, []string{"--in", "-3s"}},
+		{"duration that is none", []string{"schedule", "acme", "x", "--in", "soon"}, []string{"--in", "soon", "3s, 90m or 7d"}},
+		{"due too late", []string{"schedule", "acme", "x", "--in", "73000d"}, []string{"dueAt", "outside 2000 to 2200"}},
+		{"timeout without wait", []string{"schedule", "acme", "x", "--in", "3s", "--timeout", "3s"}, []string{"--timeout needs --wait"}},
+		{"timeout of nothing", []string{"schedule", "acme", "x", "--in", "3s", "--wait", "--timeout", "0"}, []string{"--timeout", "more than nothing"}},
+		{"list of nobody", []string{"list"}, []string{"tenant", "--correlation"}},
+		{"list of two kinds", []string{"list", "acme", "--correlation", "r"}, []string{"exclude each other"}},
+		{"state of a correlation", []string{"list", "--correlation", "r", "--state", "Reached"}, []string{"--state and --after go with a tenant"}},
+		{"invalid correlation to list", []string{"list", "--correlation", "a b"}, []string{`--correlation "a b"`, "visible ASCII"}},
+		{"unknown state", []string{"list", "acme", "--state", "Done"}, []string{"--state", "Scheduled, Reached or Canceled", "Done"}},
+		{"empty page", []string{"list", "acme", "--limit", "0"}, []string{"--limit", "1 to 1000", "not 0"}},
+		{"too long a page", []string{"list", "acme", "--limit", "1001"}, []string{"--limit", "1 to 1000", "not 1001"}},
+		{"page that is no number", []string{"list", "acme", "--limit", "ten"}, []string{"--limit", "ten"}},
+		{"page after nonsense", []string{"list", "acme", "--after", "a b"}, []string{"--after", `"a b"`}},
+		{"client of gochannel", []string{"schedule", "acme", "x", "--in", "3s", "--broker", "gochannel"}, []string{"gochannel lives inside the serving process"}},
+		{"file that is absent", []string{"config", "--config", "/nowhere/timers.yaml"}, []string{"/nowhere/timers.yaml", "no such file"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := do(t, nil, tt.args...).wants(t, exitUsage)
+			if got.stdout != "" {
+				t.Errorf("stdout holds %q, want nothing", got.stdout)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(got.stderr, want) {
+					t.Errorf("stderr does not hold %q:\n%s", want, got.stderr)
+				}
+			}
+		})
+	}
+}
+
+// However a URL gets into a message, its credentials do not.
+func TestMistakesHideCredentials(t *testing.T) {
+	t.Parallel()
+	const url = "nats://user:hunter2@host:4222"
+	for _, args := range [][]string{
+		{"serve", url},
+		{url},
+		{"get", url, "x"},
+		{"get", "acme", url},
+		{"list", "acme", "--state", url},
+		{"schedule", "acme", "x", "--in", url},
+		{"schedule", "acme", "x", "--at", url},
+		{"list", "acme", "--limit", url},
+		{"version", "-o", url},
+		{"serve", "--broker-urll=" + url},
+		{"serve", "--broker-url", "x" + url},
+		{"serve", "--db-path", "x.db", "--broker", url},
+		{"serve", "--config", url},
+	} {
+		got := do(t, nil, args...).wants(t, exitUsage)
+		if strings.Contains(got.stderr+got.stdout, "hunter2") {
+			t.Errorf("%q: the password shows:\n%s", args, got.stderr)
+		}
+	}
+}
+
+func TestMistakesOfTheConfigurationComeAllAtOnce(t *testing.T) {
+	t.Parallel()
+	got := do(t, []string{"TIMER_RETENTION=1", "TIMER_BROKR=nats"}, "serve", "--batch-size", "x").wants(t, exitUsage)
+	for _, want := range []string{"3 mistakes", "batch_size", "retention", "TIMER_BROKR", "did you mean TIMER_BROKER?"} {
+		if !strings.Contains(got.stderr, want) {
+			t.Errorf("stderr does not hold %q:\n%s", want, got.stderr)
+		}
+	}
+}
+
+// A deployment that forgets its verb must not look as if it had done its work.
+func TestNoVerbIsHelpAndAMistake(t *testing.T) {
+	t.Parallel()
+	got := do(t, nil).wants(t, exitUsage)
+	if want := do(t, nil, "--help").wants(t, exitOK).stdout; got.stderr != want || got.stdout != "" {
+		t.Errorf("no verb prints %q and %q, want the help on stderr", got.stdout, got.stderr)
+	}
+}
+
+// full is a file system without space.
+type full struct{}
+
+var errFull = errors.New("no space left on device")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"version", "-o", "json"}, {"config"}, {"--help"}} {
+		var stderr strings.Builder
+		if code := run(t.Context(), args, nil, full{}, &stderr); code != exitFailure {
+			t.Errorf("%q: exit code %d, want %d", args, code, exitFailure)
+		}
+		if !strings.Contains(stderr.String(), errFull.Error()) {
+			t.Errorf("%q: stderr is %q, want the reason", args, stderr.String())
+		}
+	}
+}
+
+// FuzzParse proves that no command line makes the parser panic.
+func FuzzParse(f *testing.F) {
+	for _, line := range []string{
+		"schedule|acme|x|--in|3s", "list|--|-x", "-", "--", "-o", "-oé", "--=", "--output=json|config", "help", "help|help", "get|-h|-h",
+	} {
+		f.Add(line)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		args := strings.Split(line, "|")
+		var stdout, stderr strings.Builder
+		p, err := parse(args, &stdout, &stderr)
+		if err != nil && codeOf(err) != exitUsage {
+			t.Errorf("%q: exit code %d, want %d", args, codeOf(err), exitUsage)
+		}
+		if p != nil && p.verb() == "" {
+			t.Errorf("%q: no verb", args)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/event-service-agent/timer-service/store/sqlite"
+)
+
+type versionCmd struct{}
+
+// Help is printed below the summary.
+func (versionCmd) Help() string {
+	return `Examples:
+
+    timer-service version
+    timer-service version -o json`
+}
+
+// Run prints the version.
+func (versionCmd) Run(e *env) error {
+	e.out.print(built())
+	return nil
+}
+
+// A build says what the binary was built from.
+type build struct {
+	Version  string `json:"version"`            // of the module; "(devel)" if none
+	Go       string `json:"go"`                 // version of Go
+	Schema   int64  `json:"schema"`             // version of the database schema it works with
+	Revision string `json:"revision,omitempty"` // commit; none if built outside a repository
+	Time     string `json:"time,omitempty"`     // of the commit
+	Modified bool   `json:"modified,omitempty"` // whether there was more than the commit
+}
+
+func built() *build {
+	b := &build{Version: "(devel)", Go: runtime.Version(), Schema: sqlite.SchemaVersion}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func (b *build) text() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "%s %s\n%-9s %s\n%-9s %d\n", program, b.Version, "go", b.Go, "schema", b.Schema)
+	modified := ""
+	if b.Modified {
+		modified = ", modified"
+	}
+	if b.Revision != "" {
+		fmt.Fprintf(&s, "%-9s %s of %s%s\n", "revision", b.Revision, b.Time, modified)
+	}
+	return strings.TrimSuffix(s.String(), "\n")
+}
