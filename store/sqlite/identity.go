@@ -27,8 +27,20 @@ func identify(ctx context.Context, db *sql.DB) (identity, error) {
 	if err != nil || i.path == "" {
 		return i, err
 	}
-	i.file, err = os.Stat(i.path)
+	i.file, err = i.look()
 	return i, err
+}
+
+// look returns what the path leads to. A file that is gone is fatal.
+func (i identity) look() (os.FileInfo, error) {
+	info, err := os.Stat(i.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: the database file is gone: %w", timer.ErrFatal, err)
+	case err != nil:
+		return nil, fmt.Errorf("look for the database file: %w", err)
+	}
+	return info, nil
 }
 
 // check returns an error that wraps [timer.ErrFatal] if the path leads to
@@ -37,13 +49,11 @@ func (i identity) check() error {
 	if i.path == "" {
 		return nil
 	}
-	now, err := os.Stat(i.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: the database file is gone: %w", timer.ErrFatal, err)
-	case err != nil:
-		return fmt.Errorf("look for the database file: %w", err)
-	case !os.SameFile(i.file, now):
+	now, err := i.look()
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(i.file, now) {
 		return fmt.Errorf("%w: the database file %s was replaced", timer.ErrFatal, i.path)
 	}
 	return nil
