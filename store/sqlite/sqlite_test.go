@@ -12,7 +12,7 @@ import (
 // TestOwnFile runs the contract on a file that the store opens itself.
 func TestOwnFile(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(t testing.TB) storetest.Store { return openFile(t) })
+	storetest.Run(t, func(t testing.TB) storetest.Store { return openFile(t, sqlite.Options{Durability: sqlite.Relaxed}) })
 }
 
 // TestHostHandle runs the contract on the handle of a host, with several
@@ -22,9 +22,9 @@ func TestHostHandle(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Store { return sqlite.New(openHost(t), sqlite.Options{}) })
 }
 
-func openFile(t testing.TB) *sqlite.Store {
+func openFile(t testing.TB, opt sqlite.Options) *sqlite.Store {
 	t.Helper()
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,5 +55,5 @@ func openHost(t testing.TB) *sql.DB {
 }
 
 func BenchmarkSQLite(b *testing.B) {
-	storetest.Bench(b, func(t testing.TB) storetest.Store { return openFile(t) })
+	storetest.Bench(b, func(t testing.TB) storetest.Store { return openFile(t, sqlite.Options{}) })
 }

@@ -131,23 +131,30 @@ func newestWins(s *suite) {
 		{{1, false}, {2, true}, {3, false}, {4, false}, {5, true}},
 		{{1, true}, {2, false}, {3, true}, {4, false}, {5, true}},
 	} {
-		newest := commands[len(commands)-1]
-		for i, order := range permutations(len(commands)) {
-			k := key("acme", timer.ServiceCallID(fmt.Sprintf("call-%d-%d", n, i)))
-			for _, o := range order {
-				c := commands[o]
-				if c.cancel {
-					s.cancel(cancel(k, c.age))
+		orders := permutations(len(commands))
+		keyOf := func(i int) timer.Key { return key("acme", timer.ServiceCallID(fmt.Sprintf("call-%d-%d", n, i))) }
+		dueOf := func(age int64) time.Time { return noon.Add(time.Duration(age) * time.Hour) }
+		for turn := range commands { // each order has a key of its own
+			var schedules []timer.ScheduleTimer
+			var cancels []timer.CancelTimer
+			for i, order := range orders {
+				if c := commands[order[turn]]; c.cancel {
+					cancels = append(cancels, cancel(keyOf(i), c.age))
 				} else {
-					s.schedule(schedule(k, c.age, noon.Add(time.Duration(c.age)*time.Hour)))
+					schedules = append(schedules, schedule(keyOf(i), c.age, dueOf(c.age)))
 				}
 			}
-			got := s.get(k)
+			s.schedule(schedules...)
+			s.cancel(cancels...)
+		}
+		newest := commands[len(commands)-1]
+		for i, order := range orders {
+			got := s.get(keyOf(i))
 			if newest.cancel {
 				s.same(fmt.Sprint(order), []any{got.State, got.Version}, []any{timer.Canceled, version(newest.age)})
 			} else {
 				s.same(fmt.Sprint(order), []any{got.State, got.Version, got.DueAt, got.CanceledAt},
-					[]any{timer.Scheduled, version(newest.age), noon.Add(time.Duration(newest.age) * time.Hour), time.Time{}})
+					[]any{timer.Scheduled, version(newest.age), dueOf(newest.age), time.Time{}})
 			}
 		}
 	}

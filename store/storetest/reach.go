@@ -49,7 +49,7 @@ func reachOnce(s *suite) {
 }
 
 func reachConcurrently(s *suite) {
-	const tenants, each, pollers = 7, 200, 8
+	const tenants, each, pollers = 7, 100, 6
 	for i := range tenants {
 		s.timers(timer.TenantID(fmt.Sprint("tenant-", i)), each, noon)
 	}
@@ -58,7 +58,7 @@ func reachConcurrently(s *suite) {
 	for range pollers {
 		running.Go(func() {
 			for {
-				entries := s.reach(noon.Add(time.Hour), 13)
+				entries := s.reach(noon.Add(time.Hour), 17)
 				if len(entries) == 0 {
 					return
 				}
@@ -129,7 +129,7 @@ func reachShares(s *suite) {
 // tenants take four batches of 100.
 func reachSmallTenants(s *suite) {
 	const small, limit = 300, 100
-	s.timers("great", 5000, noon)
+	s.timers("great", 2500, noon)
 	var commands []timer.ScheduleTimer
 	for i := range small {
 		commands = append(commands, schedule(key(timer.TenantID(fmt.Sprint("small-", i)), "call-000000"), 1, noon.Add(time.Minute)))

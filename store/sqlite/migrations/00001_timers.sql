@@ -16,11 +16,15 @@ CREATE TABLE timer_schedules (
     traceparent     TEXT,
     tracestate      TEXT,
     PRIMARY KEY (tenant_id, service_call_id),
-    CHECK (state IN ('Scheduled', 'Reached', 'Canceled')),
-    CHECK ((state = 'Reached') = (reached_at IS NOT NULL)),
-    CHECK ((state = 'Canceled') = (canceled_at IS NOT NULL)),
-    CHECK (state = 'Canceled' OR due_at IS NOT NULL),
-    CHECK (reached_at IS NULL OR reached_at >= due_at)
+    CONSTRAINT tenant_id_has_1_to_64_characters        CHECK (length(tenant_id) BETWEEN 1 AND 64),
+    CONSTRAINT service_call_id_has_1_to_128_characters CHECK (length(service_call_id) BETWEEN 1 AND 128),
+    CONSTRAINT command_id_has_1_to_128_characters      CHECK (length(command_id) BETWEEN 1 AND 128),
+    CONSTRAINT command_at_is_not_negative              CHECK (command_at >= 0),
+    CONSTRAINT state_is_known                          CHECK (state IN ('Scheduled', 'Reached', 'Canceled')),
+    CONSTRAINT only_a_tombstone_has_no_due_at          CHECK (state = 'Canceled' OR due_at IS NOT NULL),
+    CONSTRAINT reached_at_goes_with_reached            CHECK ((state = 'Reached') = (reached_at IS NOT NULL)),
+    CONSTRAINT canceled_at_goes_with_canceled          CHECK ((state = 'Canceled') = (canceled_at IS NOT NULL)),
+    CONSTRAINT never_early                             CHECK (reached_at >= due_at)
 ) STRICT;
 
 -- The poll. Partial, as all of them: fired timers cost nothing.
