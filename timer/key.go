@@ -113,13 +113,13 @@ func ValidateID(field, id string) error {
 	return nil
 }
 
-// Quote returns s quoted and cut to what fits a log line or a header.
+// Quote returns s quoted, in ASCII, and cut to what fits a log line or a header.
 func Quote(s string) string {
 	const limit = 80
 	if len(s) <= limit {
 		return fmt.Sprintf("%+q", s)
 	}
-	return fmt.Sprintf("%+q…", s[:limit])
+	return fmt.Sprintf("%+q...", s[:limit])
 }
 
 // only reports whether s consists of ASCII letters, digits and the extra bytes.

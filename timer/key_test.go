@@ -197,7 +197,7 @@ func TestQuotesAreShortAndPrintable(t *testing.T) {
 		"a\r\nb\x00":  `"a\r\nb\x00"`,
 		"é\xff\u202e": `"\u00e9\xff\u202e"`,
 		long[:80]:     `"` + long[:80] + `"`,
-		long:          `"` + long[:80] + `"…`,
+		long:          `"` + long[:80] + `"...`,
 	} {
 		if got := timer.Quote(given); got != want {
 			t.Errorf("%q: got %s, want %s", given, got, want)

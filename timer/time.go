@@ -25,12 +25,12 @@ func RoundDown(t time.Time) time.Time {
 }
 
 // ValidateDueAt returns an [InvalidError] unless t lies in the years 2000 to
-// 2200, UTC.
+// 2200, UTC, and still does when it is rounded up.
 func ValidateDueAt(t time.Time) error {
 	switch year := t.UTC().Year(); {
 	case t.IsZero():
 		return Invalid(ReasonMissingField, "dueAt is missing")
-	case year < firstYear || year > lastYear:
+	case year < firstYear || year > lastYear || RoundUp(t).Year() > lastYear:
 		return Invalid(ReasonBadTime, "dueAt is in the year %d, outside %d to %d", year, firstYear, lastYear)
 	}
 	return nil

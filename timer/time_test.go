@@ -74,6 +74,7 @@ func TestDueTimesLieInTwoCenturies(t *testing.T) {
 		time.Date(1999, 12, 31, 23, 0, 0, 0, behind):           "",
 		time.Date(2000, 1, 1, 0, 59, 59, 0, ahead):             timer.ReasonBadTime,
 		time.Date(2200, 12, 31, 23, 59, 59, 999e6, time.UTC):   "",
+		time.Date(2200, 12, 31, 23, 59, 59, 999e6+1, time.UTC): timer.ReasonBadTime, // is kept as 2201
 		time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC):            timer.ReasonBadTime,
 		time.Date(2201, 1, 1, 0, 59, 0, 0, ahead):              "",
 		time.Date(2200, 12, 31, 23, 0, 0, 0, behind):           timer.ReasonBadTime,
