@@ -35,6 +35,7 @@ type Options struct {
 	Routing  broker.Routing // default [DefaultRouting]
 	Stream   string         // stream that holds all topics; default "svc"
 	MaxBytes int64          // size limit of the stream, if it has to be created; default 8 GiB
+	MaxAge   time.Duration  // how long the stream keeps messages, if it has to be created; default 3 days
 	Prefix   string         // put before the names of durable consumers
 	Client   bool           // use the stream as it is: do not create it, do not look at it
 }
@@ -42,6 +43,7 @@ type Options struct {
 // Limits.
 const (
 	defaultMaxBytes = 8 << 30
+	defaultMaxAge   = 3 * 24 * time.Hour
 	apiTimeout      = 5 * time.Second // longest wait for an answer about streams and consumers
 	readyTimeout    = time.Second     // longest wait in Ready
 	minBackoff      = 50 * time.Millisecond
@@ -94,6 +96,9 @@ func New(opt Options, log *slog.Logger) *Broker {
 	}
 	if opt.MaxBytes <= 0 {
 		opt.MaxBytes = defaultMaxBytes
+	}
+	if opt.MaxAge <= 0 {
+		opt.MaxAge = defaultMaxAge
 	}
 	return &Broker{
 		opt: opt, log: log,

@@ -56,6 +56,7 @@ func (b *Broker) create(ctx context.Context, s *session) (jetstream.Stream, erro
 		Storage:            jetstream.FileStorage,
 		Discard:            jetstream.DiscardNew,
 		MaxBytes:           b.maxBytes(),
+		MaxAge:             b.opt.MaxAge,
 		Duplicates:         minDuplicates,
 		AllowAtomicPublish: true,
 	})
