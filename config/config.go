@@ -62,6 +62,7 @@ type Config struct {
 	NATSPort         int           // port of the embedded server; 0: any free one
 	NATSStream       string        // JetStream stream that holds commands, events and dead letters
 	NATSMaxBytes     int64         // size limit of that stream, in bytes
+	NATSMaxAge       time.Duration // how long that stream keeps messages
 	NATSCredentials  string        // file with credentials for NATS; may be empty
 
 	origins map[string]origin // where each setting came from, by key

@@ -52,6 +52,7 @@ func TestToldNothingEverySettingHasItsDefault(t *testing.T) {
 		NATSPort:        4222,
 		NATSStream:      "svc",
 		NATSMaxBytes:    8 << 30,
+		NATSMaxAge:      72 * time.Hour,
 	}
 	got, err := config.Load(nil, []string{"PATH=/bin", "HOME=/"}, "")
 	if err != nil {
@@ -201,12 +202,30 @@ func TestValuesAtTheEdgeAreAccepted(t *testing.T) {
 		"POLLING_INTERVAL=1", "POLLING_INTERVAL=1h", "POLLING_INTERVAL= 5000\r", "BATCH_SIZE=1", "BATCH_SIZE=10000",
 		"DB_PATH=/var/lib/timer?%#.db", "BROKER=NATS", "BROKER=gochannel", "DURABILITY=relaxed",
 		"BROKER_URL=nats://a:4222, tls://b", "BROKER_URL=ws://u:p@[::1]:80",
-		"COMMANDS_TOPIC=svc.{tenant}.timer", "RETENTION=1h", "RETENTION=3650d", "HORIZON=1m", "HORIZON=73000d",
+		"COMMANDS_TOPIC=svc.{tenant}.timer", "RETENTION=73h", "RETENTION=3650d", "NATS_MAX_AGE=1d", "NATS_MAX_AGE=167h", "HORIZON=1m", "HORIZON=73000d",
 		"DRAIN_TIMEOUT=100", "DRAIN_TIMEOUT=10m", "LOG_LEVEL=WARN", "NATS_PORT=0", "NATS_PORT=65535",
 		"NATS_STREAM=svc_2-A", "NATS_MAX_BYTES=1MiB", "NATS_MAX_BYTES=1PiB",
 	} {
 		if _, err := config.Load(nil, []string{"TIMER_" + env}, ""); err != nil {
 			t.Errorf("%s: %v", env, err)
+		}
+	}
+}
+
+// A command that the stream delivers after its timer was forgotten would make
+// the timer anew.
+func TestRetentionExceedsTheAgeOfTheStream(t *testing.T) {
+	t.Parallel()
+	_, err := config.Load(nil, []string{"TIMER_RETENTION=48h"}, "")
+	if m, ok := errors.AsType[*config.Mistake](err); !ok || m.Key != "nats_max_age" {
+		t.Errorf("error is %v, want a mistake of nats_max_age", err)
+	}
+	for _, environ := range [][]string{
+		{"TIMER_RETENTION=48h", "TIMER_NATS_MAX_AGE=24h"},
+		{"TIMER_RETENTION=1h", "TIMER_BROKER=gochannel"},
+	} {
+		if _, err := config.Load(nil, environ, ""); err != nil {
+			t.Errorf("%v: %v", environ, err)
 		}
 	}
 }

@@ -92,6 +92,10 @@ var settings = []setting{
 		size(func(c *Config) *int64 { return &c.NATSMaxBytes }, 1<<20, 1<<50),
 	},
 	{
+		"nats_max_age", "3d", "How long that stream keeps messages when the service creates it. It must be shorter than `retention`: a command that is delivered after its timer was forgotten would make it anew.",
+		duration(func(c *Config) *time.Duration { return &c.NATSMaxAge }, day, 3650*day),
+	},
+	{
 		"nats_credentials", "", "File with credentials (`.creds`) for the NATS servers of `broker_url`.",
 		path(func(c *Config) *string { return &c.NATSCredentials }, optional),
 	},
@@ -123,6 +127,9 @@ func (c Config) check() []error {
 	}
 	if c.Broker == GoChannel && !c.BrokerURL.Empty() {
 		conflict("broker_url", "gochannel has no server; leave it empty, or set broker to nats")
+	}
+	if c.Broker == NATS && c.NATSMaxAge >= c.Retention {
+		conflict("nats_max_age", "make it shorter than retention, "+c.Retention.String()+", or make that longer")
 	}
 	if c.NATSCredentials != "" && (c.Broker != NATS || c.BrokerURL.Empty()) {
 		conflict("nats_credentials", "the credentials are for NATS servers; set broker_url too, or leave it empty")

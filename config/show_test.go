@@ -42,7 +42,7 @@ func TestDocumentationTellsEverySetting(t *testing.T) {
 
 func TestDumpTellsEverySettingAndWhereItCameFrom(t *testing.T) {
 	t.Parallel()
-	c, err := config.Load(map[string]string{"retention": "48h"}, []string{"TIMER_NATS_MAX_BYTES=1048576"}, file(t, "horizon: 90m"))
+	c, err := config.Load(map[string]string{"retention": "120h"}, []string{"TIMER_NATS_MAX_BYTES=1048576"}, file(t, "horizon: 90m"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ durability          strict              default
 commands_topic      -                   default
 events_topic        -                   default
 dead_letters_topic  -                   default
-retention           2d                  flag
+retention           5d                  flag
 horizon             1h30m               file
 drain_timeout       10s                 default
 log_level           info                default
@@ -68,6 +68,7 @@ log_format          text                default
 nats_port           4222                default
 nats_stream         svc                 default
 nats_max_bytes      1MiB                env
+nats_max_age        3d                  default
 nats_credentials    -                   default
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {

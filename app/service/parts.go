@@ -83,6 +83,7 @@ func natsOptions(cfg config.Config) (nats.Options, error) {
 		Credentials: cfg.NATSCredentials,
 		Stream:      cfg.NATSStream,
 		MaxBytes:    cfg.NATSMaxBytes,
+		MaxAge:      cfg.NATSMaxAge,
 		Routing:     r,
 	}, r.Validate()
 }
