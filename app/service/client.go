@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -23,6 +24,9 @@ import (
 // other process reaches it.
 var ErrNoClient = errors.New("gochannel lives inside the serving process; a client needs a broker with an address, such as nats")
 
+// ErrNoServer says that no embedded server has run beside the database.
+var ErrNoServer = errors.New("no embedded server has run here")
+
 // Client returns the broker that the configuration names, for one that publishes
 // commands and waits for events, and the address it is going to use. Without a
 // URL that is the embedded server of the service that runs on the same database.
@@ -36,7 +40,9 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 		return nil, "", err
 	}
 	if cfg.Embedded() {
-		opt.URL = readAddress(cfg)
+		if opt.URL, err = readAddress(cfg); err != nil {
+			return nil, "", err
+		}
 	}
 	opt.Client = true
 	return nats.New(opt, log), redact(opt.URL), nil
@@ -63,14 +69,18 @@ func writeAddress(dir, address string) error {
 	return nil
 }
 
-// readAddress returns where the embedded server listens, or where it would by
-// the configuration if it has not run yet.
-func readAddress(cfg config.Config) string {
-	text, err := os.ReadFile(filepath.Join(embeddedDir(cfg), addressFile))
-	if err != nil {
-		return fmt.Sprintf("nats://127.0.0.1:%d", cfg.NATSPort)
+// readAddress returns where the embedded server listens. Another server may
+// listen on the port of the configuration, so there is no guessing.
+func readAddress(cfg config.Config) (string, error) {
+	path := filepath.Join(embeddedDir(cfg), addressFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w, beside %s: run timer-service serve with the same db_path, or set broker_url", ErrNoServer, cfg.DBPath)
 	}
-	return strings.TrimSpace(string(text))
+	if err != nil {
+		return "", fmt.Errorf("find the embedded server: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // redact takes the credentials out of URLs with commas between them.
@@ -104,3 +114,6 @@ func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to i
 	}
 	return from, to, sqlite.ReferenceServiceCalls(ctx, db)
 }
+
+// SchemaVersion is the version of the schema that this binary works with.
+const SchemaVersion = sqlite.SchemaVersion

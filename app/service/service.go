@@ -35,6 +35,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		fx.WithLogger(func() fxevent.Logger {
 			l := &fxevent.SlogLogger{Logger: log}
 			l.UseLogLevel(slog.LevelDebug)
+			l.UseErrorLevel(slog.LevelDebug) // Run returns it
 			return l
 		}),
 		fx.StartTimeout(startTimeout),
@@ -47,13 +48,12 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	if err := service.Err(); err != nil {
 		return dig.RootCause(err)
 	}
-	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	// A start is not torn apart by the end of ctx: fx would leave its hooks
+	// running. What was started is stopped, whatever happens next.
+	starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
 	if err := service.Start(starting); err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped while it started
-		}
-		return dig.RootCause(err)
+		return dig.RootCause(err) // fx has stopped what had started
 	}
 
 	died := false

@@ -29,6 +29,9 @@ type client struct {
 // closes the client.
 func connect(ctx context.Context, e *env, verb string) (*client, error) {
 	b, address, err := service.Client(e.cfg, e.log)
+	if errors.Is(err, service.ErrNoServer) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, wrong(verb, "%w", err) // the network was not touched yet
 	}

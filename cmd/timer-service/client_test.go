@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -212,13 +214,19 @@ func TestNoBrokerIsAFailureInTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = silent.Close() })
-	db := filepath.Join(t.TempDir(), "timers.db")
+	never := filepath.Join(t.TempDir(), "timers.db")
+	stopped := filepath.Join(t.TempDir(), "timers.db")
+	left := filepath.Join(filepath.Dir(stopped), "timers.nats")
+	if err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "url"), []byte("nats://"+nobody), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name    string
 		environ []string
 		want    []string
 	}{
-		{"no service", []string{"TIMER_DB_PATH=" + db, "TIMER_NATS_PORT=1"}, []string{nobody, `is "timer-service serve" running`}},
+		{"a service that never ran", []string{"TIMER_DB_PATH=" + never}, []string{never, "run timer-service serve with the same db_path"}},
+		{"a service that has stopped", []string{"TIMER_DB_PATH=" + stopped}, []string{nobody, `is "timer-service serve" running`}},
 		{"no server", []string{"TIMER_BROKER_URL=nats://user:hunter2@" + nobody}, []string{nobody, "is the server up?"}},
 		{"a server that says nothing", []string{"TIMER_BROKER_URL=nats://" + silent.Addr().String()}, []string{silent.Addr().String(), "is the server up?"}},
 	}

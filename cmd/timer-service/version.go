@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/app/service"
 )
 
 type versionCmd struct{}
@@ -36,7 +36,7 @@ type build struct {
 }
 
 func built() *build {
-	b := &build{Version: "(devel)", Go: runtime.Version(), Schema: sqlite.SchemaVersion}
+	b := &build{Version: "(devel)", Go: runtime.Version(), Schema: service.SchemaVersion}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
