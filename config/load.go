@@ -37,6 +37,14 @@ type origin struct {
 	place  string // for mistakes: a variable, a flag, or a line of a file
 }
 
+// where returns the place, or "default".
+func (o origin) where() string {
+	if o.source == FromDefault {
+		return o.source.String()
+	}
+	return o.place
+}
+
 // Load returns the configuration of flags, by name without dashes before it;
 // environ, as [os.Environ] returns it; and the YAML file, or the one that
 // TIMER_CONFIG names if file is empty. An empty value stands for the default.

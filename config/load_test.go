@@ -216,9 +216,10 @@ func TestValuesAtTheEdgeAreAccepted(t *testing.T) {
 // the timer anew.
 func TestRetentionExceedsTheAgeOfTheStream(t *testing.T) {
 	t.Parallel()
-	_, err := config.Load(nil, []string{"TIMER_RETENTION=48h"}, "")
-	if m, ok := errors.AsType[*config.Mistake](err); !ok || m.Key != "nats_max_age" {
-		t.Errorf("error is %v, want a mistake of nats_max_age", err)
+	got := mistakes(t, nil, []string{"TIMER_RETENTION=48h"}, "")
+	want := `nats_max_age="3d" (default): must be shorter than retention, which is 2d: set either`
+	if got != want {
+		t.Errorf("mistake is\n%s\nwant\n%s", got, want)
 	}
 	for _, environ := range [][]string{
 		{"TIMER_RETENTION=48h", "TIMER_NATS_MAX_AGE=24h"},

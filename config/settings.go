@@ -123,13 +123,13 @@ func (c Config) check() []error {
 	var errs []error
 	conflict := func(key, fix string) {
 		s, _ := lookUp(key)
-		errs = append(errs, &Mistake{Key: key, Value: s.show(c), From: c.origins[key].place, Fix: fix})
+		errs = append(errs, &Mistake{Key: key, Value: s.show(c), From: c.origins[key].where(), Fix: fix})
 	}
 	if c.Broker == GoChannel && !c.BrokerURL.Empty() {
 		conflict("broker_url", "gochannel has no server; leave it empty, or set broker to nats")
 	}
 	if c.Broker == NATS && c.NATSMaxAge >= c.Retention {
-		conflict("nats_max_age", "make it shorter than retention, "+c.Retention.String()+", or make that longer")
+		conflict("nats_max_age", "must be shorter than retention, which is "+FormatDuration(c.Retention)+": set either")
 	}
 	if c.NATSCredentials != "" && (c.Broker != NATS || c.BrokerURL.Empty()) {
 		conflict("nats_credentials", "the credentials are for NATS servers; set broker_url too, or leave it empty")
