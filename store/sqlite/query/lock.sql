@@ -1,5 +1,7 @@
--- Takes the write lock and changes nothing. First in every transaction that
--- writes: on a host's handle it may have begun without the lock, and one that
--- reads before it writes fails as soon as somebody else has written meanwhile.
-DELETE FROM timer_outbox
- WHERE false
+-- Take the write lock and change nothing: there is no row 0. First in every
+-- transaction, since a host's handle may begin one without the lock, and one
+-- that reads before it writes fails as soon as somebody else has written.
+-- Seeks the rowid.
+UPDATE timer_outbox
+   SET attempts = attempts
+ WHERE seq = 0

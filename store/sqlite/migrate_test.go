@@ -1,0 +1,216 @@
+package sqlite_test
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestSchemaVersionIsThatOfTheLastMigration holds the constant against the files.
+func TestSchemaVersionIsThatOfTheLastMigration(t *testing.T) {
+	t.Parallel()
+	files, err := os.ReadDir("migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) != sqlite.SchemaVersion {
+		t.Errorf("SchemaVersion is %d, there are %d migrations", sqlite.SchemaVersion, len(files))
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(filepath.Join("migrations", f.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "+goose Down") || strings.Contains(string(text), "NO TRANSACTION") {
+			t.Errorf("%s: migrations go forward only, each in a transaction", f.Name())
+		}
+	}
+}
+
+func TestMigrateTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	db := openHost(t)
+	before := schemaOf(t, db)
+	from, to, err := sqlite.MigrateFrom(t.Context(), db)
+	if err != nil || from != sqlite.SchemaVersion || to != sqlite.SchemaVersion {
+		t.Errorf("migrated from %d to %d, %v", from, to, err)
+	}
+	if diff := cmp.Diff(before, schemaOf(t, db)); diff != "" {
+		t.Errorf("schema (-before +after):\n%s", diff)
+	}
+}
+
+// TestMigrateBesideAHost migrates a database that has a goose of its own, at
+// another version.
+func TestMigrateBesideAHost(t *testing.T) {
+	t.Parallel()
+	db := openHost(t)
+	exec(t, db, `CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY, version_id INTEGER, is_applied INTEGER, tstamp TEXT)`,
+		`INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (99, 1)`)
+	if err := errors.Join(sqlite.Migrate(t.Context(), db), sqlite.Verify(t.Context(), db)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestManyMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "host.db")
+	var running sync.WaitGroup
+	for range 6 {
+		db, err := sql.Open("sqlite", sqlite.DSN(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		running.Go(func() {
+			if err := errors.Join(sqlite.Migrate(t.Context(), db), sqlite.Verify(t.Context(), db)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, s.DB(), `INSERT INTO timer_schema_version (version_id, is_applied) VALUES (17, 1)`)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", sqlite.DSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	_, opened := sqlite.Open(t.Context(), path, sqlite.Options{})
+	_, read := sqlite.OpenReader(t.Context(), path)
+	_, scheduled := sqlite.New(db, sqlite.Options{}).Schedule(t.Context(), noon, schedule("call-1"))
+	for what, err := range map[string]error{
+		"Open": opened, "OpenReader": read, "New": scheduled,
+		"Migrate": sqlite.Migrate(t.Context(), db), "Verify": sqlite.Verify(t.Context(), db),
+		"Watch": sqlite.New(db, sqlite.Options{}).Watch(t.Context()),
+	} {
+		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "version 17, this binary knows 1") {
+			t.Errorf("%s: %v, want ErrFatal with both versions", what, err)
+		}
+	}
+}
+
+func TestOlderSchemaIsNotRead(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	db, err := sql.Open("sqlite", sqlite.DSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	exec(t, db, `CREATE TABLE something (id INTEGER)`)
+	_, read := sqlite.OpenReader(t.Context(), path)
+	for what, err := range map[string]error{"OpenReader": read, "Verify": sqlite.Verify(t.Context(), db)} {
+		if err == nil || errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "version 0, this binary needs 1: run") {
+			t.Errorf("%s: %v, want one that says how to migrate", what, err)
+		}
+	}
+}
+
+// TestRowsKeepTheInvariants writes rows by hand that break them.
+func TestRowsKeepTheInvariants(t *testing.T) {
+	t.Parallel()
+	db := openHost(t)
+	const insert = `INSERT INTO timer_schedules
+		(tenant_id, service_call_id, due_at, registered_at, reached_at, canceled_at, state, command_at, command_id) VALUES `
+	exec(t, db, insert+`('acme', 'good', 5, 1, 5, NULL, 'Reached', 1, 'c')`)
+	for row, constraint := range map[string]string{
+		`('', 'x', 5, 1, NULL, NULL, 'Scheduled', 1, 'c')`:                    "tenant_id_has_1_to_64_characters",
+		`('acme', '', 5, 1, NULL, NULL, 'Scheduled', 1, 'c')`:                 "service_call_id_has_1_to_128_characters",
+		`('acme', 'x', 5, 1, NULL, NULL, 'Scheduled', 1, '')`:                 "command_id_has_1_to_128_characters",
+		`('acme', 'x', 5, 1, NULL, NULL, 'Scheduled', -1, 'c')`:               "command_at_is_not_negative",
+		`('acme', 'x', 5, 1, NULL, NULL, 'Waiting', 1, 'c')`:                  "state_is_known",
+		`('acme', 'x', NULL, 1, NULL, NULL, 'Scheduled', 1, 'c')`:             "only_a_tombstone_has_no_due_at",
+		`('acme', 'x', 5, 1, NULL, NULL, 'Reached', 1, 'c')`:                  "reached_at_goes_with_reached",
+		`('acme', 'x', 5, 1, 6, NULL, 'Scheduled', 1, 'c')`:                   "reached_at_goes_with_reached",
+		`('acme', 'x', 5, 1, NULL, NULL, 'Canceled', 1, 'c')`:                 "canceled_at_goes_with_canceled",
+		`('acme', 'x', 5, 1, NULL, 6, 'Scheduled', 1, 'c')`:                   "canceled_at_goes_with_canceled",
+		`('acme', 'x', 5, 1, 4, NULL, 'Reached', 1, 'c')`:                     "never_early",
+		`('acme', 'x', '2030-05-17', 1, NULL, NULL, 'Scheduled', 1, 'c')`:     "cannot store TEXT value in INTEGER column",
+		`('acme', 'good', 5, 1, NULL, NULL, 'Scheduled', 1, 'c')`:             "UNIQUE",
+		`('acme', 'x', 5, NULL, NULL, NULL, 'Scheduled', 1, 'c')`:             "NOT NULL",
+		`('` + strings.Repeat("a", 65) + `', 'x', 5, 1, 5, NULL, 'R', 1, '')`: "CHECK",
+	} {
+		if _, err := db.ExecContext(t.Context(), insert+row); err == nil || !strings.Contains(err.Error(), constraint) {
+			t.Errorf("%s: %v, want it refused by %s", row, err, constraint)
+		}
+	}
+}
+
+// TestViewForPeople reads the same rows with times in ISO 8601.
+func TestViewForPeople(t *testing.T) {
+	t.Parallel()
+	s := openFile(t, sqlite.Options{})
+	if _, err := s.Schedule(t.Context(), noon.Add(7e6), schedule("call-1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(t.Context(), func(tx timer.Tx) error {
+		_, err := tx.Reach(t.Context(), noon.Add(999e6), 1)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var got [4]string
+	var canceled *string
+	if err := s.DB().QueryRowContext(t.Context(),
+		`SELECT due_at, registered_at, reached_at, command_at, canceled_at FROM timer_schedules_iso WHERE state = 'Reached'`).
+		Scan(&got[0], &got[1], &got[2], &got[3], &canceled); err != nil {
+		t.Fatal(err)
+	}
+	want := [4]string{"2030-05-17T12:00:00.000Z", "2030-05-17T12:00:00.007Z", "2030-05-17T12:00:00.999Z", "1970-01-01T00:00:00.001Z"}
+	if got != want || canceled != nil {
+		t.Errorf("got %v, canceled %v, want %v, none", got, canceled, want)
+	}
+}
+
+func exec(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, text := range statements {
+		if _, err := db.ExecContext(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// schemaOf returns the statements that made a database, sorted.
+func schemaOf(t *testing.T, db *sql.DB) (all []string) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), `SELECT name || ': ' || coalesce(sql, '') FROM sqlite_schema`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,158 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// plans are what SQLite does for each statement: it seeks, and sorts nothing.
+// Statements that only add a row, or find their row by the conflict with it,
+// have no plan.
+var plans = map[string][]string{
+	"append":         nil,
+	"cancel":         nil,
+	"cancel_again":   {byKey},
+	"correlated":     {"SEARCH timer_schedules USING INDEX idx_timer_schedules_correlation_id (correlation_id=?)"},
+	"crowded":        {"SCALAR SUBQUERY 1", byDue},
+	"delete":         {byNumber},
+	"fail":           {byNumber},
+	"get":            {byKey},
+	"head":           {"SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid>?)"},
+	"list":           {"SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>?)"},
+	"lock":           {byNumber},
+	"next_due":       {firstDue},
+	"park":           {byNumber},
+	"purge":          {"SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"purge_look":     {"CO-ROUTINE (subquery-1)", "SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid>?)", "SCAN (subquery-1)"},
+	"reach":          {byRowid, "LIST SUBQUERY 1", byDue},
+	"reach_tenant":   {byRowid, "LIST SUBQUERY 1", "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"},
+	"schedule_again": {byKey},
+	"schedule_new":   nil,
+	"standing":       {byKey},
+	"tenants": {
+		"CO-ROUTINE tenants", "SETUP", "SCALAR SUBQUERY 1", nextTenant,
+		"RECURSIVE STEP", "SCAN tenants", "CORRELATED SCALAR SUBQUERY 3", nextTenant,
+		"SCAN tenants", "CORRELATED SCALAR SUBQUERY 5", "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=?)",
+	},
+}
+
+// notHot are statements for people, which may scan.
+var notHot = []string{"stats"}
+
+const (
+	byKey      = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"
+	byRowid    = "SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid=?)"
+	byDue      = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_due_at (due_at<?)"
+	byNumber   = "SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid=?)"
+	firstDue   = "SCAN timer_schedules USING COVERING INDEX idx_timer_schedules_due_at" // LIMIT 1: the first entry
+	nextTenant = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id>?)"
+)
+
+// TestPlans explains every statement on a populated database, before and after
+// it knows statistics, which a host may collect at any time.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), Options{Durability: Relaxed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	populate(t, s)
+	files, err := queries.ReadDir("query")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, analyze := range []bool{false, true} {
+		if analyze {
+			if _, err := s.db.ExecContext(t.Context(), `ANALYZE`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, file := range files {
+			name := strings.TrimSuffix(file.Name(), ".sql")
+			if slices.Contains(notHot, name) {
+				continue
+			}
+			want, known := plans[name]
+			if !known {
+				t.Errorf("%s is in no plan test", name)
+			}
+			if diff := cmp.Diff(want, explain(t.Context(), t, s, name)); diff != "" {
+				t.Errorf("%s, analyzed %v (-want +got):\n%s", name, analyze, diff)
+			}
+		}
+	}
+	seeks := regexp.MustCompile(`^(SEARCH|SCALAR|CORRELATED|LIST|CO-ROUTINE|SETUP|RECURSIVE|SCAN (tenants|\(subquery-1\))$)`)
+	for name, plan := range plans {
+		for _, line := range plan {
+			if !seeks.MatchString(line) && line != firstDue {
+				t.Errorf("%s does not seek: %s", name, line)
+			}
+		}
+	}
+}
+
+func explain(ctx context.Context, t *testing.T, s *Store, name string) (plan []string) {
+	t.Helper()
+	text := query(name)
+	parameters := make([]any, max(strings.Count(text, "?"), 12))
+	rows, err := s.db.QueryContext(ctx, "EXPLAIN QUERY PLAN "+text, parameters...)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, parent, unused int
+		var detail string
+		if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+			t.Fatal(err)
+		}
+		if detail != "SCAN CONSTANT ROW" { // no table
+			plan = append(plan, detail)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func populate(t *testing.T, s *Store) {
+	t.Helper()
+	noon := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+	var commands []timer.ScheduleTimer
+	for i := range 3000 {
+		commands = append(commands, timer.ScheduleTimer{
+			Key:     timer.Key{TenantID: timer.TenantID(fmt.Sprint("tenant-", i%20)), ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))},
+			Version: timer.Version{CommandID: "command"}, DueAt: noon.Add(time.Duration(i) * time.Second),
+			CorrelationID: fmt.Sprint("request-", i/3),
+		})
+	}
+	if _, err := s.Schedule(t.Context(), noon, commands...); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(t.Context(), func(tx timer.Tx) error {
+		entries, err := tx.Reach(t.Context(), noon.Add(time.Hour), 1500)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := tx.Emit(t.Context(), e.Event()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
