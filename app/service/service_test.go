@@ -1,0 +1,187 @@
+package service_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func load(t *testing.T, environ ...string) config.Config {
+	t.Helper()
+	cfg, err := config.Load(nil, append([]string{
+		"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0",
+	}, environ...), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// A running is a service at work.
+type running struct {
+	t     *testing.T
+	lines *bufio.Scanner
+	stop  context.CancelFunc
+	ended chan error
+	once  sync.Once
+	err   error // of Run, once it was waited for
+}
+
+func run(t *testing.T, cfg config.Config) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	in, out := io.Pipe()
+	r := &running{t: t, lines: bufio.NewScanner(in), stop: stop, ended: make(chan error, 1)}
+	go func() {
+		r.ended <- service.Run(ctx, cfg, out, quiet)
+		out.Close()
+	}()
+	t.Cleanup(func() { r.finish() })
+	return r
+}
+
+// line returns the rest of the next line that begins with the part.
+func (r *running) line(part string) string {
+	r.t.Helper()
+	for r.lines.Scan() {
+		if name, rest, _ := strings.Cut(r.lines.Text(), " "); name == part {
+			return strings.TrimSpace(rest)
+		}
+	}
+	r.t.Fatalf("the service printed no %q", part)
+	return ""
+}
+
+// finish stops the service and returns its error.
+func (r *running) finish() error {
+	r.stop()
+	for r.lines.Scan() { // a pipe blocks its writer
+	}
+	r.once.Do(func() { r.err = <-r.ended })
+	return r.err
+}
+
+func TestPrintsALineAPartAndReady(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	r := run(t, cfg)
+	for _, part := range []string{"store", "broker", "router", "poller", "forwarder"} {
+		if r.line(part) == "" {
+			t.Errorf("%s says nothing", part)
+		}
+	}
+	address := r.line("ready")
+	b, found, err := service.Client(cfg, quiet)
+	if err != nil || found != address || b == nil {
+		t.Errorf("a client looks at %q, %v; the service is at %q", found, err, address)
+	}
+	if err := r.finish(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestTakesAFreePortIfItsOwnIsTaken(t *testing.T) {
+	t.Parallel()
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	port := other.Addr().(*net.TCPAddr).Port
+	cfg := load(t)
+	cfg.NATSPort = port
+	r := run(t, cfg)
+	if says := r.line("broker"); !strings.Contains(says, fmt.Sprintf("port %d is taken", port)) {
+		t.Errorf("broker says %q", says)
+	}
+	address := r.line("ready")
+	if _, found, err := service.Client(cfg, quiet); err != nil || found != address {
+		t.Errorf("a client looks at %q, %v; the service is at %q", found, err, address)
+	}
+}
+
+func TestWaitsForAnAbsentBroker(t *testing.T) {
+	t.Parallel()
+	probe, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := probe.Addr().(*net.TCPAddr).Port
+	probe.Close()
+
+	r := run(t, load(t, fmt.Sprintf("TIMER_BROKER_URL=nats://127.0.0.1:%d", port)))
+	if says := r.line("waiting"); !strings.Contains(says, fmt.Sprint(port)) {
+		t.Errorf("waiting says %q", says)
+	}
+	server, err := nats.StartEmbedded(nats.EmbeddedOptions{Port: port, StoreDir: t.TempDir()}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	if server.PortTaken() {
+		t.Skip("SKIPPED, NOTHING IS PROVEN: another process took the port meanwhile")
+	}
+	r.line("ready")
+	if err := r.finish(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestStopsCleanlyWhileItWaits(t *testing.T) {
+	t.Parallel()
+	r := run(t, load(t, "TIMER_BROKER_URL=nats://127.0.0.1:1"))
+	r.line("waiting")
+	if err := r.finish(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestSecondInstanceIsRefused(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	run(t, cfg).line("ready")
+	err := service.Run(t.Context(), cfg, io.Discard, quiet)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("pid %d", os.Getpid())) {
+		t.Errorf("Run: %v, want an error that names the owner", err)
+	}
+}
+
+func TestCorruptDatabaseIsFatal(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	if err := os.WriteFile(cfg.DBPath, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := service.Run(t.Context(), cfg, io.Discard, quiet); !errors.Is(err, timer.ErrFatal) {
+		t.Errorf("Run: %v, want ErrFatal", err)
+	}
+}
+
+func TestGoChannelHasNoClients(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "TIMER_BROKER=gochannel")
+	r := run(t, cfg)
+	if says := r.line("broker"); !strings.Contains(says, "nothing is durable") {
+		t.Errorf("broker says %q", says)
+	}
+	r.line("ready")
+	if _, _, err := service.Client(cfg, quiet); !errors.Is(err, service.ErrNoClient) {
+		t.Errorf("Client: %v, want ErrNoClient", err)
+	}
+}
