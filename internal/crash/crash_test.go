@@ -41,7 +41,7 @@ func (p progress) Write(text []byte) (int, error) {
 
 func mustRun(t *testing.T, opt Options) Report {
 	t.Helper()
-	opt.Now, opt.Dir, opt.Progress = time.Now, t.TempDir(), progress{t}
+	opt.Now, opt.Dir, opt.Progress = time.Now, t.ArtifactDir(), progress{t}
 	report, err := Run(t.Context(), opt)
 	var text bytes.Buffer
 	report.Write(&text)
