@@ -3,6 +3,8 @@ package sqlite
 import (
 	"embed"
 	"strings"
+
+	"github.com/event-service-agent/timer-service/outbox"
 )
 
 //go:embed query/*.sql
@@ -42,13 +44,12 @@ var (
 	sqlPark          = query("park")
 )
 
-// chunk is how many rows one statement writes. More gain nothing, and make the
-// text longer that SQLite must compile for the odd rest (measured 2026-11).
-const chunk = 50
+// deleteRows is how many events one prepared statement deletes.
+const deleteRows = 500
 
 var (
-	sqlAppendChunk = repeatValues(sqlAppend, chunk)
-	sqlDeleteChunk = repeatList(sqlDelete, 10*chunk)
+	sqlAppendChunk = repeatValues(sqlAppend, outbox.AppendRows)
+	sqlDeleteChunk = repeatList(sqlDelete, deleteRows)
 )
 
 // repeatValues returns an INSERT of one row as one of n rows.

@@ -36,12 +36,11 @@ func (s *Store) Head(ctx context.Context, after int64, limit int) (events []outb
 
 // Delete removes rows from the outbox.
 func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
-	const most = 10 * chunk
 	return s.writing(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		for len(seqs) > 0 {
-			n := min(len(seqs), most)
+			n := min(len(seqs), deleteRows)
 			text := sqlDeleteChunk
-			if n < most {
+			if n < deleteRows {
 				text = repeatList(sqlDelete, n)
 			}
 			args := make([]any, n)

@@ -130,7 +130,7 @@ func insert(n int) string {
 	switch n {
 	case 1:
 		return sqlAppend
-	case chunk:
+	case outbox.AppendRows:
 		return sqlAppendChunk
 	}
 	return repeatValues(sqlAppend, n)

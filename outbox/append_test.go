@@ -1,0 +1,131 @@
+package outbox_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A recorder is a transaction that remembers what was executed.
+type recorder struct {
+	rows   []int   // of each statement
+	args   [][]any // of each row
+	failAt int     // the statement that fails, from 1
+	seen   context.Context
+}
+
+var errFull = errors.New("disk full")
+
+func (r *recorder) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	r.seen = ctx
+	if len(r.rows)+1 == r.failAt {
+		return nil, errFull
+	}
+	var n int
+	if _, err := fmt.Sscanf(query, "insert %d", &n); err != nil {
+		return nil, err
+	}
+	r.rows = append(r.rows, n)
+	for ; len(args) > 0; args = args[4:] {
+		r.args = append(r.args, args[:4])
+	}
+	return nil, nil
+}
+
+func insert(n int) string { return fmt.Sprintf("insert %d", n) }
+
+func eventsToAppend(n int) []timer.DueTimeReached {
+	events := make([]timer.DueTimeReached, n)
+	for i := range events {
+		events[i] = timer.DueTimeReached{
+			Key:       timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))},
+			CommandID: "command", DueAt: time.UnixMilli(1e12), ReachedAt: time.UnixMilli(1e12 + int64(i)),
+		}
+	}
+	return events
+}
+
+// TestAppendWritesWhatConsumersGet compares a row with the wire contract.
+func TestAppendWritesWhatConsumersGet(t *testing.T) {
+	t.Parallel()
+	e := eventsToAppend(1)[0]
+	e.CorrelationID, e.Trace = `req"7`, timer.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
+	var r recorder
+	if err := outbox.Append(t.Context(), &r, insert, e); err != nil {
+		t.Fatal(err)
+	}
+	id := envelope.EventID(e)
+	headers := `{"correlationId":"req\"7","messageId":"` + id + `","serviceCallId":"call-0","tenantId":"acme",` +
+		`"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","type":"DueTimeReached"}`
+	want := [][]any{{id, envelope.Reached(e), headers, int64(1e12)}}
+	if diff := cmp.Diff(want, r.args); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}
+
+func TestAppendKeepsTheOrderInPieces(t *testing.T) {
+	t.Parallel()
+	for n, rows := range map[int][]int{0: nil, 1: {1}, 50: {50}, 51: {50, 1}, 149: {50, 50, 49}} {
+		var r recorder
+		events := eventsToAppend(n)
+		if err := outbox.Append(t.Context(), &r, insert, events...); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(rows, r.rows); diff != "" {
+			t.Errorf("%d events: rows of each statement (-want +got):\n%s", n, diff)
+		}
+		for i, args := range r.args {
+			if args[0] != envelope.EventID(events[i]) || args[3] != events[i].ReachedAt.UnixMilli() {
+				t.Errorf("%d events: row %d is that of %v", n, i, args)
+			}
+		}
+	}
+}
+
+func TestAppendUsesTheContextOfTheCaller(t *testing.T) {
+	t.Parallel()
+	type mark struct{}
+	ctx := context.WithValue(t.Context(), mark{}, "ours")
+	var r recorder
+	if err := outbox.Append(ctx, &r, insert, eventsToAppend(1)...); err != nil {
+		t.Fatal(err)
+	}
+	if r.seen.Value(mark{}) != "ours" {
+		t.Error("the statement ran with another context")
+	}
+}
+
+func TestAppendEndsWithTheFirstError(t *testing.T) {
+	t.Parallel()
+	r := recorder{failAt: 2}
+	err := outbox.Append(t.Context(), &r, insert, eventsToAppend(200)...)
+	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "append to the outbox") || len(r.rows) != 1 {
+		t.Errorf("got %v after %d statements, want the error of the second", err, len(r.rows))
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	events := eventsToAppend(1000)
+	tx := discard{}
+	for b.Loop() {
+		if err := outbox.Append(b.Context(), tx, insert, events...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*len(events))/b.Elapsed().Seconds(), "events/s")
+}
+
+// discard is a transaction that does nothing.
+type discard struct{}
+
+func (discard) ExecContext(context.Context, string, ...any) (sql.Result, error) { return nil, nil }
