@@ -6,83 +6,15 @@ import (
 	"fmt"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
 	ackWait       = 30 * time.Second // after which a message that nobody keeps alive comes again
 	maxAckPending = 8192             // messages in flight, of all instances of a role together
-	pullMessages  = 512              // messages asked for at once
-	pullBytes     = 8 << 20          // bytes asked for at once, unless one message may be larger
-	pullHeartbeat = 5 * time.Second  // how often the server tells that it is there
-	drainTimeout  = time.Second      // longest wait for what the client has buffered
+	stopTimeout   = time.Second      // longest wait for the end of what the server is sending
 )
-
-// take makes the durable consumer, or finds it, and takes messages from it
-// until ctx is done; then it returns nil. It returns an error as soon as
-// something is wrong with the consumer; taking again mends whatever can be
-// mended.
-func (s *subscription) take(ctx context.Context, ses *session) error {
-	setup, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	consumer, err := ses.js.CreateOrUpdateConsumer(setup, s.broker.opt.Stream, jetstream.ConsumerConfig{
-		Durable:       s.durable,
-		FilterSubject: s.topic,
-		DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       ackWait,
-		MaxDeliver:    -1, // a limit would park messages silently
-		MaxAckPending: maxAckPending,
-	})
-	if err != nil {
-		return err
-	}
-	s.renew(consumer.CachedInfo().Created)
-
-	failed := make(chan error, 1)
-	pull, err := consumer.Consume(
-		func(in jetstream.Msg) { s.receive(ctx, in) },
-		// A message larger than the limit would stall the consumer for good.
-		jetstream.PullMaxMessagesWithBytesLimit(pullMessages, max(pullBytes, int(ses.conn.MaxPayload())+64<<10)),
-		jetstream.PullHeartbeat(pullHeartbeat),
-		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-			select {
-			case failed <- err:
-			default:
-			}
-		}))
-	if err != nil {
-		return err
-	}
-	closed := pull.Closed()
-	select {
-	case <-ctx.Done():
-		pull.Drain() // what the client has buffered goes back to the server
-		await(closed, drainTimeout)
-		return nil
-	case err := <-failed:
-		pull.Stop()
-		await(closed, drainTimeout)
-		return err
-	case <-closed:
-	}
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return errors.New("the subscription was closed")
-	}
-}
-
-// await waits until done is closed, or for d.
-func await(done <-chan struct{}, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-	}
-}
 
 // subscribed takes messages until ctx is done, however often that breaks.
 func (s *subscription) subscribed(ctx context.Context) {
@@ -106,5 +38,117 @@ func (s *subscription) subscribed(ctx context.Context) {
 			return
 		}
 		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// take makes the durable consumer, or finds it, and takes messages from it
+// until ctx is done; then it returns nil. It returns an error as soon as
+// something is odd: taking again mends whatever can be mended.
+func (s *subscription) take(ctx context.Context, ses *session) error {
+	lost := ses.conn.StatusChanged(natsgo.RECONNECTING, natsgo.CLOSED)
+	defer ses.conn.RemoveStatusListener(lost)
+	if !ses.connected() {
+		return ErrNotConnected
+	}
+	if err := s.consumer(ctx, ses); err != nil {
+		return err
+	}
+	in := make(chan *natsgo.Msg, 4*pullMessages) // room for what two connections have asked for
+	sub, err := ses.conn.ChanSubscribe(ses.conn.NewInbox(), in)
+	if err != nil {
+		return err
+	}
+	p := puller{
+		conn: ses.conn, inbox: sub.Subject,
+		subject: "$JS.API.CONSUMER.MSG.NEXT." + s.broker.opt.Stream + "." + s.durable,
+	}
+	err = s.pull(ctx, &p, in, lost)
+	s.exhaust(ctx, &p, in)
+	_ = sub.Unsubscribe() // it fails only if the connection is closed
+	s.empty(ctx, &p, in)
+	return err
+}
+
+// consumer makes the durable consumer unless it is there. Limits that were
+// changed meanwhile are set again.
+func (s *subscription) consumer(ctx context.Context, ses *session) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	consumer, err := ses.js.CreateOrUpdateConsumer(ctx, s.broker.opt.Stream, jetstream.ConsumerConfig{
+		Durable:       s.durable,
+		FilterSubject: s.topic,
+		DeliverPolicy: jetstream.DeliverAllPolicy,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       ackWait,
+		MaxDeliver:    -1, // a limit would park messages silently
+		MaxAckPending: maxAckPending,
+	})
+	if err != nil {
+		return err
+	}
+	s.renew(consumer.CachedInfo().Created)
+	return nil
+}
+
+// errSilent says that the server does not do what it was asked for.
+var errSilent = errors.New("no heartbeat of the consumer")
+
+// pull asks for messages and receives them, until ctx is done or something is
+// odd.
+func (s *subscription) pull(ctx context.Context, p *puller, in <-chan *natsgo.Msg, lost <-chan natsgo.Status) error {
+	silence := time.NewTimer(2 * pullHeartbeat)
+	defer silence.Stop()
+	for {
+		if err := p.ask(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-lost:
+			return ErrNotConnected
+		case <-silence.C:
+			return errSilent
+		case m := <-in:
+			if err := s.read(ctx, p, m); err != nil {
+				return err
+			}
+			silence.Reset(2 * pullHeartbeat)
+		}
+	}
+}
+
+// read takes what came to the inbox: a message, or what the server has to say.
+func (s *subscription) read(ctx context.Context, p *puller, m *natsgo.Msg) error {
+	if !fromStream(m) {
+		return p.told(m)
+	}
+	p.open--
+	s.receive(ctx, p.conn, m)
+	return nil
+}
+
+// exhaust receives what the server is still sending: all it was asked for, if
+// it has that much. What is on the wire when the inbox goes away comes again
+// after the ack wait only.
+func (s *subscription) exhaust(ctx context.Context, p *puller, in <-chan *natsgo.Msg) {
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	for p.open > 0 && p.conn.IsConnected() && p.conn.FlushWithContext(ending) == nil {
+		if s.empty(ctx, p, in) == 0 {
+			return
+		}
+	}
+}
+
+// empty receives what has come to the inbox, and returns how much it was.
+func (s *subscription) empty(ctx context.Context, p *puller, in <-chan *natsgo.Msg) (n int) {
+	for ; ; n++ {
+		select {
+		case m := <-in:
+			_ = s.read(ctx, p, m) // nothing is asked for any more
+		default:
+			return n
+		}
 	}
 }

@@ -2,10 +2,7 @@ package nats
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // hold notes a message as being in flight. It returns false if it is already:
@@ -16,9 +13,9 @@ func (s *subscription) hold(d *delivery) bool {
 	if _, ok := s.held[d.position]; ok {
 		return false
 	}
-	d.consumer = s.consumer
+	d.consumer = s.since
 	s.held[d.position] = d
-	s.bytes += len(d.in.Data())
+	s.bytes += d.bytes
 	s.count++
 	return true
 }
@@ -28,7 +25,7 @@ func (s *subscription) drop(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.held, d.position)
-	s.bytes -= len(d.in.Data())
+	s.bytes -= d.bytes
 	select {
 	case s.room <- struct{}{}:
 	default:
@@ -64,7 +61,7 @@ func (s *subscription) taken() int {
 func (s *subscription) renew(created time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.consumer = created
+	s.since = created
 }
 
 // current reports whether the consumer that a message came from is still there.
@@ -73,12 +70,12 @@ func (s *subscription) renew(created time.Time) {
 func (s *subscription) current(d *delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return d.consumer.Equal(s.consumer)
+	return d.consumer.Equal(s.since)
 }
 
 // told notes an ack that could not be sent: its message comes again.
 func (s *subscription) told(err error) {
-	if err == nil || errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+	if err == nil {
 		return
 	}
 	s.mu.Lock()

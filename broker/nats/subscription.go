@@ -2,12 +2,13 @@ package nats
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/nats-io/nats.go/jetstream"
+	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -28,11 +29,28 @@ type position struct {
 // nor nacked.
 type delivery struct {
 	position
-	in       jetstream.Msg
+	conn     *natsgo.Conn // the one it came on
+	reply    string       // where the server waits for the ack
+	bytes    int
 	number   int       // how often it was delivered, from 1
 	consumer time.Time // when the consumer it came from was created
 	sent     bool      // handed to the handler
 }
+
+// ack tells the server that the message is done.
+func (d *delivery) ack() error { return d.conn.Publish(d.reply, []byte("+ACK")) }
+
+// nak tells the server to deliver the message again after a delay, which may
+// be 0.
+func (d *delivery) nak(delay time.Duration) error {
+	if delay <= 0 {
+		return d.conn.Publish(d.reply, []byte("-NAK"))
+	}
+	return d.conn.Publish(d.reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
+}
+
+// working tells the server that the message is being worked on.
+func (d *delivery) working() error { return d.conn.Publish(d.reply, []byte("+WPI")) }
 
 // A subscription is one call of Subscribe.
 type subscription struct {
@@ -47,14 +65,14 @@ type subscription struct {
 	out    chan *message.Message
 	lanes  broker.Lanes
 
-	mu       sync.Mutex
-	held     map[position]*delivery
-	bytes    int           // of those held
-	room     chan struct{} // holds one: bytes became fewer
-	count    int           // messages taken so far
-	consumer time.Time     // when the consumer was created
-	unsent   int           // acks that could not be sent
-	why      error         // of the last of them
+	mu     sync.Mutex
+	held   map[position]*delivery
+	bytes  int           // of those held
+	room   chan struct{} // holds one: bytes became fewer
+	count  int           // messages taken so far
+	since  time.Time     // when the consumer was created
+	unsent int           // acks that could not be sent
+	why    error         // of the last of them
 }
 
 // run takes messages until ctx is done, the subscriber is closed or the broker
@@ -96,26 +114,27 @@ func (s *subscription) run(ctx context.Context, left func()) {
 
 // receive puts a message into the lane of its key. It blocks while the messages
 // in flight are too large.
-func (s *subscription) receive(ctx context.Context, in jetstream.Msg) {
+func (s *subscription) receive(ctx context.Context, conn *natsgo.Conn, in *natsgo.Msg) {
 	meta, err := in.Metadata()
 	if err != nil {
-		s.broker.log.WarnContext(ctx, "not a message of the stream", "subject", in.Subject(), "error", err)
-		return
+		return // something else was sent to our inbox
 	}
 	d := &delivery{
 		position: position{meta.Sequence.Stream, meta.Timestamp.UnixNano()},
-		in:       in,
+		conn:     conn,
+		reply:    in.Reply,
+		bytes:    len(in.Data),
 		number:   int(min(meta.NumDelivered, 1<<30)),
 	}
-	msg := unmarshal(in.Subject(), in.Headers(), in.Data())
+	msg := unmarshal(in.Subject, in.Header, in.Data)
 	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(meta.Sequence.Stream, 10)
 	msg.Metadata[broker.MetaDelivery] = strconv.Itoa(d.number)
 
 	s.gate.RLock()
 	switch {
-	case s.closed || ctx.Err() != nil:
-		s.told(in.Nak())
-	case s.hold(d):
+	case s.closed:
+		s.told(d.nak(0))
+	case s.hold(d) && ctx.Err() == nil: // else giveBack finds it
 		s.lanes.Go(broker.Key(msg), func() { s.deliver(ctx, d, msg) })
 	}
 	s.gate.RUnlock()
@@ -129,24 +148,23 @@ func (s *subscription) receive(ctx context.Context, in jetstream.Msg) {
 }
 
 // deliver hands a message to whoever reads out, and tells the server what
-// became of it.
+// became of it. If nobody reads any more, giveBack does.
 func (s *subscription) deliver(ctx context.Context, d *delivery, msg *message.Message) {
-	defer s.drop(d)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	msg.SetContext(ctx)
 	if !s.send(ctx, d, msg) {
-		_ = d.in.Nak() // or it was given back already
 		return
 	}
+	defer s.drop(d)
 	select {
 	case <-msg.Acked():
 		if s.current(d) {
-			s.told(d.in.Ack())
+			s.told(d.ack())
 		}
 	case <-msg.Nacked():
 		if s.current(d) {
-			s.told(d.in.NakWithDelay(broker.RedeliveryDelay(d.number)))
+			s.told(d.nak(broker.RedeliveryDelay(d.number)))
 		}
 	case <-s.over:
 	}
@@ -170,11 +188,12 @@ func (s *subscription) send(ctx context.Context, d *delivery, msg *message.Messa
 	return true
 }
 
-// giveBack returns what waits in lanes to the server, for others.
+// giveBack returns what nobody took to the server, for others. Before the intake
+// has ended the server would send it here again.
 func (s *subscription) giveBack() {
 	for _, d := range s.all() {
 		if !d.sent {
-			s.told(d.in.Nak())
+			s.told(d.nak(0))
 		}
 	}
 }
@@ -198,7 +217,7 @@ func (s *subscription) keepAlive() {
 		default:
 		}
 		for _, d := range s.all() {
-			_ = d.in.InProgress() // if not, it comes again
+			_ = d.working() // if not, it comes again
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	if err != nil {
 		return nil, fmt.Errorf("tail %s: %w", topic, err)
 	}
-	in, end, err := listen(ctx, s, topic)
+	e, err := listen(ctx, s, topic)
 	if err != nil {
 		return nil, fmt.Errorf("tail %s: %w", topic, err)
 	}
@@ -53,7 +53,7 @@ func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 		defer t.broker.subs.Done()
 		defer t.open.Done()
 		defer close(out)
-		t.run(ctx, topic, in, end, out)
+		t.run(ctx, topic, e, out)
 	}()
 	return out, nil
 }
@@ -65,66 +65,73 @@ func (t *tail) Close() error {
 	return nil
 }
 
+// An ear is a subscription on one connection.
+type ear struct {
+	in     chan *natsgo.Msg
+	closed chan natsgo.Status // gets a value when the connection is closed for good
+	end    func()
+}
+
 // listen subscribes, and waits until the server knows.
-func listen(ctx context.Context, s *session, topic string) (in chan *natsgo.Msg, end func(), err error) {
-	in = make(chan *natsgo.Msg, tailBuffer)
+func listen(ctx context.Context, s *session, topic string) (*ear, error) {
+	in := make(chan *natsgo.Msg, tailBuffer)
 	sub, err := s.conn.ChanSubscribe(topic, in)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	end = func() { _ = sub.Unsubscribe() } // it fails only if the connection is closed
+	closed := s.conn.StatusChanged(natsgo.CLOSED)
+	e := &ear{in: in, closed: closed, end: func() {
+		s.conn.RemoveStatusListener(closed)
+		_ = sub.Unsubscribe() // it fails only if the connection is closed
+	}}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if err := s.conn.FlushWithContext(ctx); err != nil {
-		end()
-		return nil, nil, err
+		e.end()
+		return nil, err
 	}
-	return in, end, nil
+	return e, nil
 }
 
 // run delivers messages until ctx is done, the tail is closed or the broker is
 // over. If the connection is closed for good, it listens on the next one.
-func (t *tail) run(ctx context.Context, topic string, in <-chan *natsgo.Msg, end func(), out chan<- *message.Message) {
+func (t *tail) run(ctx context.Context, topic string, e *ear, out chan<- *message.Message) {
 	ctx, stop := t.broker.until(ctx, t.closing)
 	defer stop()
 	for {
-		t.forward(ctx, in, out)
-		end()
-		if ctx.Err() != nil {
-			return
-		}
+		e.forward(ctx, out)
+		e.end()
 		for again := true; again; {
 			s := t.broker.usable(ctx.Done())
 			if s == nil {
 				return
 			}
 			var err error
-			in, end, err = listen(ctx, s, topic)
-			if again = err != nil; again && !pause(ctx, minBackoff) {
+			if e, err = listen(ctx, s, topic); err == nil {
+				again = false
+			} else if !pause(ctx, minBackoff) {
 				return
 			}
 		}
 	}
 }
 
-// forward delivers messages until ctx is done or the subscription ends.
-func (t *tail) forward(ctx context.Context, in <-chan *natsgo.Msg, out chan<- *message.Message) {
+// forward delivers messages until ctx is done or the connection is closed.
+func (e *ear) forward(ctx context.Context, out chan<- *message.Message) {
 	for {
-		var m *natsgo.Msg
 		select {
 		case <-ctx.Done():
 			return
-		case m = <-in:
-			if m == nil {
+		case <-e.closed:
+			return
+		case m := <-e.in:
+			msg := unmarshal(m.Subject, m.Header, m.Data)
+			msg.SetContext(ctx)
+			select {
+			case <-ctx.Done():
 				return
+			case out <- msg:
 			}
-		}
-		msg := unmarshal(m.Subject, m.Header, m.Data)
-		msg.SetContext(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case out <- msg:
 		}
 	}
 }

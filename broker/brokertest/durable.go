@@ -1,0 +1,138 @@
+package brokertest
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+func lateRole(w *world) {
+	topic := w.topic()
+	w.publish(w, topic, many(100)...)
+	drain(w, w.subscribe(w, "early", topic), 100)
+	drain(w, w.subscribe(w, "late", topic), 100)
+}
+
+func resumes(w *world) {
+	const n, taken = 500, 200
+	topic := w.topic()
+	w.publish(w, topic, many(n)...)
+	first := w.start()
+	messages, s := first.open(w, "reader", topic)
+	acked := make(map[string]bool)
+	for range taken {
+		msg := next(w, messages)
+		acked[string(msg.Payload)] = true
+		msg.Ack()
+	}
+	if err := s.Close(); err != nil {
+		w.Errorf("Close: %v", err)
+	}
+	first.stop() // which sends the acks
+
+	second := w.start()
+	rest := second.subscribe(w, "reader", topic)
+	began := time.Now()
+	for i := range n - taken {
+		msg := next(w, rest)
+		if acked[string(msg.Payload)] {
+			w.Fatalf("message %s came again, though it was acked", msg.Payload)
+		}
+		acked[string(msg.Payload)] = true
+		msg.Ack()
+		if waited := time.Since(began); w.fake && waited > 5*time.Second {
+			w.Fatalf("message %d of the rest came only after %v", i, waited)
+		}
+	}
+	wait := 100 * time.Millisecond
+	if w.fake {
+		wait = 5 * time.Minute
+	}
+	none(w, rest, wait)
+}
+
+func closes(w *world) {
+	const n, held = 300, 40
+	topic := w.topic()
+	w.publish(w, topic, many(n)...)
+	first := w.start()
+	messages, s := first.open(w, "reader", topic)
+	seen := make(map[string]bool)
+	for i := range held * 2 {
+		msg := next(w, messages)
+		if i%2 == 0 {
+			seen[string(msg.Payload)] = true
+			msg.Ack()
+		} // the others are in flight for ever
+	}
+	if err := s.Close(); err != nil {
+		w.Errorf("Close: %v", err)
+	}
+	if msg, ok := <-messages; ok {
+		w.Errorf("message %s after Close", msg.Payload)
+	}
+	first.stop()
+
+	rest := w.start().subscribe(w, "reader", topic)
+	for len(seen) < n {
+		msg := next(w, rest)
+		seen[string(msg.Payload)] = true
+		msg.Ack()
+	}
+}
+
+func comeAndGo(w *world) {
+	const n, visitors = 1000, 20
+	topic := w.topic()
+	var (
+		mu   sync.Mutex
+		seen = make(map[string]int)
+		work sync.WaitGroup
+	)
+	work.Go(func() {
+		for i := range n / 10 {
+			for j, m := range many(10) {
+				m.Payload = []byte(strconv.Itoa(i*10 + j))
+				if err := w.Publisher().Publish(topic, m); err != nil {
+					w.Error(err)
+				}
+			}
+		}
+	})
+	for v := range visitors {
+		work.Go(func() {
+			s := w.Subscriber("reader")
+			messages, err := s.Subscribe(w.Context(), topic)
+			if err != nil {
+				w.Error(err)
+				return
+			}
+			for range 10 + v {
+				select {
+				case msg := <-messages:
+					mu.Lock()
+					seen[string(msg.Payload)]++
+					mu.Unlock()
+					msg.Ack()
+				case <-time.After(patience):
+				}
+			}
+			if err := s.Close(); err != nil {
+				w.Errorf("Close: %v", err)
+			}
+		})
+	}
+	work.Wait()
+	last := w.subscribe(w, "reader", topic)
+	for len(seen) < n {
+		msg := next(w, last)
+		seen[string(msg.Payload)]++
+		msg.Ack()
+	}
+	for i := range n {
+		if seen[fmt.Sprint(i)] == 0 {
+			w.Errorf("message %d was lost", i)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package brokertest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// evil returns what a hostile or broken producer may want to send through us.
+func evil() (all []*message.Message) {
+	for _, body := range []string{
+		"", "null", "{", `{"tenantId":"acme"`, "\x00", "\xff\xfe\xfd", `{"tenantId":"a` + "\xc3" + `","aggregateId":"b"}`,
+		strings.Repeat("[", 100_000), strings.Repeat("x", envelope.MaxBytes+1),
+	} {
+		all = append(all, plain(body))
+	}
+	for name, value := range map[string]string{
+		"Nats-Rollup": "all", "nats-rollup": "sub", "NATS-ROLLUP": "all",
+		"Nats-Expected-Stream": "other", "Nats-Expected-Last-Sequence": "1", "Nats-Expected-Last-Msg-Id": "x",
+		"Nats-Expected-Last-Subject-Sequence": "7", "Nats-Msg-Id": "one", "Nats-TTL": "1s", "Nats-Schedule": "@every 1s",
+		"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "9", "Nats-Batch-Commit": "1", "Nats-Incr": "1",
+		"Status": "503", "Description": "No Responders", "Reply-To": "a.b",
+		"_watermill_message_uuid": "same", "": "empty name", "a b": "space", "a:b": "colon", "a\r\nNats-Rollup": "all",
+		"split": "a\r\nNats-Rollup: all", "newline": "a\nb", "control": "a\x00\x01\x7fb", "utf8": "\xff\xfe", "spaces": "  a  ",
+		"long": strings.Repeat("v", 10_000), strings.Repeat("n", 5_000): "long name", "\xff\xfe": "binary", "é": "umlaut",
+	} {
+		m := plain("evil header")
+		m.Metadata.Set(name, value)
+		all = append(all, m)
+	}
+	for _, id := range []string{"", " ", "a\r\nb", "a\x00b", strings.Repeat("i", 5_000), "\xff"} {
+		all = append(all, message.NewMessage(id, []byte("evil id")))
+	}
+	call := keyed(strings.Repeat("c", 5_000), "evil key")
+	return append(all, call)
+}
+
+func hostile(w *world) {
+	topic := w.topic()
+	messages := w.subscribe(w, "reader", topic)
+	w.publish(w, topic, keyed("call-1", "good 0"))
+	want, refused := []string{"good 0"}, 0
+	for i, m := range evil() {
+		switch err := w.Publisher().Publish(topic, m); {
+		case errors.Is(err, broker.ErrRefused):
+			refused++
+		case err != nil:
+			w.Errorf("evil message %d: %v; want none, or one that wraps ErrRefused", i, err)
+		default:
+			want = append(want, string(m.Payload))
+		}
+		good := fmt.Sprint("good ", i+1)
+		want = append(want, good)
+		w.publish(w, topic, keyed("call-1", good)) // it also proves that the connection lives
+	}
+	w.Logf("%d of %d evil messages were refused", refused, len(evil()))
+	got := make([]string, 0, len(want))
+	for range want {
+		msg := next(w, messages)
+		if msg.UUID == "" && w.features.Dedupes {
+			w.Errorf("%.20q came without an id", msg.Payload)
+		}
+		for name := range msg.Metadata {
+			if strings.HasPrefix(strings.ToLower(name), "nats-") && w.features.Dedupes {
+				w.Errorf("%.20q came with the header %s", msg.Payload, name)
+			}
+		}
+		got = append(got, string(msg.Payload))
+		msg.Ack()
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("arrived (-want +got):\n%s", diff)
+	}
+	if w.features.Durable { // nothing was purged
+		drain(w, w.subscribe(w, "auditor", topic), len(slices.Compact(want)))
+	}
+}
+
+func hostileTopics(w *world) {
+	good := w.topic()
+	messages := w.subscribe(w, "reader", good)
+	r := w.Routing()
+	topics := []string{"", strings.Repeat("t", 5_000), "a b", "a\r\nPUB x 1", "a\x00", "\xff"}
+	for _, tenant := range []string{strings.Repeat("t", 5_000), "a b", "a\r\nPUB x 1", "a\x00", "\xff", "*", ">", "a*", "a..b", ""} {
+		topics = append(topics, r.EventsOf(timer.TenantID(tenant)))
+	}
+	topics = append(topics, ".", good+".", "."+good, "$SYS.REQ.SERVER.PING", "$JS.API.STREAM.PURGE.svc")
+	for i, topic := range topics {
+		if topic == good {
+			continue // the tenant is no part of it
+		}
+		err := w.Publisher().Publish(topic, plain("evil"))
+		if err != nil && !errors.Is(err, broker.ErrRefused) || err == nil && (w.features.Wildcards || topic == "") {
+			w.Errorf("publish to %.40q: %v, want one that wraps ErrRefused", topic, err)
+		}
+		text := fmt.Sprint("good ", i)
+		w.publish(w, good, plain(text))
+		if msg := next(w, messages); string(msg.Payload) != text {
+			w.Errorf("got %q", msg.Payload)
+		} else {
+			msg.Ack()
+		}
+	}
+}
+
+func tooLarge(w *world) {
+	topic := w.topic()
+	messages := w.subscribe(w, "reader", topic)
+	for _, others := range []int{0, 1, 100} {
+		batch := append(many(others), plain(strings.Repeat("x", w.features.MaxBytes)))
+		if err := w.Publisher().Publish(topic, batch...); !errors.Is(err, broker.ErrRefused) || !errors.Is(err, timer.ErrInvalid) {
+			w.Errorf("with %d others: %v, want ErrRefused", others, err)
+		}
+	}
+	w.publish(w, topic, keyed("last", "good"))
+	for {
+		msg := next(w, messages) // some of the others may have been published
+		msg.Ack()
+		if string(msg.Payload) == "good" {
+			return
+		}
+	}
+}
+
+func dedupes(w *world) {
+	topic, other := w.topic(), w.topic()
+	messages := w.subscribe(w, "reader", topic)
+	all := many(50)
+	for range 3 {
+		w.publish(w, topic, all[0]) // alone
+		w.publish(w, topic, all...) // and with others, which the broker knows, too
+	}
+	w.publish(w, other, all[0]) // in another topic as well
+	w.publish(w, topic, keyed("last", "last"))
+	for msg := next(w, messages); string(msg.Payload) != "last"; msg = next(w, messages) {
+		i := slices.IndexFunc(all, func(m *message.Message) bool { return m.UUID == msg.UUID })
+		if i < 0 {
+			w.Fatalf("message %s came twice", msg.UUID)
+		}
+		all = slices.Delete(all, i, i+1)
+		msg.Ack()
+	}
+	if len(all) > 0 {
+		w.Errorf("%d messages did not come", len(all))
+	}
+}
+
+func deadLetters(w *world) {
+	r := w.Routing()
+	commands := w.subscribe(w, "service", r.Subscription())
+	letters := w.subscribe(w, "operator", r.DeadLettersOf(timer.NoTenant))
+	original := plain("not JSON")
+	w.publish(w, r.CommandsOf("acme"), original)
+	got := next(w, commands)
+	letter := plain(string(got.Payload))
+	letter.Metadata.Set(envelope.HeaderDeadLetterOriginalID, got.UUID)
+	w.publish(w, r.DeadLettersOf(timer.NoTenant), letter)
+	got.Ack()
+	if arrived := next(w, letters); arrived.UUID == original.UUID || string(arrived.Payload) != "not JSON" ||
+		arrived.Metadata.Get(envelope.HeaderDeadLetterOriginalID) != original.UUID {
+		w.Errorf("got %v", arrived)
+	} else {
+		arrived.Ack()
+	}
+}
+
+func wildcards(w *world) {
+	r := w.Routing()
+	messages := w.subscribe(w, "reader", r.EventsOf("*"))
+	var want, got []string
+	for i := range 50 {
+		topic := r.EventsOf(timer.TenantID(fmt.Sprint("tenant-", i)))
+		want = append(want, topic)
+		w.publish(w, topic, plain("event"))
+		w.publish(w, r.DeadLettersOf(timer.TenantID(fmt.Sprint("tenant-", i))), plain("dead letter"))
+	}
+	for range want {
+		msg := next(w, messages)
+		got = append(got, msg.Metadata.Get(broker.MetaTopic))
+		msg.Ack()
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.Errorf("topics (-want +got):\n%s", diff)
+	}
+}

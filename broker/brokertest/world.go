@@ -1,0 +1,182 @@
+package brokertest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 60 * time.Second
+
+// A world is a server, and what a test does to it.
+type world struct {
+	*testing.T
+	features Features
+	server   Server
+	fake     bool // time is that of a bubble
+	*node         // the broker that most tests need
+}
+
+// A node is a broker that runs.
+type node struct {
+	broker.Broker
+	stop func() // ends Run; can be called again
+}
+
+func newWorld(t *testing.T, f Features, open Open, fake bool) *world {
+	w := &world{T: t, features: f, server: open(t), fake: fake}
+	w.node = w.start()
+	return w
+}
+
+// start runs one more broker until the test ends, and waits until it is ready.
+// Without durability it returns the one there is.
+func (w *world) start() *node {
+	if w.node != nil && !w.features.Durable {
+		return w.node
+	}
+	n := w.run()
+	await(w, "a broker that is ready", func() bool { return n.Ready(w.Context()) == nil })
+	return n
+}
+
+// run runs one more broker until the test ends.
+func (w *world) run() *node {
+	b := w.server.Broker()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	n := &node{Broker: b, stop: sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				w.Errorf("Run: %v", err)
+			}
+		case <-time.After(patience):
+			w.Error("Run did not end")
+		}
+	})}
+	w.Cleanup(n.stop)
+	return n
+}
+
+// await waits until something has happened that nobody can be asked to tell.
+func await(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for !happened() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited %v in vain for %s", patience, what)
+		}
+	}
+}
+
+// topic returns a topic that nobody used before.
+func (w *world) topic() string {
+	tenant := timer.TenantID(strings.ReplaceAll(uuid.NewString(), "-", ""))
+	return w.Routing().EventsOf(tenant)
+}
+
+// publish publishes messages, which must work.
+func (n *node) publish(t testing.TB, topic string, messages ...*message.Message) {
+	t.Helper()
+	if err := n.Publisher().Publish(topic, messages...); err != nil {
+		t.Fatalf("publish to %s: %v", topic, err)
+	}
+}
+
+// subscribe subscribes a role until the test ends.
+func (n *node) subscribe(t testing.TB, role, topic string) <-chan *message.Message {
+	t.Helper()
+	messages, _ := n.open(t, role, topic)
+	return messages
+}
+
+// open subscribes a role, and returns its subscriber too.
+func (n *node) open(t testing.TB, role, topic string) (<-chan *message.Message, message.Subscriber) {
+	t.Helper()
+	s := n.Subscriber(role)
+	t.Cleanup(func() { _ = s.Close() })
+	messages, err := s.Subscribe(context.Background(), topic)
+	if err != nil {
+		t.Fatalf("subscribe to %s: %v", topic, err)
+	}
+	return messages, s
+}
+
+// next returns the next message, which must come.
+func next(t testing.TB, messages <-chan *message.Message) *message.Message {
+	t.Helper()
+	select {
+	case msg, ok := <-messages:
+		if !ok {
+			t.Fatal("the subscription ended by itself")
+		}
+		return msg
+	case <-time.After(patience):
+		t.Fatal("no message came")
+	}
+	return nil
+}
+
+// none fails the test if a message comes that should not.
+func none(t testing.TB, messages <-chan *message.Message, within time.Duration) {
+	t.Helper()
+	select {
+	case msg, ok := <-messages:
+		if ok {
+			t.Fatalf("message %s came, %q, delivery %s", msg.UUID, msg.Payload, msg.Metadata.Get(broker.MetaDelivery))
+		}
+		t.Fatal("the subscription ended by itself")
+	case <-time.After(within):
+	}
+}
+
+// drain acks messages until n different ones came, and returns how often each
+// did, by payload.
+func drain(t testing.TB, messages <-chan *message.Message, n int) map[string]int {
+	t.Helper()
+	seen := make(map[string]int)
+	for len(seen) < n {
+		msg := next(t, messages)
+		seen[string(msg.Payload)]++
+		msg.Ack()
+	}
+	return seen
+}
+
+// plain returns a message without a key.
+func plain(body string) *message.Message { return message.NewMessage(uuid.NewString(), []byte(body)) }
+
+// keyed returns a message of a key of the tenant "acme".
+func keyed(call, body string) *message.Message {
+	m := plain(body)
+	m.Metadata.Set(envelope.HeaderTenantID, "acme")
+	m.Metadata.Set(envelope.HeaderServiceCallID, call)
+	return m
+}
+
+// many returns messages with the numbers from 0, each of a key of its own.
+func many(n int) []*message.Message {
+	all := make([]*message.Message, n)
+	for i := range all {
+		all[i] = keyed(fmt.Sprint("call-", i), fmt.Sprint(i))
+	}
+	return all
+}

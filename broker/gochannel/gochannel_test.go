@@ -1,0 +1,23 @@
+package gochannel_test
+
+import (
+	"log/slog"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
+	"github.com/event-service-agent/timer-service/broker/gochannel"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var features = brokertest.Features{FakeTime: true}
+
+func open(testing.TB) brokertest.Server {
+	b := gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler))
+	return brokertest.Server{Broker: func() broker.Broker { return b }}
+}
+
+func TestContract(t *testing.T) { brokertest.Run(t, features, open) }

@@ -1,0 +1,81 @@
+package nats_test
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"strconv"
+	"testing"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+// external returns the URL of a server that the tests did not start.
+func external(t testing.TB) string {
+	t.Helper()
+	address := os.Getenv("TIMER_TEST_NATS")
+	if address == "" && os.Getenv("TIMER_TEST_REQUIRE") != "" {
+		t.Fatal("TIMER_TEST_NATS is not set")
+	}
+	if address == "" {
+		t.Skip("SKIPPED: set TIMER_TEST_NATS to the URL of a NATS server with JetStream, any version from 2.9, to test against it")
+	}
+	return address
+}
+
+// openExternal uses a stream and topics that nobody else has, and removes them.
+func openExternal(t testing.TB) brokertest.Server {
+	address, prefix := external(t), "test-"+name()
+	opt := nats.Options{
+		URL:      address,
+		Stream:   prefix,
+		MaxBytes: 64 << 20,
+		Routing: broker.Routing{
+			Commands:    prefix + ".commands",
+			Events:      prefix + ".{tenant}.events",
+			DeadLetters: prefix + ".{tenant}.dlq",
+			Wildcard:    "*",
+		},
+	}
+	t.Cleanup(func() {
+		conn, err := natsgo.Connect(address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		js, err := jetstream.New(conn)
+		if err == nil {
+			err = js.DeleteStream(context.Background(), prefix)
+		}
+		if err != nil {
+			t.Errorf("remove the stream %s: %v", prefix, err)
+		}
+	})
+	return brokertest.Server{Broker: func() broker.Broker { return nats.New(opt, quiet) }}
+}
+
+func TestContractOnAnotherServer(t *testing.T) {
+	external(t)
+	f := embedded
+	f.FakeTime = false
+	brokertest.Run(t, f, openExternal)
+}
+
+func portOf(t testing.TB, address string) int {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
