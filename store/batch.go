@@ -50,7 +50,7 @@ func (b *Batch) Cancel(ctx context.Context, now time.Time, commands ...timer.Can
 	return b.cancels.do(ctx, now, commands)
 }
 
-// commitLimit bounds a commit that outlives the callers it is made for.
+// commitLimit bounds a transaction, which outlives the callers it is made for.
 const commitLimit = 30 * time.Second
 
 // A group gathers commands of one type.
@@ -125,18 +125,21 @@ func (g *group[C]) handOver() {
 	}
 }
 
+// errPanicked is what callers get whose commit ended in a panic of its leader.
+var errPanicked = errors.New("the shared commit panicked")
+
 // commit applies what has gathered, the leader's own among it, and hands over.
 func (g *group[C]) commit(ctx context.Context) {
 	batch := g.take()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitLimit)
-	defer cancel()
-	g.applyAll(ctx, batch)
-	for _, c := range batch {
-		close(c.done)
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.handOver()
+	defer func() { // also after a panic, else the others wait for ever
+		for _, c := range batch {
+			close(c.done)
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.handOver()
+	}()
+	g.applyAll(context.WithoutCancel(ctx), batch)
 }
 
 // take removes the calls of the next commit: the first ones, up to the limit.
@@ -154,31 +157,34 @@ func (g *group[C]) take() []*call[C] {
 }
 
 // applyAll applies calls in one transaction. If one of them is invalid they are
-// tried one by one, so that it fails alone.
+// halved until it fails alone, which takes few transactions however many they
+// are.
 func (g *group[C]) applyAll(ctx context.Context, batch []*call[C]) {
-	if len(batch) == 1 {
-		c := batch[0]
-		c.outcomes, c.err = g.apply(ctx, c.now, c.commands...)
-		return
-	}
 	var commands []C
 	now := batch[0].now
 	for _, c := range batch {
+		c.err = errPanicked // until it is known better
 		commands = append(commands, c.commands...)
 		if c.now.After(now) {
 			now = c.now
 		}
 	}
-	outcomes, err := g.apply(ctx, now, commands...)
-	if errors.Is(err, timer.ErrInvalid) {
-		for _, c := range batch {
-			c.outcomes, c.err = g.apply(ctx, c.now, c.commands...)
-		}
+	outcomes, err := g.applyWithin(ctx, now, commands)
+	if half := len(batch) / 2; half > 0 && errors.Is(err, timer.ErrInvalid) {
+		g.applyAll(ctx, batch[:half])
+		g.applyAll(ctx, batch[half:])
 		return
 	}
 	for _, c := range batch {
-		if c.err = err; err == nil {
-			c.outcomes, outcomes = outcomes[:len(c.commands):len(c.commands)], outcomes[len(c.commands):]
+		c.err = err
+		if n := len(c.commands); err == nil {
+			c.outcomes, outcomes = outcomes[:n:n], outcomes[n:]
 		}
 	}
+}
+
+func (g *group[C]) applyWithin(ctx context.Context, now time.Time, commands []C) ([]timer.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, commitLimit)
+	defer cancel()
+	return g.apply(ctx, now, commands...)
 }

@@ -1,0 +1,343 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/store/storetest"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestBatchIsAStore runs the contract through group commit.
+func TestBatchIsAStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(t testing.TB) storetest.Store {
+		s := open(t, sqlite.Options{Durability: sqlite.Relaxed})
+		return struct {
+			*store.Batch
+			timer.Reader
+			timer.Purger
+			outbox.Table
+		}{store.NewBatch(s, store.BatchOptions{}), s, s, s}
+	})
+}
+
+func open(t testing.TB, opt sqlite.Options) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// commitTime is what a commit of a slow store takes.
+const commitTime = 10 * time.Second
+
+// A slow store takes its time for a commit, and remembers what was committed. The
+// outcome of a command is its timestamp. Commands of the service call "bad" are
+// invalid.
+type slow struct {
+	timer.Store
+	mu      sync.Mutex
+	commits [][]timer.ServiceCallID
+	before  func(ctx context.Context, calls []timer.ServiceCallID) error // called in each commit; may be nil
+}
+
+func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
+	s.mu.Lock() // one writer at a time, as in a database
+	defer s.mu.Unlock()
+	var calls []timer.ServiceCallID
+	var outcomes []timer.Outcome
+	for _, c := range commands {
+		calls, outcomes = append(calls, c.ServiceCallID), append(outcomes, timer.Outcome(c.TimestampMS))
+	}
+	if s.before != nil {
+		if err := s.before(ctx, calls); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Contains(calls, "bad") {
+		return nil, timer.Invalid(timer.ReasonRefused, "bad")
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(commitTime):
+	}
+	s.commits = append(s.commits, calls)
+	return outcomes, nil
+}
+
+// sizes are how many commands each commit had.
+func (s *slow) sizes() (n []int) {
+	for _, calls := range s.commits {
+		n = append(n, len(calls))
+	}
+	return n
+}
+
+func command(call timer.ServiceCallID, n int64) timer.ScheduleTimer {
+	return timer.ScheduleTimer{
+		Key:     timer.Key{TenantID: "acme", ServiceCallID: call},
+		Version: timer.Version{TimestampMS: n, CommandID: "command"},
+	}
+}
+
+func TestCommandAloneIsNotDelayed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := new(slow)
+		began := time.Now()
+		outcomes, err := store.NewBatch(inner, store.BatchOptions{}).Schedule(t.Context(), began, command("a", 1), command("b", 2))
+		if diff := cmp.Diff([]timer.Outcome{1, 2}, outcomes); err != nil || diff != "" {
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+		if took := time.Since(began); took != commitTime {
+			t.Errorf("took %v, want one commit", took)
+		}
+	})
+}
+
+// TestWaitingCommandsShareACommit has each caller check its own outcomes.
+func TestWaitingCommandsShareACommit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := new(slow)
+		b := store.NewBatch(inner, store.BatchOptions{Limit: 100})
+		began := time.Now()
+		var callers sync.WaitGroup
+		for i := range 201 {
+			callers.Go(func() {
+				n := int64(i%100 + 1)
+				outcomes, err := b.Schedule(t.Context(), began, command("a", n), command("b", n+1))
+				if diff := cmp.Diff([]timer.Outcome{timer.Outcome(n), timer.Outcome(n + 1)}, outcomes); err != nil || diff != "" {
+					t.Errorf("%v (-want +got):\n%s", err, diff)
+				}
+			})
+			synctest.Wait() // they come one after the other, while the first commits
+		}
+		callers.Wait()
+		if diff := cmp.Diff([]int{2, 100, 100, 100, 100}, inner.sizes()); diff != "" {
+			t.Errorf("commands of each commit (-want +got):\n%s", diff)
+		}
+		if took := time.Since(began); took != 5*commitTime {
+			t.Errorf("took %v, want 5 commits", took)
+		}
+	})
+}
+
+func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := new(slow)
+		b := store.NewBatch(inner, store.BatchOptions{Limit: 2})
+		if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1), command("b", 1), command("c", 1)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]int{3}, inner.sizes()); diff != "" {
+			t.Errorf("commands of each commit (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestInvalidCommandFailsAlone puts bad commands among a thousand good ones.
+func TestInvalidCommandFailsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const callers = 1000
+		tried := 0
+		inner := &slow{before: func(context.Context, []timer.ServiceCallID) error { tried++; return nil }}
+		b := store.NewBatch(inner, store.BatchOptions{})
+		var invalid atomic.Int32
+		var running sync.WaitGroup
+		for i := range callers {
+			call := timer.ServiceCallID(fmt.Sprint("call-", i))
+			if i == 300 || i == 999 {
+				call = "bad"
+			}
+			running.Go(func() {
+				outcomes, err := b.Schedule(t.Context(), time.Now(), command(call, 1))
+				switch {
+				case call == "bad" && errors.Is(err, timer.ErrInvalid):
+					invalid.Add(1)
+				case call == "bad" || err != nil || len(outcomes) != 1:
+					t.Errorf("%s: %v, %v", call, outcomes, err)
+				}
+			})
+			synctest.Wait()
+		}
+		running.Wait()
+		if n := invalid.Load(); n != 2 {
+			t.Errorf("%d commands were invalid, want 2", n)
+		}
+		var order []timer.ServiceCallID
+		for _, calls := range inner.commits {
+			order = append(order, calls...)
+		}
+		if len(order) != callers-2 || order[1] != "call-1" || order[len(order)-1] != "call-998" {
+			t.Errorf("%d commands were committed, the last %s", len(order), order[len(order)-1])
+		}
+		if tried > 45 {
+			t.Errorf("%d transactions for two bad commands", tried)
+		}
+	})
+}
+
+var errBusy = errors.New("busy")
+
+func TestErrorThatMayPassIsThatOfAll(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := &slow{before: func(_ context.Context, calls []timer.ServiceCallID) error {
+			if len(calls) > 1 {
+				return errBusy
+			}
+			return nil
+		}}
+		b := store.NewBatch(inner, store.BatchOptions{})
+		var running sync.WaitGroup
+		for i := range 5 {
+			running.Go(func() {
+				_, err := b.Schedule(t.Context(), time.Now(), command("a", 1))
+				if failed := errors.Is(err, errBusy); failed != (i > 0) {
+					t.Errorf("caller %d: %v", i, err)
+				}
+			})
+			synctest.Wait()
+		}
+		running.Wait()
+	})
+}
+
+// TestCallerGivesUp while it waits: it returns at once, and the others go on,
+// also if it was to lead the next commit.
+func TestCallerGivesUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := new(slow)
+		b := store.NewBatch(inner, store.BatchOptions{})
+		began := time.Now()
+		var running sync.WaitGroup
+		call := func(ctx context.Context, call timer.ServiceCallID, want error, after time.Duration) {
+			running.Go(func() {
+				if _, err := b.Schedule(ctx, began, command(call, 1)); !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", call, err, want)
+				}
+				if took := time.Since(began); took != after {
+					t.Errorf("%s: took %v, want %v", call, took, after)
+				}
+			})
+			synctest.Wait()
+		}
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		call(t.Context(), "first", nil, commitTime)
+		call(impatient, "gives up", context.DeadlineExceeded, time.Second) // the next leader
+		call(t.Context(), "second", nil, 2*commitTime)
+		running.Wait()
+		if diff := cmp.Diff([][]timer.ServiceCallID{{"first"}, {"second"}}, inner.commits); diff != "" {
+			t.Errorf("commits (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestCommitOutlivesItsLeader ends the context of the caller that commits for
+// others.
+func TestCommitOutlivesItsLeader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := &slow{before: func(ctx context.Context, _ []timer.ServiceCallID) error {
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Hour {
+				t.Error("a commit without a limit")
+			}
+			return nil
+		}}
+		b := store.NewBatch(inner, store.BatchOptions{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := b.Schedule(ctx, time.Now(), command("a", 1)); err != nil {
+			t.Errorf("the commit was torn apart: %v", err)
+		}
+	})
+}
+
+// TestPanicOfACommitLetsTheOthersGoOn has the store panic in a commit of two.
+func TestPanicOfACommitLetsTheOthersGoOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := &slow{before: func(_ context.Context, calls []timer.ServiceCallID) error {
+			if len(calls) == 2 {
+				panic("broken")
+			}
+			return nil
+		}}
+		b := store.NewBatch(inner, store.BatchOptions{})
+		var panics, failures atomic.Int32
+		var running sync.WaitGroup
+		for range 3 { // the first commits alone, the others together
+			running.Go(func() {
+				defer func() {
+					if recover() != nil {
+						panics.Add(1)
+					}
+				}()
+				if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1)); err != nil {
+					failures.Add(1)
+				}
+			})
+			synctest.Wait()
+		}
+		running.Wait()
+		if panics.Load() != 1 || failures.Load() != 1 {
+			t.Errorf("%d callers panicked and %d failed, want 1 and 1", panics.Load(), failures.Load())
+		}
+		if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1)); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
+// BenchmarkBatch has many callers with a command each, as the handlers are.
+func BenchmarkBatch(b *testing.B) {
+	for _, callers := range []int{1, 64, 1024} {
+		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
+			batch := store.NewBatch(open(b, sqlite.Options{}), store.BatchOptions{})
+			due := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+			var made atomic.Int64
+			var running sync.WaitGroup
+			for range callers {
+				running.Go(func() {
+					for n := made.Add(1); n <= int64(b.N); n = made.Add(1) {
+						c := command(timer.ServiceCallID(fmt.Sprintf("call-%012x", n*2654435761)), n)
+						c.DueAt = due.Add(time.Duration(n*7919%3_600_000) * time.Millisecond)
+						if _, err := batch.Schedule(b.Context(), due, c); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			running.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "timers/s")
+		})
+	}
+}
