@@ -74,6 +74,9 @@ type call[C any] struct {
 }
 
 func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer.Outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	c := &call[C]{now: now, commands: commands, lead: make(chan struct{}), done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
