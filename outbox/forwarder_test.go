@@ -146,7 +146,7 @@ func (p *post) at(id string) time.Time {
 }
 
 // forward runs a forwarder until the bubble ends.
-func forward(t *testing.T, l *ledger, p *post, opt outbox.ForwarderOptions) *outbox.Forwarder {
+func forward(t *testing.T, l *ledger, p message.Publisher, opt outbox.ForwarderOptions) *outbox.Forwarder {
 	f := outbox.NewForwarder(l, p, func(m *message.Message) string { return string(m.Payload) },
 		timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), opt)
 	ctx, stop := context.WithCancel(t.Context())
@@ -360,6 +360,60 @@ func TestFatalStoreEndsTheForwarder(t *testing.T) {
 			timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.ForwarderOptions{})
 		if err := f.Run(t.Context()); !errors.Is(err, timer.ErrFatal) {
 			t.Errorf("Run: %v, want ErrFatal", err)
+		}
+	})
+}
+
+// A widePost also publishes to many topics in one go.
+type widePost struct {
+	post
+	calls int
+}
+
+func (p *widePost) PublishTo(topics []string, messages []*message.Message) error {
+	p.calls++
+	for i, m := range messages {
+		if err := p.Publish(topics[i], m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestManyTopicsGoOutInOneGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(ledger), new(widePost)
+		l.append("a", "b", "c", "a")
+		f := forward(t, l, p, outbox.ForwarderOptions{})
+		if err := f.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string][]string{"a": {"id-1", "id-4"}, "b": {"id-2"}, "c": {"id-3"}}
+		if diff := cmp.Diff(want, p.ids); diff != "" || p.calls != 1 {
+			t.Errorf("published in %d calls (-want +got):\n%s", p.calls, diff)
+		}
+	})
+}
+
+func TestOneBadTopicOfManyDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, began := new(ledger), new(widePost), time.Now()
+		p.publish = func(topic string, _ *message.Message) error {
+			if topic == "bad" && time.Since(began) < time.Minute {
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		l.append("bad", "good", "good")
+		forward(t, l, p, outbox.ForwarderOptions{})
+		synctest.Wait()
+		if !p.at("id-2").Equal(began) || !p.at("id-3").Equal(began) {
+			t.Error("the good topic waited for the bad one")
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if p.at("id-1").IsZero() || len(l.left()) > 0 {
+			t.Errorf("the bad topic was not served when it was well; left %v", l.left())
 		}
 	})
 }

@@ -130,10 +130,32 @@ func (s *session) forward(ctx context.Context, rows []Row) (all bool, err error)
 	return false, nil
 }
 
-// send publishes rows, all topics at once and each topic in order. It returns
-// the numbers of those that the broker has acked, and the errors of the others.
-// It is not torn apart when ctx ends.
+// send publishes rows, each topic in order. It returns the numbers of those that
+// the broker has acked, and the errors of the others. It is not torn apart when
+// ctx ends.
 func (s *session) send(ctx context.Context, rows []Row) (acked []int64, err error) {
+	if pub, ok := s.pub.(MultiPublisher); ok && s.sendAll(pub, rows) == nil {
+		acked = make([]int64, len(rows))
+		for i, row := range rows {
+			acked[i] = row.Seq
+		}
+		return acked, nil
+	}
+	return s.sendByTopic(ctx, rows)
+}
+
+// sendAll publishes rows to all their topics in one go.
+func (s *session) sendAll(pub MultiPublisher, rows []Row) error {
+	topics, messages := make([]string, len(rows)), make([]*message.Message, len(rows))
+	for i, row := range rows {
+		topics[i], messages[i] = s.topic(row.Message), row.Message
+	}
+	return pub.PublishTo(topics, messages)
+}
+
+// sendByTopic publishes rows, all topics at once, so that one which fails does
+// not hold up the others.
+func (s *session) sendByTopic(ctx context.Context, rows []Row) (acked []int64, err error) {
 	var topics errgroup.Group
 	topics.SetLimit(maxTopics)
 	var mu sync.Mutex

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	minBatch   = 8    // fewer messages gain nothing as a batch
+	minBatch   = 32   // fewer messages gain nothing: a batch costs the server about 3 ms (measured 2026-11)
 	maxBatch   = 1000 // messages a server takes in one batch
 	maxBatches = 16   // in flight at once; a server takes 50 of a stream
 )

@@ -28,10 +28,20 @@ func (p publisher) Close() error { return nil }
 // Publish returns when the stream has stored all messages. Nothing is published
 // if one of them is refused before it is sent.
 func (p publisher) Publish(topic string, messages ...*message.Message) error {
+	topics := make([]string, len(messages))
+	for i := range topics {
+		topics[i] = topic
+	}
+	return p.PublishTo(topics, messages)
+}
+
+// PublishTo publishes each message to the topic at the same index, otherwise as
+// Publish does. Batches do not mind how many topics they hold.
+func (p publisher) PublishTo(topics []string, messages []*message.Message) error {
 	out := make([]*natsgo.Msg, len(messages))
 	for i, msg := range messages {
 		var err error
-		if out[i], err = marshal(topic, msg); err != nil {
+		if out[i], err = marshal(topics[i], msg); err != nil {
 			return fmt.Errorf("publish %s: %w", msg.UUID, err)
 		}
 	}
@@ -40,7 +50,7 @@ func (p publisher) Publish(topic string, messages ...*message.Message) error {
 	}
 	s, err := p.current()
 	if err != nil {
-		return fmt.Errorf("publish to %s: %w", topic, err)
+		return fmt.Errorf("publish to %s: %w", topics[0], err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()
@@ -49,7 +59,7 @@ func (p publisher) Publish(topic string, messages ...*message.Message) error {
 		if errors.Is(err, jetstream.ErrNoStreamResponse) {
 			p.check()
 		}
-		return fmt.Errorf("publish to %s: %w", topic, err)
+		return fmt.Errorf("publish to %s: %w", topics[0], err)
 	}
 	return nil
 }
