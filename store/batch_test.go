@@ -322,6 +322,7 @@ func BenchmarkBatch(b *testing.B) {
 		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {
 			batch := store.NewBatch(open(b, sqlite.Options{}), store.BatchOptions{})
 			due := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+			b.ResetTimer()
 			var made atomic.Int64
 			var running sync.WaitGroup
 			for range callers {
