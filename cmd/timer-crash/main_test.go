@@ -22,8 +22,14 @@ func TestMain(m *testing.M) {
 func TestRefusesWrongFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"--kills", "0"}, {"--rate", "-1"}, {"--tenants", "0"}, {"--settle", "0s"},
-		{"--mode", "freeze"}, {"-o", "yaml"}, {"--bin", "/does/not/exist"}, {"more"},
+		{"--kills", "0"},
+		{"--rate", "-1"},
+		{"--tenants", "0"},
+		{"--settle", "0s"},
+		{"--mode", "freeze"},
+		{"-o", "yaml"},
+		{"--bin", "/does/not/exist"},
+		{"more"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if code := run(t.Context(), args, &stdout, &stderr); code != exitUsage {
