@@ -51,7 +51,6 @@ var floors = map[string]int{
 	"cmd/timer-crash":   6,
 	"cmd/timer-service": 6,
 	"examples/monolith": 6,
-	"internal/deps":     6,
 	"internal/loc":      6,
 	"test/interop":      6,
 }
@@ -69,7 +68,7 @@ var forTests = regexp.MustCompile(`^internal/fault$|test$`)
 var choosesDrivers = regexp.MustCompile(`^app/service$|^cmd/|^examples/`)
 
 // usesFx are packages that may import fx.
-var usesFx = regexp.MustCompile(`^app$|^app/|^cmd/|^examples/|^internal/deps$`)
+var usesFx = regexp.MustCompile(`^app$|^app/|^cmd/|^examples/`)
 
 // A source is what the rules look at in a file.
 type source struct {

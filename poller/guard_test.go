@@ -27,18 +27,30 @@ func TestGuard(t *testing.T) {
 	}{
 		{"a minute late is no jump", nil, []look{{time.Minute, false}}},
 		{"a step back is no jump", nil, []look{{-time.Hour, false}, {-time.Hour + time.Second, false}}},
-		{"a jump holds for five seconds when there is no reference", nil,
-			[]look{{time.Hour, true}, {time.Hour + time.Second, true}, {time.Hour + 5*time.Second, false}, {time.Hour + 6*time.Second, false}}},
-		{"a jump holds for five seconds when the reference is silent", silent,
-			[]look{{time.Hour, true}, {time.Hour + 4*time.Second, true}, {time.Hour + 5*time.Second, false}}},
-		{"a reference that agrees lets go at once", steady(time.Hour),
-			[]look{{time.Hour, false}}},
-		{"a reference that disagrees holds on", steady(0),
-			[]look{{time.Hour, true}, {time.Hour + 5*time.Second, true}, {time.Hour + time.Minute, true}}},
-		{"a clock that is set right again goes on at once", steady(0),
-			[]look{{time.Hour, true}, {time.Second, false}}},
-		{"a second jump during a hold is held too", nil,
-			[]look{{time.Hour, true}, {time.Hour + 5*time.Second, false}, {3 * time.Hour, true}}},
+		{
+			"a jump holds for five seconds when there is no reference", nil,
+			[]look{{time.Hour, true}, {time.Hour + time.Second, true}, {time.Hour + 5*time.Second, false}, {time.Hour + 6*time.Second, false}},
+		},
+		{
+			"a jump holds for five seconds when the reference is silent", silent,
+			[]look{{time.Hour, true}, {time.Hour + 4*time.Second, true}, {time.Hour + 5*time.Second, false}},
+		},
+		{
+			"a reference that agrees lets go at once", steady(time.Hour),
+			[]look{{time.Hour, false}},
+		},
+		{
+			"a reference that disagrees holds on", steady(0),
+			[]look{{time.Hour, true}, {time.Hour + 5*time.Second, true}, {time.Hour + time.Minute, true}},
+		},
+		{
+			"a clock that is set right again goes on at once", steady(0),
+			[]look{{time.Hour, true}, {time.Second, false}},
+		},
+		{
+			"a second jump during a hold is held too", nil,
+			[]look{{time.Hour, true}, {time.Hour + 5*time.Second, false}, {3 * time.Hour, true}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

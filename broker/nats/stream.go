@@ -39,7 +39,7 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	}
 	config := stream.CachedInfo().Config
 	if err := verify(config, b.opt.Routing); err != nil {
-		return fmt.Errorf("%w: %s", errUnfit, err)
+		return fmt.Errorf("%w: %w", errUnfit, err)
 	}
 	s.atomic.Store(config.AllowAtomicPublish)
 	return nil
