@@ -48,6 +48,7 @@ func Run(t *testing.T, f Features, open Open) {
 		{"A producer without headers keeps the order of its keys", false, true, orderedByBody},
 		{"Messages of other keys, and those without, wait for nobody", false, true, independent},
 		{"Every role gets every message, instances of a role share them", false, true, roles},
+		{"Many topics at once do not mix", false, true, manyTopics},
 		{"The context of a message carries values and ends with its ack", false, true, contexts},
 		{"A tail sees what comes later, and acks mean nothing to it", false, true, tails},
 		{"Run and Subscribe end without a leftover", false, true, ends},

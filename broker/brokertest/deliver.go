@@ -219,6 +219,43 @@ func roles(w *world) {
 	none(w, there, 0)
 }
 
+func manyTopics(w *world) {
+	const topics, each = 20, 100
+	var work sync.WaitGroup
+	base := w.topic()
+	for i := range topics {
+		topic := fmt.Sprint(base, "-", i)
+		messages := w.subscribe(w, "reader", topic)
+		work.Go(func() {
+			all := many(each)
+			if err := w.Publisher().Publish(topic, all...); err != nil {
+				w.Error(err)
+				return
+			}
+			seen := make(map[string]bool)
+			for range each {
+				select {
+				case msg := <-messages:
+					if from := msg.Metadata.Get(broker.MetaTopic); from != topic {
+						w.Errorf("a message of %s came from %s", from, topic)
+					}
+					seen[msg.UUID] = true
+					msg.Ack()
+				case <-time.After(patience):
+					w.Errorf("only %d messages came from %s", len(seen), topic)
+					return
+				}
+			}
+			for _, m := range all {
+				if !seen[m.UUID] {
+					w.Errorf("message %s did not come from %s", m.UUID, topic)
+				}
+			}
+		})
+	}
+	work.Wait()
+}
+
 type contextKey struct{}
 
 func contexts(w *world) {

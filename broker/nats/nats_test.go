@@ -65,3 +65,5 @@ func TestContractOverTheNetwork(t *testing.T) {
 }
 
 func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
+
+func TestWatermill(t *testing.T) { brokertest.Watermill(t, embedded, openEmbedded) }
