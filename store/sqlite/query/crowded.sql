@@ -5,4 +5,4 @@ SELECT EXISTS (
          FROM timer_schedules
         WHERE state = 'Scheduled' AND due_at <= ?1
         ORDER BY due_at
-        LIMIT 1 OFFSET ?2)
+        LIMIT 1 OFFSET +?2)

@@ -6,6 +6,6 @@ UPDATE timer_schedules
          FROM timer_schedules
         WHERE state = 'Scheduled' AND tenant_id = ?3 AND due_at <= ?1
         ORDER BY due_at
-        LIMIT ?2)
+        LIMIT +?2)
 RETURNING tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state,
           command_at, command_id, traceparent, tracestate

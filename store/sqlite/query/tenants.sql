@@ -23,4 +23,4 @@ SELECT tenant_id,
          LIMIT 1) <= ?1
   FROM tenants
  WHERE tenant_id IS NOT NULL
- LIMIT ?3
+ LIMIT +?3
