@@ -23,3 +23,5 @@ func open(testing.TB) brokertest.Server {
 func TestContract(t *testing.T) { brokertest.Run(t, features, open) }
 
 func TestWatermill(t *testing.T) { brokertest.Watermill(t, features, open) }
+
+func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, features, open) }

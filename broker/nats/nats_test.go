@@ -67,3 +67,7 @@ func TestContractOverTheNetwork(t *testing.T) {
 func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
 func TestWatermill(t *testing.T) { brokertest.Watermill(t, embedded, openEmbedded) }
+
+func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, embedded, openEmbedded) }
+
+func BenchmarkBrokerOverTheNetwork(b *testing.B) { brokertest.Bench(b, embedded, openListening) }

@@ -79,3 +79,8 @@ func portOf(t testing.TB, address string) int {
 	}
 	return port
 }
+
+func BenchmarkBrokerOnAnotherServer(b *testing.B) {
+	external(b)
+	brokertest.Bench(b, embedded, openExternal)
+}
