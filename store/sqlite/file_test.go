@@ -230,6 +230,62 @@ func TestIdleServiceNotices(t *testing.T) {
 	})
 }
 
+// TestFullDiskPasses fills the database, and makes room again.
+func TestFullDiskPasses(t *testing.T) {
+	t.Parallel()
+	s := openFile(t, sqlite.Options{})
+	exec(t, s.DB(), `PRAGMA max_page_count = 40`)
+	var applied int
+	var err error
+	for applied = 0; err == nil && applied < 10_000; applied++ {
+		_, err = s.Schedule(t.Context(), noon, schedule(timer.ServiceCallID(fmt.Sprintf("call-%05d", applied))))
+	}
+	if err == nil || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrInvalid) {
+		t.Fatalf("schedule on a full disk: %v, want an error that may pass", err)
+	}
+	exec(t, s.DB(), `PRAGMA max_page_count = 1000`)
+	if _, err := s.Schedule(t.Context(), noon, schedule("call-x")); err != nil {
+		t.Errorf("schedule with room again: %v", err)
+	}
+	if st, err := s.Stats(t.Context()); err != nil || st.Scheduled != int64(applied) {
+		t.Errorf("%d timers, %v, want %d: those accepted, and one", st.Scheduled, err, applied)
+	}
+}
+
+// TestBusyFilePasses has another process hold the write lock for longer than a
+// store waits.
+func TestBusyFilePasses(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{BusyTimeout: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	other, err := sql.Open("sqlite", sqlite.DSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	tx, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Schedule(t.Context(), noon, schedule("call-1"))
+	if err == nil || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrInvalid) {
+		t.Errorf("schedule while busy: %v, want an error that may pass", err)
+	}
+	if _, err := s.NextDue(t.Context()); err != nil {
+		t.Errorf("a read waits for a writer: %v", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
 // TestCorruptFile overwrites the pages of a file.
 func TestCorruptFile(t *testing.T) {
 	t.Parallel()

@@ -21,26 +21,12 @@ type identity struct {
 }
 
 // identify finds the file of a database.
-func identify(ctx context.Context, db *sql.DB) (identity, error) {
-	var i identity
-	err := db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&i.path)
-	if err != nil || i.path == "" {
-		return i, err
+func identify(ctx context.Context, db *sql.DB) (i identity, err error) {
+	err = db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&i.path)
+	if err == nil && i.path != "" {
+		i.file, err = stat(i.path)
 	}
-	i.file, err = i.look()
 	return i, err
-}
-
-// look returns what the path leads to. A file that is gone is fatal.
-func (i identity) look() (os.FileInfo, error) {
-	info, err := os.Stat(i.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: the database file is gone: %w", timer.ErrFatal, err)
-	case err != nil:
-		return nil, fmt.Errorf("look for the database file: %w", err)
-	}
-	return info, nil
 }
 
 // check returns an error that wraps [timer.ErrFatal] if the path leads to
@@ -49,14 +35,22 @@ func (i identity) check() error {
 	if i.path == "" {
 		return nil
 	}
-	now, err := i.look()
-	if err != nil {
-		return err
+	now, err := stat(i.path)
+	if err == nil && !os.SameFile(i.file, now) {
+		err = fmt.Errorf("%w: the database file %s was replaced", timer.ErrFatal, i.path)
 	}
-	if !os.SameFile(i.file, now) {
-		return fmt.Errorf("%w: the database file %s was replaced", timer.ErrFatal, i.path)
+	return err
+}
+
+func stat(path string) (os.FileInfo, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: the database file is gone: %w", timer.ErrFatal, err)
+	case err != nil:
+		return nil, fmt.Errorf("look for the database file: %w", err)
 	}
-	return nil
+	return info, nil
 }
 
 const watchInterval = time.Second

@@ -74,8 +74,8 @@ func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (
 	return entries, classify(doing, err)
 }
 
-// Stats counts what the store holds. It reads the whole table, about a second
-// for ten million timers, without keeping writers waiting.
+// Stats counts what the store holds. It reads every timer, about half a second
+// for a million (measured 2026-11), without keeping writers waiting.
 func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	var next, oldest sql.NullInt64
 	err = r.reads.QueryRowContext(ctx, sqlStats).
