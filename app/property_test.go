@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -73,6 +74,7 @@ type world struct {
 	failures *failures
 	offset   atomic.Int64 // of the service's clock to the bubble's, in nanoseconds
 	jumped   bool         // the clock stepped
+	faulty   bool         // calls failed, or the process crashed
 
 	sent  []sentCommand
 	check int                  // events checked so far
@@ -109,7 +111,7 @@ func newWorld(t *testing.T, seed uint64, oneIn int) *world {
 	f := &failures{rng: rand.New(rand.NewPCG(seed, 2)), oneIn: oneIn}
 	w := &world{
 		t: t, path: filepath.Join(t.TempDir(), "timers.db"),
-		broker: newSimBroker(seed, f.decide), failures: f,
+		broker: newSimBroker(seed, f.decide), failures: f, faulty: oneIn > 0,
 		first: make(map[string]simEvent), fired: make(map[timer.Key]string),
 	}
 	w.start()
@@ -190,6 +192,7 @@ func (w *world) do(i int, s step) {
 		w.stop()
 		w.start()
 	case "crash":
+		w.faulty = true
 		w.failures.crash(true)
 		w.stop()
 		w.failures.crash(false)
@@ -233,6 +236,9 @@ func (w *world) checkEvent(e simEvent, event timer.DueTimeReached) error {
 	}
 	if first, again := w.first[event.ID]; again && string(first.msg.Payload) != string(e.msg.Payload) {
 		return fmt.Errorf("the same id with another body:\n%s\n%s", first.msg.Payload, e.msg.Payload)
+	}
+	if _, again := w.first[event.ID]; again && !w.faulty {
+		return errors.New("published twice, though nothing failed")
 	}
 	w.first[event.ID] = e
 	if id, fired := w.fired[event.Key]; fired && id != event.ID {
