@@ -102,6 +102,19 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestReadersCanNotWrite tries it on the handle that reads.
+func TestReadersCanNotWrite(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.reads.ExecContext(t.Context(), `DELETE FROM timer_schedules`); err == nil {
+		t.Error("a reader deleted timers")
+	}
+}
+
 // TestNoPlanDependsOnALimit reads the statements that are prepared once. SQLite
 // looks at the value of a LIMIT that is a bare parameter, and compiles the
 // statement anew each time it is bound: Reach took three times as long

@@ -163,6 +163,15 @@ func reachIdleTenants(s *suite) {
 	}
 }
 
+// reachNeverEarly has a tenant whose share is greater than what it has due.
+func reachNeverEarly(s *suite) {
+	s.timers("old", 100, noon)
+	s.timers("young", 3, noon.Add(time.Minute))
+	s.schedule(schedule(key("young", "call-000003"), 1, noon.Add(time.Hour+time.Millisecond)))
+	got := s.byTenant(s.reach(noon.Add(time.Hour), 30), nil)
+	s.same("shares", got, map[timer.TenantID]int{"old": 27, "young": 3})
+}
+
 func reachLeftover(s *suite) {
 	s.timers("old", 100, noon)
 	s.timers("young", 100, noon.Add(time.Minute))

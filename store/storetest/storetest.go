@@ -52,6 +52,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Reach while crowded: tenants share equally", reachShares},
 		{"Reach while crowded: a great tenant delays no small one", reachSmallTenants},
 		{"Reach while crowded: tenants that only wait take no share", reachIdleTenants},
+		{"Reach while crowded: nothing early", reachNeverEarly},
 		{"Reach while crowded: a share that is not used goes to the oldest", reachLeftover},
 		{"Reach while crowded: more tenants than fit take turns", reachManyTenants},
 		{"Next due is the earliest of those that wait", nextDue},

@@ -1,0 +1,75 @@
+package sqlite_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestParkedEventsAreKeptAndSentAgain parks an event and brings it back with the
+// statements that the page for operators shows.
+func TestParkedEventsAreKeptAndSentAgain(t *testing.T) {
+	t.Parallel()
+	s := openFile(t, sqlite.Options{})
+	ctx := t.Context()
+	event := timer.DueTimeReached{Key: schedule("call-1").Key, CommandID: "command", DueAt: noon, ReachedAt: noon}
+	if err := s.Update(ctx, func(tx timer.Tx) error { return tx.Emit(ctx, event) }); err != nil {
+		t.Fatal(err)
+	}
+	row := head(t, s)
+	if err := s.Fail(ctx, row.Seq, "too large"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Park(ctx, noon.Add(time.Minute), row.Seq, "too large again"); err != nil {
+		t.Fatal(err)
+	}
+	var parked struct {
+		ID, Error                       string
+		Attempts, AppendedAt, ParkedAt int64
+	}
+	if err := s.DB().QueryRowContext(ctx, `SELECT id, last_error, attempts, appended_at, parked_at FROM timer_outbox_parked`).
+		Scan(&parked.ID, &parked.Error, &parked.Attempts, &parked.AppendedAt, &parked.ParkedAt); err != nil {
+		t.Fatal(err)
+	}
+	want := parked
+	want.ID, want.Error, want.Attempts = row.Message.UUID, "too large again", 2
+	want.AppendedAt, want.ParkedAt = noon.UnixMilli(), noon.Add(time.Minute).UnixMilli()
+	if diff := cmp.Diff(want, parked); diff != "" {
+		t.Errorf("parked (-want +got):\n%s", diff)
+	}
+
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(page), "```sql\nBEGIN IMMEDIATE;\n")
+	script, _, found := strings.Cut(after, "COMMIT;\n```")
+	if !found || !strings.Contains(script, "timer_outbox_parked") {
+		t.Fatal("docs/operations.md does not show how to send parked events again")
+	}
+	exec(t, s.DB(), "BEGIN IMMEDIATE", script, "COMMIT")
+	again := head(t, s)
+	if again.Seq <= row.Seq || again.Attempts != 0 {
+		t.Errorf("comes back as number %d with %d attempts", again.Seq, again.Attempts)
+	}
+	if diff := cmp.Diff([]any{row.Message.UUID, row.Message.Payload, row.Message.Metadata},
+		[]any{again.Message.UUID, again.Message.Payload, again.Message.Metadata}); diff != "" {
+		t.Errorf("message (-before +after):\n%s", diff)
+	}
+}
+
+func head(t *testing.T, s *sqlite.Store) outbox.Row {
+	t.Helper()
+	rows, err := s.Head(t.Context(), 0, 10)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("outbox: %v, %v, want one event", rows, err)
+	}
+	return rows[0]
+}
