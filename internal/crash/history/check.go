@@ -32,6 +32,7 @@ func Check(h History) Verdict {
 	c.verdict.Overall = newLateness(c.overall)
 	c.verdict.WhileUp = newLateness(c.whileUp)
 	c.verdict.Accepting = newLateness(c.accepting)
+	c.verdict.Intake = newLateness(c.intake)
 	return c.verdict
 }
 
@@ -41,8 +42,9 @@ func (c *checker) gather() {
 		c.verdict.Sent++
 		if s.Acked {
 			c.verdict.Acked++
-			if _, ok := c.Accepted[s.Seq]; ok {
+			if at, ok := c.Accepted[s.Seq]; ok {
 				c.verdict.Accepted++
+				c.intake = append(c.intake, at.Sub(s.SentAt))
 			}
 		}
 		if s.Kind != Schedule && s.Kind != Cancel {
@@ -107,6 +109,7 @@ func (c *checker) checkAttempts() {
 	ids := make([]string, 0, len(c.Attempts))
 	for id, a := range c.Attempts {
 		c.verdict.Republished += a.Published - 1
+		c.verdict.MostOften = max(c.verdict.MostOften, a.Published)
 		if a.Other != "" {
 			ids = append(ids, id)
 		}

@@ -177,9 +177,10 @@ func TestMeasuresLateness(t *testing.T) {
 		name      string
 		got, want Lateness
 	}{
-		{"overall", v.Overall, Lateness{Timers: 101, P50MS: 49, P99MS: 98, MaxMS: 99}},
-		{"while up", v.WhileUp, Lateness{Timers: 20, P50MS: 9, P99MS: 29, MaxMS: 29}},
-		{"accepted", v.Accepting, Lateness{Timers: 20, P50MS: 9, P99MS: 29, MaxMS: 29}},
+		{"overall", v.Overall, Lateness{Count: 101, P50MS: 49, P99MS: 98, MaxMS: 99}},
+		{"while up", v.WhileUp, Lateness{Count: 20, P50MS: 9, P99MS: 29, MaxMS: 29}},
+		{"accepted", v.Accepting, Lateness{Count: 20, P50MS: 9, P99MS: 29, MaxMS: 29}},
+		{"intake", v.Intake, Lateness{Count: 50, P50MS: 10, P99MS: 10, MaxMS: 10}},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -243,4 +244,13 @@ func TestUpAt(t *testing.T) {
 	if (History{}).upAt(time.Time{}) {
 		t.Error("up without a span")
 	}
+}
+
+func TestCountsWhatWasPublishedAgain(t *testing.T) {
+	t.Parallel()
+	v := Check(History{Attempts: map[string]Attempt{"a": {Published: 1}, "b": {Published: 4}, "c": {Published: 2}}})
+	if v.Republished != 4 || v.MostOften != 4 {
+		t.Errorf("%d published again, one of them %d times, want 4 and 4", v.Republished, v.MostOften)
+	}
+	wantFindings(t, v, nil)
 }

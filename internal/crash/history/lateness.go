@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A Lateness says how long after its due time, or after its command was sent
-// if that is later, the broker had the event of a timer.
+// A Lateness says how late things were: of a timer, how long after its due time,
+// or after its command was sent if that is later, the broker had the event.
 type Lateness struct {
-	Timers int     `json:"timers"`
-	P50MS  float64 `json:"p50Ms"`
-	P99MS  float64 `json:"p99Ms"`
-	MaxMS  float64 `json:"maxMs"`
+	Count int     `json:"count"`
+	P50MS float64 `json:"p50Ms"`
+	P99MS float64 `json:"p99Ms"`
+	MaxMS float64 `json:"maxMs"`
 }
 
 func newLateness(all []time.Duration) Lateness {
@@ -23,7 +23,7 @@ func newLateness(all []time.Duration) Lateness {
 		n := (len(all)*percent + 99) / 100
 		return milliseconds(all[max(n, 1)-1])
 	}
-	return Lateness{Timers: len(all), P50MS: rank(50), P99MS: rank(99), MaxMS: rank(100)}
+	return Lateness{Count: len(all), P50MS: rank(50), P99MS: rank(99), MaxMS: rank(100)}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

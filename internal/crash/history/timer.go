@@ -14,7 +14,7 @@ type checker struct {
 	ids     map[string]generation // whose an event id is
 	letters []Message
 
-	overall, whileUp, accepting []time.Duration
+	overall, whileUp, accepting, intake []time.Duration
 }
 
 // A timer is all that concerns one key.

@@ -51,11 +51,13 @@ type Verdict struct {
 	Canceled    int       `json:"canceled"`    // timers without one whose newest command is a CancelTimer
 	Events      int       `json:"events"`      // in the stream
 	Republished int       `json:"republished"` // publishes of events beyond the first; the broker drops most
+	MostOften   int       `json:"mostOften"`   // publishes of the event that was published most often
 	Poison      int       `json:"poison"`      // invalid messages that the broker confirmed
 	Buried      int       `json:"buried"`      // those that have a dead letter
 	Overall     Lateness  `json:"latenessOverall"`
 	WhileUp     Lateness  `json:"latenessWhileUp"`  // of those due while the service was up
 	Accepting   Lateness  `json:"latenessAccepted"` // of those whose command the service had acked by then, too
+	Intake      Lateness  `json:"intake"`           // of the service's acks, after the messages were sent
 	Findings    []Finding `json:"findings"`         // one a rule
 }
 
