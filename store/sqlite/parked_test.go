@@ -31,7 +31,7 @@ func TestParkedEventsAreKeptAndSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	var parked struct {
-		ID, Error                       string
+		ID, Error                      string
 		Attempts, AppendedAt, ParkedAt int64
 	}
 	if err := s.DB().QueryRowContext(ctx, `SELECT id, last_error, attempts, appended_at, parked_at FROM timer_outbox_parked`).
