@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Reach marks for good: nothing comes twice", reachOnce},
 		{"Reach by many at once: each timer to exactly one", reachConcurrently},
 		{"Reach leaves alone what was canceled or moved away", reachSkips},
+		{"Reach against commands at once: what a command was told is what happens", commandsRaceReach},
 		{"Reach while crowded: tenants share equally", reachShares},
 		{"Reach while crowded: a great tenant delays no small one", reachSmallTenants},
 		{"Reach while crowded: tenants that only wait take no share", reachIdleTenants},
