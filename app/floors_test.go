@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"cmd/timer-service": 6,
 	"examples/monolith": 6,
 	"internal/loc":      6,
+	"internal/mutants":  6,
 	"test/interop":      6,
 }
 

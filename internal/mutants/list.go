@@ -1,0 +1,20 @@
+package main
+
+// Runs that catch more than one mutant.
+var (
+	invariants = test{"./app", "^TestInvariants$", "-rapid.seed=1 -rapid.nofailfile -rapid.shrinktime=1s"}
+	bubbles    = test{"./app", "^TestHoursOfTimersWithoutLateness$/gochannel", ""}
+	ownFile    = test{"./store/sqlite", "^TestOwnFile$", ""}
+	intake     = test{"./handlers", ".", ""}
+	forwarding = test{"./outbox", ".", ""}
+	polling    = test{"./poller", ".", ""}
+)
+
+// all returns every mutant, in the order of a message's way.
+func all() []mutant {
+	var list []mutant
+	for _, part := range [][]mutant{wayIn, commands, firing, wayOut, upkeep} {
+		list = append(list, part...)
+	}
+	return list
+}

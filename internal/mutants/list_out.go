@@ -1,0 +1,116 @@
+package main
+
+// firing are mutants of the way from the clock to the outbox.
+var firing = []mutant{
+	{
+		"event outside the transaction", "a crash between mark and event loses the event",
+		[]edit{{
+			"poller/poller.go", "\t\treturn tx.Emit(ctx, events...)\n\t})\n",
+			"\t\treturn nil\n\t})\n\tif err == nil {\n\t\terr = p.store.Update(ctx, func(tx timer.Tx) error { return tx.Emit(ctx, events...) })\n\t}\n",
+		}},
+		invariants,
+	},
+	{
+		"a millisecond early, store", "what is due in a millisecond is taken now",
+		[]edit{{"store/sqlite/query/reach.sql", "AND due_at <= ?1", "AND due_at <= ?1 + 1"}},
+		ownFile,
+	},
+	{
+		"a millisecond early, poller", "what is due in a millisecond is reached now, and says otherwise",
+		[]edit{{"poller/poller.go", "\tnow := p.now()\n\tvar events", "\tnow := p.now().Add(time.Millisecond)\n\tvar events"}},
+		invariants,
+	},
+	{
+		"clock rounded up", "a timer fires up to a millisecond early",
+		[]edit{{"poller/poller.go", "return timer.RoundDown(p.clock.Now())", "return timer.RoundUp(p.clock.Now())"}},
+		polling,
+	},
+	{
+		"canceled fires", "Reach ignores the state: a CancelTimer loses the race silently",
+		[]edit{
+			{"store/sqlite/query/reach.sql", "WHERE state = 'Scheduled' AND due_at", "WHERE state <> 'Reached' AND due_at"},
+			{"store/sqlite/query/reach.sql", "SET state = 'Reached',", "SET canceled_at = NULL, state = 'Reached',"},
+		},
+		ownFile,
+	},
+	{
+		"no fair share", "a tenant with a million due timers delays all others",
+		[]edit{{"store/sqlite/reach.go", "\tif crowded {", "\tif crowded && limit < 0 {"}},
+		ownFile,
+	},
+	{
+		"gate forgets", "a timer committed while the poller looks at the store is slept through",
+		[]edit{{"poller/gate.go", "\tg.first = due\n", "\tif g.until.IsZero() {\n\t\treturn\n\t}\n\tg.first = due\n"}},
+		polling,
+	},
+	{
+		"clock is always believed", "a clock that jumps fires timers hours early, for good",
+		[]edit{{"poller/poller.go", "; wait > 0 {", "; wait > time.Hour {"}},
+		polling,
+	},
+}
+
+// wayOut are mutants of the way from the outbox to the broker.
+var wayOut = []mutant{
+	{
+		"delete before publish", "a crash between the two loses the event",
+		[]edit{{
+			"outbox/session.go", "\tacked, err := s.send(ctx, rows)\n",
+			"\tfor _, row := range rows {\n\t\t_ = s.remove(ctx, []int64{row.Seq})\n\t}\n\tacked, err := s.send(ctx, rows)\n",
+		}},
+		forwarding,
+	},
+	{
+		"delete before publish, whole app", "the same, seen from outside",
+		[]edit{{
+			"outbox/session.go", "\tacked, err := s.send(ctx, rows)\n",
+			"\tfor _, row := range rows {\n\t\t_ = s.remove(ctx, []int64{row.Seq})\n\t}\n\tacked, err := s.send(ctx, rows)\n",
+		}},
+		invariants,
+	},
+	{
+		"publish error ignored", "an event that the broker did not take is deleted",
+		[]edit{{"outbox/session.go", "\terr = s.pub.Publish(topic, messages...)", "\t_ = s.pub.Publish(topic, messages...)"}},
+		forwarding,
+	},
+	{
+		"publish error ignored, many topics", "the same, where all topics go out at once",
+		[]edit{{"outbox/session.go", "\treturn pub.PublishTo(topics, messages)", "\t_ = pub.PublishTo(topics, messages)\n\treturn nil"}},
+		forwarding,
+	},
+	{
+		"new id per attempt", "the broker takes a second attempt for another event",
+		[]edit{{"outbox/session.go", "\t\tmessages[i], acked[i] = row.Message, row.Seq\n", "\t\tmessages[i], acked[i] = row.Message, row.Seq\n\t\trow.Message.UUID += s.clock.Now().String()\n"}},
+		invariants,
+	},
+	{
+		"id by the time of the attempt", "the event has another id when its transaction is done again",
+		[]edit{{"envelope/id.go", "uint64(timer.RoundUp(e.DueAt).UnixMilli())<<16", "uint64(timer.RoundUp(e.ReachedAt).UnixMilli())<<16"}},
+		test{"./envelope", "EventID|Attempt", ""},
+	},
+	{
+		"id without the command", "two generations of a timer share an id: the broker drops the second",
+		[]edit{{"envelope/id.go", "string(e.ServiceCallID), e.CommandID}", "string(e.ServiceCallID)}"}},
+		test{"./envelope", "Generations", ""},
+	},
+	{
+		"outbox numbers used again", "a delete that is repeated removes an event that came later",
+		[]edit{{"store/sqlite/migrations/00001_timers.sql", "INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER PRIMARY KEY"}},
+		ownFile,
+	},
+	{
+		"new pass before the deletes", "what is being deleted is published again, though nothing failed",
+		[]edit{{"outbox/session.go", "\t\ts.deleting.Wait() // else the new pass would publish again what is being deleted\n", ""}},
+		forwarding,
+	},
+	{
+		"every look from the oldest", "what is being deleted is published again, though nothing failed",
+		[]edit{{"outbox/session.go", "after = rows[len(rows)-1].Seq", "after = 0"}},
+		forwarding,
+	},
+	{
+		"nobody tells the forwarder", "an event waits for the next look at the outbox",
+		[]edit{{"app/app.go", "\t\t\ta.forwarder.Wake()\n", ""}},
+		bubbles,
+	},
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// A test is a run of go test.
+type test struct {
+	pkg   string // such as ./poller
+	names string // which tests, as for -run
+	flags string // of the test binary; may be empty
+}
+
+func (t test) String() string { return strings.Join(t.args(), " ") }
+
+// args returns the command, which a reader can repeat.
+func (t test) args() []string {
+	return append([]string{"go", "test", t.pkg, "-count=1", "-run=" + t.names}, strings.Fields(t.flags)...)
+}
+
+// A result is what a test run told.
+type result struct {
+	passed int    // tests that are green
+	failed string // the first test that is red; empty if none is
+}
+
+const (
+	patience  = 5 * time.Minute // for a test run with the compiler's part of it
+	testLimit = "-timeout=60s"  // of the tests alone: one that hangs is red, and named
+)
+
+// run runs the test in dir. An error means that it told nothing: the code does
+// not compile, or the time was over.
+func (t test) run(ctx context.Context, dir string) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	args := append(t.args()[1:], testLimit, "-json", "-vet=off", "-trimpath")
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOWORK=off")
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	runErr := cmd.Run()
+	if err := ctx.Err(); err != nil {
+		return result{}, fmt.Errorf("no result within %v: %w", patience, err)
+	}
+	r, err := read(&stdout)
+	switch {
+	case err != nil:
+		return result{}, errors.Join(err, errors.New(strings.TrimSpace(stderr.String())))
+	case runErr != nil && r.failed == "":
+		return result{}, fmt.Errorf("%w, but no test is red: %s", runErr, strings.TrimSpace(stderr.String()))
+	}
+	return r, nil
+}
+
+// read reads the events of go test -json.
+func read(in io.Reader) (r result, err error) {
+	var build strings.Builder
+	for d := json.NewDecoder(in); ; {
+		var event struct{ Action, Test, Output string }
+		switch err := d.Decode(&event); {
+		case errors.Is(err, io.EOF):
+			if build.Len() > 0 {
+				return result{}, fmt.Errorf("does not compile: %s", strings.TrimSpace(build.String()))
+			}
+			return r, nil
+		case err != nil:
+			return result{}, fmt.Errorf("read the output of go test: %w", err)
+		}
+		switch {
+		case event.Action == "build-output":
+			build.WriteString(event.Output)
+		case event.Action == "pass" && event.Test != "":
+			r.passed++
+		case event.Action == "fail" && event.Test != "" && r.failed == "":
+			r.failed = event.Test
+		}
+	}
+}
