@@ -43,7 +43,7 @@ const (
 func (t test) run(ctx context.Context, dir string) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	args := append(t.args()[1:], testLimit, "-json", "-vet=off", "-trimpath")
+	args := append(t.args()[1:], testLimit, "-json", "-vet=off")
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly", "GOWORK=off")
