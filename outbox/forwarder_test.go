@@ -417,3 +417,21 @@ func TestOneBadTopicOfManyDelaysNoOther(t *testing.T) {
 		}
 	})
 }
+
+// A session that is cut short soon has deleted most of what it published.
+func TestSessionBeginsWithASmallBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(ledger), new(widePost)
+		for range 1000 {
+			l.append("a")
+		}
+		var sizes []int
+		f := forward(t, l, p, outbox.ForwarderOptions{Batch: 500, Forwarded: func(rows int) { sizes = append(sizes, rows) }})
+		if err := f.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]int{64, 128, 256, 500, 52}, sizes); diff != "" {
+			t.Errorf("batches (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -12,6 +12,11 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// firstBatch is how many rows a session begins with; it doubles up to the batch.
+// A process that is killed again and again then gets somewhere in each life: the
+// rows that it has published are deleted before many more are.
+const firstBatch = 64
+
 // maxTopics is how many topics are published to at the same time.
 const maxTopics = 64
 
@@ -68,17 +73,19 @@ func (s *session) remove(ctx context.Context, seqs []int64) error {
 func (s *session) publish(ctx context.Context) error {
 	var after int64 // the last row seen in this pass
 	var left bool   // rows were left behind in this pass
+	size := min(firstBatch, s.opt.Batch)
 	backoff := minBackoff
 	pass := time.NewTimer(s.opt.Interval) // when to begin again from the oldest row
 	defer pass.Stop()
 
 	for ctx.Err() == nil {
-		rows, err := s.table.Head(ctx, after, s.opt.Batch)
+		rows, err := s.table.Head(ctx, after, size)
 		if err != nil {
 			return err
 		}
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Seq
+			size = min(2*size, s.opt.Batch)
 			all, err := s.forward(ctx, rows)
 			if err != nil {
 				return err
