@@ -194,6 +194,8 @@ func (w *world) do(i int, s step) {
 	case "crash":
 		w.faulty = true
 		w.failures.crash(true)
+		w.do(i, step{Do: "schedule", Key: s.Key, Age: s.Age, Due: s.Due}) // meets the dying process
+		time.Sleep(time.Second)
 		w.stop()
 		w.failures.crash(false)
 		w.start()

@@ -5,6 +5,11 @@ var wayIn = []mutant{
 	{
 		"ack before commit", "a crash before the commit loses a timer that was acked",
 		[]edit{{"handlers/decode.go", "\td := deliveryOf(msg)\n\tvar outcome", "\td := deliveryOf(msg)\n\tmsg.Ack()\n\tvar outcome"}},
+		intake,
+	},
+	{
+		"ack before commit, whole app", "the same, seen from outside",
+		[]edit{{"handlers/decode.go", "\td := deliveryOf(msg)\n\tvar outcome", "\td := deliveryOf(msg)\n\tmsg.Ack()\n\tvar outcome"}},
 		invariants,
 	},
 	{
