@@ -68,6 +68,7 @@ func TestOnlyATestIsAFailure(t *testing.T) {
 	}{
 		{"green", `{"Action":"pass","Test":"TestA"}{"Action":"pass"}`, result{passed: 1}, false},
 		{"red", `{"Action":"pass","Test":"TestA"}{"Action":"fail","Test":"TestB/case"}{"Action":"fail","Test":"TestB"}{"Action":"fail"}`, result{1, "TestB/case"}, false},
+		{"hangs", `{"Action":"output","Output":"panic: test timed out after 1m0s\n"}{"Action":"output","Output":"\t\tTestC (1m0s)\n"}{"Action":"fail"}`, result{0, "TestC (1m0s)"}, false},
 		{"red without a test", `{"Action":"fail"}`, result{}, false},
 		{"does not compile", `{"Action":"build-output","Output":"undefined: x"}{"Action":"build-fail"}{"Action":"fail"}`, result{}, true},
 		{"no output of go test", `oh`, result{}, true},

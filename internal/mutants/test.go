@@ -67,6 +67,7 @@ func (t test) run(ctx context.Context, dir string) (result, error) {
 // read reads the events of go test -json.
 func read(in io.Reader) (r result, err error) {
 	var build strings.Builder
+	hung := false
 	for d := json.NewDecoder(in); ; {
 		var event struct{ Action, Test, Output string }
 		switch err := d.Decode(&event); {
@@ -85,6 +86,10 @@ func read(in io.Reader) (r result, err error) {
 			r.passed++
 		case event.Action == "fail" && event.Test != "" && r.failed == "":
 			r.failed = event.Test
+		case strings.HasPrefix(event.Output, "panic: test timed out"):
+			hung = true
+		case hung && r.failed == "" && strings.HasPrefix(event.Output, "\t\tTest"): // of the tests that were running
+			r.failed = strings.TrimSpace(event.Output)
 		}
 	}
 }
