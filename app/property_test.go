@@ -35,7 +35,7 @@ type step struct {
 
 var steps = rapid.Custom(func(t *rapid.T) step {
 	return step{
-		Do:    rapid.SampledFrom([]string{"schedule", "schedule", "schedule", "cancel", "resend", "wait", "crash", "restart", "clock"}).Draw(t, "do"),
+		Do:    rapid.SampledFrom([]string{"wait", "schedule", "schedule", "schedule", "cancel", "cancel", "resend", "crash", "restart", "clock"}).Draw(t, "do"),
 		Key:   rapid.IntRange(0, 4).Draw(t, "key"),
 		Age:   rapid.Int64Range(1, 6).Draw(t, "age"),
 		Due:   time.Duration(rapid.Int64Range(-2000, 30_000).Draw(t, "due")) * time.Millisecond,
@@ -50,7 +50,9 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 func TestInvariants(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		history := rapid.SliceOfN(steps, 1, 40).Draw(rt, "history")
+		// From 1 on, histories would have 6 steps on average, too few for two
+		// commands to meet in a fault; a step too many shrinks to a wait.
+		history := rapid.SliceOfN(steps, 8, 40).Draw(rt, "history")
 		seed := rapid.Uint64().Draw(rt, "seed")
 		oneIn := rapid.SampledFrom([]int{0, 20, 5, 3}).Draw(rt, "one call in … fails")
 		var broken error
