@@ -56,6 +56,11 @@ var commands = []mutant{
 		ownFile,
 	},
 	{
+		"cancel leaves the version, whole app", "the same, seen from outside",
+		[]edit{{"store/sqlite/schedule.go", "return timer.WasCanceled, t.mustChange(ctx, c.Key, sqlCancelAgain, args[:]...)", "return timer.WasCanceled, nil"}},
+		invariants,
+	},
+	{
 		"batch mixes outcomes up", "a caller is told what another one's command did",
 		[]edit{{"store/batch.go", "c.outcomes, outcomes = outcomes[:n:n], outcomes[n:]", "c.outcomes = outcomes[:n:n]"}},
 		test{"./store", "Batch|Commit|Command|Caller", ""},

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("no mutant matches %q", *pattern)
 	case *list:
 		for _, m := range chosen {
-			fmt.Fprintf(out, "%-32s %s\n%-32s %s\n", m.name, m.breaks, "", m.test)
+			fmt.Fprintf(out, "%-36s %s\n%-36s %s\n", m.name, m.breaks, "", m.test)
 		}
 		return nil
 	}
@@ -69,7 +69,7 @@ func hunt(ctx context.Context, out io.Writer, mutants []mutant) error {
 		return err
 	}
 	var failed []error
-	fmt.Fprintf(out, "%-32s  %-9s %7s  %s\n", "mutant", "", "seconds", "by")
+	fmt.Fprintf(out, "%-36s  %-9s %7s  %s\n", "mutant", "", "seconds", "by")
 	for _, m := range mutants {
 		began := time.Now()
 		result, err := m.try(ctx, dir)
@@ -85,7 +85,7 @@ func hunt(ctx context.Context, out io.Writer, mutants []mutant) error {
 			verdict, by = "SURVIVED", m.breaks
 			failed = append(failed, fmt.Errorf("%s survived %s", m.name, m.test))
 		}
-		fmt.Fprintf(out, "%-32s  %-9s %7.1f  %s\n", m.name, verdict, time.Since(began).Seconds(), by)
+		fmt.Fprintf(out, "%-36s  %-9s %7.1f  %s\n", m.name, verdict, time.Since(began).Seconds(), by)
 	}
 	fmt.Fprintf(out, "%d of %d caught\n", len(mutants)-len(failed), len(mutants))
 	return errors.Join(failed...)
