@@ -17,14 +17,16 @@ const (
 // timers hours early, and Reached is final. A clock that was wrong before and
 // is right now looks the same; so does a machine that wakes from suspend. So
 // the guard asks a second source, and lets go when that agrees, or when there
-// is none to contradict for holdLimit. A clock that steps back needs no guard:
-// what is Reached does not fire again.
+// is none to contradict for holdLimit. Once contradicted it waits until the two
+// agree again: a reference that falls silent has not changed its mind. A clock
+// that steps back needs no guard: what is Reached does not fire again.
 type guard struct {
 	log       *slog.Logger
 	reference func(context.Context) (time.Time, error) // nil if there is none
 
-	expected time.Time // the clock should not be much later than this
-	since    time.Time // when the hold began, by the jumped clock; zero if none
+	expected     time.Time // the clock should not be much later than this
+	since        time.Time // when the hold began, by the jumped clock; zero if none
+	contradicted bool      // the reference disagreed during the hold
 }
 
 // expect notes when the poller meant to look again.
@@ -48,17 +50,20 @@ func (g *guard) hold(ctx context.Context, now time.Time) time.Duration {
 	}
 	agrees, known := g.ask(ctx, now)
 	switch {
-	case known && agrees, !known && now.Sub(g.since) >= holdLimit:
+	case known && agrees, !known && !g.contradicted && now.Sub(g.since) >= holdLimit:
 		g.log.WarnContext(ctx, "clock is believed, firing goes on", "now", now, "confirmed", known)
 		g.release(now)
 		return 0
 	case known:
+		g.contradicted = true
 		g.log.ErrorContext(ctx, "clock disagrees with the reference, firing is on hold", "now", now)
 	}
 	return recheck
 }
 
-func (g *guard) release(now time.Time) { g.expected, g.since = now, time.Time{} }
+func (g *guard) release(now time.Time) {
+	g.expected, g.since, g.contradicted = now, time.Time{}, false
+}
 
 // ask reports whether the reference agrees with now, and whether it answered.
 func (g *guard) ask(ctx context.Context, now time.Time) (agrees, known bool) {

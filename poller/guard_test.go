@@ -44,6 +44,10 @@ func TestGuard(t *testing.T) {
 			[]look{{time.Hour, true}, {time.Hour + 5*time.Second, true}, {time.Hour + time.Minute, true}},
 		},
 		{
+			"a reference that disagreed and falls silent still holds", onceThenSilent(noon),
+			[]look{{time.Hour, true}, {time.Hour + 5*time.Second, true}, {time.Hour + time.Minute, true}, {time.Second, false}},
+		},
+		{
 			"a clock that is set right again goes on at once", steady(0),
 			[]look{{time.Hour, true}, {time.Second, false}},
 		},
@@ -65,5 +69,17 @@ func TestGuard(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// onceThenSilent is a reference that answers the first question only.
+func onceThenSilent(t time.Time) func(context.Context) (time.Time, error) {
+	asked := false
+	return func(context.Context) (time.Time, error) {
+		if asked {
+			return time.Time{}, errors.New("no answer")
+		}
+		asked = true
+		return t, nil
 	}
 }
