@@ -62,6 +62,15 @@ func (p publisher) publishBatch(ctx context.Context, s *session, batch []*natsgo
 		}
 	}
 	batch[last].Header.Set(headerBatchCommit, "1")
-	_, err := s.js.PublishMsg(ctx, batch[last], jetstream.WithRetryAttempts(0))
-	return err == nil
+	ack, err := s.js.PublishMsgAsync(batch[last], jetstream.WithRetryAttempts(0), jetstream.WithStallWait(stallTimeout))
+	if err != nil {
+		return false
+	}
+	select {
+	case <-ack.Ok():
+		return true
+	case <-ack.Err(): // also when the connection breaks
+	case <-ctx.Done():
+	}
+	return false
 }

@@ -19,6 +19,7 @@ type session struct {
 	conn   *natsgo.Conn
 	js     jetstream.JetStream
 	owned  bool        // whether to close it
+	seen   bool        // whether the stream was there when it was last looked for
 	atomic atomic.Bool // whether the stream takes atomic batches
 }
 
@@ -123,7 +124,8 @@ func (b *Broker) dial() (*session, error) {
 	}
 	js, err := jetstream.New(s.conn,
 		jetstream.WithDefaultTimeout(apiTimeout),
-		jetstream.WithPublishAsyncMaxPending(maxUnacked))
+		jetstream.WithPublishAsyncMaxPending(maxUnacked),
+		jetstream.WithPublishAsyncTimeout(publishTimeout)) // else one that is never answered is pending for ever
 	s.js = js
 	return s, err
 }
@@ -158,6 +160,10 @@ func (b *Broker) keep(ctx context.Context, s *session) error {
 			}
 			if b.set(s, err) && ctx.Err() == nil {
 				b.log.WarnContext(ctx, "stream is not usable, will retry", "error", err)
+			}
+			if errors.Is(err, errGone) {
+				pause(ctx, settle)
+				s.seen = false
 			}
 			wait, backoff = backoff, min(2*backoff, maxBackoff)
 		} else {

@@ -18,8 +18,17 @@ const (
 	minMaxAge     = 24 * time.Hour  // how long the stream must keep messages
 )
 
-// errUnfit says that the stream can't be used as it is configured.
-var errUnfit = errors.New("unfit stream")
+var (
+	// errUnfit says that the stream can't be used as it is configured.
+	errUnfit = errors.New("unfit stream")
+	// errGone says that the stream was there, and is not any more.
+	errGone = errors.New("the stream was deleted, and will be made again")
+)
+
+// settle is how long the server gets to delete a stream before it is made
+// again. If both happen at once the new stream never answers a publish
+// (nats-server v2.15.2).
+const settle = 2 * time.Second
 
 // provision makes sure that the stream is there and fit. An error that wraps
 // errUnfit needs a person; others may pass.
@@ -32,6 +41,9 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 
 	stream, err := s.js.Stream(ctx, b.opt.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if s.seen {
+			return errGone
+		}
 		stream, err = b.create(ctx, s)
 	}
 	if err != nil {
@@ -41,6 +53,7 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	if err := verify(config, b.opt.Routing); err != nil {
 		return fmt.Errorf("%w: %w", errUnfit, err)
 	}
+	s.seen = true
 	s.atomic.Store(config.AllowAtomicPublish)
 	return nil
 }

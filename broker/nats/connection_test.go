@@ -1,0 +1,253 @@
+package nats_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+func TestHostKeepsItsConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		conn, _ := client(t, e)
+		b := nats.New(nats.Options{Conn: conn}, quiet)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+		messages := subscribe(t, b, "reader", topic)
+		publish(t, b, "one")
+		expect(t, messages, "one")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if !conn.IsConnected() {
+			t.Error("the connection of the host was closed")
+		}
+	})
+}
+
+func TestHostThatClosesItsConnectionEndsTheBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn, _ := client(t, serve(t))
+		b := nats.New(nats.Options{Conn: conn}, quiet)
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(t.Context()) }()
+		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+		messages := subscribe(t, b, "reader", topic)
+		conn.Close()
+		if err := <-ended; err == nil {
+			t.Error("Run returns no error")
+		}
+		if _, ok := <-messages; ok {
+			t.Error("a message without a connection")
+		}
+	})
+}
+
+// A wire makes connections in this process that can break without a word: what
+// is sent gets nowhere, and nothing comes.
+type wire struct {
+	*nats.Embedded
+	mu    sync.Mutex
+	lines []*line
+}
+
+type line struct {
+	net.Conn
+	dead atomic.Bool
+}
+
+func (w *wire) InProcessConn() (net.Conn, error) {
+	conn, err := w.Embedded.InProcessConn()
+	if err != nil {
+		return nil, err
+	}
+	l := &line{Conn: conn}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, l)
+	return l, nil
+}
+
+// cut breaks all connections there are.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.lines {
+		l.dead.Store(true)
+	}
+}
+
+func (l *line) Read(p []byte) (int, error) {
+	for {
+		n, err := l.Conn.Read(p)
+		if err != nil || !l.dead.Load() {
+			return n, err
+		}
+	}
+}
+
+func (l *line) Write(p []byte) (int, error) {
+	if l.dead.Load() {
+		return len(p), nil
+	}
+	return l.Conn.Write(p)
+}
+
+func TestHalfOpenConnectionIsFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{Embedded: serve(t)}
+		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(w)}})
+		messages := subscribe(t, b, "reader", topic)
+		publish(t, b, "before")
+		expect(t, messages, "before")
+
+		w.cut()
+		began := time.Now()
+		if b.Ready(t.Context()) == nil || time.Since(began) > time.Second {
+			t.Errorf("ready, or silent for %v", time.Since(began))
+		}
+		err := b.Publisher().Publish(topic, message.NewMessage("lost", []byte("lost")))
+		if took := time.Since(began); err == nil || took > 30*time.Second {
+			t.Errorf("publish: %v after %v", err, took)
+		}
+		until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("the connection was found dead after %v", took)
+		}
+		publish(t, b, "after")
+		expect(t, messages, "after")
+		if took := time.Since(began); took > 25*time.Second {
+			t.Errorf("messages came again after %v", took)
+		}
+	})
+}
+
+// A batch waits for one ack, which must not be waited for on a connection that
+// is gone.
+func TestBatchOnADeadConnectionFailsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{Embedded: serve(t)}
+		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(w)}})
+		batch := make([]*message.Message, 3000)
+		for i := range batch {
+			batch[i] = message.NewMessage("", nil)
+		}
+		w.cut()
+		began := time.Now()
+		if err := b.Publisher().Publish(topic, batch...); err == nil || time.Since(began) > 20*time.Second {
+			t.Errorf("publish: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestClosedConnectionIsMadeAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		var last atomic.Pointer[natsgo.Conn]
+		b := ready(t, nats.Options{Server: e, Connect: []natsgo.Option{natsgo.ConnectHandler(func(c *natsgo.Conn) { last.Store(c) })}})
+		messages := subscribe(t, b, "reader", topic)
+		tail, err := b.Tail().Subscribe(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		publish(t, b, "one")
+		expect(t, messages, "one")
+		expect(t, tail, "one")
+		was := last.Load()
+		was.Close() // as the library does when the server speaks of a protocol error
+		until(t, "another connection", func() bool { return last.Load() != was && b.Ready(t.Context()) == nil })
+		time.Sleep(time.Second) // the tail listens again
+		publish(t, b, "two")
+		expect(t, messages, "two")
+		expect(t, tail, "two")
+	})
+}
+
+// The server may learn of our credentials later than we start, and no text
+// shows them.
+func TestWrongCredentialsAreTriedForEverAndToldToNobody(t *testing.T) {
+	t.Parallel()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
+		Username: "timer", Password: "right",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	defer s.WaitForShutdown()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("no answer of the server")
+	}
+
+	var text safeBuffer
+	var asked atomic.Int32
+	b := nats.New(nats.Options{URL: s.ClientURL(), Connect: []natsgo.Option{natsgo.UserInfoHandler(func() (string, string) {
+		if asked.Add(1) > 5 {
+			return "timer", "right"
+		}
+		return "timer", "hunter2"
+	})}}, slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	until(t, "a connection with the right password", func() bool {
+		err := b.Ready(ctx)
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("a secret in %v", err)
+		}
+		return err == nil
+	})
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if log := text.String(); strings.Contains(log, "hunter2") || strings.Contains(log, "right") || !strings.Contains(log, "Authorization") {
+		t.Errorf("the log says\n%s", log)
+	}
+}
+
+// A safeBuffer may be written to by many.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func TestURLThatIsNoneIsAnErrorWithoutItsPassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"nats://timer:hunter2%zz@h", "nats://timer:hunter2@h:port", "nats://timer:hunter2@[::1"} {
+		err := nats.New(nats.Options{URL: url}, quiet).Run(t.Context())
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("Run: %v", err)
+		}
+	}
+}

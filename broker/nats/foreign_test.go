@@ -1,0 +1,100 @@
+package nats_test
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+func TestForeignProducersAreDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		messages := subscribe(t, b, "reader", topic)
+		_, js := client(t, e)
+		for i, header := range []natsgo.Header{
+			nil,
+			{"tenantId": {"a", "b"}, "serviceCallId": {"", "c"}},
+			{"Status": {"409"}, "Description": {"Consumer Deleted"}}, // what the server says when all is over
+			{"Status": {"503"}},
+			{"Status": {"100"}, "Nats-Consumer-Stalled": {"$JS.FC.x"}},
+			{"Status": {"408"}, "Nats-Pending-Messages": {"-99"}},
+			{"_watermill_message_uuid": {""}},
+			{"nats-msg-id": {"x"}},
+		} {
+			for _, body := range []string{"", "x", strings.Repeat("\xff", 900_000)} {
+				m := &natsgo.Msg{Subject: topic, Header: header, Data: []byte(body)}
+				if _, err := js.PublishMsg(t.Context(), m); err != nil {
+					t.Fatalf("header %d: %v", i, err)
+				}
+				expect(t, messages, body)
+			}
+		}
+		for _, header := range []string{"no colon\r\n", ": no name\r\n", "a b: space\r\n", "\x00\xff: \x01\r\n", "Status 503\r\n", strings.Repeat("h", 50_000)} {
+			raw(t, e, "NATS/1.0\r\n"+header+"\r\n", "broken")
+			expect(t, messages, "broken")
+		}
+		raw(t, e, "NATS/1.0 409 Consumer Deleted\r\n\r\n", "")
+		expect(t, messages, "")
+		raw(t, e, "no headers at all", "broken")
+		expect(t, messages, "broken")
+		publish(t, b, "good")
+		expect(t, messages, "good")
+	})
+}
+
+// raw publishes to the topic what no client library would send.
+func raw(t testing.TB, e *nats.Embedded, header, body string) {
+	t.Helper()
+	conn, err := e.InProcessConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	sending.Go(func() {
+		fmt.Fprintf(conn, "CONNECT {\"verbose\":false,\"headers\":true}\r\nHPUB %s %d %d\r\n%s%s\r\nPING\r\n",
+			topic, len(header), len(header)+len(body), header, body)
+	})
+	for {
+		line, err := answers.ReadString('\n')
+		if err != nil || strings.HasPrefix(line, "-ERR") {
+			t.Fatalf("the server says %q (%v)", line, err)
+		}
+		if strings.HasPrefix(line, "PONG") {
+			return
+		}
+	}
+}
+
+func TestForeignRollupPurgesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		publish(t, b, "one", "two")
+		_, js := client(t, e)
+		rollup := &natsgo.Msg{Subject: topic, Header: natsgo.Header{"Nats-Rollup": {"all"}}, Data: []byte("evil")}
+		if _, err := js.PublishMsg(t.Context(), rollup); err == nil {
+			t.Error("the stream takes a rollup")
+		}
+		messages := subscribe(t, b, "reader", topic)
+		got := make(map[string]bool)
+		for range 2 {
+			msg := <-messages
+			got[string(msg.Payload)] = true
+			msg.Ack()
+		}
+		if !got["one"] || !got["two"] {
+			t.Errorf("left are %v", got)
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package nats_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+const topic = "svc.acme.serviceCall"
+
+// serve starts a server that only this process reaches.
+func serve(t testing.TB) *nats.Embedded {
+	t.Helper()
+	e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: t.TempDir(), DontListen: true}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Shutdown)
+	return e
+}
+
+// run runs a broker until the test ends.
+func run(t testing.TB, opt nats.Options) *nats.Broker {
+	t.Helper()
+	b := nats.New(opt, quiet)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	return b
+}
+
+// until waits until something has happened that nobody can be asked to tell.
+func until(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(time.Minute)
+	for !happened() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// ready runs a broker until the test ends, and waits until it is ready.
+func ready(t testing.TB, opt nats.Options) *nats.Broker {
+	t.Helper()
+	b := run(t, opt)
+	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	return b
+}
+
+// subscribe subscribes a role until the test ends.
+func subscribe(t testing.TB, b *nats.Broker, role, topic string) <-chan *message.Message {
+	t.Helper()
+	s := b.Subscriber(role)
+	t.Cleanup(func() { _ = s.Close() })
+	messages, err := s.Subscribe(context.Background(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return messages
+}
+
+// publish publishes messages without a key to the topic, one after the other.
+func publish(t testing.TB, b *nats.Broker, bodies ...string) {
+	t.Helper()
+	for _, body := range bodies {
+		if err := b.Publisher().Publish(topic, message.NewMessage(uuid.NewString(), []byte(body))); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// expect acks the next message, which must have the body.
+func expect(t testing.TB, messages <-chan *message.Message, body string) {
+	t.Helper()
+	select {
+	case msg, ok := <-messages:
+		if !ok || string(msg.Payload) != body {
+			t.Fatalf("got %.200v, want %.20q", msg, body)
+		}
+		msg.Ack()
+	case <-time.After(time.Minute):
+		t.Fatalf("waited in vain for %.20q", body)
+	}
+}
+
+// client returns a connection that knows nothing of ours.
+func client(t testing.TB, e *nats.Embedded) (*natsgo.Conn, jetstream.JetStream) {
+	t.Helper()
+	conn, err := natsgo.Connect("", natsgo.InProcessServer(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, js
+}

@@ -1,0 +1,266 @@
+package nats
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+func TestSubjectsThatMayBePublishedTo(t *testing.T) {
+	t.Parallel()
+	for subject, want := range map[string]string{ // part of the error; empty if it is fine
+		"timer.commands": "", "svc.acme.serviceCall": "", "svc._.dlq": "", "a": "", "A-b_C9.~": "", "_INBOXES.a": "",
+		strings.Repeat("s", maxSubject):   "",
+		strings.Repeat("s", maxSubject+1): "longer",
+		"":                                "empty",
+		".":                               "empty token",
+		"a..b":                            "empty token",
+		".a":                              "empty token",
+		"a.":                              "empty token",
+		"a.*.b":                           "wildcard",
+		"a.>":                             "wildcard",
+		">":                               "wildcard",
+		"a*":                              "wildcard",
+		"a b":                             "visible ASCII",
+		"a\tb":                            "visible ASCII",
+		"a\r\nPUB b 0":                    "visible ASCII",
+		"a\x00":                           "visible ASCII",
+		"a\x7f":                           "visible ASCII",
+		"é":                               "visible ASCII",
+		"\xff":                            "visible ASCII",
+		"$JS.API.STREAM.DELETE.svc":       "belongs to the server",
+		"$SYS.REQ":                        "belongs to the server",
+		"_INBOX.abc":                      "belongs to the server",
+	} {
+		err := checkSubject(subject)
+		if want == "" && err != nil || want != "" && (!errors.Is(err, broker.ErrRefused) || !errors.Is(err, timer.ErrInvalid) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.40q: %v, want %q", subject, err, want)
+		}
+	}
+}
+
+func TestSubjectsThatMayBeSubscribedTo(t *testing.T) {
+	t.Parallel()
+	for subject, good := range map[string]bool{
+		"timer.commands": true, "svc.*.timer": true, "svc.>": true, "*": true, "*.*.a": true,
+		"": false, ">": false, ".>": false, "svc.>.a": false, "svc.a*": false, "svc.a>": false, "svc. .a": false, "svc..a": false, "$JS.>": false,
+	} {
+		if err := checkFilter(subject); (err == nil) != good {
+			t.Errorf("%q: %v", subject, err)
+		}
+	}
+}
+
+func TestFiltersCover(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		filter, subject string
+		want            bool
+	}{
+		{"svc.>", "svc.a.b", true},
+		{"svc.>", "svc.*.b", true},
+		{"svc.>", "svc.>", true},
+		{"svc.>", "svc", false},
+		{">", "svc.*.b", true},
+		{"svc.*.b", "svc.a.b", true},
+		{"svc.*.b", "svc.*.b", true},
+		{"svc.*.b", "svc.>", false},
+		{"svc.*.b", "svc.*.c", false},
+		{"svc.a.b", "svc.*.b", false},
+		{"svc.*", "svc.a.b", false},
+		{"svc.a.b", "svc.a", false},
+		{"*.b", "*.b", true},
+	} {
+		if got := covers(tt.filter, tt.subject); got != tt.want {
+			t.Errorf("%s covers %s: %v", tt.filter, tt.subject, got)
+		}
+	}
+}
+
+func TestStreamIsMadeForTheRouting(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		routing broker.Routing
+		want    []string
+	}{
+		{DefaultRouting(), []string{"timer.commands", "svc.>"}},
+		{broker.Routing{Commands: "svc.{tenant}.timer", Events: "svc.{tenant}.serviceCall", DeadLetters: "svc.{tenant}.dlq", Wildcard: "*"}, []string{"svc.>"}},
+		{broker.Routing{Commands: "c", Events: "e", DeadLetters: "d", Wildcard: "*"}, []string{"c", "e", "d"}},
+		{broker.Routing{Commands: "c", Events: "{tenant}.e", DeadLetters: "d.{tenant}", Wildcard: "*"}, []string{"c", "*.e", "d.*"}},
+		{broker.Routing{Commands: "svc.timer.c", Events: "svc.{tenant}.e", DeadLetters: "svc.d", Wildcard: "*"}, []string{"svc.>"}},
+	} {
+		got := subjects(tt.routing)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", tt.routing, diff)
+		}
+	}
+}
+
+func TestStreamsThatCouldLoseAreNamed(t *testing.T) {
+	t.Parallel()
+	fit := jetstream.StreamConfig{
+		Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Retention: jetstream.LimitsPolicy,
+		Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, MaxBytes: 1 << 30, Duplicates: 2 * time.Minute,
+		MaxMsgs: -1, MaxMsgsPerSubject: -1,
+	}
+	for _, tt := range []struct {
+		says   string // part of the error; empty if it is fit
+		change func(*jetstream.StreamConfig)
+	}{
+		{"", func(*jetstream.StreamConfig) {}},
+		{"", func(c *jetstream.StreamConfig) { c.Subjects = []string{">"} }},
+		{"", func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes = jetstream.DiscardOld, -1 }},
+		{"", func(c *jetstream.StreamConfig) { c.MaxAge = 24 * time.Hour }},
+		{"", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject, c.DiscardNewPerSubject = 10, true }},
+		{"retention", func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }},
+		{"retention", func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy }},
+		{"storage", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }},
+		{"discard", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }},
+		{"discard", func(c *jetstream.StreamConfig) { c.Discard, c.MaxBytes, c.MaxMsgs = jetstream.DiscardOld, -1, 5 }},
+		{"max_msgs_per_subject", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 10 }},
+		{"max_age", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }},
+		{"duplicate_window", func(c *jetstream.StreamConfig) { c.Duplicates = time.Minute }},
+		{"allow_rollup_hdrs", func(c *jetstream.StreamConfig) { c.AllowRollup = true }},
+		{"persist_mode", func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }},
+		{"no_ack", func(c *jetstream.StreamConfig) { c.NoAck = true }},
+		{"sealed", func(c *jetstream.StreamConfig) { c.Sealed = true }},
+		{"do not cover svc.*.serviceCall", func(c *jetstream.StreamConfig) { c.Subjects = []string{"timer.commands", "svc.*.dlq"} }},
+		{"do not cover timer.commands", func(c *jetstream.StreamConfig) { c.Subjects = []string{"svc.>"} }},
+	} {
+		c := fit
+		tt.change(&c)
+		err := verify(c, DefaultRouting())
+		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
+			t.Errorf("got %v, want %q", err, tt.says)
+		}
+	}
+}
+
+func TestEveryRoleAndTopicHasAConsumerOfItsOwn(t *testing.T) {
+	t.Parallel()
+	if got := durable("timer-service", "timer.commands"); got != "timer-service_timer-commands" {
+		t.Errorf("the default is %s", got) // positions are kept under it: it must not change
+	}
+	seen := make(map[string][2]string)
+	for _, role := range []string{"a", "a_b", "a-b", "a.b", "a b", "", "é", strings.Repeat("r", 300), strings.Repeat("r", 301)} {
+		for _, topic := range []string{"b", "b.c", "b-c", "b_c", "b.*", "b.any", "b.>", "b.all", "c", "b_c.d", strings.Repeat("t", 300)} {
+			name := durable(role, topic)
+			if was, ok := seen[name]; ok {
+				t.Errorf("%q and %q share the consumer %s", was, [2]string{role, topic}, name)
+			}
+			seen[name] = [2]string{role, topic}
+			if len(name) > 200 || strings.ContainsAny(name, ".*> /\\\t\r\n") {
+				t.Errorf("%s is no name of a consumer", name)
+			}
+		}
+	}
+}
+
+func TestHeadersThatAreSent(t *testing.T) {
+	t.Parallel()
+	msg := message.NewMessage("id-1", []byte("body"))
+	good := message.Metadata{
+		"tenantId": "acme", "traceparent": "00-1", "x_Y-9": "a: b; c", "empty": "", "utf8": "é", "tab": "a\tb", "Status": "503", "nats": "x",
+	}
+	for name, value := range good {
+		msg.Metadata[name] = value
+	}
+	for name, value := range map[string]string{
+		"Nats-Rollup": "all", "nats-rollup": "all", "NATS-X": "x", "Nats-Msg-Id": "other", "_watermill_message_uuid": "other",
+		broker.MetaTopic: "x", broker.MetaPosition: "1", broker.MetaDelivery: "2",
+		"": "x", "a b": "x", "a:b": "x", "a\nb": "x", "é": "x", "a(b)": "x", "\x7f": "x",
+		"crlf": "a\r\nNats-Rollup: all", "nul": "a\x00", "del": "a\x7f", "spaces": " a", "spaces2": "a ",
+	} {
+		msg.Metadata[name] = value
+	}
+	out, err := marshal("svc.acme.serviceCall", msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := natsgo.Header{"Nats-Msg-Id": {"id-1"}, "_watermill_message_uuid": {"id-1"}}
+	for name, value := range good {
+		want[name] = []string{value}
+	}
+	if diff := cmp.Diff(want, out.Header); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+	if out.Subject != "svc.acme.serviceCall" || string(out.Data) != "body" {
+		t.Errorf("got %s %q", out.Subject, out.Data)
+	}
+	if msg.Metadata["Nats-Rollup"] != "all" {
+		t.Error("the message was changed")
+	}
+}
+
+func TestIDsThatCanNotBeSentAreRefused(t *testing.T) {
+	t.Parallel()
+	for id, good := range map[string]bool{
+		"a": true, "0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071": true, "": true, strings.Repeat("i", maxMessageID): true,
+		strings.Repeat("i", maxMessageID+1): false, "a\r\nb": false, "a\x00": false, " a": false, "\n": false,
+	} {
+		_, err := marshal("a", message.NewMessage(id, nil))
+		if good && err != nil || !good && !errors.Is(err, broker.ErrRefused) {
+			t.Errorf("%.40q: %v", id, err)
+		}
+	}
+}
+
+func TestWhateverComesBecomesAMessage(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		header natsgo.Header
+		id     string // empty: a new one
+		want   message.Metadata
+	}{
+		{"no headers", nil, "", nil},
+		{"ours", natsgo.Header{"Nats-Msg-Id": {"a"}, "_watermill_message_uuid": {"b"}, "messageId": {"c"}}, "a", message.Metadata{"messageId": "c"}},
+		{"another Watermill", natsgo.Header{"_watermill_message_uuid": {"b"}, "messageId": {"c"}}, "b", message.Metadata{"messageId": "c"}},
+		{"a foreign producer", natsgo.Header{"messageId": {"c"}}, "c", message.Metadata{"messageId": "c"}},
+		{"repeated", natsgo.Header{"a": {"1", "2"}, "none": {}, "Nats-Msg-Id": {"", "x"}}, "", message.Metadata{"a": "1"}},
+		{"commands to the server", natsgo.Header{"Nats-Rollup": {"all"}, "nats-batch-id": {"x"}}, "", nil},
+		{"what we say ourselves", natsgo.Header{broker.MetaTopic: {"x"}, broker.MetaPosition: {"1"}, broker.MetaDelivery: {"9"}}, "", nil},
+		{"names as they stand", natsgo.Header{"TENANTID": {"x"}, "tenantId": {"y"}}, "", message.Metadata{"TENANTID": "x", "tenantId": "y"}},
+	} {
+		msg := unmarshal("svc.a.b", tt.header, []byte("\xff"))
+		want := message.Metadata{broker.MetaTopic: "svc.a.b"}
+		for name, value := range tt.want {
+			want[name] = value
+		}
+		if diff := cmp.Diff(want, msg.Metadata); diff != "" {
+			t.Errorf("%s: metadata (-want +got):\n%s", tt.name, diff)
+		}
+		if tt.id != "" && msg.UUID != tt.id || msg.UUID == "" || string(msg.Payload) != "\xff" {
+			t.Errorf("%s: got %q %q", tt.name, msg.UUID, msg.Payload)
+		}
+	}
+}
+
+func TestFailuresAreCountedByReason(t *testing.T) {
+	t.Parallel()
+	var f failures
+	if err := f.join(3); err != nil {
+		t.Errorf("got %v", err)
+	}
+	full := errors.New("stream full")
+	for range 998 {
+		f.add(1, full)
+	}
+	f.add(2, refusal(natsgo.ErrMaxPayload))
+	err := f.join(1000)
+	if !errors.Is(err, full) || !errors.Is(err, broker.ErrRefused) || !errors.Is(err, natsgo.ErrMaxPayload) {
+		t.Errorf("got %v", err)
+	}
+	if n := strings.Count(err.Error(), "\n"); n != 1 || !strings.Contains(err.Error(), "998 of 1000") {
+		t.Errorf("got %d lines: %v", n+1, err)
+	}
+}

@@ -1,0 +1,156 @@
+package nats_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+func TestFullStreamIsAnErrorThatMayPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
+		var err error
+		tried := 0
+		for ; err == nil && tried < 100; tried++ {
+			err = b.Publisher().Publish(topic, message.NewMessage(uuid.NewString(), make([]byte, 60_000)))
+		}
+		if err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "maximum bytes exceeded") {
+			t.Fatalf("after %d messages: %v", tried, err)
+		}
+		batch := make([]*message.Message, 100)
+		for i := range batch {
+			batch[i] = message.NewMessage(uuid.NewString(), make([]byte, 60_000))
+		}
+		if err := b.Publisher().Publish(topic, batch...); err == nil || errors.Is(err, broker.ErrRefused) {
+			t.Errorf("a batch: %v", err)
+		}
+		_, js := client(t, e)
+		stream, err := js.Stream(t.Context(), "svc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := stream.CachedInfo().State.Msgs; n != uint64(tried-1) {
+			t.Errorf("%d messages are kept, want %d", n, tried-1)
+		}
+		if err := stream.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		publish(t, b, "fits again")
+	})
+}
+
+func TestLargeMessagesInFlightAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, size = 100, 1_000_000
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		for i := range n {
+			m := message.NewMessage(fmt.Sprint(i), make([]byte, size))
+			if err := b.Publisher().Publish(topic, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		messages := subscribe(t, b, "reader", topic)
+		var held []*message.Message
+		for more := true; more; {
+			select {
+			case msg := <-messages:
+				held = append(held, msg)
+			case <-time.After(time.Minute):
+				more = false
+			}
+		}
+		if len(held) < 10 || len(held) > 80 {
+			t.Errorf("%d MB in flight", len(held))
+		}
+		seen := make(map[string]bool)
+		for len(seen) < n {
+			for _, msg := range held {
+				seen[msg.UUID] = true
+				msg.Ack()
+			}
+			held = held[:0]
+			if len(seen) < n {
+				held = append(held, <-messages)
+			}
+		}
+	})
+}
+
+func TestManyTopicsInOneGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		messages := subscribe(t, b, "reader", "svc.*.serviceCall")
+		pub := b.Publisher().(interface {
+			PublishTo(topics []string, messages []*message.Message) error
+		})
+		for _, n := range []int{0, 1, 31, 32, 1000, 1001, 2500} {
+			topics, batch, want := make([]string, n), make([]*message.Message, n), make(map[string]string)
+			for i := range n {
+				topics[i] = fmt.Sprintf("svc.tenant-%d.serviceCall", i%7)
+				batch[i] = message.NewMessage(uuid.NewString(), []byte(fmt.Sprint(i)))
+				want[batch[i].UUID] = topics[i]
+			}
+			if err := pub.PublishTo(topics, batch); err != nil {
+				t.Fatalf("%d messages: %v", n, err)
+			}
+			for range n {
+				msg := <-messages
+				if from := msg.Metadata.Get(broker.MetaTopic); want[msg.UUID] != from {
+					t.Errorf("got %s from %s, want %q", msg.UUID, from, want[msg.UUID])
+				}
+				delete(want, msg.UUID)
+				msg.Ack()
+			}
+			if len(want) > 0 {
+				t.Errorf("of %d messages %d are missing", n, len(want))
+			}
+		}
+		two := []*message.Message{message.NewMessage("a", nil), message.NewMessage("b", nil)}
+		if err := pub.PublishTo([]string{topic, "no topic"}, two); !errors.Is(err, broker.ErrRefused) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// A batch of which the stream knows one message already is turned down whole.
+func TestBatchWithADuplicateIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		batch := make([]*message.Message, 100)
+		for i := range batch {
+			batch[i] = message.NewMessage(uuid.NewString(), []byte(fmt.Sprint(i)))
+			batch[i].Metadata.Set("tenantId", "acme")
+			batch[i].Metadata.Set("serviceCallId", "sc-1")
+		}
+		for _, part := range [][]*message.Message{batch[50:51], batch, batch} {
+			if err := b.Publisher().Publish(topic, part...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		messages := subscribe(t, b, "reader", topic)
+		expect(t, messages, "50")
+		for i := range batch {
+			if i != 50 {
+				expect(t, messages, fmt.Sprint(i))
+			}
+		}
+		select {
+		case msg := <-messages:
+			t.Errorf("%s came twice", msg.Payload)
+		case <-time.After(time.Minute):
+		}
+	})
+}

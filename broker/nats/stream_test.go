@@ -1,0 +1,181 @@
+package nats_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+func TestUnfitStreamIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		_, js := client(t, e)
+		all := []string{"svc.>", "timer.commands"}
+		for _, tt := range []struct {
+			says   string
+			config jetstream.StreamConfig
+		}{
+			{"retention", jetstream.StreamConfig{Name: "svc", Subjects: all, Retention: jetstream.WorkQueuePolicy}},
+			{"max_age", jetstream.StreamConfig{Name: "svc", Subjects: all, MaxAge: time.Hour, Duplicates: 2 * time.Minute}},
+			{"timer.commands", jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>"}}},
+			{"overlap", jetstream.StreamConfig{Name: "other", Subjects: []string{"svc.>"}}},
+		} {
+			if _, err := js.CreateStream(t.Context(), tt.config); err != nil {
+				t.Fatal(err)
+			}
+			b := nats.New(nats.Options{Server: e}, quiet)
+			if err := b.Run(t.Context()); err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("Run: %v, want %q", err, tt.says)
+			}
+			if b.Ready(t.Context()) == nil {
+				t.Error("ready")
+			}
+			if err := js.DeleteStream(t.Context(), tt.config.Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestFitStreamOfOthersStaysAsItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		_, js := client(t, e)
+		before, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+			Name: "ours", Subjects: []string{"svc.*.*", "timer.*"}, Discard: jetstream.DiscardNew, MaxBytes: 1 << 20,
+			MaxAge: 48 * time.Hour, Duplicates: time.Hour,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := ready(t, nats.Options{Server: e, Stream: "ours"})
+		publish(t, b, "one")
+		after, err := js.Stream(t.Context(), "ours")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was, is := fmt.Sprintf("%+v", before.CachedInfo().Config), fmt.Sprintf("%+v", after.CachedInfo().Config); was != is {
+			t.Errorf("was %s\nis  %s", was, is)
+		}
+		if _, err := js.Stream(t.Context(), "svc"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+			t.Errorf("a second stream: %v", err)
+		}
+	})
+}
+
+func TestClientMakesNoStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e, Client: true})
+		if err := b.Publisher().Publish(topic, message.NewMessage("id", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
+			t.Errorf("publish without a stream: %v", err)
+		}
+		_, js := client(t, e)
+		if _, err := js.Stream(t.Context(), "svc"); !errors.Is(err, jetstream.ErrStreamNotFound) {
+			t.Errorf("the stream: %v", err)
+		}
+		ready(t, nats.Options{Server: e})
+		publish(t, b, "now")
+	})
+}
+
+func TestLimitedConsumerIsMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		_, js := client(t, e)
+		const name = "timer-service_timer-commands"
+		if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
+			Durable: name, FilterSubject: "timer.commands", AckPolicy: jetstream.AckExplicitPolicy,
+			MaxDeliver: 2, MaxAckPending: 1, AckWait: time.Second,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		messages := subscribe(t, b, "timer-service", "timer.commands")
+		for range 2 {
+			if err := b.Publisher().Publish("timer.commands", message.NewMessage(uuid.NewString(), nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 { // both at once
+			<-messages
+		}
+		consumer, err := js.Consumer(t.Context(), "svc", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := consumer.CachedInfo().Config; c.MaxDeliver != -1 || c.AckWait != 30*time.Second || c.MaxAckPending < 1000 {
+			t.Errorf("got %+v", c)
+		}
+	})
+}
+
+func TestConsumerAndStreamThatAreDeletedAreMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		messages := subscribe(t, b, "reader", topic)
+		publish(t, b, "one")
+		expect(t, messages, "one")
+		_, js := client(t, e)
+
+		if err := js.DeleteConsumer(t.Context(), "svc", "reader_svc-acme-serviceCall"); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, messages, "one") // its position was deleted with it
+		publish(t, b, "two")
+		expect(t, messages, "two")
+
+		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the stream", func() bool {
+			_, err := js.Stream(t.Context(), "svc")
+			return err == nil
+		})
+		publish(t, b, "three")
+		expect(t, messages, "three")
+	})
+}
+
+func TestAckOfAMessageOfAnotherStreamMeansNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		messages := subscribe(t, b, "reader", topic)
+		publish(t, b, "old")
+		old := <-messages
+		_, js := client(t, e)
+		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
+			t.Fatal(err)
+		}
+		var failed error
+		defer func() {
+			if t.Failed() {
+				t.Logf("the last publish: %v", failed)
+			}
+		}()
+		until(t, "the stream", func() bool {
+			failed = b.Publisher().Publish(topic, message.NewMessage("new", []byte("new")))
+			return failed == nil
+		})
+		first := <-messages // number 1, as the old one was
+		old.Ack()
+		first.Nack()
+		if again := <-messages; string(again.Payload) != "new" || again.Metadata.Get(broker.MetaDelivery) != "2" {
+			t.Errorf("got %q, delivery %s", again.Payload, again.Metadata.Get(broker.MetaDelivery))
+		} else {
+			again.Ack()
+		}
+	})
+}
