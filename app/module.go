@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"go.uber.org/fx"
 
@@ -24,7 +25,7 @@ type host struct {
 
 // Module runs the timer service inside an fx application. The host provides a
 // [timer.Store] on its own *sql.DB (store/sqlite makes one), a [broker.Broker]
-// that it keeps running (see [Running]), and a *slog.Logger. The module provides
+// that it keeps running (see [RunBroker]), and a *slog.Logger. The module provides
 // nothing, so that it collides with nothing, and closes nothing of the host's.
 //
 // The start waits until commands are being taken. If a part dies later the
@@ -43,7 +44,7 @@ func Module(opt Options) fx.Option {
 // Running ties a Run to an fx application: it begins with the start, which
 // waits for ready (nil: for nothing), and ends with the stop, which waits for
 // Run to return. If Run ends by itself the application shuts down with exit
-// code 1. Hosts use it to run a broker: app.Running(…, b.Run, nil).
+// code 1.
 func Running(
 	lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger,
 	name string, run func(context.Context) error, ready <-chan struct{},
@@ -89,4 +90,27 @@ func Running(
 			}
 		},
 	})
+}
+
+// brokerPatience is how long a start waits for a broker.
+const brokerPatience = time.Second
+
+// RunBroker keeps a broker running in an fx application, from the start to the
+// stop. The start waits until the broker is ready, but no longer than a second:
+// an absent broker is waited for later, by those who use it.
+func RunBroker(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, b broker.Broker) {
+	Running(lc, sd, log, "broker", b.Run, nil)
+	lc.Append(fx.StartHook(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, brokerPatience)
+		defer cancel()
+		look := time.NewTicker(time.Millisecond)
+		defer look.Stop()
+		for b.Ready(ctx) != nil {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+			}
+		}
+	}))
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,9 @@ func newHost(t *testing.T) *host {
 	}
 	h.broker = gochannel.New(gochannel.Options{}, quiet)
 	running(t, "broker", h.broker.Run)
+	for h.broker.Ready(t.Context()) != nil {
+		runtime.Gosched()
+	}
 	return h
 }
 

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"go.uber.org/fx"
 
@@ -51,7 +50,7 @@ func openBroker(
 ) (broker.Broker, *description, error) {
 	if cfg.Broker == config.GoChannel {
 		b := gochannel.New(gochannel.Options{Routing: routing(cfg, gochannel.DefaultRouting())}, log)
-		app.Running(lc, sd, log, "broker", b.Run, nil)
+		app.RunBroker(lc, sd, log, b)
 		return b, &description{broker: "gochannel, in this process; nothing is durable", address: "in this process"}, nil
 	}
 	opt, err := natsOptions(cfg)
@@ -65,14 +64,7 @@ func openBroker(
 		}
 	}
 	b := nats.New(opt, log)
-	app.Running(lc, sd, log, "broker", b.Run, nil)
-	lc.Append(fx.StartHook(func(ctx context.Context) {
-		// An embedded server is there at once. An absent one is waited for
-		// later, not in the start.
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		awaitReady(ctx, b, slog.New(slog.DiscardHandler))
-	}))
+	app.RunBroker(lc, sd, log, b)
 	return b, d, nil
 }
 

@@ -94,6 +94,6 @@ func openDB(lc fx.Lifecycle, path string) (*sql.DB, error) {
 // newBroker provides the broker that the application and the module share.
 func newBroker(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger) broker.Broker {
 	b := gochannel.New(gochannel.Options{}, log)
-	app.Running(lc, sd, log, "broker", b.Run, nil)
+	app.RunBroker(lc, sd, log, b)
 	return b
 }
