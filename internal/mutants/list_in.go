@@ -8,11 +8,6 @@ var wayIn = []mutant{
 		intake,
 	},
 	{
-		"ack before commit, whole app", "the same, seen from outside",
-		[]edit{{"handlers/decode.go", "\td := deliveryOf(msg)\n\tvar outcome", "\td := deliveryOf(msg)\n\tmsg.Ack()\n\tvar outcome"}},
-		invariants,
-	},
-	{
 		"outage is poison", "a busy database makes dead letters of healthy commands",
 		[]edit{{"handlers/middleware.go", "{ return errors.Is(err, timer.ErrInvalid) }", "{ return err != nil }"}},
 		intake,
