@@ -48,6 +48,7 @@ type App struct {
 	poller    *poller.Poller
 	forwarder *outbox.Forwarder
 	retention *store.Retention
+	prepare   func(context.Context) error // nil if the store has none
 	watch     func(context.Context) error // nil if the store has none
 	log       *slog.Logger
 	opt       Options
@@ -101,6 +102,9 @@ func New(s timer.Store, b broker.Broker, log *slog.Logger, opt Options) (*App, e
 			Handled:      opt.Counters.handled,
 		})
 	a.retention = store.NewRetention(full, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention})
+	if p, ok := s.(interface{ Prepare(context.Context) error }); ok {
+		a.prepare = p.Prepare
+	}
 	if w, ok := s.(interface{ Watch(context.Context) error }); ok {
 		a.watch = w.Watch
 	}
@@ -118,6 +122,11 @@ func (a *App) Held() bool { return a.handlers.Held() }
 // is empty or DrainTimeout has passed. It returns an error if a part died; then
 // the others were stopped too.
 func (a *App) Run(ctx context.Context) error {
+	if a.prepare != nil {
+		if err := a.prepare(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("store: %w", err)
+		}
+	}
 	died := make(chan struct{}, 5) // room for every part
 	forwarder := start(ctx, died, "forwarder", a.forwarder.Run)
 	poller := start(ctx, died, "poller", a.poller.Run)

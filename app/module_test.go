@@ -109,6 +109,18 @@ func TestModuleShutsTheHostDownWhenItDies(t *testing.T) {
 	}
 }
 
+func TestModuleDoesNotStartOnADatabaseWithoutItsTables(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	if _, err := h.db.ExecContext(t.Context(), `DELETE FROM timer_schema_version`); err != nil {
+		t.Fatal(err)
+	}
+	err := fx.New(h.module(sqlite.New(h.db, sqlite.Options{}))).Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "migrate") {
+		t.Errorf("Start: %v, want an error that says to migrate", err)
+	}
+}
+
 func TestModuleSaysWhatAStoreLacks(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

@@ -43,6 +43,14 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	return r, nil
 }
 
+// Prepare looks at the database before the first use: the schema of a host's
+// handle, as [Verify] does, and which file it is. A file that is replaced later
+// is noticed from then on.
+func (s *Store) Prepare(ctx context.Context) error {
+	_, err := s.ready(ctx)
+	return classify("look at the database", err)
+}
+
 // judge tells if a host's handle loses commits when the power fails.
 func (s *Store) judge(ctx context.Context) error {
 	var synchronous int
