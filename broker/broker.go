@@ -53,8 +53,9 @@ type Broker interface {
 	// Instances of one role share its messages, a role's position outlives
 	// them, and a message that nobody acked comes back. Thousands of messages
 	// are delivered at once; those of one ordering key ([Key]) one after the
-	// other, each after the one before it was acked. A nacked message comes
-	// back after [RedeliveryDelay], for ever. Subscribe returns at once, even
+	// other, each after the one before it was acked or nacked. A nacked message
+	// gives way: it comes back after [RedeliveryDelay], for ever, behind those
+	// of its key that came meanwhile. Subscribe returns at once, even
 	// while the broker is down. Canceling the context of Subscribe ends the
 	// intake; messages in flight can still be acked until Close.
 	Subscriber(role string) message.Subscriber
