@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -173,6 +174,7 @@ func (g *group[C]) applyAll(ctx context.Context, batch []*call[C]) {
 		}
 	}
 	outcomes, err := g.applyWithin(ctx, now, commands)
+	failpoint.Here("committed")
 	if half := len(batch) / 2; half > 0 && errors.Is(err, timer.ErrInvalid) {
 		g.applyAll(ctx, batch[:half])
 		g.applyAll(ctx, batch[half:])

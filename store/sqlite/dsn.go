@@ -29,7 +29,7 @@ func writerPragmas(opt Options) []string {
 	if opt.Durability == Relaxed {
 		synchronous = "normal"
 	}
-	return append(pragmas(opt), "journal_mode(wal)", "synchronous("+synchronous+")", "foreign_keys(on)")
+	return append(pragmas(opt), "journal_mode(wal)", "synchronous("+synchronous+")", "foreign_keys(on)", "temp_store(memory)")
 }
 
 func readerPragmas(opt Options) []string { return append(pragmas(opt), "query_only(on)") }

@@ -150,7 +150,7 @@ func TestDSN(t *testing.T) {
 	}
 }
 
-// TestFileGone unlinks or replaces the file under a store.
+// TestFileGone unlinks or replaces the file, or its log, under a store.
 func TestFileGone(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(path string) error{
@@ -160,6 +160,13 @@ func TestFileGone(t *testing.T) {
 				return err
 			}
 			return os.WriteFile(path, nil, 0o600)
+		},
+		"log unlinked": func(path string) error { return os.Remove(path + "-wal") },
+		"log replaced": func(path string) error {
+			if err := os.Remove(path + "-wal"); err != nil {
+				return err
+			}
+			return os.WriteFile(path+"-wal", nil, 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +188,9 @@ func TestFileGone(t *testing.T) {
 			if !errors.Is(err, timer.ErrFatal) {
 				t.Errorf("update: %v, want ErrFatal", err)
 			}
-			if err := s.Watch(t.Context()); !errors.Is(err, timer.ErrFatal) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := s.Watch(ctx); !errors.Is(err, timer.ErrFatal) {
 				t.Errorf("watch: %v, want ErrFatal", err)
 			}
 		})

@@ -12,13 +12,17 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An identity remembers which file was opened. SQLite goes on writing to a file
-// that was unlinked or replaced, and what it commits there is gone with the
+// An identity remembers which files were opened. SQLite goes on writing to a
+// file that was unlinked or replaced, and what it commits there is gone with the
 // process.
 type identity struct {
 	path string      // empty for a database in memory
 	file os.FileInfo // nil for a database in memory
+	log  os.FileInfo // the write-ahead log; nil if it may come and go
 }
+
+// logSuffix is what SQLite names a write-ahead log by.
+const logSuffix = "-wal"
 
 // identify finds the file of a database.
 func identify(ctx context.Context, db *sql.DB) (i identity, err error) {
@@ -29,15 +33,32 @@ func identify(ctx context.Context, db *sql.DB) (i identity, err error) {
 	return i, err
 }
 
-// check returns an error that wraps [timer.ErrFatal] if the path leads to
-// another file than it did, or to none.
+// keepLog remembers the log too. It stays while there is a connection; only who
+// owns the file knows that there always is one.
+func (i *identity) keepLog() (err error) {
+	if i.path != "" {
+		i.log, err = stat(i.path + logSuffix)
+	}
+	return err
+}
+
+// check returns an error that wraps [timer.ErrFatal] if a path leads to another
+// file than it did, or to none.
 func (i identity) check() error {
 	if i.path == "" {
 		return nil
 	}
-	now, err := stat(i.path)
-	if err == nil && !os.SameFile(i.file, now) {
-		err = fmt.Errorf("%w: the database file %s was replaced", timer.ErrFatal, i.path)
+	err := same(i.path, i.file)
+	if err == nil && i.log != nil {
+		err = same(i.path+logSuffix, i.log)
+	}
+	return err
+}
+
+func same(path string, was os.FileInfo) error {
+	now, err := stat(path)
+	if err == nil && !os.SameFile(was, now) {
+		err = fmt.Errorf("%w: the database file %s was replaced", timer.ErrFatal, path)
 	}
 	return err
 }

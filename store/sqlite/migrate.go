@@ -9,6 +9,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -36,8 +37,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, steps,
-		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+	provider, err := newProvider(db, steps)
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the migrations: %w", err)
 	}
@@ -50,6 +50,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	if err := up(ctx, provider); err != nil {
 		return from, from, classify("migrate", err)
 	}
+	failpoint.Here("migrated")
 	return from, SchemaVersion, nil
 }
 

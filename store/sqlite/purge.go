@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
 // Purge walks the table by its rowid, which needs no index of what is over.
@@ -23,6 +25,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time, cursor int64, limit
 	err = s.writing(ctx, "purge", func(ctx context.Context, t *transaction) error {
 		n, err := t.change(ctx, sqlPurge, cursor, last.Int64, before.UnixMilli())
 		deleted = int(n)
+		failpoint.Here("purging")
 		return err
 	})
 	if err != nil {

@@ -2,8 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -26,19 +30,29 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int) ([]ti
 	if err := t.QueryRowContext(ctx, sqlCrowded, ms, limit).Scan(&crowded); err != nil {
 		return nil, err
 	}
-	entries := make([]timer.Entry, 0, limit)
+	due := claim{entries: make([]timer.Entry, 0, limit), now: now}
 	if crowded {
 		tenants, err := t.dueTenants(ctx, ms, limit)
 		if err != nil {
 			return nil, err
 		}
 		for _, tenant := range tenants {
-			if entries, err = t.claim(ctx, entries, sqlReachTenant, ms, limit/len(tenants), tenant); err != nil {
+			if err := due.read(ctx, t, sqlDueTenant, ms, limit/len(tenants), tenant); err != nil {
 				return nil, err
 			}
 		}
+		if err := due.mark(ctx, t); err != nil {
+			return nil, err
+		}
 	}
-	return t.claim(ctx, entries, sqlReach, ms, limit-len(entries))
+	if rest := limit - len(due.entries); rest > 0 {
+		if err := due.read(ctx, t, sqlDue, ms, rest); err != nil {
+			return nil, err
+		}
+	}
+	err := due.mark(ctx, t)
+	failpoint.Here("claimed")
+	return due.entries, err
 }
 
 // dueTenants returns at most limit tenants with due timers. It begins after the
@@ -101,11 +115,60 @@ func (w *walk) from(ctx context.Context, t *transaction, after, until string) er
 	return nil
 }
 
-// claim runs a statement that marks timers, and appends them.
-func (t *transaction) claim(ctx context.Context, entries []timer.Entry, text string, args ...any) ([]timer.Entry, error) {
+// A claim is timers that were read, to be marked. Nobody can change them in
+// between: the transaction holds the write lock.
+type claim struct {
+	now     time.Time
+	entries []timer.Entry
+	rowids  []int64 // of those that are not marked yet
+}
+
+// read adds timers that are due.
+func (c *claim) read(ctx context.Context, t *transaction, text string, args ...any) error {
 	rows, err := t.QueryContext(ctx, text, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return appendEntries(entries, rows)
+	defer rows.Close()
+	for rows.Next() {
+		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
+		var correlation, parent, state sql.NullString
+		var rowid, due, registered int64
+		if err := rows.Scan(&rowid, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), &correlation, &due, &registered,
+			&e.TimestampMS, &e.CommandID, &parent, &state); err != nil {
+			return fmt.Errorf("read a due timer: %w", err)
+		}
+		e.CorrelationID, e.Trace = correlation.String, timer.Trace{Parent: parent.String, State: state.String}
+		e.DueAt, e.RegisteredAt = time.UnixMilli(due).UTC(), time.UnixMilli(registered).UTC()
+		c.entries, c.rowids = append(c.entries, e), append(c.rowids, rowid)
+	}
+	return rows.Err()
+}
+
+// mark marks what was read. A list that is shorter than the statement repeats
+// its last item, which changes nothing.
+func (c *claim) mark(ctx context.Context, t *transaction) error {
+	slices.Sort(c.rowids)
+	for rest := c.rowids; len(rest) > 0; {
+		size := 0
+		for size < len(markSizes)-1 && markSizes[size] < len(rest) {
+			size++
+		}
+		n := min(len(rest), markSizes[size])
+		args := make([]any, 0, 1+markSizes[size])
+		args = append(args, c.now.UnixMilli())
+		for i := range markSizes[size] {
+			args = append(args, rest[min(i, n-1)])
+		}
+		changed, err := t.change(ctx, sqlMarkChunks[size], args...)
+		if err != nil {
+			return err
+		}
+		if changed != int64(n) {
+			return fmt.Errorf("%d of %d due timers were marked, though nobody else can have changed them", changed, n)
+		}
+		rest = rest[n:]
+	}
+	c.rowids = c.rowids[:0]
+	return nil
 }

@@ -70,7 +70,7 @@ func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (
 	if err != nil {
 		return nil, classify(doing, err)
 	}
-	entries, err := appendEntries(nil, rows)
+	entries, err := readEntries(rows)
 	return entries, classify(doing, err)
 }
 
@@ -87,15 +87,15 @@ func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	return st, nil
 }
 
-// appendEntries reads entries and closes the rows.
-func appendEntries(entries []timer.Entry, rows *sql.Rows) ([]timer.Entry, error) {
+// readEntries reads entries and closes the rows.
+func readEntries(rows *sql.Rows) (entries []timer.Entry, err error) {
 	defer rows.Close()
 	for rows.Next() {
 		var e timer.Entry
 		var correlation, parent, state sql.NullString
 		var due, reached, canceled sql.NullInt64
 		var registered int64
-		if err := rows.Scan(&e.TenantID, &e.ServiceCallID, &correlation, &due, &registered, &reached, &canceled, &e.State,
+		if err := rows.Scan((*string)(&e.TenantID), (*string)(&e.ServiceCallID), &correlation, &due, &registered, &reached, &canceled, (*string)(&e.State),
 			&e.TimestampMS, &e.CommandID, &parent, &state); err != nil {
 			return nil, fmt.Errorf("read a timer: %w", err)
 		}

@@ -32,6 +32,11 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !s.host {
+		if err := file.keepLog(); err != nil {
+			return nil, err
+		}
+	}
 	r := &readiness{file: file, statements: make(map[string]*sql.Stmt, len(writing))}
 	for _, text := range writing {
 		if r.statements[text], err = s.db.PrepareContext(ctx, text); err != nil {

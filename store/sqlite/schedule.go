@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -40,6 +41,7 @@ func apply[C any](
 			if outcomes[i], err = one(endless, t, c); err != nil {
 				return err
 			}
+			failpoint.Here("applied")
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"embed"
+	"slices"
 	"strings"
 
 	"github.com/event-service-agent/timer-service/outbox"
@@ -28,8 +29,9 @@ var (
 	sqlStanding      = query("standing")
 	sqlNextDue       = query("next_due")
 	sqlCrowded       = query("crowded")
-	sqlReach         = query("reach")
-	sqlReachTenant   = query("reach_tenant")
+	sqlDue           = query("due")
+	sqlDueTenant     = query("due_tenant")
+	sqlMark          = query("mark")
 	sqlTenants       = query("tenants")
 	sqlGet           = query("get")
 	sqlList          = query("list")
@@ -44,13 +46,20 @@ var (
 	sqlPark          = query("park")
 )
 
-// deleteRows is how many events one prepared statement deletes.
-const deleteRows = 500
-
 var (
 	sqlAppendChunk = repeatValues(sqlAppend, outbox.AppendRows)
-	sqlDeleteChunk = repeatList(sqlDelete, deleteRows)
+	sqlMarkChunks  = markChunks()
 )
+
+// markSizes are how many timers the prepared statements mark.
+var markSizes = [...]int{1, 16, 128, 1000}
+
+func markChunks() (texts [len(markSizes)]string) {
+	for i, n := range markSizes {
+		texts[i] = strings.Replace(sqlMark, "(?)", "(?"+strings.Repeat(",?", n-1)+")", 1)
+	}
+	return texts
+}
 
 // repeatValues returns an INSERT of one row as one of n rows.
 func repeatValues(text string, n int) string {
@@ -60,13 +69,8 @@ func repeatValues(text string, n int) string {
 	return text[:begin] + row + strings.Repeat(", "+row, n-1) + text[end:]
 }
 
-// repeatList returns a statement with IN (?) as one with n items.
-func repeatList(text string, n int) string {
-	return strings.Replace(text, "(?)", "(?"+strings.Repeat(",?", n-1)+")", 1)
-}
-
 // writing are the statements worth preparing.
-var writing = []string{
+var writing = slices.Concat([]string{
 	sqlLock, sqlScheduleNew, sqlScheduleAgain, sqlCancel, sqlCancelAgain, sqlStanding,
-	sqlCrowded, sqlTenants, sqlReach, sqlReachTenant, sqlAppend, sqlAppendChunk, sqlDeleteChunk,
-}
+	sqlCrowded, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete,
+}, sqlMarkChunks[:])

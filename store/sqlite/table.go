@@ -2,12 +2,14 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
@@ -22,34 +24,33 @@ func (s *Store) Head(ctx context.Context, after int64, limit int) (events []outb
 	defer rows.Close()
 	for rows.Next() {
 		row := outbox.Row{Message: message.NewMessage("", nil)}
-		var headers []byte
-		if err := rows.Scan(&row.Seq, &row.Message.UUID, &row.Message.Payload, &headers, &row.Attempts); err != nil {
+		m := row.Message
+		var headers string
+		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts); err != nil {
 			return nil, classify("read the outbox", err)
 		}
-		if err := json.Unmarshal(headers, &row.Message.Metadata); err != nil {
-			return nil, fmt.Errorf("read the headers of event %d in the outbox: %w", row.Seq, err)
+		if m.Metadata, err = envelope.DecodeHeaders(headers); err != nil {
+			return nil, fmt.Errorf("read event %d in the outbox: %w", row.Seq, err)
 		}
 		events = append(events, row)
 	}
 	return events, classify("read the outbox", rows.Err())
 }
 
-// Delete removes rows from the outbox.
+// Delete removes rows from the outbox, with a statement for each run of numbers
+// without gaps.
 func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
+	seqs = slices.Sorted(slices.Values(seqs))
 	return s.writing(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		for len(seqs) > 0 {
-			n := min(len(seqs), deleteRows)
-			text := sqlDeleteChunk
-			if n < deleteRows {
-				text = repeatList(sqlDelete, n)
+			n := 1
+			for n < len(seqs) && seqs[n] <= seqs[n-1]+1 {
+				n++
 			}
-			args := make([]any, n)
-			for i, seq := range seqs[:n] {
-				args[i] = seq
-			}
-			if _, err := t.ExecContext(ctx, text, args...); err != nil {
+			if _, err := t.ExecContext(ctx, sqlDelete, seqs[0], seqs[n-1]); err != nil {
 				return err
 			}
+			failpoint.Here("deleting")
 			seqs = seqs[n:]
 		}
 		return nil
@@ -70,7 +71,7 @@ func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason strin
 		if _, err := t.ExecContext(ctx, sqlPark, seq, reason, now.UnixMilli()); err != nil {
 			return err
 		}
-		_, err := t.ExecContext(ctx, sqlDelete, seq)
+		_, err := t.ExecContext(ctx, sqlDelete, seq, seq)
 		return err
 	})
 }

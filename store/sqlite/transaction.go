@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -114,7 +115,9 @@ func (t *transaction) change(ctx context.Context, text string, args ...any) (int
 
 // Update runs fn in one transaction.
 func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
-	return s.writing(ctx, "update", func(_ context.Context, t *transaction) error { return fn(t) })
+	err := s.writing(ctx, "update", func(_ context.Context, t *transaction) error { return fn(t) })
+	failpoint.Here("reached")
+	return err
 }
 
 // Emit appends events to the outbox.
@@ -122,7 +125,9 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return outbox.Append(context.WithoutCancel(ctx), t, insert, events...)
+	err := outbox.Append(context.WithoutCancel(ctx), t, insert, events...)
+	failpoint.Here("emitted")
+	return err
 }
 
 // insert returns the statement that adds n events to the outbox.

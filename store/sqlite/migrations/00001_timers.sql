@@ -20,7 +20,7 @@ CREATE TABLE timer_schedules (
     CONSTRAINT service_call_id_has_1_to_128_characters CHECK (length(service_call_id) BETWEEN 1 AND 128),
     CONSTRAINT command_id_has_1_to_128_characters      CHECK (length(command_id) BETWEEN 1 AND 128),
     CONSTRAINT command_at_is_not_negative              CHECK (command_at >= 0),
-    CONSTRAINT state_is_known                          CHECK (state IN ('Scheduled', 'Reached', 'Canceled')),
+    CONSTRAINT state_is_known                          CHECK (state = 'Scheduled' OR state = 'Reached' OR state = 'Canceled'),
     CONSTRAINT only_a_tombstone_has_no_due_at          CHECK (state = 'Canceled' OR due_at IS NOT NULL),
     CONSTRAINT reached_at_goes_with_reached            CHECK ((state = 'Reached') = (reached_at IS NOT NULL)),
     CONSTRAINT canceled_at_goes_with_canceled          CHECK ((state = 'Canceled') = (canceled_at IS NOT NULL)),
