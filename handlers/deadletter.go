@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -32,23 +33,26 @@ type deadLetters struct {
 func (d *deadLetters) Close() error { return nil }
 
 // Publish publishes the dead letters of messages. What the broker refuses whole
-// goes out with its body cut: a dead letter that can't be published would bring
-// its original back for ever.
+// goes out with its body cut, as short as it takes: with its headers a dead
+// letter is larger than its original, and one that can't be published would
+// bring the original back for ever.
 func (d *deadLetters) Publish(_ string, messages ...*message.Message) error {
 	for _, original := range messages {
 		tenant := d.tenantOf(original)
 		topic := d.routing.DeadLettersOf(tenant)
 		letter := d.letter(tenant, original)
 		err := d.pub.Publish(topic, letter)
-		if errors.Is(err, timer.ErrInvalid) && len(letter.Payload) > envelope.MaxBytes {
+		for errors.Is(err, timer.ErrInvalid) && len(letter.Payload) > 0 {
+			keep := min(len(letter.Payload)/2, envelope.MaxBytes)
 			letter = d.letter(tenant, original)
-			letter.Payload = letter.Payload[:envelope.MaxBytes]
+			letter.Payload = letter.Payload[:keep]
 			letter.Metadata.Set(envelope.HeaderDeadLetterTruncated, "true")
 			err = d.pub.Publish(topic, letter)
 		}
 		if err != nil {
 			return fmt.Errorf("publish dead letter to %s: %w", topic, err)
 		}
+		failpoint.Here("buried")
 	}
 	return nil
 }

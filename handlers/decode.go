@@ -1,18 +1,22 @@
 package handlers
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A delivery travels with the message through the chain.
+// A delivery is a message and what it says.
 type delivery struct {
-	command any // timer.ScheduleTimer or timer.CancelTimer
-	result  Result
+	msg      *message.Message
+	schedule *timer.ScheduleTimer // one of the two, once it was read
+	cancel   *timer.CancelTimer
+	result   Result
 }
 
 type deliveryKey struct{}
@@ -21,36 +25,43 @@ func deliveryOf(msg *message.Message) *delivery {
 	return msg.Context().Value(deliveryKey{}).(*delivery)
 }
 
-// decode reads the envelope and checks what only the service can: the tenant
-// that the topic names, and the horizon. A message of a type that is not ours
-// ends here: teams may share a topic.
+// decode reads the message. One that is not for us ends here: teams may share a
+// topic.
 func (h *Handlers) decode(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
-		m, err := envelope.Decode(msg.Payload)
-		if err != nil {
-			return nil, err
-		}
 		d := deliveryOf(msg)
-		switch command := m.Payload.(type) {
-		case timer.ScheduleTimer:
-			command.CorrelationID, command.Trace = origin(command.CorrelationID, msg)
-			d.command, d.result.Type = command, m.Type
-			err = h.checkDueAt(command.DueAt)
-		case timer.CancelTimer:
-			d.command, d.result.Type = command, m.Type
-		default:
-			d.result.Outcome = OutcomeIgnored
-			return nil, nil
-		}
-		if err != nil {
+		if err := h.read(d); err != nil || d.result.Outcome == OutcomeIgnored {
 			return nil, err
-		}
-		if tenant, named := h.routing.TenantOf(msg.Metadata.Get(envelope.MetaTopic)); named && tenant != m.TenantID {
-			return nil, timer.Invalid(timer.ReasonTenantMismatch,
-				"tenantId %s came on the topic of tenant %s", timer.Quote(string(m.TenantID)), timer.Quote(string(tenant)))
 		}
 		return next(msg)
 	}
+}
+
+// read reads the envelope and checks what only the service can: the tenant that
+// the topic names, and the horizon.
+func (h *Handlers) read(d *delivery) error {
+	m, err := envelope.Decode(d.msg.Payload)
+	if err != nil {
+		return err
+	}
+	switch command := m.Payload.(type) {
+	case timer.ScheduleTimer:
+		command.CorrelationID, command.Trace = origin(command.CorrelationID, d.msg)
+		d.schedule, d.result.Type = &command, m.Type
+		if err := h.checkDueAt(command.DueAt); err != nil {
+			return err
+		}
+	case timer.CancelTimer:
+		d.cancel, d.result.Type = &command, m.Type
+	default:
+		d.result.Outcome = OutcomeIgnored
+		return nil
+	}
+	if tenant, named := h.routing.TenantOf(d.msg.Metadata.Get(envelope.MetaTopic)); named && tenant != m.TenantID {
+		return timer.Invalid(timer.ReasonTenantMismatch,
+			"tenantId %s came on the topic of tenant %s", timer.Quote(string(m.TenantID)), timer.Quote(string(tenant)))
+	}
+	return nil
 }
 
 // origin returns the correlation id and the trace context of a command. They
@@ -77,17 +88,16 @@ func (h *Handlers) checkDueAt(due time.Time) error {
 // apply hands the command to the store. What it returns nil for is durable.
 func (h *Handlers) apply(msg *message.Message) error {
 	d := deliveryOf(msg)
-	var outcome timer.Outcome
+	var outcomes []timer.Outcome
 	var err error
-	switch command := d.command.(type) {
-	case timer.ScheduleTimer:
-		outcome, err = h.schedule(msg.Context(), command)
-	case timer.CancelTimer:
-		outcome, err = h.cancel(msg.Context(), command)
+	if d.cancel != nil {
+		if outcomes, err = h.cancel(msg.Context(), *d.cancel); err != nil {
+			return fmt.Errorf("cancel %s: %w", d.cancel.Key, err)
+		}
+	} else if outcomes, err = h.schedule(msg.Context(), *d.schedule); err != nil {
+		return fmt.Errorf("schedule %s: %w", d.schedule.Key, err)
 	}
-	if err != nil {
-		return err
-	}
-	d.result.Outcome = outcome.String()
+	d.result.Outcome = outcomes[0].String()
+	failpoint.Here("handled")
 	return nil
 }

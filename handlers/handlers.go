@@ -176,6 +176,6 @@ func (h *Handlers) router() (*message.Router, error) {
 		return nil, err
 	}
 	router.AddMiddleware(middleware...)
-	router.AddConsumerHandler(h.opt.Name, h.routing.Subscription(), h.sub, h.apply)
+	router.AddConsumerHandler(h.opt.Name, h.routing.Subscription(), bulk{h.sub, h}, h.apply)
 	return router, nil
 }

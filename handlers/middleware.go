@@ -49,7 +49,7 @@ func isInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
 // count reports what became of a delivery.
 func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
-		d := new(delivery)
+		d := &delivery{msg: msg}
 		msg.SetContext(context.WithValue(msg.Context(), deliveryKey{}, d))
 		produced, err := next(msg)
 		switch {
@@ -87,7 +87,9 @@ type work struct {
 func (w work) Value(key any) any { return w.values.Value(key) }
 
 // explain leaves the reason of an invalid message in its metadata, where the
-// publisher of dead letters finds it.
+// publisher of dead letters finds it, and lets the messages behind it go on: ten
+// thousand invalid ones of one key would wait for each other's dead letters, and
+// meanwhile be all that the broker lets the service have at once.
 func explain(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		produced, err := next(msg)
@@ -95,6 +97,7 @@ func explain(next message.HandlerFunc) message.HandlerFunc {
 		if errors.As(err, &invalid) {
 			msg.Metadata.Set(envelope.HeaderDeadLetterReason, string(invalid.Reason))
 			msg.Metadata.Set(envelope.HeaderDeadLetterDetail, invalid.Detail)
+			envelope.LeavePlace(msg.Context())
 		}
 		return produced, err
 	}

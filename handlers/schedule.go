@@ -2,19 +2,32 @@ package handlers
 
 import (
 	"context"
-	"fmt"
+	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// schedule applies a ScheduleTimer and tells when it is due.
-func (h *Handlers) schedule(ctx context.Context, c timer.ScheduleTimer) (timer.Outcome, error) {
-	outcomes, err := h.store.Schedule(ctx, h.clock.Now(), c)
+// schedule applies commands in one transaction, and tells the earliest due time
+// that was set.
+func (h *Handlers) schedule(ctx context.Context, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
+	outcomes, err := h.store.Schedule(ctx, h.clock.Now(), commands...)
 	if err != nil {
-		return 0, fmt.Errorf("schedule %s: %w", c.Key, err)
+		return nil, err
 	}
-	if outcomes[0] == timer.DidSchedule || outcomes[0] == timer.DidReschedule {
-		h.opt.Scheduled(c.DueAt)
+	var first time.Time
+	for i, outcome := range outcomes {
+		set := outcome == timer.DidSchedule || outcome == timer.DidReschedule
+		if due := commands[i].DueAt; set && (first.IsZero() || due.Before(first)) {
+			first = due
+		}
 	}
-	return outcomes[0], nil
+	if !first.IsZero() {
+		h.opt.Scheduled(first)
+	}
+	return outcomes, nil
+}
+
+// cancel applies commands in one transaction.
+func (h *Handlers) cancel(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
+	return h.store.Cancel(ctx, h.clock.Now(), commands...)
 }
