@@ -46,8 +46,11 @@ func (g *gate) sooner(due time.Time) {
 }
 
 // sleep waits until the time given, or the earliest due time announced if that
-// is sooner. It returns false if ctx ended.
+// is sooner. It never waits longer than it would have at first: a clock that is
+// set back meanwhile must not prolong it. It returns false if ctx ended.
 func (g *gate) sleep(ctx context.Context, clock timer.Clock, until time.Time) bool {
+	limit := time.NewTimer(until.Sub(clock.Now()))
+	defer limit.Stop()
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -55,6 +58,8 @@ func (g *gate) sleep(ctx context.Context, clock timer.Clock, until time.Time) bo
 		select {
 		case <-ctx.Done():
 			return false
+		case <-limit.C:
+			return ctx.Err() == nil
 		case <-t.C:
 			return ctx.Err() == nil
 		case <-g.wake:

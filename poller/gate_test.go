@@ -2,6 +2,7 @@ package poller
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +65,30 @@ func TestGateStopsWithContext(t *testing.T) {
 		defer cancel()
 		if g.sleep(ctx, clock, time.Now().Add(time.Hour)) {
 			t.Error("sleep returned true after its context ended")
+		}
+	})
+}
+
+// TestGateKeepsItsLimitWhenTheClockStepsBack announces a due time that is later
+// than the end of the sleep, but sooner by the clock, which was set back
+// meanwhile.
+func TestGateKeepsItsLimitWhenTheClockStepsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate()
+		var behind atomic.Int64
+		clock := timer.ClockFunc(func() time.Time { return time.Now().Add(-time.Duration(behind.Load())) })
+		g.open()
+		began := time.Now()
+		go func() {
+			time.Sleep(time.Second)
+			behind.Store(int64(time.Hour))
+			g.sooner(clock.Now().Add(30 * time.Minute))
+		}()
+		if !g.sleep(t.Context(), clock, clock.Now().Add(5*time.Second)) {
+			t.Fatal("ended with the context")
+		}
+		if slept := time.Since(began); slept != 5*time.Second {
+			t.Errorf("slept for %v, want 5s", slept)
 		}
 	})
 }

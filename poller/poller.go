@@ -16,10 +16,11 @@ import (
 // Options tune a [Poller]. The zero value is ready to use.
 type Options struct {
 	Interval  time.Duration                            // longest sleep between looks at the store; default 5s
-	Batch     int                                      // timers per transaction; default 100
+	Batch     int                                      // timers per transaction; default 1000
 	Reached   func(events []timer.DueTimeReached)      // called after each commit that fired something; must not block
 	Polled    func(took time.Duration, err error)      // called after each look at the store; must not block
-	Reference func(context.Context) (time.Time, error) // second opinion on the time, asked when the clock jumps; default none
+	Reference func(context.Context) (time.Time, error) // second opinion on the time; errors.ErrUnsupported if it never has one; default none
+	Elapsed   func() time.Duration                     // since any fixed moment, by a clock that nobody sets; default the monotonic readings of the Clock
 }
 
 // A Poller fires timers. Make one with [New].
@@ -38,7 +39,7 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 		opt.Interval = 5 * time.Second
 	}
 	if opt.Batch <= 0 {
-		opt.Batch = 100
+		opt.Batch = 1000
 	}
 	if opt.Reached == nil {
 		opt.Reached = func([]timer.DueTimeReached) {}
@@ -46,10 +47,14 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	if opt.Polled == nil {
 		opt.Polled = func(time.Duration, error) {}
 	}
+	if opt.Elapsed == nil {
+		began := clock.Now()
+		opt.Elapsed = func() time.Duration { return clock.Now().Sub(began) }
+	}
 	return &Poller{
 		store: store, clock: clock, log: log, opt: opt,
 		gate:  gate{wake: make(chan struct{}, 1)},
-		guard: guard{log: log, reference: opt.Reference},
+		guard: guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
 	}
 }
 
@@ -76,7 +81,6 @@ func (p *Poller) Run(ctx context.Context) error {
 		if !p.gate.sleep(ctx, p.clock, next) {
 			return nil
 		}
-		p.guard.expect(next)
 	}
 }
 
@@ -122,6 +126,9 @@ func (p *Poller) Poll(ctx context.Context) (fired int, err error) {
 
 	now := p.now()
 	var events []timer.DueTimeReached
+	if p.guard.jumped(now) { // since the look at the store: the next look holds
+		return 0, nil
+	}
 	err = p.store.Update(ctx, func(tx timer.Tx) error {
 		entries, err := tx.Reach(ctx, now, p.opt.Batch)
 		if err != nil {

@@ -192,44 +192,6 @@ func TestIdlePollerOnlyReads(t *testing.T) {
 	})
 }
 
-func TestClockThatJumpsForwardHoldsFiring(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, began := open(t), time.Now()
-		schedule(t, s, "1", began.Add(2*time.Hour))
-		jump := func(at time.Duration) time.Duration { // an hour's step after a minute, taken back after another
-			if at > time.Minute && at < 2*time.Minute {
-				return 3 * time.Hour
-			}
-			return 0
-		}
-		clock := timer.ClockFunc(func() time.Time { return time.Now().Add(jump(time.Since(began))) })
-		_, fired := poll(t, s, clock, poller.Options{Reference: func(context.Context) (time.Time, error) { return time.Now(), nil }})
-		e := <-fired
-		if at := time.Since(began); at != 2*time.Hour {
-			t.Errorf("%s fired after %v, want 2h: the clock was wrong for a minute", e.Key, at)
-		}
-	})
-}
-
-func TestClockThatStepsBackFiresOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, began := open(t), time.Now()
-		schedule(t, s, "1", began.Add(time.Minute))
-		clock := timer.ClockFunc(func() time.Time {
-			if time.Since(began) > 2*time.Minute {
-				return time.Now().Add(-time.Hour)
-			}
-			return time.Now()
-		})
-		_, fired := poll(t, s, clock, poller.Options{})
-		time.Sleep(3 * time.Hour)
-		synctest.Wait()
-		if len(fired) != 1 {
-			t.Errorf("fired %d times, want once", len(fired))
-		}
-	})
-}
-
 func TestFatalStoreEndsThePoller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := poller.New(brokenStore{}, realClock, slog.New(slog.DiscardHandler), poller.Options{})
