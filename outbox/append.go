@@ -27,28 +27,22 @@ const AppendRows = 50
 // rows of id, payload, headers (a JSON object) and the time of the append (Unix
 // milliseconds), which is when the event was reached.
 func Append(ctx context.Context, tx Tx, insert func(n int) string, events ...timer.DueTimeReached) error {
-	rows := &schema{insert: insert}
+	rows := &schema{insert: insert, events: make([]timer.DueTimeReached, 0, AppendRows)}
 	pub, err := watermillsql.NewPublisher(executor{ctx: ctx, tx: tx}, watermillsql.PublisherConfig{SchemaAdapter: rows}, nil)
 	if err != nil {
 		return fmt.Errorf("append to the outbox: %w", err)
 	}
 	messages := make([]*message.Message, 0, AppendRows)
-	for rows.events = range slices.Chunk(events, AppendRows) {
-		messages = messages[:0]
-		for _, e := range rows.events {
-			messages = append(messages, encode(e))
+	for chunk := range slices.Chunk(events, AppendRows) {
+		messages, rows.events = messages[:0], rows.events[:0]
+		for _, e := range chunk {
+			e.ID = envelope.EventID(e)
+			rows.events = append(rows.events, e)
+			messages = append(messages, message.NewMessage(e.ID, envelope.Reached(e)))
 		}
 		if err := pub.Publish("outbox", messages...); err != nil {
 			return fmt.Errorf("append to the outbox: %w", err)
 		}
 	}
 	return nil
-}
-
-// encode makes the message of an event.
-func encode(e timer.DueTimeReached) *message.Message {
-	e.ID = envelope.EventID(e)
-	m := message.NewMessage(e.ID, envelope.Reached(e))
-	m.Metadata = envelope.HeadersOf(e)
-	return m
 }

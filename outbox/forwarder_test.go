@@ -203,6 +203,30 @@ func TestWithoutAWakeForwardsAtTheInterval(t *testing.T) {
 	})
 }
 
+// TestLooksOnceAnEvent counts looks at the outbox: one at the start, then one for
+// each event that comes alone.
+func TestLooksOnceAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		l, p := &ledger{fail: func(op string) error {
+			if op == "head" {
+				looks++
+			}
+			return nil
+		}}, new(post)
+		f := forward(t, l, p, outbox.ForwarderOptions{Interval: time.Hour})
+		synctest.Wait()
+		for range 10 {
+			l.append("a")
+			f.Wake()
+			synctest.Wait()
+		}
+		if looks != 1+10 || len(l.left()) != 0 {
+			t.Errorf("%d looks for 10 events, want 11; left %v", looks, l.left())
+		}
+	})
+}
+
 func TestOutageBeginsAgainFromTheOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p, began := new(ledger), new(post), time.Now()

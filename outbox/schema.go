@@ -6,8 +6,8 @@ import (
 
 	watermillsql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/go-json-experiment/json"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -17,18 +17,15 @@ import (
 type schema struct {
 	watermillsql.SchemaAdapter
 	insert func(n int) string
-	events []timer.DueTimeReached // of the messages that are published
+	events []timer.DueTimeReached // of the messages that are published; they have ids
 }
 
 // InsertQuery returns the statement that adds messages.
 func (s *schema) InsertQuery(_ string, messages message.Messages) (watermillsql.Query, error) {
 	args := make([]any, 0, 4*len(messages))
 	for i, m := range messages {
-		headers, err := json.Marshal(m.Metadata, json.Deterministic(true))
-		if err != nil {
-			return watermillsql.Query{}, err
-		}
-		args = append(args, m.UUID, []byte(m.Payload), string(headers), s.events[i].ReachedAt.UnixMilli())
+		e := s.events[i]
+		args = append(args, m.UUID, []byte(m.Payload), string(envelope.EncodeHeaders(e)), e.ReachedAt.UnixMilli())
 	}
 	return watermillsql.Query{Query: s.insert(len(messages)), Args: args}, nil
 }

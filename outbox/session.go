@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -60,7 +61,9 @@ func (s *session) delete(ctx context.Context, end context.CancelFunc) (failed er
 func (s *session) remove(ctx context.Context, seqs []int64) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	return s.table.Delete(ctx, seqs...)
+	err := s.table.Delete(ctx, seqs...)
+	failpoint.Here("deleted")
+	return err
 }
 
 // publish passes over the outbox again and again, from the oldest row to the
@@ -85,6 +88,7 @@ func (s *session) publish(ctx context.Context) error {
 		}
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Seq
+			more := len(rows) == size // else those appended since have woken us
 			size = min(2*size, s.opt.Batch)
 			all, err := s.forward(ctx, rows)
 			if err != nil {
@@ -94,7 +98,9 @@ func (s *session) publish(ctx context.Context) error {
 				left = true
 				pass.Reset(backoff)
 			}
-			continue
+			if more {
+				continue
+			}
 		}
 
 		select {
@@ -122,6 +128,7 @@ func (s *session) publish(ctx context.Context) error {
 func (s *session) forward(ctx context.Context, rows []Row) (all bool, err error) {
 	acked, err := s.send(ctx, rows)
 	if len(acked) > 0 {
+		failpoint.Here("published")
 		s.forwarded += len(acked)
 		s.opt.Forwarded(len(acked))
 		s.deleting.Add(1)
