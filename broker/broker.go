@@ -53,7 +53,8 @@ type Broker interface {
 	// Instances of one role share its messages, a role's position outlives
 	// them, and a message that nobody acked comes back. Thousands of messages
 	// are delivered at once; those of one ordering key ([Key]) one after the
-	// other, each after the one before it was acked or nacked. A nacked message
+	// other, each after the one before it was acked or nacked, or has left its
+	// place ([envelope.LeavePlace], which a driver may ignore). A nacked message
 	// gives way: it comes back after [RedeliveryDelay], for ever, behind those
 	// of its key that came meanwhile. Subscribe returns at once, even
 	// while the broker is down. Canceling the context of Subscribe ends the

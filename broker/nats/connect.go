@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +22,11 @@ type session struct {
 	js     jetstream.JetStream
 	owned  bool        // whether to close it
 	seen   bool        // whether the stream was there when it was last looked for
+	told   bool        // whether it was logged that there is no connection
+	asked  bool        // whether there was no reason to log yet
 	atomic atomic.Bool // whether the stream takes atomic batches
+	pace   pace        // how fast it takes messages one by one
+	ask    sync.Once   // of a client, which has not looked at the stream
 }
 
 // connected reports whether it makes sense to send something.
@@ -143,7 +149,11 @@ func (b *Broker) keep(ctx context.Context, s *session) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-status:
+		case now := <-status:
+			if now = latest(now, status); now == natsgo.RECONNECTING || now == natsgo.DISCONNECTED {
+				b.lost(ctx, s)
+				continue
+			}
 		case <-b.kick:
 		case <-retry.C:
 		}
@@ -170,21 +180,50 @@ func (b *Broker) keep(ctx context.Context, s *session) error {
 			if b.set(s, nil) {
 				b.log.InfoContext(ctx, "connected", "server", s.conn.ConnectedServerVersion(), "stream", b.opt.Stream)
 			}
-			backoff = minBackoff
+			backoff, s.told, s.asked = minBackoff, false, false
 		}
 		retry.Reset(wait)
 	}
 }
 
-// lost notes that there is no connection.
+// latest returns the last of the changes there are.
+func latest(now natsgo.Status, status <-chan natsgo.Status) natsgo.Status {
+	for {
+		select {
+		case now = <-status:
+		default:
+			return now
+		}
+	}
+}
+
+// lost notes that there is no connection: at once, since asking the client
+// library why may take as long as it waits for an answer of the server, with its
+// lock held (nats.go v1.55.0).
 func (b *Broker) lost(ctx context.Context, s *session) {
-	why := ErrNotConnected
-	if err := s.conn.LastError(); err != nil {
-		why = fmt.Errorf("%w: %w", ErrNotConnected, err)
+	if _, why := b.state(); !errors.Is(why, ErrNotConnected) {
+		b.set(s, ErrNotConnected)
 	}
-	if b.set(s, why) {
-		b.log.WarnContext(ctx, "not connected, will retry", "error", s.conn.LastError())
+	err := s.conn.LastError()
+	if err != nil {
+		b.set(s, fmt.Errorf("%w: %w", ErrNotConnected, err))
 	}
+	switch {
+	case s.told:
+	case err == nil && !s.asked:
+		s.asked = true // the reason may come a moment later
+	default:
+		_, why := b.state()
+		b.log.WarnContext(ctx, "not connected, will retry", "error", why)
+		s.told = true
+	}
+}
+
+// state returns the session, which may be nil, and why it is not ready.
+func (b *Broker) state() (*session, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.session, b.why
 }
 
 // set changes what everyone sees. It reports whether readiness changed.
@@ -228,17 +267,19 @@ func (b *Broker) usable(stop <-chan struct{}) *session {
 	}
 }
 
-// current returns the session, if it is connected.
+// current returns the session, if it is connected. The client library is asked
+// last: see lost.
 func (b *Broker) current() (*session, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.session.connected() {
-		if b.why != nil {
-			return nil, b.why
-		}
-		return nil, ErrNotConnected
+	s, why := b.state()
+	switch {
+	case errors.Is(why, ErrNotConnected):
+		return nil, why
+	case s.connected():
+		return s, nil
+	case why == nil:
+		why = ErrNotConnected
 	}
-	return b.session, nil
+	return nil, why
 }
 
 // check has the connection and the stream looked at soon.
@@ -249,25 +290,18 @@ func (b *Broker) check() {
 	}
 }
 
-// asyncError logs what the client library has nobody to tell.
+// asyncError logs what the client library has nobody to tell. Broken headers are
+// news of a message, which comes all the same.
 func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error) {
 	subject := ""
 	if sub != nil {
 		subject = sub.Subject
 	}
-	b.log.Warn("NATS reports an error", "subject", subject, "error", err)
-}
-
-// pause sleeps for d. It returns false if ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
+	level := slog.LevelWarn
+	if errors.Is(err, natsgo.ErrBadHeaderMsg) {
+		level = slog.LevelDebug
 	}
+	b.log.Log(context.Background(), level, "NATS reports an error", "subject", subject, "error", err)
 }
 
 var _ broker.Broker = (*Broker)(nil)

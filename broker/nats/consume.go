@@ -18,6 +18,7 @@ const (
 
 // subscribed takes messages until ctx is done, however often that breaks.
 func (s *subscription) subscribed(ctx context.Context) {
+	defer s.leave(ctx)
 	for backoff := minBackoff; ; {
 		ses := s.broker.usable(ctx.Done())
 		if ses == nil {
@@ -45,27 +46,28 @@ func (s *subscription) subscribed(ctx context.Context) {
 // until ctx is done; then it returns nil. It returns an error as soon as
 // something is odd: taking again mends whatever can be mended.
 func (s *subscription) take(ctx context.Context, ses *session) error {
-	lost := ses.conn.StatusChanged(natsgo.RECONNECTING, natsgo.CLOSED)
-	defer ses.conn.RemoveStatusListener(lost)
+	connected, end := whileConnected(ctx, ses.conn)
+	defer end()
 	if !ses.connected() {
 		return ErrNotConnected
 	}
-	if err := s.consumer(ctx, ses); err != nil {
+	if err := s.consumer(connected, ses); err != nil {
 		return err
 	}
-	in := make(chan *natsgo.Msg, 4*pullMessages) // room for what two connections have asked for
-	sub, err := ses.conn.ChanSubscribe(ses.conn.NewInbox(), in)
+	in, err := s.listen(ses.conn)
 	if err != nil {
 		return err
 	}
 	p := puller{
-		conn: ses.conn, inbox: sub.Subject,
+		conn: ses.conn, inbox: in.sub.Subject,
 		subject: "$JS.API.CONSUMER.MSG.NEXT." + s.broker.opt.Stream + "." + s.durable,
 	}
-	err = s.pull(ctx, &p, in, lost)
-	s.exhaust(ctx, &p, in)
-	_ = sub.Unsubscribe() // it fails only if the connection is closed
-	s.empty(ctx, &p, in)
+	err = s.pull(ctx, connected, &p, in.messages)
+	if errors.Is(err, ErrNotConnected) || errors.Is(err, errSilent) {
+		return err // and listen on
+	}
+	s.exhaust(ctx, &p, in.messages)
+	s.leave(ctx)
 	return err
 }
 
@@ -86,7 +88,9 @@ func (s *subscription) consumer(ctx context.Context, ses *session) error {
 	if err != nil {
 		return err
 	}
-	s.renew(consumer.CachedInfo().Created)
+	if s.renew(consumer.CachedInfo().Created) {
+		s.forget() // what is on its way is of a consumer that is gone
+	}
 	return nil
 }
 
@@ -95,7 +99,7 @@ var errSilent = errors.New("no heartbeat of the consumer")
 
 // pull asks for messages and receives them, until ctx is done or something is
 // odd.
-func (s *subscription) pull(ctx context.Context, p *puller, in <-chan *natsgo.Msg, lost <-chan natsgo.Status) error {
+func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan *natsgo.Msg) error {
 	silence := time.NewTimer(2 * pullHeartbeat)
 	defer silence.Stop()
 	for {
@@ -103,9 +107,10 @@ func (s *subscription) pull(ctx context.Context, p *puller, in <-chan *natsgo.Ms
 			return err
 		}
 		select {
-		case <-ctx.Done():
-			return nil
-		case <-lost:
+		case <-connected.Done():
+			if ctx.Err() != nil {
+				return nil
+			}
 			return ErrNotConnected
 		case <-silence.C:
 			return errSilent
@@ -123,7 +128,7 @@ func (s *subscription) read(ctx context.Context, p *puller, m *natsgo.Msg) error
 	if !fromStream(m) {
 		return p.told(m)
 	}
-	p.open--
+	p.open = max(p.open-1, 0) // what was asked for before a reconnect comes too
 	s.receive(ctx, p.conn, m)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -31,11 +32,22 @@ type EmbeddedOptions struct {
 }
 
 // An Embedded is a NATS server with JetStream in this process. Unless
-// SyncLazily is set, what it has acked survives a power cut.
+// SyncLazily is set, what it has acked survives a power cut. After its disk was
+// full it goes on by itself: see mend.
 type Embedded struct {
-	server    *server.Server
 	dir       string
 	portTaken bool
+	url       string // empty if it does not listen
+	opt       server.Options
+	log       *slog.Logger
+
+	mu     sync.Mutex
+	server *server.Server
+
+	ill  chan struct{} // holds one: a file could not be written
+	once sync.Once
+	stop chan struct{}
+	work sync.WaitGroup
 }
 
 // StartEmbedded starts a server and returns when it answers. If the port is
@@ -60,7 +72,8 @@ func StartEmbedded(opt EmbeddedOptions, log *slog.Logger) (*Embedded, error) {
 	if opt.Port <= 0 || taken {
 		opt.Port = server.RANDOM_PORT
 	}
-	s, err := server.NewServer(&server.Options{
+	e := &Embedded{dir: opt.StoreDir, portTaken: taken, log: log, ill: make(chan struct{}, 1), stop: make(chan struct{})}
+	e.opt = server.Options{
 		ServerName:        "timer-service",
 		Host:              opt.Host,
 		Port:              opt.Port,
@@ -71,22 +84,52 @@ func StartEmbedded(opt EmbeddedOptions, log *slog.Logger) (*Embedded, error) {
 		JetStreamMaxStore: math.MaxInt64 / 2, // the stream has a limit of its own; a smaller one here could keep it from being recovered
 		SyncAlways:        !opt.SyncLazily,
 		SyncInterval:      lazySync,
-	})
-	if err != nil {
+	}
+	if err := e.launch(); err != nil {
 		return nil, err
 	}
-	s.SetLoggerV2(serverLog{log}, false, false, false)
-	s.Start()
-	e := &Embedded{server: s, dir: opt.StoreDir, portTaken: taken}
-	if !s.ReadyForConnections(startTimeout) {
-		e.Shutdown()
-		return nil, fmt.Errorf("no answer on %s within %v", net.JoinHostPort(opt.Host, strconv.Itoa(opt.Port)), startTimeout)
+	if a, ok := e.current().Addr().(*net.TCPAddr); ok {
+		e.opt.Port = a.Port
+		e.url = e.current().ClientURL()
 	}
-	if !s.JetStreamEnabled() {
-		e.Shutdown()
-		return nil, fmt.Errorf("JetStream can't keep its data in %s; see the log", opt.StoreDir)
-	}
+	e.work.Go(e.mend)
 	return e, nil
+}
+
+// launch starts a server and returns when it answers.
+func (e *Embedded) launch() error {
+	opt := e.opt // the server changes it
+	s, err := server.NewServer(&opt)
+	if err != nil {
+		return err
+	}
+	s.SetLoggerV2(serverLog{e.log, e.ill}, false, false, false)
+	s.Start()
+	switch {
+	case !s.ReadyForConnections(startTimeout):
+		err = fmt.Errorf("no answer on %s within %v", net.JoinHostPort(opt.Host, strconv.Itoa(opt.Port)), startTimeout)
+	case !s.JetStreamEnabled():
+		err = fmt.Errorf("JetStream can't keep its data in %s; see the log", e.dir)
+	default:
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.server = s
+		return nil
+	}
+	shutDown(s)
+	return err
+}
+
+// current returns the server that runs, or the last that did.
+func (e *Embedded) current() *server.Server {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.server
+}
+
+func shutDown(s *server.Server) {
+	s.Shutdown()
+	s.WaitForShutdown()
 }
 
 // inUse reports whether somebody listens on a port.
@@ -102,23 +145,25 @@ func inUse(host string, port int) (bool, error) {
 }
 
 // URL returns where clients connect; empty if the server does not listen.
-func (e *Embedded) URL() string {
-	if e.server.Addr() == nil {
-		return ""
-	}
-	return e.server.ClientURL()
-}
+func (e *Embedded) URL() string { return e.url }
 
 // PortTaken reports whether the port asked for was taken.
 func (e *Embedded) PortTaken() bool { return e.portTaken }
 
 // InProcessConn returns a connection that does not go through the network.
-func (e *Embedded) InProcessConn() (net.Conn, error) { return e.server.InProcessConn() }
+func (e *Embedded) InProcessConn() (net.Conn, error) {
+	s := e.current()
+	if !s.Running() {
+		return nil, errors.New("the embedded server is down")
+	}
+	return s.InProcessConn()
+}
 
 // Shutdown stops the server and waits until it is done.
 func (e *Embedded) Shutdown() {
-	e.server.Shutdown()
-	e.server.WaitForShutdown()
+	e.once.Do(func() { close(e.stop) })
+	e.work.Wait()
+	shutDown(e.current())
 }
 
 // room returns how large a stream may become: three quarters of what the disk
@@ -129,33 +174,8 @@ func (e *Embedded) room() int64 {
 		return math.MaxInt64
 	}
 	used := int64(0)
-	if stats, err := e.server.Jsz(nil); err == nil {
+	if stats, err := e.current().Jsz(nil); err == nil {
 		used = int64(min(stats.Store, math.MaxInt64/2))
 	}
 	return (min(free, math.MaxInt64/2) + used) / 4 * 3
 }
-
-// serverLog writes what the server has to say.
-type serverLog struct{ log *slog.Logger }
-
-func (l serverLog) write(level slog.Level, format string, v ...any) {
-	l.log.Log(context.Background(), level, "NATS server", "text", fmt.Sprintf(format, v...))
-}
-
-// Noticef writes what happens at every start and stop.
-func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v...) }
-
-// Warnf writes what may need a look.
-func (l serverLog) Warnf(format string, v ...any) { l.write(slog.LevelWarn, format, v...) }
-
-// Fatalf writes why the server can't go on. It does not end the process.
-func (l serverLog) Fatalf(format string, v ...any) { l.write(slog.LevelError, format, v...) }
-
-// Errorf writes what went wrong.
-func (l serverLog) Errorf(format string, v ...any) { l.write(slog.LevelError, format, v...) }
-
-// Debugf writes nothing: it is not asked for.
-func (l serverLog) Debugf(string, ...any) {}
-
-// Tracef writes nothing: it is not asked for.
-func (l serverLog) Tracef(string, ...any) {}

@@ -7,10 +7,14 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/envelope"
 )
 
 func TestForeignProducersAreDelivered(t *testing.T) {
@@ -95,6 +99,82 @@ func TestForeignRollupPurgesNothing(t *testing.T) {
 		}
 		if !got["one"] || !got["two"] {
 			t.Errorf("left are %v", got)
+		}
+	})
+}
+
+// Whoever may publish commands may choose their ids, and those of events can be
+// worked out by who knows their commands. The stream takes an id only once,
+// whatever the subject.
+func TestForeignMessageWithOurIDHidesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		_, js := client(t, e)
+		messages := subscribe(t, b, "reader", topic)
+		for i, n := range []int{1, 2, 100} {
+			var batch []*message.Message
+			missing := make(map[string]bool)
+			for j := range n {
+				m := message.NewMessage(fmt.Sprintf("event-%d-%d", i, j), fmt.Appendf(nil, "event %d", j))
+				batch, missing[string(m.Payload)] = append(batch, m), true
+			}
+			taken := &natsgo.Msg{Subject: "timer.commands", Data: []byte("evil")}
+			if _, err := js.PublishMsg(t.Context(), taken, jetstream.WithMsgID(batch[n/2].UUID)); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Publisher().Publish(topic, batch...); err != nil {
+				t.Fatal(err)
+			}
+			for range n {
+				select {
+				case msg := <-messages:
+					delete(missing, string(msg.Payload))
+					msg.Ack()
+				case <-time.After(time.Minute):
+				}
+			}
+			if len(missing) > 0 {
+				t.Errorf("of %d events these are missing: %v", n, missing)
+			}
+		}
+	})
+}
+
+// A message that leaves its place holds up nobody, and can still be acked or
+// nacked.
+func TestMessageThatLeavesItsPlaceHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := ready(t, nats.Options{Server: serve(t)})
+		for i := range 3 {
+			m := message.NewMessage(fmt.Sprint(i), fmt.Append(nil, i))
+			m.Metadata.Set("tenantId", "acme")
+			m.Metadata.Set("serviceCallId", "crowd")
+			if err := b.Publisher().Publish(topic, m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		messages := subscribe(t, b, "reader", topic)
+		first := <-messages
+		select {
+		case msg := <-messages:
+			t.Fatalf("%s did not wait for %s", msg.Payload, first.Payload)
+		case <-time.After(time.Second):
+		}
+		for range 2 {
+			envelope.LeavePlace(first.Context())
+		}
+		expect(t, messages, "1")
+		if first.Context().Err() != nil {
+			t.Error("the context of a message that left its place is over")
+		}
+		first.Nack()
+		expect(t, messages, "2")
+		expect(t, messages, "0") // again
+		select {
+		case msg := <-messages:
+			t.Errorf("got %s", msg.Payload)
+		case <-time.After(time.Minute):
 		}
 	})
 }

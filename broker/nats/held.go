@@ -57,11 +57,14 @@ func (s *subscription) taken() int {
 	return s.count
 }
 
-// renew notes which consumer messages come from now on.
-func (s *subscription) renew(created time.Time) {
+// renew notes which consumer messages come from now on. It reports whether that
+// is another one than before.
+func (s *subscription) renew(created time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	same := s.since.Equal(created)
 	s.since = created
+	return !same
 }
 
 // current reports whether the consumer that a message came from is still there.

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -262,5 +263,21 @@ func TestFailuresAreCountedByReason(t *testing.T) {
 	}
 	if n := strings.Count(err.Error(), "\n"); n != 1 || !strings.Contains(err.Error(), "998 of 1000") {
 		t.Errorf("got %d lines: %v", n+1, err)
+	}
+}
+
+// A message whose headers make no sense comes all the same. Whoever sends them
+// by the million must not fill the disk with log lines.
+func TestBrokenHeadersFillNoLog(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	b := New(Options{}, slog.New(slog.NewTextHandler(&log, nil)))
+	b.asyncError(nil, nil, natsgo.ErrBadHeaderMsg)
+	if log.Len() > 0 {
+		t.Errorf("logs %s", &log)
+	}
+	b.asyncError(nil, &natsgo.Subscription{Subject: "a"}, natsgo.ErrSlowConsumer)
+	if !strings.Contains(log.String(), "slow consumer") || !strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("logs %q of a slow consumer", &log)
 	}
 }

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"fmt"
+	"maps"
 	"net/textproto"
 	"strings"
 
@@ -31,13 +32,7 @@ func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 	if len(msg.UUID) > maxMessageID || !validValue(msg.UUID) {
 		return nil, fmt.Errorf("%w: message id %s can't be a header", broker.ErrRefused, timer.Quote(msg.UUID))
 	}
-	clean := &message.Message{UUID: msg.UUID, Payload: msg.Payload, Metadata: make(message.Metadata, len(msg.Metadata)+1)}
-	for name, value := range msg.Metadata {
-		if validName(name) && validValue(value) && !reserved(name) {
-			clean.Metadata[name] = value
-		}
-	}
-	out, err := marshaler.Marshal(subject, clean)
+	out, err := marshaler.Marshal(subject, sendable(msg))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", broker.ErrRefused, err)
 	}
@@ -45,6 +40,19 @@ func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 		out.Header.Set(natsgo.MsgIdHdr, msg.UUID)
 	}
 	return out, nil
+}
+
+// sendable returns the message, without the metadata that can't be sent.
+func sendable(msg *message.Message) *message.Message {
+	ok := func(name, value string) bool { return validName(name) && validValue(value) && !reserved(name) }
+	for name, value := range msg.Metadata {
+		if !ok(name, value) {
+			clean := &message.Message{UUID: msg.UUID, Payload: msg.Payload, Metadata: maps.Clone(msg.Metadata)}
+			maps.DeleteFunc(clean.Metadata, func(name, value string) bool { return !ok(name, value) })
+			return clean
+		}
+	}
+	return msg
 }
 
 // unmarshal makes a message of whatever came on a subject. It never fails: what makes no

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -37,7 +38,7 @@ type Options struct {
 	MaxBytes int64          // size limit of the stream, if it has to be created; default 8 GiB
 	MaxAge   time.Duration  // how long the stream keeps messages, if it has to be created; default 3 days
 	Prefix   string         // put before the names of durable consumers
-	Client   bool           // use the stream as it is: do not create it, do not look at it
+	Client   bool           // use the stream as it is: do not create it, do not verify it
 }
 
 // Limits.
@@ -129,30 +130,35 @@ func (b *Broker) Tail() message.Subscriber {
 // Ready returns nil while connected and provisioned, after a round trip to the
 // server.
 func (b *Broker) Ready(ctx context.Context) error {
-	b.mu.Lock()
-	s, why := b.session, b.why
-	b.mu.Unlock()
+	s, why := b.state()
 	if why != nil {
 		return why
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if err := s.conn.FlushWithContext(ctx); err != nil {
-		return errors.Join(ErrNotConnected, err)
+	answered := make(chan error, 1)
+	go func() { answered <- s.conn.FlushWithContext(ctx) }() // ends with ctx, or as soon as the library lets go of its lock: see lost
+	select {
+	case err := <-answered:
+		if err != nil {
+			return errors.Join(ErrNotConnected, err)
+		}
+		_, why = b.state() // there may have been a reconnect meanwhile
+		return why
+	case <-ctx.Done():
+		return errors.Join(ErrNotConnected, ctx.Err())
 	}
-	return nil
 }
 
 // Now returns the time of the server, a second opinion on our own. It returns
-// an error if the server does not tell (before 2.10), or lives on our clock.
+// [errors.ErrUnsupported] if the server does not tell (before 2.10), or lives on
+// our clock.
 func (b *Broker) Now(ctx context.Context) (time.Time, error) {
 	if b.opt.Server != nil {
-		return time.Time{}, errors.New("the embedded server has no clock of its own")
+		return time.Time{}, fmt.Errorf("the embedded server has no clock of its own: %w", errors.ErrUnsupported)
 	}
-	b.mu.Lock()
-	s := b.session
-	b.mu.Unlock()
-	if s == nil {
+	s, why := b.state()
+	if s == nil || errors.Is(why, ErrNotConnected) {
 		return time.Time{}, ErrNotConnected
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
@@ -164,5 +170,17 @@ func (b *Broker) Now(ctx context.Context) (time.Time, error) {
 	if t := stream.CachedInfo().TimeStamp; !t.IsZero() {
 		return t, nil
 	}
-	return time.Time{}, errors.New("the server does not tell its time")
+	return time.Time{}, fmt.Errorf("the server does not tell its time: %w", errors.ErrUnsupported)
+}
+
+// pause sleeps for d. It returns false if ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }

@@ -3,6 +3,7 @@ package nats_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,13 +51,35 @@ func TestFullStreamIsAnErrorThatMayPass(t *testing.T) {
 }
 
 func TestLargeMessagesInFlightAreBounded(t *testing.T) {
+	t.Run("bodies", func(t *testing.T) {
+		inFlightAreBounded(t, 100, 10, 80, nil, make([]byte, 1_000_000))
+	})
+	const most = 60_000 // bytes of headers that a server takes
+	t.Run("one large header", func(t *testing.T) {
+		inFlightAreBounded(t, 1300, 500, 1200, message.Metadata{"a": strings.Repeat("x", most)}, nil)
+	})
+	t.Run("many small headers, which take more memory than on the wire", func(t *testing.T) {
+		metadata := make(message.Metadata)
+		for i := range most / 8 {
+			metadata[fmt.Sprintf("%x", i)] = ""
+		}
+		inFlightAreBounded(t, 150, 10, 100, metadata, nil)
+	})
+}
+
+// inFlightAreBounded publishes n messages of a kind, acks none, and wants at
+// least and at most so many of them in flight.
+func inFlightAreBounded(t *testing.T, n, least, most int, metadata message.Metadata, body []byte) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		const n, size = 100, 1_000_000
-		e := serve(t)
-		b := ready(t, nats.Options{Server: e})
-		for i := range n {
-			m := message.NewMessage(fmt.Sprint(i), make([]byte, size))
-			if err := b.Publisher().Publish(topic, m); err != nil {
+		b := ready(t, nats.Options{Server: serve(t)})
+		all := make([]*message.Message, n)
+		for i := range all {
+			all[i] = message.NewMessage(fmt.Sprint(i), body)
+			all[i].Metadata = metadata
+		}
+		for part := range slices.Chunk(all, 50) {
+			if err := b.Publisher().Publish(topic, part...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -70,8 +93,8 @@ func TestLargeMessagesInFlightAreBounded(t *testing.T) {
 				more = false
 			}
 		}
-		if len(held) < 10 || len(held) > 80 {
-			t.Errorf("%d MB in flight", len(held))
+		if len(held) < least || len(held) > most {
+			t.Errorf("%d in flight, want from %d to %d", len(held), least, most)
 		}
 		seen := make(map[string]bool)
 		for len(seen) < n {

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
 const (
@@ -54,8 +55,11 @@ func (p publisher) PublishTo(topics []string, messages []*message.Message) error
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
 	defer cancel()
-	out = p.publishBatches(ctx, s, out)
-	if err := p.pipeline(ctx, s, out); err != nil {
+	out, err = p.publishBatches(ctx, s, out)
+	if err == nil {
+		err = p.pipeline(ctx, s, out)
+	}
+	if err != nil {
 		if errors.Is(err, jetstream.ErrNoStreamResponse) {
 			p.check()
 		}
@@ -68,6 +72,7 @@ func (p publisher) PublishTo(topics []string, messages []*message.Message) error
 // the first that can't be sent it sends no more.
 func (p publisher) pipeline(ctx context.Context, s *session, messages []*natsgo.Msg) error {
 	var failed failures
+	var known []claim
 	acks := make([]jetstream.PubAckFuture, 0, len(messages))
 	for i, m := range messages {
 		// A message that is tried again by the library would come after those
@@ -81,10 +86,15 @@ func (p publisher) pipeline(ctx context.Context, s *session, messages []*natsgo.
 			break
 		}
 		acks = append(acks, ack)
+		failpoint.Here("publishing")
 	}
 	for i, ack := range acks {
 		select {
-		case <-ack.Ok():
+		case stored := <-ack.Ok():
+			s.pace.acked.Add(1)
+			if stored.Duplicate {
+				known = append(known, claim{message: messages[i], sequence: stored.Sequence})
+			}
 			continue
 		case err := <-ack.Err():
 			failed.add(1, refusal(err))
@@ -94,6 +104,7 @@ func (p publisher) pipeline(ctx context.Context, s *session, messages []*natsgo.
 		failed.add(len(acks)-i, fmt.Errorf("no ack within %v", publishTimeout))
 		break
 	}
+	p.contest(ctx, s, known, &failed)
 	return failed.join(len(messages))
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	pullMessages  = 512              // messages asked for at once
+	pullMessages  = 4096             // messages asked for at once: as many come in a round trip, however long that is
 	pullBytes     = 8 << 20          // bytes asked for at once, unless one message may be larger
 	pullExpires   = 30 * time.Second // how long the server keeps a request
 	pullHeartbeat = 5 * time.Second  // how often it tells that it does

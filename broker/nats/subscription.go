@@ -11,6 +11,8 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
 const (
@@ -59,6 +61,7 @@ type subscription struct {
 	durable string
 	closing <-chan struct{} // closed with the subscriber
 	over    chan struct{}   // closed when messages in flight are given up
+	inbox   *inbox          // nil while it is closed; of whoever takes messages
 
 	gate   sync.RWMutex // held for reading by whoever takes or sends
 	closed bool         // no more is taken or sent
@@ -123,7 +126,7 @@ func (s *subscription) receive(ctx context.Context, conn *natsgo.Conn, in *natsg
 		position: position{meta.Sequence.Stream, meta.Timestamp.UnixNano()},
 		conn:     conn,
 		reply:    in.Reply,
-		bytes:    len(in.Data),
+		bytes:    weight(in),
 		number:   int(min(meta.NumDelivered, 1<<30)),
 	}
 	msg := unmarshal(in.Subject, in.Header, in.Data)
@@ -135,6 +138,7 @@ func (s *subscription) receive(ctx context.Context, conn *natsgo.Conn, in *natsg
 	case s.closed:
 		s.told(d.nak(0))
 	case s.hold(d) && ctx.Err() == nil: // else giveBack finds it
+		failpoint.Here("fetched")
 		s.lanes.Go(broker.Key(msg), func() { s.deliver(ctx, d, msg) })
 	}
 	s.gate.RUnlock()
@@ -147,26 +151,58 @@ func (s *subscription) receive(ctx context.Context, conn *natsgo.Conn, in *natsg
 	}
 }
 
-// deliver hands a message to whoever reads out, and tells the server what
-// became of it. If nobody reads any more, giveBack does.
+// headerBytes is about what a header takes in memory beside its text, where a
+// message may have a hundred thousand of three letters each.
+const headerBytes = 128
+
+// weight returns about how many bytes of memory a message takes, whatever is
+// large in it.
+func weight(in *natsgo.Msg) int { return in.Size() + headerBytes*len(in.Header) }
+
+// deliver hands a message to whoever reads out, and returns when the next one of
+// its key may follow. If nobody reads any more, giveBack does.
 func (s *subscription) deliver(ctx context.Context, d *delivery, msg *message.Message) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	msg.SetContext(ctx)
+	f := newFlight(ctx)
+	msg.SetContext(envelope.WithPlace(f, f.leave))
 	if !s.send(ctx, d, msg) {
+		f.end()
 		return
 	}
-	defer s.drop(d)
+	finish := func() {
+		s.settle(d, msg)
+		s.drop(d)
+		f.end()
+	}
 	select {
 	case <-msg.Acked():
-		if s.current(d) {
-			s.told(d.ack())
-		}
 	case <-msg.Nacked():
-		if s.current(d) {
-			s.told(d.nak(broker.RedeliveryDelay(d.number)))
-		}
 	case <-s.over:
+	case <-f.left:
+		s.lanes.Go("", func() {
+			select {
+			case <-msg.Acked():
+			case <-msg.Nacked():
+			case <-s.over:
+			}
+			finish()
+		})
+		return
+	}
+	finish()
+}
+
+// settle tells the server what became of a message, if anything did.
+func (s *subscription) settle(d *delivery, msg *message.Message) {
+	if !s.current(d) {
+		return
+	}
+	select {
+	case <-msg.Acked():
+		s.told(d.ack())
+		failpoint.Here("acked")
+	case <-msg.Nacked():
+		s.told(d.nak(broker.RedeliveryDelay(d.number)))
+	default: // it was given up
 	}
 }
 
