@@ -40,7 +40,7 @@ func TestToldNothingEverySettingHasItsDefault(t *testing.T) {
 	t.Parallel()
 	want := config.Config{
 		PollingInterval: 5 * time.Second,
-		BatchSize:       100,
+		BatchSize:       1000,
 		DBPath:          "./event_service.db",
 		Broker:          config.NATS,
 		Durability:      config.Strict,

@@ -23,7 +23,7 @@ var settings = []setting{
 		duration(func(c *Config) *time.Duration { return &c.PollingInterval }, time.Millisecond, time.Hour),
 	},
 	{
-		"batch_size", "100", "How many timers fire in one transaction at most.",
+		"batch_size", "1000", "How many timers fire in one transaction at most.",
 		integer(func(c *Config) *int { return &c.BatchSize }, 1, 10_000),
 	},
 	{

@@ -51,7 +51,7 @@ func TestDumpTellsEverySettingAndWhereItCameFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `polling_interval    5s                  default
-batch_size          100                 default
+batch_size          1000                default
 db_path             ./event_service.db  default
 db_url              -                   default
 broker              nats                default
