@@ -1,0 +1,126 @@
+package fault_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// ports are what an app stands on, and what is not a call that may fail.
+var ports = []struct {
+	port   reflect.Type
+	except []string
+}{
+	{reflect.TypeFor[timer.Store](), nil},
+	{reflect.TypeFor[timer.Tx](), nil},
+	{reflect.TypeFor[timer.Reader](), nil},
+	{reflect.TypeFor[timer.Purger](), nil},
+	{reflect.TypeFor[outbox.Table](), nil},
+	{reflect.TypeFor[message.Publisher](), []string{"Close"}},
+	{reflect.TypeFor[outbox.MultiPublisher](), nil},
+	{reflect.TypeFor[message.Subscriber](), []string{"Close"}},
+}
+
+// TestEveryOperationFails calls each method of each port, by reflection, so that
+// none that is added later is forgotten.
+func TestEveryOperationFails(t *testing.T) {
+	t.Parallel()
+	for _, p := range ports {
+		for i := range p.port.NumMethod() {
+			method := p.port.Method(i)
+			if slices.Contains(p.except, method.Name) {
+				continue
+			}
+			t.Run(p.port.Name()+"."+method.Name, func(t *testing.T) {
+				t.Parallel()
+				for kind, reaches := range map[fault.Kind]bool{fault.None: true, fault.Before: false, fault.After: true} {
+					in := new(inner)
+					op := operation(method.Name)
+					var asked []string
+					w := wrapped(in, func(o string) fault.Kind {
+						asked = append(asked, o)
+						if o == op {
+							return kind
+						}
+						return fault.None
+					})
+					err := call(t, w, p.port, method.Name)
+					if failed := errors.Is(err, fault.ErrInjected); failed != (kind != fault.None) {
+						t.Errorf("kind %d: %v", kind, err)
+					}
+					if got := slices.Contains(in.called, method.Name); got != reaches {
+						t.Errorf("kind %d: reached what is wrapped = %v, want %v", kind, got, reaches)
+					}
+					if !slices.Contains(asked, op) {
+						t.Errorf("decided on %v, want %s among them", asked, op)
+					}
+				}
+			})
+		}
+	}
+}
+
+// operation is the name that a method fails under.
+func operation(method string) string {
+	if method == "PublishTo" {
+		method = "Publish"
+	}
+	words := regexp.MustCompile(`[A-Z][a-z]*`).FindAllString(method, -1)
+	return strings.ToLower(strings.Join(words, "_"))
+}
+
+// wrapped returns everything that fails.
+func wrapped(in *inner, decide fault.Decide) []any {
+	store := &fault.Store{Full: in, Decide: decide}
+	return []any{store, fault.NewPublisher(in, decide), &fault.Subscriber{Subscriber: in, Decide: decide}}
+}
+
+// call calls a method of a port on whichever of the wrapped has it, and returns
+// its error.
+func call(t *testing.T, wrapped []any, port reflect.Type, method string) error {
+	t.Helper()
+	if port == reflect.TypeFor[timer.Tx]() {
+		return wrapped[0].(timer.Store).Update(t.Context(), func(tx timer.Tx) error { return invoke(t, tx, method) })
+	}
+	for _, w := range wrapped {
+		if reflect.TypeOf(w).Implements(port) {
+			return invoke(t, w, method)
+		}
+	}
+	t.Fatalf("nothing has the port %v", port)
+	return nil
+}
+
+// invoke calls a method with arguments that mean nothing.
+func invoke(t *testing.T, on any, method string) error {
+	t.Helper()
+	m := reflect.ValueOf(on).MethodByName(method)
+	args := make([]reflect.Value, m.Type().NumIn())
+	for i := range args {
+		switch in := m.Type().In(i); in {
+		case reflect.TypeFor[context.Context]():
+			args[i] = reflect.ValueOf(t.Context())
+		case reflect.TypeFor[func(timer.Tx) error]():
+			args[i] = reflect.ValueOf(func(timer.Tx) error { return nil })
+		default:
+			args[i] = reflect.Zero(in)
+		}
+	}
+	invoke := m.Call
+	if m.Type().IsVariadic() {
+		invoke = m.CallSlice
+	}
+	results := invoke(args)
+	err, _ := results[len(results)-1].Interface().(error)
+	return err
+}

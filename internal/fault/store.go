@@ -1,0 +1,121 @@
+package fault
+
+import (
+	"context"
+	"time"
+
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Full is all that a store implements.
+type Full interface {
+	timer.Store
+	timer.Reader
+	timer.Purger
+	outbox.Table
+}
+
+// A Store is a store whose calls fail as Decide has it, each under the name of
+// its method, such as "next_due". Nothing fails that is asked of Full itself.
+type Store struct {
+	Full
+	Decide Decide
+}
+
+// Schedule fails as "schedule".
+func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
+	return get(s.Decide, "schedule", func() ([]timer.Outcome, error) { return s.Full.Schedule(ctx, now, commands...) })
+}
+
+// Cancel fails as "cancel".
+func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
+	return get(s.Decide, "cancel", func() ([]timer.Outcome, error) { return s.Full.Cancel(ctx, now, commands...) })
+}
+
+// Update fails as "update", after its commit or before it began. What happens
+// inside it fails as "reach" and "emit".
+func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
+	return s.Decide.call("update", func() error {
+		return s.Full.Update(ctx, func(inner timer.Tx) error { return fn(&tx{inner, s.Decide}) })
+	})
+}
+
+// NextDue fails as "next_due".
+func (s *Store) NextDue(ctx context.Context) (time.Time, error) {
+	return get(s.Decide, "next_due", func() (time.Time, error) { return s.Full.NextDue(ctx) })
+}
+
+// Get fails as "get".
+func (s *Store) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
+	return get(s.Decide, "get", func() (timer.Entry, error) { return s.Full.Get(ctx, key) })
+}
+
+// List fails as "list".
+func (s *Store) List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) ([]timer.Entry, error) {
+	return get(s.Decide, "list", func() ([]timer.Entry, error) { return s.Full.List(ctx, tenant, filter) })
+}
+
+// Correlated fails as "correlated".
+func (s *Store) Correlated(ctx context.Context, correlationID string, limit int) ([]timer.Entry, error) {
+	return get(s.Decide, "correlated", func() ([]timer.Entry, error) { return s.Full.Correlated(ctx, correlationID, limit) })
+}
+
+// Stats fails as "stats".
+func (s *Store) Stats(ctx context.Context) (timer.Stats, error) {
+	return get(s.Decide, "stats", func() (timer.Stats, error) { return s.Full.Stats(ctx) })
+}
+
+// Purge fails as "purge".
+func (s *Store) Purge(ctx context.Context, before time.Time, cursor int64, limit int) (deleted int, next int64, err error) {
+	err = s.Decide.call("purge", func() (err error) {
+		deleted, next, err = s.Full.Purge(ctx, before, cursor, limit)
+		return err
+	})
+	return deleted, next, err
+}
+
+// Head fails as "head".
+func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	return get(s.Decide, "head", func() ([]outbox.Row, error) { return s.Full.Head(ctx, after, limit) })
+}
+
+// Delete fails as "delete".
+func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
+	return s.Decide.call("delete", func() error { return s.Full.Delete(ctx, seqs...) })
+}
+
+// Fail fails as "fail".
+func (s *Store) Fail(ctx context.Context, seq int64, reason string) error {
+	return s.Decide.call("fail", func() error { return s.Full.Fail(ctx, seq, reason) })
+}
+
+// Park fails as "park".
+func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
+	return s.Decide.call("park", func() error { return s.Full.Park(ctx, now, seq, reason) })
+}
+
+// A tx is a transaction whose calls fail.
+type tx struct {
+	timer.Tx
+	decide Decide
+}
+
+// Reach fails as "reach".
+func (t *tx) Reach(ctx context.Context, now time.Time, limit int) ([]timer.Entry, error) {
+	return get(t.decide, "reach", func() ([]timer.Entry, error) { return t.Tx.Reach(ctx, now, limit) })
+}
+
+// Emit fails as "emit".
+func (t *tx) Emit(ctx context.Context, events ...timer.DueTimeReached) error {
+	return t.decide.call("emit", func() error { return t.Tx.Emit(ctx, events...) })
+}
+
+// get runs do as the decision has it, and returns what it returned.
+func get[T any](d Decide, op string, do func() (T, error)) (result T, err error) {
+	err = d.call(op, func() (err error) {
+		result, err = do()
+		return err
+	})
+	return result, err
+}
