@@ -16,6 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
 	"github.com/event-service-agent/timer-service/store"
@@ -26,7 +27,7 @@ import (
 type Options struct {
 	Role            string        // what instances that share the commands call themselves; default "timer-service"
 	PollingInterval time.Duration // longest sleep between polls; default 5s
-	BatchSize       int           // timers per transaction; default 100
+	BatchSize       int           // timers per transaction; default 1000
 	Retention       time.Duration // how long what is over is kept; default 7 days
 	Horizon         time.Duration // how far ahead a timer may be due; default 10 years
 	DrainTimeout    time.Duration // how long a stop waits, for handlers and again for the outbox; default 10s
@@ -84,10 +85,12 @@ func New(s timer.Store, b broker.Broker, log *slog.Logger, opt Options) (*App, e
 		Forwarded: opt.Counters.forwarded,
 		Parked:    opt.Counters.parked,
 	})
+	began := time.Now()
 	a.poller = poller.New(full, opt.Clock, log, poller.Options{
 		Interval:  opt.PollingInterval,
 		Batch:     opt.BatchSize,
 		Reference: reference(b),
+		Elapsed:   func() time.Duration { return time.Since(began) }, // whatever the Clock tells
 		Reached: func(events []timer.DueTimeReached) {
 			a.forwarder.Wake()
 			opt.Counters.reached(events)
@@ -163,6 +166,7 @@ func (a *App) Run(ctx context.Context) error {
 
 // drain waits until the outbox is empty, within its limit.
 func (a *App) drain(ctx context.Context) {
+	failpoint.Here("draining")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opt.DrainTimeout)
 	defer cancel()
 	if err := a.forwarder.Drain(ctx); err != nil {

@@ -31,6 +31,9 @@ var floors = map[string]int{
 	"internal/crash/history": 0,
 	"internal/crash/traffic": 1,
 	"internal/crash":         2,
+	"internal/power":         3,
+
+	"internal/failpoint": 0,
 
 	"timer":             0,
 	"config":            0,
@@ -44,16 +47,22 @@ var floors = map[string]int{
 	"broker/gochannel":  3,
 	"broker/nats":       3,
 	"internal/fault":    3,
+	"internal/proxy":    3,
 	"store/sqlite":      3,
 	"store/storetest":   3,
 	"app":               4,
 	"app/service":       5,
-	"cmd/timer-crash":   6,
-	"cmd/timer-service": 6,
-	"examples/monolith": 6,
+	"internal/bench":    6,
+	"cmd/timer-bench":   7,
+	"cmd/timer-crash":   7,
+	"cmd/timer-power":   7,
+	"cmd/timer-service": 7,
+	"examples/monolith": 7,
 	"internal/loc":      6,
 	"internal/mutants":  6,
+	"test/faults":       6,
 	"test/interop":      6,
+	"test/poison":       6,
 }
 
 // stdlibOnly are the packages that import nothing but the standard library.
@@ -63,10 +72,10 @@ var stdlibOnly = []string{"timer"}
 var drivers = regexp.MustCompile(`^(store|broker)/(sqlite|nats|gochannel)$`)
 
 // forTests are packages that only tests may import.
-var forTests = regexp.MustCompile(`^internal/fault$|test$`)
+var forTests = regexp.MustCompile(`^internal/(fault|proxy)$|test$`)
 
 // choosesDrivers are packages that may import drivers.
-var choosesDrivers = regexp.MustCompile(`^app/service$|^cmd/|^examples/`)
+var choosesDrivers = regexp.MustCompile(`^app/service$|^cmd/|^examples/|^internal/bench$`)
 
 // usesFx are packages that may import fx.
 var usesFx = regexp.MustCompile(`^app$|^app/|^cmd/|^examples/`)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -17,24 +16,27 @@ import (
 )
 
 // A simBroker is the worst broker that still keeps the contract: it delivers
-// in any order, delivers again what was acked when the ack gets lost, and
-// fails publishes before or after they took effect. It outlives the app, as a
-// broker does.
+// in any order, delivers again what was acked when the ack gets lost, fails
+// publishes before or after they took effect, and refuses some events. It
+// outlives the app, as a broker does.
 type simBroker struct {
-	decide fault.Decide
+	decide  fault.Decide
+	now     func() time.Time                  // its clock; nil if it has none
+	refuses func(event *message.Message) bool // nil: it takes all
 
 	mu       sync.Mutex
 	rng      *rand.Rand
 	commands []*simCommand
-	changed  chan struct{} // closed and replaced when commands change
+	ready    []*simCommand // of commands: those that may be delivered
+	changed  chan struct{} // closed and replaced when a command becomes ready
 	events   []simEvent
 	dead     []*message.Message
 }
 
 type simCommand struct {
 	msg      *message.Message
-	ackedAt  time.Time // by the bubble's clock, at the first ack; zero before
-	due      bool      // may be delivered
+	ackedAt  time.Time // by the bubble's clock, at the first ack that arrived; zero before
+	ready    bool      // may be delivered
 	attempts int
 }
 
@@ -49,22 +51,32 @@ func newSimBroker(seed uint64, decide fault.Decide) *simBroker {
 	return &simBroker{decide: decide, rng: rand.New(rand.NewPCG(seed, 1)), changed: make(chan struct{})}
 }
 
-func (b *simBroker) Run(ctx context.Context) error        { <-ctx.Done(); return nil }
-func (b *simBroker) Ready(context.Context) error          { return nil }
-func (b *simBroker) Routing() broker.Routing              { return simRouting }
-func (b *simBroker) Subscriber(string) message.Subscriber { return (*simSubscriber)(b) }
-func (b *simBroker) Tail() message.Subscriber             { return nil }
+func (b *simBroker) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+func (b *simBroker) Ready(context.Context) error   { return nil }
+func (b *simBroker) Routing() broker.Routing       { return simRouting }
+func (b *simBroker) Tail() message.Subscriber      { return nil }
 func (b *simBroker) Publisher() message.Publisher {
-	return &fault.Publisher{Publisher: (*simPublisher)(b), Decide: b.decide}
+	return fault.NewPublisher((*simPublisher)(b), b.decide)
+}
+
+// Subscriber returns a subscriber whose answers get lost. To subscribe never
+// fails: by contract that waits for a broker which is down.
+func (b *simBroker) Subscriber(string) message.Subscriber {
+	return &fault.Subscriber{Subscriber: (*simSubscriber)(b), Decide: func(op string) fault.Kind {
+		if op == "subscribe" || b.decide == nil {
+			return fault.None
+		}
+		return b.decide(op)
+	}}
 }
 
 // send makes a command deliverable.
 func (b *simBroker) send(msg *message.Message) *simCommand {
+	c := &simCommand{msg: msg}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	c := &simCommand{msg: msg, due: true}
 	b.commands = append(b.commands, c)
-	b.wakeLocked()
+	b.mu.Unlock()
+	b.resend(c)
 	return c
 }
 
@@ -72,11 +84,11 @@ func (b *simBroker) send(msg *message.Message) *simCommand {
 func (b *simBroker) resend(c *simCommand) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c.due = true
-	b.wakeLocked()
-}
-
-func (b *simBroker) wakeLocked() {
+	if c.ready {
+		return
+	}
+	c.ready = true
+	b.ready = append(b.ready, c)
 	close(b.changed)
 	b.changed = make(chan struct{})
 }
@@ -85,17 +97,13 @@ func (b *simBroker) wakeLocked() {
 func (b *simBroker) take() (*simCommand, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var ready []*simCommand
-	for _, c := range b.commands {
-		if c.due {
-			ready = append(ready, c)
-		}
-	}
-	if len(ready) == 0 {
+	if len(b.ready) == 0 {
 		return nil, b.changed
 	}
-	c := ready[b.rng.IntN(len(ready))]
-	c.due = false
+	i := b.rng.IntN(len(b.ready))
+	c := b.ready[i]
+	b.ready = slices.Delete(b.ready, i, i+1)
+	c.ready = false
 	c.attempts++
 	return c, nil
 }
@@ -132,19 +140,20 @@ func (s *simSubscriber) Subscribe(ctx context.Context, _ string) (<-chan *messag
 	return out, nil
 }
 
-// settle waits for the ack. A lost ack, or none, brings the command back.
+// settle waits for the answer. What is nacked, or as good as nacked because its
+// ack got lost, comes back later: never at once, else an app that acks what it
+// did not do would be kept busy without any time going by.
 func (b *simBroker) settle(c *simCommand, m *message.Message) {
 	select {
 	case <-m.Acked():
 		b.mu.Lock()
+		defer b.mu.Unlock()
 		if c.ackedAt.IsZero() {
 			c.ackedAt = time.Now()
 		}
-		b.mu.Unlock()
-		if b.decide != nil && b.decide("ack") != fault.None {
-			b.resend(c)
-		}
 	case <-m.Nacked():
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		time.AfterFunc(broker.RedeliveryDelay(c.attempts), func() { b.resend(c) })
 	}
 }
@@ -161,10 +170,30 @@ func (b *simBroker) unacked() (n int) {
 	return n
 }
 
-func (b *simBroker) published() []simEvent {
+// publishedSince returns the events and dead letters after the first ones.
+func (b *simBroker) publishedSince(events, dead int) ([]simEvent, []*message.Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.Clone(b.events)
+	return slices.Clone(b.events[events:]), slices.Clone(b.dead[dead:])
+}
+
+// ackedAt returns when the first ack of a command arrived, by the bubble's
+// clock, or zero.
+func (b *simBroker) ackedAt(c *simCommand) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return c.ackedAt
+}
+
+// Now is the reference of the service's clock.
+func (b *simBroker) Now(context.Context) (time.Time, error) {
+	if b.now == nil {
+		return time.Time{}, errors.ErrUnsupported
+	}
+	if b.decide != nil && b.decide("now") != fault.None {
+		return time.Time{}, fault.ErrInjected
+	}
+	return b.now(), nil
 }
 
 type simPublisher simBroker
@@ -182,42 +211,10 @@ func (p *simPublisher) Publish(topic string, messages ...*message.Message) error
 			b.dead = append(b.dead, c)
 			continue
 		}
+		if b.refuses != nil && b.refuses(c) {
+			return broker.ErrRefused
+		}
 		b.events = append(b.events, simEvent{time.Now(), c})
 	}
 	return nil
 }
-
-// failures decide which calls fail, and how.
-type failures struct {
-	mu    sync.Mutex
-	rng   *rand.Rand
-	oneIn int  // one call in this many fails; 0: none does
-	dead  bool // every call fails and has no effect
-}
-
-func (f *failures) decide(string) fault.Kind {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case f.dead:
-		return fault.Before
-	case f.oneIn == 0 || f.rng.IntN(f.oneIn) != 0:
-		return fault.None
-	}
-	return fault.Kind(1 + f.rng.IntN(2))
-}
-
-func (f *failures) heal() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.oneIn = 0
-}
-
-// crash makes the process dead to the world, or lets it live again.
-func (f *failures) crash(dead bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.dead = dead
-}
-
-func name(prefix string, n int) string { return prefix + strconv.Itoa(n) }

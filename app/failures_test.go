@@ -1,0 +1,104 @@
+package app_test
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/fault"
+)
+
+// failures decide which calls fail, and how.
+type failures struct {
+	mu       sync.Mutex
+	rng      *rand.Rand
+	oneIn    int             // one call in this many fails; 0: none does
+	crashIn  int             // the process crashes at one call in this many; 0: at none
+	doomed   string          // the process crashes at the next call of this operation; empty: at none
+	down     map[string]bool // operations that fail all the time, without effect
+	dead     bool            // every call fails and has no effect
+	injected map[string]int  // failures of living processes, by operation
+}
+
+func newFailures(seed uint64, oneIn int) *failures {
+	return &failures{rng: rand.New(rand.NewPCG(seed, 2)), oneIn: oneIn, injected: make(map[string]int)}
+}
+
+// decide takes its time over a failure, as failures do: what the process did
+// before, such as an ack, gets out.
+func (f *failures) decide(op string) fault.Kind {
+	kind, crash := f.choose(op)
+	if kind == fault.None {
+		return kind
+	}
+	<-time.After(failing)
+	if crash {
+		f.crash(true)
+	}
+	return kind
+}
+
+const failing = time.Millisecond // how long a call takes that fails
+
+func (f *failures) choose(op string) (kind fault.Kind, crash bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dead {
+		return fault.Before, false
+	}
+	switch {
+	case f.doomed == op:
+		f.doomed, crash = "", true
+	case f.crashIn > 0 && f.rng.IntN(f.crashIn) == 0:
+		crash = true
+	case f.down[op]:
+		f.injected[op]++
+		return fault.Before, false
+	case f.oneIn == 0 || f.rng.IntN(f.oneIn) != 0:
+		return fault.None, false
+	}
+	f.injected[op]++
+	return fault.Kind(1 + f.rng.IntN(2)), crash
+}
+
+func (f *failures) heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.oneIn, f.crashIn, f.down = 0, 0, nil
+}
+
+// crash makes the process dead to the world, or lets it live again.
+func (f *failures) crash(dead bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.dead, f.doomed = dead, ""
+}
+
+// doom makes the process crash at the next call of an operation.
+func (f *failures) doom(op string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.doomed = op
+}
+
+func (f *failures) isDead() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dead
+}
+
+// storeOps are what fails while the store is down.
+var storeOps = []string{"schedule", "cancel", "update", "next_due", "head", "delete", "purge", "fail", "park"}
+
+// outage makes operations fail until the next call of outage.
+func (f *failures) outage(ops ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = make(map[string]bool)
+	for _, op := range ops {
+		f.down[op] = true
+	}
+}
+
+func name(prefix string, n int) string { return prefix + strconv.Itoa(n) }

@@ -1,0 +1,257 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A world is the app, what it stands on, and what is known from outside. Its
+// time is that of the bubble, and what the machine slept through.
+type world struct {
+	t        *testing.T
+	path     string
+	opt      app.Options
+	broker   *simBroker
+	failures *failures
+
+	slept atomic.Int64  // how far the world is ahead of the bubble, in nanoseconds
+	wrong atomic.Int64  // how far the service's clock is ahead of the world, in nanoseconds
+	leaps []time.Time   // when the clock leapt against the bubble's
+	shown time.Time     // the latest that the clock showed before it was set
+	ahead time.Duration // how far the clock may be ahead of the world when it fires; 0: as far as it is
+
+	sent    []sentCommand
+	byKey   map[timer.Key][]sentCommand
+	lastDue time.Time         // of the timer scheduled last
+	poison  map[string]poison // by message id
+	faulty  bool              // calls failed, or the process crashed
+
+	checked int                  // events checked so far
+	buried  int                  // dead letters checked so far
+	first   map[string]simEvent  // the first publish of each event id
+	again   int                  // events published again
+	fired   map[timer.Key]string // the event id of each key
+
+	store   *sqlite.Store
+	end     context.CancelFunc
+	ended   sync.WaitGroup
+	died    error
+	crashes int
+}
+
+type sentCommand struct {
+	schedule *timer.ScheduleTimer
+	cancel   *timer.CancelTimer
+	*simCommand
+}
+
+func (c sentCommand) key() timer.Key {
+	if c.schedule != nil {
+		return c.schedule.Key
+	}
+	return c.cancel.Key
+}
+
+func (c sentCommand) version() timer.Version {
+	if c.schedule != nil {
+		return c.schedule.Version
+	}
+	return c.cancel.Version
+}
+
+func newWorld(t *testing.T, seed uint64, oneIn int, opt app.Options) *world {
+	f := newFailures(seed, oneIn)
+	w := &world{
+		t: t, path: filepath.Join(t.TempDir(), "timers.db"), opt: opt,
+		broker: newSimBroker(seed, f.decide), failures: f, faulty: oneIn > 0,
+		byKey: make(map[timer.Key][]sentCommand), poison: make(map[string]poison),
+		first: make(map[string]simEvent), fired: make(map[timer.Key]string),
+	}
+	w.opt.Clock = timer.ClockFunc(w.clock)
+	return w
+}
+
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.slept.Load())) }
+
+// clock is the service's.
+func (w *world) clock() time.Time { return w.now().Add(time.Duration(w.wrong.Load())) }
+
+// step sets the service's clock. By is how far it is ahead of the world then.
+func (w *world) step(by time.Duration) {
+	if now := w.clock(); now.After(w.shown) {
+		w.shown = now
+	}
+	w.wrong.Store(int64(by))
+	w.leaps = append(w.leaps, time.Now())
+}
+
+// suspend has the machine sleep: time goes by everywhere but in the bubble.
+func (w *world) suspend(d time.Duration) {
+	w.slept.Add(int64(d))
+	w.leaps = append(w.leaps, time.Now())
+}
+
+func (w *world) start() {
+	if err := newDatabase(w.path); err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := sqlite.Open(w.t.Context(), w.path, sqlite.Options{Durability: sqlite.Relaxed})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.store = s
+	a, err := app.New(&fault.Store{Full: s, Decide: w.failures.decide}, w.broker, quiet, w.opt)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(w.t.Context())
+	w.end = end
+	w.ended.Go(func() {
+		if err := a.Run(ctx); err != nil {
+			w.died = err
+		}
+	})
+}
+
+func (w *world) stop() {
+	w.end()
+	w.ended.Wait()
+	if err := w.store.Close(); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// revive starts the process again if it crashed.
+func (w *world) revive() {
+	if !w.failures.isDead() {
+		return
+	}
+	w.crashes++
+	w.faulty = true
+	w.stop()
+	w.failures.crash(false)
+	w.start()
+}
+
+func (w *world) schedule(c timer.ScheduleTimer) {
+	w.lastDue = c.DueAt
+	w.remember(sentCommand{schedule: &c, simCommand: w.broker.send(message.NewMessage(c.CommandID, envelope.Schedule(c)))})
+}
+
+func (w *world) cancel(c timer.CancelTimer) {
+	w.remember(sentCommand{cancel: &c, simCommand: w.broker.send(message.NewMessage(c.CommandID, envelope.Cancel(c)))})
+}
+
+func (w *world) remember(c sentCommand) {
+	w.sent = append(w.sent, c)
+	w.byKey[c.key()] = append(w.byKey[c.key()], c)
+}
+
+// invariants checks what must hold at every moment, on what was published since
+// the last check.
+func (w *world) invariants() error {
+	if w.died != nil {
+		return fmt.Errorf("the app died: %w", w.died)
+	}
+	events, dead := w.broker.publishedSince(w.checked, w.buried)
+	for _, e := range events {
+		m, err := envelope.Decode(e.msg.Payload)
+		if err != nil {
+			return fmt.Errorf("published what does not decode: %w", err)
+		}
+		event, ok := m.Payload.(timer.DueTimeReached)
+		if !ok {
+			return fmt.Errorf("published a %s", m.Type)
+		}
+		if err := w.checkEvent(e, event); err != nil {
+			return fmt.Errorf("event %s of %s: %w", event.ID, event.Key, err)
+		}
+	}
+	for _, letter := range dead {
+		if err := w.checkDead(letter); err != nil {
+			return fmt.Errorf("dead letter %s: %w: %v", letter.UUID, err, letter.Metadata)
+		}
+	}
+	w.checked += len(events)
+	w.buried += len(dead)
+	return nil
+}
+
+func (w *world) checkEvent(e simEvent, event timer.DueTimeReached) error {
+	if event.ReachedAt.Before(event.DueAt) {
+		return fmt.Errorf("early: reached at %v, due at %v", event.ReachedAt, event.DueAt)
+	}
+	at := e.at.Add(time.Duration(w.slept.Load()))
+	if shown := at.Add(time.Duration(w.wrong.Load())); event.DueAt.After(shown) && event.DueAt.After(w.shown) {
+		return fmt.Errorf("early: published at %v by the service's clock, due at %v", shown, event.DueAt)
+	}
+	if w.ahead > 0 && event.DueAt.Sub(at) > w.ahead {
+		return fmt.Errorf("early, by a clock that is wrong: published at %v, due at %v", at, event.DueAt)
+	}
+	if e.msg.UUID != event.ID {
+		return fmt.Errorf("the broker's dedupe id is %s", e.msg.UUID)
+	}
+	if want := simRouting.EventsOf(event.TenantID); e.msg.Metadata.Get("topic") != want {
+		return fmt.Errorf("went to %s, want %s", e.msg.Metadata.Get("topic"), want)
+	}
+	if first, again := w.first[event.ID]; again {
+		w.again++
+		if string(first.msg.Payload) != string(e.msg.Payload) {
+			return fmt.Errorf("the same id with another body:\n%s\n%s", first.msg.Payload, e.msg.Payload)
+		}
+		if !w.faulty {
+			return errors.New("published twice, though nothing failed")
+		}
+	} else {
+		w.first[event.ID] = e
+	}
+	if id, fired := w.fired[event.Key]; fired && id != event.ID {
+		return fmt.Errorf("the key fired before, as %s", id)
+	}
+	w.fired[event.Key] = event.ID
+	return w.checkCause(event)
+}
+
+// checkCause checks that an event was asked for, by the newest command.
+func (w *world) checkCause(event timer.DueTimeReached) error {
+	commands := w.byKey[event.Key]
+	cause := slices.IndexFunc(commands, func(c sentCommand) bool {
+		return c.schedule != nil && c.schedule.DueAt.Equal(event.DueAt) && c.schedule.CorrelationID == event.CorrelationID
+	})
+	if cause < 0 {
+		return errors.New("invented: no command has its due time and correlation")
+	}
+	for _, c := range commands {
+		if c.version().Compare(commands[cause].version()) > 0 && w.ackedBefore(c, event.ReachedAt) {
+			return fmt.Errorf("superseded by %s before it was reached", c.version().CommandID)
+		}
+	}
+	return nil
+}
+
+// ackedBefore reports whether a command was acked before a moment of the
+// service's clock. The two can be compared only if the clock did not leap from a
+// while before the ack on: no event waits longer for its publication.
+func (w *world) ackedBefore(c sentCommand, reached time.Time) bool {
+	acked := w.broker.ackedAt(c.simCommand)
+	const while = 2 * time.Hour
+	if acked.IsZero() || len(w.leaps) > 0 && w.leaps[len(w.leaps)-1].After(acked.Add(-while)) {
+		return false
+	}
+	return acked.Before(reached.Add(time.Since(w.clock())))
+}
