@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -27,7 +28,9 @@ and that every invalid message is in the dead letters.
 Without --bin it builds the service, so it runs in the module of the service.
 
 Modes: kill (SIGKILL), term (SIGTERM and wait), stop (SIGSTOP for a while),
-broker (SIGKILL for the broker).
+broker (SIGKILL for the broker), both (SIGKILL for broker and service), embedded
+(SIGKILL for a service with the broker inside), step (the service kills itself
+when it passes a step in its code; that has to be built with -tags failpoint).
 
 Exit codes: 0 nothing is wrong, 1 something is, or the test could not run, 2
 wrong flags.`
@@ -38,10 +41,11 @@ const (
 )
 
 type cli struct {
-	Kills   int           `default:"10" help:"How often to kill the service."`
+	Kills   int           `default:"10" help:"How often to kill the service; with --mode step at each step."`
 	Rate    int           `default:"200" help:"Commands a second."`
 	Tenants int           `default:"20" help:"Tenants that send them."`
-	Mode    crash.Mode    `default:"kill" enum:"kill,term,stop,broker" help:"What to do to the service: kill, term, stop or broker."`
+	Mode    crash.Mode    `default:"kill" enum:"kill,term,stop,broker,both,embedded,step" help:"What to do: kill, term, stop, broker, both, embedded or step."`
+	Step    string        `enum:"all,${steps}" default:"all" placeholder:"STEP" help:"With --mode step: all, ${steps}."`
 	Seed    uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
 	Settle  time.Duration `default:"2m" help:"How long the service may take to come to rest in the end."`
 	Bin     string        `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
@@ -69,6 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	helped := false
 	k, err := kong.New(&c, kong.Name("timer-crash"), kong.Description(description),
+		kong.Vars{"steps": strings.Join(crash.Steps(), ",")},
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }))
 	if err == nil {
 		_, err = k.Parse(args)
@@ -79,6 +84,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil && (c.Kills < 1 || c.Rate < 1 || c.Tenants < 1 || c.Settle <= 0) {
 		err = errors.New("--kills, --rate, --tenants and --settle must be above zero")
 	}
+	if err == nil && c.Step != "all" && c.Mode != crash.Step {
+		err = errors.New("--step goes with --mode step")
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "timer-crash:", err)
 		return exitUsage
@@ -88,8 +96,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stderr, "seed %d\n", c.Seed) // at once, so that a test that hangs can be repeated
 
+	var steps []string // all
+	if c.Step != "all" {
+		steps = []string{c.Step}
+	}
 	report, err := crash.Run(ctx, crash.Options{
-		Now: time.Now, Bin: c.Bin, Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Tenants: c.Tenants,
+		Now: time.Now, Bin: c.Bin, Mode: c.Mode, Kills: c.Kills, Steps: steps, Rate: c.Rate, Tenants: c.Tenants,
 		Seed: c.Seed, Settle: c.Settle, Dir: c.Dir, Keep: c.Keep, Progress: stderr,
 	})
 	if c.Output == "json" {

@@ -27,6 +27,8 @@ func TestRefusesWrongFlags(t *testing.T) {
 		{"--tenants", "0"},
 		{"--settle", "0s"},
 		{"--mode", "freeze"},
+		{"--mode", "step", "--step", "nowhere"},
+		{"--step", "acked"},
 		{"-o", "yaml"},
 		{"--bin", "/does/not/exist"},
 		{"more"},

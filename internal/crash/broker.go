@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -20,6 +21,7 @@ import (
 const (
 	brokerDirEnv  = "CRASH_BROKER_DIR"
 	brokerPortEnv = "CRASH_BROKER_PORT"
+	brokerSyncEnv = "CRASH_BROKER_SYNC"
 )
 
 // brokerStart is how long a broker may take to listen.
@@ -42,6 +44,7 @@ func ServeBroker(in io.Reader, out io.Writer) error {
 	opt := &server.Options{
 		Host: "127.0.0.1", Port: port, NoSigs: true, LogFile: filepath.Join(dir, "broker.log"),
 		JetStream: true, StoreDir: filepath.Join(dir, "broker"), JetStreamMaxStore: 1 << 40,
+		SyncAlways: os.Getenv(brokerSyncEnv) != "",
 	}
 	s, err := server.NewServer(opt)
 	if err != nil {
@@ -59,24 +62,31 @@ func ServeBroker(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// A broker is a process that runs [ServeBroker].
-type broker struct {
-	url   string
+// BrokerOptions say which broker to start.
+type BrokerOptions struct {
+	Dir     string // where it keeps its data
+	Port    int    // where it listens, of [FreePort]
+	SyncAll bool   // every write is synced to the disk before the ack
+}
+
+// A BrokerProcess is a process that runs [ServeBroker].
+type BrokerProcess struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 }
 
-// startBroker starts a broker that keeps its data in dir. Port 0 takes any.
-func startBroker(ctx context.Context, dir string, port int) (*broker, error) {
+// StartBroker starts a broker. The binary of this process must be one that asks
+// [IsBroker].
+func StartBroker(ctx context.Context, opt BrokerOptions) (*BrokerProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the program to run as broker: %w", err)
 	}
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = append(os.Environ(), brokerDirEnv+"="+dir, brokerPortEnv+"="+strconv.Itoa(port))
+	cmd.Env = append(os.Environ(), brokerDirEnv+"="+opt.Dir, brokerPortEnv+"="+strconv.Itoa(opt.Port))
+	if opt.SyncAll {
+		cmd.Env = append(cmd.Env, brokerSyncEnv+"=1")
+	}
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = ownGroup()
 	stdin, err := cmd.StdinPipe()
@@ -90,28 +100,45 @@ func startBroker(ctx context.Context, dir string, port int) (*broker, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the broker: %w", err)
 	}
-	b := &broker{cmd: cmd, stdin: stdin}
+	b := &BrokerProcess{cmd: cmd, stdin: stdin}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the broker: it said %q: %w", line, err), b.kill())
 	}
-	b.url = strings.TrimSpace(line)
 	return b, nil
 }
 
-// port returns where the broker listens.
-func (b *broker) port() (int, error) {
-	return strconv.Atoi(b.url[strings.LastIndexByte(b.url, ':')+1:])
+// freePort returns a port of the loopback interface where nobody listens. It is
+// below those that systems give to clients (from 32768 on Linux): a client that
+// tries such a port again and again, while nobody listens, gets connected with
+// itself some day, and then the broker can't come back.
+func freePort(ctx context.Context) (int, error) {
+	const least, most, tries = 20_000, 32_000, 100
+	var failed error
+	for range tries {
+		port := least + rand.IntN(most-least)
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address(port))
+		if err == nil {
+			return port, l.Close()
+		}
+		failed = err
+	}
+	return 0, fmt.Errorf("find a free port: %w", failed)
 }
 
-// stop ends the broker in its own time.
-func (b *broker) stop() error {
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// PID is the id of the process.
+func (b *BrokerProcess) PID() int { return b.cmd.Process.Pid }
+
+// Stop ends the broker in its own time.
+func (b *BrokerProcess) Stop() error {
 	_ = b.stdin.Close() // an error means that it is gone, which Wait tells
 	return b.cmd.Wait()
 }
 
 // kill ends the broker at once.
-func (b *broker) kill() error {
+func (b *BrokerProcess) kill() error {
 	if err := b.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill the broker: %w", err)
 	}

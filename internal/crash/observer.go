@@ -16,6 +16,9 @@ import (
 // acksTopic has every answer of a consumer to JetStream.
 const acksTopic = "$JS.ACK.>"
 
+// listenPatience is how long the broker may take to let the observer listen.
+const listenPatience = 5 * time.Second
+
 // An observer records what the service tells the broker: what the broker keeps
 // of it, and, listening in, what it says again and what it acks.
 type observer struct {
@@ -39,7 +42,7 @@ func observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, record
 			return nil, fmt.Errorf("listen to %s: %w", topic, err)
 		}
 	}
-	if err := nc.FlushTimeout(publishTry); err != nil { // from here on nothing is missed
+	if err := nc.FlushTimeout(listenPatience); err != nil { // from here on nothing is missed
 		o.stop()
 		return nil, fmt.Errorf("listen: %w", err)
 	}

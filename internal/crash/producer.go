@@ -14,7 +14,7 @@ import (
 
 const (
 	publishers      = 32                     // commands on their way to the broker at once
-	publishTry      = 5 * time.Second        // longest wait for the broker's answer
+	publishTry      = 300 * time.Millisecond // longest wait for the broker's answer, which never comes if it dies
 	publishPause    = 100 * time.Millisecond // between two tries
 	publishPatience = 30 * time.Second       // for commands on their way when production stops
 	productionTick  = 5 * time.Millisecond
@@ -68,6 +68,8 @@ func (p *producer) produce(ctx context.Context, stop <-chan struct{}, commands c
 			select {
 			case commands <- p.make.Next(p.now()):
 			case <-ctx.Done():
+				return
+			case <-stop:
 				return
 			}
 		}

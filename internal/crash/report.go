@@ -10,17 +10,18 @@ import (
 
 // A Report says what was done and what came of it.
 type Report struct {
-	Seed    uint64  `json:"seed"`
-	Mode    Mode    `json:"mode"`
-	Rate    int     `json:"rate"` // commands a second
-	Tenants int     `json:"tenants"`
-	Kills   int     `json:"kills"`          // or whatever the mode does
-	Lives   int     `json:"lives"`          // processes of the service
-	Ready   int     `json:"livesReady"`     // those that took commands
-	StartMS float64 `json:"startP50Ms"`     // from the start of a process until it took commands, the median
-	Seconds float64 `json:"seconds"`        // the whole run
-	Error   string  `json:"error,omitzero"` // why the run did not come to its end; empty if it did
-	Dir     string  `json:"dir,omitzero"`   // data, logs and history of the run, if they are kept
+	Seed    uint64       `json:"seed"`
+	Mode    Mode         `json:"mode"`
+	Rate    int          `json:"rate"` // commands a second
+	Tenants int          `json:"tenants"`
+	Kills   int          `json:"kills"`      // or whatever the mode does
+	Lives   int          `json:"lives"`      // processes of the service
+	Ready   int          `json:"livesReady"` // those that took commands
+	Steps   []StepReport `json:"steps,omitzero"`
+	StartMS float64      `json:"startP50Ms"`     // from the start of a process until it took commands, the median
+	Seconds float64      `json:"seconds"`        // the whole run
+	Error   string       `json:"error,omitzero"` // why the run did not come to its end; empty if it did
+	Dir     string       `json:"dir,omitzero"`   // data, logs and history of the run, if they are kept
 	history.Verdict
 }
 
@@ -35,6 +36,13 @@ func (r Report) Write(out io.Writer) {
 	fmt.Fprintf(t, "events\t%d\t%d times one was published again, one of them %d times in all; the broker drops most\n", r.Events, r.Republished, r.MostOften)
 	fmt.Fprintf(t, "poison\t%d\t%d in the dead letters\n", r.Poison, r.Buried)
 	fmt.Fprintln(t)
+	if len(r.Steps) > 0 {
+		fmt.Fprintln(t, "died when it had\tkills\ts")
+		for _, s := range r.Steps {
+			fmt.Fprintf(t, "%s: %s\t%d\t%.1f\n", s.Step, s.Died, s.Kills, s.Seconds)
+		}
+		fmt.Fprintln(t)
+	}
 	for _, f := range r.Findings {
 		note := ""
 		if f.Excused {

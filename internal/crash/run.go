@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,7 +27,8 @@ type Options struct {
 	Now      func() time.Time // the clock of this machine
 	Bin      string           // the service; built if empty
 	Mode     Mode             // default [Kill]
-	Kills    int              // how often that is done; default 10
+	Kills    int              // how often that is done, in Step at each step; default 10
+	Steps    []string         // in Step: where, see [Steps]; default everywhere
 	Rate     int              // commands a second; default 200
 	Tenants  int              // default 20
 	Seed     uint64           // of the commands and of the strikes; the same seed sends the same commands but for their times
@@ -34,6 +36,8 @@ type Options struct {
 	Dir      string           // where the directory of the run is made; default the system's for temporary files
 	Keep     bool             // keep that directory even if nothing is wrong
 	Progress io.Writer        // a line now and then; default none
+
+	stepPatience time.Duration // until a step is reached; default stepPatience
 }
 
 func (o Options) withDefaults() Options {
@@ -52,6 +56,9 @@ func (o Options) withDefaults() Options {
 	if o.Settle <= 0 {
 		o.Settle = 2 * time.Minute
 	}
+	if o.stepPatience <= 0 {
+		o.stepPatience = stepPatience
+	}
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
@@ -64,7 +71,8 @@ type run struct {
 	now      func() time.Time
 	rand     *rand.Rand // of the strikes
 	dir      string
-	broker   *broker
+	port     int            // where the broker listens
+	broker   *BrokerProcess // nil if the service is its own
 	service  service
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -77,6 +85,7 @@ type run struct {
 	struck   int
 	deaths   int
 	starts   []time.Duration // from start to ready
+	steps    []StepReport
 	breaches []breach
 }
 
@@ -119,20 +128,30 @@ func (r *run) do(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
 	if r.opt.Bin == "" {
-		if r.opt.Bin, err = Build(ctx, r.dir); err != nil {
+		var tags []string
+		if r.opt.Mode == Step {
+			tags = append(tags, stepTag)
+		}
+		if r.opt.Bin, err = Build(ctx, r.dir, tags...); err != nil {
 			return err
 		}
 	}
-	if r.broker, err = startBroker(ctx, r.dir, 0); err != nil {
+	if r.port, err = freePort(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.broker.stop()) }() // a later one, if it was killed
-
-	r.service = service{bin: r.opt.Bin, dir: r.dir, url: r.broker.url, log: log, now: r.now}
-	if err := r.connect(); err != nil {
+	r.service = service{bin: r.opt.Bin, dir: r.dir, log: log, now: r.now}
+	if r.opt.Mode == Embedded {
+		r.service.env = []string{"TIMER_NATS_PORT=" + strconv.Itoa(r.port)}
+	} else {
+		r.service.env = []string{"TIMER_BROKER_URL=" + r.url()}
+		if err := r.beginBroker(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.broker.Stop()) }() // a later one, if it was killed
+	}
+	if err := r.strikeSteps(ctx, r.opt.chosen(newFile)); err != nil {
 		return err
 	}
-	defer r.nc.Close()
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
@@ -140,6 +159,10 @@ func (r *run) do(ctx context.Context) (err error) {
 	if err := r.awaitReady(ctx); err != nil {
 		return err
 	}
+	if err := r.connect(); err != nil {
+		return err
+	}
+	defer r.nc.Close()
 	if r.stream, err = r.js.Stream(ctx, streamName); err != nil {
 		return fmt.Errorf("find the stream of the service: %w", err)
 	}
@@ -154,12 +177,23 @@ func (r *run) do(ctx context.Context) (err error) {
 // test sends commands, strikes, and waits for the end.
 func (r *run) test(ctx context.Context) error {
 	p := producer{js: r.js, make: traffic.New(r.opt.Seed, r.opt.Tenants), recorder: &r.recorder, now: r.now, rate: r.opt.Rate}
+	old := r.opt.chosen(oldFile)
+	if len(old) > 0 {
+		if err := r.makeOld(ctx, &p); err != nil {
+			return err
+		}
+	}
 	enough, produced := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(produced)
 		p.run(ctx, enough)
 	}()
-	err := r.strikes(ctx)
+	var err error
+	if r.opt.Mode == Step {
+		err = r.strikeAll(ctx, append(old, r.opt.chosen(working, ending)...))
+	} else {
+		err = r.strikes(ctx)
+	}
 	close(enough)
 	<-produced
 	if err != nil {
@@ -171,9 +205,12 @@ func (r *run) test(ctx context.Context) error {
 	return r.end(ctx)
 }
 
+// url is where clients find the broker.
+func (r *run) url() string { return "nats://" + address(r.port) }
+
 // connect connects the test with the broker, for as long as it takes.
 func (r *run) connect() (err error) {
-	r.nc, err = nats.Connect(r.broker.url, nats.Name("timer-crash"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+	r.nc, err = Connect(r.port, "timer-crash")
 	if err != nil {
 		return fmt.Errorf("connect with the broker: %w", err)
 	}
@@ -185,7 +222,7 @@ func (r *run) connect() (err error) {
 func (r *run) report(took time.Duration) Report {
 	verdict := history.Check(r.recorder.History())
 	if r.opt.Mode != Term {
-		verdict.Excuse(history.Duplicate) // at least once: a fault explains them
+		verdict.Excuse(history.Duplicate, history.Repeated) // at least once: a fault explains them
 	}
 	for _, b := range r.breaches {
 		verdict.Add(b.rule, "%s", b.text)
@@ -194,7 +231,7 @@ func (r *run) report(took time.Duration) Report {
 	report := Report{
 		Seed: r.opt.Seed, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Kills: r.struck, Lives: r.lives, Ready: len(r.starts),
-		Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
+		Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
 	}
 	if len(r.starts) > 0 {
 		report.StartMS = float64(r.starts[len(r.starts)/2].Microseconds()) / 1000

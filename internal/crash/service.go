@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -18,11 +16,14 @@ import (
 // servicePackage is what is tested. It is built, never imported.
 const servicePackage = "github.com/event-service-agent/timer-service/cmd/timer-service"
 
-// Build builds the service into dir and returns the path of the binary. It must
-// be called somewhere in the module of the service.
-func Build(ctx context.Context, dir string) (string, error) {
+// stepTag is the build tag of a service that can be told to die at a step.
+const stepTag = "failpoint"
+
+// Build builds the service into dir, with build tags, and returns the path of
+// the binary. It must be called somewhere in the module of the service.
+func Build(ctx context.Context, dir string, tags ...string) (string, error) {
 	bin := filepath.Join(dir, "timer-service")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, servicePackage).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build", "-tags", strings.Join(tags, ","), "-o", bin, servicePackage).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build the service: %w\n%s", err, out)
 	}
@@ -31,11 +32,12 @@ func Build(ctx context.Context, dir string) (string, error) {
 
 // A service is what is started again and again on the same data.
 type service struct {
-	bin string
-	dir string // its working directory; holds the database
-	url string // of the broker
-	log io.Writer
-	now func() time.Time
+	bin  string
+	dir  string   // its working directory; holds the database
+	env  []string // names the broker
+	step string   // where the next process is to die, and at which passage; empty for nowhere
+	log  io.Writer
+	now  func() time.Time
 }
 
 // A life is one process of the service, from start to end.
@@ -44,19 +46,27 @@ type life struct {
 	started time.Time
 	ready   chan struct{} // closed when the service says that it takes commands
 	ended   chan struct{} // closed when the process has ended
+	fell    chan struct{} // closed when the process says that it dies at its step
 	readyAt time.Time     // set before ready is closed
 	err     error         // how it ended; set before ended is closed
+	noted   bool          // whether it is recorded when the process was up
 }
 
 // start starts a process. It ends with ctx at the latest.
 func (s *service) start(ctx context.Context) (*life, error) {
 	cmd := exec.CommandContext(ctx, s.bin, "serve")
 	cmd.Dir = s.dir
-	cmd.Env = append(environ(), "TIMER_DB_PATH="+filepath.Join(s.dir, "timers.db"), "TIMER_BROKER=nats", "TIMER_BROKER_URL="+s.url)
+	cmd.Env = append(environ(), "TIMER_DB_PATH="+s.database(), "TIMER_BROKER=nats")
+	cmd.Env = append(cmd.Env, s.env...)
 	cmd.SysProcAttr = ownGroup()
 	cmd.WaitDelay = time.Second
-	l := &life{cmd: cmd, started: s.now(), ready: make(chan struct{}), ended: make(chan struct{})}
+	l := &life{cmd: cmd, started: s.now(), ready: make(chan struct{}), ended: make(chan struct{}), fell: make(chan struct{})}
 	cmd.Stderr = s.log
+	if s.step != "" {
+		cmd.Env = append(cmd.Env, stepEnv+"="+s.step)
+		name, _, _ := strings.Cut(s.step, ":")
+		cmd.Stderr = &watcher{out: s.log, line: stepLine + name, found: func() { close(l.fell) }}
+	}
 	cmd.Stdout = &watcher{out: s.log, line: readyLine, found: func() {
 		l.readyAt = s.now()
 		close(l.ready)
@@ -71,6 +81,15 @@ func (s *service) start(ctx context.Context) (*life, error) {
 	return l, nil
 }
 
+// How a process is told to die at a step, and what it says when it does.
+const (
+	stepEnv  = "FAILPOINT"
+	stepLine = "failpoint "
+)
+
+// database is the file of the service.
+func (s *service) database() string { return filepath.Join(s.dir, "timers.db") }
+
 // readyLine begins the line with which the service says that it takes commands.
 const readyLine = "ready"
 
@@ -79,7 +98,7 @@ const readyLine = "ready"
 func environ() []string {
 	var kept []string
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "TIMER_") {
+		if !strings.HasPrefix(e, "TIMER_") && !strings.HasPrefix(e, stepEnv+"=") {
 			kept = append(kept, e)
 		}
 	}
@@ -99,6 +118,12 @@ func (l *life) kill() error {
 	return nil
 }
 
+// killed reports whether a process that has ended was killed.
+func (l *life) killed() bool {
+	status, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
 // signal sends the process a signal.
 func (l *life) signal(sig syscall.Signal) error {
 	if err := l.cmd.Process.Signal(sig); err != nil {
@@ -108,42 +133,19 @@ func (l *life) signal(sig syscall.Signal) error {
 }
 
 // isReady reports whether the service said so in this life.
-func (l *life) isReady() bool {
+func (l *life) isReady() bool { return isClosed(l.ready) }
+
+// hasEnded reports whether the process is dead.
+func (l *life) hasEnded() bool { return isClosed(l.ended) }
+
+// hasFallen reports whether the process said that it dies at its step.
+func (l *life) hasFallen() bool { return isClosed(l.fell) }
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-l.ready:
+	case <-c:
 		return true
 	default:
 		return false
 	}
-}
-
-// A watcher passes on what is written to it and looks for the first line that
-// begins in a certain way.
-type watcher struct {
-	out   io.Writer
-	line  string
-	found func() // called once
-
-	mu   sync.Mutex
-	rest []byte // of a line that is not complete
-	done bool
-}
-
-// Write writes to out.
-func (w *watcher) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for text := p; !w.done; {
-		before, after, complete := bytes.Cut(text, []byte("\n"))
-		w.rest = append(w.rest, before...)
-		if !complete {
-			break
-		}
-		if bytes.HasPrefix(w.rest, []byte(w.line)) {
-			w.done = true
-			w.found()
-		}
-		w.rest, text = w.rest[:0], after
-	}
-	return w.out.Write(p)
 }

@@ -1,38 +1,66 @@
 package crash
 
 import (
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
-
-	"github.com/event-service-agent/timer-service/internal/crash/history"
 )
 
 // TestServiceKeepsItsPromises is the real thing, in short: the service as it
-// ships, three kills. The command timer-crash does more of it.
+// ships, sixty strikes. The command timer-crash does more of it.
 func TestServiceKeepsItsPromises(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the service and kills it for up to a minute: not with -short")
 	}
+	t.Parallel()
 	bin, err := Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, mode := range []Mode{Kill, Term} {
-		t.Run(string(mode), func(t *testing.T) {
-			t.Parallel()
-			r := mustRun(t, Options{Bin: bin, Mode: mode, Kills: 3, Rate: 1000, Seed: 1})
-			if n := r.Violations(); n > 0 {
-				t.Errorf("%d violations, see above", n)
+	kills := map[Mode]int{Kill: 20, Term: 8, Stop: 4, Broker: 4, Both: 12, Embedded: 12}
+	// All at once, and not as parallel tests, of which few run at once: they wait
+	// for the ack wait of the broker most of the time.
+	var running sync.WaitGroup
+	for mode, kills := range kills {
+		running.Go(func() {
+			r, err := logRun(t, Options{Bin: bin, Mode: mode, Kills: kills, Seed: 1})
+			if err != nil {
+				t.Errorf("%s: %v", mode, err)
+				return
 			}
-			if r.Kills != 3 || r.Lives != 4 || r.Fired == 0 || r.Canceled == 0 || r.Buried == 0 {
-				t.Errorf("%d kills, %d lives, %d timers fired, %d canceled, %d dead letters: not much of a test",
-					r.Kills, r.Lives, r.Fired, r.Canceled, r.Buried)
+			wantKept(t, r)
+			lives := kills + 1
+			if mode == Stop || mode == Broker {
+				lives = 1
 			}
-			if r.Accepted != r.Acked || r.Acked != r.Sent {
-				t.Errorf("of %d messages the broker has %d, and the service acked %d", r.Sent, r.Acked, r.Accepted)
-			}
-			if mode == Term && r.Count(history.Duplicate) > 0 {
-				t.Errorf("%d duplicates without a crash", r.Count(history.Duplicate))
-			}
+			judge(t, r, kills, lives)
 		})
+	}
+	running.Wait()
+}
+
+// judge fails unless a run was a test, and passed.
+func judge(t *testing.T, r Report, kills, lives int) {
+	t.Helper()
+	if n := r.Violations(); n > 0 {
+		t.Errorf("%s: %d violations, see above", r.Mode, n)
+	}
+	if r.Kills != kills || r.Lives != lives || r.Fired == 0 || r.Canceled == 0 || r.Buried == 0 {
+		t.Errorf("%s: %d kills, %d lives, %d timers fired, %d canceled, %d dead letters: not much of a test",
+			r.Mode, r.Kills, r.Lives, r.Fired, r.Canceled, r.Buried)
+	}
+	if r.Acked != r.Sent {
+		t.Errorf("%s: of %d messages the broker has %d", r.Mode, r.Sent, r.Acked)
+	}
+	// While the broker is away nobody hears what the service acks.
+	hears := r.Mode == Kill || r.Mode == Term || r.Mode == Stop
+	if hears && r.Accepted != r.Acked {
+		t.Errorf("%s: of %d messages of the broker the service acked %d", r.Mode, r.Acked, r.Accepted)
+	}
+	// Without a broker beside it the service has to be one.
+	_, err := os.Stat(filepath.Join(r.Dir, "broker"))
+	if beside := err == nil; beside == (r.Mode == Embedded) {
+		t.Errorf("%s: a broker beside the service: %v", r.Mode, beside)
 	}
 }

@@ -18,6 +18,8 @@ import (
 const (
 	look  = 500 * time.Millisecond // between two looks at whether all is at rest
 	quiet = 2 * time.Second        // without a new message, when all is at rest
+
+	brokerPatience = 5 * time.Second // for an answer of the broker
 )
 
 // settle waits until the service, which is left in peace, has come to rest: it
@@ -52,24 +54,47 @@ func (r *run) settle(ctx context.Context) error {
 		if _, seen := r.recorder.Count(); seen != last {
 			last, lastAt = seen, now
 		}
-		open, err := r.open(ctx)
-		still := err == nil && open == 0 && now.Sub(due) > quiet && now.Sub(lastAt) > quiet
+		open, unseen, err := r.pending(ctx)
+		still := err == nil && open == 0 && unseen == 0 && now.Sub(due) > quiet && now.Sub(lastAt) > quiet
 		if still && r.nothingMissing() {
 			return nil
 		}
-		if now.Sub(began) > r.opt.Settle {
-			if err != nil || open > 0 {
-				r.breach(history.Unsettled, "%s after the last kill %d commands wait for the service (%v)", r.opt.Settle, open, err)
-			}
-			return nil
+		if now.Sub(began) <= r.opt.Settle {
+			continue
 		}
+		switch {
+		case err != nil || open > 0:
+			r.breach(history.Unsettled, "%s after the last kill %d commands wait for the service (%v)", r.opt.Settle, open, err)
+		case unseen > 0:
+			return fmt.Errorf("%d events and dead letters of the stream were not read, so nothing can be said", unseen)
+		case !still:
+			r.breach(history.Unsettled, "%s after the last kill there are still new messages", r.opt.Settle)
+		}
+		return nil
 	}
+}
+
+// pending returns how many commands the service has not acked, and how many
+// messages of the service the observer has not read, as the broker counts.
+func (r *run) pending(ctx context.Context) (open, unseen int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, brokerPatience)
+	defer cancel()
+	if open, err = r.open(ctx); err != nil {
+		return 0, 0, err
+	}
+	info, err := r.stream.Info(ctx, jetstream.WithSubjectFilter(history.AllTopics))
+	if err != nil {
+		return 0, 0, fmt.Errorf("look at the stream: %w", err)
+	}
+	for _, messages := range info.State.Subjects {
+		unseen += int(messages)
+	}
+	_, seen := r.recorder.Count()
+	return open, unseen - seen, nil
 }
 
 // open returns how many commands the service has not acked, as the broker counts.
 func (r *run) open(ctx context.Context) (open int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
 	consumers := r.stream.ListConsumers(ctx)
 	durables := 0
 	for c := range consumers.Info() {

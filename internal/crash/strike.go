@@ -3,46 +3,11 @@ package crash
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"syscall"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/crash/history"
 )
-
-// A Mode says what is done to the service while it works.
-type Mode string
-
-// Modes.
-const (
-	Kill   Mode = "kill"   // SIGKILL, and a new start at once
-	Term   Mode = "term"   // SIGTERM, wait, and a new start; then no duplicate is allowed either
-	Stop   Mode = "stop"   // SIGSTOP for one to three seconds, and SIGCONT
-	Broker Mode = "broker" // SIGKILL for the broker, and a new start after up to a second
-)
-
-// Modes are all modes.
-var Modes = []Mode{Kill, Term, Stop, Broker}
-
-// How long things last between strikes, at least and at most.
-var (
-	workTime  = span{40 * time.Millisecond, 350 * time.Millisecond}
-	stopTime  = span{time.Second, 3 * time.Second}
-	brokerOff = span{0, time.Second}
-	breather  = span{time.Second, 3 * time.Second} // between strikes at the broker: clients take a while to be back
-)
-
-const (
-	readyPatience = 60 * time.Second // for a start
-	endPatience   = 60 * time.Second // for a stop
-	maxDeaths     = 5                // of the service by itself, before the run ends
-)
-
-type span struct{ least, most time.Duration }
-
-func (s span) any(r *rand.Rand) time.Duration {
-	return s.least + time.Duration(r.Int64N(int64(s.most-s.least)+1))
-}
 
 // strikes strikes so many times. The service is up when it returns.
 func (r *run) strikes(ctx context.Context) error {
@@ -62,11 +27,11 @@ func (r *run) strikes(ctx context.Context) error {
 	return nil
 }
 
-// work lets the service live for a while. When it is to be killed, the time
+// work lets the service live for a while. When it is to be killed the time
 // counts from the start of the process in every other life, so that starts are
 // hit as well as work; in all other cases it counts from when it was ready.
 func (r *run) work(ctx context.Context) error {
-	atStart := r.opt.Mode == Kill && r.rand.IntN(2) == 0
+	atStart := r.opt.Mode.hitsStarts() && r.rand.IntN(2) == 0
 	if !atStart {
 		if err := r.awaitReady(ctx); err != nil {
 			return err
@@ -137,11 +102,13 @@ func (r *run) begin(ctx context.Context) error {
 	return nil
 }
 
-// over notes that the service was up until a time, if it was.
+// over notes that the service was up until a time, if it was. Only the first
+// call counts in a life.
 func (r *run) over(until time.Time) {
-	if !r.life.isReady() {
+	if !r.life.isReady() || r.life.noted {
 		return
 	}
+	r.life.noted = true
 	r.starts = append(r.starts, r.life.readyAt.Sub(r.life.started))
 	r.recorder.Up(later(r.life.readyAt, r.upFrom), until)
 }
@@ -149,9 +116,8 @@ func (r *run) over(until time.Time) {
 // strike does what the mode says. The service is starting or up afterwards.
 func (r *run) strike(ctx context.Context) error {
 	switch r.opt.Mode {
-	case Kill:
-		r.over(r.now())
-		if err := r.life.kill(); err != nil {
+	case Kill, Embedded:
+		if err := r.killService(); err != nil {
 			return err
 		}
 		return r.begin(ctx)
@@ -164,6 +130,8 @@ func (r *run) strike(ctx context.Context) error {
 		return r.freeze(ctx)
 	case Broker:
 		return r.strikeBroker(ctx)
+	case Both:
+		return r.strikeBoth(ctx)
 	}
 	return fmt.Errorf("mode %q is none of %q", r.opt.Mode, Modes)
 }
@@ -190,6 +158,18 @@ func (r *run) end(ctx context.Context) error {
 	}
 }
 
+// killService kills the service, which must not have ended by itself before.
+func (r *run) killService() error {
+	r.over(r.now())
+	if err := r.life.kill(); err != nil {
+		return err
+	}
+	if !r.life.killed() {
+		r.breach(history.Died, "life %d ended by itself, just before it was to be killed: %v", r.lives, r.life.err)
+	}
+	return nil
+}
+
 // freeze stops the service for a while and lets it go on.
 func (r *run) freeze(ctx context.Context) error {
 	r.recorder.Up(later(r.life.readyAt, r.upFrom), r.now())
@@ -206,23 +186,52 @@ func (r *run) freeze(ctx context.Context) error {
 // strikeBroker kills the broker and starts it again, where it was.
 func (r *run) strikeBroker(ctx context.Context) error {
 	r.recorder.Up(later(r.life.readyAt, r.upFrom), r.now())
-	port, err := r.broker.port()
-	if err != nil {
-		return err
-	}
 	if err := r.broker.kill(); err != nil {
 		return err
 	}
 	if !sleep(ctx, brokerOff.any(r.rand)) {
 		return ctx.Err()
 	}
-	b, err := startBroker(ctx, r.dir, port)
-	if err != nil {
+	if err := r.beginBroker(ctx); err != nil {
 		return err
 	}
-	r.broker = b
 	r.upFrom = r.now()
 	return nil
+}
+
+// strikeBoth kills broker and service, one soon after the other, and starts them
+// again, one soon after the other.
+func (r *run) strikeBoth(ctx context.Context) error {
+	r.over(r.now())
+	if err := r.inAnyOrder(ctx, r.broker.kill, r.killService); err != nil {
+		return err
+	}
+	if !sleep(ctx, between.any(r.rand)) {
+		return ctx.Err()
+	}
+	return r.inAnyOrder(ctx,
+		func() error { return r.beginBroker(ctx) },
+		func() error { return r.begin(ctx) })
+}
+
+// inAnyOrder does two things, either of them first, with a pause between them.
+func (r *run) inAnyOrder(ctx context.Context, one, other func() error) error {
+	if r.rand.IntN(2) == 0 {
+		one, other = other, one
+	}
+	if err := one(); err != nil {
+		return err
+	}
+	if !sleep(ctx, between.any(r.rand)) {
+		return ctx.Err()
+	}
+	return other()
+}
+
+// beginBroker starts the broker where it was.
+func (r *run) beginBroker(ctx context.Context) (err error) {
+	r.broker, err = StartBroker(ctx, BrokerOptions{Dir: r.dir, Port: r.port})
+	return err
 }
 
 func later(a, b time.Time) time.Time {

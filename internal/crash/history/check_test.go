@@ -156,7 +156,12 @@ func TestCatchesEveryViolation(t *testing.T) {
 			c := s.schedule("sc", 0, "a", 100)
 			s.reached(c, 110)
 			s.Attempts = map[string]Attempt{eventID("a", c.DueAt): {Published: 2, Lasting: "x", Other: "y"}}
-		}, map[Rule]int{Changed: 1}},
+		}, map[Rule]int{Changed: 1, Repeated: 1}},
+		{"an event that is published again, and dropped by the broker", func(s *story) {
+			c := s.schedule("sc", 0, "a", 100)
+			s.reached(c, 110)
+			s.Attempts = map[string]Attempt{eventID("a", c.DueAt): {Published: 2, Lasting: "x"}}
+		}, map[Rule]int{Repeated: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -143,16 +143,18 @@ func TestRaisesNoFalseAlarm(t *testing.T) {
 	}
 }
 
-func TestExcusedDuplicatesAreNoViolation(t *testing.T) {
+func TestWhatIsExcusedIsNoViolation(t *testing.T) {
 	t.Parallel()
 	var s story
 	c := s.schedule("sc", 0, "a", 100)
 	s.reached(c, 110)
 	s.reached(c, 120)
+	s.Attempts = map[string]Attempt{eventID("a", c.DueAt): {Published: 2, Lasting: "x"}}
 	v := Check(s.History)
-	v.Excuse(Duplicate)
-	if v.Violations() != 0 || v.Count(Duplicate) != 1 {
-		t.Errorf("got %d violations and %d duplicates, want 0 and 1", v.Violations(), v.Count(Duplicate))
+	v.Excuse(Duplicate, Repeated)
+	if v.Violations() != 0 || v.Count(Duplicate) != 1 || v.Count(Repeated) != 1 {
+		t.Errorf("got %d violations, %d duplicates and %d published again, want 0, 1 and 1",
+			v.Violations(), v.Count(Duplicate), v.Count(Repeated))
 	}
 }
 
@@ -252,5 +254,5 @@ func TestCountsWhatWasPublishedAgain(t *testing.T) {
 	if v.Republished != 4 || v.MostOften != 4 {
 		t.Errorf("%d published again, one of them %d times, want 4 and 4", v.Republished, v.MostOften)
 	}
-	wantFindings(t, v, nil)
+	wantFindings(t, v, map[Rule]int{Repeated: 2})
 }

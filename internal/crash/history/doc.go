@@ -22,4 +22,19 @@
 // certain: the recorder sees the service's own acks, and a command is acked
 // only when its effect is durable. So once a newer command of the key is acked
 // before a due time, that due time must not fire.
+//
+// # Which rule judges which promise
+//
+//	no accepted timer is lost        [Lost], [Unburied], [Refused]
+//	never early                      [Early]
+//	nothing twice without a fault    [Duplicate], [Repeated]
+//	one id, one content              [SecondID], [SharedID], [Changed]
+//	no invention                     [Invented]
+//	the newest version wins          [Superseded]
+//	one version of a key fires       [TwoVersions]
+//	tenants are apart                [WrongTopic]
+//	a state never goes back          [TwoVersions] after reached, [Superseded] after canceled
+//	events are as described          [Malformed]
+//
+// The other rules are about the process, and seen by those who run it.
 package history

@@ -13,6 +13,7 @@ const (
 	Lost        Rule = "lost"         // a timer has neither event nor cancellation
 	Early       Rule = "early"        // an event came before its due time
 	Duplicate   Rule = "duplicates"   // an event came again under its id
+	Repeated    Rule = "republished"  // an event was published again, whether or not the broker kept it
 	SecondID    Rule = "second ids"   // a version has events with different ids
 	SharedID    Rule = "shared ids"   // different versions have events with one id
 	Changed     Rule = "changed"      // attempts at one event differ in more than its times
@@ -25,12 +26,13 @@ const (
 	Unburied    Rule = "unburied"     // a poison message has no dead letter
 	Died        Rule = "died"         // the service ended by itself
 	Unclean     Rule = "unclean"      // the service did not stop cleanly when it was told to
+	Unreached   Rule = "unreached"    // the service did not die at a step, where it was told to
 	Unsettled   Rule = "unsettled"    // the service did not come to rest in time
 )
 
 var rules = [...]Rule{
-	Lost, Early, Duplicate, SecondID, SharedID, Changed, Invented, Superseded, TwoVersions,
-	WrongTopic, Malformed, Refused, Unburied, Died, Unclean, Unsettled,
+	Lost, Early, Duplicate, Repeated, SecondID, SharedID, Changed, Invented, Superseded, TwoVersions,
+	WrongTopic, Malformed, Refused, Unburied, Died, Unclean, Unreached, Unsettled,
 }
 
 // A Finding says how often a rule was broken.
@@ -78,8 +80,12 @@ func (v *Verdict) Add(rule Rule, format string, args ...any) {
 	f.Count++
 }
 
-// Excuse makes breaches of a rule no violation.
-func (v *Verdict) Excuse(rule Rule) { v.Findings[slices.Index(rules[:], rule)].Excused = true }
+// Excuse makes breaches of rules no violation.
+func (v *Verdict) Excuse(excused ...Rule) {
+	for _, rule := range excused {
+		v.Findings[slices.Index(rules[:], rule)].Excused = true
+	}
+}
 
 // Count returns how often a rule was broken.
 func (v *Verdict) Count(rule Rule) int { return v.Findings[slices.Index(rules[:], rule)].Count }

@@ -1,0 +1,48 @@
+package crash
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// A Mode says what is done to the service while it works.
+type Mode string
+
+// Modes.
+const (
+	Kill     Mode = "kill"     // SIGKILL, and a new start at once
+	Term     Mode = "term"     // SIGTERM, wait, and a new start; then nothing may be published twice either
+	Stop     Mode = "stop"     // SIGSTOP for one to three seconds, and SIGCONT
+	Broker   Mode = "broker"   // SIGKILL for the broker, and a new start after up to a second
+	Both     Mode = "both"     // SIGKILL for the broker and the service, and new starts, all in any order
+	Embedded Mode = "embedded" // SIGKILL for a service that is its own broker, and a new start at once
+	Step     Mode = "step"     // the service kills itself at named steps, and is started again at once
+)
+
+// Modes are all modes.
+var Modes = []Mode{Kill, Term, Stop, Broker, Both, Embedded, Step}
+
+// hitsStarts reports whether every other process is struck while it starts.
+func (m Mode) hitsStarts() bool { return m == Kill || m == Both || m == Embedded }
+
+// How long things last between strikes, at least and at most.
+var (
+	workTime  = span{40 * time.Millisecond, 350 * time.Millisecond}
+	stopTime  = span{time.Second, 3 * time.Second}
+	brokerOff = span{0, time.Second}
+	breather  = span{time.Second, 3 * time.Second} // between strikes at the broker: clients take a while to be back
+	between   = span{0, 200 * time.Millisecond}    // one and the other of broker and service
+)
+
+const (
+	readyPatience = 60 * time.Second // for a start
+	endPatience   = 60 * time.Second // for a stop
+	stepPatience  = 30 * time.Second // until a step is reached
+	maxDeaths     = 5                // of the service by itself, before the run ends
+)
+
+type span struct{ least, most time.Duration }
+
+func (s span) any(r *rand.Rand) time.Duration {
+	return s.least + time.Duration(r.Int64N(int64(s.most-s.least)+1))
+}

@@ -1,0 +1,64 @@
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	_ "modernc.org/sqlite" // the database of the service
+
+	"github.com/event-service-agent/timer-service/internal/crash/traffic"
+)
+
+const (
+	oldTimers   = 60
+	age         = 30 * 24 * time.Hour // more than the service keeps what is over
+	oldPatience = 30 * time.Second    // for timers that are due at once
+)
+
+// makeOld has timers fired and canceled, and makes the service believe that this
+// was long ago. Nothing is sent for them afterwards, as for timers that are old.
+//
+// This is the one place that opens the database, while the service is dead. The
+// service reads the clock of the machine, and keeps what is over for a day or
+// longer.
+func (r *run) makeOld(ctx context.Context, p *producer) error {
+	tenant, commands := traffic.Old(oldTimers, r.now())
+	for _, c := range commands {
+		p.send(ctx, c)
+	}
+	limit := r.now().Add(oldPatience)
+	for {
+		open, unseen, err := r.pending(ctx)
+		if err == nil && open == 0 && unseen == 0 && r.nothingMissing() {
+			break
+		}
+		if r.now().After(limit) {
+			return errors.Join(errors.New("timers that should become old do not fire"), err)
+		}
+		if !sleep(ctx, publishPause) {
+			return ctx.Err()
+		}
+	}
+	if err := r.clear(); err != nil {
+		return err
+	}
+	db, err := sql.Open("sqlite", r.service.database())
+	if err != nil {
+		return err
+	}
+	result, err := db.ExecContext(ctx, `
+UPDATE timer_schedules
+   SET registered_at = registered_at - ?1, due_at = due_at - ?1,
+       reached_at = reached_at - ?1, canceled_at = canceled_at - ?1
+ WHERE tenant_id = ?2`, age.Milliseconds(), tenant)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("make timers old: %w", err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n != oldTimers {
+		return errors.Join(fmt.Errorf("made %d timers old, not %d", n, oldTimers), err)
+	}
+	return nil
+}
