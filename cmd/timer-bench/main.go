@@ -1,0 +1,175 @@
+// Command timer-bench measures the timer service: timer-bench --help lists the
+// workloads and flags.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/event-service-agent/timer-service/internal/bench"
+	"github.com/event-service-agent/timer-service/internal/crash"
+)
+
+const description = `Measures the timer service with everything real: it starts a NATS server, the
+service on a new SQLite database, a producer and a consumer, and checks that
+every timer fired once and not early.
+
+Without --bin it builds the service, so it runs in the module of the service.
+
+Exit codes: 0 measured, 1 the run failed or is void, 2 wrong flags.`
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+type cli struct {
+	Drain  drainCmd  `cmd:"" help:"Many timers that are due at one instant: how fast they are accepted, and delivered."`
+	Steady steadyCmd `cmd:"" help:"A steady rate of timers: how late they are."`
+	Idle   idleCmd   `cmd:"" help:"Nothing to do: what that costs."`
+	Native nativeCmd `cmd:"" help:"The work of drain, done by the scheduler of NATS itself."`
+
+	Runs      int      `default:"1" help:"Repeat so often, one after the other."`
+	Tenants   int      `default:"20" help:"Tenants that the timers belong to."`
+	Pending   int      `help:"Timers that wait in the database meanwhile."`
+	SyncAll   bool     `help:"The broker syncs each write to the disk, so that a loss of power takes nothing."`
+	Embedded  bool     `help:"The broker is the one embedded in the service."`
+	Relaxed   bool     `help:"The service does not wait for the disk."`
+	Set       []string `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
+	BrokerURL string   `placeholder:"URL" help:"A NATS server that runs already, instead of a new one."`
+	Bin       string   `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
+	Dir       string   `type:"existingdir" help:"Where the data of a run are kept; the system's for temporary files if empty."`
+	SVG       string   `name:"svg" type:"path" placeholder:"FILE" help:"Draw how late timers were into this file."`
+	Output    string   `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the results: text for people, or json."`
+}
+
+type drainCmd struct {
+	Timers int           `short:"n" default:"50000" help:"How many."`
+	Lead   time.Duration `help:"From the first command to the due time; default by the number of timers."`
+}
+
+type steadyCmd struct {
+	Rate     int           `default:"500" help:"Timers a second."`
+	Duration time.Duration `default:"30s" help:"How long, after two seconds that do not count."`
+}
+
+type idleCmd struct {
+	Duration time.Duration `default:"1m" help:"How long."`
+}
+
+type nativeCmd struct {
+	Timers int           `short:"n" default:"50000" help:"How many."`
+	Lead   time.Duration `help:"From the first command to the due time; default by the number of timers."`
+}
+
+func main() {
+	if crash.IsBroker() {
+		if err := crash.ServeBroker(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "timer-bench:", err)
+			os.Exit(exitFailure)
+		}
+		return
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	cancel()
+	os.Exit(code)
+}
+
+// run does what the arguments say and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c cli
+	helped := false
+	k, err := kong.New(&c, kong.Name("timer-bench"), kong.Description(description),
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }))
+	var chosen *kong.Context
+	if err == nil {
+		chosen, err = k.Parse(args)
+	}
+	if helped {
+		return 0
+	}
+	if err == nil && (c.Runs < 1 || c.Tenants < 1 || c.Pending < 0) {
+		err = errors.New("--runs and --tenants must be above zero, --pending not below")
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "timer-bench:", err)
+		return exitUsage
+	}
+	opt := bench.Options{
+		Tenants: c.Tenants, Pending: c.Pending, SyncAll: c.SyncAll, Embedded: c.Embedded, Relaxed: c.Relaxed,
+		Settings: c.Set, BrokerURL: c.BrokerURL, Bin: c.Bin, Dir: c.Dir, Progress: stderr,
+	}
+	measure := c.workload(chosen.Command(), &opt)
+	results, err := repeat(ctx, c.Runs, stderr, func() (bench.Result, error) { return measure(ctx, opt) })
+	if c.Output == "json" {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		err = errors.Join(err, e.Encode(results))
+	} else if len(results) > 0 {
+		bench.Write(stdout, results...)
+	}
+	if err == nil && c.SVG != "" {
+		err = draw(c.SVG, results)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "timer-bench:", err)
+		return exitFailure
+	}
+	return 0
+}
+
+// draw writes the picture of the results into a file.
+func draw(name string, results []bench.Result) error {
+	var picture bytes.Buffer
+	if err := bench.Draw(&picture, "Lateness of timers, from the due time to the consumer", results...); err != nil {
+		return err
+	}
+	return os.WriteFile(name, picture.Bytes(), 0o644) //nolint:gosec // for everybody to look at
+}
+
+// workload returns what was chosen, and sets its options.
+func (c *cli) workload(name string, opt *bench.Options) func(context.Context, bench.Options) (bench.Result, error) {
+	switch name {
+	case "drain":
+		opt.Timers, opt.Lead = c.Drain.Timers, c.Drain.Lead
+		return bench.Drain
+	case "native":
+		opt.Timers, opt.Lead = c.Native.Timers, c.Native.Lead
+		return bench.Native
+	case "idle":
+		opt.Duration = c.Idle.Duration
+		return bench.Idle
+	default:
+		opt.Rate, opt.Duration = c.Steady.Rate, c.Steady.Duration
+		return bench.Steady
+	}
+}
+
+// repeat measures again and again, until an error.
+func repeat(ctx context.Context, runs int, progress io.Writer, measure func() (bench.Result, error)) (results []bench.Result, err error) {
+	for n := range runs {
+		if runs > 1 {
+			fmt.Fprintf(progress, "run %d of %d\n", n+1, runs)
+		}
+		r, err := measure()
+		if err != nil {
+			return results, err
+		}
+		results = append(results, r)
+		if ctx.Err() != nil {
+			return results, ctx.Err()
+		}
+	}
+	return results, nil
+}

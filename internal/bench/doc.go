@@ -1,0 +1,12 @@
+// Package bench measures the timer service from outside, with everything real:
+// a broker process, the service as its users run it, a producer and a consumer,
+// all on this machine.
+//
+//	producer ──commands──► broker ◄──► service (SQLite)
+//	                         └──events──► consumer ──► rates, lateness
+//
+// [Drain] has many timers fall due at one instant, [Steady] keeps a rate,
+// [Idle] does nothing, [Native] gives the broker's own scheduler the work of
+// [Drain]. Every one checks that each timer fired once and not early, and
+// reports an error if not: a fast service that loses timers is not fast.
+package bench

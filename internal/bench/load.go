@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// newID returns an identifier as producers make them.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// command makes the command for the timer with a number.
+func (o Options) command(n int, now, due time.Time) timer.ScheduleTimer {
+	return timer.ScheduleTimer{
+		Key: timer.Key{
+			TenantID:      timer.TenantID(fmt.Sprintf("tenant-%d", n%o.Tenants)),
+			ServiceCallID: timer.ServiceCallID(newID()),
+		},
+		Version:       timer.Version{TimestampMS: now.UnixMilli(), CommandID: newID()},
+		CorrelationID: newID(),
+		DueAt:         due,
+	}
+}
+
+func encode(c timer.ScheduleTimer) *message.Message {
+	m := message.NewMessage(c.CommandID, envelope.Schedule(c))
+	m.Metadata = envelope.ScheduleHeaders(c)
+	return m
+}
+
+const (
+	publishers   = 8   // that publish a batch at the same time
+	publishBatch = 500 // commands
+)
+
+// publish publishes commands as fast as the broker takes them.
+func (s *system) publish(ctx context.Context, commands []*message.Message) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(publishers)
+	topic := s.client.Routing().Subscription()
+	for len(commands) > 0 && ctx.Err() == nil {
+		n := min(publishBatch, len(commands))
+		batch := commands[:n]
+		all.Go(func() error { return s.client.Publisher().Publish(topic, batch...) })
+		commands = commands[n:]
+	}
+	return all.Wait()
+}
+
+const (
+	fillBatch = 2000
+	fillFrom  = 24 * time.Hour      // from now until the first of the pending timers is due
+	fillOver  = 30 * 24 * time.Hour // in which they are due
+)
+
+// fill puts the pending timers into the database, before the service runs.
+func (s *system) fill(ctx context.Context) error {
+	if s.opt.Pending <= 0 {
+		return nil
+	}
+	store, err := sqlite.Open(ctx, s.config.DBPath, sqlite.Options{Durability: sqlite.Relaxed})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	now := time.Now()
+	commands := make([]timer.ScheduleTimer, 0, fillBatch)
+	for n := 0; n < s.opt.Pending; {
+		commands = commands[:0]
+		for len(commands) < fillBatch && n < s.opt.Pending {
+			spread := time.Duration(int64(n) * 7919 % int64(fillOver/time.Second) * int64(time.Second)) // a prime: no order
+			commands = append(commands, s.opt.command(n, now, now.Add(fillFrom+spread)))
+			n++
+		}
+		if _, err := store.Schedule(ctx, now, commands...); err != nil {
+			return fmt.Errorf("fill the database: %w", err)
+		}
+		if n%1_000_000 == 0 {
+			fmt.Fprintf(s.opt.Progress, "%d of %d timers wait in the database\n", n, s.opt.Pending)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package bench
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// Options say what to measure. The zero value of a field takes its default.
+type Options struct {
+	Timers    int           // of a drain; default 50,000
+	Rate      int           // timers a second of a steady load; default 500
+	Duration  time.Duration // of a steady load, or of doing nothing; default 30s
+	Tenants   int           // default 20
+	Pending   int           // timers that wait in the store meanwhile and are not due; default none
+	Lead      time.Duration // from the first command of a drain to the due time; default by the number of timers
+	SyncAll   bool          // the broker syncs every write to the disk, so that a loss of power takes nothing
+	Embedded  bool          // the broker lives inside the service
+	Relaxed   bool          // the service does not wait for the disk
+	Settings  []string      // more of the service, such as TIMER_BATCH_SIZE=1000
+	Bin       string        // the service; built if empty
+	Dir       string        // where the data of a run are kept meanwhile; default the system's for temporary files
+	Progress  io.Writer     // a line now and then; default none
+	BrokerURL string        // a NATS server that runs already; one is started if empty
+}
+
+func (o Options) withDefaults() Options {
+	if o.Timers <= 0 {
+		o.Timers = 50_000
+	}
+	if o.Rate <= 0 {
+		o.Rate = 500
+	}
+	if o.Duration <= 0 {
+		o.Duration = 30 * time.Second
+	}
+	if o.Tenants <= 0 {
+		o.Tenants = 20
+	}
+	if o.Lead <= 0 {
+		o.Lead = 2*time.Second + time.Duration(o.Timers)*time.Second/slowestIntake
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	return o
+}
+
+// slowestIntake is how many commands a second the service is expected to take
+// at least. A drain in which it was slower says so and is void.
+const slowestIntake = 6_000
+
+var errEmbeddedURL = errors.New("an embedded broker has no URL of its own")
+
+// check returns what can't be asked for together.
+func (o Options) check() error {
+	if o.Embedded && o.BrokerURL != "" {
+		return errEmbeddedURL
+	}
+	return nil
+}
