@@ -2,7 +2,7 @@ package main
 
 // Runs that catch more than one mutant.
 var (
-	invariants = test{"./app", "^TestInvariants$", "-rapid.seed=1 -rapid.nofailfile -rapid.shrinktime=1s"}
+	invariants = test{"./app", "^TestInvariants$", "-rapid.seed=1 -rapid.checks=600 -rapid.nofailfile -rapid.shrinktime=1s"}
 	bubbles    = test{"./app", "^TestHoursOfTimersWithoutLateness$/gochannel", ""}
 	ownFile    = test{"./store/sqlite", "^TestOwnFile$", ""}
 	intake     = test{"./handlers", ".", ""}

@@ -3,6 +3,19 @@ package main
 // wayIn are mutants of the way from the broker to the store.
 var wayIn = []mutant{
 	{
+		"ack before commit, together", "a crash before the commit loses timers that were acked",
+		[]edit{{
+			"handlers/bulk.go", "\t\toutcomes, err := part.apply(part.batch)",
+			"\t\tfor _, d := range part.batch {\n\t\t\td.msg.Ack()\n\t\t}\n\t\toutcomes, err := part.apply(part.batch)",
+		}},
+		invariants,
+	},
+	{
+		"bulk forgets what failed", "a command whose transaction failed is neither acked nor tried again",
+		[]edit{{"handlers/bulk.go", "\t\t\t\tout <- d.msg\n", "\t\t\t\t_ = d.msg\n"}},
+		intake,
+	},
+	{
 		"ack before commit", "a crash before the commit loses a timer that was acked",
 		[]edit{{"handlers/decode.go", "\td := deliveryOf(msg)\n\tvar outcome", "\td := deliveryOf(msg)\n\tmsg.Ack()\n\tvar outcome"}},
 		intake,
@@ -28,6 +41,11 @@ var wayIn = []mutant{
 		intake,
 	},
 	{
+		"dead letter after ack, whole app", "the same, seen from outside",
+		[]edit{{"handlers/deadletter.go", "for _, original := range messages {", "for _, original := range messages {\n\t\toriginal.Ack()"}},
+		invariants,
+	},
+	{
 		"dead letter error ignored", "an invalid command is acked though its dead letter was not published",
 		[]edit{{"handlers/deadletter.go", "\t\tif err != nil {\n\t\t\treturn fmt.Errorf(\"publish dead letter", "\t\tif err != nil && topic == \"\" {\n\t\t\treturn fmt.Errorf(\"publish dead letter"}},
 		intake,
@@ -43,13 +61,18 @@ var wayIn = []mutant{
 		intake,
 	},
 	{
-		"handlers end with the stop", "a stop tears transactions apart that are at work",
+		"bulk ends with the stop", "a stop tears transactions apart that are at work",
+		[]edit{{"handlers/bulk.go", "b.h.schedule(b.h.working,", "b.h.schedule(b.h.stopping,"}},
+		intake,
+	},
+	{
+		"handlers end with the stop", "a stop tears transactions apart that are tried again",
 		[]edit{{"handlers/middleware.go", "work{Context: h.working,", "work{Context: h.stopping,"}},
 		intake,
 	},
 	{
 		"nobody tells the poller", "a sooner timer waits for the next poll",
-		[]edit{{"handlers/schedule.go", "h.opt.Scheduled(c.DueAt)", "_ = c.DueAt"}},
+		[]edit{{"handlers/schedule.go", "h.opt.Scheduled(first)", "_ = first"}},
 		bubbles,
 	},
 	{

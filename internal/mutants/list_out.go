@@ -12,7 +12,7 @@ var firing = []mutant{
 	},
 	{
 		"a millisecond early, store", "what is due in a millisecond is taken now",
-		[]edit{{"store/sqlite/query/reach.sql", "AND due_at <= ?1", "AND due_at <= ?1 + 1"}},
+		[]edit{{"store/sqlite/query/due.sql", "AND due_at <= ?1", "AND due_at <= ?1 + 1"}},
 		ownFile,
 	},
 	{
@@ -28,10 +28,20 @@ var firing = []mutant{
 	{
 		"canceled fires", "Reach ignores the state: a CancelTimer loses the race silently",
 		[]edit{
-			{"store/sqlite/query/reach.sql", "WHERE state = 'Scheduled' AND due_at", "WHERE state <> 'Reached' AND due_at"},
-			{"store/sqlite/query/reach.sql", "SET state = 'Reached',", "SET canceled_at = NULL, state = 'Reached',"},
+			{"store/sqlite/query/due.sql", "WHERE state = 'Scheduled' AND due_at", "WHERE state <> 'Reached' AND due_at"},
+			{"store/sqlite/query/mark.sql", "SET state = 'Reached',", "SET canceled_at = NULL, state = 'Reached',"},
+			{"store/sqlite/query/mark.sql", "WHERE state = 'Scheduled' AND rowid", "WHERE rowid"},
 		},
 		ownFile,
+	},
+	{
+		"canceled fires, whole app", "the same, seen from outside",
+		[]edit{
+			{"store/sqlite/query/due.sql", "WHERE state = 'Scheduled' AND due_at", "WHERE state <> 'Reached' AND due_at"},
+			{"store/sqlite/query/mark.sql", "SET state = 'Reached',", "SET canceled_at = NULL, state = 'Reached',"},
+			{"store/sqlite/query/mark.sql", "WHERE state = 'Scheduled' AND rowid", "WHERE rowid"},
+		},
+		invariants,
 	},
 	{
 		"no fair share", "a tenant with a million due timers delays all others",
@@ -44,8 +54,23 @@ var firing = []mutant{
 		polling,
 	},
 	{
+		"sleep without a limit", "a clock that is set back prolongs the sleep of the poller",
+		[]edit{{"poller/gate.go", "case <-limit.C:", "case <-make(chan time.Time):"}},
+		polling,
+	},
+	{
 		"clock is always believed", "a clock that jumps fires timers hours early, for good",
 		[]edit{{"poller/poller.go", "; wait > 0 {", "; wait > time.Hour {"}},
+		polling,
+	},
+	{
+		"clock jumps during a look", "a clock that jumps between the look at the store and the transaction fires timers early",
+		[]edit{{"poller/poller.go", "if p.guard.jumped(now) {", "if p.guard.jumped(now) && now.IsZero() {"}},
+		polling,
+	},
+	{
+		"clock is believed at the start", "a clock that is wrong at the start fires timers early though the broker knows better",
+		[]edit{{"poller/guard.go", "first := g.base.IsZero()", "first := false"}},
 		polling,
 	},
 }
@@ -77,6 +102,11 @@ var wayOut = []mutant{
 		"publish error ignored, many topics", "the same, where all topics go out at once",
 		[]edit{{"outbox/session.go", "\treturn pub.PublishTo(topics, messages)", "\t_ = pub.PublishTo(topics, messages)\n\treturn nil"}},
 		forwarding,
+	},
+	{
+		"claimed id believed", "whoever used the id of an event on another subject makes it disappear",
+		[]edit{{"broker/nats/claim.go", "if p.subjectAt(ctx, s, c.sequence) == c.message.Subject {", "if p.subjectAt(ctx, s, c.sequence) != \"\" {"}},
+		test{"./broker/nats", "^TestForeignMessageWithOurIDHidesNothing$", ""},
 	},
 	{
 		"new id per attempt", "the broker takes a second attempt for another event",
