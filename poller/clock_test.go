@@ -122,6 +122,25 @@ func TestClockThatJumpsDuringALook(t *testing.T) {
 	})
 }
 
+// TestClockThatIsSetBackDuringALook sets a clock right that was ahead, between
+// the look at the store and the sleep: the sleep is no longer for it.
+func TestClockThatIsSetBackDuringALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, began, clock := open(t), time.Now(), new(wrongClock)
+		clock.set(3 * time.Hour)
+		hooked := &fault.Store{Full: s, Decide: func(op string) fault.Kind {
+			if op == "next_due" {
+				clock.set(0)
+			}
+			return fault.None
+		}}
+		_, fired := poll(t, hooked, clock, poller.Options{Elapsed: elapsed()})
+		synctest.Wait()
+		schedule(t, s, "1", began.Add(time.Minute)) // by another instance: nobody wakes the poller
+		firesAfter(t, began, fired, time.Minute, time.Minute)
+	})
+}
+
 // TestSuspendAndResume has the machine sleep for a night: elapsed stands still,
 // the clock and the reference do not.
 func TestSuspendAndResume(t *testing.T) {

@@ -46,11 +46,11 @@ func (g *gate) sooner(due time.Time) {
 }
 
 // sleep waits until the time given, or the earliest due time announced if that
-// is sooner. It never waits longer than it would have at first: a clock that is
-// set back meanwhile must not prolong it. It returns false if ctx ended.
-func (g *gate) sleep(ctx context.Context, clock timer.Clock, until time.Time) bool {
-	limit := time.NewTimer(until.Sub(clock.Now()))
-	defer limit.Stop()
+// is sooner, and never longer than limit: the clock may be set back at any
+// moment. It returns false if ctx ended.
+func (g *gate) sleep(ctx context.Context, clock timer.Clock, until time.Time, limit time.Duration) bool {
+	last := time.NewTimer(limit)
+	defer last.Stop()
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
@@ -58,7 +58,7 @@ func (g *gate) sleep(ctx context.Context, clock timer.Clock, until time.Time) bo
 		select {
 		case <-ctx.Done():
 			return false
-		case <-limit.C:
+		case <-last.C:
 			return ctx.Err() == nil
 		case <-t.C:
 			return ctx.Err() == nil

@@ -78,7 +78,7 @@ func (p *Poller) Run(ctx context.Context) error {
 		default:
 			retry = minRetry
 		}
-		if !p.gate.sleep(ctx, p.clock, next) {
+		if !p.gate.sleep(ctx, p.clock, next, next.Sub(began)) {
 			return nil
 		}
 	}

@@ -55,7 +55,7 @@ var firing = []mutant{
 	},
 	{
 		"sleep without a limit", "a clock that is set back prolongs the sleep of the poller",
-		[]edit{{"poller/gate.go", "case <-limit.C:", "case <-make(chan time.Time):"}},
+		[]edit{{"poller/gate.go", "case <-last.C:", "case <-make(chan time.Time):"}},
 		polling,
 	},
 	{
