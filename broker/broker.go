@@ -70,6 +70,17 @@ type Broker interface {
 	Routing() Routing
 }
 
+// An Offerer is what a subscriber may be beyond the contract: it offers each
+// message to a function before it makes a message of it.
+type Offerer interface {
+	// SubscribeOffers subscribes as Subscribe does. A message for which take
+	// returns true is not delivered unless it is passed on. It counts as in
+	// flight until it is acked, stands in no line with others of its key, and is
+	// handed back if it is passed on after the end of the intake. Take is called
+	// from one goroutine and must not block.
+	SubscribeOffers(ctx context.Context, topic string, take func(envelope.Offer) bool) (<-chan *message.Message, error)
+}
+
 // redeliveryDelays are the pauses after the first, second and every later nack.
 var redeliveryDelays = [...]time.Duration{time.Second, 5 * time.Second, 25 * time.Second}
 

@@ -3,9 +3,12 @@ package handlers
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -29,80 +32,116 @@ type bulk struct {
 
 // Subscribe returns the messages for the router.
 func (b bulk) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	in, err := b.Subscriber.Subscribe(ctx, topic)
+	q := newQueue()
+	in, err := subscribeOffers(ctx, b.Subscriber, topic, func(o envelope.Offer) bool {
+		command := b.read(o)
+		if command != nil {
+			q.add(command)
+		}
+		return command != nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	ready, out := make(chan *delivery, bulkLimit), make(chan *message.Message)
+	out := make(chan *message.Message)
 	go func() {
-		defer close(ready)
+		defer q.close()
 		for msg := range in {
-			if d := b.take(msg); d != nil {
-				ready <- d
-			} else {
-				out <- msg
-			}
+			out <- msg
 		}
 	}()
 	go func() {
 		defer close(out) // the router waits for it
-		b.commitAll(ready, out)
+		for batch := q.next(nil); len(batch) > 0; batch = q.next(batch) {
+			for some := range slices.Chunk(batch, bulkLimit) {
+				b.commit(some)
+			}
+		}
 	}()
 	return out, nil
 }
 
-// take returns what is to be applied for a message, or nil if that is the
-// router's business.
-func (b bulk) take(msg *message.Message) (d *delivery) {
+// A command is one that was taken.
+type command struct {
+	delivery
+	offer envelope.Offer
+}
+
+// read returns the command of an offer, or nil if that is the router's business.
+func (b bulk) read(o envelope.Offer) (c *command) {
 	defer func() {
 		if recover() != nil {
-			d = nil // it will panic again there, where that is seen to
+			c = nil // it will panic again there, where that is seen to
 		}
 	}()
 	if b.h.Held() {
 		return nil
 	}
-	d = &delivery{msg: msg}
-	if b.h.read(d) != nil || d.result.Outcome == OutcomeIgnored {
+	c = &command{delivery: delivery{incoming: o}, offer: o}
+	if b.h.read(&c.delivery) != nil || c.result.Outcome == OutcomeIgnored {
 		return nil
 	}
-	return d
+	return c
 }
 
-// commitAll commits whatever is ready, until there will be no more.
-func (b bulk) commitAll(ready <-chan *delivery, out chan<- *message.Message) {
-	batch := make([]*delivery, 0, bulkLimit)
-	for d := range ready {
-		batch = append(batch[:0], d)
-		for more := true; more && len(batch) < bulkLimit; {
-			select {
-			case d, more = <-ready:
-				if more {
-					batch = append(batch, d)
-				}
-			default:
-				more = false
-			}
-		}
-		b.commit(batch, out)
-		clear(batch)
+// A queue holds the commands that wait for a transaction. The broker bounds how
+// many are in flight.
+type queue struct {
+	mu      sync.Mutex
+	waiting []*command
+	closed  bool
+	more    sync.Cond
+}
+
+func newQueue() *queue {
+	q := new(queue)
+	q.more.L = &q.mu
+	return q
+}
+
+func (q *queue) add(c *command) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, c)
+	q.more.Signal()
+}
+
+// close says that there will be no more.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.more.Signal()
+}
+
+// next returns all that wait, as soon as there are some, and nothing when there
+// will be no more. It takes over what it returned last.
+func (q *queue) next(last []*command) []*command {
+	clear(last)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) == 0 && !q.closed {
+		q.more.Wait()
 	}
+	batch := q.waiting
+	q.waiting = last[:0]
+	return batch
 }
 
 // commit applies a batch, a transaction for each type of command, and acks what
 // is durable. If the store returns an error the router tries one by one.
-func (b bulk) commit(batch []*delivery, out chan<- *message.Message) {
-	var schedules, cancels []*delivery
-	for _, d := range batch {
-		if d.cancel != nil {
-			cancels = append(cancels, d)
+func (b bulk) commit(batch []*command) {
+	var schedules, cancels []*command
+	for _, c := range batch {
+		if c.cancel != nil {
+			cancels = append(cancels, c)
 		} else {
-			schedules = append(schedules, d)
+			schedules = append(schedules, c)
 		}
 	}
 	for _, part := range []struct {
-		batch []*delivery
-		apply func([]*delivery) ([]timer.Outcome, error)
+		batch []*command
+		apply func([]*command) ([]timer.Outcome, error)
 	}{{schedules, b.schedule}, {cancels, b.cancel}} {
 		if len(part.batch) == 0 {
 			continue
@@ -110,17 +149,17 @@ func (b bulk) commit(batch []*delivery, out chan<- *message.Message) {
 		outcomes, err := part.apply(part.batch)
 		if err != nil {
 			b.failed(len(part.batch), err)
-			for _, d := range part.batch {
-				out <- d.msg
+			for _, c := range part.batch {
+				c.offer.Pass()
 			}
 			continue
 		}
 		b.h.hold.up()
-		for i, d := range part.batch {
-			d.result.Outcome = outcomes[i].String()
-			b.h.opt.Handled(d.result)
+		for i, c := range part.batch {
+			c.result.Outcome = outcomes[i].String()
+			b.h.opt.Handled(c.result)
 			failpoint.Here("handled")
-			d.msg.Ack()
+			c.offer.Ack()
 		}
 	}
 }
@@ -135,20 +174,20 @@ func (b bulk) failed(commands int, err error) {
 	b.h.hold.trip()
 }
 
-func (b bulk) schedule(batch []*delivery) (outcomes []timer.Outcome, err error) {
+func (b bulk) schedule(batch []*command) (outcomes []timer.Outcome, err error) {
 	defer recovered(&err)
 	commands := make([]timer.ScheduleTimer, len(batch))
-	for i, d := range batch {
-		commands[i] = *d.schedule
+	for i, c := range batch {
+		commands[i] = *c.schedule
 	}
 	return b.h.schedule(b.h.working, commands...)
 }
 
-func (b bulk) cancel(batch []*delivery) (outcomes []timer.Outcome, err error) {
+func (b bulk) cancel(batch []*command) (outcomes []timer.Outcome, err error) {
 	defer recovered(&err)
 	commands := make([]timer.CancelTimer, len(batch))
-	for i, d := range batch {
-		commands[i] = *d.cancel
+	for i, c := range batch {
+		commands[i] = *c.cancel
 	}
 	return b.h.cancel(b.h.working, commands...)
 }

@@ -11,9 +11,16 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// An incoming is a message in whatever shape it came: an [envelope.Offer] is one.
+type incoming interface {
+	Topic() string
+	Header(name string) string
+	Body() []byte
+}
+
 // A delivery is a message and what it says.
 type delivery struct {
-	msg      *message.Message
+	incoming
 	schedule *timer.ScheduleTimer // one of the two, once it was read
 	cancel   *timer.CancelTimer
 	result   Result
@@ -40,13 +47,13 @@ func (h *Handlers) decode(next message.HandlerFunc) message.HandlerFunc {
 // read reads the envelope and checks what only the service can: the tenant that
 // the topic names, and the horizon.
 func (h *Handlers) read(d *delivery) error {
-	m, err := envelope.Decode(d.msg.Payload)
+	m, err := envelope.Decode(d.Body())
 	if err != nil {
 		return err
 	}
 	switch command := m.Payload.(type) {
 	case timer.ScheduleTimer:
-		command.CorrelationID, command.Trace = origin(command.CorrelationID, d.msg)
+		command.CorrelationID, command.Trace = origin(command.CorrelationID, d)
 		d.schedule, d.result.Type = &command, m.Type
 		if err := h.checkDueAt(command.DueAt); err != nil {
 			return err
@@ -57,7 +64,7 @@ func (h *Handlers) read(d *delivery) error {
 		d.result.Outcome = OutcomeIgnored
 		return nil
 	}
-	if tenant, named := h.routing.TenantOf(d.msg.Metadata.Get(envelope.MetaTopic)); named && tenant != m.TenantID {
+	if tenant, named := h.routing.TenantOf(d.Topic()); named && tenant != m.TenantID {
 		return timer.Invalid(timer.ReasonTenantMismatch,
 			"tenantId %s came on the topic of tenant %s", timer.Quote(string(m.TenantID)), timer.Quote(string(tenant)))
 	}
@@ -66,14 +73,11 @@ func (h *Handlers) read(d *delivery) error {
 
 // origin returns the correlation id and the trace context of a command. They
 // are all that crosses over from its headers, and the body wins.
-func origin(correlationID string, msg *message.Message) (string, timer.Trace) {
-	if len(msg.Metadata) == 0 {
-		return correlationID, timer.Trace{}
-	}
+func origin(correlationID string, in incoming) (string, timer.Trace) {
 	if correlationID == "" {
-		correlationID = envelope.CorrelationFrom(msg.Metadata.Get)
+		correlationID = envelope.CorrelationFrom(in.Header)
 	}
-	return correlationID, envelope.TraceFrom(msg.Metadata.Get)
+	return correlationID, envelope.TraceFrom(in.Header)
 }
 
 // checkDueAt refuses a timer that is due beyond the horizon.

@@ -49,7 +49,7 @@ func isInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
 // count reports what became of a delivery.
 func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
-		d := &delivery{msg: msg}
+		d := &delivery{incoming: received{msg}}
 		msg.SetContext(context.WithValue(msg.Context(), deliveryKey{}, d))
 		produced, err := next(msg)
 		switch {

@@ -20,6 +20,13 @@ func (s *subscription) hold(d *delivery) bool {
 	return true
 }
 
+// mark notes whether the handler has a message.
+func (s *subscription) mark(d *delivery, sent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d.sent = sent
+}
+
 // drop notes that a message is no longer in flight.
 func (s *subscription) drop(d *delivery) {
 	s.mu.Lock()

@@ -8,6 +8,9 @@ import (
 	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // maxDurable is how much of the name of a consumer is for people.
@@ -25,6 +28,14 @@ type subscriber struct {
 // Subscribe delivers what the role has not acked yet, of a topic that may hold
 // wildcards. It returns an error only after Close, or if the topic can't be one.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	return s.SubscribeOffers(ctx, topic, nil)
+}
+
+// SubscribeOffers subscribes as Subscribe does, and offers each message to take
+// first unless that is nil. See [broker.Offerer].
+func (s *subscriber) SubscribeOffers(
+	ctx context.Context, topic string, take func(envelope.Offer) bool,
+) (<-chan *message.Message, error) {
 	if err := checkFilter(topic); err != nil {
 		return nil, err
 	}
@@ -36,6 +47,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		topic:   topic,
 		durable: s.broker.opt.Prefix + durable(s.role, topic),
 		closing: s.closing,
+		taker:   take,
 		out:     make(chan *message.Message),
 		over:    make(chan struct{}),
 		held:    make(map[position]*delivery),
@@ -117,3 +129,5 @@ func token(s string) string {
 		return '_'
 	}, s)
 }
+
+var _ broker.Offerer = (*subscriber)(nil)

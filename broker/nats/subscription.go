@@ -2,8 +2,6 @@ package nats
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,53 +18,22 @@ const (
 	maxHeld   = 64 << 20         // bytes of messages in flight; the rest waits at the server
 )
 
-// A position tells messages apart, also those of a stream that was deleted and
-// made again, where sequences begin anew.
-type position struct {
-	sequence uint64
-	stored   int64 // Unix nanoseconds
-}
-
-// A delivery is a message in flight: taken from the server, and neither acked
-// nor nacked.
-type delivery struct {
-	position
-	conn     *natsgo.Conn // the one it came on
-	reply    string       // where the server waits for the ack
-	bytes    int
-	number   int       // how often it was delivered, from 1
-	consumer time.Time // when the consumer it came from was created
-	sent     bool      // handed to the handler
-}
-
-// ack tells the server that the message is done.
-func (d *delivery) ack() error { return d.conn.Publish(d.reply, []byte("+ACK")) }
-
-// nak tells the server to deliver the message again after a delay, which may
-// be 0.
-func (d *delivery) nak(delay time.Duration) error {
-	if delay <= 0 {
-		return d.conn.Publish(d.reply, []byte("-NAK"))
-	}
-	return d.conn.Publish(d.reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
-}
-
-// working tells the server that the message is being worked on.
-func (d *delivery) working() error { return d.conn.Publish(d.reply, []byte("+WPI")) }
-
 // A subscription is one call of Subscribe.
 type subscription struct {
 	broker  *Broker
 	topic   string
 	durable string
-	closing <-chan struct{} // closed with the subscriber
-	over    chan struct{}   // closed when messages in flight are given up
-	inbox   *inbox          // nil while it is closed; of whoever takes messages
+	closing <-chan struct{}           // closed with the subscriber
+	taker   func(envelope.Offer) bool // offered each message first; nil if nobody is
+	ctx     context.Context           // ends with the intake
+	over    chan struct{}             // closed when messages in flight are given up
+	inbox   *inbox                    // nil while it is closed; of whoever takes messages
 
 	gate   sync.RWMutex // held for reading by whoever takes or sends
 	closed bool         // no more is taken or sent
 	out    chan *message.Message
 	lanes  broker.Lanes
+	offers sync.WaitGroup // taken, and neither acked nor passed on
 
 	mu     sync.Mutex
 	held   map[position]*delivery
@@ -83,6 +50,7 @@ type subscription struct {
 func (s *subscription) run(ctx context.Context, left func()) {
 	ctx, stop := s.broker.until(ctx, s.closing)
 	defer stop()
+	s.ctx = ctx
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	parts.Go(s.keepAlive)
@@ -97,6 +65,7 @@ func (s *subscription) run(ctx context.Context, left func()) {
 
 	idle := make(chan struct{})
 	parts.Go(func() {
+		s.offers.Wait() // they may be passed on
 		s.lanes.Wait()
 		close(idle)
 	})
@@ -115,31 +84,22 @@ func (s *subscription) run(ctx context.Context, left func()) {
 	close(s.over)
 }
 
-// receive puts a message into the lane of its key. It blocks while the messages
-// in flight are too large.
+// receive offers a message, or puts it into the lane of its key. It blocks while
+// the messages in flight are too large.
 func (s *subscription) receive(ctx context.Context, conn *natsgo.Conn, in *natsgo.Msg) {
-	meta, err := in.Metadata()
+	d, err := s.newDelivery(conn, in)
 	if err != nil {
 		return // something else was sent to our inbox
 	}
-	d := &delivery{
-		position: position{meta.Sequence.Stream, meta.Timestamp.UnixNano()},
-		conn:     conn,
-		reply:    in.Reply,
-		bytes:    weight(in),
-		number:   int(min(meta.NumDelivered, 1<<30)),
-	}
-	msg := unmarshal(in.Subject, in.Header, in.Data)
-	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(meta.Sequence.Stream, 10)
-	msg.Metadata[broker.MetaDelivery] = strconv.Itoa(d.number)
-
 	s.gate.RLock()
 	switch {
 	case s.closed:
 		s.told(d.nak(0))
 	case s.hold(d) && ctx.Err() == nil: // else giveBack finds it
 		failpoint.Here("fetched")
-		s.lanes.Go(broker.Key(msg), func() { s.deliver(ctx, d, msg) })
+		if !s.offer(d) {
+			s.line(d)
+		}
 	}
 	s.gate.RUnlock()
 	for s.full() {
@@ -151,13 +111,26 @@ func (s *subscription) receive(ctx context.Context, conn *natsgo.Conn, in *natsg
 	}
 }
 
-// headerBytes is about what a header takes in memory beside its text, where a
-// message may have a hundred thousand of three letters each.
-const headerBytes = 128
+// offer reports whether somebody took the message before it was one.
+func (s *subscription) offer(d *delivery) bool {
+	if s.taker == nil {
+		return false
+	}
+	s.offers.Add(1)
+	s.mark(d, true)
+	if s.taker(d) {
+		return true
+	}
+	s.offers.Done()
+	return false
+}
 
-// weight returns about how many bytes of memory a message takes, whatever is
-// large in it.
-func weight(in *natsgo.Msg) int { return in.Size() + headerBytes*len(in.Header) }
+// line puts a message into the lane of its key. The gate must be held.
+func (s *subscription) line(d *delivery) {
+	s.mark(d, false)
+	msg := d.message()
+	s.lanes.Go(broker.Key(msg), func() { s.deliver(s.ctx, d, msg) })
+}
 
 // deliver hands a message to whoever reads out, and returns when the next one of
 // its key may follow. If nobody reads any more, giveBack does.
@@ -218,9 +191,7 @@ func (s *subscription) send(ctx context.Context, d *delivery, msg *message.Messa
 	case <-ctx.Done():
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d.sent = true
+	s.mark(d, true)
 	return true
 }
 
