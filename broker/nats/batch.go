@@ -7,7 +7,6 @@ import (
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
@@ -122,15 +121,7 @@ func (p publisher) publishBatch(ctx context.Context, s *session, batch []*natsgo
 		failpoint.Here("publishing")
 	}
 	batch[last].Header.Set(headerBatchCommit, "1")
-	ack, err := s.js.PublishMsgAsync(batch[last], jetstream.WithRetryAttempts(0), jetstream.WithStallWait(stallTimeout))
-	if err != nil {
-		return false
-	}
-	select {
-	case <-ack.Ok():
-		return true
-	case <-ack.Err(): // also when the connection breaks
-	case <-ctx.Done():
-	}
-	return false
+	var failed failures
+	known := s.acks.send(ctx, batch[last:], &failed)
+	return len(known) == 0 && failed.messages() == 0
 }

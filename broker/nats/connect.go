@@ -20,6 +20,7 @@ import (
 type session struct {
 	conn   *natsgo.Conn
 	js     jetstream.JetStream
+	acks   *acks       // of what is published
 	owned  bool        // whether to close it
 	seen   bool        // whether the stream was there when it was last looked for
 	told   bool        // whether it was logged that there is no connection
@@ -80,6 +81,7 @@ func (b *Broker) end() {
 // finish sends what is on its way, such as acks, and closes the connection.
 func (b *Broker) finish(ctx context.Context, s *session) {
 	b.set(nil, ErrClosed)
+	s.acks.close()
 	if s.connected() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 		defer cancel()
@@ -128,11 +130,8 @@ func (b *Broker) dial() (*session, error) {
 		}
 		s.conn, s.owned = conn, true
 	}
-	js, err := jetstream.New(s.conn,
-		jetstream.WithDefaultTimeout(apiTimeout),
-		jetstream.WithPublishAsyncMaxPending(maxUnacked),
-		jetstream.WithPublishAsyncTimeout(publishTimeout)) // else one that is never answered is pending for ever
-	s.js = js
+	js, err := jetstream.New(s.conn, jetstream.WithDefaultTimeout(apiTimeout))
+	s.js, s.acks = js, newAcks(s.conn, b.opt.Stream)
 	return s, err
 }
 

@@ -11,12 +11,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
 const (
 	publishTimeout = 20 * time.Second // longest wait for the acks of a call
-	stallTimeout   = 5 * time.Second  // longest wait for others' acks, before sending
 	maxUnacked     = 8192             // messages sent and not acked, of all calls together
 )
 
@@ -72,38 +70,8 @@ func (p publisher) PublishTo(topics []string, messages []*message.Message) error
 // the first that can't be sent it sends no more.
 func (p publisher) pipeline(ctx context.Context, s *session, messages []*natsgo.Msg) error {
 	var failed failures
-	var known []claim
-	acks := make([]jetstream.PubAckFuture, 0, len(messages))
-	for i, m := range messages {
-		// A message that is tried again by the library would come after those
-		// sent behind it.
-		ack, err := s.js.PublishMsgAsync(m, jetstream.WithRetryAttempts(0), jetstream.WithStallWait(stallTimeout))
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			failed.add(len(messages)-i, refusal(err))
-			break
-		}
-		acks = append(acks, ack)
-		failpoint.Here("publishing")
-	}
-	for i, ack := range acks {
-		select {
-		case stored := <-ack.Ok():
-			s.pace.acked.Add(1)
-			if stored.Duplicate {
-				known = append(known, claim{message: messages[i], sequence: stored.Sequence})
-			}
-			continue
-		case err := <-ack.Err():
-			failed.add(1, refusal(err))
-			continue
-		case <-ctx.Done():
-		}
-		failed.add(len(acks)-i, fmt.Errorf("no ack within %v", publishTimeout))
-		break
-	}
+	known := s.acks.send(ctx, messages, &failed)
+	s.pace.acked.Add(int64(len(messages) - failed.messages()))
 	p.contest(ctx, s, known, &failed)
 	return failed.join(len(messages))
 }
@@ -140,6 +108,20 @@ func (f *failures) add(messages int, err error) {
 	}
 	f.errs = append(f.errs, err)
 	f.counts = append(f.counts, messages)
+}
+
+func (f *failures) merge(others failures) {
+	for i, err := range others.errs {
+		f.add(others.counts[i], err)
+	}
+}
+
+// messages returns how many failed.
+func (f *failures) messages() (n int) {
+	for _, count := range f.counts {
+		n += count
+	}
+	return n
 }
 
 // join returns all failures as one error, nil if there is none.
