@@ -32,11 +32,15 @@ func refused(key timer.Key, err error) error {
 	switch code := codeOf(err); {
 	case code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
 		return timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", key)
-	case code&0xff == sqlite3.SQLITE_CONSTRAINT:
+	case isConstraint(err):
 		return timer.Invalid(timer.ReasonRefused, "%s: %v", key, err)
 	}
 	return err
 }
+
+// isConstraint reports whether a statement was refused because of what it would
+// have written. The transaction goes on without it.
+func isConstraint(err error) bool { return codeOf(err)&0xff == sqlite3.SQLITE_CONSTRAINT }
 
 // isMissing reports whether a row was refused because what it refers to is not
 // there.

@@ -1,44 +1,153 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Schedule applies commands in one transaction.
+// scheduleRows are how many commands the prepared statements store. Many with one
+// statement, in the order of their keys, take a third less time than one by one
+// (measured 2026-11).
+var scheduleRows = [...]int{50, 10, 1}
+
+// Schedule applies commands in one transaction. Those of one key are applied in
+// the order given.
 func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
-	return apply(ctx, s, "schedule", commands, func(ctx context.Context, t *transaction, c timer.ScheduleTimer) (timer.Outcome, error) {
-		return t.schedule(ctx, now, c)
+	order := make([]int, len(commands))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return compareKeys(commands[i].Key, commands[j].Key) })
+	outcomes := make([]timer.Outcome, len(commands))
+	err := s.writing(ctx, "schedule", func(endless context.Context, t *transaction) error {
+		for rest := order; len(rest) > 0; {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			size := 0
+			for scheduleRows[size] > len(rest) {
+				size++
+			}
+			some := scheduling{t: t, now: now, commands: commands, order: rest[:scheduleRows[size]], outcomes: outcomes}
+			if err := some.apply(endless, sqlScheduleChunks[size]); err != nil {
+				return err
+			}
+			failpoint.Here("applied")
+			rest = rest[scheduleRows[size]:]
+		}
+		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return outcomes, nil
+}
+
+// A scheduling is some commands of a transaction.
+type scheduling struct {
+	t        *transaction
+	now      time.Time
+	commands []timer.ScheduleTimer
+	order    []int           // which of them, in the order of their keys
+	outcomes []timer.Outcome // of all
+}
+
+// apply stores the commands for which there is no timer yet, with one statement,
+// and looks closer only if there are others.
+func (s *scheduling) apply(ctx context.Context, text string) error {
+	args := make([]any, 0, 9*len(s.order))
+	for _, i := range s.order {
+		args = s.args(args, i)
+	}
+	result, err := s.t.ExecContext(ctx, text, args...)
+	if isConstraint(err) && len(s.order) > 1 {
+		return s.oneByOne(ctx) // to find out which it was
+	}
+	if err != nil {
+		return refused(s.commands[s.order[0]].Key, err)
+	}
+	added, err := result.RowsAffected()
+	if err != nil {
+		return err
+	}
+	last, err := result.LastInsertId()
+	if err != nil {
+		return err
+	}
+	for n, i := range s.order {
+		s.outcomes[i] = timer.DidSchedule
+		if added == int64(len(s.order)) {
+			continue
+		}
+		before, err := s.t.standing(ctx, s.commands[i].Key)
+		if err != nil {
+			return err
+		}
+		first := n == 0 || s.commands[s.order[n-1]].Key != s.commands[i].Key
+		if isNew := before.rowid > last-added && added > 0; isNew && first {
+			continue
+		}
+		if s.outcomes[i], err = s.again(ctx, i, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func compareKeys(a, b timer.Key) int {
+	return cmp.Or(cmp.Compare(a.TenantID, b.TenantID), cmp.Compare(a.ServiceCallID, b.ServiceCallID))
+}
+
+func (s *scheduling) oneByOne(ctx context.Context) error {
+	for n := range s.order {
+		one := *s
+		one.order = s.order[n : n+1]
+		if err := one.apply(ctx, sqlScheduleNew); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again applies a command to a timer that there is.
+func (s *scheduling) again(ctx context.Context, i int, before standing) (timer.Outcome, error) {
+	c := s.commands[i]
+	if outcome := before.unchanged(c.Version); outcome != 0 {
+		return outcome, nil
+	}
+	outcome := timer.DidReschedule
+	if before.state == timer.Canceled {
+		outcome = timer.DidSchedule
+	}
+	return outcome, s.t.mustChange(ctx, c.Key, sqlScheduleAgain, s.args(nil, i)[:8]...)
+}
+
+// args adds the arguments of a command.
+func (s *scheduling) args(args []any, i int) []any {
+	c := &s.commands[i]
+	return append(args,
+		string(c.TenantID), string(c.ServiceCallID), c.TimestampMS, c.CommandID, timer.RoundUp(c.DueAt).UnixMilli(),
+		text(c.CorrelationID), text(c.Trace.Parent), text(c.Trace.State), s.now.UnixMilli())
 }
 
 // Cancel applies commands in one transaction. Where a foreign key asks for a
 // service call that there is not, there is nothing to take back.
 func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
-	return apply(ctx, s, "cancel", commands, func(ctx context.Context, t *transaction, c timer.CancelTimer) (timer.Outcome, error) {
-		return t.cancel(ctx, now, c)
-	})
-}
-
-// apply applies commands one by one: a prepared statement of one row is as fast
-// as one of many, and knows what the command did.
-func apply[C any](
-	ctx context.Context, s *Store, doing string, commands []C,
-	one func(context.Context, *transaction, C) (timer.Outcome, error),
-) ([]timer.Outcome, error) {
 	outcomes := make([]timer.Outcome, len(commands))
-	err := s.writing(ctx, doing, func(endless context.Context, t *transaction) (err error) {
+	err := s.writing(ctx, "cancel", func(endless context.Context, t *transaction) (err error) {
 		for i, c := range commands {
 			if err = ctx.Err(); err != nil {
 				return err
 			}
-			if outcomes[i], err = one(endless, t, c); err != nil {
+			if outcomes[i], err = t.cancel(endless, now, c); err != nil {
 				return err
 			}
 			failpoint.Here("applied")
@@ -49,32 +158,6 @@ func apply[C any](
 		return nil, err
 	}
 	return outcomes, nil
-}
-
-func (t *transaction) schedule(ctx context.Context, now time.Time, c timer.ScheduleTimer) (timer.Outcome, error) {
-	args := [...]any{
-		string(c.TenantID), string(c.ServiceCallID), c.TimestampMS, c.CommandID, timer.RoundUp(c.DueAt).UnixMilli(),
-		text(c.CorrelationID), text(c.Trace.Parent), text(c.Trace.State), now.UnixMilli(),
-	}
-	changed, err := t.change(ctx, sqlScheduleNew, args[:]...)
-	if err != nil {
-		return 0, refused(c.Key, err)
-	}
-	if changed > 0 {
-		return timer.DidSchedule, nil
-	}
-	before, err := t.standing(ctx, c.Key)
-	if err != nil {
-		return 0, err
-	}
-	if outcome := before.unchanged(c.Version); outcome != 0 {
-		return outcome, nil
-	}
-	outcome := timer.DidReschedule
-	if before.state == timer.Canceled {
-		outcome = timer.DidSchedule
-	}
-	return outcome, t.mustChange(ctx, c.Key, sqlScheduleAgain, args[:8]...)
 }
 
 func (t *transaction) cancel(ctx context.Context, now time.Time, c timer.CancelTimer) (timer.Outcome, error) {
@@ -109,13 +192,14 @@ func (t *transaction) mustChange(ctx context.Context, key timer.Key, text string
 
 // A standing is where a timer stands when a command meets it.
 type standing struct {
+	rowid   int64
 	state   timer.State
 	version timer.Version
 }
 
 func (t *transaction) standing(ctx context.Context, key timer.Key) (s standing, err error) {
 	err = t.QueryRowContext(ctx, sqlStanding, string(key.TenantID), string(key.ServiceCallID)).
-		Scan(&s.state, &s.version.TimestampMS, &s.version.CommandID)
+		Scan(&s.rowid, &s.state, &s.version.TimestampMS, &s.version.CommandID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, fmt.Errorf("%s: neither there nor absent", key)
 	}

@@ -47,9 +47,17 @@ var (
 )
 
 var (
-	sqlAppendChunk = repeatValues(sqlAppend, outbox.AppendRows)
-	sqlMarkChunks  = markChunks()
+	sqlAppendChunk    = repeatValues(sqlAppend, outbox.AppendRows)
+	sqlScheduleChunks = scheduleChunks()
+	sqlMarkChunks     = markChunks()
 )
+
+func scheduleChunks() (texts [len(scheduleRows)]string) {
+	for i, n := range scheduleRows {
+		texts[i] = repeatValues(sqlScheduleNew, n)
+	}
+	return texts
+}
 
 // markSizes are how many timers the prepared statements mark.
 var markSizes = [...]int{1, 16, 128, 1000}
@@ -71,6 +79,6 @@ func repeatValues(text string, n int) string {
 
 // writing are the statements worth preparing.
 var writing = slices.Concat([]string{
-	sqlLock, sqlScheduleNew, sqlScheduleAgain, sqlCancel, sqlCancelAgain, sqlStanding,
+	sqlLock, sqlScheduleAgain, sqlCancel, sqlCancelAgain, sqlStanding,
 	sqlCrowded, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete,
-}, sqlMarkChunks[:])
+}, sqlScheduleChunks[:], sqlMarkChunks[:])

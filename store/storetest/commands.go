@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -234,6 +235,59 @@ func manyCommands(s *suite) {
 		}
 	}
 	s.same("outcomes", s.cancel(cancels...), want)
+}
+
+// mixedCommands sends calls in which keys come again and again, against a model
+// that goes through them one by one.
+func mixedCommands(s *suite) {
+	type standing struct {
+		version timer.Version
+		state   timer.State
+	}
+	model := make(map[timer.Key]standing)
+	random := rand.New(rand.NewPCG(1, 2)) // the same every time
+	for round := range 40 {
+		commands := make([]timer.ScheduleTimer, 1+random.IntN(120))
+		want := make([]timer.Outcome, len(commands))
+		for i := range commands {
+			k := key(timer.TenantID(fmt.Sprint("t-", random.IntN(3))), timer.ServiceCallID(fmt.Sprint("call-", random.IntN(20*(round+1)))))
+			c := schedule(k, random.Int64N(50), noon.Add(time.Duration(random.IntN(1000))*time.Second))
+			commands[i] = c
+			before, known := model[k]
+			switch {
+			case !known:
+				want[i] = timer.DidSchedule
+			case before.version == c.Version:
+				want[i] = timer.WasSame
+			case before.state == timer.Reached:
+				want[i] = timer.WasReached
+			case c.Version.Compare(before.version) < 0:
+				want[i] = timer.WasStale
+			case before.state == timer.Canceled:
+				want[i] = timer.DidSchedule
+			default:
+				want[i] = timer.DidReschedule
+			}
+			if want[i] == timer.DidSchedule || want[i] == timer.DidReschedule {
+				model[k] = standing{c.Version, timer.Scheduled}
+			}
+		}
+		s.same(fmt.Sprintf("outcomes of call %d", round), s.schedule(commands...), want)
+		for _, e := range s.reach(noon.Add(time.Duration(random.IntN(300))*time.Second), 20) {
+			model[e.Key] = standing{model[e.Key].version, timer.Reached}
+		}
+		for k, before := range model {
+			if before.state == timer.Scheduled && random.IntN(10) == 0 {
+				v := timer.Version{TimestampMS: before.version.TimestampMS, CommandID: before.version.CommandID + "x"}
+				s.same("canceled", s.cancel(timer.CancelTimer{Key: k, Version: v}), []timer.Outcome{timer.DidCancel})
+				model[k] = standing{v, timer.Canceled}
+			}
+		}
+	}
+	for k, want := range model {
+		got := s.get(k)
+		s.same(k.String(), standing{got.Version, got.State}, want)
+	}
 }
 
 func noCommands(s *suite) {
