@@ -25,24 +25,35 @@ const AppendRows = 50
 // Append encodes events and adds them to the outbox, in the order given, inside
 // the caller's transaction. Insert returns the store's statement that adds n
 // rows of id, payload, headers (a JSON object) and the time of the append (Unix
-// milliseconds), which is when the event was reached.
-func Append(ctx context.Context, tx Tx, insert func(n int) string, events ...timer.DueTimeReached) error {
-	rows := &schema{insert: insert, events: make([]timer.DueTimeReached, 0, AppendRows)}
-	pub, err := watermillsql.NewPublisher(executor{ctx: ctx, tx: tx}, watermillsql.PublisherConfig{SchemaAdapter: rows}, nil)
+// milliseconds), which is when the event was reached. It returns the rows, which
+// have numbers if the driver tells the last one that it gave.
+func Append(ctx context.Context, tx Tx, insert func(n int) string, events ...timer.DueTimeReached) ([]Row, error) {
+	chunk := &schema{insert: insert, events: make([]timer.DueTimeReached, 0, AppendRows)}
+	exec := &executor{ctx: ctx, tx: tx}
+	pub, err := watermillsql.NewPublisher(exec, watermillsql.PublisherConfig{SchemaAdapter: chunk}, nil)
 	if err != nil {
-		return fmt.Errorf("append to the outbox: %w", err)
+		return nil, fmt.Errorf("append to the outbox: %w", err)
 	}
+	rows := make([]Row, 0, len(events))
 	messages := make([]*message.Message, 0, AppendRows)
-	for chunk := range slices.Chunk(events, AppendRows) {
-		messages, rows.events = messages[:0], rows.events[:0]
-		for _, e := range chunk {
+	for some := range slices.Chunk(events, AppendRows) {
+		messages, chunk.events = messages[:0], chunk.events[:0]
+		for _, e := range some {
 			e.ID = envelope.EventID(e)
-			rows.events = append(rows.events, e)
-			messages = append(messages, message.NewMessage(e.ID, envelope.Reached(e)))
+			m := message.NewMessage(e.ID, envelope.Reached(e))
+			m.Metadata = envelope.HeadersOf(e)
+			chunk.events, messages = append(chunk.events, e), append(messages, m)
 		}
 		if err := pub.Publish("outbox", messages...); err != nil {
-			return fmt.Errorf("append to the outbox: %w", err)
+			return nil, fmt.Errorf("append to the outbox: %w", err)
+		}
+		for i, m := range messages {
+			row := Row{Message: m}
+			if exec.last > 0 {
+				row.Seq = exec.last - int64(len(messages)-1-i)
+			}
+			rows = append(rows, row)
 		}
 	}
-	return nil
+	return rows, nil
 }

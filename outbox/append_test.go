@@ -22,7 +22,20 @@ type recorder struct {
 	args   [][]any // of each row
 	failAt int     // the statement that fails, from 1
 	seen   context.Context
+	mute   bool // it does not tell numbers
 }
+
+// A result is what a driver tells of an insert: here, rows have numbers from 1.
+type result struct{ last int }
+
+func (r result) LastInsertId() (int64, error) {
+	if r.last == 0 {
+		return 0, errors.New("not supported by this driver")
+	}
+	return int64(r.last), nil
+}
+
+func (r result) RowsAffected() (int64, error) { return 0, nil }
 
 var errFull = errors.New("disk full")
 
@@ -39,7 +52,10 @@ func (r *recorder) ExecContext(ctx context.Context, query string, args ...any) (
 	for ; len(args) > 0; args = args[4:] {
 		r.args = append(r.args, args[:4])
 	}
-	return nil, nil
+	if r.mute {
+		return result{}, nil
+	}
+	return result{len(r.args)}, nil
 }
 
 func insert(n int) string { return fmt.Sprintf("insert %d", n) }
@@ -61,7 +77,7 @@ func TestAppendWritesWhatConsumersGet(t *testing.T) {
 	e := eventsToAppend(1)[0]
 	e.CorrelationID, e.Trace = `req"7`, timer.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	var r recorder
-	if err := outbox.Append(t.Context(), &r, insert, e); err != nil {
+	if _, err := outbox.Append(t.Context(), &r, insert, e); err != nil {
 		t.Fatal(err)
 	}
 	id := envelope.EventID(e)
@@ -78,7 +94,8 @@ func TestAppendKeepsTheOrderInPieces(t *testing.T) {
 	for n, rows := range map[int][]int{0: nil, 1: {1}, 50: {50}, 51: {50, 1}, 149: {50, 50, 49}} {
 		var r recorder
 		events := eventsToAppend(n)
-		if err := outbox.Append(t.Context(), &r, insert, events...); err != nil {
+		added, err := outbox.Append(t.Context(), &r, insert, events...)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(rows, r.rows); diff != "" {
@@ -88,7 +105,18 @@ func TestAppendKeepsTheOrderInPieces(t *testing.T) {
 			if args[0] != envelope.EventID(events[i]) || args[3] != events[i].ReachedAt.UnixMilli() {
 				t.Errorf("%d events: row %d is that of %v", n, i, args)
 			}
+			if row := added[i]; row.Seq != int64(i+1) || row.Message.UUID != args[0] || string(row.Message.Payload) != string(args[1].([]byte)) {
+				t.Errorf("%d events: row %d is returned as %d, %s", n, i, row.Seq, row.Message.UUID)
+			}
 		}
+	}
+}
+
+func TestAppendWithoutNumbers(t *testing.T) {
+	t.Parallel()
+	added, err := outbox.Append(t.Context(), &recorder{mute: true}, insert, eventsToAppend(51)...)
+	if err != nil || len(added) != 51 || added[0].Seq != 0 || added[50].Seq != 0 {
+		t.Errorf("got %d rows, %v, want 51 without numbers", len(added), err)
 	}
 }
 
@@ -97,7 +125,7 @@ func TestAppendUsesTheContextOfTheCaller(t *testing.T) {
 	type mark struct{}
 	ctx := context.WithValue(t.Context(), mark{}, "ours")
 	var r recorder
-	if err := outbox.Append(ctx, &r, insert, eventsToAppend(1)...); err != nil {
+	if _, err := outbox.Append(ctx, &r, insert, eventsToAppend(1)...); err != nil {
 		t.Fatal(err)
 	}
 	if r.seen.Value(mark{}) != "ours" {
@@ -108,7 +136,7 @@ func TestAppendUsesTheContextOfTheCaller(t *testing.T) {
 func TestAppendEndsWithTheFirstError(t *testing.T) {
 	t.Parallel()
 	r := recorder{failAt: 2}
-	err := outbox.Append(t.Context(), &r, insert, eventsToAppend(200)...)
+	_, err := outbox.Append(t.Context(), &r, insert, eventsToAppend(200)...)
 	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "append to the outbox") || len(r.rows) != 1 {
 		t.Errorf("got %v after %d statements, want the error of the second", err, len(r.rows))
 	}
@@ -118,7 +146,7 @@ func BenchmarkAppend(b *testing.B) {
 	events := eventsToAppend(1000)
 	tx := discard{}
 	for b.Loop() {
-		if err := outbox.Append(b.Context(), tx, insert, events...); err != nil {
+		if _, err := outbox.Append(b.Context(), tx, insert, events...); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -128,4 +156,4 @@ func BenchmarkAppend(b *testing.B) {
 // discard is a transaction that does nothing.
 type discard struct{}
 
-func (discard) ExecContext(context.Context, string, ...any) (sql.Result, error) { return nil, nil }
+func (discard) ExecContext(context.Context, string, ...any) (sql.Result, error) { return result{}, nil }

@@ -48,6 +48,8 @@ type Store struct {
 	mu    sync.Mutex
 	known *readiness // nil before the first use
 
+	recent recent // rows of the outbox
+
 	lastTenant string // where the last round of fair claims ended; of whoever has the turn
 }
 

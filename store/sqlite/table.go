@@ -16,7 +16,22 @@ import (
 var _ outbox.Table = (*Store)(nil)
 
 // Head returns the first rows of the outbox after a number.
-func (s *Store) Head(ctx context.Context, after int64, limit int) (events []outbox.Row, err error) {
+func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, classify("read the outbox", err)
+	}
+	rows, all := s.recent.take(after, limit)
+	if all {
+		return rows, nil
+	}
+	if n := len(rows); n > 0 {
+		after = rows[n-1].Seq
+	}
+	return s.head(ctx, rows, after, limit-len(rows))
+}
+
+// head adds rows that it reads.
+func (s *Store) head(ctx context.Context, events []outbox.Row, after int64, limit int) ([]outbox.Row, error) {
 	rows, err := s.reads.QueryContext(ctx, sqlHead, after, limit)
 	if err != nil {
 		return nil, classify("read the outbox", err)
@@ -40,7 +55,11 @@ func (s *Store) Head(ctx context.Context, after int64, limit int) (events []outb
 // Delete removes rows from the outbox, with a statement for each run of numbers
 // without gaps.
 func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
+	if len(seqs) == 0 {
+		return nil
+	}
 	seqs = slices.Sorted(slices.Values(seqs))
+	defer s.recent.forget(seqs[len(seqs)-1])
 	return s.writing(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		for len(seqs) > 0 {
 			n := 1
@@ -59,6 +78,7 @@ func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
 
 // Fail counts an attempt of a row.
 func (s *Store) Fail(ctx context.Context, seq int64, reason string) error {
+	defer s.recent.forget(seq)
 	return s.writing(ctx, "count an attempt", func(ctx context.Context, t *transaction) error {
 		_, err := t.ExecContext(ctx, sqlFail, seq, reason)
 		return err
@@ -67,6 +87,7 @@ func (s *Store) Fail(ctx context.Context, seq int64, reason string) error {
 
 // Park moves a row out of the outbox.
 func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
+	defer s.recent.forget(seq)
 	return s.writing(ctx, "park an event", func(ctx context.Context, t *transaction) error {
 		if _, err := t.ExecContext(ctx, sqlPark, seq, reason, now.UnixMilli()); err != nil {
 			return err

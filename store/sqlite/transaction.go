@@ -16,6 +16,7 @@ type transaction struct {
 	tx    *sql.Tx
 	known map[string]*sql.Stmt // prepared statements of the database, by text
 	used  map[string]*sql.Stmt // those of this transaction, by text; nil if not prepared
+	added []outbox.Row         // to the outbox
 }
 
 // writing runs fn in a transaction, when it is our turn. It commits if fn
@@ -65,7 +66,11 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err := ready.file.check(); err != nil {
 		return err
 	}
-	return sqlTx.Commit()
+	if err := sqlTx.Commit(); err != nil {
+		return err
+	}
+	s.recent.add(t.added)
+	return nil
 }
 
 // stmt returns a statement that is prepared already, or nil.
@@ -125,7 +130,8 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := outbox.Append(context.WithoutCancel(ctx), t, insert, events...)
+	added, err := outbox.Append(context.WithoutCancel(ctx), t, insert, events...)
+	t.added = append(t.added, added...)
 	failpoint.Here("emitted")
 	return err
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -90,6 +91,62 @@ func outboxPages(s *suite) {
 	s.same("last page", ids(s.head(all[3].Seq, 2)), ids(all[4:]))
 	s.same("after the last", len(s.head(all[4].Seq, 2)), 0)
 	s.same("far after the last", len(s.head(1<<62, 2)), 0)
+}
+
+// outboxFollows reads behind a writer that is faster, as the forwarder does. A
+// store may keep in memory what was appended last: nobody must notice.
+func outboxFollows(s *suite) {
+	var want, got []string
+	last, next := int64(0), 0
+	read := func() int {
+		rows := s.head(last, 700)
+		if n := len(rows); n > 0 {
+			got, last = append(got, ids(rows)...), rows[n-1].Seq
+		}
+		return len(rows)
+	}
+	for round := range 12 {
+		for range round + 1 {
+			events := make([]timer.DueTimeReached, 300)
+			for i := range events {
+				events[i] = event(next)
+				want = append(want, envelope.EventID(events[i]))
+				next++
+			}
+			s.emit(events...)
+		}
+		read()
+		read()
+	}
+	for read() > 0 {
+	}
+	s.same("ids", got, want)
+	again := s.head(0, next)
+	s.same("from the beginning", ids(again), want)
+	first := again[0].Message
+	e := event(0)
+	e.ID = first.UUID
+	s.same("headers", first.Metadata, message.Metadata(envelope.HeadersOf(e)))
+}
+
+// outboxUnseen changes rows that nobody has read.
+func outboxUnseen(s *suite) {
+	s.emit(event(0))
+	seq := s.head(0, 1)[0].Seq
+	s.emit(event(1), event(2), event(3), event(4))
+	s.must(s.store.Delete(s.Context(), seq+1))
+	s.must(s.store.Fail(s.Context(), seq+2, "refused"))
+	s.must(s.store.Park(s.Context(), noon, seq+3, "refused"))
+	rows := s.head(seq, 10)
+	s.same("left", ids(rows), []string{envelope.EventID(event(2)), envelope.EventID(event(4))})
+	s.same("attempts", rows[0].Attempts, 1)
+	failed := s.store.Update(s.Context(), func(tx timer.Tx) error {
+		s.must(tx.Emit(s.Context(), event(5)))
+		return errors.New("rolled back")
+	})
+	s.same("rolled back", failed != nil, true)
+	s.emit(event(6))
+	s.same("after a transaction that failed", ids(s.head(rows[1].Seq, 10)), []string{envelope.EventID(event(6))})
 }
 
 func outboxDelete(s *suite) {
