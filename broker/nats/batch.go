@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -39,11 +40,11 @@ func (p publisher) publishBatches(ctx context.Context, s *session, messages []*n
 	if !s.atomic.Load() {
 		return messages, nil
 	}
-	if len(messages) >= probed && s.pace.due() {
-		if err := p.probe(ctx, s, messages[:probed]); err != nil {
+	if len(messages) >= probes*probed && s.pace.due() {
+		if err := p.probe(ctx, s, messages[:probes*probed]); err != nil {
 			return messages, err
 		}
-		messages = messages[probed:]
+		messages = messages[probes*probed:]
 	}
 	for len(messages) >= minBatch && s.pace.slow.Load() {
 		n := min(len(messages), maxBatch)
@@ -56,14 +57,19 @@ func (p publisher) publishBatches(ctx context.Context, s *session, messages []*n
 }
 
 // probe publishes messages one by one to see how long that takes, at the pace of
-// all who do so meanwhile.
+// all who do so meanwhile. The best try counts: a server that is slow once may
+// have had something else to do.
 func (p publisher) probe(ctx context.Context, s *session, messages []*natsgo.Msg) error {
-	before, began := s.pace.acked.Load(), time.Now() //nolint:forbidigo // of the speed of a server, not of timers
-	if err := p.pipeline(ctx, s, messages); err != nil {
-		return err
+	slow := true
+	for try := range slices.Chunk(messages, probed) {
+		before, began := s.pace.acked.Load(), time.Now() //nolint:forbidigo // of the speed of a server, not of timers
+		if err := p.pipeline(ctx, s, try); err != nil {
+			return err
+		}
+		took := time.Since(began) //nolint:forbidigo // as above
+		slow = slow && took > slowMessage*time.Duration(s.pace.acked.Load()-before)
 	}
-	took := time.Since(began) //nolint:forbidigo // as above
-	s.pace.slow.Store(took > slowMessage*time.Duration(s.pace.acked.Load()-before))
+	s.pace.slow.Store(slow)
 	return nil
 }
 
@@ -79,7 +85,8 @@ type pace struct {
 
 const (
 	slowMessage = 150 * time.Microsecond // of many in a row, at a server that syncs each, or is far away
-	probed      = 128                    // messages in a row
+	probed      = 64                     // messages in a row
+	probes      = 3                      // such tries
 	probeEvery  = 64                     // calls; the first time may have been a bad one, or the server is replaced
 )
 
