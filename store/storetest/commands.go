@@ -286,7 +286,7 @@ func mixedCommands(s *suite) {
 	}
 	for k, want := range model {
 		got := s.get(k)
-		s.same(k.String(), standing{got.Version, got.State}, want)
+		s.same(k.String(), []any{got.Version, got.State}, []any{want.version, want.state})
 	}
 }
 
