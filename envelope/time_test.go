@@ -2,6 +2,7 @@ package envelope_test
 
 import (
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -140,6 +141,12 @@ func TestFormatsTimesInUTCWithThreeDigits(t *testing.T) {
 	} {
 		if got := envelope.FormatTime(given); got != want {
 			t.Errorf("%v: got %s, want %s", given, got, want)
+		}
+	}
+	for range 10_000 {
+		given := time.UnixMilli(rand.Int64N(300_000_000_000_000) - 60_000_000_000_000) // of the years 69 to 9575
+		if got, want := envelope.FormatTime(given), given.UTC().Format("2006-01-02T15:04:05.000Z"); got != want {
+			t.Fatalf("got %s, want %s", got, want)
 		}
 	}
 }

@@ -90,7 +90,7 @@ const (
 // It returns an error only if that wraps [timer.ErrFatal].
 func (f *Forwarder) Run(ctx context.Context) error {
 	for backoff := minBackoff; ; {
-		s := session{Forwarder: f, published: make(chan []int64, 1)}
+		s := session{Forwarder: f, published: make(chan []int64, 1), hurry: make(chan struct{}, 1)}
 		err := s.run(ctx)
 		switch {
 		case errors.Is(err, timer.ErrFatal):

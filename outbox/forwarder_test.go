@@ -221,8 +221,35 @@ func TestLooksOnceAnEvent(t *testing.T) {
 			f.Wake()
 			synctest.Wait()
 		}
+		time.Sleep(time.Second)
+		synctest.Wait()
 		if looks != 1+10 || len(l.left()) != 0 {
 			t.Errorf("%d looks for 10 events, want 11; left %v", looks, l.left())
+		}
+	})
+}
+
+// TestDeletesTogetherWhatIsPublishedWithinAMoment has events come one by one.
+func TestDeletesTogetherWhatIsPublishedWithinAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deletes := 0
+		l, p := &ledger{fail: func(op string) error {
+			if op == "delete" {
+				deletes++
+			}
+			return nil
+		}}, new(post)
+		f := forward(t, l, p, outbox.ForwarderOptions{Interval: time.Hour})
+		synctest.Wait()
+		for range 1000 {
+			l.append("a")
+			f.Wake()
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+		if len(l.left()) > 0 || deletes < 10 || deletes > 50 {
+			t.Errorf("%d deletes for 1000 events in a second, want from 10 to 50; left %v", deletes, l.left())
 		}
 	})
 }
