@@ -12,7 +12,7 @@ import (
 
 const (
 	ackWait       = 30 * time.Second // after which a message that nobody keeps alive comes again
-	maxAckPending = 8192             // messages in flight, of all instances of a role together
+	maxAckPending = 4096             // messages in flight, of all instances of a role together
 	stopTimeout   = time.Second      // longest wait for the end of what the server is sending
 )
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"runtime/debug"
 
 	"github.com/event-service-agent/timer-service/app/service"
 )
@@ -24,8 +26,16 @@ Examples:
     TIMER_LOG_FORMAT=json timer-service serve --config /etc/timer-service.yaml`
 }
 
+// gcPercent is for a heap that holds a few MiB, which the default of Go collects
+// fifty times a second under load: a tenth of all CPU time for 20 MiB less
+// (measured 2026-11). GOGC overrides it.
+const gcPercent = 400
+
 // Run serves until ctx is done.
 func (serveCmd) Run(ctx context.Context, e *env) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	if e.out.json {
 		return service.Run(ctx, e.cfg, parts{e.out}, e.log)
 	}

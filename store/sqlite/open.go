@@ -24,7 +24,7 @@ const (
 
 	// Of the connection that writes: pages it keeps in memory, and pages the log
 	// may hold before they are copied into the file.
-	writerCache      = "cache_size(-65536)" // KiB
+	writerCache      = "cache_size(-16384)" // KiB
 	writerCheckpoint = "wal_autocheckpoint(4000)"
 )
 
