@@ -144,6 +144,7 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	var err error
 	if s.known != nil {
+		s.next.Store(nil)
 		err = s.known.close()
 		s.known = nil
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -17,7 +18,10 @@ const (
 )
 
 // A Reader is a [timer.Reader]. [OpenReader] makes one; every [Store] has one.
-type Reader struct{ reads *sql.DB }
+type Reader struct {
+	reads *sql.DB
+	next  atomic.Pointer[sql.Stmt] // of [Reader.NextDue], if it is prepared
+}
 
 // Close closes what OpenReader opened.
 func (r *Reader) Close() error { return r.reads.Close() }
@@ -25,7 +29,13 @@ func (r *Reader) Close() error { return r.reads.Close() }
 // NextDue returns the earliest due time of all Scheduled timers.
 func (r *Reader) NextDue(ctx context.Context) (time.Time, error) {
 	var due int64
-	err := r.reads.QueryRowContext(ctx, sqlNextDue).Scan(&due)
+	var row *sql.Row
+	if stmt := r.next.Load(); stmt != nil {
+		row = stmt.QueryRowContext(ctx)
+	} else {
+		row = r.reads.QueryRowContext(ctx, sqlNextDue)
+	}
+	err := row.Scan(&due)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return time.Time{}, nil

@@ -10,7 +10,8 @@ import (
 // may hold the only connection.
 type readiness struct {
 	file       identity
-	statements map[string]*sql.Stmt // by text
+	statements map[string]*sql.Stmt // those that write, by text
+	next       *sql.Stmt            // of NextDue; may be nil
 }
 
 // ready finds out what is not known yet. A host's handle is verified first.
@@ -44,6 +45,10 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 			return nil, errors.Join(err, r.close())
 		}
 	}
+	if r.next, err = s.reads.PrepareContext(ctx, sqlNextDue); err != nil {
+		return nil, errors.Join(err, r.close())
+	}
+	s.next.Store(r.next) // which the poller asks again and again
 	s.known = r
 	return r, nil
 }
@@ -72,6 +77,9 @@ func (s *Store) judge(ctx context.Context) error {
 func (r *readiness) close() (err error) {
 	for _, stmt := range r.statements {
 		err = errors.Join(err, stmt.Close())
+	}
+	if r.next != nil {
+		err = errors.Join(err, r.next.Close())
 	}
 	return err
 }
