@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 type script struct {
 	steps []step
 	calls []call
+	takes time.Duration // each step
 }
 
 type step struct {
@@ -38,6 +40,7 @@ type call struct {
 
 func (s *script) Purge(_ context.Context, before time.Time, cursor int64, limit int) (int, int64, error) {
 	s.calls = append(s.calls, call{time.Now(), before, cursor, limit})
+	time.Sleep(s.takes)
 	if len(s.steps) == 0 {
 		return 0, 0, nil
 	}
@@ -88,6 +91,25 @@ func TestSweepGoesOnInSmallSteps(t *testing.T) {
 		}
 		if want := "timers=503"; !strings.Contains(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("log is %q, want one line with %s", log.String(), want)
+		}
+	})
+}
+
+// TestSweepThatFindsNothingIsGentle has steps that take a second each.
+func TestSweepThatFindsNothingIsGentle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &script{steps: []step{{1, 500, nil}, {0, 1000, nil}, {1, 1500, nil}}, takes: time.Second}
+		var log bytes.Buffer
+		if err := run(t, p, &log, store.RetentionOptions{}, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		var pauses []time.Duration
+		for i := 1; i < len(p.calls); i++ {
+			pauses = append(pauses, p.calls[i].at.Sub(p.calls[i-1].at)-p.takes)
+		}
+		if want := []time.Duration{10 * time.Millisecond, 20 * time.Second, 10 * time.Millisecond}; !slices.Equal(pauses, want) {
+			t.Errorf("pauses %v, want %v", pauses, want)
 		}
 	})
 }
