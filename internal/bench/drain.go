@@ -102,10 +102,14 @@ func (u usages) since(earlier usages, n int) *CPU {
 	}
 }
 
+// restLimit is the longest wait for the service to come to rest. Its housekeeping
+// may go on, such as looking for timers to forget among millions.
+const restLimit = 2 * time.Second
+
 // rest waits until the service has nothing left to do, and returns what it has
 // used: the last events are deleted from its outbox after they came.
 func (s *system) rest(ctx context.Context) (usage, error) {
-	for idle := 0; ; {
+	for idle, began := 0, time.Now(); ; {
 		before, err := used(s.cmd.Process.Pid)
 		if err != nil {
 			return usage{}, err
@@ -122,7 +126,7 @@ func (s *system) rest(ctx context.Context) (usage, error) {
 		if idle++; after.cpu > before.cpu {
 			idle = 0
 		}
-		if idle == 3 {
+		if idle == 3 || time.Since(began) > restLimit {
 			return after, nil
 		}
 	}
