@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -13,8 +14,11 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// bulkLimit is how many commands a transaction takes at most.
-const bulkLimit = 1000
+const (
+	bulkLimit  = 1000                 // commands a transaction takes at most
+	crowd      = 32                   // commands of a transaction after which it is worth to wait for more
+	lingerTime = 3 * time.Millisecond // how long
+)
 
 // A bulk is a subscriber between that of the broker and the router. Commands
 // that arrive while one transaction is being committed go into the next one
@@ -56,9 +60,24 @@ func (b bulk) Subscribe(ctx context.Context, topic string) (<-chan *message.Mess
 			for some := range slices.Chunk(batch, bulkLimit) {
 				b.commit(some)
 			}
+			if len(batch) >= crowd && len(batch) < bulkLimit {
+				b.linger()
+			}
 		}
 	}()
 	return out, nil
+}
+
+// linger waits a moment for more to come. While commands come in crowds a
+// transaction of few makes the disk sync for few, and with it all who share the
+// disk, such as the broker that they come from.
+func (b bulk) linger() {
+	moment := time.NewTimer(lingerTime)
+	defer moment.Stop()
+	select {
+	case <-moment.C:
+	case <-b.h.stopping.Done():
+	}
 }
 
 // A command is one that was taken.
