@@ -15,6 +15,7 @@ type Features struct {
 	Durable   bool // what is published outlives brokers, and roles that come later get it
 	Dedupes   bool // two messages with one UUID are one
 	Wildcards bool // [broker.Routing.Wildcard] may be subscribed to
+	Offers    bool // subscribers are of type [broker.Offerer]
 	FakeTime  bool // server and broker run in a bubble of testing/synctest
 	MaxBytes  int  // a body of this size is refused; 0 if none is
 }
@@ -58,6 +59,10 @@ func Run(t *testing.T, f Features, open Open) {
 		{"A nack never loops hot", true, true, nackCalm},
 		{"A nacked message gives way to others of its key", true, true, nackGivesWay},
 		{"A message that takes minutes is delivered once, until nobody works on it", true, f.FakeTime, slowHandler},
+
+		{"Of offers, those that are taken are not delivered unless passed on", true, f.Offers, offersMeet},
+		{"An offer can be acked after the intake; passed on it is handed back", true, f.Offers, offersEnd},
+		{"An offer may take minutes", true, f.Offers && f.FakeTime, offersTakeTime},
 
 		{"Hostile messages stop no good ones", false, true, hostile},
 		{"A topic that can't be one is refused and breaks nothing", false, true, hostileTopics},

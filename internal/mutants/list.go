@@ -7,6 +7,7 @@ var (
 	ownFile    = test{"./store/sqlite", "^TestOwnFile$", ""}
 	intake     = test{"./handlers", ".", ""}
 	forwarding = test{"./outbox", ".", ""}
+	offering   = test{"./broker/nats", "^TestContractInProcess$/[oO]ffer", ""}
 	polling    = test{"./poller", ".", ""}
 )
 

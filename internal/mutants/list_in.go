@@ -11,8 +11,23 @@ var wayIn = []mutant{
 		invariants,
 	},
 	{
+		"offer acked without an ack", "a command that was stored comes again, for ever",
+		[]edit{{"broker/nats/delivery.go", "d.to.told(d.ack())", "d.to.told(nil)"}},
+		offering,
+	},
+	{
+		"offer forgotten at the end", "a command that was passed on after the intake comes again after half a minute only",
+		[]edit{{"broker/nats/delivery.go", "d.to.told(d.nak(0))", "d.to.told(nil)"}},
+		offering,
+	},
+	{
+		"offer not noted as taken", "a command is handed to others while it is being stored",
+		[]edit{{"broker/nats/subscription.go", "	s.mark(d, true)\n	if s.taker(d)", "	if s.taker(d)"}},
+		offering,
+	},
+	{
 		"bulk forgets what failed", "a command whose transaction failed is neither acked nor tried again",
-		[]edit{{"handlers/bulk.go", "\t\t\t\tout <- d.msg\n", "\t\t\t\t_ = d.msg\n"}},
+		[]edit{{"handlers/bulk.go", "\t\t\t\tc.offer.Pass()\n", "\t\t\t\t_ = c\n"}},
 		intake,
 	},
 	{
