@@ -6,8 +6,10 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/pressly/goose/v3"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
@@ -59,7 +61,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 func up(ctx context.Context, provider *goose.Provider) error {
 	_, err := provider.Up(ctx)
 	for range 2 * SchemaVersion {
-		if err == nil || ctx.Err() != nil {
+		if err == nil || !pause(ctx, busyPause) {
 			break
 		}
 		_, err = provider.Up(ctx)
@@ -68,7 +70,37 @@ func up(ctx context.Context, provider *goose.Provider) error {
 }
 
 // version returns that of the schema, 0 if there is none.
+//
+// It is the first use of a connection, which turns the write-ahead log on unless
+// it is. Where others do that at the same moment, SQLite does not wait for them
+// as it does for any other lock.
 func version(ctx context.Context, db *sql.DB) (v int64, err error) {
+	for range busyTries {
+		if v, err = lookForVersion(ctx, db); codeOf(err)&0xff != sqlite3.SQLITE_BUSY || !pause(ctx, busyPause) {
+			return v, err
+		}
+	}
+	return v, err
+}
+
+const (
+	busyTries = 100
+	busyPause = 20 * time.Millisecond
+)
+
+// pause returns false if ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+func lookForVersion(ctx context.Context, db *sql.DB) (v int64, err error) {
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = ?`, versionTable).Scan(&v)
 	if err != nil || v == 0 {
 		return 0, err
