@@ -6,7 +6,7 @@ var wayIn = []mutant{
 		"ack before commit, together", "a crash before the commit loses timers that were acked",
 		[]edit{{
 			"handlers/bulk.go", "\t\toutcomes, err := part.apply(part.batch)",
-			"\t\tfor _, d := range part.batch {\n\t\t\td.msg.Ack()\n\t\t}\n\t\toutcomes, err := part.apply(part.batch)",
+			"\t\tfor _, c := range part.batch {\n\t\t\tc.offer.Ack()\n\t\t}\n\t\toutcomes, err := part.apply(part.batch)",
 		}},
 		invariants,
 	},
