@@ -4,10 +4,14 @@ package main
 var wayIn = []mutant{
 	{
 		"ack before commit, together", "a crash before the commit loses timers that were acked",
-		[]edit{{
-			"handlers/bulk.go", "\t\toutcomes, err := part.apply(part.batch)",
-			"\t\tfor _, c := range part.batch {\n\t\t\tc.offer.Ack()\n\t\t}\n\t\toutcomes, err := part.apply(part.batch)",
-		}},
+		[]edit{
+			{
+				"handlers/bulk.go", "\t\toutcomes, err := part.apply(part.batch)",
+				"\t\tfor _, c := range part.batch {\n\t\t\tc.offer.Ack()\n\t\t}\n\t\toutcomes, err := part.apply(part.batch)",
+			},
+			{"handlers/bulk.go", "\t\t\t\tc.offer.Pass()\n", "\t\t\t\t_ = c\n"},
+			{"handlers/bulk.go", "\t\t\tfailpoint.Here(\"handled\")\n\t\t\tc.offer.Ack()\n", "\t\t\tfailpoint.Here(\"handled\")\n"},
+		},
 		invariants,
 	},
 	{
