@@ -152,22 +152,23 @@ func (a *acks) forget(id uint64) {
 	delete(a.calls, id)
 }
 
-// receive takes one answer. One that comes too late is thrown away.
+// receive takes one answer. One that comes too late is thrown away, and so is
+// what no stream would send.
 func (a *acks) receive(m *natsgo.Msg) {
 	call, place, _ := strings.Cut(strings.TrimPrefix(m.Subject, a.inbox), ".")
 	id, err := strconv.ParseUint(call, 36, 64)
 	if err != nil {
 		return
 	}
-	i, err := strconv.Atoi(place)
+	i, err := strconv.ParseUint(place, 10, 31)
 	if err != nil {
 		return
 	}
 	a.mu.Lock()
 	s := a.calls[id]
 	a.mu.Unlock()
-	if s != nil && i < len(s.messages) {
-		s.answer(i, m, a.stored)
+	if s != nil && i < uint64(len(s.messages)) {
+		s.answer(int(i), m, a.stored)
 	}
 }
 

@@ -42,11 +42,11 @@ func (p publisher) publishBatches(ctx context.Context, s *session, messages []*n
 		return messages, nil
 	}
 	if len(messages) >= probes*probed {
-		probed, err := p.look(ctx, s, messages)
+		published, err := p.look(ctx, s, messages)
 		if err != nil {
 			return messages, err
 		}
-		messages = messages[probed:]
+		messages = messages[published:]
 	}
 	for len(messages) >= minBatch && s.pace.slow.Load() {
 		n := min(len(messages), maxBatch)
