@@ -8,6 +8,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -102,7 +103,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 			backoff = minBackoff
 		}
 		f.log.WarnContext(ctx, "forwarding failed, will retry", "error", err, "retry_in", backoff)
-		if !pause(ctx, backoff, nil) {
+		if !pause.For(ctx, backoff) {
 			return nil
 		}
 		backoff = min(2*backoff, maxBackoff)
@@ -118,23 +119,10 @@ func (f *Forwarder) Drain(ctx context.Context) error {
 			return nil
 		}
 		f.Wake()
-		if !pause(ctx, drainPause, nil) {
+		if !pause.For(ctx, drainPause) {
 			return ctx.Err()
 		}
 	}
-}
-
-// pause sleeps for d, or until wake. It returns false if ctx ended.
-func pause(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-	case <-wake:
-	}
-	return ctx.Err() == nil
 }
 
 // detached is a context for work that a stop must not tear apart.

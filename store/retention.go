@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -60,7 +61,7 @@ func (r *Retention) Run(ctx context.Context) error {
 		case deleted > 0:
 			r.log.InfoContext(ctx, "forgot timers that are over", "timers", deleted, "older_than", r.opt.Keep)
 		}
-		if !sleep(ctx, r.opt.Every) {
+		if !pause.For(ctx, r.opt.Every) {
 			return nil
 		}
 	}
@@ -77,11 +78,11 @@ func (r *Retention) sweep(ctx context.Context) (deleted int, err error) {
 			return deleted, err
 		}
 		cursor = next
-		pause := r.opt.Pause
+		rest := r.opt.Pause
 		if n == 0 {
-			pause = max(pause, gentle*time.Since(began)) //nolint:forbidigo // as above
+			rest = max(rest, gentle*time.Since(began)) //nolint:forbidigo // as above
 		}
-		if !sleep(ctx, pause) {
+		if !pause.For(ctx, rest) {
 			return deleted, ctx.Err()
 		}
 	}
@@ -91,15 +92,3 @@ func (r *Retention) sweep(ctx context.Context) (deleted int, err error) {
 // it is: a sweep over ten million waiting timers then takes a twentieth of a core
 // for five minutes.
 const gentle = 20
-
-// sleep returns false if ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return ctx.Err() == nil
-	}
-}

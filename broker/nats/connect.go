@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // A session is one connection object. It outlives many reconnects.
@@ -60,7 +61,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		}
 		b.log.WarnContext(ctx, "connection closed for good, will make a new one", "error", s.conn.LastError(), "retry_in", backoff)
 		b.set(nil, ErrNotConnected)
-		if !pause(ctx, backoff) {
+		if !pause.For(ctx, backoff) {
 			return nil
 		}
 	}
@@ -171,7 +172,7 @@ func (b *Broker) keep(ctx context.Context, s *session) error {
 				b.log.WarnContext(ctx, "stream is not usable, will retry", "error", err)
 			}
 			if errors.Is(err, errGone) {
-				pause(ctx, settle)
+				pause.For(ctx, settle)
 				s.seen = false
 			}
 			wait, backoff = backoff, min(2*backoff, maxBackoff)

@@ -8,6 +8,8 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 const (
@@ -35,7 +37,7 @@ func (s *subscription) subscribed(ctx context.Context) {
 		s.broker.log.WarnContext(ctx, "subscription broke, will retry",
 			"consumer", s.durable, "error", fmt.Errorf("take from %s: %w", s.topic, err), "retry_in", backoff)
 		s.broker.check()
-		if !pause(ctx, backoff) {
+		if !pause.For(ctx, backoff) {
 			return
 		}
 		backoff = min(2*backoff, maxBackoff)

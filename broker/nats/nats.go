@@ -172,15 +172,3 @@ func (b *Broker) Now(ctx context.Context) (time.Time, error) {
 	}
 	return time.Time{}, fmt.Errorf("the server does not tell its time: %w", errors.ErrUnsupported)
 }
-
-// pause sleeps for d. It returns false if ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // tailBuffer is how many messages a reader of a tail may be behind. More are
@@ -109,7 +111,7 @@ func (t *tail) run(ctx context.Context, topic string, e *ear, out chan<- *messag
 			var err error
 			if e, err = listen(ctx, s, topic); err == nil {
 				again = false
-			} else if !pause(ctx, minBackoff) {
+			} else if !pause.For(ctx, minBackoff) {
 				return
 			}
 		}

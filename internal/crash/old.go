@@ -10,6 +10,7 @@ import (
 	_ "modernc.org/sqlite" // the database of the service
 
 	"github.com/event-service-agent/timer-service/internal/crash/traffic"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 const (
@@ -38,7 +39,7 @@ func (r *run) makeOld(ctx context.Context, p *producer) error {
 		if r.now().After(limit) {
 			return errors.Join(errors.New("timers that should become old do not fire"), err)
 		}
-		if !sleep(ctx, publishPause) {
+		if !pause.For(ctx, publishPause) {
 			return ctx.Err()
 		}
 	}

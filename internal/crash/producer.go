@@ -10,6 +10,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/crash/history"
 	"github.com/event-service-agent/timer-service/internal/crash/traffic"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 const (
@@ -91,7 +92,7 @@ func (p *producer) send(ctx context.Context, c history.Command) {
 			sent.Acked, sent.Seq = true, ack.Sequence
 			break
 		}
-		if !sleep(ctx, publishPause) {
+		if !pause.For(ctx, publishPause) {
 			break
 		}
 	}
@@ -102,16 +103,4 @@ func (p *producer) try(ctx context.Context, msg *nats.Msg, dedupeID string) (*je
 	ctx, cancel := context.WithTimeout(ctx, publishTry)
 	defer cancel()
 	return p.js.PublishMsg(ctx, msg, jetstream.WithMsgID(dedupeID), jetstream.WithRetryAttempts(0))
-}
-
-// sleep returns false if ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

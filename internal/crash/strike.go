@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/crash/history"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // strikes strikes so many times. The service is up when it returns.
@@ -176,7 +177,7 @@ func (r *run) freeze(ctx context.Context) error {
 	if err := r.life.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	if !sleep(ctx, stopTime.any(r.rand)) {
+	if !pause.For(ctx, stopTime.any(r.rand)) {
 		return ctx.Err()
 	}
 	r.upFrom = r.now()
@@ -189,7 +190,7 @@ func (r *run) strikeBroker(ctx context.Context) error {
 	if err := r.broker.kill(); err != nil {
 		return err
 	}
-	if !sleep(ctx, brokerOff.any(r.rand)) {
+	if !pause.For(ctx, brokerOff.any(r.rand)) {
 		return ctx.Err()
 	}
 	if err := r.beginBroker(ctx); err != nil {
@@ -206,7 +207,7 @@ func (r *run) strikeBoth(ctx context.Context) error {
 	if err := r.inAnyOrder(ctx, r.broker.kill, r.killService); err != nil {
 		return err
 	}
-	if !sleep(ctx, between.any(r.rand)) {
+	if !pause.For(ctx, between.any(r.rand)) {
 		return ctx.Err()
 	}
 	return r.inAnyOrder(ctx,
@@ -222,7 +223,7 @@ func (r *run) inAnyOrder(ctx context.Context, one, other func() error) error {
 	if err := one(); err != nil {
 		return err
 	}
-	if !sleep(ctx, between.any(r.rand)) {
+	if !pause.For(ctx, between.any(r.rand)) {
 		return ctx.Err()
 	}
 	return other()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/crash/history"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // strikeSteps kills the service at each step, so many times. If there are any,
@@ -48,7 +49,7 @@ func (r *run) strikeStep(ctx context.Context, s step, passage int) (reached bool
 	if err := r.clear(); err != nil {
 		return false, err
 	}
-	if s.away > 0 && !sleep(ctx, s.away) {
+	if s.away > 0 && !pause.For(ctx, s.away) {
 		return false, ctx.Err()
 	}
 	r.service.step = fmt.Sprintf("%s:%d", s.name, passage)
@@ -90,7 +91,7 @@ func (r *run) tell(ctx context.Context, sig syscall.Signal) error {
 	if err := r.awaitReady(ctx); err != nil {
 		return err
 	}
-	if !sleep(ctx, workTime.any(r.rand)) {
+	if !pause.For(ctx, workTime.any(r.rand)) {
 		return ctx.Err()
 	}
 	r.over(r.now())

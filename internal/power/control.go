@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // A ControlReport says what the cuts did to programs of which it is known what
@@ -87,7 +89,7 @@ func (c *WriterCount) cut(ctx context.Context, d *disk, random *rand.Rand, file 
 		return fmt.Errorf("the writer ended by itself: %w", w.err)
 	case <-w.first:
 	}
-	if !sleep(ctx, writes) {
+	if !pause.For(ctx, writes) {
 		return ctx.Err()
 	}
 	if err := cutUnder(ctx, d, random, w.cmd.Process.Pid, w.kill); err != nil {
@@ -142,16 +144,4 @@ type span struct{ least, most time.Duration }
 
 func (s span) any(r *rand.Rand) time.Duration {
 	return s.least + time.Duration(r.Int64N(int64(s.most-s.least)+1))
-}
-
-// sleep returns false if ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

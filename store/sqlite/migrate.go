@@ -12,6 +12,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -61,7 +62,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 func up(ctx context.Context, provider *goose.Provider) error {
 	_, err := provider.Up(ctx)
 	for range 2 * SchemaVersion {
-		if err == nil || !pause(ctx, busyPause) {
+		if err == nil || !pause.For(ctx, busyPause) {
 			break
 		}
 		_, err = provider.Up(ctx)
@@ -76,7 +77,7 @@ func up(ctx context.Context, provider *goose.Provider) error {
 // as it does for any other lock.
 func version(ctx context.Context, db *sql.DB) (v int64, err error) {
 	for range busyTries {
-		if v, err = lookForVersion(ctx, db); codeOf(err)&0xff != sqlite3.SQLITE_BUSY || !pause(ctx, busyPause) {
+		if v, err = lookForVersion(ctx, db); codeOf(err)&0xff != sqlite3.SQLITE_BUSY || !pause.For(ctx, busyPause) {
 			return v, err
 		}
 	}
@@ -87,18 +88,6 @@ const (
 	busyTries = 100
 	busyPause = 20 * time.Millisecond
 )
-
-// pause returns false if ctx ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}
 
 func lookForVersion(ctx context.Context, db *sql.DB) (v int64, err error) {
 	err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = ?`, versionTable).Scan(&v)
