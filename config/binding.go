@@ -178,12 +178,30 @@ func urls(field func(*Config) *Secret, schemes ...string) binding {
 		secret: true,
 		set: func(c *Config, text string) error {
 			if text != "" && slices.ContainsFunc(strings.Split(text, ","), func(part string) bool { return !valid(part) }) {
-				return errors.New("must be " + form + ", such as " + schemes[0] + "://host:4222, with commas between several")
+				return errors.New("must be " + form + ", such as " + schemes[0] + "://host, with commas between several")
 			}
 			*field(c) = NewSecret(text)
 			return nil
 		},
 		show: func(c Config) string { return field(&c).URL() },
+	}
+}
+
+// anyText is text that nothing is known about.
+func anyText(field func(*Config) *string) binding {
+	return text(field, "text", func(string) error { return nil })
+}
+
+// secret is text that is never shown.
+func secret(field func(*Config) *Secret) binding {
+	return binding{
+		form:   "text",
+		secret: true,
+		set: func(c *Config, text string) error {
+			*field(c) = NewSecret(text)
+			return nil
+		},
+		show: func(c Config) string { return field(&c).String() },
 	}
 }
 

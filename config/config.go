@@ -17,10 +17,22 @@ import (
 // A Broker names a kind of message broker.
 type Broker string
 
-// The brokers that are part of this build.
+// The brokers.
 const (
 	NATS      Broker = "nats"
+	Kafka     Broker = "kafka"
+	RabbitMQ  Broker = "rabbitmq"
 	GoChannel Broker = "gochannel"
+)
+
+// A Provision says what the service does about topics, streams and queues that
+// are not there.
+type Provision string
+
+// What may be done about them.
+const (
+	Create Provision = "create" // make them
+	Verify Provision = "verify" // wait until somebody has made them
 )
 
 // A Durability says what an acknowledged command survives.
@@ -50,6 +62,12 @@ type Config struct {
 	DBURL            Secret        // PostgreSQL; empty selects SQLite
 	Broker           Broker        // kind of broker
 	BrokerURL        Secret        // servers of the broker; empty with NATS: the embedded one
+	BrokerUsername   string        // user at the broker; may be empty
+	BrokerPassword   Secret        // password of that user
+	BrokerTLSCA      string        // file with certificates that sign the broker's; empty: those of the system
+	BrokerTLSCert    string        // file with the certificate of this client; may be empty
+	BrokerTLSKey     string        // file with its key
+	Provision        Provision     // what is done about topics that are not there
 	Durability       Durability    // what an acknowledged command survives
 	CommandsTopic    string        // where commands arrive; empty: the broker's default
 	EventsTopic      string        // where events go; empty: the broker's default

@@ -43,6 +43,7 @@ func TestToldNothingEverySettingHasItsDefault(t *testing.T) {
 		BatchSize:       1000,
 		DBPath:          "./event_service.db",
 		Broker:          config.NATS,
+		Provision:       config.Create,
 		Durability:      config.Strict,
 		Retention:       7 * 24 * time.Hour,
 		Horizon:         3650 * 24 * time.Hour,
@@ -169,6 +170,9 @@ func TestValuesOutOfRangeAreRefused(t *testing.T) {
 		"DB_URL=postgres://h/db",
 		"BROKER=rabbitmq", "BROKER=zeromq",
 		"BROKER_URL=localhost:4222", "BROKER_URL=http://h", "BROKER_URL=nats://", "BROKER_URL=nats://a,", "BROKER_URL=nats://a,b:4222",
+		"BROKER_URL=kafka://a:9092", "BROKER_URL=nats://a,amqp://u:hunter2@b", // with the default broker
+		"BROKER_USERNAME=u", "BROKER_TLS_CA=a.pem", "BROKER_TLS_CERT=a.pem", // without what belongs to it
+		"PROVISION=maybe",
 		"DURABILITY=maybe",
 		"COMMANDS_TOPIC=a b", "EVENTS_TOPIC=a\nb", "DEAD_LETTERS_TOPIC=\xff",
 		"RETENTION=59m", "RETENTION=3651d", "HORIZON=59s", "HORIZON=73001d", "HORIZON=99999999999d",
@@ -237,6 +241,39 @@ func TestBrokerWithoutServersTakesNoURL(t *testing.T) {
 	want := `broker_url="nats://***@h:1" (TIMER_BROKER_URL): gochannel has no server; leave it empty, or set broker to nats`
 	if got != want {
 		t.Errorf("mistake is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestSettingsThatNeedEachOther(t *testing.T) {
+	t.Parallel()
+	const url = "TIMER_BROKER_URL=nats://a"
+	for _, test := range []struct {
+		environ []string
+		wrong   string // the settings that are complained about
+	}{
+		{[]string{url, "TIMER_BROKER_USERNAME=u", "TIMER_BROKER_PASSWORD=hunter2"}, ""},
+		{[]string{url, "TIMER_BROKER_USERNAME=u"}, "broker_username"},
+		{[]string{url, "TIMER_BROKER_PASSWORD=hunter2"}, "broker_username"},
+		{[]string{url, "TIMER_BROKER_TLS_CA=ca", "TIMER_BROKER_TLS_CERT=cert", "TIMER_BROKER_TLS_KEY=key"}, ""},
+		{[]string{url, "TIMER_BROKER_TLS_CERT=cert"}, "broker_tls_cert"},
+		{[]string{url, "TIMER_BROKER_TLS_KEY=key"}, "broker_tls_cert"},
+		{[]string{"TIMER_BROKER_USERNAME=u", "TIMER_BROKER_PASSWORD=hunter2", "TIMER_BROKER_TLS_CA=ca"}, "broker_username broker_tls_ca"},
+	} {
+		_, err := config.Load(nil, test.environ, "")
+		var wrong []string
+		if all, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range all.Unwrap() {
+				if m, ok := errors.AsType[*config.Mistake](e); ok {
+					wrong = append(wrong, m.Key)
+				}
+			}
+		}
+		if got := strings.Join(wrong, " "); got != test.wrong {
+			t.Errorf("%v: complaints about %q, want %q (%v)", test.environ, got, test.wrong, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("error shows a password: %v", err)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,6 +16,13 @@ type setting struct {
 	fallback string // the default, as a user would write it
 	meaning  string // one sentence
 	binding
+}
+
+// schemes are those of the URLs of each broker.
+var schemes = map[Broker][]string{
+	NATS:     {"nats", "tls", "ws", "wss"},
+	Kafka:    {"kafka", "kafka+ssl"},
+	RabbitMQ: {"amqp", "amqps"},
 }
 
 // settings is the table. Its order is that of the documentation.
@@ -40,7 +49,31 @@ var settings = []setting{
 	},
 	{
 		"broker_url", "", "URL of the broker, or several with commas between them. Empty with `nats`: a server embedded in this process.",
-		urls(func(c *Config) *Secret { return &c.BrokerURL }, "nats", "tls", "ws", "wss"),
+		urls(func(c *Config) *Secret { return &c.BrokerURL }, slices.Concat(schemes[NATS], schemes[Kafka], schemes[RabbitMQ])...),
+	},
+	{
+		"broker_username", "", "User at the broker. Credentials that stand in `broker_url` win.",
+		anyText(func(c *Config) *string { return &c.BrokerUsername }),
+	},
+	{
+		"broker_password", "", "Password of that user. It is never printed.",
+		secret(func(c *Config) *Secret { return &c.BrokerPassword }),
+	},
+	{
+		"broker_tls_ca", "", "File (PEM) with the certificates that sign the broker's. Empty: those that the system trusts.",
+		path(func(c *Config) *string { return &c.BrokerTLSCA }, optional),
+	},
+	{
+		"broker_tls_cert", "", "File (PEM) with the certificate that the service shows to the broker.",
+		path(func(c *Config) *string { return &c.BrokerTLSCert }, optional),
+	},
+	{
+		"broker_tls_key", "", "File (PEM) with the key of that certificate.",
+		path(func(c *Config) *string { return &c.BrokerTLSKey }, optional),
+	},
+	{
+		"provision", "create", "What is done about streams, topics and queues that are not there. `create`: the service makes them. `verify`: it waits until somebody has made them, such as `timer-service provision` with the credentials of an administrator.",
+		choice(func(c *Config) *Provision { return &c.Provision }, []Provision{Create, Verify}),
 	},
 	{
 		"durability", "strict", "`strict`: what was acknowledged survives a loss of power. `relaxed`: faster, and a loss of power may take the last moments.",
@@ -117,6 +150,17 @@ func lookUp(key string) (setting, bool) {
 	return setting{}, false
 }
 
+// allOf reports whether all of the URLs have one of the schemes.
+func allOf(urls Secret, schemes []string) bool {
+	for part := range strings.SplitSeq(urls.Reveal(), ",") {
+		scheme, _, _ := strings.Cut(strings.TrimSpace(part), "://")
+		if !slices.Contains(schemes, scheme) {
+			return false
+		}
+	}
+	return true
+}
+
 // check returns what is wrong with settings that are well formed each, but do
 // not go together.
 func (c Config) check() []error {
@@ -125,11 +169,34 @@ func (c Config) check() []error {
 		s, _ := lookUp(key)
 		errs = append(errs, &Mistake{Key: key, Value: s.show(c), From: c.origins[key].where(), Fix: fix})
 	}
-	if c.Broker == GoChannel && !c.BrokerURL.Empty() {
+	switch {
+	case c.Broker == GoChannel && !c.BrokerURL.Empty():
 		conflict("broker_url", "gochannel has no server; leave it empty, or set broker to nats")
+	case c.BrokerURL.Empty() && c.Broker != GoChannel && c.Broker != NATS:
+		conflict("broker_url", fmt.Sprintf("%s needs a server; set it, such as %s://host", c.Broker, schemes[c.Broker][0]))
+	case !c.BrokerURL.Empty() && !allOf(c.BrokerURL, schemes[c.Broker]):
+		conflict("broker_url", fmt.Sprintf("broker is %s: must be URLs with the scheme %s", c.Broker, oneOf(schemes[c.Broker])))
 	}
 	if c.Broker == NATS && c.NATSMaxAge >= c.Retention {
 		conflict("nats_max_age", "must be shorter than retention, which is "+FormatDuration(c.Retention)+": set either")
+	}
+	if (c.BrokerTLSCert == "") != (c.BrokerTLSKey == "") {
+		conflict("broker_tls_cert", "a certificate needs its key: set both broker_tls_cert and broker_tls_key, or neither")
+	}
+	if (c.BrokerUsername == "") != c.BrokerPassword.Empty() {
+		conflict("broker_username", "a user needs a password: set both broker_username and broker_password, or neither")
+	}
+	for _, s := range []struct {
+		key string
+		set bool
+	}{
+		{"broker_username", c.BrokerUsername != ""},
+		{"broker_tls_ca", c.BrokerTLSCA != ""},
+		{"broker_tls_cert", c.BrokerTLSCert != ""},
+	} {
+		if s.set && c.BrokerURL.Empty() {
+			conflict(s.key, "it is for the servers of broker_url; set that too, or leave this empty")
+		}
 	}
 	if c.NATSCredentials != "" && (c.Broker != NATS || c.BrokerURL.Empty()) {
 		conflict("nats_credentials", "the credentials are for NATS servers; set broker_url too, or leave it empty")

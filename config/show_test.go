@@ -56,6 +56,12 @@ db_path             ./event_service.db  default
 db_url              -                   default
 broker              nats                default
 broker_url          -                   default
+broker_username     -                   default
+broker_password     -                   default
+broker_tls_ca       -                   default
+broker_tls_cert     -                   default
+broker_tls_key      -                   default
+provision           create              default
 durability          strict              default
 commands_topic      -                   default
 events_topic        -                   default
