@@ -6,6 +6,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -20,6 +21,10 @@ import (
 // never take this message: it is too large, or its topic is not allowed. It is
 // a [timer.ErrInvalid].
 var ErrRefused = fmt.Errorf("%w: refused by the broker", timer.ErrInvalid)
+
+// ErrNameTenant says that the broker can't list its topics: dead letters are
+// visited one tenant at a time.
+var ErrNameTenant = errors.New("this broker can't list its topics: name a tenant")
 
 // Metadata that a subscriber adds to every message it delivers.
 const (
@@ -79,6 +84,32 @@ type Offerer interface {
 	// handed back if it is passed on after the end of the intake. Take is called
 	// from one goroutine and must not block.
 	SubscribeOffers(ctx context.Context, topic string, take func(envelope.Offer) bool) (<-chan *message.Message, error)
+}
+
+// A Provisioner makes at its server what a routing needs. Drivers whose broker
+// has topics, streams or queues to make are provisioners.
+type Provisioner interface {
+	// Provision makes what is not there yet, or, if dry, only tells what it would
+	// make. It connects by itself: Run need not run. It returns what it made or
+	// would make, nothing if all is there, and an error that names the setting if
+	// something is there that does not fit.
+	Provision(ctx context.Context, dry bool) ([]Change, error)
+}
+
+// A Change is one thing that a server needs before the service can work with it.
+type Change struct {
+	Object string // what it is, and its name: "stream svc"
+	Detail string // its settings, for people
+}
+
+// DeadLetters are those that wait at a broker. Every driver has them.
+type DeadLetters interface {
+	// VisitDeadLetters calls visit with each dead letter of a tenant that there is
+	// when it begins, oldest first. If visit returns true the letter is removed for
+	// good. The tenant "" means all; [ErrNameTenant] says that the broker can't.
+	// Run must be running. The visit ends at the first error, of ctx, the broker
+	// or visit, and returns it; what was not removed stays where it is.
+	VisitDeadLetters(ctx context.Context, tenant timer.TenantID, visit func(letter *message.Message) (remove bool, err error)) error
 }
 
 // redeliveryDelays are the pauses after the first, second and every later nack.
