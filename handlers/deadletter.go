@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
@@ -78,7 +79,7 @@ func (d *deadLetters) letter(tenant timer.TenantID, original *message.Message) *
 		topic = from.Get(middleware.PoisonedTopicKey)
 	}
 	replays := replaysOf(original)
-	now := envelope.FormatTime(d.clock.Now())
+	now := d.clock.Now()
 
 	letter := message.NewMessage(letterID(topic, original), original.Payload)
 	for header, value := range map[string]string{
@@ -90,8 +91,8 @@ func (d *deadLetters) letter(tenant timer.TenantID, original *message.Message) *
 		envelope.HeaderDeadLetterTopic:      visible(topic),
 		envelope.HeaderDeadLetterPosition:   from.Get(envelope.MetaPosition),
 		envelope.HeaderDeadLetterOriginalID: visible(original.UUID),
-		envelope.HeaderDeadLetterFirstAt:    now,
-		envelope.HeaderDeadLetterLastAt:     now,
+		envelope.HeaderDeadLetterFirstAt:    firstAt(original, replays, now),
+		envelope.HeaderDeadLetterLastAt:     envelope.FormatTime(now),
 		envelope.HeaderDeadLetterCount:      strconv.Itoa(replays + 1),
 		envelope.HeaderDeadLetterReplays:    strconv.Itoa(replays),
 	} {
@@ -121,6 +122,18 @@ func replaysOf(msg *message.Message) int {
 		return 0
 	}
 	return n
+}
+
+// firstAt returns when the message first became a dead letter. A replayed one
+// carries that time. It comes from outside, so it counts only in the form in
+// which it is written here, and if it is past.
+func firstAt(msg *message.Message, replays int, now time.Time) string {
+	carried := msg.Metadata.Get(envelope.HeaderDeadLetterFirstAt)
+	at, err := envelope.ParseTime(carried)
+	if replays == 0 || err != nil || at.After(now) || envelope.FormatTime(at) != carried {
+		return envelope.FormatTime(now)
+	}
+	return carried
 }
 
 // visible makes s fit a header: at most maxDetailBytes of visible ASCII and

@@ -299,6 +299,42 @@ func TestDeadLetterOfTheSameMessageHasTheSameID(t *testing.T) {
 
 // A dead letter has more headers than its original, so what came in may be too
 // large to go out, however small the broker's limit is.
+// A replayed message tells when it first failed. Whoever publishes can tell
+// anything, so what is not past, or not in our own form, is not believed.
+func TestDeadLetterOfAReplayCountsOn(t *testing.T) {
+	t.Parallel()
+	const first, now = "2025-12-24T18:00:00.125Z", "2026-01-01T12:00:00.000Z"
+	tests := []struct{ name, replays, carried, count, kept, firstAt string }{
+		{"a replay", "2", first, "3", "2", first},
+		{"a replay of this very moment", "1", now, "2", "1", now},
+		{"a replay that tells nothing", "1", "", "2", "1", now},
+		{"no replay", "0", first, "1", "0", now},
+		{"no number of replays", "many", first, "1", "0", now},
+		{"a time to come", "1", "2026-01-01T12:00:00.001Z", "2", "1", now},
+		{"a time of another form", "1", "2025-12-24T19:00:00.125+01:00", "2", "1", now},
+		{"a time that is rounded", "1", "2025-12-24T18:00:00.1250Z", "2", "1", now},
+		{"no time", "1", "never\r\nx: y", "2", "1", now},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := newDesk()
+			d.run(t, routing)
+			if !d.deliver("hello", envelope.HeaderDeadLetterReplays, tt.replays, envelope.HeaderDeadLetterFirstAt, tt.carried) {
+				t.Fatal("not acked")
+			}
+			got := d.letters[0].Metadata
+			want := []string{tt.count, tt.kept, tt.firstAt, now}
+			if diff := cmp.Diff(want, []string{
+				got.Get(envelope.HeaderDeadLetterCount), got.Get(envelope.HeaderDeadLetterReplays),
+				got.Get(envelope.HeaderDeadLetterFirstAt), got.Get(envelope.HeaderDeadLetterLastAt),
+			}); diff != "" {
+				t.Errorf("count, replays, first and last time (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestDeadLetterTooLargeIsCut(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[int]int{1 << 20: envelope.MaxBytes, 64_000: 32 << 10, 10: 8, 0: 0} {
