@@ -9,6 +9,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
@@ -135,22 +136,22 @@ func (s *subscription) line(d *delivery) {
 // deliver hands a message to whoever reads out, and returns when the next one of
 // its key may follow. If nobody reads any more, giveBack does.
 func (s *subscription) deliver(ctx context.Context, d *delivery, msg *message.Message) {
-	f := newFlight(ctx)
-	msg.SetContext(envelope.WithPlace(f, f.leave))
+	f := inflight.NewContext(ctx)
+	msg.SetContext(envelope.WithPlace(f, f.Leave))
 	if !s.send(ctx, d, msg) {
-		f.end()
+		f.End()
 		return
 	}
 	finish := func() {
 		s.settle(d, msg)
 		s.drop(d)
-		f.end()
+		f.End()
 	}
 	select {
 	case <-msg.Acked():
 	case <-msg.Nacked():
 	case <-s.over:
-	case <-f.left:
+	case <-f.Left():
 		s.lanes.Go("", func() {
 			select {
 			case <-msg.Acked():

@@ -1,25 +1,27 @@
-package nats
+package inflight_test
 
 import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-// TestFlightIsAContext asks before and after the end, and the other way round,
+// TestContextIsAContext asks before and after the end, and the other way round,
 // at the end of the flight and of its parent.
-func TestFlightIsAContext(t *testing.T) {
+func TestContextIsAContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	for name, asked := range map[string]bool{"asked before the end": true, "asked after the end": false} {
-		for by, end := range map[string]func(f *flight, cancel func()){
-			"the message":      func(f *flight, _ func()) { f.end() },
-			"the subscription": func(_ *flight, cancel func()) { cancel() },
+		for by, end := range map[string]func(f *inflight.Context, cancel func()){
+			"the message":      func(f *inflight.Context, _ func()) { f.End() },
+			"the subscription": func(_ *inflight.Context, cancel func()) { cancel() },
 		} {
 			t.Run(name+" by "+by, func(t *testing.T) {
 				parent, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 				defer cancel()
-				f := newFlight(parent)
+				f := inflight.NewContext(parent)
 				if f.Value(key{}) != "value" || f.Err() != nil {
 					t.Errorf("value %v, error %v", f.Value(key{}), f.Err())
 				}
@@ -47,10 +49,10 @@ func TestFlightIsAContext(t *testing.T) {
 	}
 }
 
-func TestFlightLeavesItsPlaceOnce(t *testing.T) {
+func TestContextLeavesItsPlaceOnce(t *testing.T) {
 	t.Parallel()
-	f := newFlight(t.Context())
-	f.leave()
-	f.leave()
-	<-f.left
+	f := inflight.NewContext(t.Context())
+	f.Leave()
+	f.Leave()
+	<-f.Left()
 }
