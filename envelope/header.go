@@ -8,7 +8,9 @@ import (
 
 // Headers that every adapter sets beside the body. On the way in only
 // [HeaderCorrelationID], [HeaderTraceParent] and [HeaderTraceState] are read,
-// by [CorrelationFrom] and [TraceFrom].
+// by [CorrelationFrom] and [TraceFrom]: this list, these two functions and
+// [HeadersOf] are all that is known of headers, and nothing else crosses from a
+// command to an event.
 const (
 	HeaderType          = "type"
 	HeaderTenantID      = "tenantId"
@@ -72,15 +74,38 @@ func CorrelationFrom(get func(name string) string) string {
 
 // TraceFrom returns the W3C trace context that the headers of a message carry.
 // Get returns a header by its name, or "". The trace is zero unless traceparent
-// is a valid one of version 00; a tracestate longer than 512 bytes or with
-// other than printable ASCII characters is dropped.
+// is a valid one of version 00; spaces around a tracestate are cut off, and one
+// that is longer than 512 bytes or has other than printable ASCII characters is
+// dropped.
+//
+// Most brokers tell names apart by their case. W3C Trace Context asks to expect
+// these two in any case, so each is looked for as [HeaderTraceParent] has it, as
+// HTTP libraries write it (Traceparent), and in capitals, in this order.
 func TraceFrom(get func(name string) string) timer.Trace {
-	parent := get(HeaderTraceParent)
+	parent := first(get, HeaderTraceParent, "Traceparent", "TRACEPARENT")
+	if parent == "" {
+		return timer.Trace{}
+	}
+	return traceOf(parent, first(get, HeaderTraceState, "Tracestate", "TRACESTATE"))
+}
+
+// first returns the first header that there is, or "".
+func first(get func(name string) string, names ...string) string {
+	for _, name := range names {
+		if value := get(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}
+
+// traceOf returns a trace context, as far as it is valid.
+func traceOf(parent, state string) timer.Trace {
 	if !validTraceParent(parent) {
 		return timer.Trace{}
 	}
-	state := get(HeaderTraceState)
-	if !validTraceState(state) {
+	// Not every broker keeps spaces at the ends of a header.
+	if state = strings.Trim(state, " "); !validTraceState(state) {
 		state = ""
 	}
 	return timer.Trace{Parent: parent, State: state}

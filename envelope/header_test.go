@@ -70,6 +70,8 @@ func TestTraceCrossesOverOnlyIfValid(t *testing.T) {
 		{"state too long", parent, long + "a", timer.Trace{Parent: parent}},
 		{"state with a line break", parent, "a=1\r\nNats-Rollup: all", timer.Trace{Parent: parent}},
 		{"state not ASCII", parent, "a=é", timer.Trace{Parent: parent}},
+		{"state between spaces", parent, "  a=1 , b=2 ", timer.Trace{Parent: parent, State: "a=1 , b=2"}},
+		{"state of spaces", parent, "   ", timer.Trace{Parent: parent}},
 		{"upper case", strings.ToUpper(parent), "", timer.Trace{}},
 		{"another version", "01" + parent[2:], "", timer.Trace{}},
 		{"forbidden version", "ff" + parent[2:], "", timer.Trace{}},
@@ -93,6 +95,27 @@ func TestTraceCrossesOverOnlyIfValid(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestTraceIsFoundInTheCasesThatAreInUse(t *testing.T) {
+	t.Parallel()
+	const other = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	want := timer.Trace{Parent: parent, State: "a=1"}
+	for name, header := range map[string]map[string]string{
+		"as W3C asks to send them":  {"traceparent": parent, "tracestate": "a=1"},
+		"as HTTP libraries do":      {"Traceparent": parent, "Tracestate": "a=1"},
+		"in capitals":               {"TRACEPARENT": parent, "TRACESTATE": "a=1"},
+		"mixed":                     {"Traceparent": parent, "tracestate": "a=1"},
+		"several, ours goes before": {"traceparent": parent, "Traceparent": other, "TRACESTATE": "b=2", "Tracestate": "a=1"},
+	} {
+		if got := envelope.TraceFrom(func(name string) string { return header[name] }); got != want {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+	broken := map[string]string{"traceparent": "00-", "Traceparent": other} // the first one counts, whatever it says
+	if got := envelope.TraceFrom(func(name string) string { return broken[name] }); got != (timer.Trace{}) {
+		t.Errorf("got %+v, want none", got)
 	}
 }
 

@@ -64,6 +64,10 @@ func Run(t *testing.T, f Features, open Open) {
 		{"An offer can be acked after the intake; passed on it is handed back", true, f.Offers, offersEnd},
 		{"An offer may take minutes", true, f.Offers && f.FakeTime, offersTakeTime},
 
+		{"The headers of an event arrive unchanged, and no others", false, true, headersArrive},
+		{"Of the headers of a command correlation and trace are read, and no others", false, true, commandHeaders},
+		{"Headers that are commands to a broker move nothing", false, true, fenced},
+
 		{"Hostile messages stop no good ones", false, true, hostile},
 		{"A topic that can't be one is refused and breaks nothing", false, true, hostileTopics},
 		{"What is too large is refused", false, f.MaxBytes > 0, tooLarge},
