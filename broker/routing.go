@@ -63,12 +63,8 @@ func (r Routing) DeadLettersOf(t timer.TenantID) string { return fill(r.DeadLett
 // TenantOf returns the tenant that the topic of a command names. It returns
 // false if the commands topic does not hold the tenant.
 func (r Routing) TenantOf(topic string) (timer.TenantID, bool) {
-	before, after, found := strings.Cut(r.Commands, tenantToken)
-	if !found || len(topic) < len(before)+len(after) ||
-		!strings.HasPrefix(topic, before) || !strings.HasSuffix(topic, after) {
-		return "", false
-	}
-	return timer.TenantID(topic[len(before) : len(topic)-len(after)]), true
+	t, named, matches := tenantIn(r.Commands, topic)
+	return t, named && matches
 }
 
 func fill(template string, t timer.TenantID) string {

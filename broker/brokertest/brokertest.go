@@ -12,12 +12,13 @@ import (
 
 // Features say what a driver can do beyond the contract.
 type Features struct {
-	Durable   bool // what is published outlives brokers, and roles that come later get it
-	Dedupes   bool // two messages with one UUID are one
-	Wildcards bool // [broker.Routing.Wildcard] may be subscribed to
-	Offers    bool // subscribers are of type [broker.Offerer]
-	FakeTime  bool // server and broker run in a bubble of testing/synctest
-	MaxBytes  int  // a body of this size is refused; 0 if none is
+	Durable    bool // what is published outlives brokers, and roles that come later get it
+	Dedupes    bool // two messages with one UUID are one
+	Wildcards  bool // [broker.Routing.Wildcard] may be subscribed to
+	Offers     bool // subscribers are of type [broker.Offerer]
+	AllTenants bool // dead letters of all tenants can be visited at once, else a visit must name one
+	FakeTime   bool // server and broker run in a bubble of testing/synctest
+	MaxBytes   int  // a body of this size is refused; 0 if none is
 }
 
 // A Server is what the brokers of one test connect with.
@@ -74,6 +75,14 @@ func Run(t *testing.T, f Features, open Open) {
 		{"Of two messages with one id, one is kept", false, f.Dedupes, dedupes},
 		{"A dead letter with an id of its own is kept beside its original", false, true, deadLetters},
 		{"A wildcard subscribes to the topics of all tenants", false, f.Wildcards, wildcards},
+
+		{"A visit sees the dead letters of its tenant, oldest first, as they were", false, true, visitsInOrder},
+		{"A visit removes for good what it is told to, and only that", false, true, visitRemoves},
+		{"A dead letter that comes during a visit is for the next one", false, true, visitEnds},
+		{"An error of a visit ends it, and so does its context; the rest stays", false, true, visitFails},
+		{"A visit sees the dead letters of all tenants, or asks for one; and of no wrong one", false, true, visitAll},
+		{"A visit sees hostile dead letters, and can remove them", false, true, visitHostile},
+		{"A visit sees a thousand dead letters", false, true, visitMany},
 
 		{"A role that comes late gets what the broker kept", false, f.Durable, lateRole},
 		{"A role goes on after what it acked", true, f.Durable, resumes},

@@ -12,6 +12,8 @@
 //   - Publish returns when the message is queued for every role. While as many
 //     as [Options.Pending] wait for acks it waits too, for at most 20 seconds;
 //     then it returns an error.
+//   - The newest dead letters are kept apart for [Broker.VisitDeadLetters], at most
+//     [Options.Letters]; how many older ones made room tells [Broker.Forgotten].
 //
 // It runs in a bubble of testing/synctest.
 package gochannel
@@ -49,6 +51,7 @@ const publishTimeout = 20 * time.Second
 // Options tune a [Broker]. The zero value is ready to use.
 type Options struct {
 	Routing broker.Routing // default [DefaultRouting]
+	Letters int            // dead letters that are kept, whoever reads them; the oldest makes room; default 10,000
 	Pending int            // messages that may wait for acks, of all roles together, before Publish waits; default 65536
 }
 
@@ -70,6 +73,8 @@ type Broker struct {
 	sequence atomic.Uint64
 	ended    chan struct{} // closed when Run is over
 
+	letters letters
+
 	joining sync.Mutex // never locked by who takes from the bus: subscribing waits for publishing
 	groups  map[groupKey]*group
 
@@ -90,11 +95,15 @@ func New(opt Options, log *slog.Logger) *Broker {
 	if opt.Pending <= 0 {
 		opt.Pending = 1 << 16
 	}
+	if opt.Letters <= 0 {
+		opt.Letters = 10_000
+	}
 	logger := watermill.NewSlogLoggerWithLevelMapping(log, map[slog.Level]slog.Level{
 		slog.LevelInfo: slog.LevelDebug, // a line for each message that nobody subscribed to
 	})
 	return &Broker{
-		opt: opt,
+		opt:     opt,
+		letters: letters{most: opt.Letters},
 		// A publish that waits for the groups to queue is one in order.
 		bus:    gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, logger),
 		ended:  make(chan struct{}),
@@ -182,6 +191,9 @@ func (p publisher) Publish(topic string, messages ...*message.Message) error {
 		sent.Metadata[broker.MetaPosition] = strconv.FormatUint(p.sequence.Add(1), 10)
 		if err := p.bus.Publish(topic, sent); err != nil {
 			return fmt.Errorf("publish to %s: %w", topic, err)
+		}
+		if t, ok := p.opt.Routing.DeadLetterOf(topic, sent); ok {
+			p.letters.add(t, sent)
 		}
 	}
 	return nil

@@ -2,8 +2,6 @@ package nats
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"sync"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -52,21 +50,11 @@ func (p publisher) contest(ctx context.Context, s *session, claims []claim, fail
 }
 
 // subjectAt returns the subject of a message of the stream, or "" if it can't be
-// told. The client library would ask for the stream first.
+// told.
 func (p publisher) subjectAt(ctx context.Context, s *session, sequence uint64) string {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	answer, err := s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+p.opt.Stream, fmt.Appendf(nil, `{"seq":%d}`, sequence))
+	m, err := p.get(ctx, s, getRequest{Sequence: sequence})
 	if err != nil {
 		return ""
 	}
-	var found struct {
-		Message struct {
-			Subject string `json:"subject"`
-		} `json:"message"`
-	}
-	if json.Unmarshal(answer.Data, &found) != nil {
-		return ""
-	}
-	return found.Message.Subject
+	return m.Subject
 }

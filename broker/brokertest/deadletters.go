@@ -1,0 +1,286 @@
+package brokertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// tenant returns a tenant that nobody used before.
+func tenant() timer.TenantID {
+	return timer.TenantID(strings.ReplaceAll(uuid.NewString(), "-", ""))
+}
+
+// letter returns a dead letter of a tenant, as handlers make it.
+func letter(t timer.TenantID, body string) *message.Message {
+	m := plain(body)
+	m.Metadata.Set(envelope.HeaderType, envelope.TypeDeadLetter)
+	m.Metadata.Set(envelope.HeaderTenantID, string(t))
+	m.Metadata.Set(envelope.HeaderDeadLetterReason, "malformed")
+	m.Metadata.Set(envelope.HeaderDeadLetterOriginalID, uuid.NewString())
+	return m
+}
+
+// bury publishes dead letters of a tenant, and returns them.
+func (w *world) bury(t timer.TenantID, bodies ...string) []*message.Message {
+	w.Helper()
+	all := make([]*message.Message, len(bodies))
+	for i, body := range bodies {
+		all[i] = letter(t, body)
+	}
+	w.publish(w, w.Routing().DeadLettersOf(t), all...)
+	return all
+}
+
+// letters returns the dead letters of the broker. Every driver has them.
+func (n *node) letters(w *world) broker.DeadLetters {
+	w.Helper()
+	letters, ok := n.Broker.(broker.DeadLetters)
+	if !ok {
+		w.Fatal("the broker has no dead letters to visit: see broker.DeadLetters")
+	}
+	return letters
+}
+
+// keep is a visit that removes nothing.
+func keep(*message.Message) (bool, error) { return false, nil }
+
+// visit returns the dead letters of a tenant there are, and removes those that
+// remove says.
+func (w *world) visit(n *node, t timer.TenantID, remove func(*message.Message) (bool, error)) (seen []*message.Message) {
+	w.Helper()
+	if err := n.letters(w).VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {
+		seen = append(seen, m)
+		return remove(m)
+	}); err != nil {
+		w.Fatalf("visit the dead letters of %s: %v", t, err)
+	}
+	return seen
+}
+
+// wantBodies fails the test unless the messages have these bodies, in order.
+func wantBodies(w *world, what string, got []*message.Message, want ...string) {
+	w.Helper()
+	bodies := make([]string, len(got))
+	for i, m := range got {
+		bodies[i] = string(m.Payload)
+	}
+	if diff := cmp.Diff(want, bodies); diff != "" && len(want)+len(got) > 0 {
+		w.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func visitsInOrder(w *world) {
+	a, b := tenant(), tenant()
+	for _, t := range []timer.TenantID{a, b, a + "-1"} {
+		if got := w.visit(w.node, t, keep); len(got) > 0 {
+			w.Errorf("%d letters of a tenant without any", len(got))
+		}
+	}
+	sent := w.bury(a, "1", "2")
+	w.bury(b, "other")
+	w.bury(a+"-1", "longer name")
+	w.bury(a[:20], "shorter name")
+	sent = append(sent, w.bury(a, "3")...)
+	w.publish(w, w.Routing().EventsOf(a), plain("an event"))
+
+	got := w.visit(w.node, a, keep)
+	wantBodies(w, "the letters of a tenant", got, "1", "2", "3")
+	for i, m := range got[:min(len(got), len(sent))] {
+		if m.UUID != sent[i].UUID {
+			w.Errorf("letter %d has the id %s, want %s", i, m.UUID, sent[i].UUID)
+		}
+		want := sent[i].Metadata
+		want[broker.MetaTopic] = w.Routing().DeadLettersOf(a)
+		if m.Metadata.Get(broker.MetaPosition) == "" || i > 0 && m.Metadata.Get(broker.MetaPosition) == got[i-1].Metadata.Get(broker.MetaPosition) {
+			w.Errorf("letter %d is at %q", i, m.Metadata.Get(broker.MetaPosition))
+		}
+		want[broker.MetaPosition] = m.Metadata.Get(broker.MetaPosition)
+		delete(m.Metadata, broker.MetaDelivery) // a driver may count
+		if diff := cmp.Diff(want, m.Metadata); diff != "" {
+			w.Errorf("metadata of letter %d (-want +got):\n%s", i, diff)
+		}
+	}
+	wantBodies(w, "the letters on a second visit", w.visit(w.start(), a, keep), "1", "2", "3")
+	wantBodies(w, "the letters of the other tenant", w.visit(w.node, b, keep), "other")
+}
+
+func visitRemoves(w *world) {
+	a, b := tenant(), tenant()
+	w.bury(a, "1", "2", "3", "4", "5")
+	w.bury(b, "2")
+	seen := w.visit(w.node, a, func(m *message.Message) (bool, error) {
+		return slices.Contains([]string{"1", "2", "4"}, string(m.Payload)), nil
+	})
+	wantBodies(w, "the first visit", seen, "1", "2", "3", "4", "5")
+	w.bury(a, "6")
+	for _, n := range []*node{w.node, w.start()} {
+		wantBodies(w, "what is left", w.visit(n, a, keep), "3", "5", "6")
+	}
+	wantBodies(w, "the other tenant's", w.visit(w.node, b, keep), "2")
+	w.visit(w.node, a, func(*message.Message) (bool, error) { return true, nil })
+	wantBodies(w, "when all are removed", w.visit(w.node, a, keep))
+}
+
+func visitEnds(w *world) {
+	t := tenant()
+	w.bury(t, "1", "2", "3")
+	late := 0
+	seen := w.visit(w.node, t, func(m *message.Message) (bool, error) {
+		late++
+		w.bury(t, fmt.Sprint("late ", late))
+		return string(m.Payload) == "1", nil
+	})
+	wantBodies(w, "what was there when the visit began", seen, "1", "2", "3")
+	wantBodies(w, "and what came meanwhile", w.visit(w.node, t, keep), "2", "3", "late 1", "late 2", "late 3")
+}
+
+func visitFails(w *world) {
+	t := tenant()
+	w.bury(t, "1", "2", "3")
+	enough := errors.New("enough")
+	seen := 0
+	err := w.letters(w).VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {
+		if seen++; string(m.Payload) == "2" {
+			return true, enough // an error removes nothing
+		}
+		return true, nil
+	})
+	if !errors.Is(err, enough) || seen != 2 {
+		w.Errorf("an error of visit: %v after %d letters, want it after 2", err, seen)
+	}
+	wantBodies(w, "after the error", w.visit(w.node, t, keep), "2", "3")
+
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	seen = 0
+	err = w.letters(w).VisitDeadLetters(ctx, t, func(*message.Message) (bool, error) {
+		seen++
+		cancel()
+		return false, nil
+	})
+	if !errors.Is(err, context.Canceled) || seen != 1 {
+		w.Errorf("the end of ctx: %v after %d letters, want it after 1", err, seen)
+	}
+	if err := w.letters(w).VisitDeadLetters(ctx, t, keep); !errors.Is(err, context.Canceled) {
+		w.Errorf("ctx that is done: %v", err)
+	}
+	wantBodies(w, "after the end of ctx", w.visit(w.node, t, keep), "2", "3")
+	if w.features.Durable {
+		if err := w.server.Broker().(broker.DeadLetters).VisitDeadLetters(w.Context(), t, keep); err == nil {
+			w.Error("a visit through a broker that does not run")
+		}
+	}
+}
+
+func visitAll(w *world) {
+	a, b := tenant(), tenant()
+	first := w.bury(a, "a 1")
+	second := w.bury(b, "b 1")
+	third := w.bury(timer.NoTenant, "nobody's")
+	fourth := w.bury(a, "a 2")
+	if !w.features.AllTenants {
+		if err := w.letters(w).VisitDeadLetters(w.Context(), "", keep); !errors.Is(err, broker.ErrNameTenant) {
+			w.Errorf("a visit to all tenants: %v, want ErrNameTenant", err)
+		}
+	} else {
+		var ours []*message.Message
+		all := slices.Concat(first, second, third, fourth)
+		w.visit(w.node, "", func(m *message.Message) (bool, error) {
+			if slices.ContainsFunc(all, func(o *message.Message) bool { return o.UUID == m.UUID }) {
+				ours = append(ours, m) // others may use the server too
+			}
+			return m.UUID == first[0].UUID, nil
+		})
+		of := func(prefix string) (bodies []string) {
+			for _, m := range ours {
+				if strings.HasPrefix(string(m.Payload), prefix) {
+					bodies = append(bodies, string(m.Payload))
+				}
+			}
+			return bodies
+		}
+		if len(ours) != 4 || !slices.Equal(of("a"), []string{"a 1", "a 2"}) {
+			w.Errorf("visited %d letters, those of one tenant as %q", len(ours), of("a"))
+		}
+		wantBodies(w, "what is left", w.visit(w.node, a, keep), "a 2")
+	}
+	var nobodys []*message.Message
+	w.visit(w.node, timer.NoTenant, func(m *message.Message) (bool, error) {
+		if m.UUID == third[0].UUID {
+			nobodys = append(nobodys, m)
+		}
+		return m.UUID == third[0].UUID, nil
+	})
+	wantBodies(w, "the letters that name no tenant", nobodys, "nobody's")
+	for _, t := range []timer.TenantID{"*", ">", "a b", "a.b", "a*", "\r\n", timer.TenantID(strings.Repeat("t", 5_000))} {
+		if err := w.letters(w).VisitDeadLetters(w.Context(), t, func(*message.Message) (bool, error) {
+			return false, errors.New("visited")
+		}); !errors.Is(err, timer.ErrInvalid) {
+			w.Errorf("the tenant %.20q: %v, want ErrInvalid", t, err)
+		}
+	}
+}
+
+func visitHostile(w *world) {
+	t := tenant()
+	hostile := []*message.Message{
+		letter(t, ""), letter(t, "\xff\xfe\x00"), letter(t, "{"), letter(t, strings.Repeat("x", envelope.MaxBytes)), letter(t, "long header"),
+	}
+	hostile[4].Metadata.Set("long", strings.Repeat("v", 20_000))
+	for i, m := range evil() {
+		m.Metadata.Set(envelope.HeaderTenantID, string(t))
+		if len(m.UUID) > 0 && len(m.UUID) < 100 && i%3 == 0 {
+			hostile = append(hostile, m)
+		}
+	}
+	var want []string
+	for _, m := range hostile {
+		err := w.Publisher().Publish(w.Routing().DeadLettersOf(t), m)
+		if err == nil {
+			want = append(want, string(m.Payload))
+		} else if !errors.Is(err, broker.ErrRefused) {
+			w.Errorf("publish %.20q: %v", m.Payload, err)
+		}
+	}
+	if len(want) < 10 {
+		w.Errorf("only %d letters were published", len(want))
+	}
+	got := w.visit(w.node, t, keep)
+	wantBodies(w, "hostile letters", got, want...)
+	for i, m := range got {
+		if m.UUID == "" {
+			w.Errorf("letter %d came without an id", i)
+		}
+	}
+	w.visit(w.node, t, func(*message.Message) (bool, error) { return true, nil })
+	wantBodies(w, "when all are removed", w.visit(w.node, t, keep))
+}
+
+func visitMany(w *world) {
+	const n = 1000
+	t := tenant()
+	want, odd := make([]string, n), []string(nil)
+	for i := range n {
+		if want[i] = fmt.Sprint(i); i%2 == 1 {
+			odd = append(odd, want[i])
+		}
+	}
+	w.bury(t, want...)
+	i := 0
+	wantBodies(w, "a thousand letters", w.visit(w.node, t, func(*message.Message) (bool, error) {
+		i++
+		return i%2 == 1, nil
+	}), want...)
+	wantBodies(w, "every other one", w.visit(w.node, t, keep), odd...)
+}

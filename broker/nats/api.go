@@ -1,0 +1,63 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ask asks JetStream something that the client library can't, or only after
+// asking something else first, and decodes the answer into into. An error of
+// JetStream is a [jetstream.APIError].
+func (b *Broker) ask(ctx context.Context, s *session, subject string, question, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	body, err := json.Marshal(question)
+	if err != nil {
+		return err
+	}
+	answer, err := s.conn.RequestWithContext(ctx, b.api(subject), body)
+	if err != nil {
+		return err
+	}
+	var refused struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(answer.Data, &refused); err != nil {
+		return fmt.Errorf("answer to %s: %w", subject, err)
+	}
+	if refused.Error != nil {
+		return refused.Error
+	}
+	return json.Unmarshal(answer.Data, into)
+}
+
+// api returns the subject of the JetStream API.
+func (b *Broker) api(subject string) string { return "$JS.API." + subject }
+
+// A getRequest asks for a message of the stream, as the server reads it.
+type getRequest struct {
+	Sequence uint64 `json:"seq"`
+	Filter   string `json:"next_by_subj,omitempty"` // the first from Sequence on that matches; empty: the one at Sequence
+}
+
+// A stored message is one as the stream keeps it.
+type stored struct {
+	Subject  string    `json:"subject"`
+	Sequence uint64    `json:"seq"`
+	Header   []byte    `json:"hdrs"`
+	Data     []byte    `json:"data"`
+	Time     time.Time `json:"time"`
+}
+
+// get returns a message of the stream.
+func (b *Broker) get(ctx context.Context, s *session, request getRequest) (stored, error) {
+	var answer struct {
+		Message stored `json:"message"`
+	}
+	err := b.ask(ctx, s, "STREAM.MSG.GET."+b.opt.Stream, request, &answer)
+	return answer.Message, err
+}

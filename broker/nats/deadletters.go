@@ -1,0 +1,125 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that
+// the stream has when it begins, oldest first. If visit returns true the letter
+// is deleted. See [broker.DeadLetters] for the contract.
+//
+// It asks for one letter after the other, and makes no consumer: who may do that
+// needs no more permissions than to read and delete messages of the stream.
+func (b *Broker) VisitDeadLetters(
+	ctx context.Context, tenant timer.TenantID, visit func(letter *message.Message) (remove bool, err error),
+) error {
+	if err := broker.ValidateVisit(tenant); err != nil {
+		return err
+	}
+	s, err := b.current()
+	if err == nil {
+		err = b.visit(ctx, s, tenant, visit)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		err = errors.Join(ctx.Err(), err)
+	}
+	return fmt.Errorf("dead letters in stream %s: %w", b.opt.Stream, err)
+}
+
+func (b *Broker) visit(
+	ctx context.Context, s *session, tenant timer.TenantID, visit func(letter *message.Message) (bool, error),
+) error {
+	var stream struct {
+		State struct {
+			Last uint64 `json:"last_seq"`
+		} `json:"state"`
+	}
+	if err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &stream); err != nil {
+		return err
+	}
+	of := tenant
+	if tenant == "" {
+		of = "*"
+	}
+	next := getRequest{Sequence: 1, Filter: b.opt.Routing.DeadLettersOf(of)}
+	for next.Sequence <= stream.State.Last {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		found, err := b.get(ctx, s, next)
+		if missing(err) || err == nil && found.Sequence > stream.State.Last {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		next.Sequence = found.Sequence + 1
+		letter := found.message()
+		if whose, ok := b.opt.Routing.DeadLetterOf(found.Subject, letter); !ok || tenant != "" && whose != tenant {
+			continue // of a topic that all tenants share
+		}
+		remove, err := visit(letter)
+		if err == nil && remove {
+			err = b.remove(ctx, s, found)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message returns the message as it was published.
+func (m stored) message() *message.Message {
+	header, _ := natsgo.DecodeHeadersMsg(m.Header) // a letter with broken headers must be seen, too
+	msg := unmarshal(m.Subject, header, m.Data)
+	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(m.Sequence, 10)
+	return msg
+}
+
+// remove deletes a message. One that was deleted meanwhile is fine, and one that
+// has its number now, since the stream was made anew, stays.
+func (b *Broker) remove(ctx context.Context, s *session, old stored) error {
+	now, err := b.get(ctx, s, getRequest{Sequence: old.Sequence})
+	switch {
+	case missing(err):
+		return nil
+	case err != nil:
+		return err
+	case !now.Time.Equal(old.Time) || now.Subject != old.Subject:
+		return fmt.Errorf("message %d is another one now: the stream was made anew", old.Sequence)
+	}
+	var done struct{}
+	err = b.ask(ctx, s, "STREAM.MSG.DELETE."+b.opt.Stream, struct {
+		Sequence uint64 `json:"seq"`
+		NoErase  bool   `json:"no_erase"` // what is deleted need not be overwritten
+	}{old.Sequence, true}, &done)
+	if err != nil && !missing(err) {
+		return fmt.Errorf("remove %d: %w", old.Sequence, err)
+	}
+	return nil
+}
+
+// codeSequenceNotFound is the error of a message to be deleted that is not there.
+const codeSequenceNotFound = 10043
+
+// missing reports whether there is no such message.
+func missing(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == jetstream.JSErrCodeMessageNotFound || api.ErrorCode == codeSequenceNotFound)
+}
+
+var _ broker.DeadLetters = (*Broker)(nil)
