@@ -35,6 +35,7 @@ var floors = map[string]int{
 
 	"internal/failpoint": 0,
 	"internal/pause":     0,
+	"internal/rabbitd":   0,
 
 	"timer":             0,
 	"config":            0,
