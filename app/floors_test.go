@@ -46,6 +46,7 @@ var floors = map[string]int{
 	"poller":            2,
 	"store":             2,
 	"broker/inflight":   3,
+	"broker/deadletter": 3,
 	"broker/brokertest": 4,
 	"broker/gochannel":  4,
 	"broker/nats":       4,

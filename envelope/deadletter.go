@@ -1,5 +1,7 @@
 package envelope
 
+import "strconv"
+
 // TypeDeadLetter is the [HeaderType] of a dead letter. Its body is that of the
 // message which was refused, byte for byte.
 const TypeDeadLetter = "DeadLetter"
@@ -18,3 +20,17 @@ const (
 	HeaderDeadLetterReplays    = "deadLetterReplays"    // how often it was replayed, from "0"; also on the replayed message
 	HeaderDeadLetterTruncated  = "deadLetterTruncated"  // "true" if the body had to be cut because the broker refused it whole
 )
+
+// maxReplays is more than anybody replays a message.
+const maxReplays = 1000
+
+// ReplaysFrom returns how often a message was replayed from the dead letters, by
+// its headers, or 0 if they don't say, or say nonsense. Get returns a header by
+// its name, or "".
+func ReplaysFrom(get func(name string) string) int {
+	n, err := strconv.Atoi(get(HeaderDeadLetterReplays))
+	if err != nil || n < 0 || n > maxReplays {
+		return 0
+	}
+	return n
+}

@@ -19,7 +19,6 @@ import (
 const (
 	poisonTopic    = "dead letters" // stands for the topic of whichever tenant it is
 	maxDetailBytes = 512
-	maxReplays     = 1000
 )
 
 // deadLetters publishes invalid messages. To Watermill's poison queue, which
@@ -78,7 +77,7 @@ func (d *deadLetters) letter(tenant timer.TenantID, original *message.Message) *
 	if topic == "" {
 		topic = from.Get(middleware.PoisonedTopicKey)
 	}
-	replays := replaysOf(original)
+	replays := envelope.ReplaysFrom(from.Get)
 	now := d.clock.Now()
 
 	letter := message.NewMessage(letterID(topic, original), original.Payload)
@@ -113,15 +112,6 @@ func letterID(topic string, original *message.Message) string {
 		return uuid.NewString()
 	}
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "%q %q %s", topic, position, original.Payload)).String()
-}
-
-// replaysOf returns how often the message was replayed from the dead letters.
-func replaysOf(msg *message.Message) int {
-	n, err := strconv.Atoi(msg.Metadata.Get(envelope.HeaderDeadLetterReplays))
-	if err != nil || n < 0 || n > maxReplays {
-		return 0
-	}
-	return n
 }
 
 // firstAt returns when the message first became a dead letter. A replayed one
