@@ -32,6 +32,10 @@ broker (SIGKILL for the broker), both (SIGKILL for broker and service), embedded
 (SIGKILL for a service with the broker inside), step (the service kills itself
 when it passes a step in its code; that has to be built with -tags failpoint).
 
+Brokers: nats (nats-server, part of this program), kafka (kfake, a server that
+speaks Kafka's protocol; it is built), rabbitmq (RabbitMQ, which has to be
+installed). Modes that strike the broker need nats.
+
 Exit codes: 0 nothing is wrong, 1 something is, or the test could not run, 2
 wrong flags.`
 
@@ -44,6 +48,7 @@ type cli struct {
 	Kills   int           `default:"10" help:"How often to kill the service; with --mode step at each step."`
 	Rate    int           `default:"200" help:"Commands a second."`
 	Tenants int           `default:"20" help:"Tenants that send them."`
+	Broker  crash.Kind    `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to use: nats, kafka or rabbitmq."`
 	Mode    crash.Mode    `default:"kill" enum:"kill,term,stop,broker,both,embedded,step" help:"What to do: kill, term, stop, broker, both, embedded or step."`
 	Step    string        `enum:"all,${steps}" default:"all" placeholder:"STEP" help:"With --mode step: all, ${steps}."`
 	Seed    uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
@@ -101,7 +106,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		steps = []string{c.Step}
 	}
 	report, err := crash.Run(ctx, crash.Options{
-		Now: time.Now, Bin: c.Bin, Mode: c.Mode, Kills: c.Kills, Steps: steps, Rate: c.Rate, Tenants: c.Tenants,
+		Now: time.Now, Bin: c.Bin, Broker: c.Broker, Mode: c.Mode, Kills: c.Kills, Steps: steps, Rate: c.Rate, Tenants: c.Tenants,
 		Seed: c.Seed, Settle: c.Settle, Dir: c.Dir, Keep: c.Keep, Progress: stderr,
 	})
 	if c.Output == "json" {

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
+	natsserver "github.com/nats-io/nats-server/v2/server"
 )
 
 // The environment by which a process is told to be the broker.
@@ -41,12 +41,12 @@ func ServeBroker(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", brokerPortEnv, err)
 	}
-	opt := &server.Options{
+	opt := &natsserver.Options{
 		Host: "127.0.0.1", Port: port, NoSigs: true, LogFile: filepath.Join(dir, "broker.log"),
 		JetStream: true, StoreDir: filepath.Join(dir, "broker"), JetStreamMaxStore: 1 << 40,
 		SyncAlways: os.Getenv(brokerSyncEnv) != "",
 	}
-	s, err := server.NewServer(opt)
+	s, err := natsserver.NewServer(opt)
 	if err != nil {
 		return fmt.Errorf("make the broker: %w", err)
 	}
@@ -69,7 +69,7 @@ type BrokerOptions struct {
 	SyncAll bool   // every write is synced to the disk before the ack
 }
 
-// A BrokerProcess is a process that runs [ServeBroker].
+// A BrokerProcess is a process that serves as broker, such as by [ServeBroker].
 type BrokerProcess struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -87,6 +87,17 @@ func StartBroker(ctx context.Context, opt BrokerOptions) (*BrokerProcess, error)
 	if opt.SyncAll {
 		cmd.Env = append(cmd.Env, brokerSyncEnv+"=1")
 	}
+	return startProcess(cmd)
+}
+
+// startNATS starts a broker that serves this test alone.
+func startNATS(ctx context.Context, dir string, port int) (server, error) {
+	return StartBroker(ctx, BrokerOptions{Dir: dir, Port: port})
+}
+
+// startProcess starts a broker that says a line when it listens, and ends when
+// its input does.
+func startProcess(cmd *exec.Cmd) (*BrokerProcess, error) {
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = ownGroup()
 	stdin, err := cmd.StdinPipe()

@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,7 +18,7 @@ import (
 // Produce publishes so many commands a second until stop is closed, and returns
 // when each is confirmed or given up.
 func Produce(ctx context.Context, js jetstream.JetStream, from *traffic.Generator, rate int, recorder *history.Recorder, now func() time.Time, stop <-chan struct{}) {
-	p := producer{js: js, make: from, recorder: recorder, now: now, rate: rate}
+	p := producer{to: natsPublisher{js}, make: from, recorder: recorder, now: now, rate: rate}
 	p.run(ctx, stop)
 }
 
@@ -48,7 +49,9 @@ func Connect(port int, name string) (*nats.Conn, error) {
 
 // IsIntake reports whether a consumer is the one through which the service
 // takes commands.
-func IsIntake(c jetstream.ConsumerConfig) bool { return isIntake(c) }
+func IsIntake(c jetstream.ConsumerConfig) bool {
+	return c.Durable != "" && (c.FilterSubject == history.CommandsTopic || slices.Contains(c.FilterSubjects, history.CommandsTopic))
+}
 
 // Watch returns a writer that passes on to out, and calls found once, at the
 // first line that begins so.

@@ -1,12 +1,10 @@
 package crash
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/internal/crash/history"
 	"github.com/event-service-agent/timer-service/internal/crash/traffic"
@@ -21,13 +19,19 @@ const (
 	productionTick  = 5 * time.Millisecond
 )
 
+// A publisher is the part of a [wire] that commands go through.
+type publisher interface {
+	publish(ctx context.Context, c history.Command) (seq uint64, err error)
+}
+
 // A producer publishes commands at a steady rate, whatever becomes of them.
 type producer struct {
-	js       jetstream.JetStream
+	to       publisher
 	make     *traffic.Generator
 	recorder *history.Recorder
 	now      func() time.Time
-	rate     int // commands a second
+	rate     int           // commands a second
+	patience time.Duration // for an answer of the broker; default publishTry
 }
 
 // run produces until stop is closed, and returns when each command is confirmed
@@ -77,19 +81,14 @@ func (p *producer) produce(ctx context.Context, stop <-chan struct{}, commands c
 	}
 }
 
-// send publishes a command until the broker confirms it. The broker's dedupe id
-// makes a second try safe.
+// send publishes a command until the broker confirms it.
 func (p *producer) send(ctx context.Context, c history.Command) {
-	msg := &nats.Msg{Subject: history.CommandsTopic, Data: c.Body, Header: nats.Header{}}
-	for name, value := range c.Header {
-		msg.Header.Set(name, value)
-	}
 	sent := history.Sent{Command: c, SentAt: p.now()}
 	for {
 		sent.Tries++
-		ack, err := p.try(ctx, msg, c.DedupeID)
+		seq, err := p.try(ctx, c)
 		if err == nil {
-			sent.Acked, sent.Seq = true, ack.Sequence
+			sent.Acked, sent.Seq = true, seq
 			break
 		}
 		if !pause.For(ctx, publishPause) {
@@ -99,8 +98,8 @@ func (p *producer) send(ctx context.Context, c history.Command) {
 	p.recorder.Sent(sent)
 }
 
-func (p *producer) try(ctx context.Context, msg *nats.Msg, dedupeID string) (*jetstream.PubAck, error) {
-	ctx, cancel := context.WithTimeout(ctx, publishTry)
+func (p *producer) try(ctx context.Context, c history.Command) (seq uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(p.patience, publishTry))
 	defer cancel()
-	return p.js.PublishMsg(ctx, msg, jetstream.WithMsgID(dedupeID), jetstream.WithRetryAttempts(0))
+	return p.to.publish(ctx, c)
 }

@@ -11,6 +11,7 @@ import (
 // A Report says what was done and what came of it.
 type Report struct {
 	Seed    uint64       `json:"seed"`
+	Broker  Kind         `json:"broker"`
 	Mode    Mode         `json:"mode"`
 	Rate    int          `json:"rate"` // commands a second
 	Tenants int          `json:"tenants"`
@@ -29,11 +30,16 @@ type Report struct {
 func (r Report) Write(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
+	fmt.Fprintf(t, "broker\t%s\n", r.Broker)
 	fmt.Fprintf(t, "kills\t%d\tmode %s, in %.0f s\n", r.Kills, r.Mode, r.Seconds)
 	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)
 	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker has %d, the service acked %d\n", r.Sent, r.Rate, r.Tenants, r.Acked, r.Accepted)
 	fmt.Fprintf(t, "timers\t%d\t%d fired, %d canceled\n", r.Timers, r.Fired, r.Canceled)
-	fmt.Fprintf(t, "events\t%d\t%d times one was published again, one of them %d times in all; the broker drops most\n", r.Events, r.Republished, r.MostOften)
+	fate := "the consumer sees them again"
+	if r.Broker == NATS {
+		fate = "the broker drops most"
+	}
+	fmt.Fprintf(t, "events\t%d\t%d times one was published again, one of them %d times in all; %s\n", r.Events, r.Republished, r.MostOften, fate)
 	fmt.Fprintf(t, "poison\t%d\t%d in the dead letters\n", r.Poison, r.Buried)
 	fmt.Fprintln(t)
 	if len(r.Steps) > 0 {

@@ -12,20 +12,15 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/event-service-agent/timer-service/internal/crash/history"
 	"github.com/event-service-agent/timer-service/internal/crash/traffic"
 )
-
-// streamName is the stream that the service creates.
-const streamName = "svc"
 
 // Options say what to do. Only Now has no default.
 type Options struct {
 	Now      func() time.Time // the clock of this machine
 	Bin      string           // the service; built if empty
+	Broker   Kind             // default [NATS]
 	Mode     Mode             // default [Kill]
 	Kills    int              // how often that is done, in Step at each step; default 10
 	Steps    []string         // in Step: where, see [Steps]; default everywhere
@@ -41,6 +36,9 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Broker == "" {
+		o.Broker = NATS
+	}
 	if o.Mode == "" {
 		o.Mode = Kill
 	}
@@ -71,12 +69,10 @@ type run struct {
 	now      func() time.Time
 	rand     *rand.Rand // of the strikes
 	dir      string
-	port     int            // where the broker listens
-	broker   *BrokerProcess // nil if the service is its own
+	port     int    // where the broker listens
+	broker   server // nil if the service is its own
 	service  service
-	nc       *nats.Conn
-	js       jetstream.JetStream
-	stream   jetstream.Stream
+	wire     wire
 	recorder history.Recorder
 
 	life     *life
@@ -104,6 +100,9 @@ func (r *run) breach(rule history.Rule, format string, args ...any) {
 // report. The report is of what happened so far even if there is an error.
 func Run(ctx context.Context, opt Options) (report Report, err error) {
 	opt = opt.withDefaults()
+	if err := opt.Broker.check(opt.Mode); err != nil {
+		return report, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	dir, err := os.MkdirTemp(opt.Dir, "timer-crash-")
@@ -143,7 +142,7 @@ func (r *run) do(ctx context.Context) (err error) {
 	if r.opt.Mode == Embedded {
 		r.service.env = []string{"TIMER_NATS_PORT=" + strconv.Itoa(r.port)}
 	} else {
-		r.service.env = []string{"TIMER_BROKER_URL=" + r.url()}
+		r.service.env = []string{"TIMER_BROKER=" + string(r.opt.Broker), "TIMER_BROKER_URL=" + kinds[r.opt.Broker].scheme + address(r.port)}
 		if err := r.beginBroker(ctx); err != nil {
 			return err
 		}
@@ -159,24 +158,21 @@ func (r *run) do(ctx context.Context) (err error) {
 	if err := r.awaitReady(ctx); err != nil {
 		return err
 	}
-	if err := r.connect(); err != nil {
+	if r.wire, err = kinds[r.opt.Broker].dial(ctx, r); err != nil {
 		return err
 	}
-	defer r.nc.Close()
-	if r.stream, err = r.js.Stream(ctx, streamName); err != nil {
-		return fmt.Errorf("find the stream of the service: %w", err)
-	}
-	observer, err := observe(ctx, r.nc, r.stream, &r.recorder, r.now)
+	defer r.wire.close()
+	stop, err := r.wire.observe(ctx, &r.recorder)
 	if err != nil {
 		return err
 	}
-	defer observer.stop()
+	defer stop()
 	return r.test(ctx)
 }
 
 // test sends commands, strikes, and waits for the end.
 func (r *run) test(ctx context.Context) error {
-	p := producer{js: r.js, make: traffic.New(r.opt.Seed, r.opt.Tenants), recorder: &r.recorder, now: r.now, rate: r.opt.Rate}
+	p := producer{to: r.wire, make: traffic.New(r.opt.Seed, r.opt.Tenants), recorder: &r.recorder, now: r.now, rate: r.opt.Rate, patience: kinds[r.opt.Broker].patience}
 	old := r.opt.chosen(oldFile)
 	if len(old) > 0 {
 		if err := r.makeOld(ctx, &p); err != nil {
@@ -205,19 +201,6 @@ func (r *run) test(ctx context.Context) error {
 	return r.end(ctx)
 }
 
-// url is where clients find the broker.
-func (r *run) url() string { return "nats://" + address(r.port) }
-
-// connect connects the test with the broker, for as long as it takes.
-func (r *run) connect() (err error) {
-	r.nc, err = Connect(r.port, "timer-crash")
-	if err != nil {
-		return fmt.Errorf("connect with the broker: %w", err)
-	}
-	r.js, err = jetstream.New(r.nc)
-	return err
-}
-
 // report judges what was recorded.
 func (r *run) report(took time.Duration) Report {
 	verdict := history.Check(r.recorder.History())
@@ -229,7 +212,7 @@ func (r *run) report(took time.Duration) Report {
 	}
 	slices.Sort(r.starts)
 	report := Report{
-		Seed: r.opt.Seed, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
+		Seed: r.opt.Seed, Broker: r.opt.Broker, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Kills: r.struck, Lives: r.lives, Ready: len(r.starts),
 		Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
 	}

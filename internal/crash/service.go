@@ -56,7 +56,7 @@ type life struct {
 func (s *service) start(ctx context.Context) (*life, error) {
 	cmd := exec.CommandContext(ctx, s.bin, "serve")
 	cmd.Dir = s.dir
-	cmd.Env = append(environ(), "TIMER_DB_PATH="+s.database(), "TIMER_BROKER=nats")
+	cmd.Env = append(environ(), "TIMER_DB_PATH="+s.database())
 	cmd.Env = append(cmd.Env, s.env...)
 	cmd.SysProcAttr = ownGroup()
 	cmd.WaitDelay = time.Second

@@ -3,14 +3,10 @@ package crash
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/internal/crash/history"
 )
@@ -74,48 +70,12 @@ func (r *run) settle(ctx context.Context) error {
 	}
 }
 
-// pending returns how many commands the service has not acked, and how many
-// messages of the service the observer has not read, as the broker counts.
+// pending returns how many commands the service has not acked, and how many of
+// its messages were not recorded, as the broker counts.
 func (r *run) pending(ctx context.Context) (open, unseen int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, brokerPatience)
 	defer cancel()
-	if open, err = r.open(ctx); err != nil {
-		return 0, 0, err
-	}
-	info, err := r.stream.Info(ctx, jetstream.WithSubjectFilter(history.AllTopics))
-	if err != nil {
-		return 0, 0, fmt.Errorf("look at the stream: %w", err)
-	}
-	for _, messages := range info.State.Subjects {
-		unseen += int(messages)
-	}
-	_, seen := r.recorder.Count()
-	return open, unseen - seen, nil
-}
-
-// open returns how many commands the service has not acked, as the broker counts.
-func (r *run) open(ctx context.Context) (open int, err error) {
-	consumers := r.stream.ListConsumers(ctx)
-	durables := 0
-	for c := range consumers.Info() {
-		if isIntake(c.Config) {
-			durables++
-			open += int(c.NumPending) + c.NumAckPending
-		}
-	}
-	if err := consumers.Err(); err != nil {
-		return 0, fmt.Errorf("list the consumers: %w", err)
-	}
-	if durables == 0 {
-		return 0, errors.New("the service has no durable consumer of its commands")
-	}
-	return open, nil
-}
-
-// isIntake reports whether a consumer is the one through which the service
-// takes commands.
-func isIntake(c jetstream.ConsumerConfig) bool {
-	return c.Durable != "" && (c.FilterSubject == history.CommandsTopic || slices.Contains(c.FilterSubjects, history.CommandsTopic))
+	return r.wire.pending(ctx, &r.recorder)
 }
 
 func (r *run) nothingMissing() bool {

@@ -231,7 +231,7 @@ func (r *run) inAnyOrder(ctx context.Context, one, other func() error) error {
 
 // beginBroker starts the broker where it was.
 func (r *run) beginBroker(ctx context.Context) (err error) {
-	r.broker, err = StartBroker(ctx, BrokerOptions{Dir: r.dir, Port: r.port})
+	r.broker, err = kinds[r.opt.Broker].start(ctx, r.dir, r.port)
 	return err
 }
 

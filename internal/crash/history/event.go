@@ -27,6 +27,10 @@ func EventsTopic(tenant string) string { return topicPrefix + tenant + eventSuff
 // "_" has those of messages that name none.
 func LettersTopic(tenant string) string { return topicPrefix + tenant + letterSuffix }
 
+// DedupeHeader is the header by which the broker knows a message, whatever it
+// calls that.
+const DedupeHeader = "Nats-Msg-Id"
+
 // ReasonHeader is the header of a dead letter that says why.
 const ReasonHeader = "deadLetterReason"
 
@@ -117,7 +121,7 @@ func (e event) checkHeader() error {
 		"serviceCallId": e.Call,
 		"messageId":     e.id,
 		"correlationId": e.correlation,
-		"Nats-Msg-Id":   e.id,
+		DedupeHeader:    e.id,
 	} {
 		if got := e.Header[name]; got != want {
 			return fmt.Errorf("header %s is %q, by the body it is %q", name, got, want)

@@ -50,6 +50,16 @@ func New(seed uint64, tenants int) *Generator {
 	return g
 }
 
+// Tenants returns the tenants that commands of a Generator of so many name, and
+// that of [Old].
+func Tenants(n int) []string {
+	all := []string{oldTenant}
+	for i := range max(n, 1) {
+		all = append(all, tenantName(i))
+	}
+	return all
+}
+
 // tenantName returns names of all forms, some of which differ in case only.
 func tenantName(i int) string {
 	forms := [...]string{"acme", "Acme", "ACME", "a", "0", "x_-", "9-" + strings.Repeat("y", 62)}
