@@ -59,6 +59,7 @@ func Run(t *testing.T, f Features, open Open) {
 		{"A nacked message comes back after 1 s, 5 s, 25 s, 25 s, for ever", true, f.FakeTime, nackDelays},
 		{"A nack never loops hot", true, true, nackCalm},
 		{"A nacked message gives way to others of its key", true, true, nackGivesWay},
+		{"While the store is down a message comes at most five times a minute, and none is lost", true, true, storeDown},
 		{"A message that takes minutes is delivered once, until nobody works on it", true, f.FakeTime, slowHandler},
 
 		{"Of offers, those that are taken are not delivered unless passed on", true, f.Offers, offersMeet},
