@@ -49,6 +49,7 @@ var floors = map[string]int{
 	"broker/deadletter": 3,
 	"broker/brokertest": 4,
 	"broker/gochannel":  4,
+	"broker/kafka":      4,
 	"broker/nats":       4,
 	"internal/fault":    4,
 	"internal/proxy":    4,

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,12 +47,22 @@ func arrives(w *world) {
 	if empty.UUID != second.UUID || len(empty.Payload) != 0 {
 		w.Errorf("got %s %q, want %s with no body", empty.UUID, empty.Payload, second.UUID)
 	}
-	a, errA := strconv.ParseUint(position, 10, 64)
-	b, errB := strconv.ParseUint(empty.Metadata.Get(broker.MetaPosition), 10, 64)
-	if errA != nil || errB != nil || b <= a {
-		w.Errorf("positions %q and %q, want growing numbers", position, empty.Metadata.Get(broker.MetaPosition))
+	partA, a, errA := parsePosition(position)
+	partB, b, errB := parsePosition(empty.Metadata.Get(broker.MetaPosition))
+	if errA != nil || errB != nil || partA != partB || b <= a {
+		w.Errorf("positions %q and %q, want growing numbers of one partition", position, empty.Metadata.Get(broker.MetaPosition))
 	}
 	empty.Ack()
+}
+
+// parsePosition splits a position into the partition, where a topic has several,
+// and the number.
+func parsePosition(position string) (partition string, n uint64, err error) {
+	if before, after, found := strings.Cut(position, "/"); found {
+		partition, position = before, after
+	}
+	n, err = strconv.ParseUint(position, 10, 64)
+	return partition, n, err
 }
 
 func nothing(w *world) {

@@ -1,0 +1,132 @@
+package kafka
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// SASL names a way to log in.
+type SASL string
+
+// Ways to log in.
+const (
+	NoSASL      SASL = ""
+	Plain       SASL = "plain" // sends the password as it is: only with TLS
+	ScramSHA256 SASL = "scram-sha-256"
+	ScramSHA512 SASL = "scram-sha-512"
+)
+
+// Schemes of URLs.
+const (
+	schemePlain = "kafka"
+	schemeTLS   = "kafka+ssl"
+)
+
+const defaultPort = "9092"
+
+// An address is what the URL of the options says.
+type address struct {
+	seeds              []string
+	tls                bool
+	username, password string
+}
+
+// parse reads URLs with commas between them. Its errors show no more of a URL
+// than its scheme, since the rest may hold a password.
+func parse(urls string) (a address, err error) {
+	schemes := make(map[string]bool)
+	for part := range strings.SplitSeq(urls, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		if !strings.Contains(part, "://") {
+			part = schemePlain + "://" + part
+		}
+		u, err := url.Parse(part)
+		if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+			return a, errors.New("an address is no kafka://host:port, kafka+ssl://host:port or host:port")
+		}
+		if u.Scheme != schemePlain && u.Scheme != schemeTLS {
+			return a, fmt.Errorf("an address has the scheme %q; use kafka or kafka+ssl", u.Scheme)
+		}
+		schemes[u.Scheme] = true
+		port := u.Port()
+		if port == "" {
+			port = defaultPort
+		}
+		a.seeds = append(a.seeds, net.JoinHostPort(u.Hostname(), port))
+		if u.User != nil {
+			a.username = u.User.Username()
+			a.password, _ = u.User.Password()
+		}
+	}
+	switch {
+	case len(a.seeds) == 0:
+		return a, errors.New("no address of a broker")
+	case len(schemes) > 1:
+		return a, errors.New("all addresses have one scheme: kafka or kafka+ssl")
+	}
+	a.tls = schemes[schemeTLS]
+	return a, nil
+}
+
+// base returns the options of every client.
+func (b *Broker) base() ([]kgo.Opt, error) {
+	a, err := parse(b.opt.URL)
+	if err != nil {
+		return nil, err
+	}
+	if a.username == "" {
+		a.username, a.password = b.opt.Username, b.opt.Password
+	}
+	opts := []kgo.Opt{
+		kgo.ClientID("timer-service"),
+		kgo.SeedBrokers(a.seeds...),
+		kgo.WithLogger(logger{b.log}),
+		kgo.DialTimeout(5 * time.Second),
+		kgo.RetryTimeout(apiTimeout),
+		kgo.RetryBackoffFn(backoff),
+		kgo.MetadataMinAge(250 * time.Millisecond), // a leader that moved is found soon
+		kgo.MetadataMaxAge(10 * time.Second),       // and so are new topics and partitions
+		kgo.DisableClientMetrics(),
+	}
+	if a.tls {
+		config := b.opt.TLS
+		if config == nil {
+			config = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		opts = append(opts, kgo.DialTLSConfig(config))
+	} else if b.opt.TLS != nil {
+		return nil, errors.New("TLS is set up, but the scheme is not kafka+ssl")
+	}
+	switch b.opt.SASL {
+	case NoSASL:
+		if a.username != "" {
+			return nil, errors.New("a user is given, but no way to log in: SASL plain, scram-sha-256 or scram-sha-512")
+		}
+	case Plain:
+		opts = append(opts, kgo.SASL(plain.Auth{User: a.username, Pass: a.password}.AsMechanism()))
+	case ScramSHA256:
+		opts = append(opts, kgo.SASL(scram.Auth{User: a.username, Pass: a.password}.AsSha256Mechanism()))
+	case ScramSHA512:
+		opts = append(opts, kgo.SASL(scram.Auth{User: a.username, Pass: a.password}.AsSha512Mechanism()))
+	default:
+		return nil, fmt.Errorf("SASL %q is none of plain, scram-sha-256, scram-sha-512", b.opt.SASL)
+	}
+	return opts, nil
+}
+
+// backoff returns the pause after a number of failures, from 1.
+func backoff(failures int) time.Duration {
+	return min(minBackoff<<min(failures-1, 10), time.Second)
+}

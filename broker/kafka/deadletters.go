@@ -1,0 +1,210 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// readTimeout is how long a reader waits for the next record of which there
+// should be one.
+const readTimeout = 5 * time.Second
+
+// VisitDeadLetters visits the letters of a tenant, see [broker.DeadLetters]. A
+// letter is removed by a tombstone, a record with its key and no value: it is
+// not visited again, and Kafka frees its space when it compacts the topic.
+func (b *Broker) VisitDeadLetters(
+	ctx context.Context, tenant timer.TenantID, visit func(letter *message.Message) (remove bool, err error),
+) error {
+	if err := broker.ValidateVisit(tenant); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	client, err := b.current()
+	if err != nil {
+		return fmt.Errorf("visit dead letters: %w", err)
+	}
+	topics, err := b.letterTopics(ctx, client, tenant)
+	if err != nil {
+		return fmt.Errorf("visit dead letters: %w", err)
+	}
+	for _, topic := range topics {
+		if err := b.visitTopic(ctx, client, topic, tenant, visit); err != nil {
+			return fmt.Errorf("visit %s: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+// letterTopics returns the topics of a tenant's letters that are there, or of
+// all tenants.
+func (b *Broker) letterTopics(ctx context.Context, client *kgo.Client, tenant timer.TenantID) (topics []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	var wanted []string // all
+	if tenant != "" || !strings.Contains(b.opt.Routing.DeadLetters, tenantToken) {
+		wanted = []string{b.opt.Routing.DeadLettersOf(tenant)}
+		if err := checkTopic(wanted[0]); err != nil {
+			return nil, err
+		}
+	}
+	details, err := kadm.NewClient(client).ListTopics(ctx, wanted...)
+	if err != nil {
+		return nil, err
+	}
+	for topic, d := range details {
+		switch {
+		case !matches(b.opt.Routing.DeadLetters, topic) || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+		case d.Err != nil:
+			return nil, fmt.Errorf("look for topic %s: %w", topic, d.Err)
+		default:
+			topics = append(topics, topic)
+		}
+	}
+	slices.Sort(topics)
+	return topics, nil
+}
+
+// visitTopic visits the letters of one topic. It reads the topic twice: letters
+// are long, and what removes them comes after them.
+func (b *Broker) visitTopic(
+	ctx context.Context, client *kgo.Client, topic string, tenant timer.TenantID,
+	visit func(letter *message.Message) (remove bool, err error),
+) error {
+	last := make(map[string]string) // position of the last record of each key, "" if that is a tombstone
+	err := b.read(ctx, client, topic, func(r *kgo.Record) error {
+		last[string(r.Key)] = position(r)
+		if r.Value == nil {
+			last[string(r.Key)] = ""
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.read(ctx, client, topic, func(r *kgo.Record) error {
+		if len(r.Key) > 0 && last[string(r.Key)] != position(r) || r.Value == nil {
+			return nil
+		}
+		letter := unmarshal(r)
+		if whose, _ := b.opt.Routing.DeadLetterOf(topic, letter); tenant != "" && whose != tenant {
+			return nil
+		}
+		remove, err := visit(letter)
+		if err != nil || !remove {
+			return err
+		}
+		return b.remove(ctx, client, r)
+	})
+}
+
+// remove publishes a tombstone.
+func (b *Broker) remove(ctx context.Context, client *kgo.Client, letter *kgo.Record) error {
+	if len(letter.Key) == 0 {
+		return fmt.Errorf("%w: the letter at %s has no key to remove it by", timer.ErrInvalid, position(letter))
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	tombstone := &kgo.Record{Topic: letter.Topic, Partition: letter.Partition, Key: letter.Key}
+	if err := (publisher{b}).send(ctx, client, []*kgo.Record{tombstone}); err != nil {
+		return fmt.Errorf("remove the letter at %s: %w", position(letter), err)
+	}
+	return nil
+}
+
+// read calls handle with every record of a topic that is there now, partition by
+// partition; those of the service have one.
+func (b *Broker) read(ctx context.Context, client *kgo.Client, topic string, handle func(*kgo.Record) error) error {
+	ends, err := endOffsets(ctx, client, topic)
+	if err != nil {
+		return err
+	}
+	starts, err := offsets(ctx, topic, kadm.NewClient(client).ListStartOffsets)
+	if err != nil {
+		return err
+	}
+	numbers := slices.SortedFunc(maps.Keys(ends), cmp.Compare[int32])
+	for _, number := range numbers {
+		if starts[number] >= ends[number] {
+			continue
+		}
+		if err := b.readPartition(ctx, client, topic, number, starts[number], ends[number], handle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPartition calls handle with the records of a partition between two
+// offsets.
+func (b *Broker) readPartition(
+	ctx context.Context, client *kgo.Client, topic string, number int32, from, to int64, handle func(*kgo.Record) error,
+) error {
+	reader, err := b.dial(
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {number: kgo.NewOffset().At(from)}}),
+		kgo.KeepControlRecords(), // so that the end is met, whatever stands there
+		kgo.MaxDecompressBatchBytes(maxBatch),
+		kgo.FetchMaxWait(100*time.Millisecond),
+	)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for next := from; next < to; {
+		records := poll(ctx, reader)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if len(records) == 0 {
+			return ping(ctx, client) // the last records may have been compacted away
+		}
+		for _, r := range records {
+			if next = r.Offset + 1; next > to {
+				return nil
+			}
+			if r.Attrs.IsControl() {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := handle(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// poll returns the next records. It returns none if there are none for a while,
+// or if ctx is done.
+func poll(ctx context.Context, reader *kgo.Client) []*kgo.Record {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		if records := reader.PollFetches(ctx).Records(); len(records) > 0 {
+			return records
+		}
+	}
+	return nil
+}
+
+// waitAgain waits before something is tried again that failed n times. It
+// returns false if ctx is done.
+func waitAgain(ctx context.Context, n int) bool { return pause.For(ctx, backoff(n)) }

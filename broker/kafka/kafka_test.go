@@ -1,0 +1,91 @@
+package kafka_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
+	"github.com/event-service-agent/timer-service/broker/kafka"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+var features = brokertest.Features{Durable: true, Wildcards: true, Offers: true, AllTenants: true, MaxBytes: 2 << 20}
+
+// routing gives every tenant topics of its own, so that tests have theirs.
+func routing() broker.Routing {
+	prefix := strings.ReplaceAll(uuid.NewString(), "-", "")[:8]
+	return broker.Routing{
+		Commands:    prefix + ".commands",
+		Events:      prefix + ".{tenant}.events",
+		DeadLetters: prefix + ".{tenant}.dlq",
+		Wildcard:    "*",
+	}
+}
+
+// A cluster is Kafka in this process, on ports and a directory that stay.
+type cluster struct {
+	*kfake.Cluster
+	t    testing.TB
+	opts []kfake.Opt
+}
+
+// serve starts a cluster that can be stopped, and started again where it was.
+func serve(t testing.TB, opts ...kfake.Opt) *cluster {
+	t.Helper()
+	c := &cluster{t: t, opts: append([]kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(t.TempDir())}, opts...)}
+	c.start()
+	var ports []int
+	for _, address := range c.ListenAddrs() {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		fmt.Sscan(port, &n)
+		ports = append(ports, n)
+	}
+	c.opts = append(c.opts, kfake.Ports(ports...))
+	t.Cleanup(c.stop)
+	return c
+}
+
+func (c *cluster) start() {
+	c.t.Helper()
+	var err error
+	if c.Cluster, err = kfake.NewCluster(c.opts...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) stop() {
+	if c.Cluster != nil {
+		c.Cluster.Close()
+	}
+	c.Cluster = nil
+}
+
+func (c *cluster) url() string { return strings.Join(c.ListenAddrs(), ",") }
+
+func open(t testing.TB) brokertest.Server {
+	c, r := serve(t), routing()
+	url := c.url()
+	return brokertest.Server{
+		Broker: func() broker.Broker { return kafka.New(kafka.Options{URL: url, Routing: r}, quiet) },
+		Stop:   c.stop,
+		Start:  c.start,
+	}
+}
+
+func TestContract(t *testing.T) { brokertest.Run(t, features, open) }
+
+func TestWatermill(t *testing.T) { brokertest.Watermill(t, features, open) }
+
+func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, features, open) }

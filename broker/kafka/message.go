@@ -1,0 +1,105 @@
+package kafka
+
+import (
+	"strconv"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+)
+
+// headerUUID holds the id of a message whose metadata do not name it. Users of
+// watermill-kafka read and write it too.
+const headerUUID = "_watermill_message_uuid"
+
+// marshal makes a record. Its key is that of the ordering of a timer, so that
+// all of a timer is in one partition; a dead letter is keyed by its own id, so
+// that it can be removed.
+func marshal(topic string, k kind, msg *message.Message) *kgo.Record {
+	id := msg.UUID
+	if id == "" {
+		id = uuid.NewString()
+	}
+	r := &kgo.Record{
+		Topic:   topic,
+		Value:   msg.Payload,
+		Headers: make([]kgo.RecordHeader, 0, len(msg.Metadata)+1),
+	}
+	if r.Value == nil {
+		r.Value = []byte{} // none at all would be a tombstone
+	}
+	if k == deadLetters {
+		r.Key = []byte(id)
+	} else if key := broker.Key(msg); key != "" {
+		r.Key = []byte(key)
+	}
+	for name, value := range msg.Metadata {
+		if !reserved(name) {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+		}
+	}
+	if msg.Metadata[envelope.HeaderMessageID] != id {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerUUID, Value: []byte(id)})
+	}
+	return r
+}
+
+// unmarshal makes a message of whatever is in a topic. It never fails: what
+// makes no sense must reach the handlers, to become a dead letter.
+func unmarshal(r *kgo.Record) *message.Message {
+	id, found := header(r, headerUUID)
+	if !found || id == "" {
+		id, found = header(r, envelope.HeaderMessageID)
+	}
+	if !found || id == "" {
+		id = uuid.NewString()
+	}
+	msg := message.NewMessage(id, r.Value)
+	for _, h := range r.Headers {
+		if _, twice := msg.Metadata[h.Key]; !twice && !reserved(h.Key) {
+			msg.Metadata[h.Key] = string(h.Value)
+		}
+	}
+	msg.Metadata[broker.MetaTopic] = r.Topic
+	msg.Metadata[broker.MetaPosition] = position(r)
+	return msg
+}
+
+// position tells where a record stands: partition and offset.
+func position(r *kgo.Record) string {
+	return strconv.Itoa(int(r.Partition)) + "/" + strconv.FormatInt(r.Offset, 10)
+}
+
+// header returns the first header with a name.
+func header(r *kgo.Record, name string) (string, bool) {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value), true
+		}
+	}
+	return "", false
+}
+
+// reserved reports whether a header is not metadata but ours.
+func reserved(name string) bool {
+	switch name {
+	case headerUUID, broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery:
+		return true
+	}
+	return false
+}
+
+// headerBytes is about what a header takes in memory beside its text.
+const headerBytes = 64
+
+// weight returns about how many bytes of memory a record takes.
+func weight(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += headerBytes + len(h.Key) + len(h.Value)
+	}
+	return n
+}

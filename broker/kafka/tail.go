@@ -1,0 +1,164 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// partitionLook is the time between looks for new partitions of a topic.
+const partitionLook = 5 * time.Second
+
+// tail subscribes to what is published from now on. See [broker.Broker] for its
+// contract.
+type tail struct {
+	broker  *Broker
+	once    sync.Once
+	closing chan struct{}
+	open    sync.WaitGroup
+}
+
+// Subscribe returns when it is known where the topic ends now, so that it
+// returns an error while there is no connection. What is published while the
+// connection is broken comes later.
+func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if err := checkTopic(topic); err != nil {
+		return nil, err
+	}
+	if !t.broker.join(t.closing, &t.open) {
+		return nil, ErrClosed
+	}
+	reader, known, err := t.begin(ctx, topic)
+	if err != nil {
+		t.open.Done()
+		t.broker.subs.Done()
+		return nil, fmt.Errorf("tail %s: %w", topic, err)
+	}
+	out := make(chan *message.Message)
+	ctx, stop := t.broker.until(ctx, t.closing)
+	go func() {
+		defer t.broker.subs.Done()
+		defer t.open.Done()
+		defer close(out)
+		defer reader.Close()
+		defer stop()
+		t.forward(ctx, reader, topic, known, out)
+	}()
+	return out, nil
+}
+
+// Close ends all subscriptions and waits until their channels are closed.
+func (t *tail) Close() error {
+	t.once.Do(func() { close(t.closing) })
+	t.open.Wait()
+	return nil
+}
+
+// begin returns a client that reads the topic from its end, and the partitions
+// that it reads.
+func (t *tail) begin(ctx context.Context, topic string) (_ *kgo.Client, known map[int32]bool, err error) {
+	client, err := t.broker.current()
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	if err := t.broker.ensure(ctx, client, topic); err != nil {
+		return nil, nil, err
+	}
+	ends, err := endOffsets(ctx, client, topic)
+	if err != nil {
+		return nil, nil, err
+	}
+	from := make(map[int32]kgo.Offset)
+	known = make(map[int32]bool)
+	for number, offset := range ends {
+		from[number] = kgo.NewOffset().At(offset)
+		known[number] = true
+	}
+	reader, err := t.broker.dial(
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+		kgo.MaxDecompressBatchBytes(maxBatch),
+	)
+	return reader, known, err
+}
+
+// endOffsets returns where the partitions of a topic end. It waits for leaders.
+func endOffsets(ctx context.Context, client *kgo.Client, topic string) (map[int32]int64, error) {
+	return offsets(ctx, topic, kadm.NewClient(client).ListEndOffsets)
+}
+
+// offsets asks for an offset of each partition of a topic until each has one.
+func offsets(
+	ctx context.Context, topic string, list func(context.Context, ...string) (kadm.ListedOffsets, error),
+) (map[int32]int64, error) {
+	for n := 1; ; n++ {
+		listed, err := list(ctx, topic)
+		if err == nil {
+			err = listed.Error()
+		}
+		if err == nil && len(listed[topic]) > 0 {
+			found := make(map[int32]int64)
+			for number, o := range listed[topic] {
+				found[number] = o.Offset
+			}
+			return found, nil
+		}
+		if !waitAgain(ctx, n) {
+			return nil, fmt.Errorf("look for the ends of topic %s: %w", topic, err)
+		}
+	}
+}
+
+// forward delivers messages until ctx is done. It looks for new partitions from
+// time to time, and reads them from their beginning.
+func (t *tail) forward(ctx context.Context, reader *kgo.Client, topic string, known map[int32]bool, out chan<- *message.Message) {
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	looking.Go(func() { t.look(ctx, reader, topic, known) })
+	for ctx.Err() == nil {
+		for r := range reader.PollFetches(ctx).RecordsAll() {
+			msg := unmarshal(r)
+			msg.SetContext(ctx)
+			select {
+			case out <- msg:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// look adds partitions that are new.
+func (t *tail) look(ctx context.Context, reader *kgo.Client, topic string, known map[int32]bool) {
+	tick := time.NewTicker(partitionLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		details, err := kadm.NewClient(reader).ListTopics(ctx, topic)
+		if err != nil || details[topic].Err != nil {
+			continue // the next look may tell
+		}
+		added := make(map[int32]kgo.Offset)
+		for number := range details[topic].Partitions {
+			if !known[number] {
+				known[number] = true
+				added[number] = kgo.NewOffset().AtStart()
+			}
+		}
+		if len(added) > 0 {
+			reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: added})
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// errMissing says that a topic is not there, and that it is not ours to make.
+var errMissing = errors.New("missing")
+
+// maxTopic is the length of the longest name of a topic.
+const maxTopic = 249
+
+// A kind says what a topic is for.
+type kind int
+
+// Kinds of topics.
+const (
+	events kind = iota
+	commands
+	deadLetters
+)
+
+func (k kind) String() string { return [...]string{"events", "commands", "dead letters"}[k] }
+
+// kindOf returns what a topic is for. One that the routing does not know is like
+// one for events: it keeps everything for a time.
+func kindOf(r broker.Routing, topic string) kind {
+	switch {
+	case matches(r.Commands, topic):
+		return commands
+	case matches(r.DeadLetters, topic):
+		return deadLetters
+	}
+	return events
+}
+
+// matches reports whether a topic is one of a template.
+func matches(template, topic string) bool {
+	before, after, named := strings.Cut(template, tenantToken)
+	if !named {
+		return topic == template
+	}
+	return len(topic) > len(before)+len(after) && strings.HasPrefix(topic, before) && strings.HasSuffix(topic, after) &&
+		!strings.Contains(topic[len(before):len(topic)-len(after)], ".")
+}
+
+const tenantToken = "{tenant}"
+
+// checkTopic returns a [broker.ErrRefused] unless Kafka takes the name. It
+// refuses empty parts between dots too: they come from empty tenants.
+func checkTopic(topic string) error {
+	bad := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
+	}
+	switch {
+	case topic == "":
+		return fmt.Errorf("%w: the topic has no name", broker.ErrRefused)
+	case len(topic) > maxTopic:
+		return fmt.Errorf("%w: the name of topic %.40q… is longer than %d", broker.ErrRefused, topic, maxTopic)
+	case strings.ContainsFunc(topic, bad):
+		return fmt.Errorf("%w: topic %.60q holds more than letters, digits, dots, '_' and '-'", broker.ErrRefused, topic)
+	case slices.Contains(strings.Split(topic, "."), ""):
+		return fmt.Errorf("%w: topic %.60q has an empty part", broker.ErrRefused, topic)
+	}
+	return nil
+}
+
+// A plan is a topic as the service makes it.
+type plan struct {
+	topic      string
+	partitions int32
+	settings   map[string]string
+}
+
+// planFor returns how a topic is made.
+func (b *Broker) planFor(topic string) plan {
+	if kindOf(b.opt.Routing, topic) == deadLetters {
+		// Letters wait until somebody removes them: a tombstone for their key.
+		return plan{topic, 1, map[string]string{settingCleanup: "compact"}}
+	}
+	return plan{topic, b.opt.Partitions, map[string]string{
+		settingCleanup:        "delete",
+		settingRetentionTime:  strconv.FormatInt(b.opt.MaxAge.Milliseconds(), 10),
+		settingRetentionBytes: "-1",
+		settingTimestamp:      "LogAppendTime",
+	}}
+}
+
+// change says what the plan makes.
+func (p plan) change() broker.Change {
+	detail := fmt.Sprintf("partitions=%d, replication factor of the cluster", p.partitions)
+	for _, name := range slices.Sorted(maps.Keys(p.settings)) {
+		detail += ", " + name + "=" + p.settings[name]
+	}
+	return broker.Change{Object: "topic " + p.topic, Detail: detail}
+}
+
+// fixed returns the topics that are there before the first message: those whose
+// names do not hold the tenant.
+func (b *Broker) fixed() (topics []string) {
+	for _, t := range []string{b.opt.Routing.Commands, b.opt.Routing.Events, b.opt.Routing.DeadLetters} {
+		if !strings.Contains(t, tenantToken) && !slices.Contains(topics, t) {
+			topics = append(topics, t)
+		}
+	}
+	return topics
+}
+
+// Provision makes the topics that do not hold the tenant, or, if dry, tells what
+// it would make. The others are made with their first message.
+func (b *Broker) Provision(ctx context.Context, dry bool) ([]broker.Change, error) {
+	if err := b.validate(); err != nil {
+		return nil, err
+	}
+	client, err := b.dial()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	missing, err := b.survey(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	var changes []broker.Change
+	for _, p := range missing {
+		if !dry {
+			if err := b.create(ctx, client, p); err != nil {
+				return changes, err
+			}
+		}
+		changes = append(changes, p.change())
+	}
+	return changes, nil
+}
+
+// settle makes the topics that have to be there, or says which are missing.
+func (b *Broker) settle(ctx context.Context, client *kgo.Client) error {
+	if b.opt.Client {
+		return ping(ctx, client)
+	}
+	missing, err := b.survey(ctx, client)
+	if err != nil {
+		return err
+	}
+	if b.opt.Verify {
+		var names []string
+		for _, p := range missing {
+			names = append(names, p.topic)
+		}
+		if len(names) > 0 {
+			return fmt.Errorf("%w: topic %s does not exist; make it with timer-service provision", errMissing, strings.Join(names, ", topic "))
+		}
+		return nil
+	}
+	for _, p := range missing {
+		if err := b.create(ctx, client, p); err != nil {
+			return err
+		}
+		b.log.InfoContext(ctx, "created topic", "topic", p.topic, "partitions", p.partitions)
+	}
+	return nil
+}
+
+// survey returns what has to be made, and an error if what is there does not
+// fit.
+func (b *Broker) survey(ctx context.Context, client *kgo.Client) (missing []plan, err error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	admin := kadm.NewClient(client)
+	topics := b.fixed()
+	if len(topics) == 0 {
+		return nil, ping(ctx, client)
+	}
+	details, err := admin.ListTopics(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("look for the topics: %w", err)
+	}
+	var there []string
+	for _, topic := range topics {
+		switch err := details[topic].Err; {
+		case !details.Has(topic), errors.Is(err, kerr.UnknownTopicOrPartition):
+			missing = append(missing, b.planFor(topic))
+		case err != nil:
+			return nil, fmt.Errorf("look for topic %s: %w", topic, err)
+		default:
+			there = append(there, topic)
+		}
+	}
+	return missing, b.inspect(ctx, admin, details, there)
+}
+
+// inspect returns an error if the settings of topics that are there could lose
+// messages.
+func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.TopicDetails, topics []string) error {
+	if len(topics) == 0 {
+		return nil
+	}
+	configs, err := admin.DescribeTopicConfigs(ctx, topics...)
+	if err != nil {
+		return fmt.Errorf("read the settings of the topics: %w", err)
+	}
+	var unfit []error
+	for _, config := range configs {
+		if config.Err != nil {
+			return fmt.Errorf("read the settings of topic %s: %w", config.Name, config.Err)
+		}
+		settings := make(map[string]string)
+		for _, c := range config.Configs {
+			settings[c.Key] = c.MaybeValue()
+		}
+		replicas := details[config.Name].Partitions.NumReplicas()
+		if err := verify(kindOf(b.opt.Routing, config.Name), replicas, settings); err != nil {
+			unfit = append(unfit, fmt.Errorf("topic %s: %w", config.Name, err))
+		}
+	}
+	if len(unfit) > 0 {
+		return fmt.Errorf("%w: %w", errUnfit, errors.Join(unfit...))
+	}
+	return nil
+}
+
+// create makes a topic, unless somebody did meanwhile.
+func (b *Broker) create(ctx context.Context, client *kgo.Client, p plan) error {
+	settings := make(map[string]*string)
+	for name, value := range p.settings {
+		settings[name] = &value
+	}
+	_, err := kadm.NewClient(client).CreateTopic(ctx, p.partitions, -1, settings, p.topic)
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return refusal(fmt.Errorf("create topic %s: %w", p.topic, err))
+	}
+	return nil
+}
+
+// ensure makes sure that a topic is there. It makes the topic if it may.
+func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) error {
+	b.mu.Lock()
+	known := b.known[topic]
+	b.mu.Unlock()
+	if known {
+		return nil
+	}
+	details, err := kadm.NewClient(client).ListTopics(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("look for topic %s: %w", topic, err)
+	}
+	switch err := details[topic].Err; {
+	case details.Has(topic) && err == nil:
+	case err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition):
+		return refusal(fmt.Errorf("look for topic %s: %w", topic, err))
+	case b.opt.Client || b.opt.Verify && kindOf(b.opt.Routing, topic) != deadLetters:
+		return fmt.Errorf("%w: topic %s does not exist", errMissing, topic)
+	default:
+		if err := b.create(ctx, client, b.planFor(topic)); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.known) >= maxKnown {
+		clear(b.known)
+	}
+	b.known[topic] = true
+	return nil
+}
+
+// maxKnown is how many topics are remembered. Hostile tenants make many.
+const maxKnown = 10_000
+
+// forget has a topic looked for again.
+func (b *Broker) forget(topic string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.known, topic)
+}

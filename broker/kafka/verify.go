@@ -1,0 +1,77 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+)
+
+// errUnfit says that a topic is there whose settings could lose messages.
+var errUnfit = errors.New("unfit")
+
+// Settings of topics.
+const (
+	settingCleanup        = "cleanup.policy"
+	settingRetentionTime  = "retention.ms"
+	settingRetentionBytes = "retention.bytes"
+	settingTimestamp      = "message.timestamp.type"
+	settingTimestampLimit = "message.timestamp.before.max.ms"
+	settingTimestampOld   = "message.timestamp.difference.max.ms" // its name before Kafka 3.6
+	settingUnclean        = "unclean.leader.election.enable"
+	settingInSync         = "min.insync.replicas"
+	settingMaxBytes       = "max.message.bytes"
+)
+
+const (
+	minRetention = 24 * time.Hour        // of commands and events: a service may be down for a while
+	minMaxBytes  = 2 * envelope.MaxBytes // of a batch: the largest message and its headers
+)
+
+// verify returns an error that names the setting if a topic could lose messages
+// without a word. A setting that is not told has its default.
+func verify(k kind, replicas int, settings map[string]string) error {
+	number := func(name string, fallback int64) int64 {
+		n, err := strconv.ParseInt(settings[name], 10, 64)
+		if err != nil {
+			return fallback
+		}
+		return n
+	}
+	if settings[settingUnclean] == "true" {
+		return fmt.Errorf("%s=true: a replica that lacks messages may become the leader, and they are gone; set it to false", settingUnclean)
+	}
+	if inSync := number(settingInSync, 1); replicas > 0 && inSync > int64(replicas) {
+		return fmt.Errorf("%s=%d, but there are %d replicas: nothing can ever be published; set it lower", settingInSync, inSync, replicas)
+	}
+	policy := settings[settingCleanup]
+	if k == deadLetters {
+		if policy != "" && policy != "compact" {
+			return fmt.Errorf("%s=%s: dead letters would go before somebody has looked at them; set it to compact", settingCleanup, policy)
+		}
+		return nil
+	}
+	if policy != "" && policy != "delete" {
+		return fmt.Errorf("%s=%s: of the %s of a timer the last would be kept and the others lost; set it to delete", settingCleanup, policy, k)
+	}
+	if n := number(settingRetentionBytes, -1); n >= 0 {
+		return fmt.Errorf("%s=%d: %s would go when there are many, handled or not; set it to -1", settingRetentionBytes, n, k)
+	}
+	age := number(settingRetentionTime, -1)
+	if age >= 0 && age < minRetention.Milliseconds() {
+		return fmt.Errorf("%s=%d: %s would go before a service that was down is back; set it to %d or more", settingRetentionTime, age, k, minRetention.Milliseconds())
+	}
+	if n := number(settingMaxBytes, minMaxBytes); n < minMaxBytes {
+		return fmt.Errorf("%s=%d: %s of the largest size would be refused; set it to %d or more", settingMaxBytes, n, k, minMaxBytes)
+	}
+	if k == commands && age >= 0 && settings[settingTimestamp] == "CreateTime" {
+		limit := min(number(settingTimestampLimit, age), number(settingTimestampOld, age))
+		if limit > age/2 {
+			return fmt.Errorf("%s=CreateTime: commands with an old timestamp, such as mirrored ones, would go at once; "+
+				"set it to LogAppendTime, or %s to %d or less", settingTimestamp, settingTimestampLimit, age/2)
+		}
+	}
+	return nil
+}
