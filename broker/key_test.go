@@ -61,11 +61,38 @@ func TestKeyOfTheBody(t *testing.T) {
 	}
 }
 
+func TestKeyOfACloudEvent(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"specversion":"1.0","tenantid":"acme","subject":"sc-1"}`:                                                            "acme.sc-1",
+		`{"subject":"sc-1","tenantid":"acme","specversion":"1.0"}`:                                                            "acme.sc-1",
+		`{"specversion":"1.0","data":{"tenantId":"acme","serviceCallId":"sc-1"}}`:                                             "acme.sc-1",
+		`{"data":{"x":{"tenantId":"no"},"serviceCallId":"sc-1","tenantId":"acme"},"specversion":"1.0"}`:                       "acme.sc-1",
+		`{"specversion":"1.0","tenantid":"acme","subject":null,"data":{"serviceCallId":"sc-1"}}`:                              "acme.sc-1",
+		`{"specversion":"1.0","subject":"sc-1","tenantid":null,"data":{"tenantId":"acme"}}`:                                   "acme.sc-1",
+		`{"specversion":"1.0","payload":{"serviceCallId":"no"},"aggregateId":"no","tenantid":"acme","subject":"sc-1"}`:        "acme.sc-1",
+		`{"specversion":"1.0","tenantid":"acme","subject":"sc-1" and then it breaks`:                                          "acme.sc-1",
+		`{"tenantid":"no","subject":"no","data":{"tenantId":"no","serviceCallId":"no"}}`:                                      "", // an envelope
+		`{"tenantid":"no","subject":"no","data":{"serviceCallId":"no"},"tenantId":"acme","payload":{"serviceCallId":"sc-1"}}`: "acme.sc-1",
+		`{"specversion":"1.0","tenantid":"acme"}`:                                                                             "",
+		`{"specversion":"1.0","data":[{"tenantId":"acme","serviceCallId":"sc-1"}]}`:                                           "",
+		`{"specversion":"1.0","data":"x","subject":"sc-1"}`:                                                                   "",
+		strings.Repeat(`{"data":`, 50_000):                                                                                    "",
+	} {
+		if got := broker.Key(message.NewMessage("id", []byte(body))); got != want {
+			t.Errorf("%.120s: got %q, want %q", body, got, want)
+		}
+	}
+}
+
 // Whatever is a valid message has the same key by its body as by its headers.
 func FuzzKey(f *testing.F) {
 	f.Add([]byte(`{"id":"a","type":"ScheduleTimer","tenantId":"acme","timestampMs":1,"payload":{"tenantId":"acme","serviceCallId":"sc-1","dueAt":"2030-01-01T00:00:00Z"}}`))
 	f.Add([]byte(`{"tenantId":"acme","aggregateId":"sc-1"`))
 	f.Add([]byte("\xff{"))
+	f.Add([]byte(`{"specversion":"1.0","id":"a","source":"/a","type":"CancelTimer","time":"2030-01-01T00:00:00Z","tenantid":"acme","subject":"sc-1","data":{"tenantId":"acme","serviceCallId":"sc-1"}}`))
+	f.Add([]byte(`{"data":{"tenantId":"acme","serviceCallId":"sc-1"},"id":"a","source":"/a","type":"CancelTimer","aggregateId":"b","payload":{"serviceCallId":"c"},"time":"2030-01-01T00:00:00Z","specversion":"1.0"}`))
+	f.Add([]byte(`{"tenantid":"b","subject":"b","data":{"tenantId":"b","serviceCallId":"b"},"id":"a","type":"CancelTimer","tenantId":"acme","timestampMs":1,"payload":{"tenantId":"acme","serviceCallId":"sc-1"}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got := broker.Key(message.NewMessage("id", body))
 		decoded, err := envelope.Decode(body)

@@ -88,3 +88,14 @@ func BenchmarkTenantOf(b *testing.B) {
 		envelope.TenantOf(body)
 	}
 }
+
+func BenchmarkDecodeCloudEvent(b *testing.B) {
+	benchmarkDecode(b, golden(b, "cloudevent_schedule_timer.json"))
+}
+
+func BenchmarkReachedAsCloudEvent(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		cloudEvents.Reached(benchEvent)
+	}
+}

@@ -4,7 +4,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Decode reads one envelope, strictly: at most [MaxBytes] of valid UTF-8, one
+// Decode reads one message, an envelope or, if it has the key specversion, a
+// CloudEvent 1.0 in structured JSON, strictly: at most [MaxBytes] of valid UTF-8, one
 // JSON object and nothing after it, nested no deeper than [MaxDepth], no key
 // twice in an object. Keys count in any order and in their exact case; unknown
 // ones are ignored. A field that may be absent must still not be null. Errors are
@@ -21,6 +22,29 @@ func Decode(body []byte) (Message, error) {
 		return Message{}, err
 	}
 	return s.fields.message()
+}
+
+// names are those of the fields, for errors.
+type names struct {
+	tenant, aggregate, correlation, causation, payload, payloadTenant, payloadCall, dueAt, reachedAt string
+}
+
+var (
+	inEnvelope = names{
+		"tenantId", "aggregateId", "correlationId", "causationId",
+		"payload", "payload.tenantId", "payload.serviceCallId", "payload.dueAt", "payload.reachedAt",
+	}
+	inCloudEvent = names{
+		"tenantid", "subject", "correlationid", "causationid",
+		"data", "data.tenantId", "data.serviceCallId", "data.dueAt", "data.reachedAt",
+	}
+)
+
+func (f *fields) names() *names {
+	if f.cloud != nil {
+		return &inCloudEvent
+	}
+	return &inEnvelope
 }
 
 func (f *fields) message() (m Message, err error) {
@@ -55,7 +79,7 @@ func (f *fields) schedule(m *Message) error {
 	if err != nil {
 		return err
 	}
-	dueAt, err := instant("payload.dueAt", f.inner.dueAt)
+	dueAt, err := instant(f.names().dueAt, f.inner.dueAt)
 	if err != nil {
 		return err
 	}
@@ -64,6 +88,7 @@ func (f *fields) schedule(m *Message) error {
 		Version:       timer.Version{TimestampMS: m.TimestampMS, CommandID: m.ID},
 		DueAt:         dueAt,
 		CorrelationID: m.CorrelationID,
+		Trace:         f.trace(),
 	}
 	return nil
 }
@@ -83,17 +108,17 @@ func (f *fields) cancel(m *Message) error {
 
 func (f *fields) reached(m *Message) error {
 	if f.aggregateID == nil {
-		return mistaken("aggregateId", f.aggregateID, "the service call id")
+		return mistaken(f.names().aggregate, f.aggregateID, "the service call id")
 	}
 	key, err := f.common(m)
 	if err != nil {
 		return err
 	}
-	dueAt, err := instant("payload.dueAt", f.inner.dueAt)
+	dueAt, err := instant(f.names().dueAt, f.inner.dueAt)
 	if err != nil {
 		return err
 	}
-	reachedAt, err := instant("payload.reachedAt", f.inner.reachedAt)
+	reachedAt, err := instant(f.names().reachedAt, f.inner.reachedAt)
 	if err != nil {
 		return err
 	}
@@ -103,6 +128,7 @@ func (f *fields) reached(m *Message) error {
 		DueAt:         dueAt,
 		ReachedAt:     reachedAt,
 		CorrelationID: m.CorrelationID,
+		Trace:         f.trace(),
 	}
 	return nil
 }
@@ -119,19 +145,25 @@ func (f *fields) other(m *Message) {
 
 // common checks what all messages of ours have in common, and returns the key.
 func (f *fields) common(m *Message) (key timer.Key, err error) {
+	n := f.names()
+	if f.cloud != nil {
+		if err := f.cloud.check(); err != nil {
+			return key, err
+		}
+	}
 	if m.ID, err = identifier("id", f.id); err != nil {
 		return key, err
 	}
 	if m.TenantID, err = f.tenant(); err != nil {
 		return key, err
 	}
-	if m.TimestampMS, err = milliseconds("timestampMs", f.timestampMS); err != nil {
+	if m.TimestampMS, err = f.timestamp(); err != nil {
 		return key, err
 	}
-	if m.CorrelationID, err = optional("correlationId", f.correlationID); err != nil {
+	if m.CorrelationID, err = optional(n.correlation, f.correlationID); err != nil {
 		return key, err
 	}
-	if m.CausationID, err = optional("causationId", f.causationID); err != nil {
+	if m.CausationID, err = optional(n.causation, f.causationID); err != nil {
 		return key, err
 	}
 	if key, err = f.key(m.TenantID); err != nil {
@@ -141,8 +173,31 @@ func (f *fields) common(m *Message) (key timer.Key, err error) {
 	return key, err
 }
 
+// timestamp returns when the producer made the message. As that of an envelope
+// is, the time of a CloudEvent is that of a clock: a rest finer than a
+// millisecond is cut off.
+func (f *fields) timestamp() (int64, error) {
+	if f.cloud == nil {
+		return milliseconds("timestampMs", f.timestampMS)
+	}
+	s, err := text("time", f.cloud.time)
+	if err != nil {
+		return 0, err
+	}
+	t, err := parseTime("time", s, down)
+	return t.UnixMilli(), err
+}
+
+// tenant returns the tenant. A CloudEvent may leave it to its data.
 func (f *fields) tenant() (timer.TenantID, error) {
-	id, err := text("tenantId", f.tenantID)
+	field, v := f.names().tenant, f.tenantID
+	if f.cloud != nil && v == nil {
+		if len(f.payload) == 0 || f.payload[0] != '{' {
+			return "", mistaken("data", f.payload, "an object")
+		}
+		field, v = "data.tenantId", f.inner.tenantID
+	}
+	id, err := text(field, v)
 	if err != nil {
 		return "", err
 	}
@@ -155,18 +210,19 @@ func (f *fields) tenant() (timer.TenantID, error) {
 
 // key returns the key that the payload names, which must be one of the tenant.
 func (f *fields) key(tenant timer.TenantID) (key timer.Key, err error) {
+	n := f.names()
 	if len(f.payload) == 0 || f.payload[0] != '{' {
-		return key, mistaken("payload", f.payload, "an object")
+		return key, mistaken(n.payload, f.payload, "an object")
 	}
-	id, err := text("payload.tenantId", f.inner.tenantID)
+	id, err := text(n.payloadTenant, f.inner.tenantID)
 	if err != nil {
 		return key, err
 	}
 	if string(id) != string(tenant) {
-		return key, timer.Invalid(timer.ReasonTenantMismatch, "payload.tenantId %s is not tenantId %s; name the same tenant in both",
-			timer.Quote(string(id)), timer.Quote(string(tenant)))
+		return key, timer.Invalid(timer.ReasonTenantMismatch, "%s %s is not %s %s; name the same tenant in both",
+			n.payloadTenant, timer.Quote(string(id)), n.tenant, timer.Quote(string(tenant)))
 	}
-	if id, err = text("payload.serviceCallId", f.inner.serviceCallID); err != nil {
+	if id, err = text(n.payloadCall, f.inner.serviceCallID); err != nil {
 		return key, err
 	}
 	key = timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(id)}
@@ -179,13 +235,14 @@ func (f *fields) aggregate(call timer.ServiceCallID) (string, error) {
 	if f.aggregateID == nil {
 		return "", nil
 	}
-	id, err := optionalText("aggregateId", f.aggregateID)
+	n := f.names()
+	id, err := optionalText(n.aggregate, f.aggregateID)
 	if err != nil {
 		return "", err
 	}
 	if string(id) != string(call) {
-		return "", timer.Invalid(timer.ReasonKeyMismatch, "aggregateId %s is not payload.serviceCallId %s; name the same service call in both or leave aggregateId out",
-			timer.Quote(string(id)), timer.Quote(string(call)))
+		return "", timer.Invalid(timer.ReasonKeyMismatch, "%s %s is not %s %s; name the same service call in both or leave %s out",
+			n.aggregate, timer.Quote(string(id)), n.payloadCall, timer.Quote(string(call)), n.aggregate)
 	}
 	return string(call), nil
 }

@@ -33,7 +33,7 @@ func contract(t *testing.T) string {
 func TestExamplesOfTheDocsDecode(t *testing.T) {
 	t.Parallel()
 	var command timer.ScheduleTimer
-	seen := map[string]bool{}
+	seen, cloudEvents := map[string]bool{}, false
 	for _, block := range jsonBlock.FindAllStringSubmatch(contract(t), -1) {
 		m, err := envelope.Decode([]byte(block[1]))
 		if err != nil {
@@ -53,10 +53,15 @@ func TestExamplesOfTheDocsDecode(t *testing.T) {
 			if err := json.Compact(&compact, []byte(block[1])); err != nil {
 				t.Fatal(err)
 			}
-			if got := envelope.Reached(payload); !bytes.Equal(got, compact.Bytes()) {
+			format := envelope.Format{CloudEvents: strings.Contains(block[1], "specversion")}
+			cloudEvents = cloudEvents || format.CloudEvents
+			if got := format.Reached(payload); !bytes.Equal(got, compact.Bytes()) {
 				t.Errorf("event is not as the service sends it:\n got %s\nwant %s", &compact, got)
 			}
 		}
+	}
+	if !cloudEvents {
+		t.Error("there is no example of an event that is a CloudEvent")
 	}
 	for _, kind := range []string{"ScheduleTimer", "CancelTimer", "DueTimeReached"} {
 		if !seen[kind] {

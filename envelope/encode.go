@@ -8,8 +8,11 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// encodedBytes is room enough for most messages.
-const encodedBytes = 384
+// Room enough for most messages.
+const (
+	encodedBytes      = 384
+	encodedCloudBytes = 640
+)
 
 // Schedule encodes a command, which must be valid by
 // [timer.ScheduleTimer.Validate]; [Decode] refuses the result if it is not. The
@@ -35,6 +38,11 @@ func Cancel(c timer.CancelTimer) []byte {
 func Reached(e timer.DueTimeReached) []byte {
 	version := timer.Version{TimestampMS: e.ReachedAt.UnixMilli(), CommandID: idOf(e)}
 	b := appendEnvelope(make([]byte, 0, encodedBytes), TypeDueTimeReached, e.Key, version, e.CorrelationID)
+	return appendTimes(b, e)
+}
+
+// appendTimes appends the times of an event, and all that is left to append.
+func appendTimes(b []byte, e timer.DueTimeReached) []byte {
 	b = append(b, `,"dueAt":"`...)
 	b = appendTime(b, timer.RoundUp(e.DueAt))
 	b = append(b, `","reachedAt":"`...)
@@ -58,7 +66,12 @@ func appendEnvelope(b []byte, kind string, key timer.Key, version timer.Version,
 		b = append(b, `,"correlationId":`...)
 		b = appendString(b, correlationID)
 	}
-	b = append(b, `,"payload":{"tenantId":`...)
+	return appendKey(append(b, `,"payload":`...), key)
+}
+
+// appendKey appends the beginning of a payload.
+func appendKey(b []byte, key timer.Key) []byte {
+	b = append(b, `{"tenantId":`...)
 	b = appendString(b, string(key.TenantID))
 	b = append(b, `,"serviceCallId":`...)
 	return appendString(b, string(key.ServiceCallID))

@@ -56,7 +56,7 @@ func instant(field string, v value) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	return parseTime(field, s)
+	return parseTime(field, s, up)
 }
 
 // milliseconds returns the integer that a field must hold, written in digits

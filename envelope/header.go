@@ -19,6 +19,7 @@ const (
 	HeaderCorrelationID = "correlationId"
 	HeaderTraceParent   = "traceparent"
 	HeaderTraceState    = "tracestate"
+	HeaderContentType   = "content-type" // of events that are CloudEvents; on AMQP in the property of this name, too
 )
 
 // maxTraceState is what W3C Trace Context asks everyone to carry at least, and

@@ -9,7 +9,11 @@ import (
 )
 
 // EncodeHeaders encodes [HeadersOf] an event as a JSON object, sorted by name.
-func EncodeHeaders(e timer.DueTimeReached) []byte {
+func EncodeHeaders(e timer.DueTimeReached) []byte { return Format{}.EncodeHeaders(e) }
+
+// EncodeHeaders encodes [Format.HeadersOf] an event as a JSON object, sorted by
+// name.
+func (f Format) EncodeHeaders(e timer.DueTimeReached) []byte {
 	b := append(make([]byte, 0, encodedBytes), '{')
 	add := func(name, value string) {
 		if len(b) > 1 {
@@ -17,6 +21,9 @@ func EncodeHeaders(e timer.DueTimeReached) []byte {
 		}
 		b = append(append(append(b, '"'), name...), '"', ':')
 		b = appendString(b, value)
+	}
+	if f.CloudEvents {
+		add(HeaderContentType, ContentTypeCloudEvents)
 	}
 	if e.CorrelationID != "" {
 		add(HeaderCorrelationID, e.CorrelationID)
@@ -37,7 +44,7 @@ func EncodeHeaders(e timer.DueTimeReached) []byte {
 // DecodeHeaders decodes a JSON object of strings, such as that of
 // [EncodeHeaders].
 func DecodeHeaders(text string) (map[string]string, error) {
-	h := make(map[string]string, 7)
+	h := make(map[string]string, 8)
 	if plain(text, h) {
 		return h, nil
 	}

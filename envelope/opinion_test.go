@@ -46,8 +46,22 @@ func opinion(body []byte) (kind string, payload any, err error) {
 	case kind != "ScheduleTimer" && kind != "CancelTimer" && kind != "DueTimeReached":
 		return kind, nil, nil
 	}
+	var trace timer.Trace
+	if _, there := top["specversion"]; there {
+		if trace, ok = opinionOfCloudEvent(top); !ok {
+			return "", nil, errOpinion
+		}
+	}
 	if payload = opinionOfPayload(kind, top); payload == nil {
 		return "", nil, errOpinion
+	}
+	switch p := payload.(type) {
+	case timer.ScheduleTimer:
+		p.Trace = trace
+		payload = p
+	case timer.DueTimeReached:
+		p.Trace = trace
+		payload = p
 	}
 	return kind, payload, nil
 }
@@ -159,25 +173,32 @@ func wellFormedValue(d *json.Decoder, depth int) (any, error) {
 
 // opinionOfTime returns the time that s names, rounded up.
 func opinionOfTime(s string) (time.Time, bool) {
+	t, finer, ok := opinionOfClock(s)
+	if finer {
+		t = t.Add(time.Millisecond)
+	}
+	return t, ok && 2000 <= t.Year() && t.Year() <= 2200
+}
+
+// opinionOfClock returns the time that s names, cut off after the milliseconds,
+// and whether something was cut off.
+func opinionOfClock(s string) (t time.Time, finer, ok bool) {
 	parts := timeForm.FindStringSubmatch(strings.ToUpper(s))
 	if parts == nil || len(strings.ToUpper(s)) != len(s) {
-		return time.Time{}, false
+		return time.Time{}, false, false
 	}
 	t, err := time.Parse(time.RFC3339, parts[1]+parts[3])
 	if err != nil {
-		return time.Time{}, false
+		return time.Time{}, false, false
 	}
 	if parts[4] != "" && (parts[4] > "14" || parts[5] > "59" || parts[4] == "14" && parts[5] > "00") {
-		return time.Time{}, false
+		return time.Time{}, false, false
 	}
 	fraction := strings.TrimPrefix(parts[2], ".") + "000"
 	ms, err := strconv.Atoi(fraction[:3])
 	if err != nil {
-		return time.Time{}, false
-	}
-	if strings.Trim(fraction[3:], "0") != "" {
-		ms++
+		return time.Time{}, false, false
 	}
 	t = t.Add(time.Duration(ms) * time.Millisecond).UTC()
-	return t, 2000 <= t.Year() && t.Year() <= 2200
+	return t, strings.Trim(fraction[3:], "0") != "", true
 }

@@ -30,6 +30,9 @@ type fields struct {
 
 	payload value
 	inner   struct{ tenantID, serviceCallID, dueAt, reachedAt value } // of the payload
+
+	specVersion value       // there is one: read it again, as a CloudEvent
+	cloud       *attributes // nil in an envelope
 }
 
 // top returns where the value of a key of the envelope is kept, or nil.
@@ -51,6 +54,8 @@ func (f *fields) top(key []byte) *value {
 		return &f.causationID
 	case "payload":
 		return &f.payload
+	case "specversion":
+		return &f.specVersion
 	}
 	return nil
 }
@@ -110,7 +115,12 @@ func (s *scanner) scan(body []byte) error {
 	if s.json.PeekKind() != jsontext.KindBeginObject {
 		return s.noObject()
 	}
-	if err := s.object((*fields).top); err != nil {
+	err := s.object((*fields).top)
+	if errors.Is(err, errCloudEvent) {
+		s.reset(body)
+		err = s.cloudEvent()
+	}
+	if err != nil {
 		return err
 	}
 	if offset := s.json.InputOffset(); len(bytes.TrimLeft(body[offset:], " \t\r\n")) > 0 {
@@ -118,6 +128,9 @@ func (s *scanner) scan(body []byte) error {
 	}
 	return nil
 }
+
+// errCloudEvent says that a body has the key specversion.
+var errCloudEvent = errors.New("a CloudEvent")
 
 // noObject says what the body is instead.
 func (s *scanner) noObject() error {
@@ -139,6 +152,9 @@ func (s *scanner) object(place func(*fields, []byte) *value) error {
 			return broken(err)
 		}
 		kept := place(&s.fields, unquote(key))
+		if kept == &s.fields.specVersion {
+			return errCloudEvent
+		}
 		got, err := s.value(kept == &s.fields.payload)
 		if err != nil {
 			return err

@@ -47,6 +47,17 @@ func TestTenantOfFindsTheOneTenantOfTheEnvelope(t *testing.T) {
 		{"array", `[{"tenantId":"acme"}]`, timer.NoTenant},
 		{"string", `"tenantId"`, timer.NoTenant},
 		{"nothing", ``, timer.NoTenant},
+		{"CloudEvent", string(golden(t, "cloudevent_schedule_timer.json")), "acme"},
+		{"CloudEvent without tenantid", `{"data":{"tenantId":"acme"},"specversion":"1.0"`, "acme"},
+		{"CloudEvent with null for it", `{"specversion":"1.0","tenantid":null,"data":{"tenantId":"acme"}}`, "acme"},
+		{"CloudEvent with another in its data", `{"specversion":"1.0","data":{"tenantId":"evil"},"tenantid":"acme"`, "acme"},
+		{"CloudEvent with that of an envelope", `{"specversion":"0.3","tenantId":"evil","tenantid":"acme"}`, "acme"},
+		{"CloudEvent with only that", `{"specversion":"1.0","tenantId":"evil"}`, timer.NoTenant},
+		{"CloudEvent with two", `{"specversion":"1.0","tenantid":"acme","tenantid":"evil"}`, timer.NoTenant},
+		{"CloudEvent with a malformed one", `{"specversion":"1.0","tenantid":"_","data":{"tenantId":"evil"}}`, timer.NoTenant},
+		{"CloudEvent with two data", `{"specversion":"1.0","data":{"tenantId":"acme"},"data":{"tenantId":"evil"}}`, timer.NoTenant},
+		{"CloudEvent with data of no object", `{"specversion":"1.0","data":[{"tenantId":"acme"}]}`, timer.NoTenant},
+		{"keys of a CloudEvent in an envelope", `{"tenantid":"evil","data":{"tenantId":"evil"},"tenantId":"acme"}`, "acme"},
 		{"number as key", `{1:2,"tenantId":"acme"}`, timer.NoTenant},
 	}
 	for _, test := range tests {

@@ -44,11 +44,19 @@ func append2(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'
 // millisecond rounds up. The result is in UTC and within the years 2000 to 2200.
 // The letters T and Z may be lower case, as the RFC allows; a space for the T,
 // a comma, 24:00 and the leap second :60 are refused.
-func ParseTime(s string) (time.Time, error) { return parseTime("time", s) }
+func ParseTime(s string) (time.Time, error) { return parseTime("time", s, up) }
+
+// A rounding says what becomes of a rest finer than a millisecond.
+type rounding int
+
+const (
+	down rounding = 0 // it is cut off
+	up   rounding = 1 // it counts as one more
+)
 
 // parseTime is ParseTime with the name of the field for the error.
-func parseTime[T string | []byte](field string, s T) (time.Time, error) {
-	t, wrong := readTime(s)
+func parseTime[T string | []byte](field string, s T, r rounding) (time.Time, error) {
+	t, wrong := readTime(s, r)
 	if wrong != "" {
 		return time.Time{}, timer.Invalid(timer.ReasonBadTime, "%s %s %s", field, timer.Quote(string(s)), wrong)
 	}
@@ -72,7 +80,7 @@ const (
 )
 
 // readTime returns a time, or what is wrong with it.
-func readTime[T string | []byte](s T) (t time.Time, wrong string) {
+func readTime[T string | []byte](s T, r rounding) (t time.Time, wrong string) {
 	const form = "0000-00-00t00:00:00"
 	if len(s) < len(form) {
 		return t, wrongForm
@@ -107,7 +115,7 @@ func readTime[T string | []byte](s T) (t time.Time, wrong string) {
 	case second > 60:
 		return t, wrongSecond
 	}
-	ms, end, wrong := readFraction(s, len(form))
+	ms, end, wrong := readFraction(s, len(form), r)
 	if wrong != "" {
 		return t, wrong
 	}
@@ -124,8 +132,8 @@ func readTime[T string | []byte](s T) (t time.Time, wrong string) {
 }
 
 // readFraction reads the fraction of a second that may begin at i. It returns
-// it in milliseconds, rounded up, so from 0 to 1000, and where it ends.
-func readFraction[T string | []byte](s T, i int) (ms, end int, wrong string) {
+// it in milliseconds, rounded, so from 0 to 1000, and where it ends.
+func readFraction[T string | []byte](s T, i int, r rounding) (ms, end int, wrong string) {
 	if i == len(s) || s[i] != '.' {
 		if i < len(s) && s[i] == ',' {
 			return 0, i, wrongComma
@@ -138,7 +146,7 @@ func readFraction[T string | []byte](s T, i int) (ms, end int, wrong string) {
 		digit := int(s[i] - '0')
 		ms += digit * weight
 		if weight == 0 && digit > 0 {
-			rest = 1
+			rest = int(r)
 		}
 		weight /= 10
 	}

@@ -53,7 +53,7 @@ func (h *Handlers) read(d *delivery) error {
 	}
 	switch command := m.Payload.(type) {
 	case timer.ScheduleTimer:
-		command.CorrelationID, command.Trace = origin(command.CorrelationID, d)
+		command.CorrelationID, command.Trace = origin(command.CorrelationID, command.Trace, d)
 		d.schedule, d.result.Type = &command, m.Type
 		if err := h.checkDueAt(command.DueAt); err != nil {
 			return err
@@ -73,11 +73,14 @@ func (h *Handlers) read(d *delivery) error {
 
 // origin returns the correlation id and the trace context of a command. They
 // are all that crosses over from its headers, and the body wins.
-func origin(correlationID string, in incoming) (string, timer.Trace) {
+func origin(correlationID string, trace timer.Trace, in incoming) (string, timer.Trace) {
 	if correlationID == "" {
 		correlationID = envelope.CorrelationFrom(in.Header)
 	}
-	return correlationID, envelope.TraceFrom(in.Header)
+	if trace.Parent == "" {
+		trace = envelope.TraceFrom(in.Header)
+	}
+	return correlationID, trace
 }
 
 // checkDueAt refuses a timer that is due beyond the horizon.
