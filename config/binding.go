@@ -187,6 +187,19 @@ func urls(field func(*Config) *Secret, schemes ...string) binding {
 	}
 }
 
+// uriReference is one as CloudEvents need it.
+func uriReference(field func(*Config) *string) binding {
+	const form = "a URI-reference (RFC 3986) of 1 to 256 characters"
+	pattern := regexp.MustCompile(`^([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}){1,256}$`)
+	return text(field, form, func(s string) error {
+		u, err := url.Parse(s)
+		if err != nil || u.User != nil || len(s) > 256 || !pattern.MatchString(s) {
+			return errors.New("must be " + form + " without a user, such as /timers or urn:example:timers")
+		}
+		return nil
+	})
+}
+
 // anyText is text that nothing is known about.
 func anyText(field func(*Config) *string) binding {
 	return text(field, "text", func(string) error { return nil })

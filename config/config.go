@@ -44,6 +44,15 @@ const (
 	Relaxed Durability = "relaxed" // a crash of the process, but perhaps not a loss of power
 )
 
+// An EventFormat names how events are written.
+type EventFormat string
+
+// Event formats.
+const (
+	Envelope    EventFormat = "envelope"    // the JSON envelope of the service
+	CloudEvents EventFormat = "cloudevents" // CloudEvents 1.0, structured JSON
+)
+
 // A LogFormat names the form of log lines.
 type LogFormat string
 
@@ -72,6 +81,8 @@ type Config struct {
 	CommandsTopic    string        // where commands arrive; empty: the broker's default
 	EventsTopic      string        // where events go; empty: the broker's default
 	DeadLettersTopic string        // where invalid commands go; empty: the broker's default
+	EventFormat      EventFormat   // how events are written
+	EventSource      string        // source of events that are CloudEvents, a URI-reference
 	Retention        time.Duration // how long timers are kept that fired or were canceled
 	Horizon          time.Duration // how far ahead a due time may lie
 	DrainTimeout     time.Duration // how long a stop waits for what is in flight

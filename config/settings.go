@@ -92,6 +92,14 @@ var settings = []setting{
 		topic(func(c *Config) *string { return &c.DeadLettersTopic }),
 	},
 	{
+		"event_format", "envelope", "How events are written: as JSON envelopes, or as CloudEvents 1.0 in structured JSON. Commands may be either, whatever this says. Events that wait in the outbox keep the format they have.",
+		choice(func(c *Config) *EventFormat { return &c.EventFormat }, []EventFormat{Envelope, CloudEvents}),
+	},
+	{
+		"event_source", "/timer-service", "Source of events that are CloudEvents.",
+		uriReference(func(c *Config) *string { return &c.EventSource }),
+	},
+	{
 		"retention", "7d", "How long timers are kept after they fired or were canceled. It must exceed the longest time after which the broker may deliver a command again.",
 		duration(func(c *Config) *time.Duration { return &c.Retention }, time.Hour, 3650*day),
 	},

@@ -66,6 +66,8 @@ durability          strict              default
 commands_topic      -                   default
 events_topic        -                   default
 dead_letters_topic  -                   default
+event_format        envelope            default
+event_source        /timer-service      default
 retention           5d                  flag
 horizon             1h30m               file
 drain_timeout       10s                 default

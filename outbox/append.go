@@ -22,13 +22,14 @@ type Tx interface {
 // last one.
 const AppendRows = 50
 
-// Append encodes events and adds them to the outbox, in the order given, inside
-// the caller's transaction. Insert returns the store's statement that adds n
+// Append encodes events in a format and adds them to the outbox, in the order
+// given, inside the caller's transaction. They keep the format while they wait,
+// whatever those appended later have. Insert returns the store's statement that adds n
 // rows of id, payload, headers (a JSON object) and the time of the append (Unix
 // milliseconds), which is when the event was reached. It returns the rows, which
 // have numbers if the driver tells the last one that it gave.
-func Append(ctx context.Context, tx Tx, insert func(n int) string, events ...timer.DueTimeReached) ([]Row, error) {
-	chunk := &schema{insert: insert, events: make([]timer.DueTimeReached, 0, AppendRows)}
+func Append(ctx context.Context, tx Tx, insert func(n int) string, format envelope.Format, events ...timer.DueTimeReached) ([]Row, error) {
+	chunk := &schema{insert: insert, format: format, events: make([]timer.DueTimeReached, 0, AppendRows)}
 	exec := &executor{ctx: ctx, tx: tx}
 	pub, err := watermillsql.NewPublisher(exec, watermillsql.PublisherConfig{SchemaAdapter: chunk}, nil)
 	if err != nil {
@@ -40,8 +41,8 @@ func Append(ctx context.Context, tx Tx, insert func(n int) string, events ...tim
 		messages, chunk.events = messages[:0], chunk.events[:0]
 		for _, e := range some {
 			e.ID = envelope.EventID(e)
-			m := message.NewMessage(e.ID, envelope.Reached(e))
-			m.Metadata = envelope.HeadersOf(e)
+			m := message.NewMessage(e.ID, format.Reached(e))
+			m.Metadata = format.HeadersOf(e)
 			chunk.events, messages = append(chunk.events, e), append(messages, m)
 		}
 		if err := pub.Publish("outbox", messages...); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/envelope"
@@ -77,7 +78,7 @@ func TestAppendWritesWhatConsumersGet(t *testing.T) {
 	e := eventsToAppend(1)[0]
 	e.CorrelationID, e.Trace = `req"7`, timer.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}
 	var r recorder
-	if _, err := outbox.Append(t.Context(), &r, insert, e); err != nil {
+	if _, err := outbox.Append(t.Context(), &r, insert, envelope.Format{}, e); err != nil {
 		t.Fatal(err)
 	}
 	id := envelope.EventID(e)
@@ -89,12 +90,40 @@ func TestAppendWritesWhatConsumersGet(t *testing.T) {
 	}
 }
 
+// Two formats in one outbox: the setting may change while events wait.
+func TestAppendWritesTheFormatItIsGiven(t *testing.T) {
+	t.Parallel()
+	e := eventsToAppend(1)[0]
+	var r recorder
+	for _, format := range []envelope.Format{{}, {CloudEvents: true, Source: "urn:example:timers"}} {
+		added, err := outbox.Append(t.Context(), &r, insert, format, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := r.args[len(r.args)-1]
+		headers, err := envelope.DecodeHeaders(row[2].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(format.HeadersOf(e), headers); diff != "" {
+			t.Errorf("%+v: headers of the row (-want +got):\n%s", format, diff)
+		}
+		if diff := cmp.Diff(string(format.Reached(e)), string(row[1].([]byte))); diff != "" {
+			t.Errorf("%+v: body of the row (-want +got):\n%s", format, diff)
+		}
+		m := added[0].Message
+		if diff := cmp.Diff(message.Metadata(format.HeadersOf(e)), m.Metadata); diff != "" || string(m.Payload) != string(format.Reached(e)) {
+			t.Errorf("%+v: returned %s, headers (-want +got):\n%s", format, m.Payload, diff)
+		}
+	}
+}
+
 func TestAppendKeepsTheOrderInPieces(t *testing.T) {
 	t.Parallel()
 	for n, rows := range map[int][]int{0: nil, 1: {1}, 50: {50}, 51: {50, 1}, 149: {50, 50, 49}} {
 		var r recorder
 		events := eventsToAppend(n)
-		added, err := outbox.Append(t.Context(), &r, insert, events...)
+		added, err := outbox.Append(t.Context(), &r, insert, envelope.Format{}, events...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +143,7 @@ func TestAppendKeepsTheOrderInPieces(t *testing.T) {
 
 func TestAppendWithoutNumbers(t *testing.T) {
 	t.Parallel()
-	added, err := outbox.Append(t.Context(), &recorder{mute: true}, insert, eventsToAppend(51)...)
+	added, err := outbox.Append(t.Context(), &recorder{mute: true}, insert, envelope.Format{}, eventsToAppend(51)...)
 	if err != nil || len(added) != 51 || added[0].Seq != 0 || added[50].Seq != 0 {
 		t.Errorf("got %d rows, %v, want 51 without numbers", len(added), err)
 	}
@@ -125,7 +154,7 @@ func TestAppendUsesTheContextOfTheCaller(t *testing.T) {
 	type mark struct{}
 	ctx := context.WithValue(t.Context(), mark{}, "ours")
 	var r recorder
-	if _, err := outbox.Append(ctx, &r, insert, eventsToAppend(1)...); err != nil {
+	if _, err := outbox.Append(ctx, &r, insert, envelope.Format{}, eventsToAppend(1)...); err != nil {
 		t.Fatal(err)
 	}
 	if r.seen.Value(mark{}) != "ours" {
@@ -136,7 +165,7 @@ func TestAppendUsesTheContextOfTheCaller(t *testing.T) {
 func TestAppendEndsWithTheFirstError(t *testing.T) {
 	t.Parallel()
 	r := recorder{failAt: 2}
-	_, err := outbox.Append(t.Context(), &r, insert, eventsToAppend(200)...)
+	_, err := outbox.Append(t.Context(), &r, insert, envelope.Format{}, eventsToAppend(200)...)
 	if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "append to the outbox") || len(r.rows) != 1 {
 		t.Errorf("got %v after %d statements, want the error of the second", err, len(r.rows))
 	}
@@ -146,7 +175,7 @@ func BenchmarkAppend(b *testing.B) {
 	events := eventsToAppend(1000)
 	tx := discard{}
 	for b.Loop() {
-		if _, err := outbox.Append(b.Context(), tx, insert, events...); err != nil {
+		if _, err := outbox.Append(b.Context(), tx, insert, envelope.Format{}, events...); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 type schema struct {
 	watermillsql.SchemaAdapter
 	insert func(n int) string
+	format envelope.Format
 	events []timer.DueTimeReached // of the messages that are published; they have ids
 }
 
@@ -25,7 +26,7 @@ func (s *schema) InsertQuery(_ string, messages message.Messages) (watermillsql.
 	args := make([]any, 0, 4*len(messages))
 	for i, m := range messages {
 		e := s.events[i]
-		args = append(args, m.UUID, []byte(m.Payload), string(envelope.EncodeHeaders(e)), e.ReachedAt.UnixMilli())
+		args = append(args, m.UUID, []byte(m.Payload), string(s.format.EncodeHeaders(e)), e.ReachedAt.UnixMilli())
 	}
 	return watermillsql.Query{Query: s.insert(len(messages)), Args: args}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
@@ -27,7 +28,7 @@ type description struct {
 func openStore(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*sqlite.Store, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	s, err := sqlite.Open(ctx, cfg.DBPath, sqlite.Options{Durability: durability(cfg)})
+	s, err := sqlite.Open(ctx, cfg.DBPath, sqlite.Options{Durability: durability(cfg), Events: eventFormat(cfg)})
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +41,11 @@ func durability(cfg config.Config) sqlite.Durability {
 		return sqlite.Relaxed
 	}
 	return sqlite.Strict
+}
+
+// eventFormat is how events are written.
+func eventFormat(cfg config.Config) envelope.Format {
+	return envelope.Format{CloudEvents: cfg.EventFormat == config.CloudEvents, Source: cfg.EventSource}
 }
 
 // openBroker opens the broker that the configuration names, and keeps it

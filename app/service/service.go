@@ -106,7 +106,11 @@ func announce(lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker
 			line("broker", "%s", d.broker)
 			line("router", "commands from %s, dead letters to %s", r.Commands, r.DeadLetters)
 			line("poller", "sleeps until the next timer is due, at most %s; %d timers a batch", cfg.PollingInterval, cfg.BatchSize)
-			line("forwarder", "events to %s", r.Events)
+			if cfg.EventFormat == config.CloudEvents {
+				line("forwarder", "events to %s, as CloudEvents from %s", r.Events, cfg.EventSource)
+			} else {
+				line("forwarder", "events to %s", r.Events)
+			}
 			if b.Ready(ctx) == nil {
 				line("ready", "%s", d.address)
 				return

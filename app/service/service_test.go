@@ -17,6 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -93,6 +94,35 @@ func TestPrintsALineAPartAndReady(t *testing.T) {
 	}
 	if err := r.finish(); err != nil {
 		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestSaysThatEventsAreCloudEvents(t *testing.T) {
+	t.Parallel()
+	r := run(t, load(t, "TIMER_BROKER=gochannel", "TIMER_EVENT_FORMAT=cloudevents", "TIMER_EVENT_SOURCE=urn:example:timers"))
+	if says := r.line("forwarder"); !strings.HasSuffix(says, "as CloudEvents from urn:example:timers") {
+		t.Errorf("forwarder says %q", says)
+	}
+}
+
+// Config can't ask package envelope what a source may be, and asks for more.
+func TestConfiguredSourcesAreValid(t *testing.T) {
+	t.Parallel()
+	accepted := 0
+	for _, source := range []string{
+		"/timer-service", "a", "a/b:c", "urn:example:timers", "mailto:a@b.example", "https://h:8080/a%20b?c=(d)&e='f'#g!$*+,;=", "//h", "?", "#", "..", "1-555:2",
+		"/a b", "/\"", "/%", "/%2", "/%zz", "/\\", "/^", "/`", "/{}", "/|", "/<>", "/\x7f", "/\u00e9", "1:2", ":", "http://[::1", "http://h:port/", "http://h%zz/",
+	} {
+		if _, err := config.Load(nil, []string{"TIMER_EVENT_SOURCE=" + source}, ""); err != nil {
+			continue
+		}
+		accepted++
+		if err := envelope.ValidateSource(source); err != nil {
+			t.Errorf("%q is a setting, but %v", source, err)
+		}
+	}
+	if accepted < 10 {
+		t.Errorf("only %d are accepted", accepted)
 	}
 }
 

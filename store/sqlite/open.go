@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 	_ "modernc.org/sqlite" // the driver
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -30,9 +31,10 @@ const (
 
 // Options tune a [Store]. The zero value is ready to use.
 type Options struct {
-	Durability  Durability    // of a file that Open opens; default Strict
-	BusyTimeout time.Duration // how long Open's connections wait for another process's lock; default 5s
-	Log         *slog.Logger  // told once what is unsafe about a host's handle; default none
+	Durability  Durability      // of a file that Open opens; default Strict
+	BusyTimeout time.Duration   // how long Open's connections wait for another process's lock; default 5s
+	Events      envelope.Format // how events are written into the outbox; default envelopes
+	Log         *slog.Logger    // told once what is unsafe about a host's handle; default none
 }
 
 // A Store is a [timer.Store], [timer.Purger] and outbox.Table on one SQLite

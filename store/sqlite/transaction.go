@@ -130,7 +130,7 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	added, err := outbox.Append(context.WithoutCancel(ctx), t, insert, events...)
+	added, err := outbox.Append(context.WithoutCancel(ctx), t, insert, t.store.opt.Events, events...)
 	t.added = append(t.added, added...)
 	failpoint.Here("emitted")
 	return err
