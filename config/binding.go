@@ -151,6 +151,18 @@ func word(field func(*Config) *string) binding {
 	})
 }
 
+// words are one word or several with dots between them; empty is none.
+func words(field func(*Config) *string) binding {
+	const form = "words of A-Z a-z 0-9 _ - with dots between them, 64 characters at most"
+	pattern := regexp.MustCompile(`^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)?$`)
+	return text(field, form, func(s string) error {
+		if len(s) > 64 || !pattern.MatchString(s) {
+			return errors.New("must be " + form)
+		}
+		return nil
+	})
+}
+
 func text(field func(*Config) *string, form string, check func(string) error) binding {
 	return binding{
 		form: form,

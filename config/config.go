@@ -92,6 +92,11 @@ type Config struct {
 	NATSStream       string        // JetStream stream that holds commands, events and dead letters
 	NATSMaxBytes     int64         // size limit of that stream, in bytes
 	NATSMaxAge       time.Duration // how long that stream keeps messages
+	NATSMinAge       time.Duration // how long a stream must keep messages
+	NATSDomain       string        // JetStream domain; empty: that of the server
+	NATSInbox        string        // what subjects for answers begin with; empty: by who it is
+	NATSNKey         string        // file with the seed of an nkey; may be empty
+	NATSToken        Secret        // token for NATS
 	NATSCredentials  string        // file with credentials for NATS; may be empty
 
 	origins map[string]origin // where each setting came from, by key

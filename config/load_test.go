@@ -56,6 +56,7 @@ func TestToldNothingEverySettingHasItsDefault(t *testing.T) {
 		NATSStream:      "svc",
 		NATSMaxBytes:    8 << 30,
 		NATSMaxAge:      72 * time.Hour,
+		NATSMinAge:      24 * time.Hour,
 	}
 	got, err := config.Load(nil, []string{"PATH=/bin", "HOME=/"}, "")
 	if err != nil {
@@ -174,7 +175,7 @@ func TestValuesOutOfRangeAreRefused(t *testing.T) {
 		"BROKER_URL=localhost:4222", "BROKER_URL=http://h", "BROKER_URL=nats://", "BROKER_URL=nats://a,", "BROKER_URL=nats://a,b:4222",
 		"BROKER_URL=kafka://a:9092", "BROKER_URL=nats://a,amqp://u:hunter2@b", // with the default broker
 		"BROKER_USERNAME=u", "BROKER_TLS_CA=a.pem", "BROKER_TLS_CERT=a.pem", // without what belongs to it
-		"PROVISION=maybe",
+		"PROVISION=maybe", "NATS_MIN_AGE=59m", "NATS_DOMAIN=a b", "NATS_INBOX=a.>", "NATS_INBOX=a.", "NATS_INBOX=*",
 		"DURABILITY=maybe",
 		"COMMANDS_TOPIC=a b", "EVENTS_TOPIC=a\nb", "DEAD_LETTERS_TOPIC=\xff",
 		"EVENT_FORMAT=cloudevent", "EVENT_FORMAT=xml", "EVENT_SOURCE=a b", "EVENT_SOURCE=/%2", "EVENT_SOURCE=/\u00e9", "EVENT_SOURCE=a b:c",
@@ -263,6 +264,13 @@ func TestSettingsThatNeedEachOther(t *testing.T) {
 		{[]string{url, "TIMER_BROKER_TLS_CERT=cert"}, "broker_tls_cert"},
 		{[]string{url, "TIMER_BROKER_TLS_KEY=key"}, "broker_tls_cert"},
 		{[]string{"TIMER_BROKER_USERNAME=u", "TIMER_BROKER_PASSWORD=hunter2", "TIMER_BROKER_TLS_CA=ca"}, "broker_username broker_tls_ca"},
+		{[]string{url, "TIMER_NATS_NKEY=f", "TIMER_NATS_DOMAIN=hub"}, ""},
+		{[]string{"TIMER_NATS_NKEY=f"}, "nats_nkey"},
+		{[]string{"TIMER_NATS_TOKEN=hunter2"}, "nats_token"},
+		{[]string{"TIMER_NATS_DOMAIN=hub"}, "nats_domain"},
+		{[]string{url, "TIMER_NATS_NKEY=f", "TIMER_NATS_CREDENTIALS=f"}, "nats_nkey"},
+		{[]string{url, "TIMER_NATS_TOKEN=hunter2", "TIMER_BROKER_USERNAME=u", "TIMER_BROKER_PASSWORD=hunter2"}, "nats_token"},
+		{[]string{url, "TIMER_NATS_MIN_AGE=4d"}, "nats_max_age"},
 	} {
 		_, err := config.Load(nil, test.environ, "")
 		var wrong []string

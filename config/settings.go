@@ -137,6 +137,26 @@ var settings = []setting{
 		duration(func(c *Config) *time.Duration { return &c.NATSMaxAge }, day, 3650*day),
 	},
 	{
+		"nats_min_age", "1d", "Shortest time for which a stream may keep messages. One that is there and forgets sooner is refused.",
+		duration(func(c *Config) *time.Duration { return &c.NATSMinAge }, time.Hour, 3650*day),
+	},
+	{
+		"nats_domain", "", "JetStream domain that the stream is in. Empty: that of the server of `broker_url`.",
+		words(func(c *Config) *string { return &c.NATSDomain }),
+	},
+	{
+		"nats_inbox", "", "What the subjects begin with on which NATS answers. Empty: `_INBOX_timer-service` for the service and `_INBOX_timer-client` for clients. Give each tenant one of its own, and permission for no other.",
+		words(func(c *Config) *string { return &c.NATSInbox }),
+	},
+	{
+		"nats_nkey", "", "File with the seed of an nkey for the NATS servers of `broker_url`. It is read at every connect.",
+		path(func(c *Config) *string { return &c.NATSNKey }, optional),
+	},
+	{
+		"nats_token", "", "Token for the NATS servers of `broker_url`. It is never printed.",
+		secret(func(c *Config) *Secret { return &c.NATSToken }),
+	},
+	{
 		"nats_credentials", "", "File with credentials (`.creds`) for the NATS servers of `broker_url`.",
 		path(func(c *Config) *string { return &c.NATSCredentials }, optional),
 	},
@@ -206,8 +226,32 @@ func (c Config) check() []error {
 			conflict(s.key, "it is for the servers of broker_url; set that too, or leave this empty")
 		}
 	}
-	if c.NATSCredentials != "" && (c.Broker != NATS || c.BrokerURL.Empty()) {
-		conflict("nats_credentials", "the credentials are for NATS servers; set broker_url too, or leave it empty")
-	}
+	c.checkNATS(conflict)
 	return errs
+}
+
+// checkNATS looks at what only NATS has.
+func (c Config) checkNATS(conflict func(key, fix string)) {
+	if c.Broker == NATS && c.NATSMaxAge < c.NATSMinAge {
+		conflict("nats_max_age", "must not be shorter than nats_min_age, which is "+FormatDuration(c.NATSMinAge)+": set either")
+	}
+	ways := 0
+	for _, s := range []struct {
+		key, what string
+		set       bool
+	}{
+		{"nats_credentials", "the credentials are", c.NATSCredentials != ""},
+		{"nats_nkey", "the nkey is", c.NATSNKey != ""},
+		{"nats_token", "the token is", !c.NATSToken.Empty()},
+		{"nats_domain", "the domain is", c.NATSDomain != ""},
+	} {
+		if s.set && (c.Broker != NATS || c.BrokerURL.Empty()) {
+			conflict(s.key, s.what+" for NATS servers; set broker_url too, or leave it empty")
+		}
+		if s.set && s.key != "nats_domain" {
+			if ways++; ways > 1 || c.BrokerUsername != "" {
+				conflict(s.key, "there is one way to log in; set one of broker_username, nats_credentials, nats_nkey and nats_token")
+			}
+		}
+	}
 }

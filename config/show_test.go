@@ -77,6 +77,11 @@ nats_port           4222                default
 nats_stream         svc                 default
 nats_max_bytes      1MiB                env
 nats_max_age        3d                  default
+nats_min_age        1d                  default
+nats_domain         -                   default
+nats_inbox          -                   default
+nats_nkey           -                   default
+nats_token          -                   default
 nats_credentials    -                   default
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {

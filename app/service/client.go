@@ -44,7 +44,7 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 			return nil, "", err
 		}
 	}
-	opt.Client = true
+	opt.Client, opt.Name = true, "timer-client"
 	return nats.New(opt, log), redact(opt.URL), nil
 }
 

@@ -2,17 +2,13 @@ package service
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"path/filepath"
-	"strings"
 
 	"go.uber.org/fx"
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
-	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/store/sqlite"
@@ -55,64 +51,17 @@ func openBroker(
 	lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, _ *sqlite.Store,
 ) (broker.Broker, *description, error) {
 	if cfg.Broker == config.GoChannel {
+		log.Warn("gochannel keeps everything in the memory of this process; what was not handled is lost when it ends")
 		b := gochannel.New(gochannel.Options{Routing: routing(cfg, gochannel.DefaultRouting())}, log)
 		app.RunBroker(lc, sd, log, b)
 		return b, &description{broker: "gochannel, in this process; nothing is durable", address: "in this process"}, nil
 	}
-	opt, err := natsOptions(cfg)
+	b, d, err := openNATS(lc, cfg, log)
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &description{broker: "nats " + redact(cfg.BrokerURL.Reveal()), address: redact(cfg.BrokerURL.Reveal())}
-	if cfg.Embedded() {
-		if opt.Server, d, err = startEmbedded(lc, cfg, log); err != nil {
-			return nil, nil, err
-		}
-	}
-	b := nats.New(opt, log)
 	app.RunBroker(lc, sd, log, b)
 	return b, d, nil
-}
-
-func natsOptions(cfg config.Config) (nats.Options, error) {
-	r := routing(cfg, nats.DefaultRouting())
-	return nats.Options{
-		URL:         cfg.BrokerURL.Reveal(),
-		Credentials: cfg.NATSCredentials,
-		Stream:      cfg.NATSStream,
-		MaxBytes:    cfg.NATSMaxBytes,
-		MaxAge:      cfg.NATSMaxAge,
-		Routing:     r,
-	}, r.Validate()
-}
-
-// startEmbedded starts the server in this process, its data beside the
-// database, and leaves its address where clients find it.
-func startEmbedded(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*nats.Embedded, *description, error) {
-	dir := embeddedDir(cfg)
-	server, err := nats.StartEmbedded(nats.EmbeddedOptions{
-		Port:       cfg.NATSPort,
-		StoreDir:   dir,
-		SyncLazily: cfg.Durability == config.Relaxed,
-	}, log)
-	if err != nil {
-		return nil, nil, fmt.Errorf("start the embedded NATS server: %w", err)
-	}
-	lc.Append(fx.StopHook(server.Shutdown))
-	if err := writeAddress(dir, server.URL()); err != nil {
-		server.Shutdown()
-		return nil, nil, err
-	}
-	d := &description{broker: "nats embedded, data in " + dir, address: server.URL()}
-	if server.PortTaken() {
-		d.broker += fmt.Sprintf("; port %d is taken by another server, so it listens on a free one", cfg.NATSPort)
-	}
-	return server, d, nil
-}
-
-// embeddedDir is where the embedded server keeps its data: beside the database.
-func embeddedDir(cfg config.Config) string {
-	return strings.TrimSuffix(cfg.DBPath, filepath.Ext(cfg.DBPath)) + ".nats"
 }
 
 // routing is the broker's own, with what the configuration changes.

@@ -46,12 +46,14 @@ func newAcks(conn *natsgo.Conn, stream string) *acks {
 	}
 }
 
-// close lets go of the connection, which may go on without us.
+// close lets go of the connection, which may go on without us, until the next
+// call.
 func (a *acks) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.answers != nil {
 		_ = a.answers.Unsubscribe() // it fails only if the connection is closed
+		a.answers = nil             // the next call listens again
 	}
 }
 
@@ -198,11 +200,16 @@ func (s *sending) answer(i int, m *natsgo.Msg, stored []byte) {
 
 // giveUp notes that the messages from a place on will get no answer.
 func (s *sending) giveUp(from int, err error) {
+	s.giveUpOn(func(i int) bool { return i >= from }, err)
+}
+
+// giveUpOn notes that some messages will get no answer.
+func (s *sending) giveUpOn(these func(i int) bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for i := from; i < len(s.answered); i++ {
-		if !s.answered[i] {
+	for i := range s.answered {
+		if !s.answered[i] && these(i) {
 			s.answered[i] = true
 			n++
 		}

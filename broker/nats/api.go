@@ -3,9 +3,11 @@ package nats
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -13,15 +15,21 @@ import (
 // asking something else first, and decodes the answer into into. An error of
 // JetStream is a [jetstream.APIError].
 func (b *Broker) ask(ctx context.Context, s *session, subject string, question, into any) error {
+	subject = b.api(subject)
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
+	ctx, stop := b.asking(ctx, subject)
+	defer stop()
 	body, err := json.Marshal(question)
 	if err != nil {
 		return err
 	}
-	answer, err := s.conn.RequestWithContext(ctx, b.api(subject), body)
+	answer, err := s.conn.RequestWithContext(ctx, subject, body)
+	if errors.Is(err, natsgo.ErrNoResponders) {
+		return b.nobody()
+	}
 	if err != nil {
-		return err
+		return b.suspect(cause(ctx, err))
 	}
 	var refused struct {
 		Error *jetstream.APIError `json:"error"`
@@ -35,8 +43,21 @@ func (b *Broker) ask(ctx context.Context, s *session, subject string, question, 
 	return json.Unmarshal(answer.Data, into)
 }
 
-// api returns the subject of the JetStream API.
-func (b *Broker) api(subject string) string { return "$JS.API." + subject }
+// nobody says why nobody answers.
+func (b *Broker) nobody() error {
+	if b.opt.Domain != "" {
+		return fmt.Errorf("nobody answers for the JetStream domain %s: %w", b.opt.Domain, jetstream.ErrJetStreamNotEnabled)
+	}
+	return jetstream.ErrJetStreamNotEnabled
+}
+
+// api returns a subject of the JetStream API.
+func (b *Broker) api(subject string) string {
+	if b.opt.Domain == "" {
+		return "$JS.API." + subject
+	}
+	return "$JS." + b.opt.Domain + ".API." + subject
+}
 
 // A getRequest asks for a message of the stream, as the server reads it.
 type getRequest struct {

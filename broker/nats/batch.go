@@ -114,8 +114,8 @@ func (p *pace) due() bool { return p.calls.Add(1)%probeEvery == 0 }
 func (p publisher) askForBatches(ctx context.Context, s *session) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if stream, err := s.js.Stream(ctx, p.opt.Stream); err == nil {
-		s.atomic.Store(stream.CachedInfo().Config.AllowAtomicPublish)
+	if config, err := p.lookUpStream(ctx, s); err == nil {
+		s.atomic.Store(config.AllowAtomicPublish)
 	}
 }
 

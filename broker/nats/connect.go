@@ -23,6 +23,7 @@ type session struct {
 	js     jetstream.JetStream
 	acks   *acks       // of what is published
 	owned  bool        // whether to close it
+	key    string      // public nkey that is shown to the server; may be empty
 	seen   bool        // whether the stream was there when it was last looked for
 	told   bool        // whether it was logged that there is no connection
 	asked  bool        // whether there was no reason to log yet
@@ -45,7 +46,16 @@ func (b *Broker) Run(ctx context.Context) error {
 		return fmt.Errorf("routing: %w", err)
 	}
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		s, err := b.dial()
+		s, err := b.dial(natsgo.RetryOnFailedConnect(true))
+		if errors.Is(err, errFile) {
+			if b.set(nil, fmt.Errorf("%w: %w", ErrNotConnected, err)) {
+				b.log.WarnContext(ctx, "not connected, will retry", "error", err)
+			}
+			if !pause.For(ctx, backoff) {
+				return nil
+			}
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("connect with NATS: %w", withoutURL(err))
 		}
@@ -101,13 +111,21 @@ func withoutURL(err error) error {
 	return err
 }
 
-// dial returns a session, connected or not. It fails only if no retry can help.
-func (b *Broker) dial() (*session, error) {
+// errFile says that a file which is needed to connect is not as it should be.
+var errFile = errors.New("can't connect yet")
+
+// dial returns a session, connected or not. It fails only if no retry can help,
+// or with errFile.
+func (b *Broker) dial(more ...natsgo.Option) (*session, error) {
 	s := &session{conn: b.opt.Conn}
 	if s.conn == nil {
-		options := []natsgo.Option{
+		secure, key, err := b.opt.Security.options()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errFile, err)
+		}
+		options := append([]natsgo.Option{
 			natsgo.Name(b.opt.Name),
-			natsgo.RetryOnFailedConnect(true),
+			natsgo.CustomInboxPrefix(b.opt.Inbox),
 			natsgo.MaxReconnects(-1),
 			natsgo.ReconnectWait(250 * time.Millisecond),
 			natsgo.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
@@ -118,10 +136,7 @@ func (b *Broker) dial() (*session, error) {
 			natsgo.Timeout(5 * time.Second),
 			natsgo.FlusherTimeout(5 * time.Second), // a half-open connection must not hold a writer for a minute
 			natsgo.ErrorHandler(b.asyncError),
-		}
-		if b.opt.Credentials != "" {
-			options = append(options, natsgo.UserCredentials(b.opt.Credentials))
-		}
+		}, append(more, secure...)...)
 		if b.opt.Server != nil {
 			options = append(options, natsgo.InProcessServer(b.opt.Server))
 		}
@@ -129,10 +144,15 @@ func (b *Broker) dial() (*session, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.conn, s.owned = conn, true
+		s.conn, s.owned, s.key = conn, true, key
 	}
-	js, err := jetstream.New(s.conn, jetstream.WithDefaultTimeout(apiTimeout))
-	s.js, s.acks = js, newAcks(s.conn, b.opt.Stream)
+	var err error
+	if b.opt.Domain == "" {
+		s.js, err = jetstream.New(s.conn, jetstream.WithDefaultTimeout(apiTimeout))
+	} else {
+		s.js, err = jetstream.NewWithDomain(s.conn, b.opt.Domain, jetstream.WithDefaultTimeout(apiTimeout))
+	}
+	s.acks = newAcks(s.conn, b.opt.Stream)
 	return s, err
 }
 
@@ -162,7 +182,13 @@ func (b *Broker) keep(ctx context.Context, s *session) error {
 		}
 		wait := look
 		if !s.conn.IsConnected() {
-			b.lost(ctx, s)
+			if b.lost(ctx, s); b.opt.Security.replaced(s.key) {
+				s.conn.Close()
+				return nil
+			}
+			if s.key != "" {
+				wait = lookKey
+			}
 		} else if err := b.provision(ctx, s); err != nil {
 			if errors.Is(err, errUnfit) {
 				b.set(s, err)
@@ -177,6 +203,7 @@ func (b *Broker) keep(ctx context.Context, s *session) error {
 			}
 			wait, backoff = backoff, min(2*backoff, maxBackoff)
 		} else {
+			b.forgive()
 			if b.set(s, nil) {
 				b.log.InfoContext(ctx, "connected", "server", s.conn.ConnectedServerVersion(), "stream", b.opt.Stream)
 			}
@@ -204,7 +231,7 @@ func (b *Broker) lost(ctx context.Context, s *session) {
 	if _, why := b.state(); !errors.Is(why, ErrNotConnected) {
 		b.set(s, ErrNotConnected)
 	}
-	err := s.conn.LastError()
+	err := b.opt.Security.explain(s.conn.LastError(), b.opt.URL)
 	if err != nil {
 		b.set(s, fmt.Errorf("%w: %w", ErrNotConnected, err))
 	}
@@ -296,6 +323,9 @@ func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error)
 	subject := ""
 	if sub != nil {
 		subject = sub.Subject
+	}
+	if errors.Is(err, natsgo.ErrPermissionViolation) {
+		b.deny(err)
 	}
 	level := slog.LevelWarn
 	if errors.Is(err, natsgo.ErrBadHeaderMsg) {

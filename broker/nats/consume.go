@@ -7,19 +7,16 @@ import (
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-const (
-	ackWait       = 30 * time.Second // after which a message that nobody keeps alive comes again
-	maxAckPending = 4096             // messages in flight, of all instances of a role together
-	stopTimeout   = time.Second      // longest wait for the end of what the server is sending
-)
+// stopTimeout is the longest wait for the end of what the server is sending.
+const stopTimeout = time.Second
 
 // subscribed takes messages until ctx is done, however often that breaks.
 func (s *subscription) subscribed(ctx context.Context) {
+	defer s.broker.ails(s, nil)
 	defer s.leave(ctx)
 	for backoff := minBackoff; ; {
 		ses := s.broker.usable(ctx.Done())
@@ -33,6 +30,10 @@ func (s *subscription) subscribed(ctx context.Context) {
 		}
 		if s.taken() > before {
 			backoff = minBackoff
+		}
+		if s.silent = errors.Is(err, errSilent); s.silent {
+			err = s.broker.suspect(err)
+			s.broker.ails(s, fmt.Errorf("consumer %s: %w", s.durable, err))
 		}
 		s.broker.log.WarnContext(ctx, "subscription broke, will retry",
 			"consumer", s.durable, "error", fmt.Errorf("take from %s: %w", s.topic, err), "retry_in", backoff)
@@ -62,7 +63,7 @@ func (s *subscription) take(ctx context.Context, ses *session) error {
 	}
 	p := puller{
 		conn: ses.conn, inbox: in.sub.Subject,
-		subject: "$JS.API.CONSUMER.MSG.NEXT." + s.broker.opt.Stream + "." + s.durable,
+		subject: s.broker.api("CONSUMER.MSG.NEXT." + s.broker.opt.Stream + "." + s.durable),
 	}
 	err = s.pull(ctx, connected, &p, in.messages)
 	if errors.Is(err, ErrNotConnected) || errors.Is(err, errSilent) {
@@ -71,29 +72,6 @@ func (s *subscription) take(ctx context.Context, ses *session) error {
 	s.exhaust(ctx, &p, in.messages)
 	s.leave(ctx)
 	return err
-}
-
-// consumer makes the durable consumer unless it is there. Limits that were
-// changed meanwhile are set again.
-func (s *subscription) consumer(ctx context.Context, ses *session) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	consumer, err := ses.js.CreateOrUpdateConsumer(ctx, s.broker.opt.Stream, jetstream.ConsumerConfig{
-		Durable:       s.durable,
-		FilterSubject: s.topic,
-		DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       ackWait,
-		MaxDeliver:    -1, // a limit would park messages silently
-		MaxAckPending: maxAckPending,
-	})
-	if err != nil {
-		return err
-	}
-	if s.renew(consumer.CachedInfo().Created) {
-		s.forget() // what is on its way is of a consumer that is gone
-	}
-	return nil
 }
 
 // errSilent says that the server does not do what it was asked for.
@@ -127,6 +105,10 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 
 // read takes what came to the inbox: a message, or what the server has to say.
 func (s *subscription) read(ctx context.Context, p *puller, m *natsgo.Msg) error {
+	if s.silent {
+		s.silent = false
+		s.broker.ails(s, nil)
+	}
 	if !fromStream(m) {
 		return p.told(m)
 	}

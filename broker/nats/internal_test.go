@@ -41,6 +41,7 @@ func TestSubjectsThatMayBePublishedTo(t *testing.T) {
 		"$JS.API.STREAM.DELETE.svc":       "belongs to the server",
 		"$SYS.REQ":                        "belongs to the server",
 		"_INBOX.abc":                      "belongs to the server",
+		"_INBOX_timer-service.abc":        "belongs to the server",
 	} {
 		err := checkSubject(subject)
 		if want == "" && err != nil || want != "" && (!errors.Is(err, broker.ErrRefused) || !errors.Is(err, timer.ErrInvalid) || !strings.Contains(err.Error(), want)) {
@@ -132,6 +133,12 @@ func TestStreamsThatCouldLoseAreNamed(t *testing.T) {
 		{"duplicate_window", func(c *jetstream.StreamConfig) { c.Duplicates = time.Minute }},
 		{"allow_rollup_hdrs", func(c *jetstream.StreamConfig) { c.AllowRollup = true }},
 		{"persist_mode", func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }},
+		{"max_age", func(c *jetstream.StreamConfig) { c.MaxAge = 24*time.Hour - 1 }},
+		{"allow_msg_schedules", func(c *jetstream.StreamConfig) { c.AllowMsgSchedules = true }},
+		{"subject_transform", func(c *jetstream.StreamConfig) {
+			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "a", Destination: "b"}
+		}},
+		{"mirror", func(c *jetstream.StreamConfig) { c.Mirror = &jetstream.StreamSource{Name: "other"} }},
 		{"no_ack", func(c *jetstream.StreamConfig) { c.NoAck = true }},
 		{"sealed", func(c *jetstream.StreamConfig) { c.Sealed = true }},
 		{"do not cover svc.*.serviceCall", func(c *jetstream.StreamConfig) { c.Subjects = []string{"timer.commands", "svc.*.dlq"} }},
@@ -139,7 +146,7 @@ func TestStreamsThatCouldLoseAreNamed(t *testing.T) {
 	} {
 		c := fit
 		tt.change(&c)
-		err := verify(c, DefaultRouting())
+		err := verify(c, DefaultRouting(), defaultMinAge)
 		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
 			t.Errorf("got %v, want %q", err, tt.says)
 		}

@@ -29,15 +29,20 @@ type Options struct {
 	Server *Embedded    // server in this process
 	Conn   *natsgo.Conn // connection of the host, which keeps and closes it
 
-	Credentials string          // file with NATS credentials; may be empty
-	Connect     []natsgo.Option // more options for the connection, such as TLS; they win over our own
-	Name        string          // name of the connection, for operators; default "timer-service"
+	Security Security        // who we are; default nobody, without TLS unless the URL or the server asks for it
+	Connect  []natsgo.Option // more options for the connection; they win over our own
+	Name     string          // name of the connection, for operators; default "timer-service"
+	Inbox    string          // what subjects for answers begin with; default "_INBOX_" and the Name; a Conn has its own
+	Domain   string          // JetStream domain that the stream is in; default that of the server
 
 	Routing  broker.Routing // default [DefaultRouting]
 	Stream   string         // stream that holds all topics; default "svc"
 	MaxBytes int64          // size limit of the stream, if it has to be created; default 8 GiB
 	MaxAge   time.Duration  // how long the stream keeps messages, if it has to be created; default 3 days
+	MinAge   time.Duration  // how long a stream must keep messages; default 1 day
 	Prefix   string         // put before the names of durable consumers
+	Role     string         // whose consumer [Broker.Provision] makes; default "timer-service"
+	Verify   bool           // create and change nothing: wait until somebody else has
 	Client   bool           // use the stream as it is: do not create it, do not verify it
 }
 
@@ -45,10 +50,13 @@ type Options struct {
 const (
 	defaultMaxBytes = 8 << 30
 	defaultMaxAge   = 3 * 24 * time.Hour
+	defaultMinAge   = 24 * time.Hour
+	defaultName     = "timer-service"
 	apiTimeout      = 5 * time.Second // longest wait for an answer about streams and consumers
 	readyTimeout    = time.Second     // longest wait in Ready
 	minBackoff      = 50 * time.Millisecond
 	maxBackoff      = 5 * time.Second
+	lookKey         = time.Second      // between looks at the nkey while there is no connection
 	look            = 10 * time.Second // between looks at the connection that nothing asked for
 )
 
@@ -73,10 +81,13 @@ type Broker struct {
 	begun atomic.Bool
 
 	mu      sync.Mutex
-	session *session      // nil while there is no connection object
-	why     error         // why not ready; nil if ready
-	changed chan struct{} // closed when session or why change
-	over    bool          // no more subscriptions
+	denied  error                   // what the server said last that we may not do, on this connection
+	asked   map[*question]struct{}  // questions that wait for an answer
+	ill     map[*subscription]error // subscriptions that have no fit consumer
+	session *session                // nil while there is no connection object
+	why     error                   // why not ready; nil if ready
+	changed chan struct{}           // closed when session or why change
+	over    bool                    // no more subscriptions
 	subs    sync.WaitGroup
 	slots   chan struct{} // atomic batches in flight
 }
@@ -87,7 +98,13 @@ func New(opt Options, log *slog.Logger) *Broker {
 		opt.URL = natsgo.DefaultURL
 	}
 	if opt.Name == "" {
-		opt.Name = "timer-service"
+		opt.Name = defaultName
+	}
+	if opt.Role == "" {
+		opt.Role = defaultName
+	}
+	if opt.Inbox == "" {
+		opt.Inbox = "_INBOX_" + token(opt.Name)
 	}
 	if opt.Routing == (broker.Routing{}) {
 		opt.Routing = DefaultRouting()
@@ -101,12 +118,17 @@ func New(opt Options, log *slog.Logger) *Broker {
 	if opt.MaxAge <= 0 {
 		opt.MaxAge = defaultMaxAge
 	}
+	if opt.MinAge <= 0 {
+		opt.MinAge = defaultMinAge
+	}
 	return &Broker{
 		opt: opt, log: log,
 		kick:    make(chan struct{}, 1),
 		ended:   make(chan struct{}),
 		why:     ErrNotConnected,
 		changed: make(chan struct{}),
+		asked:   make(map[*question]struct{}),
+		ill:     make(map[*subscription]error),
 		slots:   make(chan struct{}, maxBatches),
 	}
 }
@@ -127,8 +149,8 @@ func (b *Broker) Tail() message.Subscriber {
 	return &tail{broker: b, closing: make(chan struct{})}
 }
 
-// Ready returns nil while connected and provisioned, after a round trip to the
-// server.
+// Ready returns nil while connected and provisioned, with a fit consumer for each
+// subscription, after a round trip to the server.
 func (b *Broker) Ready(ctx context.Context) error {
 	s, why := b.state()
 	if why != nil {
@@ -143,8 +165,10 @@ func (b *Broker) Ready(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(ErrNotConnected, err)
 		}
-		_, why = b.state() // there may have been a reconnect meanwhile
-		return why
+		if _, why = b.state(); why != nil { // there may have been a reconnect meanwhile
+			return why
+		}
+		return b.illness()
 	case <-ctx.Done():
 		return errors.Join(ErrNotConnected, ctx.Err())
 	}

@@ -13,10 +13,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-const (
-	minDuplicates = 2 * time.Minute // how long the stream must know the ids of messages
-	minMaxAge     = 24 * time.Hour  // how long the stream must keep messages
-)
+// minDuplicates is how long the stream must know the ids of messages.
+const minDuplicates = 2 * time.Minute
 
 var (
 	// errUnfit says that the stream can't be used as it is configured.
@@ -36,32 +34,50 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	if b.opt.Client {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-
-	stream, err := s.js.Stream(ctx, b.opt.Stream)
+	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
+		return err
+	}
+	config, err := b.lookUpStream(ctx, s)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if s.seen {
+		switch {
+		case b.opt.Verify:
+			err = errMissing
+		case s.seen:
 			return errGone
+		default:
+			config, err = b.create(ctx, s)
 		}
-		stream, err = b.create(ctx, s)
 	}
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 	}
-	config := stream.CachedInfo().Config
-	if err := verify(config, b.opt.Routing); err != nil {
-		return fmt.Errorf("%w: %w", errUnfit, err)
+	if err := b.verify(config); err != nil {
+		return err
 	}
 	s.seen = true
 	s.atomic.Store(config.AllowAtomicPublish)
 	return nil
 }
 
-// create creates the stream. A server that does not know atomic batches (before
-// 2.12) creates it without.
-func (b *Broker) create(ctx context.Context, s *session) (jetstream.Stream, error) {
-	stream, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
+// lookUpStream returns how the stream is configured, as the server tells: what an
+// older one does not know is not in it.
+func (b *Broker) lookUpStream(ctx context.Context, s *session) (jetstream.StreamConfig, error) {
+	var info jetstream.StreamInfo
+	err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info)
+	return info.Config, err
+}
+
+// verify returns an error that wraps errUnfit if the stream could lose messages.
+func (b *Broker) verify(c jetstream.StreamConfig) error {
+	if err := verify(c, b.opt.Routing, b.opt.MinAge); err != nil {
+		return fmt.Errorf("%w: %w", errUnfit, err)
+	}
+	return nil
+}
+
+// streamConfig is that of the stream that is created.
+func (b *Broker) streamConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Name:               b.opt.Stream,
 		Description:        "Timers: commands, events and dead letters",
 		Subjects:           subjects(b.opt.Routing),
@@ -72,15 +88,28 @@ func (b *Broker) create(ctx context.Context, s *session) (jetstream.Stream, erro
 		MaxAge:             b.opt.MaxAge,
 		Duplicates:         minDuplicates,
 		AllowAtomicPublish: true,
-	})
+	}
+}
+
+// create creates the stream. A server that does not know atomic batches (before
+// 2.12) creates it without.
+func (b *Broker) create(ctx context.Context, s *session) (config jetstream.StreamConfig, err error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	ctx, stop := b.asking(ctx, b.api("STREAM."))
+	defer stop()
+	stream, err := s.js.CreateStream(ctx, b.streamConfig())
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // someone else was faster
-		return s.js.Stream(ctx, b.opt.Stream)
+		stream, err = s.js.Stream(ctx, b.opt.Stream)
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeSubjectOverlap || api.ErrorCode == codeInvalidConfig) {
-		return nil, fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
+		return config, fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
 			errUnfit, err, strings.Join(subjects(b.opt.Routing), ", "))
 	}
-	return stream, err
+	if err != nil {
+		return config, cause(ctx, err)
+	}
+	return stream.CachedInfo().Config, nil
 }
 
 // Codes of JetStream errors for which the client library has no names.
@@ -101,7 +130,7 @@ func (b *Broker) maxBytes() int64 {
 
 // verify returns an error that names the setting, and the fix, if messages
 // could be lost silently in a stream, or can't get into it.
-func verify(c jetstream.StreamConfig, r broker.Routing) error {
+func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) error {
 	limited := c.MaxBytes > 0 || c.MaxMsgs > 0 || c.MaxMsgsPerSubject > 0
 	for _, check := range []struct {
 		bad       bool
@@ -111,10 +140,13 @@ func verify(c jetstream.StreamConfig, r broker.Routing) error {
 		{c.Storage != jetstream.FileStorage, "storage is memory, which forgets", "file"},
 		{c.Discard == jetstream.DiscardOld && limited, "discard is old with a limit, which drops what was not consumed yet", "new, or no limits"},
 		{c.MaxMsgsPerSubject > 0 && !c.DiscardNewPerSubject, "max_msgs_per_subject drops older messages of a tenant", "no such limit"},
-		{c.MaxAge > 0 && c.MaxAge < minMaxAge, fmt.Sprintf("max_age is %v, which drops what was not consumed in time", c.MaxAge), "at least " + minMaxAge.String()},
+		{c.MaxAge > 0 && c.MaxAge < minAge, fmt.Sprintf("max_age is %v, which drops what was not consumed in time", c.MaxAge), "at least " + minAge.String()},
 		{c.Duplicates < minDuplicates, fmt.Sprintf("duplicate_window is %v, too short to know a message that is sent again", c.Duplicates), "at least " + minDuplicates.String()},
 		{c.AllowRollup, "allow_rollup_hdrs lets any producer purge the stream", "false"},
 		{c.PersistMode == jetstream.AsyncPersistMode, "persist_mode is async, which acks before messages are durable", "default"},
+		{c.AllowMsgSchedules, "allow_msg_schedules lets who may publish commands publish to every subject", "false"},
+		{c.SubjectTransform != nil, "subject_transform moves messages to other subjects", "none"},
+		{c.Mirror != nil, "it is a mirror, so nothing can be published", "another stream"},
 		{c.NoAck, "no_ack is set, so nobody knows what was stored", "false"},
 		{c.Sealed, "it is sealed, so nothing can be published", "another stream"},
 	} {

@@ -36,7 +36,7 @@ func checkTokens(subject string, valid func(token string) bool) error {
 		return refuse("is empty")
 	case len(subject) > maxSubject:
 		return refuse(fmt.Sprintf("is longer than %d bytes", maxSubject))
-	case strings.HasPrefix(subject, "$"), strings.HasPrefix(subject, "_INBOX."):
+	case strings.HasPrefix(subject, "$"), strings.HasPrefix(subject, "_INBOX."), strings.HasPrefix(subject, "_INBOX_"):
 		return refuse("belongs to the server")
 	}
 	for i := range len(subject) {

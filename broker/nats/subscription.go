@@ -29,6 +29,7 @@ type subscription struct {
 	ctx     context.Context           // ends with the intake
 	over    chan struct{}             // closed when messages in flight are given up
 	inbox   *inbox                    // nil while it is closed; of whoever takes messages
+	silent  bool                      // the server did not do what it was asked for; of whoever takes messages
 
 	gate   sync.RWMutex // held for reading by whoever takes or sends
 	closed bool         // no more is taken or sent

@@ -28,14 +28,15 @@ type cli struct {
 	Output string `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Form of the output: text for people, or json, one object a line."`
 	File   string `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
 
-	Serve    serveCmd    `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
-	Schedule scheduleCmd `cmd:"" help:"Ask for an event when a time has come."`
-	Cancel   cancelCmd   `cmd:"" help:"Take a timer back."`
-	Get      getCmd      `cmd:"" help:"Show one timer."`
-	List     listCmd     `cmd:"" help:"List the timers of a tenant, or of a correlation id."`
-	Migrate  migrateCmd  `cmd:"" help:"Bring the database to the schema of this binary."`
-	Settings settingsCmd `cmd:"" name:"config" help:"Show every setting, its value, and where that came from."`
-	Version  versionCmd  `cmd:"" help:"Show what this binary was built from."`
+	Serve     serveCmd     `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
+	Schedule  scheduleCmd  `cmd:"" help:"Ask for an event when a time has come."`
+	Cancel    cancelCmd    `cmd:"" help:"Take a timer back."`
+	Get       getCmd       `cmd:"" help:"Show one timer."`
+	List      listCmd      `cmd:"" help:"List the timers of a tenant, or of a correlation id."`
+	Migrate   migrateCmd   `cmd:"" help:"Bring the database to the schema of this binary."`
+	Provision provisionCmd `cmd:"" help:"Make the streams, topics and queues that the service needs."`
+	Settings  settingsCmd  `cmd:"" name:"config" help:"Show every setting, its value, and where that came from."`
+	Version   versionCmd   `cmd:"" help:"Show what this binary was built from."`
 }
 
 // A parsed is a command line that is well formed.

@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-var verbs = []string{"serve", "schedule", "cancel", "get", "list", "migrate", "config", "version"}
+var verbs = []string{"serve", "schedule", "cancel", "get", "list", "migrate", "provision", "config", "version"}
 
 func TestHelp(t *testing.T) {
 	t.Parallel()

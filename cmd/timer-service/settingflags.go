@@ -65,20 +65,25 @@ func placeholder(s config.Setting) string {
 
 // clientSettings are what one needs who talks to the broker.
 var clientSettings = []string{
-	"db_path", "broker", "broker_url", "commands_topic", "events_topic", "dead_letters_topic",
-	"nats_port", "nats_stream", "nats_credentials", "log_level",
+	"db_path", "broker", "broker_url", "broker_username", "broker_password", "broker_tls_ca", "broker_tls_cert", "broker_tls_key",
+	"commands_topic", "events_topic", "dead_letters_topic",
+	"nats_port", "nats_stream", "nats_domain", "nats_inbox", "nats_credentials", "nats_nkey", "nats_token", "log_level",
 }
+
+// provisionSettings are what one needs who makes what the broker needs.
+var provisionSettings = append(slices.Clone(clientSettings), "nats_max_bytes", "nats_max_age", "nats_min_age")
 
 // shownSettings are the settings that matter to a verb, by key. What is not
 // here shows all of them.
 var shownSettings = map[string][]string{
-	"schedule": clientSettings,
-	"cancel":   clientSettings,
-	"get":      {"db_path", "db_url"},
-	"list":     {"db_path", "db_url"},
-	"migrate":  {"db_path", "db_url"},
-	"version":  {},
-	program:    {},
+	"schedule":  clientSettings,
+	"cancel":    clientSettings,
+	"get":       {"db_path", "db_url"},
+	"list":      {"db_path", "db_url"},
+	"migrate":   {"db_path", "db_url"},
+	"provision": provisionSettings,
+	"version":   {},
+	program:     {},
 }
 
 // printHelp prints the help of a verb with the settings that matter to it.

@@ -1,0 +1,293 @@
+package nats_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+// guarded starts a server that does not let everybody in.
+func guarded(t testing.TB, opt *server.Options) *server.Server {
+	t.Helper()
+	opt.Host, opt.Port, opt.NoSigs, opt.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
+	opt.JetStream, opt.StoreDir = true, t.TempDir()
+	return launch(t, opt)
+}
+
+func launch(t testing.TB, opt *server.Options) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(s.WaitForShutdown)
+	t.Cleanup(s.Shutdown)
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("no answer of the server")
+	}
+	return s
+}
+
+// mends has a broker be not ready, for a reason that is told, until something is
+// mended. No secret may be in what it tells or logs.
+func mends(t *testing.T, opt nats.Options, reason string, mend func(), secrets ...string) {
+	t.Helper()
+	var log safeBuffer
+	b := nats.New(opt, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}()
+	told := ""
+	safe := func(text string) {
+		t.Helper()
+		for _, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("a secret in %s", text)
+			}
+		}
+	}
+	late := time.After(30 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(told, reason) {
+		err := b.Ready(ctx)
+		if err == nil {
+			t.Fatal("ready with what is wrong")
+		}
+		told = err.Error()
+		safe(told)
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("says %q, want %q", told, reason)
+		}
+	}
+	mend()
+	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	publish(t, b, "it works")
+	safe(log.String())
+	if !strings.Contains(log.String(), reason) {
+		t.Errorf("the log does not say %q:\n%s", reason, log.String())
+	}
+}
+
+func TestPasswordThatIsMendedAtTheServer(t *testing.T) {
+	t.Parallel()
+	users := func(password string) []*server.User { return []*server.User{{Username: "timer", Password: password}} }
+	s := guarded(t, &server.Options{Users: users("an0ther")})
+	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Username: "timer", Password: "hunter2"}},
+		"user name or its password", func() { reload(t, s, func(o *server.Options) { o.Users = users("hunter2") }) }, "hunter2", "an0ther")
+}
+
+func TestTokenThatIsMendedAtTheServer(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, &server.Options{Authorization: "an0ther"})
+	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Token: "hunter2"}},
+		"refuses the token", func() { reload(t, s, func(o *server.Options) { o.Authorization = "hunter2" }) }, "hunter2", "an0ther")
+}
+
+func TestCredentialsInTheURLWin(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, &server.Options{Users: []*server.User{{Username: "url", Password: "an0ther"}}})
+	url := strings.Replace(s.ClientURL(), "//", "//url:hunter2@", 1)
+	mends(t, nats.Options{URL: url, Security: nats.Security{Username: "timer", Password: "unused"}}, "credentials in the URL", func() {
+		reload(t, s, func(o *server.Options) { o.Users = []*server.User{{Username: "url", Password: "hunter2"}} })
+	}, "hunter2", "an0ther", "unused")
+}
+
+func TestClientWithoutCredentialsIsToldSo(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, &server.Options{Authorization: "an0ther"})
+	mends(t, nats.Options{URL: s.ClientURL()}, "a client without credentials", func() {
+		reload(t, s, func(o *server.Options) { o.Authorization = "" })
+	}, "an0ther")
+}
+
+// reload changes the options of a server while it runs.
+func reload(t testing.TB, s *server.Server, change func(*server.Options)) {
+	t.Helper()
+	port := 0
+	if _, err := fmt.Sscanf(s.ClientURL(), "nats://127.0.0.1:%d", &port); err != nil {
+		t.Fatal(err)
+	}
+	opt := &server.Options{Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true, JetStream: true, StoreDir: strings.TrimSuffix(s.StoreDir(), "/jetstream")}
+	change(opt)
+	if err := s.ReloadOptions(opt); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seedFile writes the seed of a new nkey.
+func seedFile(t testing.TB) (file, seed, public string) {
+	t.Helper()
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if public, err = pair.PublicKey(); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "user.nk")
+	if err := os.WriteFile(file, append(text, '\n'), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file, string(text), public
+}
+
+func TestNKeyThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	wrong, wrongSeed, _ := seedFile(t)
+	right, rightSeed, public := seedFile(t)
+	s := guarded(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
+	opt := nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: wrong}}
+	mends(t, opt, "the nkey in "+wrong, func() { replace(t, wrong, right) }, wrongSeed, rightSeed)
+}
+
+func TestNKeyThatComesLater(t *testing.T) {
+	t.Parallel()
+	right, seed, public := seedFile(t)
+	s := guarded(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
+	absent := filepath.Join(t.TempDir(), "absent.nk")
+	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: absent}}, absent, func() { replace(t, absent, right) }, seed)
+
+	broken := filepath.Join(t.TempDir(), "broken.nk")
+	if err := os.WriteFile(broken, []byte("SUAhunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: broken}}, "nkey in "+broken, func() { replace(t, broken, right) }, seed, "hunter2")
+}
+
+// credentialsOf writes the credentials of a new user of an account.
+func credentialsOf(t testing.TB, account nkeys.KeyPair) (file, seed string) {
+	t.Helper()
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, _ := pair.PublicKey()
+	text, _ := pair.Seed()
+	token, err := jwt.NewUserClaims(public).Encode(account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := jwt.FormatUserConfig(token, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "user.creds")
+	if err := os.WriteFile(file, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file, string(text)
+}
+
+func TestCredentialsFileThatIsReplaced(t *testing.T) {
+	t.Parallel()
+	operator, _ := nkeys.CreateOperator()
+	operatorKey, _ := operator.PublicKey()
+	resolver := new(server.MemAccResolver)
+	account, stranger := newAccount(t, operator, resolver, true), newAccount(t, operator, nil, false)
+	systemAccount := newAccount(t, operator, resolver, false)
+	system, _ := systemAccount.PublicKey()
+	s := guarded(t, &server.Options{TrustedKeys: []string{operatorKey}, AccountResolver: resolver, SystemAccount: system})
+
+	right, rightSeed := credentialsOf(t, account)
+	wrong, wrongSeed := credentialsOf(t, stranger)
+	absent := filepath.Join(t.TempDir(), "absent.creds")
+	for _, file := range []string{wrong, absent} {
+		mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Credentials: file}}, file,
+			func() { replace(t, file, right) }, rightSeed, wrongSeed)
+	}
+}
+
+// newAccount makes an account, and has the resolver know it unless that is nil.
+func newAccount(t testing.TB, operator nkeys.KeyPair, resolver *server.MemAccResolver, streams bool) nkeys.KeyPair {
+	t.Helper()
+	pair, err := nkeys.CreateAccount()
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, _ := pair.PublicKey()
+	claims := jwt.NewAccountClaims(public)
+	if streams {
+		claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: -1, MemoryStorage: -1}
+	}
+	token, err := claims.Encode(operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resolver != nil {
+		if err := resolver.Store(public, token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return pair
+}
+
+func TestServerWithACertificateOfAnotherAuthority(t *testing.T) {
+	t.Parallel()
+	ours, others := newAuthority(t), newAuthority(t)
+	s := guarded(t, &server.Options{TLSConfig: ours.server(t, nil), TLSTimeout: 5})
+	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: others.file}},
+		"certificate signed by unknown authority", func() { replace(t, others.file, ours.file) })
+
+	absent := filepath.Join(t.TempDir(), "absent.pem")
+	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: absent}}, absent, func() { replace(t, absent, ours.file) })
+}
+
+func TestClientWithACertificateOfAnotherAuthority(t *testing.T) {
+	t.Parallel()
+	ours, others := newAuthority(t), newAuthority(t)
+	s := guarded(t, &server.Options{TLSConfig: ours.server(t, ours), TLSTimeout: 5, TLSVerify: true})
+	cert, key := others.issue(t, "timer-service")
+	right, rightKey := ours.issue(t, "timer-service")
+	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: ours.file, Cert: cert, Key: key}}, cert, func() {
+		replace(t, key, rightKey)
+		replace(t, cert, right)
+	})
+}
+
+func TestNothingIsSentWithoutTLSIfAnAuthorityIsNamed(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, &server.Options{})
+	b := run(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: newAuthority(t).file}})
+	until(t, "what is wrong", func() bool {
+		err := b.Ready(t.Context())
+		if err == nil {
+			t.Fatal("ready without TLS")
+		}
+		return strings.Contains(err.Error(), natsgo.ErrSecureConnWanted.Error())
+	})
+}
+
+func TestOneOfSeveralServersIsEnough(t *testing.T) {
+	t.Parallel()
+	s := guarded(t, &server.Options{Users: []*server.User{{Username: "timer", Password: "right"}}})
+	b := ready(t, nats.Options{
+		URL: "nats://127.0.0.1:1, " + s.ClientURL(), Security: nats.Security{Username: "timer", Password: "right"},
+	})
+	publish(t, b, "it works")
+}

@@ -1,0 +1,328 @@
+package nats_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+// documented starts a server with the permissions of the documentation, and a
+// user beside them who may do everything.
+func documented(t testing.TB) (url string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/brokers/nats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```conf\n(.*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("the documentation has no configuration")
+	}
+	text := strings.Replace(string(found[1]), "users: [", "users: [{ user: root, password: root }", 1)
+	text = strings.Replace(text, "users = [", "users = [{ user: root, password: root }", 1)
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opt, err := server.ProcessConfigFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return guarded(t, opt).ClientURL()
+}
+
+// user returns the options of one who is in the documentation.
+func user(url, name string) nats.Options {
+	return nats.Options{URL: url, Security: nats.Security{Username: name, Password: "change-me-" + name}}
+}
+
+func TestDocumentedPermissionsAreEnough(t *testing.T) {
+	t.Parallel()
+	url := documented(t)
+	admin := user(url, "admin")
+	admin.Name = "timer-provision"
+	for i, want := range []int{2, 0} {
+		if changes, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil || len(changes) != want {
+			t.Fatalf("call %d: %v, %v", i, changes, err)
+		}
+	}
+	service, tenant, operator := user(url, "service"), user(url, "acme"), user(url, "operator")
+	service.Verify = true
+	tenant.Client, tenant.Inbox = true, "_INBOX_acme"
+	operator.Client, operator.Inbox = true, "_INBOX_operator"
+	s, c, o := ready(t, service), ready(t, tenant), ready(t, operator)
+	if _, err := s.Now(t.Context()); err != nil {
+		t.Errorf("the time of the server: %v", err)
+	}
+
+	tails := make(map[string]<-chan *message.Message)
+	for _, subject := range []string{"svc.acme.serviceCall", "svc.acme.dlq"} {
+		in, err := c.Tail().Subscribe(t.Context(), subject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tails[subject] = in
+	}
+	in := subscribe(t, s, role, commands)
+	var batch []*message.Message
+	for i := range 100 { // enough for the client to ask whether the stream takes batches
+		batch = append(batch, message.NewMessage(fmt.Sprint("command-", i), fmt.Append(nil, i)))
+	}
+	if err := c.Publisher().Publish(commands, batch...); err != nil {
+		t.Fatal(err)
+	}
+	for i := range batch {
+		msg := <-in
+		if i == 0 {
+			msg.Nack() // it comes again
+		} else {
+			msg.Ack()
+		}
+	}
+	(<-in).Ack()
+
+	// An event whose id somebody has claimed is seen, and so are those in batches.
+	events := []*message.Message{message.NewMessage("command-1", []byte("event"))}
+	for i := range 299 {
+		events = append(events, message.NewMessage(fmt.Sprint("event-", i), nil))
+	}
+	if err := s.Publisher().Publish("svc.acme.serviceCall", events...); err != nil {
+		t.Fatal(err)
+	}
+	bodies := make(map[string]int)
+	for range len(events) + 1 { // a tail hears both tries
+		bodies[string((<-tails["svc.acme.serviceCall"]).Payload)]++
+	}
+	if bodies["event"] != 2 {
+		t.Errorf("the events were %v", bodies)
+	}
+	send(t, s, "svc.acme.dlq", "poison")
+	expect(t, tails["svc.acme.dlq"], "poison")
+	if n := visits(t, s, false); n != 1 {
+		t.Errorf("the service sees %d dead letters", n)
+	}
+	if n := visits(t, o, true); n != 1 {
+		t.Errorf("the operator sees %d dead letters", n)
+	}
+	send(t, o, commands, "replayed")
+	expect(t, in, "replayed")
+	if n := visits(t, o, false); n != 0 {
+		t.Errorf("%d dead letters are left", n)
+	}
+	for name, b := range map[string]*nats.Broker{"service": s, "tenant": c, "operator": o} {
+		if err := b.Ready(t.Context()); err != nil {
+			t.Errorf("the %s: %v", name, err)
+		}
+	}
+}
+
+func visits(t testing.TB, b *nats.Broker, remove bool) (n int) {
+	t.Helper()
+	if err := b.VisitDeadLetters(t.Context(), "", func(*message.Message) (bool, error) { n++; return remove, nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// An intruder is a connection that tries what it may not do.
+type intruder struct {
+	*natsgo.Conn
+	mu     sync.Mutex
+	denied []string
+}
+
+func intrude(t testing.TB, url, user, inbox string) *intruder {
+	t.Helper()
+	i := new(intruder)
+	var err error
+	i.Conn, err = natsgo.Connect(url, natsgo.UserInfo(user, "change-me-"+user), natsgo.CustomInboxPrefix(inbox),
+		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			if errors.Is(err, natsgo.ErrPermissionViolation) {
+				i.denied = append(i.denied, err.Error())
+			}
+		}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(i.Close)
+	return i
+}
+
+// wasDenied waits until the server has said that a subject is denied.
+func (i *intruder) wasDenied(t testing.TB, subject string) {
+	t.Helper()
+	until(t, "the denial of "+subject, func() bool {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		return slices.ContainsFunc(i.denied, func(text string) bool { return strings.Contains(text, `"`+subject+`"`) })
+	})
+}
+
+func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
+	t.Parallel()
+	url := documented(t)
+	admin := user(url, "admin")
+	admin.Name = "timer-provision"
+	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	root, err := natsgo.Connect(url, natsgo.UserInfo("root", "root"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	js, _ := jetstream.New(root)
+	other, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other", Subjects: []string{"other.>"}, AllowDirect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"other.a", "svc.beta.serviceCall", commands} {
+		if _, err := js.Publish(t.Context(), subject, []byte("precious")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := picture(t, js)
+
+	publishes := []string{
+		"$JS.API.STREAM.PURGE.svc", "$JS.API.STREAM.DELETE.svc", "$JS.API.STREAM.UPDATE.svc", "$JS.API.STREAM.CREATE.mine",
+		"$JS.API.STREAM.SNAPSHOT.svc", "$JS.API.STREAM.RESTORE.svc", "$JS.API.STREAM.LEADER.STEPDOWN.svc", "$JS.API.STREAM.NAMES",
+		"$JS.API.CONSUMER.DELETE.svc.billing", "$JS.API.CONSUMER.DELETE.svc." + durable, "$JS.API.CONSUMER.CREATE.svc.mine.svc.>",
+		"$JS.API.CONSUMER.CREATE.svc." + durable + ".svc.>", "$JS.API.CONSUMER.DURABLE.CREATE.svc.mine", "$JS.API.CONSUMER.PAUSE.svc." + durable,
+		"$JS.API.CONSUMER.MSG.NEXT.svc.billing", "$JS.ACK.svc.billing.1.1.1.1.0",
+		"$JS.API.STREAM.INFO.other", "$JS.API.STREAM.MSG.GET.other", "$JS.API.STREAM.MSG.DELETE.other", "$JS.API.STREAM.PURGE.other",
+		"$JS.API.DIRECT.GET.other", "$JS.API.DIRECT.GET.other.other.a", "$JS.API.DIRECT.GET.svc", "$JS.API.INFO",
+		"$SYS.REQ.SERVER.PING", "$SYS.REQ.ACCOUNT.TIMERS.CONNZ", "$SYS.REQ.USER.INFO",
+		"other.a", "billing", "svc.acme.other", "svc.a.b.serviceCall", "timer.other", "_INBOX_billing.x",
+	}
+	subscriptions := []string{">", "*", "*.>", "svc.>", "other.>", "$JS.>", "$JS.ACK.>", "$SYS.>", "_INBOX.>", "_INBOX_billing.>", "svc.beta.serviceCall"}
+	for _, intruders := range []struct {
+		user, inbox           string
+		publishes, subscribes []string
+	}{
+		{"service", "_INBOX_timer-service", append(publishes, commands, "$JS.API.STREAM.MSG.DELETE.svc"), append(subscriptions, commands)},
+		{"operator", "_INBOX_operator", append(publishes, "svc.acme.serviceCall", "svc.acme.dlq"), []string{">", "svc.>", "$JS.>", commands, "_INBOX_timer-service.>"}},
+		{
+			"acme", "_INBOX_acme",
+			append(publishes, "svc.acme.serviceCall", "svc.beta.dlq", "$JS.API.STREAM.MSG.GET.svc", "$JS.API.STREAM.INFO.svc", "$JS.ACK.svc."+durable+".1.1.1.1.0"),
+			append(subscriptions, commands, "svc.*.serviceCall", "svc.*.dlq", "_INBOX_timer-service.>"),
+		},
+	} {
+		t.Run(intruders.user, func(t *testing.T) {
+			i := intrude(t, url, intruders.user, intruders.inbox)
+			for _, subject := range intruders.publishes {
+				if err := i.Publish(subject, []byte(`{"seq":1}`)); err != nil {
+					t.Error(err)
+				}
+				i.wasDenied(t, subject)
+			}
+			for _, subject := range intruders.subscribes {
+				if _, err := i.Subscribe(subject, func(m *natsgo.Msg) { t.Errorf("got %s", m.Subject) }); err != nil {
+					t.Error(err)
+				}
+				i.wasDenied(t, subject)
+			}
+			rollsUp(t, i, map[string]string{"service": "svc.acme.serviceCall", "operator": commands, "acme": commands}[intruders.user])
+		})
+	}
+	if after := picture(t, js); after != before {
+		t.Errorf("was %s\nis  %s", before, after)
+	}
+	if info, err := other.Info(t.Context()); err != nil || info.State.Msgs != 1 {
+		t.Errorf("the other stream: %+v, %v", info, err)
+	}
+}
+
+// rollsUp tries to purge the stream, where publishing is permitted, and to
+// publish elsewhere by a schedule.
+func rollsUp(t *testing.T, i *intruder, subject string) {
+	t.Helper()
+	for name, value := range map[string]string{"Nats-Rollup": "all", "Nats-Schedule": "@at 2020-01-01T00:00:00Z"} {
+		m := &natsgo.Msg{Subject: subject, Header: natsgo.Header{name: {value}, "Nats-Schedule-Target": {"svc.beta.dlq"}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		answer, err := i.RequestMsgWithContext(ctx, m)
+		if err != nil || !strings.Contains(string(answer.Data), `"error"`) {
+			t.Errorf("%s: %v, %v", name, answer, err)
+		}
+	}
+}
+
+// picture returns what is at the server.
+func picture(t testing.TB, js jetstream.JetStream) string {
+	t.Helper()
+	var all []any
+	streams := js.ListStreams(t.Context())
+	for s := range streams.Info() {
+		all = append(all, s.Config, s.State.Msgs, s.State.FirstSeq, s.State.Consumers)
+		stream, err := js.Stream(t.Context(), s.Config.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := range stream.ListConsumers(t.Context()).Info() {
+			all = append(all, c.Config, c.NumPending, c.NumAckPending)
+		}
+	}
+	text, err := json.Marshal(all)
+	if err != nil || streams.Err() != nil {
+		t.Fatal(err, streams.Err())
+	}
+	return string(text)
+}
+
+// What is denied is told at once, and not after a time-out.
+func TestWhatIsDeniedIsTold(t *testing.T) {
+	t.Parallel()
+	url := documented(t)
+	b := run(t, user(url, "acme")) // not as a client: it looks for the stream
+	until(t, "word of what is denied", func() bool {
+		err := b.Ready(t.Context())
+		return err != nil && strings.Contains(err.Error(), "$JS.API.STREAM.INFO.svc")
+	})
+	admin := user(url, "admin")
+	admin.Name = "timer-provision"
+	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	tenant := user(url, "acme")
+	tenant.Client, tenant.Inbox = true, "_INBOX_acme"
+	c := ready(t, tenant)
+	for _, n := range []int{1, 100} {
+		batch := make([]*message.Message, n)
+		for i := range batch {
+			batch[i] = message.NewMessage("", nil)
+		}
+		err := c.Publisher().Publish("svc.beta.serviceCall", batch...)
+		if !errors.Is(err, natsgo.ErrPermissionViolation) || errors.Is(err, broker.ErrRefused) {
+			t.Errorf("publish of %d: %v", n, err)
+		}
+	}
+	tenant.Inbox = "_INBOX_other" // where it may not listen
+	d := ready(t, tenant)
+	if err := d.Publisher().Publish(commands, message.NewMessage("", nil)); err == nil {
+		t.Error("an ack on a subject that it may not subscribe to")
+	} else if !strings.Contains(err.Error(), "_INBOX_other") {
+		t.Errorf("without an inbox: %v", err)
+	}
+}

@@ -1,0 +1,120 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// Provision makes the stream and the durable consumer of [Options.Role], or, if
+// dry, tells what it would make. What exists is verified and never changed. It
+// needs the permissions of an administrator, unless all is there. See
+// [broker.Provisioner].
+func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
+	if err := b.opt.Routing.Validate(); err != nil {
+		return nil, fmt.Errorf("routing: %w", err)
+	}
+	b = New(b.opt, b.log) // Run may be running
+	s, err := b.dial()
+	if err != nil {
+		return nil, fmt.Errorf("connect with NATS: %w", b.opt.Security.explain(withoutURL(err), b.opt.URL))
+	}
+	b.set(s, nil)
+	if s.owned {
+		defer s.conn.Close()
+	}
+	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
+		return nil, err
+	}
+	made, err := b.provisionStream(ctx, s, dry)
+	if made != nil {
+		changes = append(changes, *made)
+	}
+	if err != nil {
+		return changes, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
+	}
+	absent := dry && len(changes) > 0
+	made, err = b.provisionConsumer(ctx, s, dry, absent)
+	if made != nil {
+		changes = append(changes, *made)
+	}
+	return changes, err
+}
+
+func (b *Broker) provisionStream(ctx context.Context, s *session, dry bool) (*broker.Change, error) {
+	config, err := b.lookUpStream(ctx, s)
+	if err == nil {
+		return nil, b.verify(config)
+	}
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, err
+	}
+	want := b.streamConfig()
+	made := &broker.Change{
+		Object: "stream " + want.Name,
+		Detail: fmt.Sprintf("subjects %s; file storage; at most %d bytes, then new messages are refused; kept for %v; ids known for %v",
+			strings.Join(want.Subjects, " "), want.MaxBytes, want.MaxAge, want.Duplicates),
+	}
+	if dry {
+		return made, nil
+	}
+	config, err = b.create(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	return made, b.verify(config)
+}
+
+func (b *Broker) provisionConsumer(ctx context.Context, s *session, dry, absent bool) (*broker.Change, error) {
+	topic := b.opt.Routing.Subscription()
+	want := consumerConfig(b.opt.Prefix+durable(b.opt.Role, topic), topic)
+	if !absent {
+		info, err := b.lookUpConsumer(ctx, s, want.Durable)
+		if err == nil {
+			return nil, verifyConsumer(info.Config, want)
+		}
+		if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return nil, fmt.Errorf("consumer %s: %w", want.Durable, err)
+		}
+	}
+	made := &broker.Change{
+		Object: "consumer " + want.Durable,
+		Detail: fmt.Sprintf("of stream %s; filter %s; durable, pull; explicit acks within %v; unlimited deliveries; at most %d messages in flight",
+			b.opt.Stream, topic, want.AckWait, want.MaxAckPending),
+	}
+	if dry {
+		return made, nil
+	}
+	info, err := b.makeConsumer(ctx, s, want)
+	if err != nil {
+		return nil, fmt.Errorf("consumer %s: %w", want.Durable, err)
+	}
+	return made, verifyConsumer(info.Config, want)
+}
+
+// The oldest version that is supported: it was the first to name consumers in the
+// subjects they are made on.
+const oldestMajor, oldestMinor = 2, 9
+
+// modern returns an error that wraps errUnfit if a server is too old. One that
+// tells no version that can be read is taken as it is.
+func modern(version string) error {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 {
+		return nil
+	}
+	major, err := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	if err != nil || err2 != nil || major > oldestMajor || major == oldestMajor && minor >= oldestMinor {
+		return nil
+	}
+	return fmt.Errorf("%w: the NATS server is version %s; at least %d.%d is needed", errUnfit, version, oldestMajor, oldestMinor)
+}
+
+var _ broker.Provisioner = (*Broker)(nil)

@@ -1,0 +1,215 @@
+package nats_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+const (
+	commands = "timer.commands"
+	role     = "timer-service"
+	durable  = "timer-service_timer-commands"
+)
+
+func objects(changes []broker.Change) string {
+	all := make([]string, len(changes))
+	for i, c := range changes {
+		all[i] = c.Object
+	}
+	return strings.Join(all, ", ")
+}
+
+func TestProvisionMakesWhatIsMissingOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		_, js := client(t, e)
+		const all = "stream svc, consumer " + durable
+		for i, tt := range []struct {
+			dry  bool
+			want string
+		}{{true, all}, {true, all}, {false, all}, {false, ""}, {true, ""}} {
+			changes, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), tt.dry)
+			if err != nil || objects(changes) != tt.want {
+				t.Errorf("call %d: %v, %v; want %q", i, changes, err, tt.want)
+			}
+			for _, c := range changes {
+				if c.Detail == "" {
+					t.Errorf("%s has no detail", c.Object)
+				}
+			}
+			if _, err := js.Stream(t.Context(), "svc"); (err == nil) != (i >= 2) {
+				t.Errorf("call %d: the stream: %v", i, err)
+			}
+		}
+		if err := js.DeleteConsumer(t.Context(), "svc", durable); err != nil {
+			t.Fatal(err)
+		}
+		changes, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), false)
+		if err != nil || objects(changes) != "consumer "+durable {
+			t.Errorf("without the consumer: %v, %v", changes, err)
+		}
+		b := ready(t, nats.Options{Server: e, Verify: true})
+		messages := subscribe(t, b, role, commands)
+		send(t, b, commands, "it works")
+		expect(t, messages, "it works")
+	})
+}
+
+// send publishes a message to a subject.
+func send(t testing.TB, b *nats.Broker, subject, body string) {
+	t.Helper()
+	if err := b.Publisher().Publish(subject, message.NewMessage("", []byte(body))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestProvisionRefusesWhatDoesNotFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		_, js := client(t, e)
+		stream := jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>", commands}, MaxAge: 12 * time.Hour}
+		if _, err := js.CreateStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+		for _, dry := range []bool{true, false} {
+			changes, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), dry)
+			if err == nil || !strings.Contains(err.Error(), "max_age is 12h0m0s") || len(changes) > 0 {
+				t.Errorf("Provision: %v, %v", changes, err)
+			}
+		}
+		lower := nats.Options{Server: e, MinAge: 12 * time.Hour}
+		if _, err := nats.New(lower, quiet).Provision(t.Context(), true); err != nil {
+			t.Errorf("with a lower floor: %v", err)
+		}
+		if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
+			Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: 5,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := nats.New(lower, quiet).Provision(t.Context(), false); err == nil || !strings.Contains(err.Error(), "max_deliver is 5") {
+			t.Errorf("with a limited consumer: %v", err)
+		}
+	})
+}
+
+func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		_, js := client(t, e)
+		b := run(t, nats.Options{Server: e, Verify: true})
+		messages := subscribe(t, b, role, commands)
+		missing := func(what string) {
+			t.Helper()
+			until(t, "word of the "+what, func() bool {
+				err := b.Ready(t.Context())
+				return err != nil && strings.Contains(err.Error(), what) && strings.Contains(err.Error(), "timer-service provision")
+			})
+		}
+		missing("stream svc")
+		time.Sleep(time.Minute)
+		missing("stream svc")
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>", commands}}); err != nil {
+			t.Fatal(err)
+		}
+		missing("consumer " + durable)
+		send(t, b, commands, "one") // what is there can be used
+		limited := jetstream.ConsumerConfig{Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckExplicitPolicy, MaxDeliver: 5}
+		if _, err := js.CreateConsumer(t.Context(), "svc", limited); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "word of the limit", func() bool {
+			err := b.Ready(t.Context())
+			return err != nil && strings.Contains(err.Error(), "max_deliver is 5")
+		})
+		limited.MaxDeliver = -1
+		if _, err := js.UpdateConsumer(t.Context(), "svc", limited); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, messages, "one")
+		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+
+		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
+			t.Fatal(err)
+		}
+		missing("svc")
+		time.Sleep(time.Minute)
+		if _, err := js.Stream(t.Context(), "svc"); err == nil {
+			t.Error("the stream was made again")
+		}
+		if _, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+		send(t, b, commands, "two")
+		expect(t, messages, "two")
+	})
+}
+
+// What can't be changed of a consumer is told, in whatever way the service is run.
+func TestConsumerThatCanNotBeMendedIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		_, js := client(t, e)
+		if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
+			Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckAllPolicy, DeliverPolicy: jetstream.DeliverNewPolicy,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		messages := subscribe(t, b, role, commands)
+		until(t, "word of the consumer", func() bool {
+			err := b.Ready(t.Context())
+			return err != nil && strings.Contains(err.Error(), "ack_policy")
+		})
+		if err := js.DeleteConsumer(t.Context(), "svc", durable); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+		send(t, b, commands, "it works")
+		expect(t, messages, "it works")
+	})
+}
+
+// TestServerThatIsTooOld connects with something that says it is version 2.8.
+func TestServerThatIsTooOld(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(conn, "INFO {\"server_id\":\"x\",\"version\":\"2.8.4\",\"max_payload\":1048576,\"headers\":true,\"jetstream\":true}\r\n")
+			go func() {
+				defer conn.Close()
+				for lines := bufio.NewScanner(conn); lines.Scan(); {
+					if lines.Text() == "PING" {
+						fmt.Fprint(conn, "PONG\r\n")
+					}
+				}
+			}()
+		}
+	}()
+	b := nats.New(nats.Options{URL: "nats://" + l.Addr().String()}, quiet)
+	for what, err := range map[string]error{"Run": b.Run(t.Context()), "Provision": func() error { _, err := b.Provision(t.Context(), true); return err }()} {
+		if err == nil || !strings.Contains(err.Error(), "version 2.8.4; at least 2.9 is needed") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
