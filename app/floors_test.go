@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"internal/power":         3,
 
 	"internal/failpoint": 0,
+	"internal/kafkad":    0,
 	"internal/pause":     0,
 	"internal/rabbitd":   0,
 

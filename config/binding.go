@@ -177,12 +177,28 @@ func text(field func(*Config) *string, form string, check func(string) error) bi
 	}
 }
 
+// sasl is a way to log in to Kafka; empty is none.
+func sasl(field func(*Config) *string) binding {
+	names := []string{"plain", "scram-sha-256", "scram-sha-512"}
+	return text(field, oneOf(names), func(s string) error {
+		if s != "" && !slices.Contains(names, s) {
+			return errors.New("must be " + oneOf(names))
+		}
+		return nil
+	})
+}
+
 // urls is one URL or several with commas between them. Errors of package url
 // hold the text, so they are not passed on.
 func urls(field func(*Config) *Secret, schemes ...string) binding {
 	form := "URLs with the scheme " + oneOf(schemes)
+	hostPort := regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`)
 	valid := func(part string) bool {
-		u, err := url.Parse(strings.TrimSpace(part))
+		part = strings.TrimSpace(part)
+		if hostPort.MatchString(part) { // which some brokers take
+			return true
+		}
+		u, err := url.Parse(part)
 		return err == nil && u.Host != "" && slices.Contains(schemes, u.Scheme)
 	}
 	return binding{

@@ -98,6 +98,8 @@ type Config struct {
 	NATSNKey         string        // file with the seed of an nkey; may be empty
 	NATSToken        Secret        // token for NATS
 	NATSCredentials  string        // file with credentials for NATS; may be empty
+	KafkaSASL        string        // how to log in to Kafka; empty: not at all
+	KafkaMaxAge      time.Duration // how long topics keep messages that the service creates
 
 	origins map[string]origin // where each setting came from, by key
 }

@@ -57,6 +57,7 @@ func TestToldNothingEverySettingHasItsDefault(t *testing.T) {
 		NATSMaxBytes:    8 << 30,
 		NATSMaxAge:      72 * time.Hour,
 		NATSMinAge:      24 * time.Hour,
+		KafkaMaxAge:     72 * time.Hour,
 	}
 	got, err := config.Load(nil, []string{"PATH=/bin", "HOME=/"}, "")
 	if err != nil {
@@ -144,7 +145,7 @@ func TestEmptyValueStandsForTheDefault(t *testing.T) {
 func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	name := file(t, "batch_size: 0\nbatch_sise: 5\nhorizon: 10s\nhorizon: 20d\n")
-	environ := []string{"TIMER_POLLING_INTERVALL=5", "TIMER_LOG_FORMAT=xml", "TIMER_BROKER=kafka"}
+	environ := []string{"TIMER_POLLING_INTERVALL=5", "TIMER_LOG_FORMAT=xml", "TIMER_BROKER=rabbitmq"}
 	flags := map[string]string{"batch-size": "many", "volume": "11"}
 	got := mistakes(t, flags, environ, name)
 	want := strings.Join([]string{
@@ -152,7 +153,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 		`batch_size="0" (` + name + `:1): must be a whole number from 1 to 10000`,
 		`batch_sise (` + name + `:2): is no setting; did you mean batch_size?`,
 		`horizon="10s" (` + name + `:3): must be a duration from 1m to 73000d, such as 5000 (milliseconds), 30s or 7d`,
-		`broker="kafka" (TIMER_BROKER): is not part of this build yet; set nats or gochannel`,
+		`broker="rabbitmq" (TIMER_BROKER): is not part of this build yet; set nats, kafka or gochannel`,
 		`log_format="xml" (TIMER_LOG_FORMAT): must be text or json`,
 		`TIMER_POLLING_INTERVALL (TIMER_POLLING_INTERVALL): is no setting; did you mean TIMER_POLLING_INTERVAL?`,
 		`batch_size="many" (--batch-size): must be a whole number from 1 to 10000`,
@@ -175,7 +176,7 @@ func TestValuesOutOfRangeAreRefused(t *testing.T) {
 		"BROKER_URL=localhost:4222", "BROKER_URL=http://h", "BROKER_URL=nats://", "BROKER_URL=nats://a,", "BROKER_URL=nats://a,b:4222",
 		"BROKER_URL=kafka://a:9092", "BROKER_URL=nats://a,amqp://u:hunter2@b", // with the default broker
 		"BROKER_USERNAME=u", "BROKER_TLS_CA=a.pem", "BROKER_TLS_CERT=a.pem", // without what belongs to it
-		"PROVISION=maybe", "NATS_MIN_AGE=59m", "NATS_DOMAIN=a b", "NATS_INBOX=a.>", "NATS_INBOX=a.", "NATS_INBOX=*",
+		"PROVISION=maybe", "NATS_MIN_AGE=59m", "NATS_DOMAIN=a b", "NATS_INBOX=a.>", "NATS_INBOX=a.", "NATS_INBOX=*", "KAFKA_SASL=gssapi", "KAFKA_MAX_AGE=23h",
 		"DURABILITY=maybe",
 		"COMMANDS_TOPIC=a b", "EVENTS_TOPIC=a\nb", "DEAD_LETTERS_TOPIC=\xff",
 		"EVENT_FORMAT=cloudevent", "EVENT_FORMAT=xml", "EVENT_SOURCE=a b", "EVENT_SOURCE=/%2", "EVENT_SOURCE=/\u00e9", "EVENT_SOURCE=a b:c",
@@ -211,7 +212,7 @@ func TestValuesAtTheEdgeAreAccepted(t *testing.T) {
 		"POLLING_INTERVAL=1", "POLLING_INTERVAL=1h", "POLLING_INTERVAL= 5000\r", "BATCH_SIZE=1", "BATCH_SIZE=10000",
 		"DB_PATH=/var/lib/timer?%#.db", "BROKER=NATS", "BROKER=gochannel", "DURABILITY=relaxed",
 		"BROKER_URL=nats://a:4222, tls://b", "BROKER_URL=ws://u:p@[::1]:80",
-		"COMMANDS_TOPIC=svc.{tenant}.timer", "RETENTION=73h", "RETENTION=3650d", "NATS_MAX_AGE=1d", "NATS_MAX_AGE=167h", "HORIZON=1m", "HORIZON=73000d",
+		"COMMANDS_TOPIC=svc.{tenant}.timer", "RETENTION=73h", "RETENTION=3650d", "NATS_MAX_AGE=1d", "KAFKA_MAX_AGE=1d", "NATS_MAX_AGE=167h", "HORIZON=1m", "HORIZON=73000d",
 		"EVENT_FORMAT=CloudEvents", "EVENT_SOURCE=a", "EVENT_SOURCE=urn:example:timers", "EVENT_SOURCE=https://[::1]:80/a%20b?c=(d)#e", "EVENT_SOURCE=/" + strings.Repeat("a", 255),
 		"DRAIN_TIMEOUT=100", "DRAIN_TIMEOUT=10m", "LOG_LEVEL=WARN", "NATS_PORT=0", "NATS_PORT=65535",
 		"NATS_STREAM=svc_2-A", "NATS_MAX_BYTES=1MiB", "NATS_MAX_BYTES=1PiB",

@@ -45,7 +45,7 @@ var settings = []setting{
 	},
 	{
 		"broker", "nats", "Message broker. `gochannel` lives in the memory of one process and is meant for tests.",
-		choice(func(c *Config) *Broker { return &c.Broker }, []Broker{NATS, GoChannel}, "kafka", "rabbitmq"),
+		choice(func(c *Config) *Broker { return &c.Broker }, []Broker{NATS, Kafka, GoChannel}, "rabbitmq"),
 	},
 	{
 		"broker_url", "", "URL of the broker, or several with commas between them. Empty with `nats`: a server embedded in this process.",
@@ -160,6 +160,14 @@ var settings = []setting{
 		"nats_credentials", "", "File with credentials (`.creds`) for the NATS servers of `broker_url`.",
 		path(func(c *Config) *string { return &c.NATSCredentials }, optional),
 	},
+	{
+		"kafka_sasl", "", "How to log in to Kafka with `broker_username` and `broker_password`. Empty: not at all. `plain` sends the password as it is: use it with `kafka+ssl://`.",
+		sasl(func(c *Config) *string { return &c.KafkaSASL }),
+	},
+	{
+		"kafka_max_age", "3d", "How long Kafka's topics for commands and events keep messages when the service creates them. It must be shorter than `retention`: a command that is delivered after its timer was forgotten would make it anew.",
+		duration(func(c *Config) *time.Duration { return &c.KafkaMaxAge }, day, 3650*day),
+	},
 }
 
 // env returns the setting's name in the environment.
@@ -178,11 +186,15 @@ func lookUp(key string) (setting, bool) {
 	return setting{}, false
 }
 
-// allOf reports whether all of the URLs have one of the schemes.
+// allOf reports whether all of the URLs have one of the schemes. Kafka's may have
+// none.
 func allOf(urls Secret, schemes []string) bool {
 	for part := range strings.SplitSeq(urls.Reveal(), ",") {
-		scheme, _, _ := strings.Cut(strings.TrimSpace(part), "://")
-		if !slices.Contains(schemes, scheme) {
+		scheme, _, found := strings.Cut(strings.TrimSpace(part), "://")
+		if !found && slices.Contains(schemes, "kafka") {
+			continue
+		}
+		if !found || !slices.Contains(schemes, scheme) {
 			return false
 		}
 	}
@@ -207,6 +219,15 @@ func (c Config) check() []error {
 	}
 	if c.Broker == NATS && c.NATSMaxAge >= c.Retention {
 		conflict("nats_max_age", "must be shorter than retention, which is "+FormatDuration(c.Retention)+": set either")
+	}
+	if c.Broker == Kafka && c.KafkaMaxAge >= c.Retention {
+		conflict("kafka_max_age", "must be shorter than retention, which is "+FormatDuration(c.Retention)+": set either")
+	}
+	if c.Broker == Kafka && (c.KafkaSASL == "") != (c.BrokerUsername == "") && !strings.Contains(c.BrokerURL.Reveal(), "@") {
+		conflict("kafka_sasl", "a user needs a way to log in: set both kafka_sasl and broker_username, or neither")
+	}
+	if c.KafkaSASL != "" && c.Broker != Kafka {
+		conflict("kafka_sasl", "it is for Kafka; set broker to kafka, or leave it empty")
 	}
 	if (c.BrokerTLSCert == "") != (c.BrokerTLSKey == "") {
 		conflict("broker_tls_cert", "a certificate needs its key: set both broker_tls_cert and broker_tls_key, or neither")

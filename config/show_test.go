@@ -83,6 +83,8 @@ nats_inbox          -                   default
 nats_nkey           -                   default
 nats_token          -                   default
 nats_credentials    -                   default
+kafka_sasl          -                   default
+kafka_max_age       3d                  default
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("dump (-want +got):\n%s", diff)

@@ -32,8 +32,11 @@ var ErrNoServer = errors.New("no embedded server has run here")
 // URL that is the embedded server of the service that runs on the same database.
 // The caller runs the broker.
 func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address string, err error) {
-	if cfg.Broker == config.GoChannel {
+	switch cfg.Broker {
+	case config.GoChannel:
 		return nil, "", ErrNoClient
+	case config.Kafka:
+		return kafkaClient(cfg, log)
 	}
 	opt, err := natsOptions(cfg)
 	if err != nil {
@@ -87,6 +90,9 @@ func readAddress(cfg config.Config) (string, error) {
 func redact(urls string) string {
 	all := strings.Split(urls, ",")
 	for i, s := range all {
+		if !strings.ContainsAny(s, "/@") { // host:port, which Kafka takes
+			continue
+		}
 		if u, err := url.Parse(s); err == nil {
 			all[i] = u.Redacted()
 			if u.User != nil && u.User.Username() != "" {

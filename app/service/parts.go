@@ -50,18 +50,28 @@ func eventFormat(cfg config.Config) envelope.Format {
 func openBroker(
 	lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, _ *sqlite.Store,
 ) (broker.Broker, *description, error) {
-	if cfg.Broker == config.GoChannel {
+	switch cfg.Broker {
+	case config.GoChannel:
 		log.Warn("gochannel keeps everything in the memory of this process; what was not handled is lost when it ends")
 		b := gochannel.New(gochannel.Options{Routing: routing(cfg, gochannel.DefaultRouting())}, log)
 		app.RunBroker(lc, sd, log, b)
 		return b, &description{broker: "gochannel, in this process; nothing is durable", address: "in this process"}, nil
 	}
-	b, d, err := openNATS(lc, cfg, log)
+	b, d, err := openServer(lc, cfg, log)
 	if err != nil {
 		return nil, nil, err
 	}
 	app.RunBroker(lc, sd, log, b)
 	return b, d, nil
+}
+
+// openServer returns a broker that has a server.
+func openServer(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (broker.Broker, *description, error) {
+	switch cfg.Broker {
+	case config.Kafka:
+		return openKafka(cfg, log)
+	}
+	return openNATS(lc, cfg, log)
 }
 
 // routing is the broker's own, with what the configuration changes.

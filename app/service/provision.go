@@ -8,6 +8,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/broker/kafka"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/config"
 )
@@ -42,6 +43,9 @@ func provisioned(cfg config.Config, log *slog.Logger) (broker.Broker, error) {
 		return nil, ErrNothingToProvision
 	case cfg.Broker == config.GoChannel:
 		return gochannel.New(gochannel.Options{}, log), nil
+	case cfg.Broker == config.Kafka:
+		opt, err := kafkaOptions(cfg)
+		return kafka.New(opt, log), err
 	}
 	opt, err := natsOptions(cfg)
 	if err != nil {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -9,10 +10,15 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// partitionLook is the time between looks for new partitions of a topic.
-const partitionLook = 5 * time.Second
+// Times between looks for what is new.
+const (
+	partitionLook = 5 * time.Second        // partitions of a topic
+	topicLook     = 200 * time.Millisecond // a topic that is not there
+)
 
 // tail subscribes to what is published from now on. See [broker.Broker] for its
 // contract.
@@ -68,23 +74,25 @@ func (t *tail) begin(ctx context.Context, topic string) (_ *kgo.Client, known ma
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if err := t.broker.ensure(ctx, client, topic); err != nil {
-		return nil, nil, err
-	}
-	ends, err := endOffsets(ctx, client, topic)
-	if err != nil {
-		return nil, nil, err
-	}
-	from := make(map[int32]kgo.Offset)
 	known = make(map[int32]bool)
-	for number, offset := range ends {
-		from[number] = kgo.NewOffset().At(offset)
-		known[number] = true
+	opts := []kgo.Opt{kgo.MaxDecompressBatchBytes(maxBatch)}
+	switch err := t.broker.ensure(ctx, client, topic); {
+	case errors.Is(err, errMissing): // it begins when somebody makes it
+	case err != nil:
+		return nil, nil, err
+	default:
+		ends, err := endOffsets(ctx, client, topic)
+		if err != nil {
+			return nil, nil, err
+		}
+		from := make(map[int32]kgo.Offset)
+		for number, offset := range ends {
+			from[number] = kgo.NewOffset().At(offset)
+			known[number] = true
+		}
+		opts = append(opts, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
 	}
-	reader, err := t.broker.dial(
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
-		kgo.MaxDecompressBatchBytes(maxBatch),
-	)
+	reader, err := t.broker.dial(opts...)
 	return reader, known, err
 }
 
@@ -125,6 +133,9 @@ func (t *tail) forward(ctx context.Context, reader *kgo.Client, topic string, kn
 	looking.Go(func() { t.look(ctx, reader, topic, known) })
 	for ctx.Err() == nil {
 		for r := range reader.PollFetches(ctx).RecordsAll() {
+			if r.Value == nil && kindOf(t.broker.opt.Routing, topic) == deadLetters {
+				continue // a letter was removed
+			}
 			msg := unmarshal(r)
 			msg.SetContext(ctx)
 			select {
@@ -138,13 +149,13 @@ func (t *tail) forward(ctx context.Context, reader *kgo.Client, topic string, kn
 
 // look adds partitions that are new.
 func (t *tail) look(ctx context.Context, reader *kgo.Client, topic string, known map[int32]bool) {
-	tick := time.NewTicker(partitionLook)
-	defer tick.Stop()
 	for {
-		select {
-		case <-ctx.Done():
+		wait := partitionLook
+		if len(known) == 0 {
+			wait = topicLook
+		}
+		if !pause.For(ctx, wait) {
 			return
-		case <-tick.C:
 		}
 		details, err := kadm.NewClient(reader).ListTopics(ctx, topic)
 		if err != nil || details[topic].Err != nil {
