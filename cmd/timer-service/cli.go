@@ -20,7 +20,7 @@ Try it: "timer-service serve" in one terminal, and in another
 "timer-service schedule acme order-1 --in 3s --wait".
 
 Exit codes: 0 done, 1 failure, 2 wrong verb, flag, value or setting, 3 no such
-timer. Results go to stdout, errors and logs to stderr.`
+timer or dead letter. Results go to stdout, errors and logs to stderr.`
 
 // A cli is the grammar of the command line. Every setting is a flag besides,
 // see [settingFlags].
@@ -33,6 +33,9 @@ type cli struct {
 	Cancel    cancelCmd    `cmd:"" help:"Take a timer back."`
 	Get       getCmd       `cmd:"" help:"Show one timer."`
 	List      listCmd      `cmd:"" help:"List the timers of a tenant, or of a correlation id."`
+	Publish   publishCmd   `cmd:"" help:"Publish commands from a file."`
+	Tail      tailCmd      `cmd:"" help:"Print commands, events or dead letters as they come."`
+	Dlq       dlqCmd       `cmd:"" help:"Look at dead letters, replay or discard them."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring the database to the schema of this binary."`
 	Provision provisionCmd `cmd:"" help:"Make the streams, topics and queues that the service needs."`
 	Settings  settingsCmd  `cmd:"" name:"config" help:"Show every setting, its value, and where that came from."`
@@ -109,8 +112,16 @@ func misspelled(err error) error {
 	return &usageError{err: errors.New(text), help: help + " --help"}
 }
 
-// verb returns the verb that was given.
-func (p *parsed) verb() string { return p.kong.Selected().Name }
+// verb returns the verb that was given, such as "serve" or "dlq list".
+func (p *parsed) verb() string { return verbOf(p.kong.Selected()) }
+
+// verbOf returns the name of a verb, without its arguments.
+func verbOf(node *kong.Node) string {
+	if node.Parent == nil || node.Parent.Type == kong.ApplicationNode {
+		return node.Name
+	}
+	return verbOf(node.Parent) + " " + node.Name
+}
 
 // settings returns those that were given as flags, by name without dashes.
 func (p *parsed) settings() map[string]string { return p.flags.given() }

@@ -28,6 +28,17 @@ type client struct {
 // connect connects with the broker that the configuration names. The caller
 // closes the client.
 func connect(ctx context.Context, e *env, verb string) (*client, error) {
+	return connectFor(ctx, ctx, e, verb)
+}
+
+// connectLasting connects with a broker that outlives ctx, until it is closed.
+func connectLasting(ctx context.Context, e *env, verb string) (*client, error) {
+	return connectFor(ctx, context.WithoutCancel(ctx), e, verb)
+}
+
+// connectFor waits for the broker as long as ctx lets it, and keeps it until life
+// ends or it is closed.
+func connectFor(ctx, life context.Context, e *env, verb string) (*client, error) {
 	b, address, err := service.Client(e.cfg, e.log)
 	if errors.Is(err, service.ErrNoServer) {
 		return nil, err
@@ -35,7 +46,7 @@ func connect(ctx context.Context, e *env, verb string) (*client, error) {
 	if err != nil {
 		return nil, wrong(verb, "%w", err) // the network was not touched yet
 	}
-	running, cancel := context.WithCancel(ctx)
+	running, cancel := context.WithCancel(life)
 	c := &client{Broker: b, hint: "is the server up?", cancel: cancel, ended: make(chan struct{})}
 	if e.cfg.Embedded() {
 		c.hint = fmt.Sprintf("is %q running, with the same --db-path?", program+" serve")

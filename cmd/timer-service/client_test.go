@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,11 +32,18 @@ func serving(t *testing.T, environ ...string) []string {
 func servingAt(t *testing.T, environ ...string) (_ []string, address string) {
 	t.Helper()
 	environ = append(environ, "TIMER_DB_PATH="+filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0")
+	address, _ = serve(t, environ)
+	return environ, address
+}
+
+// serve runs the service until stop is called, or the test ends.
+func serve(t *testing.T, environ []string) (address string, stop func()) {
+	t.Helper()
 	cfg, err := config.Load(nil, environ, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	printed, out := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
@@ -55,13 +63,14 @@ func servingAt(t *testing.T, environ ...string) (_ []string, address string) {
 	if address = <-ready; address == "" {
 		t.Fatal(<-ended)
 	}
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return environ, address
+	t.Cleanup(stop)
+	return address, stop
 }
 
 // decode reads the one object that a verb printed.

@@ -12,13 +12,16 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-var verbs = []string{"serve", "schedule", "cancel", "get", "list", "migrate", "provision", "config", "version"}
+var verbs = []string{
+	"serve", "schedule", "cancel", "get", "list", "publish", "tail",
+	"dlq list", "dlq show", "dlq replay", "dlq discard", "migrate", "provision", "config", "version",
+}
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	screens := map[string][]string{program: {"--help"}}
+	screens := map[string][]string{program: {"--help"}, "dlq": {"dlq", "--help"}}
 	for _, verb := range verbs {
-		screens[verb] = []string{verb, "--help"}
+		screens[strings.ReplaceAll(verb, " ", "-")] = append(strings.Fields(verb), "--help")
 	}
 	for name, args := range screens {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +53,7 @@ func TestHelpNeedsNoConfiguration(t *testing.T) {
 func TestEveryVerbHasExamples(t *testing.T) {
 	t.Parallel()
 	for _, verb := range verbs {
-		help := do(t, nil, verb, "--help").wants(t, exitOK).stdout
+		help := do(t, nil, append(strings.Fields(verb), "--help")...).wants(t, exitOK).stdout
 		if !strings.Contains(help, "Examples:\n\n    timer-service "+verb) {
 			t.Errorf("help of %s has no examples", verb)
 		}

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/event-service-agent/timer-service/envelope"
 )
@@ -47,7 +50,28 @@ func (o output) line(v any) {
 	if err := j.Encode(v); err != nil {
 		panic(fmt.Sprintf("encode %T: %v", v, err)) // a type of ours that cannot be encoded
 	}
-	_, _ = o.w.Write(b.Bytes()) // the writer remembers
+	_, _ = o.w.Write(escaped(b.Bytes())) // the writer remembers
+}
+
+// escaped returns JSON in which what could upset a terminal is escaped. The
+// encoder has done so with most of it, but not with control characters beyond
+// ASCII, or those that turn the direction of the text.
+func escaped(line []byte) []byte {
+	hostile := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+	if bytes.IndexFunc(line, hostile) < 0 {
+		return line
+	}
+	var out []byte
+	for _, r := range string(line) {
+		if !hostile(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }
 
 // A stamp is a time as messages carry it. The zero stamp stands for none.

@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -17,19 +17,72 @@ import (
 type process struct {
 	*exec.Cmd
 	lines  *bufio.Scanner // of its stdout
-	stderr bytes.Buffer   // valid once it ended
+	stderr overheard
+}
+
+// An overheard is what a process writes while others listen.
+type overheard struct {
+	mu    sync.Mutex
+	text  strings.Builder
+	word  string        // somebody waits for
+	heard chan struct{} // closed when the word comes
+}
+
+// Write adds what was written.
+func (o *overheard) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text.Write(p)
+	if o.heard != nil && strings.Contains(o.text.String(), o.word) {
+		close(o.heard)
+		o.heard = nil
+	}
+	return len(p), nil
+}
+
+// String returns all that was written.
+func (o *overheard) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// hears returns a channel that is closed when a word is written. It is asked
+// once, before the process starts.
+func (o *overheard) hears(word string) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	heard := make(chan struct{})
+	o.word, o.heard = word, heard
+	return heard
 }
 
 // start starts the program, which "main" or a part of it, and kills it when the
 // test ends.
 func start(t *testing.T, which string, args ...string) *process {
 	t.Helper()
+	return startIn(t, nil, which, args...)
+}
+
+// startIn is start, with more in the environment.
+func startIn(t *testing.T, environ []string, which string, args ...string) *process {
+	t.Helper()
+	p := prepare(t, environ, which, args...)
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// prepare returns the program, ready to be started.
+func prepare(t *testing.T, environ []string, which string, args ...string) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &process{Cmd: exec.CommandContext(t.Context(), self, args...)}
-	p.Env = []string{asProgram + "=" + which}
+	p.Env = append([]string{asProgram + "=" + which}, environ...)
 	p.Dir = t.TempDir()
 	p.Stderr = &p.stderr
 	stdout, err := p.StdoutPipe()
@@ -37,9 +90,6 @@ func start(t *testing.T, which string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p.lines = bufio.NewScanner(stdout)
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
 	return p
 }
 

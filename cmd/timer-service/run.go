@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/event-service-agent/timer-service/config"
@@ -17,7 +18,7 @@ const (
 	exitOK       = 0
 	exitFailure  = 1 // it could not be done
 	exitUsage    = 2 // a wrong verb, flag, value or setting: nothing was tried
-	exitNotFound = 3 // the tenant has no such timer
+	exitNotFound = 3 // there is no such timer or dead letter
 )
 
 // An env is what a verb works with.
@@ -25,6 +26,7 @@ type env struct {
 	cfg    config.Config
 	log    *slog.Logger
 	out    output
+	stdin  io.Reader
 	stderr io.Writer        // for people: remarks beside the output
 	now    func() time.Time // the clock
 }
@@ -51,6 +53,7 @@ func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writ
 	e := &env{
 		log:    slog.New(slog.DiscardHandler),
 		out:    output{w: stdout, json: p.cli.Output == formatJSON},
+		stdin:  os.Stdin,
 		stderr: stderr,
 		now:    time.Now,
 	}
@@ -87,7 +90,7 @@ func codeOf(err error) int {
 		return exitOK
 	case usage:
 		return exitUsage
-	case errors.Is(err, timer.ErrNotFound):
+	case errors.Is(err, timer.ErrNotFound), errors.Is(err, errNoLetter):
 		return exitNotFound
 	}
 	return exitFailure

@@ -76,21 +76,28 @@ var provisionSettings = append(slices.Clone(clientSettings), "nats_max_bytes", "
 // shownSettings are the settings that matter to a verb, by key. What is not
 // here shows all of them.
 var shownSettings = map[string][]string{
-	"schedule":  clientSettings,
-	"cancel":    clientSettings,
-	"get":       {"db_path", "db_url"},
-	"list":      {"db_path", "db_url"},
-	"migrate":   {"db_path", "db_url"},
-	"provision": provisionSettings,
-	"version":   {},
-	program:     {},
+	"schedule":    clientSettings,
+	"cancel":      clientSettings,
+	"get":         {"db_path", "db_url"},
+	"list":        {"db_path", "db_url"},
+	"publish":     clientSettings,
+	"tail":        clientSettings,
+	"dlq":         {},
+	"dlq list":    clientSettings,
+	"dlq show":    clientSettings,
+	"dlq replay":  clientSettings,
+	"dlq discard": clientSettings,
+	"migrate":     {"db_path", "db_url"},
+	"provision":   provisionSettings,
+	"version":     {},
+	program:       {},
 }
 
 // printHelp prints the help of a verb with the settings that matter to it.
 func printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	name := program
 	if verb := ctx.Selected(); verb != nil {
-		name = verb.Name
+		name = verbOf(verb)
 	}
 	shown, some := shownSettings[name]
 	for _, f := range ctx.Model.Flags {

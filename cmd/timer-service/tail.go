@@ -1,133 +1,158 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A tail is what the service tells a tenant from now on.
-type tail struct {
-	subscriber          message.Subscriber
-	events, deadLetters <-chan *message.Message
-	cancel              context.CancelFunc
+// bodyWidth is how much of a body that is none of ours a line shows.
+const bodyWidth = 100
+
+type tailCmd struct {
+	What   string `arg:"" enum:"commands,events,dlq" help:"What to listen to: commands, events or dlq."`
+	Tenant string `placeholder:"TENANT" help:"Only those of a tenant."`
+	Number int    `short:"n" placeholder:"N" help:"End after so many messages; default none."`
 }
 
-// tailOf begins to listen. What is published after it returned will be seen.
-func tailOf(ctx context.Context, c *client, tenant timer.TenantID) (*tail, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	t := &tail{subscriber: c.Tail(), cancel: cancel}
-	for _, s := range []struct {
-		topic string
-		to    *<-chan *message.Message
-	}{
-		{c.Routing().EventsOf(tenant), &t.events},
-		{c.Routing().DeadLettersOf(tenant), &t.deadLetters},
-	} {
-		messages, err := t.subscriber.Subscribe(ctx, s.topic)
-		if err != nil {
-			t.close()
-			return nil, fmt.Errorf("listen to %s: %w", s.topic, err)
-		}
-		*s.to = messages
+// Help is printed below the summary.
+func (tailCmd) Help() string {
+	return `Prints messages as they come, until it is interrupted. What was published before
+is not shown, nothing is taken away from anybody, and nothing is awaited: while
+the broker is away messages are missed. With -o json there is one object a
+message, with its headers and its body.
+
+Examples:
+
+    timer-service tail events
+    timer-service tail dlq --tenant acme
+    timer-service tail commands -n 10 -o json`
+}
+
+// Run prints messages.
+func (t *tailCmd) Run(ctx context.Context, e *env) error {
+	if err := broker.ValidateVisit(timer.TenantID(t.Tenant)); err != nil {
+		return wrong("tail", "--tenant: %s", detail(err))
 	}
-	return t, nil
-}
-
-// close ends the listening.
-func (t *tail) close() {
-	t.cancel()
-	_ = t.subscriber.Close() // nothing is lost with it
-}
-
-// await waits for the event of a command, or its dead letter, until a time
-// after it is due, and notes in done what came. All but the event is an error.
-func (t *tail) await(
-	ctx context.Context, now func() time.Time,
-	asked timer.ScheduleTimer, cmd command, timeout time.Duration, done *published,
-) error {
-	patience := time.NewTimer(max(asked.DueAt.Sub(now()), 0) + timeout)
-	defer patience.Stop()
-	for {
-		select {
-		case m, open := <-t.events:
-			if !open {
-				return t.lost(ctx, asked.Key)
-			}
-			arrived := now()
-			m.Ack()
-			if event, ok := eventOf(m, asked); ok {
-				done.fired(event, arrived)
-				return nil
-			}
-		case m, open := <-t.deadLetters:
-			if !open {
-				return t.lost(ctx, asked.Key)
-			}
-			m.Ack()
-			if isOf(m, cmd) {
-				return done.refused(m)
-			}
-		case <-ctx.Done():
-			return t.lost(ctx, asked.Key)
-		case <-patience.C:
-			done.Result = resultTimeout
-			return fmt.Errorf("%s: no event within %s of the due time; it may have fired before, or been replaced or canceled: see %q",
-				asked.Key, config.FormatDuration(timeout), fmt.Sprintf("%s get %s %s", program, asked.TenantID, asked.ServiceCallID))
-		}
+	if t.Number < 0 {
+		return wrong("tail", "-n must not be negative")
 	}
-}
-
-// lost is the error of a wait that ended for another reason than time. The
-// timer stays as it is.
-func (t *tail) lost(ctx context.Context, key timer.Key) error {
-	reason := errors.New("the broker hung up")
-	if ctx.Err() != nil {
-		reason = errors.New("interrupted")
-	}
-	return fmt.Errorf("%s: stopped waiting, and the timer stays: %w", key, reason)
-}
-
-// eventOf returns the event that a message carries if it is the one asked for:
-// of this key, and of this due time, since an earlier one may be on its way.
-func eventOf(m *message.Message, asked timer.ScheduleTimer) (timer.DueTimeReached, bool) {
-	decoded, err := envelope.Decode(m.Payload)
+	c, err := connect(ctx, e, "tail")
 	if err != nil {
-		return timer.DueTimeReached{}, false // not ours
+		return err
 	}
-	event, ok := decoded.Payload.(timer.DueTimeReached)
-	return event, ok && event.Key == asked.Key && event.DueAt.Equal(timer.RoundUp(asked.DueAt))
-}
-
-// isOf reports whether a dead letter is that of the command.
-func isOf(m *message.Message, cmd command) bool {
-	return m.Metadata.Get(envelope.HeaderDeadLetterOriginalID) == cmd.id || bytes.Equal(m.Payload, cmd.body)
-}
-
-// refused notes the dead letter, and returns the error that it is.
-func (p *published) refused(m *message.Message) error {
-	p.Result = resultDeadLetter
-	p.Reason = timer.Reason(printable(m.Metadata.Get(envelope.HeaderDeadLetterReason)))
-	p.Detail = printable(m.Metadata.Get(envelope.HeaderDeadLetterDetail))
-	return fmt.Errorf("%s.%s: refused: %s (%s)", p.TenantID, p.ServiceCallID, p.Detail, p.Reason)
-}
-
-// printable returns a header without what could upset a terminal.
-func printable(header string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
+	defer c.close()
+	topic, shared, err := t.topic(c.Routing())
+	if err != nil {
+		return err
+	}
+	ear, messages, err := listen(ctx, c, topic)
+	if err != nil {
+		return err
+	}
+	defer ear.close()
+	fmt.Fprintf(e.stderr, "listening to %s\n", topic)
+	for n := 0; t.Number == 0 || n < t.Number; {
+		m, open := <-messages
+		switch {
+		case !open && ctx.Err() != nil:
+			return nil // that is how it ends
+		case !open:
+			return errors.New("the broker hung up")
 		}
-		return r
-	}, header)
+		m.Ack()
+		if t.Tenant == "" || !shared || tenantOf(m) == timer.TenantID(t.Tenant) {
+			e.out.print(heardOf(m, e.now()))
+			n++
+		}
+	}
+	return nil
+}
+
+// topic returns the topic to listen to, and whether all tenants share it.
+func (t *tailCmd) topic(r broker.Routing) (topic string, shared bool, err error) {
+	template, of := r.Commands, r.CommandsOf
+	switch t.What {
+	case "events":
+		template, of = r.Events, r.EventsOf
+	case "dlq":
+		template, of = r.DeadLetters, r.DeadLettersOf
+	}
+	shared = of(timer.NoTenant) == template
+	switch {
+	case t.Tenant != "":
+		return of(timer.TenantID(t.Tenant)), shared, nil
+	case r.Wildcard == "" && !shared:
+		return "", false, wrong("tail", "this broker can't listen to %s, which is a topic for each tenant: name one with --tenant", template)
+	}
+	return of(timer.TenantID(r.Wildcard)), shared, nil
+}
+
+// tenantOf returns whose message of a shared topic it is: by its header, which
+// dead letters have, else by its body.
+func tenantOf(m *message.Message) timer.TenantID {
+	if tenant := timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID)); tenant != "" {
+		return tenant
+	}
+	return envelope.TenantOf(m.Payload)
+}
+
+// A heard message is one as tail prints it.
+type heard struct {
+	At       stamp             `json:"at"` // when it came here
+	Topic    string            `json:"topic"`
+	Position string            `json:"position,omitempty"`
+	ID       string            `json:"id"`
+	Headers  map[string]string `json:"headers,omitempty"`
+	shownBody
+}
+
+func heardOf(m *message.Message, at time.Time) *heard {
+	h := &heard{
+		At: stamp(at), Topic: m.Metadata.Get(broker.MetaTopic), Position: m.Metadata.Get(broker.MetaPosition), ID: m.UUID,
+		Headers: make(map[string]string), shownBody: showBody(m.Payload),
+	}
+	for name, value := range m.Metadata {
+		if name != broker.MetaTopic && name != broker.MetaPosition && name != broker.MetaDelivery {
+			h.Headers[name] = value
+		}
+	}
+	return h
+}
+
+func (h *heard) text() string {
+	columns := append([]string{h.At.String(), h.Topic}, h.gist()...)
+	return printable(strings.Join(append(columns, "id "+h.ID), "  "))
+}
+
+// gist returns what is worth knowing of a message: what it is, whose, and what it
+// says.
+func (h *heard) gist() []string {
+	if h.Headers[envelope.HeaderType] == envelope.TypeDeadLetter {
+		return []string{
+			envelope.TypeDeadLetter, orDash(h.Headers[envelope.HeaderTenantID]),
+			orDash(h.Headers[envelope.HeaderDeadLetterReason]) + ": " + short(h.Headers[envelope.HeaderDeadLetterDetail], bodyWidth),
+		}
+	}
+	decoded, err := envelope.Decode(h.bytes)
+	if err != nil {
+		return []string{"invalid", short(string(h.bytes), bodyWidth)}
+	}
+	switch m := decoded.Payload.(type) {
+	case timer.ScheduleTimer:
+		return []string{decoded.Type, m.Key.String(), "due " + stamp(m.DueAt).String()}
+	case timer.CancelTimer:
+		return []string{decoded.Type, m.Key.String()}
+	case timer.DueTimeReached:
+		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %d ms late", stamp(m.DueAt), m.Lateness().Milliseconds())}
+	}
+	return []string{short(decoded.Type, bodyWidth), short(string(h.bytes), bodyWidth)}
 }

@@ -1,124 +1,123 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A listener is a tail to which a test talks, and the command it waits for.
-type listener struct {
-	tail
-	asked timer.ScheduleTimer
-	cmd   command
-	done  *published
-}
-
-func listening(due time.Time) (l *listener, events, deadLetters chan *message.Message) {
-	events, deadLetters = make(chan *message.Message, 8), make(chan *message.Message, 8)
-	asked := timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: "acme", ServiceCallID: "order-1"},
-		Version: timer.Version{TimestampMS: 1, CommandID: "command-1"},
-		DueAt:   due,
+func TestTailPrintsALineAMessage(t *testing.T) {
+	t.Parallel()
+	environ := serving(t, "TIMER_HORIZON=1h")
+	events := tailing(t, environ, "events", "-n", "2")
+	ofBeta := tailing(t, environ, "events", "--tenant", "beta", "-n", "1")
+	commanded := tailing(t, environ, "commands", "--tenant", "beta", "-n", "2")
+	dead := tailing(t, environ, "dlq", "-n", "1")
+	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
+	do(t, environ, "schedule", "beta", "order-2", "--in", "0", "--wait", "--id", "c-2").wants(t, exitOK)
+	do(t, environ, "cancel", "beta", "order-2").wants(t, exitOK)
+	do(t, environ, "schedule", "acme", "order-3", "--in", "2h", "--wait").wants(t, exitFailure)
+	for _, tt := range []struct {
+		name string
+		ran  <-chan ran
+		want [][]string // of each line
+	}{
+		{"events", events, [][]string{{"  svc.acme.serviceCall  DueTimeReached  acme.order-1  due ", " ms late  id "}, {"  svc.beta.serviceCall  "}}},
+		{"events of a tenant", ofBeta, [][]string{{"  DueTimeReached  beta.order-2  due "}}},
+		{"commands of a tenant", commanded, [][]string{{"  timer.commands  ScheduleTimer  beta.order-2  due ", "  id c-2"}, {"  CancelTimer  beta.order-2  id "}}},
+		{"dead letters", dead, [][]string{{"  svc.acme.dlq  DeadLetter  acme  beyond_horizon: dueAt "}}},
+	} {
+		got := (<-tt.ran).wants(t, exitOK).stdout
+		lines := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+		if len(lines) != len(tt.want) {
+			t.Errorf("%s: %d lines, want %d:\n%s", tt.name, len(lines), len(tt.want), got)
+			continue
+		}
+		for i, parts := range tt.want {
+			for _, part := range parts {
+				if !strings.Contains(lines[i], part) {
+					t.Errorf("%s: line %d does not hold %q: %s", tt.name, i+1, part, lines[i])
+				}
+			}
+		}
 	}
-	cmd := command{id: asked.CommandID, topic: "timer.commands", body: envelope.Schedule(asked)}
-	l = &listener{tail: tail{events: events, deadLetters: deadLetters}, asked: asked, cmd: cmd, done: publishedSchedule(asked, cmd)}
-	return l, events, deadLetters
 }
 
-func (l *listener) wait(t *testing.T, timeout time.Duration) error {
-	return l.await(t.Context(), time.Now, l.asked, l.cmd, timeout, l.done)
-}
-
-func eventAt(call timer.ServiceCallID, due time.Time) *message.Message {
-	return message.NewMessage("event", envelope.Reached(timer.DueTimeReached{
-		Key: timer.Key{TenantID: "acme", ServiceCallID: call}, CommandID: "command", DueAt: due, ReachedAt: due.Add(3 * time.Millisecond),
-	}))
-}
-
-func deadLetter(body, originalID string) *message.Message {
-	m := message.NewMessage("dead", []byte(body))
-	m.Metadata.Set(envelope.HeaderDeadLetterOriginalID, originalID)
-	m.Metadata.Set(envelope.HeaderDeadLetterReason, "refused")
-	m.Metadata.Set(envelope.HeaderDeadLetterDetail, "no \x1b[31mservice call")
-	return m
-}
-
-// Teams share topics, so a wait must take its own event for nobody else's.
-func TestWaitPassesOverWhatIsNotItsOwn(t *testing.T) {
+func TestTailEndsWellWhenInterrupted(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		due := time.Now().Add(time.Hour + time.Nanosecond) // kept rounded up
-		l, events, deadLetters := listening(due)
-		events <- message.NewMessage("junk", []byte("\xff{"))
-		events <- message.NewMessage("other", []byte(`{"type":"OrderPlaced"}`))
-		events <- eventAt("order-2", due)
-		events <- eventAt("order-1", due.Add(-time.Minute))
-		deadLetters <- deadLetter("{}", "command-2")
-
-		began := time.Now()
-		time.AfterFunc(time.Hour+5*time.Millisecond, func() { events <- eventAt("order-1", due) })
-		if err := l.wait(t, time.Second); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(began); took != time.Hour+5*time.Millisecond {
-			t.Errorf("an event ended the wait after %v", took)
-		}
-		if l.done.Result != resultReached || *l.done.LatenessMS != 2 || *l.done.ArrivalDelayMS != 4 {
-			t.Errorf("noted %s, %d ms late, here after %d ms", l.done.Result, *l.done.LatenessMS, *l.done.ArrivalDelayMS)
-		}
-	})
+	environ := serving(t)
+	p := prepare(t, environ, "main", "tail", "events")
+	listening := p.stderr.hears("listening to svc.*.serviceCall")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-listening
+	p.signal(t, os.Interrupt)
+	if code := p.ends(t); code != exitOK {
+		t.Errorf("exit code %d, want %d: %s", code, exitOK, p.stderr.String())
+	}
 }
 
-// The timeout counts from the due time, or from now if that is past.
-func TestWaitEndsAfterTheTimeout(t *testing.T) {
+func TestTailNamesTheTopic(t *testing.T) {
 	t.Parallel()
-	tests := []struct{ in, want time.Duration }{
-		{time.Hour, time.Hour + 30*time.Second},
-		{-time.Hour, 30 * time.Second},
+	nats := broker.Routing{Commands: "timer.commands", Events: "svc.{tenant}.serviceCall", DeadLetters: "svc.{tenant}.dlq", Wildcard: "*"}
+	kafka := broker.Routing{Commands: "timer.commands", Events: "service.events", DeadLetters: "service.events.{tenant}.dlq"}
+	tests := []struct {
+		routing      broker.Routing
+		what, tenant string
+		want         string // empty if a tenant must be named
+		shared       bool
+	}{
+		{nats, "commands", "", "timer.commands", true},
+		{nats, "commands", "acme", "timer.commands", true},
+		{nats, "events", "", "svc.*.serviceCall", false},
+		{nats, "dlq", "acme", "svc.acme.dlq", false},
+		{nats, "dlq", "_", "svc._.dlq", false},
+		{kafka, "events", "acme", "service.events", true},
+		{kafka, "dlq", "", "", false},
+		{kafka, "dlq", "acme", "service.events.acme.dlq", false},
 	}
 	for _, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			l, _, _ := listening(time.Now().Add(tt.in))
-			began := time.Now()
-			err := l.wait(t, 30*time.Second)
-			if took := time.Since(began); took != tt.want {
-				t.Errorf("due in %v: waited %v, want %v", tt.in, took, tt.want)
-			}
-			if err == nil || l.done.Result != resultTimeout {
-				t.Errorf("due in %v: result %s, error %v", tt.in, l.done.Result, err)
-			}
-		})
-	}
-}
-
-func TestWaitKnowsItsDeadLetterByIDOrBody(t *testing.T) {
-	t.Parallel()
-	l, _, _ := listening(noon)
-	for _, m := range []*message.Message{deadLetter("{}", "command-1"), deadLetter(string(l.cmd.body), "")} {
-		l, _, deadLetters := listening(noon)
-		deadLetters <- m
-		err := l.wait(t, time.Hour)
-		if l.done.Result != resultDeadLetter || l.done.Reason != "refused" || err == nil {
-			t.Fatalf("noted %+v, error %v", l.done, err)
+		c := tailCmd{What: tt.what, Tenant: tt.tenant}
+		topic, shared, err := c.topic(tt.routing)
+		if topic != tt.want || shared != tt.shared || (err == nil) != (tt.want != "") {
+			t.Errorf("%s of %q: %q, %v, %v; want %q, %v", tt.what, tt.tenant, topic, shared, err, tt.want, tt.shared)
 		}
-		if want := "acme.order-1: refused: no ?[31mservice call (refused)"; err.Error() != want {
-			t.Errorf("error %q, want %q, which upsets no terminal", err, want)
+		if err != nil && !strings.Contains(err.Error(), "--tenant") {
+			t.Errorf("the error does not say what to do: %v", err)
 		}
 	}
 }
 
-func TestWaitEndsWhenTheBrokerHangsUp(t *testing.T) {
+// Anybody may publish anything anywhere.
+func TestTailUpsetsNoTerminal(t *testing.T) {
 	t.Parallel()
-	l, events, _ := listening(noon)
-	close(events)
-	if err := l.wait(t, time.Hour); err == nil || !strings.Contains(err.Error(), "hung up") {
-		t.Errorf("error %v, want that the broker hung up", err)
+	hostile := "\x1b[2J\u202e\u009b1m\r\nnext\x00\xff"
+	m := message.NewMessage(hostile, []byte(hostile))
+	for _, name := range []string{broker.MetaTopic, envelope.HeaderTenantID, envelope.HeaderDeadLetterReason, envelope.HeaderDeadLetterDetail} {
+		m.Metadata.Set(name, hostile)
+	}
+	letter := m.Copy()
+	letter.Metadata.Set(envelope.HeaderType, envelope.TypeDeadLetter)
+	typed := m.Copy()
+	typed.Payload = []byte("{\"type\":\"\u202e\",\"x\":\"\u009b\"}")
+	for _, m := range []*message.Message{m, letter, typed} {
+		h := heardOf(m, noon)
+		var out strings.Builder
+		output{w: &out, json: true}.print(h)
+		output{w: &out}.print(h)
+		if strings.ContainsAny(out.String(), "\x1b\u202e\u009b\r\x00") || strings.Count(out.String(), "\n") != 2 {
+			t.Errorf("prints %q", out.String())
+		}
+	}
+	if tenantOf(m) != timer.TenantID(hostile) || tenantOf(message.NewMessage("", []byte(commands(1, time.Hour)[0]))) != "acme" {
+		t.Error("tenants by header, then by body")
 	}
 }

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// objects reads what a verb printed, one object a line.
+func objects(t *testing.T, stdout string) (all []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(stdout) {
+		var o map[string]any
+		if err := json.Unmarshal([]byte(line), &o); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// commands returns ScheduleTimers of acme, order-1 and so on, due in a while.
+func commands(n int, in time.Duration) (lines []string) {
+	for i := range n {
+		lines = append(lines, string(envelope.Schedule(timer.ScheduleTimer{
+			Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("order-", i+1))},
+			Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: fmt.Sprint("command-", i+1)},
+			DueAt:   time.Now().Add(in),
+		})))
+	}
+	return lines
+}
+
+// fileOf writes lines to a file and returns its name.
+func fileOf(t *testing.T, lines ...string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "lines")
+	if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// bury publishes lines that the service refuses, and waits for as many dead
+// letters.
+func bury(t *testing.T, environ []string, lines ...string) {
+	t.Helper()
+	heard := tailing(t, environ, "dlq", "-n", fmt.Sprint(len(lines)), "-o", "json")
+	do(t, environ, "publish", "--raw", fileOf(t, lines...)).wants(t, exitOK)
+	(<-heard).wants(t, exitOK)
+}
+
+// tailing begins to listen, and returns what the tail prints when it ends.
+func tailing(t *testing.T, environ []string, args ...string) <-chan ran {
+	t.Helper()
+	p := prepare(t, environ, "main", append([]string{"tail"}, args...)...)
+	listening := p.stderr.hears("listening")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan ran, 1)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		var stdout strings.Builder
+		for p.lines.Scan() {
+			stdout.WriteString(p.lines.Text() + "\n")
+		}
+		_ = p.Wait()
+		ended <- ran{p.ProcessState.ExitCode(), stdout.String(), p.stderr.String()}
+	}()
+	select {
+	case <-listening:
+	case <-over:
+		t.Fatalf("tail ended: %s", p.stderr.String())
+	}
+	return ended
+}
+
+// letters returns the dead letters that dlq list prints, in the order of their
+// originals: many are made at once.
+func letters(t *testing.T, environ []string, args ...string) []map[string]any {
+	t.Helper()
+	all := objects(t, do(t, environ, append([]string{"dlq", "list", "-o", "json"}, args...)...).wants(t, exitOK).stdout)
+	position := func(l map[string]any) int {
+		n, err := strconv.Atoi(l["position"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	slices.SortFunc(all, func(a, b map[string]any) int { return position(a) - position(b) })
+	return all
+}
+
+func TestDlqListsAndShows(t *testing.T) {
+	t.Parallel()
+	environ := serving(t, "TIMER_HORIZON=1h")
+	do(t, environ, "dlq", "list").wants(t, exitOK)
+	bury(t, environ, append(commands(2, 2*time.Hour), "not \x1b[31mJSON\u202e", "\xff\xfe")...)
+
+	all := letters(t, environ)
+	if len(all) != 4 {
+		t.Fatalf("%d letters, want 4", len(all))
+	}
+	has(t, all[0], map[string]any{"tenantId": "acme", "reason": "beyond_horizon", "topic": "timer.commands", "count": 1., "replays": 0., "originalId": "command-1"})
+	if _, err := envelope.Decode([]byte(all[0]["body"].(string))); err != nil {
+		t.Errorf("the body is %v: %v", all[0]["body"], err)
+	}
+	has(t, all[2], map[string]any{"tenantId": "_", "reason": "not_json", "body": "not \x1b[31mJSON\u202e"})
+	has(t, all[3], map[string]any{"reason": "not_utf8", "bodyBase64": "//4="})
+
+	for _, tt := range []struct {
+		args []string
+		want int
+	}{
+		{[]string{"--tenant", "acme"}, 2},
+		{[]string{"--tenant", "_"}, 2},
+		{[]string{"--tenant", "beta"}, 0},
+		{[]string{"--reason", "beyond_horizon,not_json"}, 3},
+		{[]string{"--since", "1h"}, 4},
+		{[]string{"--since", "2200-01-01T00:00:00Z"}, 0},
+		{[]string{"--limit", "3"}, 3},
+		{[]string{"--id", all[1]["id"].(string)}, 1},
+	} {
+		if got := letters(t, environ, tt.args...); len(got) != tt.want {
+			t.Errorf("%q lists %d, want %d", tt.args, len(got), tt.want)
+		}
+	}
+
+	text := do(t, environ, "dlq", "list").wants(t, exitOK)
+	if rows := strings.Split(strings.TrimSpace(text.stdout), "\n"); len(rows) != 5 || !strings.HasPrefix(rows[0], "ID ") || !strings.Contains(text.stdout, "\n"+all[0]["id"].(string)+"  acme    beyond_horizon  ") {
+		t.Errorf("prints\n%s", text.stdout)
+	}
+	limited := do(t, environ, "dlq", "list", "--limit", "1").wants(t, exitOK)
+	if !strings.Contains(limited.stderr, "raise --limit, now 1") {
+		t.Errorf("stderr holds %q, want how to see more", limited.stderr)
+	}
+
+	shown := do(t, environ, "dlq", "show", all[0]["id"].(string), all[2]["id"].(string)).wants(t, exitOK).stdout
+	for _, want := range []string{"reason         beyond_horizon\n", "original       command-1\n", "\n" + all[0]["body"].(string) + "\n", "in base64", "bm90IBtbMzFtSlNPTuKArg=="} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("show does not print %q:\n%s", want, shown)
+		}
+	}
+	for _, out := range []string{shown, text.stdout, do(t, environ, "dlq", "list", "-o", "json").stdout} {
+		if strings.ContainsAny(out, "\x1b\u202e") {
+			t.Errorf("upsets terminals: %q", out)
+		}
+	}
+	missing := do(t, environ, "dlq", "show", "nobody").wants(t, exitNotFound)
+	if !strings.Contains(missing.stderr, `no such dead letter: "nobody"`) || missing.stdout != "" {
+		t.Errorf("prints %q and %q", missing.stdout, missing.stderr)
+	}
+}
+
+// What is mended is replayed and handled; what is not comes back, and stays after
+// three replays.
+func TestDlqReplays(t *testing.T) {
+	t.Parallel()
+	environ := []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0"}
+	_, stop := serve(t, append(environ, "TIMER_HORIZON=1h"))
+	bury(t, environ, append(commands(3, 2*time.Hour), `{"tenantId":"acme"}`)...)
+	stop()
+	serve(t, append(environ, "TIMER_HORIZON=3h"))
+
+	dry := do(t, environ, "dlq", "replay", "--all", "--dry-run").wants(t, exitOK)
+	if got := letters(t, environ); len(got) != 4 || strings.Count(dry.stdout, "would be replayed ") != 4 {
+		t.Errorf("a dry run prints\n%sand leaves %d letters", dry.stdout, len(got))
+	}
+	one := letters(t, environ)[0]["id"].(string)
+	text := do(t, environ, "dlq", "replay", one).wants(t, exitOK).stdout
+	if want := "replayed   " + one + "  acme  beyond_horizon  to timer.commands\n"; text != want {
+		t.Errorf("prints %q, want %q", text, want)
+	}
+	again := do(t, environ, "dlq", "replay", one).wants(t, exitNotFound)
+	if !strings.Contains(again.stderr, "no such dead letter") {
+		t.Errorf("stderr holds %q", again.stderr)
+	}
+	for replays := range 3 {
+		heard := tailing(t, environ, "dlq", "--tenant", "acme", "-n", "1", "-o", "json")
+		out := objects(t, do(t, environ, "dlq", "replay", "--tenant", "acme", "-o", "json").wants(t, exitOK).stdout)
+		if want := []int{3, 1, 1}[replays]; len(out) != want {
+			t.Errorf("replay %d is of %d letters, want %d", replays+1, len(out), want)
+		}
+		for _, o := range out {
+			has(t, o, map[string]any{"result": "replayed", "tenantId": "acme", "topic": "timer.commands"})
+		}
+		letter := decode(t, (<-heard).wants(t, exitOK).stdout)["headers"].(map[string]any)
+		has(t, letter, map[string]any{"deadLetterReplays": fmt.Sprint(replays + 1), "deadLetterCount": fmt.Sprint(replays + 2)})
+	}
+	refused := do(t, environ, "dlq", "replay", "--all").wants(t, exitFailure)
+	if !strings.Contains(refused.stdout, "it was replayed 3 times already") || !strings.Contains(refused.stderr, "1 of 1 dead letters stay") {
+		t.Errorf("prints %q and %q", refused.stdout, refused.stderr)
+	}
+	for _, call := range []string{"order-1", "order-2", "order-3"} {
+		awaitTimer(t, environ, call)
+	}
+
+	left := letters(t, environ)[0]["id"].(string)
+	do(t, environ, "dlq", "discard", "--tenant", "beta").wants(t, exitOK)
+	do(t, environ, "dlq", "discard", left, "--dry-run").wants(t, exitOK)
+	if got := letters(t, environ); len(got) != 1 {
+		t.Fatalf("%d letters are left, want 1", len(got))
+	}
+	discarded := do(t, environ, "dlq", "discard", left).wants(t, exitOK).stdout
+	if want := "discarded  " + left + "  acme  missing_field\n"; discarded != want || len(letters(t, environ)) != 0 {
+		t.Errorf("prints %q, want %q", discarded, want)
+	}
+}
+
+// Killed at any moment, every letter is still there, or its command was handled.
+func TestDlqReplayThatIsKilledLosesNothing(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	environ := []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0"}
+	_, stop := serve(t, append(environ, "TIMER_HORIZON=1h"))
+	bury(t, environ, commands(n, 2*time.Hour)...)
+	stop()
+	serve(t, append(environ, "TIMER_HORIZON=3h"))
+	if got := len(letters(t, environ, "--limit", "0")); got != n {
+		t.Fatalf("%d letters, want %d", got, n)
+	}
+
+	p := startIn(t, environ, "main", "dlq", "replay", "--all", "--rate", "20")
+	for range n / 2 {
+		p.prints(t, "replayed")
+	}
+	p.signal(t, os.Kill)
+	if code := p.ends(t); code != -1 {
+		t.Fatalf("exit code %d, want that it was killed\n%s", code, p.stderr.String())
+	}
+	left := letters(t, environ, "--limit", "0")
+	if len(left) == 0 || len(left) > n/2 {
+		t.Errorf("%d letters are left, want some, and half of %d at most", len(left), n)
+	}
+	ids := make(map[string]bool)
+	for _, l := range left {
+		ids[l["originalId"].(string)] = true
+	}
+	for i := 1; i <= n; i++ {
+		if !ids[fmt.Sprint("command-", i)] {
+			awaitTimer(t, environ, fmt.Sprint("order-", i))
+		}
+	}
+
+	do(t, environ, "dlq", "replay", "--all").wants(t, exitOK)
+	for i := range n {
+		awaitTimer(t, environ, fmt.Sprint("order-", i+1))
+	}
+	if got := letters(t, environ); len(got) != 0 {
+		t.Errorf("letters are left: %v", got)
+	}
+}
+
+// awaitTimer waits until the service has handled the command of a timer.
+func awaitTimer(t *testing.T, environ []string, call string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		got := do(t, environ, "get", "acme", call, "-o", "json")
+		if got.code == exitOK {
+			has(t, decode(t, got.stdout), map[string]any{"state": "Scheduled"})
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no timer %s: its letter is gone and its command was not handled", call)
+		}
+	}
+}
+
+// Work that is interrupted says so, and leaves what it did not get to.
+func TestDlqDiscardIsInterrupted(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	bury(t, environ, `{"a":1}`, `{"a":2}`, `{"a":3}`)
+	p := startIn(t, environ, "main", "dlq", "discard", "--all", "--rate", "0.1")
+	p.prints(t, "discarded")
+	p.signal(t, os.Interrupt)
+	if code := p.ends(t); code != exitFailure || !strings.Contains(p.stderr.String(), "interrupted") {
+		t.Errorf("exit code %d, want %d and that it was interrupted: %s", code, exitFailure, p.stderr.String())
+	}
+	if left := letters(t, environ); len(left) == 0 || len(left) == 3 {
+		t.Errorf("%d letters are left of 3", len(left))
+	}
+}
