@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -183,7 +184,7 @@ func (g *gunner) hostile(made int) shot {
 	case 1:
 		return pick(syntax)
 	case 2:
-		return pick(append(fields[:len(fields):len(fields)], owners...))
+		return pick(slices.Concat(fields, owners, cloudEvents))
 	case 3:
 		return pick(times)
 	case 4:
