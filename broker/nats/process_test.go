@@ -1,0 +1,107 @@
+package nats_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+// binary builds the server that go.mod names, once.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "nats-server")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "nats-server")
+	out, err := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build the server: %w\n%s", err, out)
+	}
+	return path, err
+})
+
+// openProcess starts a server as a process of its own, which Stop kills.
+func openProcess(t testing.TB, path string) brokertest.Server {
+	t.Helper()
+	port, dir := freePort(t), t.TempDir()
+	address := fmt.Sprintf("nats://127.0.0.1:%d", port)
+	var process *exec.Cmd
+	start := func() {
+		process = exec.Command(path, "-a", "127.0.0.1", "-p", strconv.Itoa(port), "-js", "-sd", dir)
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the server", func() bool {
+			conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", address[len("nats://"):])
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		})
+	}
+	stop := func() {
+		_ = process.Process.Kill()
+		_ = process.Wait() // it was killed
+	}
+	start()
+	t.Cleanup(func() { stop() })
+	return brokertest.Server{
+		Broker: func() broker.Broker { return nats.New(nats.Options{URL: address, MaxBytes: 64 << 20}, quiet) },
+		Stop:   stop,
+		Start:  start,
+	}
+}
+
+// freePort returns a port that nobody listens on.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// TestContractOnAProcess kills a server of the version in go.mod.
+func TestContractOnAProcess(t *testing.T) {
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(filepath.Dir(path)) })
+	f := embedded
+	f.FakeTime = false
+	brokertest.Run(t, f, func(t testing.TB) brokertest.Server { return openProcess(t, path) })
+}
+
+// TestContractOnAnotherProcess kills a server that is installed: an old one.
+func TestContractOnAnotherProcess(t *testing.T) {
+	external(t) // whoever has one that runs has the program
+	path := os.Getenv("TIMER_TEST_NATS_SERVER")
+	if path == "" {
+		path = "nats-server"
+	}
+	path, err := exec.LookPath(path)
+	if err != nil && os.Getenv("TIMER_TEST_REQUIRE") != "" {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Skipf("SKIPPED: set TIMER_TEST_NATS_SERVER to the path of a nats-server, any version from 2.9, to test against it (%v)", err)
+	}
+	out, err := exec.Command(path, "--version").Output()
+	t.Logf("%s (%v)", out, err)
+	f := embedded
+	f.FakeTime = false
+	brokertest.Run(t, f, func(t testing.TB) brokertest.Server { return openProcess(t, path) })
+}
