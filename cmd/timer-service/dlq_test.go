@@ -92,7 +92,8 @@ func letters(t *testing.T, environ []string, args ...string) []map[string]any {
 	t.Helper()
 	all := objects(t, do(t, environ, append([]string{"dlq", "list", "-o", "json"}, args...)...).wants(t, exitOK).stdout)
 	position := func(l map[string]any) int {
-		n, err := strconv.Atoi(l["position"].(string))
+		text := l["position"].(string)
+		n, err := strconv.Atoi(text[strings.LastIndexByte(text, '/')+1:]) // of Kafka: partition/offset
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,10 @@ func (t *tailCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	ear, messages, err := listen(ctx, c, topic)
-	if err != nil {
+	switch {
+	case errors.Is(err, broker.ErrRefused) && t.Tenant == "" && !shared: // a wildcard that is for subscriptions only
+		return wrong("tail", "this broker can't listen to all tenants at once: name one with --tenant (%w)", err)
+	case err != nil:
 		return err
 	}
 	defer ear.close()

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// What is said of letters and tails holds for brokers that are not NATS.
+func TestDeadLettersOfKafka(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	environ := []string{
+		"TIMER_BROKER=kafka", "TIMER_BROKER_URL=" + cluster.ListenAddrs()[0], "TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"),
+	}
+	_, stop := serve(t, append(environ, "TIMER_HORIZON=1h"))
+	events := tailing(t, environ, "events", "--tenant", "acme", "-n", "1")
+	do(t, environ, "schedule", "beta", "order-0", "--in", "0", "--wait").wants(t, exitOK)
+	do(t, environ, "schedule", "acme", "order-0", "--in", "0", "--wait").wants(t, exitOK)
+	if got := (<-events).wants(t, exitOK).stdout; !strings.Contains(got, "  service.events  DueTimeReached  acme.order-0  ") {
+		t.Errorf("the first event of acme is %s", got)
+	}
+	for i, c := range []struct{ tenant, call string }{{"acme", "order-1"}, {"acme", "order-1"}, {"beta", "order-1"}} {
+		do(t, environ, "schedule", c.tenant, c.call, "--in", fmt.Sprint(i+2, "h"), "--wait").wants(t, exitFailure)
+	}
+	all := do(t, environ, "tail", "dlq").wants(t, exitUsage)
+	if !strings.Contains(all.stderr, "name one with --tenant") {
+		t.Errorf("stderr holds %q, want what to do", all.stderr)
+	}
+	stop()
+	serve(t, append(environ, "TIMER_HORIZON=9h"))
+	if got := letters(t, environ); len(got) != 3 {
+		t.Fatalf("%d letters, want 3: %v", len(got), got)
+	}
+	do(t, environ, "dlq", "replay", "--tenant", "acme").wants(t, exitOK)
+	awaitTimer(t, environ, "order-1")
+	left := letters(t, environ)
+	if len(left) != 1 || left[0]["tenantId"] != "beta" {
+		t.Fatalf("letters are left: %v", left)
+	}
+	do(t, environ, "dlq", "discard", left[0]["id"].(string)).wants(t, exitOK)
+	if got := letters(t, environ); len(got) != 0 {
+		t.Errorf("letters are left: %v", got)
+	}
+}
