@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"broker/gochannel":  4,
 	"broker/kafka":      4,
 	"broker/nats":       4,
+	"broker/rabbitmq":   4,
 	"internal/fault":    4,
 	"internal/proxy":    4,
 	"store/sqlite":      4,
@@ -75,7 +76,7 @@ var floors = map[string]int{
 var stdlibOnly = []string{"timer"}
 
 // drivers are packages that only those who choose one may import.
-var drivers = regexp.MustCompile(`^(store|broker)/(sqlite|nats|gochannel)$`)
+var drivers = regexp.MustCompile(`^(store|broker)/(sqlite|nats|rabbitmq|gochannel)$`)
 
 // forTests are packages that only tests may import.
 var forTests = regexp.MustCompile(`^internal/(fault|proxy)$|test$`)

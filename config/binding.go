@@ -74,9 +74,8 @@ func integer(field func(*Config) *int, least, most int) binding {
 	}
 }
 
-// choice is one of a few values. Those in planned are known, but are not part
-// of this build.
-func choice[T comparable](field func(*Config) *T, values []T, planned ...string) binding {
+// choice is one of a few values.
+func choice[T comparable](field func(*Config) *T, values []T) binding {
 	names := make([]string, len(values))
 	for i, v := range values {
 		names[i] = nameOf(v)
@@ -85,11 +84,7 @@ func choice[T comparable](field func(*Config) *T, values []T, planned ...string)
 	return binding{
 		form: form,
 		set: func(c *Config, text string) error {
-			name := strings.ToLower(text)
-			if slices.Contains(planned, name) {
-				return errors.New("is not part of this build yet; set " + form)
-			}
-			i := slices.Index(names, name)
+			i := slices.Index(names, strings.ToLower(text))
 			if i < 0 {
 				return errors.New("must be " + form)
 			}
@@ -135,6 +130,17 @@ func topic(field func(*Config) *string) binding {
 	return text(field, "a topic", func(s string) error {
 		if len(s) > 200 || strings.ContainsAny(s, " /") {
 			return errors.New("must be a topic of at most 200 characters, without spaces and slashes")
+		}
+		return nil
+	})
+}
+
+func exchange(field func(*Config) *string) binding {
+	const form = "1 to 200 visible characters, not beginning with \"amq.\""
+	pattern := regexp.MustCompile(`^[!-~]{1,200}$`)
+	return text(field, form, func(s string) error {
+		if !pattern.MatchString(s) || strings.HasPrefix(s, "amq.") {
+			return errors.New("must be " + form)
 		}
 		return nil
 	})

@@ -35,6 +35,15 @@ const (
 	Verify Provision = "verify" // wait until somebody has made them
 )
 
+// A QueueType says how RabbitMQ keeps queues.
+type QueueType string
+
+// Queue types.
+const (
+	Classic QueueType = "classic" // on one node
+	Quorum  QueueType = "quorum"  // on several
+)
+
 // A Durability says what an acknowledged command survives.
 type Durability string
 
@@ -100,6 +109,9 @@ type Config struct {
 	NATSCredentials  string        // file with credentials for NATS; may be empty
 	KafkaSASL        string        // how to log in to Kafka; empty: not at all
 	KafkaMaxAge      time.Duration // how long topics keep messages that the service creates
+
+	RabbitMQExchange  string    // exchange that everything is published to
+	RabbitMQQueueType QueueType // of queues that are made
 
 	origins map[string]origin // where each setting came from, by key
 }

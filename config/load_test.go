@@ -58,6 +58,9 @@ func TestToldNothingEverySettingHasItsDefault(t *testing.T) {
 		NATSMaxAge:      72 * time.Hour,
 		NATSMinAge:      24 * time.Hour,
 		KafkaMaxAge:     72 * time.Hour,
+
+		RabbitMQExchange:  "svc.direct",
+		RabbitMQQueueType: config.Classic,
 	}
 	got, err := config.Load(nil, []string{"PATH=/bin", "HOME=/"}, "")
 	if err != nil {
@@ -145,7 +148,7 @@ func TestEmptyValueStandsForTheDefault(t *testing.T) {
 func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	name := file(t, "batch_size: 0\nbatch_sise: 5\nhorizon: 10s\nhorizon: 20d\n")
-	environ := []string{"TIMER_POLLING_INTERVALL=5", "TIMER_LOG_FORMAT=xml", "TIMER_BROKER=rabbitmq"}
+	environ := []string{"TIMER_POLLING_INTERVALL=5", "TIMER_LOG_FORMAT=xml", "TIMER_BROKER=zeromq"}
 	flags := map[string]string{"batch-size": "many", "volume": "11"}
 	got := mistakes(t, flags, environ, name)
 	want := strings.Join([]string{
@@ -153,7 +156,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 		`batch_size="0" (` + name + `:1): must be a whole number from 1 to 10000`,
 		`batch_sise (` + name + `:2): is no setting; did you mean batch_size?`,
 		`horizon="10s" (` + name + `:3): must be a duration from 1m to 73000d, such as 5000 (milliseconds), 30s or 7d`,
-		`broker="rabbitmq" (TIMER_BROKER): is not part of this build yet; set nats, kafka or gochannel`,
+		`broker="zeromq" (TIMER_BROKER): must be nats, kafka, rabbitmq or gochannel`,
 		`log_format="xml" (TIMER_LOG_FORMAT): must be text or json`,
 		`TIMER_POLLING_INTERVALL (TIMER_POLLING_INTERVALL): is no setting; did you mean TIMER_POLLING_INTERVAL?`,
 		`batch_size="many" (--batch-size): must be a whole number from 1 to 10000`,
@@ -172,7 +175,7 @@ func TestValuesOutOfRangeAreRefused(t *testing.T) {
 		"BATCH_SIZE=0", "BATCH_SIZE=10001", "BATCH_SIZE=1e3",
 		"DB_PATH=:memory:", "DB_PATH=file:x?mode=memory", "DB_PATH=postgres://u:hunter2@h/db", "DB_PATH=a\x00b",
 		"DB_URL=postgres://h/db",
-		"BROKER=rabbitmq", "BROKER=zeromq",
+		"BROKER=zeromq", "RABBITMQ_EXCHANGE=amq.direct", "RABBITMQ_EXCHANGE=a b", "RABBITMQ_QUEUE_TYPE=stream",
 		"BROKER_URL=localhost:4222", "BROKER_URL=http://h", "BROKER_URL=nats://", "BROKER_URL=nats://a,", "BROKER_URL=nats://a,b:4222",
 		"BROKER_URL=kafka://a:9092", "BROKER_URL=nats://a,amqp://u:hunter2@b", // with the default broker
 		"BROKER_USERNAME=u", "BROKER_TLS_CA=a.pem", "BROKER_TLS_CERT=a.pem", // without what belongs to it
@@ -215,7 +218,7 @@ func TestValuesAtTheEdgeAreAccepted(t *testing.T) {
 		"COMMANDS_TOPIC=svc.{tenant}.timer", "RETENTION=73h", "RETENTION=3650d", "NATS_MAX_AGE=1d", "KAFKA_MAX_AGE=1d", "NATS_MAX_AGE=167h", "HORIZON=1m", "HORIZON=73000d",
 		"EVENT_FORMAT=CloudEvents", "EVENT_SOURCE=a", "EVENT_SOURCE=urn:example:timers", "EVENT_SOURCE=https://[::1]:80/a%20b?c=(d)#e", "EVENT_SOURCE=/" + strings.Repeat("a", 255),
 		"DRAIN_TIMEOUT=100", "DRAIN_TIMEOUT=10m", "LOG_LEVEL=WARN", "NATS_PORT=0", "NATS_PORT=65535",
-		"NATS_STREAM=svc_2-A", "NATS_MAX_BYTES=1MiB", "NATS_MAX_BYTES=1PiB",
+		"RABBITMQ_EXCHANGE=a.b-c/d", "RABBITMQ_QUEUE_TYPE=QUORUM", "NATS_STREAM=svc_2-A", "NATS_MAX_BYTES=1MiB", "NATS_MAX_BYTES=1PiB",
 	} {
 		if _, err := config.Load(nil, []string{"TIMER_" + env}, ""); err != nil {
 			t.Errorf("%s: %v", env, err)

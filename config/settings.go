@@ -45,7 +45,7 @@ var settings = []setting{
 	},
 	{
 		"broker", "nats", "Message broker. `gochannel` lives in the memory of one process and is meant for tests.",
-		choice(func(c *Config) *Broker { return &c.Broker }, []Broker{NATS, Kafka, GoChannel}, "rabbitmq"),
+		choice(func(c *Config) *Broker { return &c.Broker }, []Broker{NATS, Kafka, RabbitMQ, GoChannel}),
 	},
 	{
 		"broker_url", "", "URL of the broker, or several with commas between them. Empty with `nats`: a server embedded in this process.",
@@ -167,6 +167,14 @@ var settings = []setting{
 	{
 		"kafka_max_age", "3d", "How long Kafka's topics for commands and events keep messages when the service creates them. It must be shorter than `retention`: a command that is delivered after its timer was forgotten would make it anew.",
 		duration(func(c *Config) *time.Duration { return &c.KafkaMaxAge }, day, 3650*day),
+	},
+	{
+		"rabbitmq_exchange", "svc.direct", "Direct exchange of RabbitMQ that everything is published to. It is made if absent.",
+		exchange(func(c *Config) *string { return &c.RabbitMQExchange }),
+	},
+	{
+		"rabbitmq_queue_type", "classic", "Type of the queues that the service makes in RabbitMQ. `quorum` keeps them on several nodes; what is given back after a crash then comes behind what came meanwhile.",
+		choice(func(c *Config) *QueueType { return &c.RabbitMQQueueType }, []QueueType{Classic, Quorum}),
 	},
 }
 

@@ -50,41 +50,43 @@ func TestDumpTellsEverySettingAndWhereItCameFrom(t *testing.T) {
 	if err := c.Dump(&out); err != nil {
 		t.Fatal(err)
 	}
-	want := `polling_interval    5s                  default
-batch_size          1000                default
-db_path             ./event_service.db  default
-db_url              -                   default
-broker              nats                default
-broker_url          -                   default
-broker_username     -                   default
-broker_password     -                   default
-broker_tls_ca       -                   default
-broker_tls_cert     -                   default
-broker_tls_key      -                   default
-provision           create              default
-durability          strict              default
-commands_topic      -                   default
-events_topic        -                   default
-dead_letters_topic  -                   default
-event_format        envelope            default
-event_source        /timer-service      default
-retention           5d                  flag
-horizon             1h30m               file
-drain_timeout       10s                 default
-log_level           info                default
-log_format          text                default
-nats_port           4222                default
-nats_stream         svc                 default
-nats_max_bytes      1MiB                env
-nats_max_age        3d                  default
-nats_min_age        1d                  default
-nats_domain         -                   default
-nats_inbox          -                   default
-nats_nkey           -                   default
-nats_token          -                   default
-nats_credentials    -                   default
-kafka_sasl          -                   default
-kafka_max_age       3d                  default
+	want := `polling_interval     5s                  default
+batch_size           1000                default
+db_path              ./event_service.db  default
+db_url               -                   default
+broker               nats                default
+broker_url           -                   default
+broker_username      -                   default
+broker_password      -                   default
+broker_tls_ca        -                   default
+broker_tls_cert      -                   default
+broker_tls_key       -                   default
+provision            create              default
+durability           strict              default
+commands_topic       -                   default
+events_topic         -                   default
+dead_letters_topic   -                   default
+event_format         envelope            default
+event_source         /timer-service      default
+retention            5d                  flag
+horizon              1h30m               file
+drain_timeout        10s                 default
+log_level            info                default
+log_format           text                default
+nats_port            4222                default
+nats_stream          svc                 default
+nats_max_bytes       1MiB                env
+nats_max_age         3d                  default
+nats_min_age         1d                  default
+nats_domain          -                   default
+nats_inbox           -                   default
+nats_nkey            -                   default
+nats_token           -                   default
+nats_credentials     -                   default
+kafka_sasl           -                   default
+kafka_max_age        3d                  default
+rabbitmq_exchange    svc.direct          default
+rabbitmq_queue_type  classic             default
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("dump (-want +got):\n%s", diff)

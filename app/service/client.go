@@ -37,6 +37,8 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 		return nil, "", ErrNoClient
 	case config.Kafka:
 		return kafkaClient(cfg, log)
+	case config.RabbitMQ:
+		return rabbitClient(cfg, log)
 	}
 	opt, err := natsOptions(cfg)
 	if err != nil {
@@ -96,8 +98,8 @@ func redact(urls string) string {
 		if u, err := url.Parse(s); err == nil {
 			all[i] = u.Redacted()
 			if u.User != nil && u.User.Username() != "" {
-				u.User = url.User("***")
-				all[i] = u.String()
+				u.User = url.User("user")
+				all[i] = strings.Replace(u.String(), "//user@", "//***@", 1)
 			}
 		} else {
 			all[i] = "***"

@@ -70,6 +70,8 @@ func openServer(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (broker.Br
 	switch cfg.Broker {
 	case config.Kafka:
 		return openKafka(cfg, log)
+	case config.RabbitMQ:
+		return openRabbitMQ(cfg, log)
 	}
 	return openNATS(lc, cfg, log)
 }

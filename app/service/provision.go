@@ -46,6 +46,8 @@ func provisioned(cfg config.Config, log *slog.Logger) (broker.Broker, error) {
 	case cfg.Broker == config.Kafka:
 		opt, err := kafkaOptions(cfg)
 		return kafka.New(opt, log), err
+	case cfg.Broker == config.RabbitMQ:
+		return rabbitProvision(cfg, log)
 	}
 	opt, err := natsOptions(cfg)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -31,21 +32,24 @@ func Bench(b *testing.B, f Features, open Open) {
 		topic := n.Routing().EventsOf("bench")
 		messages := n.subscribe(b, "reader", topic)
 		for b.Loop() {
-			go fill(b, n, topic)
+			var filling sync.WaitGroup
+			filling.Go(func() { fill(b, n, topic) })
 			for range filled {
 				next(b, messages).Ack()
 			}
+			filling.Wait()
 		}
 		rate(b, b.N*filled)
 	})
 	b.Run("consume", func(b *testing.B) {
 		if !f.Durable {
-			b.Skip("nothing is kept for a role that comes later")
+			b.Skip("nothing is kept")
 		}
 		n := newBenchNode(b, open)
 		for b.Loop() {
 			b.StopTimer()
 			topic := n.Routing().EventsOf(timer.TenantID(uuid.NewString()))
+			n.know(b, "reader", topic)
 			fill(b, n, topic)
 			b.StartTimer()
 			messages := n.subscribe(b, "reader", topic)

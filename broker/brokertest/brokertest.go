@@ -12,7 +12,10 @@ import (
 
 // Features say what a driver can do beyond the contract.
 type Features struct {
-	Durable    bool // what is published outlives brokers, and roles that come later get it
+	Durable    bool // what is published outlives brokers
+	Replays    bool // roles that come later get it too, else a role gets what is published once it is known: see [message.SubscribeInitializer]
+	Reorders   bool // what is given back comes behind what came meanwhile, in any order
+	Positions  bool // messages have places, which grow
 	Dedupes    bool // two messages with one UUID are one
 	Wildcards  bool // [broker.Routing.Wildcard] may be subscribed to
 	Offers     bool // subscribers are of type [broker.Offerer]
@@ -85,7 +88,7 @@ func Run(t *testing.T, f Features, open Open) {
 		{"A visit sees hostile dead letters, and can remove them", false, true, visitHostile},
 		{"A visit sees a thousand dead letters", false, true, visitMany},
 
-		{"A role that comes late gets what the broker kept", false, f.Durable, lateRole},
+		{"A role that comes late gets what the broker kept", false, f.Replays, lateRole},
 		{"A role goes on after what it acked", true, f.Durable, resumes},
 		{"Close with messages in flight loses none", true, f.Durable, closes},
 		{"Many subscribers that come and go lose none", false, f.Durable, comeAndGo},

@@ -17,6 +17,7 @@ func lateRole(w *world) {
 func resumes(w *world) {
 	const n, taken = 500, 200
 	topic := w.topic()
+	w.know(w, "reader", topic)
 	w.publish(w, topic, many(n)...)
 	first := w.start()
 	messages, s := first.open(w, "reader", topic)
@@ -60,6 +61,7 @@ func resumes(w *world) {
 func closes(w *world) {
 	const n, held = 300, 40
 	topic := w.topic()
+	w.know(w, "reader", topic)
 	w.publish(w, topic, many(n)...)
 	first := w.start()
 	messages, s := first.open(w, "reader", topic)
@@ -90,6 +92,7 @@ func closes(w *world) {
 func comeAndGo(w *world) {
 	const n, visitors = 1000, 20
 	topic := w.topic()
+	w.know(w, "reader", topic)
 	var (
 		mu   sync.Mutex
 		seen = make(map[string]int)

@@ -46,6 +46,7 @@ func evil() (all []*message.Message) {
 func hostile(w *world) {
 	topic := w.topic()
 	messages := w.subscribe(w, "reader", topic)
+	w.know(w, "auditor", topic)
 	w.publish(w, topic, keyed("call-1", "good 0"))
 	want, refused := []string{"good 0"}, 0
 	for i, m := range evil() {

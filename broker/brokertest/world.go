@@ -108,6 +108,17 @@ func (n *node) subscribe(t testing.TB, role, topic string) <-chan *message.Messa
 	return messages
 }
 
+// know has the broker know a role before something is published for it, if the
+// driver asks for that.
+func (n *node) know(t testing.TB, role, topic string) {
+	t.Helper()
+	if s, ok := n.Subscriber(role).(message.SubscribeInitializer); ok {
+		if err := s.SubscribeInitialize(topic); err != nil {
+			t.Fatalf("make %s known to %s: %v", role, topic, err)
+		}
+	}
+}
+
 // open subscribes a role, and returns its subscriber too.
 func (n *node) open(t testing.TB, role, topic string) (<-chan *message.Message, message.Subscriber) {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var features = brokertest.Features{FakeTime: true, AllTenants: true}
+var features = brokertest.Features{Positions: true, FakeTime: true, AllTenants: true}
 
 func open(testing.TB) brokertest.Server {
 	b := gochannel.New(gochannel.Options{}, slog.New(slog.DiscardHandler))

@@ -17,7 +17,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-var features = brokertest.Features{Durable: true, Wildcards: true, Offers: true, AllTenants: true, MaxBytes: 2 << 20}
+var features = brokertest.Features{Durable: true, Replays: true, Positions: true, Wildcards: true, Offers: true, AllTenants: true, MaxBytes: 2 << 20}
 
 // routing gives every tenant topics of its own, so that tests have theirs.
 func routing() broker.Routing {

@@ -23,7 +23,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 // embedded are the features of a server in this process that only this process
 // reaches.
-var embedded = brokertest.Features{Durable: true, Dedupes: true, Wildcards: true, Offers: true, AllTenants: true, FakeTime: true, MaxBytes: 2 << 20}
+var embedded = brokertest.Features{Durable: true, Replays: true, Positions: true, Dedupes: true, Wildcards: true, Offers: true, AllTenants: true, FakeTime: true, MaxBytes: 2 << 20}
 
 func openEmbedded(t testing.TB) brokertest.Server {
 	e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: t.TempDir(), DontListen: true}, quiet)

@@ -1,0 +1,211 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"go.uber.org/goleak"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/proxy"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// external returns the URL of a server that the tests did not start.
+func external(t testing.TB) string {
+	t.Helper()
+	address := os.Getenv("TIMER_TEST_RABBITMQ")
+	if address == "" && os.Getenv("TIMER_TEST_REQUIRE") != "" {
+		t.Fatal("TIMER_TEST_RABBITMQ is not set")
+	}
+	if address == "" {
+		t.Skip("SKIPPED: set TIMER_TEST_RABBITMQ to the URL of a RabbitMQ server, such as amqp://guest:guest@127.0.0.1:5672/, to test against it")
+	}
+	return address
+}
+
+// A rabbit is a server behind a proxy, and names there that no other test uses.
+type rabbit struct {
+	testing.TB
+	proxy  *proxy.Proxy
+	opt    rabbitmq.Options
+	raw    *amqp.Channel // not through the proxy
+	direct string        // the server's URL
+
+	mu   sync.Mutex
+	made map[string]bool // queues, to be removed
+}
+
+// open removes at the end what the brokers of the test made.
+func open(t testing.TB) *rabbit {
+	t.Helper()
+	direct := external(t)
+	u, err := url.Parse(direct)
+	if err != nil {
+		t.Fatal("TIMER_TEST_RABBITMQ is not a URL")
+	}
+	address := u.Host
+	if u.Port() == "" {
+		address += ":5672"
+	}
+	p := proxy.New(proxy.TCP(address))
+	if u.Host, err = p.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	prefix := "test-" + name()
+	r := &rabbit{TB: t, proxy: p, direct: direct, made: make(map[string]bool), opt: rabbitmq.Options{
+		URL:      u.String(),
+		Exchange: prefix + ".direct",
+		Routing: broker.Routing{
+			Commands:    prefix + ".commands",
+			Events:      prefix + ".{tenant}.q",
+			DeadLetters: prefix + ".{tenant}.dlq",
+		},
+	}}
+	conn, err := amqp.Dial(direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.raw, err = conn.Channel(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer conn.Close()
+		ch, err := conn.Channel() // a test may have broken the other one
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for queue := range r.made {
+			if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
+				t.Errorf("remove queue %s: %v", queue, err)
+			}
+		}
+		if err := ch.ExchangeDelete(r.opt.Exchange, false, false); err != nil {
+			t.Errorf("remove exchange %s: %v", r.opt.Exchange, err)
+		}
+	})
+	return r
+}
+
+func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "")[:16] }
+
+// broker returns a broker that is not run yet.
+func (r *rabbit) broker(opt rabbitmq.Options) *rabbitmq.Broker {
+	b := rabbitmq.New(opt, quiet)
+	b.Tell(func(queue string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.made[queue] = true
+	})
+	return b
+}
+
+// run runs a broker until the test ends.
+func (r *rabbit) run(opt rabbitmq.Options) *rabbitmq.Broker {
+	r.Helper()
+	b := r.broker(opt)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	r.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.Errorf("Run: %v", err)
+		}
+	})
+	return b
+}
+
+// ready runs a broker until the test ends, and waits until it is ready.
+func (r *rabbit) ready(opt rabbitmq.Options) *rabbitmq.Broker {
+	r.Helper()
+	b := r.run(opt)
+	until(r, "a broker that is ready", func() bool { return b.Ready(r.Context()) == nil })
+	return b
+}
+
+// topic is one for events.
+func (r *rabbit) topic() string { return r.opt.Routing.EventsOf("acme") }
+
+// until waits until something has happened that nobody can be asked to tell.
+func until(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(time.Minute)
+	for !happened() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// subscribe subscribes a role until the test ends.
+func subscribe(t testing.TB, b *rabbitmq.Broker, role, topic string) <-chan *message.Message {
+	t.Helper()
+	s := b.Subscriber(role)
+	t.Cleanup(func() { _ = s.Close() })
+	messages, err := s.Subscribe(context.Background(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return messages
+}
+
+// publish publishes messages without a key, one after the other.
+func publish(t testing.TB, b *rabbitmq.Broker, topic string, bodies ...string) {
+	t.Helper()
+	for _, body := range bodies {
+		if err := b.Publisher().Publish(topic, text(body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func tenant(i int) timer.TenantID { return timer.TenantID(fmt.Sprint("tenant-", i)) }
+
+func text(body string) *message.Message { return message.NewMessage(uuid.NewString(), []byte(body)) }
+
+// next returns the next message.
+func next(t testing.TB, messages <-chan *message.Message) *message.Message {
+	t.Helper()
+	select {
+	case msg, ok := <-messages:
+		if !ok {
+			t.Fatal("the subscription ended")
+		}
+		return msg
+	case <-time.After(time.Minute):
+		t.Fatal("waited in vain for a message")
+	}
+	return nil
+}
+
+// expect acks the next message, which must have the body.
+func expect(t testing.TB, messages <-chan *message.Message, body string) {
+	t.Helper()
+	msg := next(t, messages)
+	if string(msg.Payload) != body {
+		t.Fatalf("got %.200q, want %.20q", msg.Payload, body)
+	}
+	msg.Ack()
+}

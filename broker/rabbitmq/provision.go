@@ -1,0 +1,100 @@
+package rabbitmq
+
+import (
+	"context"
+	"fmt"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// Provision makes the exchange, the queue of commands and that of dead letters
+// without a tenant; or, if dry, only looks. The queues of tenants are made when
+// something is published to them first. An exchange or a queue that is there
+// must fit; who may not configure it sees only whether it is there.
+func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
+	if err := b.opt.check(); err != nil {
+		return nil, err
+	}
+	all, err := servers(b.opt.URL)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := b.dial(ctx, all, "provision", nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotConnected, err)
+	}
+	defer conn.end()
+	defer context.AfterFunc(ctx, func() { _ = conn.wire.Close() })()
+
+	missing, err := compare(conn, func(ch *amqp.Channel) error { return b.hasExchange(ch) }, b.declareExchange)
+	if err != nil {
+		return nil, b.explain("exchange "+b.opt.Exchange, err)
+	}
+	if missing {
+		changes = append(changes, broker.Change{Object: "exchange " + b.opt.Exchange, Detail: "direct, durable"})
+		if err := b.make(conn, dry, b.declareExchange); err != nil {
+			return nil, b.explain("exchange "+b.opt.Exchange, err)
+		}
+	}
+	for _, q := range b.required() {
+		declare := func(ch *amqp.Channel) error { return q.declare(ch, conn.version()) }
+		absent, err := compare(conn, q.exists, declare)
+		if err != nil {
+			return changes, b.explain("queue "+q.name, err)
+		}
+		if err := b.make(conn, dry, func(ch *amqp.Channel) error {
+			if err := declare(ch); err != nil {
+				return err
+			}
+			return q.bind(ch, b.opt.Exchange)
+		}); err != nil {
+			return changes, b.explain("queue "+q.name, err)
+		}
+		switch {
+		case absent:
+			changes = append(changes, broker.Change{Object: "queue " + q.name, Detail: q.describe(b.opt)})
+		case missing:
+			changes = append(changes, broker.Change{Object: "binding of queue " + q.name, Detail: "to exchange " + b.opt.Exchange + " under the key " + q.key})
+		}
+	}
+	return changes, nil
+}
+
+// make has f make something, unless dry.
+func (b *Broker) make(conn *connection, dry bool, f func(*amqp.Channel) error) error {
+	if dry {
+		return nil
+	}
+	return onChannel(conn, f)
+}
+
+// compare reports whether something is missing. If it is there it is declared,
+// which changes nothing, and fails if it is another.
+func compare(conn *connection, exists, declare func(*amqp.Channel) error) (missing bool, err error) {
+	if err = onChannel(conn, exists); code(err) == amqp.NotFound {
+		return true, nil
+	}
+	if err == nil {
+		err = onChannel(conn, declare)
+	}
+	if code(err) == amqp.AccessRefused {
+		return false, nil
+	}
+	return false, err
+}
+
+// onChannel has f use a channel of its own, which an error breaks.
+func onChannel(conn *connection, f func(*amqp.Channel) error) error {
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	if err := f(ch); err != nil {
+		return err
+	}
+	return ch.Close()
+}
+
+var _ broker.Provisioner = (*Broker)(nil)
