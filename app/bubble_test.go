@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -92,29 +93,37 @@ func inBubbles(t *testing.T, test func(t *testing.T, b *bench)) {
 	}
 }
 
-// running runs something until the bubble ends.
-func running(t *testing.T, name string, run func(context.Context) error) {
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+// running runs something until stop is called, or the bubble ends.
+func running(t *testing.T, name string, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	})
+	t.Cleanup(stop)
+	return stop
 }
 
 // serve runs the app on a store, until the bubble ends.
 func (b *bench) serve(s timer.Store, opt app.Options) *app.App {
+	a, _ := b.serveUntil(s, opt)
+	return a
+}
+
+// serveUntil runs the app on a store, until stop is called or the bubble ends.
+func (b *bench) serveUntil(s timer.Store, opt app.Options) (_ *app.App, stop func()) {
 	a, err := app.New(s, b.broker, quiet, opt)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	running(b.t, "app", a.Run)
+	stop = running(b.t, "app", a.Run)
 	<-a.Running()
 	synctest.Wait()
-	return a
+	return a, stop
 }
 
 // schedule publishes a command, and returns when the broker has it.
