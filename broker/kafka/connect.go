@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -99,7 +100,7 @@ func (b *Broker) keep(ctx context.Context, client *kgo.Client) error {
 		case err != nil:
 			settled = false
 			if !errors.Is(err, errMissing) {
-				err = fmt.Errorf("%w: %w", ErrNotConnected, err)
+				err = fmt.Errorf("%w: %w", ErrNotConnected, b.explain(err))
 			}
 			if b.set(client, err) {
 				b.log.WarnContext(ctx, "Kafka is not usable, will retry", "error", err)
@@ -114,6 +115,15 @@ func (b *Broker) keep(ctx context.Context, client *kgo.Client) error {
 		b.pause(ctx, wait)
 	}
 	return nil
+}
+
+// explain adds to an error what it may mean: some servers answer nothing if they
+// refuse somebody.
+func (b *Broker) explain(err error) error {
+	if b.opt.SASL != NoSASL && errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: the server hung up, perhaps it refuses the user, the password or the way to log in", err)
+	}
+	return err
 }
 
 // pause waits for d, a kick, or the end of ctx. A kick is heard once in a

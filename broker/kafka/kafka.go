@@ -80,6 +80,7 @@ type Broker struct {
 	changed chan struct{}      // closed when client or why change
 	over    bool               // no more subscriptions
 	known   map[string]bool    // topics that are there
+	limits  map[string]int     // bytes of the largest batch of those that were looked at
 	groups  map[groupID]*group // consumers, by role and topic
 }
 
@@ -104,6 +105,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		why:     ErrNotConnected,
 		changed: make(chan struct{}),
 		known:   make(map[string]bool),
+		limits:  make(map[string]int),
 		groups:  make(map[groupID]*group),
 	}
 }

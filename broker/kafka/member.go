@@ -82,8 +82,8 @@ func (g *group) options() []kgo.Opt {
 	return opts
 }
 
-// consume joins the group and polls until ctx is done. It returns an error only
-// if it can't begin.
+// consume joins the group and polls until ctx is done. It returns an error if it
+// has to begin anew.
 func (g *group) consume(ctx context.Context) error {
 	client := g.broker.usable(ctx.Done())
 	if client == nil {
@@ -98,15 +98,18 @@ func (g *group) consume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	polling, cancel := context.WithCancel(ctx)
+	defer cancel()
 	committed := make(chan struct{})
 	go func() {
 		defer close(committed)
-		g.commitOften(ctx, member)
+		g.commitOften(polling, member)
 	}()
-	g.poll(ctx, member)
+	err = g.poll(polling, member)
+	cancel()
 	<-committed
 	g.part(member)
-	return nil
+	return err
 }
 
 // part commits for the last time and leaves the group.
@@ -121,24 +124,31 @@ func (g *group) part(member *kgo.Client) {
 	member.CloseAllowingRebalance()
 }
 
-// poll takes what comes, as long as somebody wants it, until ctx is done.
-func (g *group) poll(ctx context.Context, member *kgo.Client) {
+// poll takes what comes, as long as somebody wants it, until ctx is done. It
+// returns an error if the topic was deleted and made again: the client library
+// stays with the one it knew.
+func (g *group) poll(ctx context.Context, member *kgo.Client) error {
 	told := ""
 	for g.awaitHunger(ctx) {
-		polling, cancel := ctx, context.CancelFunc(func() {})
+		limited, cancel := ctx, context.CancelFunc(func() {})
 		if g.throttle(member) {
-			polling, cancel = context.WithTimeout(ctx, 100*time.Millisecond) // then it may be otherwise
+			limited, cancel = context.WithTimeout(ctx, 100*time.Millisecond) // then it may be otherwise
 		}
-		fetches := member.PollRecords(polling, highWater)
+		fetches := member.PollRecords(limited, highWater)
 		cancel()
 		g.receive(fetches)
 		member.AllowRebalance()
-		if err := g.trouble(member, fetches); err != nil && err.Error() != told && ctx.Err() == nil {
+		err := g.trouble(member, fetches)
+		if errors.Is(err, kerr.UnknownTopicID) {
+			return err
+		}
+		if err != nil && err.Error() != told && ctx.Err() == nil {
 			told = err.Error()
 			g.broker.log.WarnContext(ctx, "trouble with a subscription, will retry", "group", g.name(), "error", err)
 			g.broker.check()
 		}
 	}
+	return nil
 }
 
 // trouble returns what went wrong in a poll. All of it mends itself but a batch

@@ -26,7 +26,7 @@ func (b *Broker) producing() []kgo.Opt {
 		kgo.RequiredAcks(kgo.AllISRAcks()), // and idempotent, which is the default
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), // readable by every client; bodies are small
-		kgo.ProducerBatchMaxBytes(maxRecord),
+		kgo.ProducerBatchMaxBytesFn(b.limitOf),
 		kgo.MaxBufferedBytes(maxBuffered),
 		kgo.RecordDeliveryTimeout(publishTimeout), // of what was not sent; else a retry would stand behind it
 		kgo.ProduceRequestTimeout(5 * time.Second),
@@ -70,8 +70,8 @@ func (p publisher) PublishTo(topics []string, messages []*message.Message) error
 			}
 		}
 		records[i] = marshal(topics[i], kindOf(p.opt.Routing, topics[i]), msg)
-		if n := weight(records[i]); n > maxRecord {
-			return fmt.Errorf("publish %.60q: %w: about %d bytes are more than %d", msg.UUID, broker.ErrRefused, n, maxRecord)
+		if n, limit := weight(records[i]), p.limitOf(topics[i]); n > int(limit) {
+			return fmt.Errorf("publish %.60q: %w: about %d bytes are more than %d", msg.UUID, broker.ErrRefused, n, limit)
 		}
 	}
 	if err := p.send(ctx, client, records); err != nil {
@@ -101,9 +101,11 @@ func (p publisher) send(ctx context.Context, client *kgo.Client, records []*kgo.
 		return nil
 	}
 	p.check()
-	for _, record := range records {
-		if errors.Is(first, kerr.UnknownTopicOrPartition) || errors.Is(first, kerr.UnknownTopicID) {
-			p.forget(record.Topic)
+	if errors.Is(first, kerr.UnknownTopicOrPartition) || errors.Is(first, kerr.UnknownTopicID) {
+		for _, record := range records {
+			if p.forget(record.Topic) { // if somebody makes it again it is another
+				client.PurgeTopicsFromProducing(record.Topic)
+			}
 		}
 	}
 	return fmt.Errorf("%d of %d messages: %w", failed, len(records), refusal(first))

@@ -180,14 +180,21 @@ func (b *Broker) survey(ctx context.Context, client *kgo.Client) (missing []plan
 	defer cancel()
 	admin := kadm.NewClient(client)
 	topics := b.fixed()
-	if len(topics) == 0 {
-		return nil, ping(ctx, client)
+	r := b.opt.Routing
+	wanted := topics
+	if strings.Contains(r.Commands+r.Events, tenantToken) {
+		wanted = nil // all there are: those of tenants are looked at too
 	}
-	details, err := admin.ListTopics(ctx, topics...)
+	details, err := admin.ListTopics(ctx, wanted...)
 	if err != nil {
 		return nil, fmt.Errorf("look for the topics: %w", err)
 	}
 	var there []string
+	for topic := range details {
+		if !slices.Contains(topics, topic) && (matches(r.Commands, topic) || matches(r.Events, topic)) {
+			there = append(there, topic)
+		}
+	}
 	for _, topic := range topics {
 		switch err := details[topic].Err; {
 		case !details.Has(topic), errors.Is(err, kerr.UnknownTopicOrPartition):
@@ -224,6 +231,9 @@ func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.T
 		if err := verify(kindOf(b.opt.Routing, config.Name), replicas, settings); err != nil {
 			unfit = append(unfit, fmt.Errorf("topic %s: %w", config.Name, err))
 		}
+		if n, err := strconv.Atoi(settings[settingMaxBytes]); err == nil {
+			b.limit(config.Name, n)
+		}
 	}
 	if len(unfit) > 0 {
 		return fmt.Errorf("%w: %w", errUnfit, errors.Join(unfit...))
@@ -256,11 +266,20 @@ func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) e
 	if err != nil {
 		return fmt.Errorf("look for topic %s: %w", topic, err)
 	}
+	k := kindOf(b.opt.Routing, topic)
 	switch err := details[topic].Err; {
+	case details.Has(topic) && err == nil && b.opt.Client:
 	case details.Has(topic) && err == nil:
+		err := b.inspect(ctx, kadm.NewClient(client), details, []string{topic})
+		if err != nil && k != deadLetters {
+			return err
+		}
+		if err != nil { // better there than nowhere
+			b.log.WarnContext(ctx, "dead letters may get lost", "topic", topic, "error", err)
+		}
 	case err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition):
 		return refusal(fmt.Errorf("look for topic %s: %w", topic, err))
-	case b.opt.Client || b.opt.Verify && kindOf(b.opt.Routing, topic) != deadLetters:
+	case b.opt.Client || b.opt.Verify:
 		return fmt.Errorf("%w: topic %s does not exist", errMissing, topic)
 	default:
 		if err := b.create(ctx, client, b.planFor(topic)); err != nil {
@@ -279,9 +298,28 @@ func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) e
 // maxKnown is how many topics are remembered. Hostile tenants make many.
 const maxKnown = 10_000
 
-// forget has a topic looked for again.
-func (b *Broker) forget(topic string) {
+// limit notes how large a batch of records a topic takes.
+func (b *Broker) limit(topic string, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.limits[topic] = bytes
+}
+
+// limitOf returns how large a batch of records is sent to a topic, in bytes.
+func (b *Broker) limitOf(topic string) int32 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n, ok := b.limits[topic]; ok {
+		return int32(max(min(n, maxRecord), minMaxBytes))
+	}
+	return maxRecord
+}
+
+// forget has a topic looked for again. It reports whether it was known.
+func (b *Broker) forget(topic string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := b.known[topic]
 	delete(b.known, topic)
+	return known
 }

@@ -1,0 +1,131 @@
+package kafka_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/event-service-agent/timer-service/broker/kafka"
+	"github.com/event-service-agent/timer-service/envelope"
+)
+
+// A reader reads the messages of many keys, and notes what is wrong: one that
+// comes before one of its key that was published earlier and never came.
+type reader struct {
+	t    testing.TB
+	seen map[string]int // number of the last message, by key
+	left int
+}
+
+// read acks messages until the last of each key has come.
+func (r *reader) read(messages <-chan *message.Message, keys, each int) {
+	r.t.Helper()
+	late := time.After(90 * time.Second)
+	for r.left = keys; r.left > 0; {
+		select {
+		case msg, ok := <-messages:
+			if !ok {
+				r.t.Fatal("the subscription ended by itself")
+			}
+			key := msg.Metadata.Get(envelope.HeaderServiceCallID)
+			n, err := strconv.Atoi(string(msg.Payload))
+			if last := r.seen[key]; err != nil || n > last+1 {
+				r.t.Fatalf("%s: %q came after %d", key, msg.Payload, last)
+			} else if n == last+1 {
+				r.seen[key] = n
+				if n == each {
+					r.left--
+				}
+			}
+			msg.Ack()
+		case <-late:
+			r.t.Fatalf("%d keys of %d are incomplete", r.left, keys)
+		}
+	}
+}
+
+// load publishes a number under every key. What fails is published again.
+func load(b *kafka.Broker, topic string, keys, number int) {
+	for done := false; !done; {
+		batch := make([]*message.Message, keys)
+		for k := range keys {
+			batch[k] = message.NewMessage(uuid.NewString(), []byte(strconv.Itoa(number)))
+			batch[k].Metadata.Set(envelope.HeaderTenantID, "acme")
+			batch[k].Metadata.Set(envelope.HeaderServiceCallID, fmt.Sprint("call-", k))
+		}
+		if done = b.Publisher().Publish(topic, batch...) == nil; !done {
+			<-time.After(10 * time.Millisecond)
+		}
+	}
+}
+
+// TestFaultsLoseNothing has the cluster answer requests with errors while
+// messages are on their way. Nothing is lost, the order of keys is kept, and what
+// was acked is committed: a second instance gets nothing of it.
+func TestFaultsLoseNothing(t *testing.T) {
+	t.Parallel()
+	group := []kmsg.Key{kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.OffsetCommit, kmsg.OffsetFetch}
+	for _, test := range []struct {
+		name  string
+		fault kfake.Fault
+	}{
+		{"a leader moves, for the producer", kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: 20}},
+		{"a leader moves, for the consumer", kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: 20}},
+		{"too few replicas", kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: 10}},
+		{"stored, but too few replicas", kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicasAfterAppend, Count: 10}},
+		{"the producer is fenced", kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.InvalidProducerEpoch, Count: 2}},
+		{"the producer is unknown", kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.UnknownProducerID, Count: 2}},
+		{"a disk is broken", kfake.Fault{Keys: []kmsg.Key{kmsg.Produce, kmsg.Fetch}, Err: kerr.KafkaStorageError, Count: 10}},
+		{"the coordinator is loading", kfake.Fault{Keys: group, Err: kerr.CoordinatorLoadInProgress, Count: 20}},
+		{"the coordinator moves", kfake.Fault{Keys: group, Err: kerr.NotCoordinator, Count: 20}},
+		{"the coordinator is away", kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator, kmsg.OffsetCommit}, Err: kerr.CoordinatorNotAvailable, Count: 20}},
+		{"commits fail", kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.RequestTimedOut, Count: 10}},
+		{"the member is unknown", kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat, kmsg.OffsetCommit}, Err: kerr.UnknownMemberID, Count: 2}},
+		{"the generation is over", kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat, kmsg.OffsetCommit}, Err: kerr.IllegalGeneration, Count: 2}},
+		{"a rebalance, again and again", kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat, kmsg.OffsetCommit}, Err: kerr.RebalanceInProgress, Count: 5}},
+		{"the topic is unknown for a while", kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Err: kerr.UnknownTopicOrPartition, Count: 5}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			const keys, each = 40, 25
+			c, r := serve(t), routing()
+			opt := kafka.Options{URL: c.url(), Routing: r}
+			b := ready(t, opt)
+			topic := r.EventsOf("acme")
+			messages, s := subscribe(t, b, topic)
+			load(b, topic, keys, 1)
+			h := c.Fault(test.fault)
+			published := make(chan struct{})
+			go func() {
+				defer close(published)
+				for n := 1; n < each; n++ {
+					load(b, topic, keys, n+1)
+				}
+			}()
+			in := reader{t: t, seen: make(map[string]int)}
+			in.read(messages, keys, each)
+			<-published
+			if err := h.Wait(t.Context(), 1); err != nil {
+				t.Errorf("the fault was never met: %v", err)
+			}
+			h.Remove()
+			load(b, topic, keys, each+1)
+			in.read(messages, keys, each+1) // and with it all that came again
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			load(b, topic, keys, each+2)
+			second, _ := subscribe(t, ready(t, opt), topic)
+			for range keys {
+				expect(t, second, strconv.Itoa(each+2))
+			}
+		})
+	}
+}

@@ -1,0 +1,202 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/kafka"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	made    = "partitions=12, replication factor of the cluster, cleanup.policy=delete, message.timestamp.type=LogAppendTime, retention.bytes=-1, retention.ms=259200000"
+	letters = "service.events.acme.dlq"
+)
+
+func TestProvisionTellsAndMakesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	b := kafka.New(kafka.Options{URL: c.url()}, quiet)
+	want := []broker.Change{{Object: "topic timer.commands", Detail: made}, {Object: "topic service.events", Detail: made}}
+	for i, test := range []struct {
+		dry  bool
+		want []broker.Change
+	}{{true, want}, {true, want}, {false, want}, {false, nil}, {true, nil}} {
+		got, err := b.Provision(t.Context(), test.dry)
+		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+			t.Errorf("call %d: %v (-want +got):\n%s", i, err, diff)
+		}
+	}
+	details, err := kadm.NewClient(client(t, c)).ListTopics(t.Context())
+	if err != nil || len(details["timer.commands"].Partitions) != 12 || len(details["service.events"].Partitions) != 12 {
+		t.Errorf("topics: %v, %v", details, err)
+	}
+}
+
+func TestWithVerifyNothingIsMade(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	b, _ := run(t, kafka.Options{URL: c.url(), Verify: true})
+	until(t, "the names of the topics that are missing", func() bool {
+		err := b.Ready(t.Context())
+		return err != nil && strings.Contains(err.Error(), "topic timer.commands, topic service.events does not exist")
+	})
+	messages, _ := subscribe(t, b, "timer.commands")
+	m := message.NewMessage("1", []byte("letter"))
+	if err := b.Publisher().Publish(letters, m); err == nil || !strings.Contains(err.Error(), letters) {
+		t.Errorf("publish to a topic that is missing: %v, want its name", err)
+	}
+	if _, err := kafka.New(kafka.Options{URL: c.url()}, quiet).Provision(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	publish(t, b, "timer.commands", "hello")
+	expect(t, messages, "hello")
+	details, err := kadm.NewClient(client(t, c)).ListTopics(t.Context())
+	if err != nil || details.Has(letters) {
+		t.Errorf("topics: %v, %v", details.Names(), err)
+	}
+}
+
+func TestClientMakesNothing(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	b := ready(t, kafka.Options{URL: c.url(), Client: true})
+	tail, err := b.Tail().Subscribe(t.Context(), "service.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Publisher().Publish("service.events", message.NewMessage("1", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
+		t.Errorf("publish to a topic that is missing: %v, want an error that may pass", err)
+	}
+	service := ready(t, kafka.Options{URL: c.url()})
+	publish(t, service, "service.events", "event")
+	expect(t, tail, "event")
+}
+
+func TestTopicThatCouldLoseMessagesEndsRun(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ topic, setting, value string }{
+		{"timer.commands", "cleanup.policy", "compact"},
+		{"timer.commands", "message.timestamp.type", "CreateTime"},
+		{"service.events", "retention.ms", "1000"},
+		{"service.events", "retention.bytes", "1000"},
+	} {
+		t.Run(test.setting, func(t *testing.T) {
+			t.Parallel()
+			c := serve(t)
+			if err := c.CreateTopic(test.topic, 1, map[string]string{test.setting: test.value}); err != nil {
+				t.Fatal(err)
+			}
+			b := kafka.New(kafka.Options{URL: c.url(), Verify: true}, quiet)
+			err := b.Run(t.Context())
+			_, provisioning := b.Provision(t.Context(), true)
+			for _, err := range []error{err, provisioning} {
+				if err == nil || !strings.Contains(err.Error(), test.topic) || !strings.Contains(err.Error(), test.setting+"="+test.value) {
+					t.Errorf("error %v, want topic and setting", err)
+				}
+			}
+		})
+	}
+	t.Run("of a tenant", func(t *testing.T) {
+		t.Parallel()
+		c, r := serve(t), routing()
+		b := ready(t, kafka.Options{URL: c.url(), Routing: r})
+		if err := c.CreateTopic(r.EventsOf("acme"), 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+			t.Fatal(err)
+		}
+		err := b.Publisher().Publish(r.EventsOf("acme"), message.NewMessage("1", nil))
+		if err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "cleanup.policy=compact") {
+			t.Errorf("publish: %v, want an error that names the setting and may pass", err)
+		}
+	})
+}
+
+func TestOptionsThatCannotWorkEndRun(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]kafka.Options{
+		"scheme":      {URL: "nats://a"},
+		"letters":     {Routing: broker.Routing{Commands: "a b", Events: "b", DeadLetters: "c"}},
+		"SASL":        {SASL: "gssapi", Username: "u", Password: "p"},
+		"way to log ": {Username: "u", Password: "p"},
+	} {
+		if err := kafka.New(opt, quiet).Run(t.Context()); err == nil {
+			t.Errorf("%s: Run works", name)
+		}
+	}
+}
+
+// TestDeadLettersAreKeptUntilTheyAreRemoved has the topic compacted, after which
+// every letter is there that was not removed, and nothing of those that were.
+func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	b := ready(t, kafka.Options{URL: c.url()})
+	messages, _ := subscribe(t, b, letters)
+	publish(t, b, letters, "a", "", "c", "d") // one has no body, which is no tombstone
+	for range 4 {
+		(<-messages).Ack()
+	}
+	visit := func(remove string) (bodies string) {
+		t.Helper()
+		if err := b.VisitDeadLetters(t.Context(), "acme", func(m *message.Message) (bool, error) {
+			bodies += string(m.Payload) + "."
+			return string(m.Payload) == remove, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return bodies
+	}
+	if got := visit("c"); got != "a..c.d." {
+		t.Errorf("visited %q", got)
+	}
+	if got := visit(""); got != "a..d." {
+		t.Errorf("visited %q after one was removed", got)
+	}
+	c.Compact()
+	if got := visit("none"); got != "a.d." {
+		t.Errorf("visited %q after two were removed and the topic was compacted", got)
+	}
+	publish(t, b, letters, "e")
+	expect(t, messages, "e") // and no tombstone
+
+	cl := client(t, c)
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "service.events.other.dlq", Value: nil, Key: []byte("x")}).FirstErr(); err == nil {
+		t.Error("the topic of a tenant without letters is there")
+	}
+	keyless := "service.events.foreign.dlq"
+	one(t, c, keyless)
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: keyless, Value: []byte("no key")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	err := b.VisitDeadLetters(t.Context(), "foreign", func(*message.Message) (bool, error) { return true, nil })
+	if !errors.Is(err, timer.ErrInvalid) {
+		t.Errorf("removing a letter without a key: %v, want ErrInvalid", err)
+	}
+}
+
+// TestPublishEndsWhenTheServerGoes stops the server without a word.
+func TestPublishEndsWhenTheServerGoes(t *testing.T) {
+	t.Parallel()
+	c, r := serve(t), routing()
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
+	topic := r.EventsOf("acme")
+	publish(t, b, topic, "before")
+	c.stop()
+	if err := b.Publisher().Publish(topic, message.NewMessage("1", nil)); err == nil {
+		t.Error("Publish works without a server")
+	}
+	c.start()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	until(t, "a broker that is ready again", func() bool { return b.Ready(ctx) == nil })
+	publish(t, b, topic, "after")
+}

@@ -1,0 +1,125 @@
+package kafka
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// TestSettingsThatCouldLoseMessagesAreRefused lists what is refused, and says
+// that the error names the setting.
+func TestSettingsThatCouldLoseMessagesAreRefused(t *testing.T) {
+	t.Parallel()
+	const day, week = "86400000", "604800000"
+	for _, test := range []struct {
+		kind     kind
+		settings map[string]string
+		refused  string // the setting, or empty
+	}{
+		{commands, nil, ""},
+		{commands, map[string]string{"cleanup.policy": "delete", "retention.ms": week, "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}, ""},
+		{commands, map[string]string{"cleanup.policy": "compact"}, "cleanup.policy"},
+		{events, map[string]string{"cleanup.policy": "compact,delete"}, "cleanup.policy"},
+		{deadLetters, map[string]string{"cleanup.policy": "compact"}, ""},
+		{deadLetters, map[string]string{"cleanup.policy": "delete"}, "cleanup.policy"},
+		{events, map[string]string{"retention.ms": day}, ""},
+		{events, map[string]string{"retention.ms": "86399999"}, "retention.ms"},
+		{events, map[string]string{"retention.ms": "0"}, "retention.ms"},
+		{events, map[string]string{"retention.ms": "-1"}, ""},
+		{commands, map[string]string{"retention.bytes": "1000000000"}, "retention.bytes"},
+		{commands, map[string]string{"unclean.leader.election.enable": "true"}, "unclean.leader.election.enable"},
+		{deadLetters, map[string]string{"unclean.leader.election.enable": "true"}, "unclean.leader.election.enable"},
+		{commands, map[string]string{"min.insync.replicas": "3"}, ""},
+		{commands, map[string]string{"min.insync.replicas": "4"}, "min.insync.replicas"},
+		{events, map[string]string{"max.message.bytes": "131072"}, ""},
+		{events, map[string]string{"max.message.bytes": "131071"}, "max.message.bytes"},
+		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week}, "message.timestamp.type"},
+		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": "-1"}, ""},
+		{events, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week}, ""},
+		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week, "message.timestamp.before.max.ms": day}, ""},
+		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week, "message.timestamp.before.max.ms": "9223372036854775807"}, "message.timestamp.type"},
+		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week, "message.timestamp.difference.max.ms": day}, ""},
+	} {
+		err := verify(test.kind, 3, test.settings)
+		if (err != nil) != (test.refused != "") || err != nil && !strings.HasPrefix(err.Error(), test.refused+"=") {
+			t.Errorf("%s %v: %v, want a complaint about %q", test.kind, test.settings, err, test.refused)
+		}
+	}
+}
+
+func TestNamesOfTopics(t *testing.T) {
+	t.Parallel()
+	for topic, ok := range map[string]bool{
+		"timer.commands": true, "a": true, "A-b_c.9": true, strings.Repeat("a", 249): true, "service.events._.dlq": true,
+		"": false, ".": false, "..": false, "a.": false, ".a": false, "a..b": false, "a b": false, "é": false, "a/b": false, "a*": false,
+		strings.Repeat("a", 250): false, "a\x00": false, "\xff": false,
+	} {
+		if err := checkTopic(topic); (err == nil) != ok || err != nil && !errors.Is(err, broker.ErrRefused) {
+			t.Errorf("%.20q: %v, want ok=%v", topic, err, ok)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		urls string
+		want address
+	}{
+		{"a:1", address{seeds: []string{"a:1"}}},
+		{"a", address{seeds: []string{"a:9092"}}},
+		{"kafka://a, b:2 ,kafka://[::1]:3/", address{seeds: []string{"a:9092", "b:2", "[::1]:3"}}},
+		{"kafka+ssl://a,kafka+ssl://b:2", address{seeds: []string{"a:9092", "b:2"}, tls: true}},
+		{"kafka://u:p%40@a", address{seeds: []string{"a:9092"}, username: "u", password: "p@"}},
+	} {
+		got, err := parse(test.urls)
+		if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(address{})); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", test.urls, err, diff)
+		}
+	}
+	for _, urls := range []string{"", ",", "nats://u:hunter2@a", "kafka://", "kafka://u:hunter2@a/topic", "kafka://u:hunter2@a?x=1", "kafka://a,kafka+ssl://b", "kafka://u:hunter2%zz@a", "u:hunter2@a:b:c"} {
+		if _, err := parse(urls); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v, want an error without the password", urls, err)
+		}
+	}
+}
+
+func TestRangesComeBackAsTheyWere(t *testing.T) {
+	t.Parallel()
+	for _, want := range []ranges{nil, {{8, 9}}, {{8, 9}, {10, 400}, {401, 1 << 33}}} {
+		if diff := cmp.Diff(want, decodeRanges(7, want.encode(7)), cmp.AllowUnexported(span{})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	var many ranges
+	for i := range int64(100_000) {
+		many = append(many, span{1000 * i, 1000*i + 500})
+	}
+	text := many.encode(0)
+	got := decodeRanges(0, text)
+	if len(text) > maxMeta+len(rangesMark) || len(got) < 500 {
+		t.Errorf("%d ranges in %d bytes", len(got), len(text))
+	}
+	if diff := cmp.Diff(many[:len(got)], got, cmp.AllowUnexported(span{})); diff != "" {
+		t.Error(diff)
+	}
+	for _, text := range []string{"", "consumer-1-abc", "acked:", "acked:!", "acked:gA", "acked:AA", "acked://///////////w8B", "acked:AAA"} {
+		if got := decodeRanges(7, text); len(got) > 0 {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	r := ranges{{8, 9}, {12, 14}}
+	var handled []int64
+	for offset := range int64(20) {
+		if r.contain(offset) {
+			handled = append(handled, offset)
+		}
+	}
+	if diff := cmp.Diff([]int64{8, 12, 13}, handled); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
