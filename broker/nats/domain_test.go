@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -48,8 +49,11 @@ func leafPort(t testing.TB, s *server.Server) int {
 	return info.LeafNode.Port
 }
 
-// TestContractInADomain runs the contract across a leaf node.
+// TestContractInADomain runs the contract across a leaf node. It takes minutes.
 func TestContractInADomain(t *testing.T) {
+	if os.Getenv("TIMER_TEST_NATS_DOMAIN") == "" && os.Getenv("TIMER_TEST_REQUIRE") == "" {
+		t.Skip("SKIPPED: set TIMER_TEST_NATS_DOMAIN=1 to run the whole contract across a leaf node; it takes minutes")
+	}
 	f := embedded
 	f.FakeTime = false
 	hubURL, leafURL := leaf(t)
