@@ -20,7 +20,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/crash"
 )
 
-const description = `Measures the timer service with everything real: it starts a NATS server, the
+const description = `Measures the timer service with everything real: it starts a broker, the
 service on a new SQLite database, a producer and a consumer, and checks that
 every timer fired once and not early.
 
@@ -39,18 +39,19 @@ type cli struct {
 	Idle   idleCmd   `cmd:"" help:"Nothing to do: what that costs."`
 	Native nativeCmd `cmd:"" help:"The work of drain, done by the scheduler of NATS itself."`
 
-	Runs      int      `default:"1" help:"Repeat so often, one after the other."`
-	Tenants   int      `default:"20" help:"Tenants that the timers belong to."`
-	Pending   int      `help:"Timers that wait in the database meanwhile."`
-	SyncAll   bool     `help:"The broker syncs each write to the disk, so that a loss of power takes nothing."`
-	Embedded  bool     `help:"The broker is the one embedded in the service."`
-	Relaxed   bool     `help:"The service does not wait for the disk."`
-	Set       []string `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
-	BrokerURL string   `placeholder:"URL" help:"A NATS server that runs already, instead of a new one."`
-	Bin       string   `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
-	Dir       string   `type:"existingdir" help:"Where the data of a run are kept; the system's for temporary files if empty."`
-	SVG       string   `name:"svg" type:"path" placeholder:"FILE" help:"Draw how late timers were into this file."`
-	Output    string   `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the results: text for people, or json."`
+	Broker    []crash.Kind `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to start: nats, kafka (kfake, a server that speaks Kafka's protocol; it is built) or rabbitmq (which has to be installed). Several with commas are measured in turns."`
+	Runs      int          `default:"1" help:"Repeat so often, one after the other."`
+	Tenants   int          `default:"20" help:"Tenants that the timers belong to."`
+	Pending   int          `help:"Timers that wait in the database meanwhile."`
+	SyncAll   bool         `help:"The broker syncs each write to the disk, so that a loss of power takes nothing."`
+	Embedded  bool         `help:"The broker is the one embedded in the service."`
+	Relaxed   bool         `help:"The service does not wait for the disk."`
+	Set       []string     `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
+	BrokerURL string       `placeholder:"URL" help:"A broker that runs already, instead of a new one."`
+	Bin       string       `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
+	Dir       string       `type:"existingdir" help:"Where the data of a run are kept; the system's for temporary files if empty."`
+	SVG       string       `name:"svg" type:"path" placeholder:"FILE" help:"Draw how late timers were into this file."`
+	Output    string       `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the results: text for people, or json."`
 }
 
 type drainCmd struct {
@@ -111,7 +112,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Settings: c.Set, BrokerURL: c.BrokerURL, Bin: c.Bin, Dir: c.Dir, Progress: stderr,
 	}
 	measure := c.workload(chosen.Command(), &opt)
-	results, err := repeat(ctx, c.Runs, stderr, func() (bench.Result, error) { return measure(ctx, opt) })
+	results, err := repeat(ctx, c.Runs*len(c.Broker), stderr, func(n int) (bench.Result, error) {
+		opt.Broker = c.Broker[n%len(c.Broker)]
+		return measure(ctx, opt)
+	})
 	if c.Output == "json" {
 		e := json.NewEncoder(stdout)
 		e.SetIndent("", "  ")
@@ -157,12 +161,12 @@ func (c *cli) workload(name string, opt *bench.Options) func(context.Context, be
 }
 
 // repeat measures again and again, until an error.
-func repeat(ctx context.Context, runs int, progress io.Writer, measure func() (bench.Result, error)) (results []bench.Result, err error) {
+func repeat(ctx context.Context, runs int, progress io.Writer, measure func(n int) (bench.Result, error)) (results []bench.Result, err error) {
 	for n := range runs {
 		if runs > 1 {
 			fmt.Fprintf(progress, "run %d of %d\n", n+1, runs)
 		}
-		r, err := measure()
+		r, err := measure(n)
 		if err != nil {
 			return results, err
 		}

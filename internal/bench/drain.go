@@ -42,7 +42,7 @@ func Drain(ctx context.Context, opt Options) (r Result, err error) {
 		return r, err
 	}
 	published := time.Now()
-	accepted, err := s.accepted(ctx)
+	accepted, err := s.accepted(ctx, opt.Timers)
 	if err != nil {
 		return r, err
 	}

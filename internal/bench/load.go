@@ -19,11 +19,16 @@ import (
 // newID returns an identifier as producers make them.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
+// tenant returns whose the timer with a number is.
+func (o Options) tenant(n int) timer.TenantID {
+	return timer.TenantID(fmt.Sprintf("tenant-%d", n%o.Tenants))
+}
+
 // command makes the command for the timer with a number.
 func (o Options) command(n int, now, due time.Time) timer.ScheduleTimer {
 	return timer.ScheduleTimer{
 		Key: timer.Key{
-			TenantID:      timer.TenantID(fmt.Sprintf("tenant-%d", n%o.Tenants)),
+			TenantID:      o.tenant(n),
 			ServiceCallID: timer.ServiceCallID(newID()),
 		},
 		Version:       timer.Version{TimestampMS: now.UnixMilli(), CommandID: newID()},

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/event-service-agent/timer-service/internal/crash"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -18,6 +19,7 @@ import (
 // versions, tenants or cancellations; it is what the service is compared with.
 func Native(ctx context.Context, opt Options) (r Result, err error) {
 	opt = opt.withDefaults()
+	opt.Broker = crash.NATS
 	dir, err := os.MkdirTemp(opt.Dir, "timer-bench-")
 	if err != nil {
 		return r, err

@@ -2,8 +2,11 @@ package bench
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/crash"
 )
 
 // Options say what to measure. The zero value of a field takes its default.
@@ -14,6 +17,7 @@ type Options struct {
 	Tenants   int           // default 20
 	Pending   int           // timers that wait in the store meanwhile and are not due; default none
 	Lead      time.Duration // from the first command of a drain to the due time; default by the number of timers
+	Broker    crash.Kind    // which broker is started; default [crash.NATS]
 	SyncAll   bool          // the broker syncs every write to the disk, so that a loss of power takes nothing
 	Embedded  bool          // the broker lives inside the service
 	Relaxed   bool          // the service does not wait for the disk
@@ -21,7 +25,7 @@ type Options struct {
 	Bin       string        // the service; built if empty
 	Dir       string        // where the data of a run are kept meanwhile; default the system's for temporary files
 	Progress  io.Writer     // a line now and then; default none
-	BrokerURL string        // a NATS server that runs already; one is started if empty
+	BrokerURL string        // a broker that runs already; one is started if empty
 }
 
 func (o Options) withDefaults() Options {
@@ -40,6 +44,9 @@ func (o Options) withDefaults() Options {
 	if o.Lead <= 0 {
 		o.Lead = 2*time.Second + time.Duration(o.Timers)*time.Second/slowestIntake
 	}
+	if o.Broker == "" {
+		o.Broker = crash.NATS
+	}
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
@@ -50,12 +57,13 @@ func (o Options) withDefaults() Options {
 // at least. A drain in which it was slower says so and is void.
 const slowestIntake = 6_000
 
-var errEmbeddedURL = errors.New("an embedded broker has no URL of its own")
-
 // check returns what can't be asked for together.
 func (o Options) check() error {
-	if o.Embedded && o.BrokerURL != "" {
-		return errEmbeddedURL
+	switch {
+	case o.Embedded && o.BrokerURL != "":
+		return errors.New("an embedded broker has no URL of its own")
+	case o.Broker != crash.NATS && (o.Embedded || o.SyncAll):
+		return fmt.Errorf("only the broker %s can be embedded, or told to sync every write", crash.NATS)
 	}
 	return nil
 }

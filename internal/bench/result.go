@@ -7,6 +7,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/event-service-agent/timer-service/internal/crash"
 )
 
 // A Result is what one run measured. What the workload does not measure is zero.
@@ -17,7 +19,7 @@ type Result struct {
 	Rate      int       `json:"rate,omitzero"`       // timers a second, as asked for
 	Pending   int       `json:"pending,omitzero"`    // timers that waited meanwhile
 	Published float64   `json:"published,omitzero"`  // commands a second that the broker took
-	Accepted  float64   `json:"accepted,omitzero"`   // commands a second that the service has committed and acked
+	Accepted  float64   `json:"accepted,omitzero"`   // commands a second that the service has committed
 	Delivered float64   `json:"delivered,omitzero"`  // events a second that the consumer got, from the due time on
 	IntakeCPU *CPU      `json:"intakeCpu,omitzero"`  // until accepted
 	FiringCPU *CPU      `json:"firingCpu,omitzero"`  // from then until all was forwarded and deleted
@@ -74,7 +76,11 @@ func (o Options) setup() string {
 	case o.Embedded:
 		parts[0] = "embedded NATS"
 	case o.BrokerURL != "":
-		parts[0] = "NATS as given"
+		parts[0] = string(o.Broker) + " as given"
+	case o.Broker == crash.Kafka:
+		parts[0] = "kfake"
+	case o.Broker == crash.RabbitMQ:
+		parts[0] = "RabbitMQ"
 	case o.SyncAll:
 		parts[0] = "nats-server, SyncAlways"
 	}

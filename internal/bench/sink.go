@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,18 +37,34 @@ func newSink(want int) *sink {
 
 // listen takes events until ctx is done.
 func (k *sink) listen(ctx context.Context, s *system) error {
-	topic := s.client.Routing().EventsOf("*")
-	events, err := s.client.Tail().Subscribe(ctx, topic)
-	if err != nil {
-		return fmt.Errorf("subscribe to the events: %w", err)
-	}
-	go func() {
-		for m := range events {
-			k.take(m.UUID, arrival{at: time.Now(), message: m})
-			m.Ack()
+	for _, topic := range s.topics() {
+		events, err := s.client.Tail().Subscribe(ctx, topic)
+		if err != nil {
+			return fmt.Errorf("subscribe to the events: %w", err)
 		}
-	}()
+		go func() {
+			for m := range events {
+				k.take(m.UUID, arrival{at: time.Now(), message: m})
+				m.Ack()
+			}
+		}()
+	}
 	return nil
+}
+
+// topics are where the events of all tenants arrive.
+func (s *system) topics() []string {
+	r := s.client.Routing()
+	if r.Wildcard != "" {
+		return []string{r.EventsOf(timer.TenantID(r.Wildcard))}
+	}
+	var all []string
+	for n := range s.opt.Tenants {
+		if topic := r.EventsOf(s.opt.tenant(n)); !slices.Contains(all, topic) {
+			all = append(all, topic)
+		}
+	}
+	return all
 }
 
 func (k *sink) take(id string, a arrival) {

@@ -32,6 +32,17 @@ func Observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, record
 	return o.stop, nil
 }
 
+// StartServer starts a broker that keeps its data in dir, and returns the URL
+// that the service connects with.
+func StartServer(ctx context.Context, kind Kind, dir string) (Server, string, error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := kinds[kind].start(ctx, dir, port)
+	return s, kinds[kind].scheme + address(port), err
+}
+
 // FreePort returns a port of the loopback interface where nobody listens, and
 // to which a client may connect again and again.
 func FreePort(ctx context.Context) (int, error) { return freePort(ctx) }

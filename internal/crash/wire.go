@@ -62,9 +62,14 @@ var kinds = map[Kind]kindOf{
 	}, 10 * time.Second},
 }
 
-// A server is a broker in a process of its own.
-type server interface {
+// A Server is a broker in a process of its own.
+type Server interface {
+	PID() int
 	Stop() error // in its own time
+}
+
+type server interface {
+	Server
 	kill() error // at once
 }
 

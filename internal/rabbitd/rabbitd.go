@@ -114,8 +114,18 @@ func (s *Server) address() string { return net.JoinHostPort("127.0.0.1", strconv
 // URL is where clients connect.
 func (s *Server) URL() string { return "amqp://guest:guest@" + s.address() + "/" }
 
-// PID is the id of the process group of the server.
-func (s *Server) PID() int { return s.cmd.Process.Pid }
+// PID is the id of the process that does the work, as it wrote it into a file.
+func (s *Server) PID() int {
+	text, err := os.ReadFile(filepath.Join(s.dir, "pid"))
+	if err != nil {
+		return s.cmd.Process.Pid
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return s.cmd.Process.Pid
+	}
+	return pid
+}
 
 // Stop ends the server in its own time.
 func (s *Server) Stop() { s.end(syscall.SIGTERM) }
