@@ -1,0 +1,18 @@
+# The service and nothing else: a static binary that runs as nobody, with its
+# database in /data.
+FROM golang:1.26 AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/timer-service ./cmd/timer-service && mkdir /out/data
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /out/timer-service /usr/local/bin/timer-service
+COPY --from=build --chown=65532:65532 /out/data /data
+USER 65532:65532
+VOLUME /data
+ENV PATH=/usr/local/bin TIMER_DB_PATH=/data/timers.db
+ENTRYPOINT ["timer-service"]
+CMD ["serve"]
