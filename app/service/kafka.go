@@ -1,7 +1,11 @@
 package service
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
@@ -24,7 +28,25 @@ func kafkaOptions(cfg config.Config) (kafka.Options, error) {
 		Routing:  r,
 		MaxAge:   cfg.KafkaMaxAge,
 		Verify:   cfg.Provision == config.Verify,
+		Instance: instance(cfg),
 	}, err
+}
+
+// instance names this service for ever: by its database, which nobody else can
+// have open, and the machine. Kafka gives what is started again under the same
+// name its partitions at once, where a stranger waits until the session of the
+// one that died is over.
+func instance(cfg config.Config) string {
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	path, err := filepath.Abs(cfg.DBPath)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(host + "\n" + path))
+	return "timer-service-" + hex.EncodeToString(sum[:6])
 }
 
 // openKafka returns a broker that connects with Kafka.

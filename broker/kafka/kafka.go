@@ -38,6 +38,7 @@ type Options struct {
 	Partitions int32          // of topics for commands and events, if they have to be created; default 12
 	MaxAge     time.Duration  // how long those keep messages, if they have to be created; default 3 days
 	Prefix     string         // put before the names of consumer groups
+	Instance   string         // names this process among those of a group, for ever: when it is started again it goes on at once; empty: a new member each time
 	Client     bool           // use the topics as they are: do not create them, do not verify them
 	Verify     bool           // create no topics: verify those that are there, wait for those that are not
 }

@@ -76,6 +76,9 @@ func (g *group) options() []kgo.Opt {
 		kgo.OnPartitionsLost(g.lost),
 		kgo.OnOffsetsFetched(g.fetched),
 	}
+	if g.broker.opt.Instance != "" {
+		opts = append(opts, kgo.InstanceID(g.broker.opt.Instance))
+	}
 	if pattern, ok := tenantPattern(g.id.topic); ok {
 		opts = append(opts, kgo.ConsumeTopics(pattern), kgo.ConsumeRegex(), kgo.MetadataMaxAge(patternLook))
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
@@ -73,6 +74,7 @@ type BrokerOptions struct {
 type BrokerProcess struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
+	term  bool // whether it ends by SIGTERM, and not with its input
 }
 
 // StartBroker starts a broker. The binary of this process must be one that asks
@@ -95,8 +97,7 @@ func startNATS(ctx context.Context, dir string, port int) (server, error) {
 	return StartBroker(ctx, BrokerOptions{Dir: dir, Port: port})
 }
 
-// startProcess starts a broker that says a line when it listens, and ends when
-// its input does.
+// startProcess starts a broker that says a line when it listens.
 func startProcess(cmd *exec.Cmd) (*BrokerProcess, error) {
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = ownGroup()
@@ -145,6 +146,9 @@ func (b *BrokerProcess) PID() int { return b.cmd.Process.Pid }
 // Stop ends the broker in its own time.
 func (b *BrokerProcess) Stop() error {
 	_ = b.stdin.Close() // an error means that it is gone, which Wait tells
+	if b.term {
+		_ = b.cmd.Process.Signal(syscall.SIGTERM)
+	}
 	return b.cmd.Wait()
 }
 

@@ -28,7 +28,12 @@ func startKafka(ctx context.Context, dir string, port int) (server, error) {
 		return nil, fmt.Errorf("build the broker: %w\n%s", err, out)
 	}
 	cmd := exec.CommandContext(ctx, bin, "--port", strconv.Itoa(port), "--dir", filepath.Join(dir, "broker"))
-	return startProcess(cmd)
+	b, err := startProcess(cmd)
+	if err != nil {
+		return nil, err
+	}
+	b.term = true
+	return b, nil
 }
 
 // Topics of Kafka, as the service names them if it is told nothing.
