@@ -85,7 +85,7 @@ func (v *visitor) all(ctx context.Context) error {
 		return nil // nothing was published to it yet
 	}
 	// A queue tells how many it has before it takes back what others have given
-	// back (rabbit_amqqueue_process.erl, prioritise_call), but not before the
+	// back (in rabbit_amqqueue_process.erl, 3.10, "stat" goes first), but not before the
 	// first was taken from it.
 	for range v.left {
 		if !more || err != nil || ctx.Err() != nil {

@@ -77,10 +77,7 @@ func compare(conn *connection, exists, declare func(*amqp.Channel) error) (missi
 		return true, nil
 	}
 	if err == nil {
-		err = onChannel(conn, declare)
-	}
-	if code(err) == amqp.AccessRefused {
-		return false, nil
+		err = ifPermitted(onChannel(conn, declare))
 	}
 	return false, err
 }

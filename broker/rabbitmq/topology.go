@@ -83,12 +83,22 @@ func (b *Broker) declareExchange(ch *amqp.Channel) error {
 
 // makeExchange makes the exchange, or only compares it.
 func (b *Broker) makeExchange(ch *amqp.Channel) error {
-	if b.opt.Verify {
-		if err := b.hasExchange(ch); err != nil {
-			return err
-		}
+	if !b.opt.Verify {
+		return b.declareExchange(ch)
 	}
-	return b.declareExchange(ch)
+	if err := b.hasExchange(ch); err != nil {
+		return err
+	}
+	return ifPermitted(b.declareExchange(ch))
+}
+
+// ifPermitted forgives an error of a declaration that only compares: who may not
+// change what is there can't compare it.
+func ifPermitted(err error) error {
+	if code(err) == amqp.AccessRefused {
+		return nil
+	}
+	return err
 }
 
 func (q queue) exists(ch *amqp.Channel) error {
@@ -132,8 +142,9 @@ func (b *Broker) makeQueue(ctx context.Context, conn *connection, q queue) error
 			if err := q.exists(ch); err != nil {
 				return err
 			}
+			return ifPermitted(q.declare(ch, conn.version()))
 		}
-		if err := q.declare(ch, conn.version()); err != nil || b.opt.Verify {
+		if err := q.declare(ch, conn.version()); err != nil {
 			return err
 		}
 		return q.bind(ch, b.opt.Exchange)
@@ -150,8 +161,6 @@ func (b *Broker) explain(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case b.opt.Verify && code(err) == amqp.AccessRefused:
-		return nil // it is there. Only who may change it can compare it
 	case code(err) == amqp.PreconditionFailed:
 		return fmt.Errorf("%w %s: %w", errUnfit, what, err)
 	case code(err) == amqp.NotFound && b.opt.Verify:

@@ -1,0 +1,212 @@
+package rabbitmq_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/proxy"
+)
+
+func TestNothingIsLostWhenTheConnectionDies(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	messages := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
+	const n, each, deaths = 3000, 10, 6
+	var work sync.WaitGroup
+	work.Go(func() {
+		for i := 0; i < n; i += each {
+			batch := make([]*message.Message, each)
+			for again := true; again; {
+				for j := range batch {
+					batch[j] = text(fmt.Sprint(i + j))
+				}
+				if again = b.Publisher().Publish(r.opt.Routing.Commands, batch...) != nil; again {
+					until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+				}
+			}
+		}
+	})
+	seen := make(map[string]bool)
+	for death := range deaths {
+		for len(seen) < (death+1)*n/(deaths+1) {
+			msg := next(t, messages)
+			seen[string(msg.Payload)] = true
+			msg.Ack()
+		}
+		r.proxy.Reset()
+	}
+	for len(seen) < n {
+		msg := next(t, messages)
+		seen[string(msg.Payload)] = true
+		msg.Ack()
+	}
+	work.Wait()
+}
+
+func TestWhatIsNotAckedComesBackWithTheNextConnection(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	messages := subscribe(t, b, "reader", r.topic())
+	publish(t, b, r.topic(), "1", "2", "3")
+	held := make(map[string]*message.Message)
+	for range 3 {
+		msg := next(t, messages)
+		held[string(msg.Payload)] = msg
+	}
+	held["2"].Nack() // which waits for its delay
+	r.proxy.Reset()
+	seen := make(map[string]int)
+	for len(seen) < 3 {
+		msg := next(t, messages)
+		if times := msg.Metadata.Get(broker.MetaDelivery); times == "1" {
+			t.Errorf("%s comes for the first time again", msg.Payload)
+		}
+		seen[string(msg.Payload)]++
+		msg.Ack()
+	}
+	held["1"].Ack() // in vain, and harmless
+	held["3"].Nack()
+	publish(t, b, r.topic(), "4")
+	expect(t, messages, "4")
+	for body, times := range seen {
+		if times != 1 {
+			t.Errorf("%s came back %d times", body, times)
+		}
+	}
+}
+
+func TestServersAreTriedInTurn(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.Close()
+	r.opt.URL = "amqp://guest:guest@" + nobody.Addr().String() + ", " + r.opt.URL
+	b := r.ready(r.opt)
+	publish(t, b, r.topic(), "event")
+}
+
+func TestCredentialsMayBeMendedLater(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	var log lockedBuffer
+	right := r.opt.URL
+	r.opt.URL = strings.Replace(right, "guest:guest", "guest:hunter2", 1)
+	b := rabbitmq.New(r.opt, slog.New(slog.NewTextHandler(&log, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	until(t, "an answer about the password", func() bool {
+		err := b.Ready(ctx)
+		return err != nil && strings.Contains(strings.ToLower(err.Error()), "refuses the user")
+	})
+	if _, err := b.Provision(ctx, true); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("Provision: %v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+	if strings.Contains(log.String(), "hunter2") || log.String() == "" {
+		t.Errorf("the log tells the password, or nothing: %s", log.String())
+	}
+
+	r.opt.URL = strings.Replace(right, "guest:guest@", "", 1)
+	r.opt.Username, r.opt.Password = "guest", "guest"
+	publish(t, r.ready(r.opt), r.topic(), "event")
+}
+
+// A lockedBuffer is a buffer for many.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func TestReadyAndRunNeverWaitForAServerThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.broker(r.opt)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	messages := subscribe(t, b, "reader", r.topic())
+	publish(t, b, r.topic(), "event")
+	next(t, messages)
+	r.proxy.Drop(proxy.ToServer, proxy.ToClient)
+	began := time.Now()
+	if b.Ready(ctx) == nil {
+		t.Error("ready without a server")
+	}
+	if took := time.Since(began); took > 5*time.Second { // a busy machine
+		t.Errorf("Ready took %v", took)
+	}
+	cancel()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("Run does not end")
+	}
+	r.proxy.Reset() // the server may let go of what it knows
+}
+
+func TestVisitEndsWithTheConnection(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	letters := r.opt.Routing.DeadLettersOf("acme")
+	publish(t, b, letters, "1", "2", "3")
+	err := b.VisitDeadLetters(t.Context(), "acme", func(m *message.Message) (bool, error) {
+		if string(m.Payload) == "2" {
+			r.proxy.Reset()
+		}
+		return false, nil
+	})
+	if err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want an error about the connection", err)
+	}
+	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	var all []string
+	until(t, "the letters that the server takes back", func() bool {
+		all = nil
+		_ = b.VisitDeadLetters(t.Context(), "acme", func(m *message.Message) (bool, error) {
+			all = append(all, string(m.Payload))
+			return false, nil
+		})
+		return len(all) == 3
+	})
+	if strings.Join(all, "") != "123" {
+		t.Errorf("letters are %q", all)
+	}
+}

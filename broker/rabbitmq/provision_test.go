@@ -1,0 +1,178 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// remove has the cleanup of the test remove what Provision made.
+func (r *rabbit) remove() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made[r.opt.Routing.Commands] = true
+	r.made[r.opt.Routing.DeadLettersOf(timer.NoTenant)] = true
+}
+
+func objects(changes []broker.Change) (all []string) {
+	for _, c := range changes {
+		if c.Detail == "" {
+			all = append(all, "without detail")
+		}
+		all = append(all, c.Object)
+	}
+	return all
+}
+
+func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	opt := r.opt
+	opt.Verify = true // as the service does, which an administrator provisions for
+	service := r.run(opt)
+	b := r.broker(r.opt)
+	commands, letters := r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)
+	want := []string{"exchange " + r.opt.Exchange, "queue " + commands, "queue " + letters}
+	for _, dry := range []bool{true, true, false} {
+		changes, err := b.Provision(t.Context(), dry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, objects(changes)); diff != "" {
+			t.Errorf("dry %v (-want +got):\n%s", dry, diff)
+		}
+		if dry {
+			until(t, "a service that says what is missing", func() bool {
+				err := service.Ready(t.Context())
+				return err != nil && strings.Contains(err.Error(), r.opt.Exchange+" is missing")
+			})
+		}
+	}
+	r.remove()
+	for _, dry := range []bool{true, false} {
+		if changes, err := b.Provision(t.Context(), dry); err != nil || len(changes) > 0 {
+			t.Errorf("again, dry %v: %v, %v; want nothing", dry, changes, err)
+		}
+	}
+	until(t, "a service that is ready", func() bool { return service.Ready(t.Context()) == nil })
+	if _, err := r.raw.QueueDelete(letters, false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := b.Provision(t.Context(), false)
+	if diff := cmp.Diff(want[2:], objects(changes)); diff != "" || err != nil {
+		t.Errorf("when a queue is missing: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestVerifiedBrokerMakesNoQueue(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	if _, err := r.broker(r.opt).Provision(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	r.remove()
+	opt := r.opt
+	opt.Verify = true
+	b := r.ready(opt)
+	if err := b.Publisher().Publish(r.topic(), text("event")); err == nil || !strings.Contains(err.Error(), r.topic()) {
+		t.Errorf("publish without a queue: %v, want an error that names it", err)
+	}
+	s := b.Subscriber("timer-service")
+	defer s.Close()
+	messages, err := s.Subscribe(context.Background(), r.topic())
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a broker that says what is missing", func() bool {
+		err := b.Ready(t.Context())
+		return err != nil && strings.Contains(err.Error(), "queue "+r.topic()+" is missing")
+	})
+	if _, err := r.raw.QueueDeclare(r.topic(), true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	r.made[r.topic()] = true
+	r.mu.Unlock()
+	if err := r.raw.QueueBind(r.topic(), r.topic(), r.opt.Exchange, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, b, r.topic(), "event")
+	expect(t, messages, "event")
+}
+
+func TestQueueThatDoesNotFitIsRefusedByTheNameOfItsArgument(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string]amqp.Table{
+		"x-max-length":             {"x-max-length": 10, "x-single-active-consumer": true},
+		"x-message-ttl":            {"x-message-ttl": 60_000, "x-single-active-consumer": true},
+		"x-expires":                {"x-expires": 600_000, "x-single-active-consumer": true},
+		"x-dead-letter-exchange":   {"x-dead-letter-exchange": "x", "x-single-active-consumer": true},
+		"x-single-active-consumer": nil,
+		"x-queue-type":             {"x-queue-type": "quorum", "x-single-active-consumer": true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t)
+			if err := r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := r.raw.QueueDeclare(r.opt.Routing.Commands, true, false, false, false, args); err != nil {
+				t.Fatal(err)
+			}
+			r.made[r.opt.Routing.Commands] = true
+			for _, verify := range []bool{false, true} {
+				opt := r.opt
+				opt.Verify = verify
+				b := r.broker(opt)
+				for what, err := range map[string]error{"Run": b.Run(t.Context()), "Provision": second(b.Provision(t.Context(), true))} {
+					if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), r.opt.Routing.Commands) {
+						t.Errorf("%s, verify %v: %v; want an error that names queue and argument", what, verify, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+func second(_ []broker.Change, err error) error { return err }
+
+func TestExchangeOfAnotherTypeIsRefused(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	if err := r.raw.ExchangeDeclare(r.opt.Exchange, "fanout", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.broker(r.opt).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "type") {
+		t.Errorf("Run: %v, want an error about the type", err)
+	}
+}
+
+func TestOptionsThatCantWorkEndRun(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]rabbitmq.Options{
+		"a URL of another kind":     {URL: "nats://u:hunter2@127.0.0.1"},
+		"a URL that is none":        {URL: "amqp://u:hunter2%zz@127.0.0.1"},
+		"a URL with parameters":     {URL: "amqp://u:hunter2@127.0.0.1/?heartbeat=1"},
+		"a URL without a host":      {URL: "amqp:///vhost"},
+		"a virtual host in two":     {URL: "amqp://u:hunter2@127.0.0.1/a/b"},
+		"an exchange of the server": {Exchange: "amq.direct"},
+		"another type of queue":     {QueueType: "stream"},
+		"a topic with a wildcard":   {Routing: broker.Routing{Commands: "a.*", Events: "b", DeadLetters: "c"}},
+		"commands of each tenant":   {Routing: broker.Routing{Commands: "svc.{tenant}.c", Events: "b", DeadLetters: "c"}},
+	} {
+		b := rabbitmq.New(opt, quiet)
+		for what, err := range map[string]error{"Run": b.Run(t.Context()), "Provision": second(b.Provision(t.Context(), true))} {
+			if err == nil || errors.Is(err, rabbitmq.ErrNotConnected) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}

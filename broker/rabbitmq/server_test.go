@@ -1,0 +1,238 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/crash"
+	"github.com/event-service-agent/timer-service/internal/rabbitd"
+)
+
+// An own is a server that the test may harm.
+type own struct {
+	testing.TB
+	*rabbitd.Server
+	dir  string
+	port int
+}
+
+// serve starts a server of the test's own.
+func serve(t testing.TB) *own {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts RabbitMQ, which takes a while: not with -short")
+	}
+	port, err := crash.FreePort(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &own{TB: t, dir: t.TempDir(), port: port}
+	o.start()
+	t.Cleanup(func() { o.Kill() })
+	return o
+}
+
+func (o *own) start() {
+	o.Helper()
+	s, err := rabbitd.Start(context.Background(), o.dir, o.port)
+	if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
+		o.Skip("SKIPPED: ", err)
+	}
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Server = s
+}
+
+// ctl has an administrator do something.
+func (o *own) ctl(args ...string) {
+	o.Helper()
+	cmd := exec.Command("/usr/lib/rabbitmq/bin/rabbitmqctl", append([]string{"-n", fmt.Sprintf("timer-%d@localhost", o.port)}, args...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.dir, "RABBITMQ_CONF_ENV_FILE=" + o.dir + "/none"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		o.Fatalf("rabbitmqctl %q: %v\n%s", args, err, out)
+	}
+}
+
+// run runs a broker until the test ends.
+func (o *own) run(opt rabbitmq.Options) *rabbitmq.Broker {
+	o.Helper()
+	b := rabbitmq.New(opt, quiet)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	o.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			o.Errorf("Run: %v", err)
+		}
+	})
+	return b
+}
+
+func (o *own) ready(opt rabbitmq.Options) *rabbitmq.Broker {
+	o.Helper()
+	b := o.run(opt)
+	until(o, "a broker that is ready", func() bool { return b.Ready(o.Context()) == nil })
+	return b
+}
+
+// A confirmed message is on the disk of a server that is killed, and a message
+// that was not acked comes back.
+func TestServerThatIsKilledUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	b := o.ready(rabbitmq.Options{URL: o.URL()})
+	messages := subscribe(t, b, "timer-service", "timer.commands")
+	const n, kills = 1500, 2
+	var work sync.WaitGroup
+	work.Go(func() {
+		for i := range n / 10 {
+			for again := true; again; {
+				var batch []*message.Message
+				for j := range 10 {
+					batch = append(batch, text(fmt.Sprint(i*10+j)))
+				}
+				if again = b.Publisher().Publish("timer.commands", batch...) != nil; again {
+					until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+				}
+			}
+		}
+	})
+	seen := make(map[string]bool)
+	for i := range kills {
+		for len(seen) < (i+1)*n/(kills+1) {
+			msg := next(t, messages)
+			seen[string(msg.Payload)] = true
+			msg.Ack()
+		}
+		o.Kill()
+		o.start()
+	}
+	for len(seen) < n {
+		msg := next(t, messages)
+		seen[string(msg.Payload)] = true
+		msg.Ack()
+	}
+	work.Wait()
+}
+
+func TestServerThatIsLowOnMemoryIsToldOf(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	b := o.ready(rabbitmq.Options{URL: o.URL()})
+	messages := subscribe(t, b, "timer-service", "timer.commands")
+	publish(t, b, "timer.commands", "before")
+	held := next(t, messages)
+	o.ctl("set_vm_memory_high_watermark", "0.00000001")
+	began := time.Now()
+	err := b.Publisher().Publish("timer.commands", text("during"))
+	if took := time.Since(began); !errors.Is(err, rabbitmq.ErrBlocked) || took > 30*time.Second {
+		t.Errorf("the first message meanwhile: %v after %v, want ErrBlocked within 30 s", err, took)
+	}
+	if err := b.Ready(t.Context()); !errors.Is(err, rabbitmq.ErrBlocked) || !strings.Contains(err.Error(), "memory") {
+		t.Errorf("Ready: %v, want ErrBlocked with a reason", err)
+	}
+	if err := b.Publisher().Publish("timer.commands", text("during too")); !errors.Is(err, rabbitmq.ErrBlocked) {
+		t.Errorf("the next message: %v, want ErrBlocked", err)
+	}
+	held.Ack() // which does not depend on it
+	o.ctl("set_vm_memory_high_watermark", "0.4")
+	until(t, "a server that takes messages", func() bool { return b.Ready(t.Context()) == nil })
+	publish(t, b, "timer.commands", "after")
+	for {
+		msg := next(t, messages)
+		msg.Ack()
+		if string(msg.Payload) == "after" {
+			return
+		}
+		if string(msg.Payload) != "during" {
+			t.Fatalf("got %q", msg.Payload)
+		}
+	}
+}
+
+// The permissions are those of docs/brokers/rabbitmq.md.
+func TestDocumentedPermissionsAreEnough(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	page, err := os.ReadFile("../../docs/brokers/rabbitmq.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := 0
+	of := func(who string) rabbitmq.Options {
+		for line := range strings.Lines(string(page)) {
+			cells := strings.Split(strings.ReplaceAll(line, `\|`, "\x00"), "|")
+			if len(cells) != 6 || strings.TrimSpace(cells[1]) != who {
+				continue
+			}
+			users++
+			name := fmt.Sprint("user-", users)
+			o.ctl("add_user", name, "secret")
+			args := []string{"set_permissions", name}
+			for _, cell := range cells[2:5] {
+				if cell = strings.TrimSpace(cell); cell == "the same" {
+					cell = args[2]
+				}
+				args = append(args, strings.ReplaceAll(strings.Trim(cell, "`"), "\x00", "|"))
+			}
+			o.ctl(args...)
+			return rabbitmq.Options{URL: strings.Replace(o.URL(), "guest:guest", name+":secret", 1)}
+		}
+		t.Fatalf("docs/brokers/rabbitmq.md has no permissions for %s", who)
+		return rabbitmq.Options{}
+	}
+	service := o.ready(of("service, `provision: create`"))
+	commands := subscribe(t, service, "timer-service", "timer.commands")
+
+	opt := of("a producer that waits (`schedule --wait`)")
+	opt.Client = true
+	client := o.ready(opt)
+	events, err := client.Tail().Subscribe(t.Context(), "svc.acme.q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, client, "timer.commands", "command")
+	expect(t, commands, "command")
+	publish(t, service, "svc.acme.q", "event")
+	expect(t, events, "event")
+
+	opt = of("a producer")
+	opt.Client = true
+	publish(t, o.ready(opt), "timer.commands", "another")
+	expect(t, commands, "another")
+	opt = of("a consumer of a tenant")
+	opt.Client = true
+	expect(t, subscribe(t, o.ready(opt), "timer-service", "svc.acme.q"), "event")
+
+	publish(t, service, "svc.acme.dlq", "letter")
+	opt = of("one who visits dead letters")
+	opt.Client = true
+	seen := 0
+	if err := o.ready(opt).VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
+		seen++
+		return true, nil
+	}); err != nil || seen != 1 {
+		t.Errorf("visited %d letters, %v", seen, err)
+	}
+
+	opt = of("service, `provision: verify`")
+	opt.Verify = true
+	verified := o.ready(opt)
+	publish(t, verified, "svc.acme.q", "event of the other")
+	none := verified.Publisher().Publish("svc.new.q", text("lost"))
+	if none == nil || !strings.Contains(none.Error(), "svc.new.q") {
+		t.Errorf("a tenant without a queue: %v, want an error that names it", none)
+	}
+}
