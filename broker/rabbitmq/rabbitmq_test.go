@@ -23,9 +23,13 @@ func contract(t testing.TB) brokertest.Server {
 	}
 }
 
-func TestContract(t *testing.T) { brokertest.Run(t, features, contract) }
+func TestContract(t *testing.T) {
+	t.Parallel()
+	brokertest.Run(t, features, contract)
+}
 
 func TestContractOfQuorumQueues(t *testing.T) {
+	t.Parallel()
 	f := features
 	f.Reorders = true
 	brokertest.Run(t, f, func(t testing.TB) brokertest.Server {
@@ -35,7 +39,10 @@ func TestContractOfQuorumQueues(t *testing.T) {
 	})
 }
 
-func TestWatermill(t *testing.T) { brokertest.Watermill(t, features, contract) }
+func TestWatermill(t *testing.T) {
+	t.Parallel()
+	brokertest.Watermill(t, features, contract)
+}
 
 func BenchmarkBroker(b *testing.B) {
 	brokertest.Bench(b, features, func(t testing.TB) brokertest.Server {

@@ -1,6 +1,6 @@
 // Package interop_test proves that the service speaks with clients that are not
 // written in Go: interop.js schedules, cancels and listens with nothing but JSON
-// and a NATS client.
+// and a client of the broker.
 package interop_test
 
 import (
@@ -25,8 +25,8 @@ const program = "github.com/event-service-agent/timer-service/cmd/timer-service"
 func TestNodeSpeaksWithTheService(t *testing.T) {
 	t.Parallel()
 	node := need(t, "node")
-	dir := install(t, need(t, "npm"))
-	cmd := exec.CommandContext(t.Context(), node, "interop.js", serve(t))
+	dir := install(t, need(t, "npm"), ".")
+	cmd := exec.CommandContext(t.Context(), node, "interop.js", serve(t, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0"))
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -54,16 +54,16 @@ func missing(t *testing.T, format string, args ...any) {
 	t.Skipf("SKIPPED, NOTHING IS PROVEN: "+format, args...)
 }
 
-// install returns a folder with interop.js and what it imports: this one, if
+// install returns a folder with interop.js and what it imports: the given one, if
 // npm has been run in it, or else a copy.
-func install(t *testing.T, npm string) string {
+func install(t *testing.T, npm, folder string) string {
 	t.Helper()
-	if _, err := os.Stat("node_modules"); err == nil {
-		return "."
+	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err == nil {
+		return folder
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"package.json", "package-lock.json", "interop.js"} {
-		content, err := os.ReadFile(name)
+		content, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,17 +79,15 @@ func install(t *testing.T, npm string) string {
 	return dir
 }
 
-// serve runs the service with everything embedded until the test ends, and
-// returns the address of its broker.
-func serve(t *testing.T) string {
+// serve runs the service with settings until the test ends, and returns the
+// address of its broker.
+func serve(t *testing.T, settings ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	// It is ended by a signal, when the context of the test is over already.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), build(t, dir), "serve")
 	cmd.Dir = dir
-	cmd.Env = append(environ(),
-		"TIMER_DB_PATH="+filepath.Join(dir, "timers.db"),
-		"TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0")
+	cmd.Env = append(append(environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db")), settings...)
 	var log bytes.Buffer
 	cmd.Stderr = &log
 	stdout, err := cmd.StdoutPipe()
