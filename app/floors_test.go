@@ -69,6 +69,7 @@ var floors = map[string]int{
 	"internal/mutants":  7,
 	"test/faults":       7,
 	"test/interop":      7,
+	"test/switching":    7,
 	"test/poison":       7,
 }
 
