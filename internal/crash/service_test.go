@@ -1,10 +1,13 @@
 package crash
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/event-service-agent/timer-service/internal/rabbitd"
 )
 
 // TestServiceKeepsItsPromises is the real thing, in short: the service as it
@@ -38,6 +41,54 @@ func TestServiceKeepsItsPromises(t *testing.T) {
 		})
 	}
 	running.Wait()
+}
+
+// TestServiceKeepsItsPromisesOnOtherBrokers is the same with brokers that drop no
+// duplicates and remember less.
+func TestServiceKeepsItsPromisesOnOtherBrokers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the service and kills it for up to a minute: not with -short")
+	}
+	t.Parallel()
+	bin, err := Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []Kind{Kafka, RabbitMQ} {
+		t.Run(string(kind), func(t *testing.T) {
+			r, err := logRun(t, Options{Bin: bin, Broker: kind, Kills: 20, Seed: 1})
+			if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
+				t.Skip("SKIPPED: ", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantKept(t, r)
+			if n := r.Violations(); n > 0 {
+				t.Errorf("%d violations, see above", n)
+			}
+			if r.Kills != 20 || r.Lives != 21 || r.Fired == 0 || r.Canceled == 0 || r.Buried == 0 {
+				t.Errorf("%d kills, %d lives, %d timers fired, %d canceled, %d dead letters: not much of a test",
+					r.Kills, r.Lives, r.Fired, r.Canceled, r.Buried)
+			}
+			if r.Acked != r.Sent || kind == Kafka && r.Accepted != r.Acked {
+				t.Errorf("of %d messages the broker has %d, and the service acked %d", r.Sent, r.Acked, r.Accepted)
+			}
+		})
+	}
+}
+
+// TestModesThatNeedNATS are refused on other brokers.
+func TestModesThatNeedNATS(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []Mode{Embedded, Broker, Both} {
+		if _, err := Run(t.Context(), Options{Broker: Kafka, Mode: mode}); err == nil {
+			t.Errorf("mode %s with %s works", mode, Kafka)
+		}
+	}
+	if _, err := Run(t.Context(), Options{Broker: "smoke"}); err == nil {
+		t.Error("a broker that there is not works")
+	}
 }
 
 // judge fails unless a run was a test, and passed.
