@@ -65,6 +65,7 @@ var floors = map[string]int{
 	"cmd/timer-power":   8,
 	"cmd/timer-service": 8,
 	"examples/monolith": 8,
+	"internal/matrix":   7,
 	"internal/loc":      7,
 	"internal/mutants":  7,
 	"test/faults":       7,
