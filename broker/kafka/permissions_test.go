@@ -1,0 +1,89 @@
+package kafka_test
+
+import (
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/event-service-agent/timer-service/broker/kafka"
+)
+
+// allow returns permissions as docs/brokers/kafka.md lists them.
+func allow(resource kmsg.ACLResourceType, name string, pattern kmsg.ACLResourcePatternType, operations ...kmsg.ACLOperation) (acls []kfake.ACL) {
+	for _, operation := range operations {
+		acls = append(acls, kfake.ACL{Resource: resource, Name: name, Pattern: pattern, Operation: operation, Allow: true})
+	}
+	return acls
+}
+
+// TestPermissionsOfTheDocumentsSuffice runs a service, a client and an operator
+// with what docs/brokers/kafka.md says that they need, and nothing else.
+func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
+	t.Parallel()
+	const (
+		literal, prefixed = kmsg.ACLResourcePatternTypeLiteral, kmsg.ACLResourcePatternTypePrefixed
+		topic, group      = kmsg.ACLResourceTypeTopic, kmsg.ACLResourceTypeGroup
+		read, write       = kmsg.ACLOperationRead, kmsg.ACLOperationWrite
+		describe, configs = kmsg.ACLOperationDescribe, kmsg.ACLOperationDescribeConfigs
+		create            = kmsg.ACLOperationCreate
+	)
+	plus := func(lists ...[]kfake.ACL) (all []kfake.ACL) {
+		for _, l := range lists {
+			all = append(all, l...)
+		}
+		return all
+	}
+	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.User("PLAIN", "service", password, plus(
+			allow(topic, "timer.commands", literal, read, describe, configs, create),
+			allow(topic, "service.events", literal, write, describe, configs, create),
+			allow(topic, "service.events.", prefixed, write, describe, configs, create),
+			allow(group, "timer-service.timer.commands", literal, read))...),
+		kfake.User("PLAIN", "producer", password, plus(
+			allow(topic, "timer.commands", literal, write, describe),
+			allow(topic, "service.events", literal, read, describe),
+			allow(topic, "service.events.acme.dlq", literal, read, describe))...),
+		kfake.User("PLAIN", "operator", password, allow(topic, "service.events.", prefixed, read, describe, write)...),
+		kfake.User("PLAIN", "nobody", password),
+	)
+	as := func(name string, client bool) kafka.Options {
+		return kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: name, Password: password, Client: client}
+	}
+	service := ready(t, as("service", false))
+	s := service.Subscriber("timer-service")
+	defer s.Close()
+	commands, err := s.Subscribe(t.Context(), "timer.commands")
+	if err != nil {
+		t.Fatal(err)
+	}
+	producer := ready(t, as("producer", true))
+	events, err := producer.Tail().Subscribe(t.Context(), "service.events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, producer, "timer.commands", "command")
+	expect(t, commands, "command")
+	publish(t, service, "service.events", "event")
+	expect(t, events, "event")
+	publish(t, service, letters, "letter")
+	operator := ready(t, as("operator", true))
+	for want := range 2 {
+		seen := 0
+		if err := operator.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
+			seen++
+			return true, nil
+		}); err != nil || seen != 1-want {
+			t.Errorf("visit %d: %d letters, %v", want, seen, err)
+		}
+	}
+	for _, attempt := range []struct{ user, topic string }{{"producer", "service.events"}, {"producer", letters}, {"operator", "timer.commands"}} {
+		b := ready(t, as(attempt.user, true))
+		if err := b.Publisher().Publish(attempt.topic, message.NewMessage("1", []byte("forged"))); err == nil {
+			t.Errorf("%s may publish to %s", attempt.user, attempt.topic)
+		}
+	}
+	denied, _ := run(t, as("nobody", false))
+	until(t, "a reason", func() bool { return denied.Ready(t.Context()) != nil })
+}
