@@ -16,6 +16,7 @@ import (
 
 const (
 	publishTimeout = 20 * time.Second // longest wait of a call
+	cancelTimeout  = 2 * time.Second  // longest wait for its end when it is given up
 	maxRecord      = 1_000_000        // bytes of the largest record; Kafka's own default is a little more
 	maxBuffered    = 64 << 20         // bytes on their way, of all calls together
 )
@@ -23,7 +24,8 @@ const (
 // producing returns the options of the client that publishes.
 func (b *Broker) producing() []kgo.Opt {
 	return []kgo.Opt{
-		kgo.RequiredAcks(kgo.AllISRAcks()), // and idempotent, which is the default
+		kgo.RequiredAcks(kgo.AllISRAcks()),       // and idempotent, which is the default
+		kgo.AllowIdempotentProduceCancellation(), // what a call has given up is not sent behind its back; its caller does
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), // readable by every client; bodies are small
 		kgo.ProducerBatchMaxBytesFn(b.limitOf),
@@ -91,11 +93,21 @@ func (p publisher) open(ctx context.Context, client *kgo.Client, topic string) e
 // send sends records one behind the other and waits for all acks, or for the
 // end of ctx: what is on the wire then may be stored yet.
 func (p publisher) send(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	r := results{left: len(records), done: make(chan struct{})}
 	for _, record := range records {
 		client.Produce(ctx, record, r.add)
 	}
-	p.await(ctx, r.done)
+	if !p.await(ctx, r.done) {
+		cancel() // the client library lets go of what it has
+		settle := time.NewTimer(cancelTimeout)
+		defer settle.Stop()
+		select {
+		case <-r.done:
+		case <-settle.C:
+		}
+	}
 	failed, first := r.sum()
 	if failed == 0 {
 		return nil
@@ -111,20 +123,20 @@ func (p publisher) send(ctx context.Context, client *kgo.Client, records []*kgo.
 	return fmt.Errorf("%d of %d messages: %w", failed, len(records), refusal(first))
 }
 
-// await waits for done, for the end of ctx, or until there is no connection.
-func (b *Broker) await(ctx context.Context, done <-chan struct{}) {
+// await waits for done. It returns false if ctx ended first, or the connection.
+func (b *Broker) await(ctx context.Context, done <-chan struct{}) bool {
 	for {
 		b.mu.Lock()
 		why, changed := b.why, b.changed
 		b.mu.Unlock()
 		if errors.Is(why, ErrNotConnected) || errors.Is(why, ErrClosed) {
-			return
+			return false
 		}
 		select {
 		case <-done:
-			return
+			return true
 		case <-ctx.Done():
-			return
+			return false
 		case <-changed:
 		}
 	}
