@@ -123,6 +123,7 @@ func (w *Window) Wait(stop <-chan struct{}) {
 	case <-stop:
 	}
 	close(w.over)
+	w.lanes.Wait() // what was acked before is acked at the server too
 }
 
 // line puts a message into the lane of its key. If the intake is over it returns

@@ -271,6 +271,33 @@ func TestWaitGivesUp(t *testing.T) {
 	})
 }
 
+// TestWhatWasAckedBeforeTheEndIsAcked stops to wait at once after many acks. A
+// driver that has waited tells its server what was acked, for the last time.
+func TestWhatWasAckedBeforeTheEndIsAcked(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	w := inflight.New(t.Context(), inflight.Options{})
+	all := make([]*parcel, n)
+	for i := range all {
+		all[i] = &parcel{call: fmt.Sprint(i), body: fmt.Sprint(i)}
+		w.Add(all[i], 1)
+	}
+	taken := make([]*message.Message, n)
+	for i := range taken {
+		taken[i] = <-w.Messages()
+	}
+	w.Close()
+	stop := make(chan struct{})
+	close(stop)
+	for _, m := range taken {
+		m.Ack()
+	}
+	w.Wait(stop)
+	for _, p := range all {
+		p.want(t, 1, 0)
+	}
+}
+
 func TestStaleMessagesAreNotDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := inflight.New(t.Context(), inflight.Options{Messages: 2})
