@@ -20,6 +20,8 @@ import (
 // publishes before or after they took effect, and refuses some events. It
 // outlives the app, as a broker does.
 type simBroker struct {
+	broker.DeadLetters // nobody visits them
+
 	decide  fault.Decide
 	now     func() time.Time                  // its clock; nil if it has none
 	refuses func(event *message.Message) bool // nil: it takes all

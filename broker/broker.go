@@ -73,6 +73,8 @@ type Broker interface {
 
 	// Routing names the topics.
 	Routing() Routing
+
+	DeadLetters
 }
 
 // An Offerer is what a subscriber may be beyond the contract: it offers each
@@ -102,7 +104,7 @@ type Change struct {
 	Detail string // its settings, for people
 }
 
-// DeadLetters are those that wait at a broker. Every driver has them.
+// DeadLetters are those that wait at a broker.
 type DeadLetters interface {
 	// VisitDeadLetters calls visit with each dead letter of a tenant that there is
 	// when it begins, oldest first. If visit returns true the letter is removed for

@@ -42,16 +42,6 @@ func (w *world) bury(t timer.TenantID, bodies ...string) []*message.Message {
 	return all
 }
 
-// letters returns the dead letters of the broker. Every driver has them.
-func (n *node) letters(w *world) broker.DeadLetters {
-	w.Helper()
-	letters, ok := n.Broker.(broker.DeadLetters)
-	if !ok {
-		w.Fatal("the broker has no dead letters to visit: see broker.DeadLetters")
-	}
-	return letters
-}
-
 // keep is a visit that removes nothing.
 func keep(*message.Message) (bool, error) { return false, nil }
 
@@ -59,7 +49,7 @@ func keep(*message.Message) (bool, error) { return false, nil }
 // remove says.
 func (w *world) visit(n *node, t timer.TenantID, remove func(*message.Message) (bool, error)) (seen []*message.Message) {
 	w.Helper()
-	if err := n.letters(w).VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {
+	if err := n.VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {
 		seen = append(seen, m)
 		return remove(m)
 	}); err != nil {
@@ -154,7 +144,7 @@ func visitFails(w *world) {
 	w.bury(t, "1", "2", "3")
 	enough := errors.New("enough")
 	seen := 0
-	err := w.letters(w).VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {
+	err := w.VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {
 		if seen++; string(m.Payload) == "2" {
 			return true, enough // an error removes nothing
 		}
@@ -168,7 +158,7 @@ func visitFails(w *world) {
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()
 	seen = 0
-	err = w.letters(w).VisitDeadLetters(ctx, t, func(*message.Message) (bool, error) {
+	err = w.VisitDeadLetters(ctx, t, func(*message.Message) (bool, error) {
 		seen++
 		cancel()
 		return false, nil
@@ -176,12 +166,12 @@ func visitFails(w *world) {
 	if !errors.Is(err, context.Canceled) || seen != 1 {
 		w.Errorf("the end of ctx: %v after %d letters, want it after 1", err, seen)
 	}
-	if err := w.letters(w).VisitDeadLetters(ctx, t, keep); !errors.Is(err, context.Canceled) {
+	if err := w.VisitDeadLetters(ctx, t, keep); !errors.Is(err, context.Canceled) {
 		w.Errorf("ctx that is done: %v", err)
 	}
 	wantBodies(w, "after the end of ctx", w.visit(w.node, t, keep), "2", "3")
 	if w.features.Durable {
-		if err := w.server.Broker().(broker.DeadLetters).VisitDeadLetters(w.Context(), t, keep); err == nil {
+		if err := w.server.Broker().VisitDeadLetters(w.Context(), t, keep); err == nil {
 			w.Error("a visit through a broker that does not run")
 		}
 	}
@@ -194,7 +184,7 @@ func visitAll(w *world) {
 	third := w.bury(timer.NoTenant, "nobody's")
 	fourth := w.bury(a, "a 2")
 	if !w.features.AllTenants {
-		if err := w.letters(w).VisitDeadLetters(w.Context(), "", keep); !errors.Is(err, broker.ErrNameTenant) {
+		if err := w.VisitDeadLetters(w.Context(), "", keep); !errors.Is(err, broker.ErrNameTenant) {
 			w.Errorf("a visit to all tenants: %v, want ErrNameTenant", err)
 		}
 	} else {
@@ -228,7 +218,7 @@ func visitAll(w *world) {
 	})
 	wantBodies(w, "the letters that name no tenant", nobodys, "nobody's")
 	for _, t := range []timer.TenantID{"*", ">", "a b", "a.b", "a*", "\r\n", timer.TenantID(strings.Repeat("t", 5_000))} {
-		if err := w.letters(w).VisitDeadLetters(w.Context(), t, func(*message.Message) (bool, error) {
+		if err := w.VisitDeadLetters(w.Context(), t, func(*message.Message) (bool, error) {
 			return false, errors.New("visited")
 		}); !errors.Is(err, timer.ErrInvalid) {
 			w.Errorf("the tenant %.20q: %v, want ErrInvalid", t, err)

@@ -94,5 +94,3 @@ func (b *Broker) VisitDeadLetters(
 	}
 	return nil
 }
-
-var _ broker.DeadLetters = (*Broker)(nil)

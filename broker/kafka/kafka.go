@@ -147,5 +147,4 @@ func (b *Broker) Ready(ctx context.Context) error {
 var (
 	_ broker.Broker      = (*Broker)(nil)
 	_ broker.Provisioner = (*Broker)(nil)
-	_ broker.DeadLetters = (*Broker)(nil)
 )

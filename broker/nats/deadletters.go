@@ -121,5 +121,3 @@ func missing(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && (api.ErrorCode == jetstream.JSErrCodeMessageNotFound || api.ErrorCode == codeSequenceNotFound)
 }
-
-var _ broker.DeadLetters = (*Broker)(nil)

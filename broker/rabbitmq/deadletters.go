@@ -125,5 +125,3 @@ func (v *visitor) next() (more bool, err error) {
 	}
 	return true, err
 }
-
-var _ broker.DeadLetters = (*Broker)(nil)

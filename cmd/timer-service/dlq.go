@@ -98,11 +98,7 @@ func withLetters(ctx context.Context, e *env, verb string, do func(*deadletter.O
 		return err
 	}
 	defer c.close()
-	b, ok := c.Broker.(deadletter.Broker)
-	if !ok {
-		return fmt.Errorf("dead letters of the broker %s can't be visited", e.cfg.Broker)
-	}
-	sum, err := do(deadletter.New(b))
+	sum, err := do(deadletter.New(c.Broker))
 	return outcome(verb, sum, err)
 }
 
