@@ -13,6 +13,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/internal/crash"
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
@@ -234,5 +235,31 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	none := verified.Publisher().Publish("svc.new.q", text("lost"))
 	if none == nil || !strings.Contains(none.Error(), "svc.new.q") {
 		t.Errorf("a tenant without a queue: %v, want an error that names it", none)
+	}
+}
+
+// RabbitMQ gives up a consumer that does not ack for long, half an hour unless
+// told otherwise.
+func TestMessageThatIsHandledForTooLongComesAgain(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	o.ctl("eval", "application:set_env(rabbit, consumer_timeout, 1000), application:set_env(rabbit, channel_tick_interval, 1000).")
+	b := o.ready(rabbitmq.Options{URL: o.URL()})
+	messages := subscribe(t, b, "timer-service", "timer.commands")
+	publish(t, b, "timer.commands", "slow")
+	slow := next(t, messages)
+	again := next(t, messages)
+	if string(again.Payload) != "slow" || again.Metadata.Get(broker.MetaDelivery) != "2" {
+		t.Errorf("got %q, delivery %s", again.Payload, again.Metadata.Get(broker.MetaDelivery))
+	}
+	slow.Ack() // in vain
+	again.Ack()
+	publish(t, b, "timer.commands", "next")
+	for {
+		msg := next(t, messages)
+		msg.Ack()
+		if string(msg.Payload) == "next" {
+			return
+		}
 	}
 }
