@@ -128,6 +128,9 @@ func (c *cluster) healed(js jetstream.JetStream) {
 // TestClusterThatLosesItsNodesLosesNothing stops one node after the other, each
 // the leader of something once, while commands come in.
 func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers and ends them again and again: not with -short")
+	}
 	t.Parallel()
 	c := newCluster(t)
 	js := c.stream()
@@ -180,6 +183,9 @@ func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
 // TestLeaderThatStepsDownDelaysOnly has others lead the stream and its consumer,
 // again and again: the connection stays.
 func TestLeaderThatStepsDownDelaysOnly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers and ends them again and again: not with -short")
+	}
 	t.Parallel()
 	c := newCluster(t)
 	js := c.stream()

@@ -203,6 +203,12 @@ func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for _, consumer := range []string{"billing", durable} { // what waits is counted a moment later
+		until(t, "the count of "+consumer, func() bool {
+			c, err := js.Consumer(t.Context(), "svc", consumer)
+			return err == nil && c.CachedInfo().NumPending > 0
+		})
+	}
 	before := picture(t, js)
 
 	publishes := []string{

@@ -75,6 +75,9 @@ func freePort(t testing.TB) int {
 
 // TestContractOnAProcess kills a server of the version in go.mod.
 func TestContractOnAProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers and ends them again and again: not with -short")
+	}
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -87,6 +90,9 @@ func TestContractOnAProcess(t *testing.T) {
 
 // TestContractOnAnotherProcess kills a server that is installed: an old one.
 func TestContractOnAnotherProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers and ends them again and again: not with -short")
+	}
 	external(t) // whoever has one that runs has the program
 	path := os.Getenv("TIMER_TEST_NATS_SERVER")
 	if path == "" {
