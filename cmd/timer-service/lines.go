@@ -49,6 +49,7 @@ func splitLines(in io.Reader, yield func(line) bool) error {
 	r := bufio.NewReader(in)
 	var held []line // the first lines, while they may be one body
 	var text []byte // what is held, with what is between
+	look := 0       // how long the text is when it is looked at again
 	first := true
 	for number := 1; ; number++ {
 		read, err := r.ReadSlice('\n')
@@ -80,7 +81,11 @@ func splitLines(in io.Reader, yield func(line) bool) error {
 			if !empty {
 				held = append(held, l)
 			}
-			if err == nil && len(text) <= maxLine && l.err == nil {
+			hope := true
+			if len(text) >= look { // seldom: whoever looks reads all of it
+				hope, look = begins(text), 2*len(text)
+			}
+			if err == nil && hope && len(text) <= maxLine && l.err == nil {
 				continue
 			}
 			if whole := bytes.TrimSpace(text); err != nil && len(held) > 1 && json.Valid(whole) {
@@ -99,4 +104,16 @@ func splitLines(in io.Reader, yield func(line) bool) error {
 			return nil
 		}
 	}
+}
+
+// begins reports whether a text may be the beginning of one JSON value, or the
+// whole. If not, the lines that follow need not wait for its end.
+func begins(text []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(text))
+	var value json.RawMessage
+	if err := d.Decode(&value); err != nil {
+		return errors.Is(err, io.ErrUnexpectedEOF)
+	}
+	_, err := d.Token()
+	return errors.Is(err, io.EOF)
 }

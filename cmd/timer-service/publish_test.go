@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,6 +64,37 @@ func TestFilesAreLinesOrOneBody(t *testing.T) {
 	broken := errors.New("disk on fire")
 	if err := splitLines(iotest.ErrReader(broken), func(line) bool { return true }); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A pipe goes on for ever, so a first line that is no JSON must not keep back what
+// comes after it.
+func TestABrokenFirstLineHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{`{broken`, `{"a":`, `{"a":1} {`, `{"a":1}}`, `{"a":"`} {
+		synctest.Test(t, func(t *testing.T) {
+			in, out := io.Pipe()
+			lines, failed := readLines(t.Context(), in)
+			want := []string{first, `{"b":1}`, `{"c":1}`, `{"d":1}`}
+			for _, text := range want {
+				if _, err := fmt.Fprintln(out, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+			if len(lines) != len(want) {
+				t.Errorf("after %q %d lines of 4 can be read while the pipe is open", first, len(lines))
+			}
+			out.Close()
+			for _, text := range want {
+				if l := <-lines; string(l.body) != text {
+					t.Errorf("after %q comes %q, want %q", first, l.body, text)
+				}
+			}
+			if err := <-failed; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
