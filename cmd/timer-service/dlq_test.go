@@ -294,3 +294,17 @@ func TestDlqDiscardIsInterrupted(t *testing.T) {
 		t.Errorf("%d letters are left of 3", len(left))
 	}
 }
+
+// What is gone for good is told of, or not done.
+func TestDiscardEndsWithItsOutput(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	bury(t, environ, "one", "two", "three")
+	var stderr strings.Builder
+	if code := run(t.Context(), []string{"dlq", "discard", "--all"}, environ, full{}, &stderr); code != exitFailure || !strings.Contains(stderr.String(), errFull.Error()) {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	if left := letters(t, environ); len(left) != 2 {
+		t.Errorf("%d of 3 letters are left after the output failed at the first", len(left))
+	}
+}

@@ -38,9 +38,14 @@ func (w *letterWork) run(
 	if isTerminal(e.out.w) {
 		p = nil // the lines themselves show it
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	tell := func(r deadletter.Result) {
 		e.out.print(worked(r, w.DryRun))
 		p.add(1)
+		if e.out.failed() != nil { // nobody would know what was done
+			stop()
+		}
 	}
 	return withLetters(ctx, e, verb, func(o *deadletter.Office) (deadletter.Summary, error) {
 		sum, err := work(o, ctx, f, deadletter.Options{Rate: w.Rate, DryRun: w.DryRun, Tell: tell})

@@ -33,6 +33,15 @@ type output struct {
 	json bool      // whether for machines
 }
 
+// failed returns the first error of a write. Who prints for ever, or does what
+// can't be undone, ends with it.
+func (o output) failed() error {
+	if c, ok := o.w.(*checked); ok {
+		return c.failed()
+	}
+	return nil
+}
+
 // print prints one result.
 func (o output) print(r result) {
 	if o.json {

@@ -27,8 +27,8 @@ type tailCmd struct {
 func (tailCmd) Help() string {
 	return `Prints messages as they come, until it is interrupted. What was published before
 is not shown, nothing is taken away from anybody, and nothing is awaited: while
-the broker is away messages are missed. With -o json there is one object a
-message, with its headers and its body.
+the broker is away, or faster than the output, messages are missed. With -o json
+there is one object a message, with its headers and its body.
 
 Examples:
 
@@ -75,6 +75,9 @@ func (t *tailCmd) Run(ctx context.Context, e *env) error {
 		if t.Tenant == "" || !shared || tenantOf(m) == timer.TenantID(t.Tenant) {
 			e.out.print(heardOf(m, e.now()))
 			n++
+		}
+		if err := e.out.failed(); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -97,6 +97,21 @@ func TestTailNamesTheTopic(t *testing.T) {
 }
 
 // Anybody may publish anything anywhere.
+// Nobody waits for messages that can't be printed.
+func TestTailEndsWithItsOutput(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	var stderr overheard
+	listening := stderr.hears("listening")
+	ended := make(chan int, 1)
+	go func() { ended <- run(t.Context(), []string{"tail", "commands"}, environ, full{}, &stderr) }()
+	<-listening
+	do(t, environ, "publish", fileOf(t, commands(1, time.Hour)...)).wants(t, exitOK)
+	if code := <-ended; code != exitFailure || !strings.Contains(stderr.String(), errFull.Error()) {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+}
+
 func TestTailUpsetsNoTerminal(t *testing.T) {
 	t.Parallel()
 	hostile := "\x1b[2J\u202e\u009b1m\r\nnext\x00\xff"
