@@ -76,7 +76,7 @@ type Result struct {
 type Summary struct {
 	Done    int      // letters listed, replayed or discarded, or those that would be
 	Refused int      // letters that were left where they are
-	Missing []string // ids of the filter that no letter has
+	Missing []string // ids of the filter that no letter has; nil unless all letters were visited
 	More    bool     // the limit was reached, and there are letters behind it
 }
 
@@ -196,6 +196,7 @@ func (o *Office) each(ctx context.Context, f Filter, opt Options, do func(Letter
 	switch {
 	case err == nil:
 		count.settle()
+		count.Missing = count.missing
 	case errors.Is(err, errEnough):
 		count.More = true
 		err = nil
@@ -204,7 +205,6 @@ func (o *Office) each(ctx context.Context, f Filter, opt Options, do func(Letter
 	default:
 		err = fmt.Errorf("%w%s", err, count.doubt())
 	}
-	count.Missing = count.missing
 	return count.Summary, err
 }
 

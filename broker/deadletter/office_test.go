@@ -45,6 +45,7 @@ func TestFilterMeansWhatFitsAllOfIt(t *testing.T) {
 		{"an id of another tenant", deadletter.Filter{Tenant: "beta", IDs: []string{"a1"}}, []string{}, false, []string{"a1"}},
 		{"a tenant's reason since", deadletter.Filter{Tenant: "acme", Reasons: []timer.Reason{"beyond_horizon"}, Since: noon}, []string{"a1"}, false, nil},
 		{"some", deadletter.Filter{Limit: 2}, []string{"a1", "b1"}, true, nil},
+		{"ids beyond the limit", deadletter.Filter{IDs: []string{"a1", "n1"}, Limit: 1}, []string{"a1"}, true, nil},
 		{"as many as there are", deadletter.Filter{Limit: 5}, []string{"a1", "b1", "a2", "n1", "a3"}, false, nil},
 	}
 	for _, tt := range tests {
