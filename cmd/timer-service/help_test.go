@@ -83,6 +83,26 @@ func TestEverySettingIsAFlag(t *testing.T) {
 	}
 }
 
+// Who talks to a broker may set what that broker asks for, whichever it is.
+func TestHelpOfClientsShowsEveryBroker(t *testing.T) {
+	t.Parallel()
+	ofServers := []string{
+		"nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type", // what is made
+	}
+	for _, s := range config.Settings() {
+		broker, _, _ := strings.Cut(s.Key, "_")
+		if !slices.Contains([]string{"nats", "kafka", "rabbitmq", "broker"}, broker) {
+			continue
+		}
+		if !slices.Contains(clientSettings, s.Key) && !slices.Contains(ofServers, s.Key) {
+			t.Errorf("help of clients does not show %s", s.Key)
+		}
+		if !slices.Contains(provisionSettings, s.Key) {
+			t.Errorf("help of provision does not show %s", s.Key)
+		}
+	}
+}
+
 // golden compares with a file, or writes it with -update.
 func golden(t *testing.T, path, got string) {
 	t.Helper()

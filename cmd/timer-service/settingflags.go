@@ -67,11 +67,12 @@ func placeholder(s config.Setting) string {
 var clientSettings = []string{
 	"db_path", "broker", "broker_url", "broker_username", "broker_password", "broker_tls_ca", "broker_tls_cert", "broker_tls_key",
 	"commands_topic", "events_topic", "dead_letters_topic",
-	"nats_port", "nats_stream", "nats_domain", "nats_inbox", "nats_credentials", "nats_nkey", "nats_token", "log_level",
+	"nats_port", "nats_stream", "nats_domain", "nats_inbox", "nats_credentials", "nats_nkey", "nats_token",
+	"kafka_sasl", "rabbitmq_exchange", "log_level",
 }
 
 // provisionSettings are what one needs who makes what the broker needs.
-var provisionSettings = append(slices.Clone(clientSettings), "nats_max_bytes", "nats_max_age", "nats_min_age")
+var provisionSettings = append(slices.Clone(clientSettings), "nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type")
 
 // shownSettings are the settings that matter to a verb, by key. What is not
 // here shows all of them.
