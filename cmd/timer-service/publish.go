@@ -34,10 +34,11 @@ type publishCmd struct {
 // Help is printed below the summary.
 func (publishCmd) Help() string {
 	return `Publishes each line as a message, to the commands of the tenant that it names,
-under its own id. What is no valid ScheduleTimer or CancelTimer is refused, with
-its line, and the others are published: exit code 1. Interrupted or killed, it
-can be run again: the broker drops an id that it knows, and the service the
-version of a timer that it has. With --raw that is so for valid commands only.
+under its own id, unless another line has that already. What is no valid
+ScheduleTimer or CancelTimer is refused, with its line, and the others are
+published: exit code 1. Interrupted or killed, it can be run again: the broker
+drops an id that it knows, and the service the version of a timer that it has.
+With --raw that is so for valid commands only.
 
 Examples:
 
@@ -65,7 +66,7 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer c.close()
-	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, "messages"), raw: p.Raw, batch: maxBatch}
+	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, "messages"), raw: p.Raw, batch: maxBatch, ids: newIDs(maxIDs)}
 	if p.Rate > 0 {
 		s.batch = min(max(int(p.Rate/10), 1), maxBatch)
 		s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
@@ -101,6 +102,7 @@ type sender struct {
 	raw      bool
 	batch    int           // messages that are published together, at most
 	limiter  *rate.Limiter // nil if there is no limit
+	ids      *ids
 
 	sent, refused int
 }
@@ -166,9 +168,12 @@ func (s *sender) post(l line) (posted, error) {
 			return posted{}, err
 		}
 	}
-	id, tenant := decoded.ID, decoded.TenantID
+	var id string
+	tenant := decoded.TenantID
 	if headers == nil { // it is to arrive as often as it is published
 		id, tenant = uuid.NewString(), envelope.TenantOf(l.body)
+	} else {
+		id = s.ids.of(decoded.ID, l.body)
 	}
 	routing := s.client.Routing()
 	topic := routing.CommandsOf(tenant)

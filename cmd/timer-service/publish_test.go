@@ -130,6 +130,30 @@ func TestPublishSendsLines(t *testing.T) {
 	}
 }
 
+// The broker drops an id that it knows, whatever is published under it. What is
+// said to be published must arrive all the same.
+func TestPublishSendsLinesOfOneID(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	lines := commands(3, time.Hour)
+	for i, line := range lines {
+		lines[i] = strings.Replace(line, fmt.Sprint("command-", i+1), "1", 1)
+	}
+	heard := tailing(t, environ, "dlq", "-n", "1", "-o", "json")
+	for range 2 { // the second time changes nothing
+		if got := do(t, environ, "publish", fileOf(t, append(lines, lines[1])...)).wants(t, exitOK); got.stdout != "4 published, 0 refused\n" {
+			t.Errorf("prints %q", got.stdout)
+		}
+	}
+	do(t, environ, "publish", "--raw", fileOf(t, "the end")).wants(t, exitOK)
+	if m := decode(t, (<-heard).wants(t, exitOK).stdout); m["body"] != "the end" || m["headers"].(map[string]any)["deadLetterPosition"] != "4" {
+		t.Errorf("what comes after 3 commands is %v", m)
+	}
+	for i := range lines {
+		awaitTimer(t, environ, fmt.Sprint("order-", i+1))
+	}
+}
+
 // One envelope in many lines is one message, as it stands in the file.
 func TestPublishSendsAFile(t *testing.T) {
 	t.Parallel()
