@@ -11,9 +11,11 @@ import (
 )
 
 const (
-	takeAtOnce = 64      // deliveries that go to a window in one step
-	lowWater   = 2048    // a subscription that has fewer waiting wants more
-	highWater  = 8192    // one that has more waits while others do not
+	takeAtOnce = 64       // deliveries that go to a window in one step
+	lowWater   = 2048     // a subscription that has fewer waiting wants more
+	highWater  = 8192     // one that has more waits while others do not
+	lowBytes   = 32 << 20 // the same of their memory, about
+	highBytes  = 64 << 20
 	maxSlots   = 200_000 // records of a partition after the first that is not handled
 )
 
@@ -204,26 +206,33 @@ func (g *group) settled(p *part) {
 	}
 }
 
-// waiting returns how many deliveries wait for each subscription.
-func (g *group) waiting() map[*subscription]int {
-	n := make(map[*subscription]int, len(g.subs))
+// A backlog is what waits for a subscription.
+type backlog struct{ messages, bytes int }
+
+func (b backlog) low() bool  { return b.messages < lowWater && b.bytes < lowBytes }
+func (b backlog) high() bool { return b.messages >= highWater || b.bytes >= highBytes }
+
+// waiting returns what waits for each subscription.
+func (g *group) waiting() map[*subscription]backlog {
+	all := make(map[*subscription]backlog, len(g.subs))
 	for _, s := range g.subs {
-		n[s] = 0
+		all[s] = backlog{}
 	}
 	for _, p := range g.parts {
 		if p.sub != nil {
-			n[p.sub] += len(p.queue)
+			b := all[p.sub]
+			all[p.sub] = backlog{b.messages + len(p.queue), b.bytes + p.bytes}
 		}
 	}
-	return n
+	return all
 }
 
 // hungry reports whether a subscription wants more.
 func (g *group) hungry() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, n := range g.waiting() {
-		if n < lowWater {
+	for _, b := range g.waiting() {
+		if b.low() {
 			return true
 		}
 	}
@@ -239,8 +248,8 @@ func (g *group) throttle(client *kgo.Client) bool {
 	waiting := g.waiting()
 	pause, resume := make(map[string][]int32), make(map[string][]int32)
 	for id, p := range g.parts {
-		full := len(p.slots) >= maxSlots || p.sub != nil && waiting[p.sub] >= highWater
-		if g.paused[id] && p.sub != nil && waiting[p.sub] >= lowWater {
+		full := len(p.slots) >= maxSlots || p.sub != nil && waiting[p.sub].high()
+		if g.paused[id] && p.sub != nil && !waiting[p.sub].low() {
 			full = true
 		}
 		switch {

@@ -154,7 +154,7 @@ func (g *group) poll(ctx context.Context, member *kgo.Client) error {
 	return nil
 }
 
-// trouble returns what went wrong in a poll. All of it mends itself but a batch
+// trouble returns all that went wrong in a poll. It mends itself but a batch
 // that is too large when it is unpacked, which is stepped over: it would be met
 // again for ever.
 func (g *group) trouble(member *kgo.Client, fetches kgo.Fetches) (trouble error) {
@@ -165,10 +165,10 @@ func (g *group) trouble(member *kgo.Client, fetches kgo.Fetches) (trouble error)
 		if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
 			member.SetOffsets(map[string]map[int32]kgo.EpochOffset{topic: {number: {Epoch: large.Epoch, Offset: large.NextOffset}}})
 		}
-		trouble = err
 		if topic != "" {
-			trouble = fmt.Errorf("topic %s, partition %d: %w", topic, number, err)
+			err = fmt.Errorf("topic %s, partition %d: %w", topic, number, err)
 		}
+		trouble = errors.Join(trouble, err)
 	})
 	return trouble
 }
@@ -184,12 +184,6 @@ func (g *group) receive(fetches kgo.Fetches) {
 			p := g.parts[id]
 			if p == nil {
 				return // it went to others
-			}
-			if r.Offset < p.next { // the log began anew: what we had is of another
-				p.gone.Store(true)
-				p = newPart(g, id)
-				g.parts[id] = p
-				g.share()
 			}
 			p.add(r, r.Value == nil && kindOf(g.broker.opt.Routing, r.Topic) == deadLetters)
 			any = true
@@ -221,9 +215,13 @@ func (g *group) fetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetch
 	defer g.mu.Unlock()
 	note := func(topic string, number int32, offset int64, metadata *string, code int16) {
 		p := g.parts[partition{topic, number}]
-		if p != nil && p.next < 0 && metadata != nil && kerr.ErrorForCode(code) == nil {
-			p.done = decodeRanges(offset, *metadata)
+		if p == nil || p.next >= 0 || kerr.ErrorForCode(code) != nil {
+			return
 		}
+		if metadata == nil {
+			metadata = new(string)
+		}
+		p.learn(offset, *metadata)
 	}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {

@@ -24,14 +24,16 @@ type part struct {
 	partition
 	group *group
 	sub   *subscription // whose it is; nil while there is none
-	gone  atomic.Bool   // it was revoked, lost, or its log began anew
+	gone  atomic.Bool   // it was revoked or lost
 
 	slots  []slot      // from the first that is not handled on, in the order of the log
 	base   int64       // number of the first slot
 	queue  []*delivery // those that no window has
 	sorted bool        // whether the queue is in the order of the log
+	bytes  int         // of the queue, about
 	given  int         // how many windows have
-	done   ranges      // handled before it was assigned to us
+	from   int64       // position before it was assigned to us
+	done   ranges      // handled above that position then
 
 	next    int64 // offset after the last that was polled; -1 before the first
 	epoch   int32 // of the leader then
@@ -52,20 +54,28 @@ type delivery struct {
 	number int64         // of its slot
 	holder *subscription // whose window has it
 	times  atomic.Int32  // how often it was delivered
-	void   atomic.Bool   // another delivery of the record has taken its place
+	void   atomic.Bool   // it means nothing: it was handled, another has taken its place, or its record is no more
 }
 
 func newPart(g *group, p partition) *part {
 	return &part{partition: p, group: g, next: -1, epoch: -1, sorted: true}
 }
 
+// learn takes over what was committed before the partition was assigned to us.
+func (p *part) learn(offset int64, metadata string) {
+	p.from, p.done = offset, decodeRanges(offset, metadata)
+}
+
 // add takes a record that was polled. One that needs no delivery is handled.
 func (p *part) add(r *kgo.Record, handled bool) {
+	if r.Offset < max(p.from, p.next) { // the log was cut there, or began anew
+		p.cut(r.Offset)
+	}
 	number := p.base + int64(len(p.slots))
 	s := slot{offset: r.Offset}
 	if !handled && !p.done.contain(r.Offset) {
 		s.open = &delivery{part: p, record: r, number: number}
-		p.queue = append(p.queue, s.open)
+		p.enqueue(s.open)
 	}
 	p.slots = append(p.slots, s)
 	p.next, p.epoch = r.Offset+1, r.LeaderEpoch
@@ -73,6 +83,37 @@ func (p *part) add(r *kgo.Record, handled bool) {
 		p.version++
 		p.trim()
 	}
+}
+
+// enqueue has a delivery wait for a window.
+func (p *part) enqueue(d *delivery) {
+	p.queue = append(p.queue, d)
+	p.bytes += d.Bytes()
+}
+
+// cut forgets what was at an offset and above: the log was cut there, and what
+// it holds now is of others. What is below is there as before.
+func (p *part) cut(offset int64) {
+	p.from, p.done = 0, nil
+	n := len(p.slots)
+	for n > 0 && p.slots[n-1].offset >= offset {
+		n--
+		if d := p.slots[n].open; d != nil {
+			d.void.Store(true)
+			if d.holder != nil {
+				p.given--
+			}
+		}
+	}
+	clear(p.slots[n:])
+	p.slots = p.slots[:n]
+	p.queue = slices.DeleteFunc(p.queue, func(d *delivery) bool {
+		if d.void.Load() {
+			p.bytes -= d.Bytes()
+		}
+		return d.void.Load()
+	})
+	p.version++
 }
 
 // take returns up to n deliveries for a window, oldest first.
@@ -83,6 +124,9 @@ func (p *part) take(n int) []*delivery {
 	}
 	n = min(n, len(p.queue))
 	taken := slices.Clone(p.queue[:n])
+	for _, d := range taken {
+		p.bytes -= d.Bytes()
+	}
 	clear(p.queue[:n])
 	p.queue = p.queue[n:]
 	p.given += n
@@ -98,7 +142,7 @@ func (p *part) putBack(d *delivery) {
 	again := &delivery{part: p, record: d.record, number: d.number}
 	again.times.Store(d.times.Load())
 	p.slots[d.number-p.base].open = again
-	p.queue = append(p.queue, again)
+	p.enqueue(again)
 	p.sorted = false
 	p.given--
 }
