@@ -87,11 +87,16 @@ func (b *Broker) visitTopic(
 	ctx context.Context, client *kgo.Client, topic string, tenant timer.TenantID,
 	visit func(letter *message.Message) (remove bool, err error),
 ) error {
-	last := make(map[string]string) // position of the last record of each key, "" if that is a tombstone
-	err := b.read(ctx, client, topic, func(r *kgo.Record) error {
-		last[string(r.Key)] = position(r)
+	remover, err := b.dial(append(b.producing(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		return err
+	}
+	defer remover.Close()
+	last := make(map[letterID]int64) // offset of the last record of each letter, -1 if that is a tombstone
+	err = b.read(ctx, client, topic, func(r *kgo.Record) error {
+		last[idOf(r)] = r.Offset
 		if r.Value == nil {
-			last[string(r.Key)] = ""
+			last[idOf(r)] = -1
 		}
 		return nil
 	})
@@ -99,7 +104,7 @@ func (b *Broker) visitTopic(
 		return err
 	}
 	return b.read(ctx, client, topic, func(r *kgo.Record) error {
-		if len(r.Key) > 0 && last[string(r.Key)] != position(r) || r.Value == nil {
+		if offset, there := last[idOf(r)]; !there || offset != r.Offset {
 			return nil
 		}
 		letter := unmarshal(r)
@@ -110,19 +115,32 @@ func (b *Broker) visitTopic(
 		if err != nil || !remove {
 			return err
 		}
-		return b.remove(ctx, client, r)
+		return b.remove(ctx, remover, r)
 	})
 }
 
-// remove publishes a tombstone.
-func (b *Broker) remove(ctx context.Context, client *kgo.Client, letter *kgo.Record) error {
-	if len(letter.Key) == 0 {
-		return fmt.Errorf("%w: the letter at %s has no key to remove it by", timer.ErrInvalid, position(letter))
+// A letterID is what the records of a letter have in common: the letter itself,
+// those of its key before it, and the tombstone that removes it.
+type letterID struct {
+	partition int32
+	key       string
+}
+
+// idOf returns whose record it is. A letter of others may have no key, where the
+// topic is not compacted: the key of its tombstone then says where it stands.
+func idOf(r *kgo.Record) letterID {
+	if len(r.Key) == 0 {
+		return letterID{r.Partition, "letter without a key at " + position(r)}
 	}
+	return letterID{r.Partition, string(r.Key)}
+}
+
+// remove publishes a tombstone, into the partition of the letter.
+func (b *Broker) remove(ctx context.Context, remover *kgo.Client, letter *kgo.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	tombstone := &kgo.Record{Topic: letter.Topic, Partition: letter.Partition, Key: letter.Key}
-	if err := (publisher{b}).send(ctx, client, []*kgo.Record{tombstone}); err != nil {
+	tombstone := &kgo.Record{Topic: letter.Topic, Partition: letter.Partition, Key: []byte(idOf(letter).key)}
+	if err := (publisher{b}).send(ctx, remover, []*kgo.Record{tombstone}); err != nil {
 		return fmt.Errorf("remove the letter at %s: %w", position(letter), err)
 	}
 	return nil
@@ -167,9 +185,12 @@ func (b *Broker) readPartition(
 	}
 	defer reader.Close()
 	for next := from; next < to; {
-		records := poll(ctx, reader)
+		records, err := poll(ctx, reader)
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("read partition %d from offset %d: %w", number, next, err)
 		}
 		if len(records) == 0 {
 			return ping(ctx, client) // the last records may have been compacted away
@@ -192,17 +213,23 @@ func (b *Broker) readPartition(
 	return nil
 }
 
-// poll returns the next records. It returns none if there are none for a while,
-// or if ctx is done.
-func poll(ctx context.Context, reader *kgo.Client) []*kgo.Record {
+// poll returns the next records. If there are none for a while it returns none,
+// and what went wrong meanwhile, if anything did.
+func poll(ctx context.Context, reader *kgo.Client) (_ []*kgo.Record, trouble error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
-		if records := reader.PollFetches(ctx).Records(); len(records) > 0 {
-			return records
+		fetches := reader.PollFetches(ctx)
+		if records := fetches.Records(); len(records) > 0 {
+			return records, nil
 		}
+		fetches.EachError(func(_ string, _ int32, err error) {
+			if ctx.Err() == nil {
+				trouble = err
+			}
+		})
 	}
-	return nil
+	return nil, trouble
 }
 
 // waitAgain waits before something is tried again that failed n times. It

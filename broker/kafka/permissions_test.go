@@ -1,9 +1,11 @@
 package kafka_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -86,4 +88,26 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	}
 	denied, _ := run(t, as("nobody", false))
 	until(t, "a reason", func() bool { return denied.Ready(t.Context()) != nil })
+}
+
+// TestLettersThatMayNotBeReadAreAnError visits letters as somebody who may see
+// that their topic is there, and no more.
+func TestLettersThatMayNotBeReadAreAnError(t *testing.T) {
+	t.Parallel()
+	const topic, prefixed = kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypePrefixed
+	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.User("PLAIN", "service", password, allow(topic, "", prefixed, kmsg.ACLOperationAll)...),
+		kfake.User("PLAIN", "onlooker", password, allow(topic, "service.events.", prefixed, kmsg.ACLOperationDescribe)...),
+	)
+	as := func(name string) kafka.Options {
+		return kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: name, Password: password, Client: name != "service"}
+	}
+	publish(t, ready(t, as("service")), letters, "letter")
+	err := ready(t, as("onlooker")).VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
+		t.Error("a letter was visited")
+		return false, nil
+	})
+	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("visited with %v, want that it is not allowed", err)
+	}
 }

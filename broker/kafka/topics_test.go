@@ -3,6 +3,8 @@ package kafka_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,7 +15,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
@@ -172,14 +173,58 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "service.events.other.dlq", Value: nil, Key: []byte("x")}).FirstErr(); err == nil {
 		t.Error("the topic of a tenant without letters is there")
 	}
-	keyless := "service.events.foreign.dlq"
-	one(t, c, keyless)
-	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: keyless, Value: []byte("no key")}).FirstErr(); err != nil {
+}
+
+// TestForeignLettersAreRemoved visits letters that others published: without a
+// key, and in a partition that is not that of their key.
+func TestForeignLettersAreRemoved(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	b := ready(t, kafka.Options{URL: c.url()})
+	topic := "service.events.foreign.dlq"
+	if err := c.CreateTopic(topic, 3, nil); err != nil {
 		t.Fatal(err)
 	}
-	err := b.VisitDeadLetters(t.Context(), "foreign", func(*message.Message) (bool, error) { return true, nil })
-	if !errors.Is(err, timer.ErrInvalid) {
-		t.Errorf("removing a letter without a key: %v, want ErrInvalid", err)
+	cl := client(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	want := []string{"no key", "no key either", "key 0", "key 1", "key 2"}
+	for i, r := range []*kgo.Record{
+		{Partition: 0}, {Partition: 1}, {Partition: 0, Key: []byte("a")}, {Partition: 1, Key: []byte("b")}, {Partition: 2, Key: []byte("c")},
+	} {
+		r.Topic, r.Value = topic, []byte(want[i])
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(want)
+	for _, removed := range []bool{false, true} {
+		var got []string
+		if err := b.VisitDeadLetters(t.Context(), "foreign", func(m *message.Message) (bool, error) {
+			got = append(got, string(m.Payload))
+			return !removed, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(got)
+		if removed {
+			want = nil
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("removed %v (-want +got):\n%s", removed, diff)
+		}
+	}
+	var tombstones []string // those of a key must be in its partition, else Kafka compacts neither
+	cl = client(t, c, kgo.ConsumeTopics(topic))
+	for len(tombstones) < 5 {
+		for _, r := range cl.PollFetches(t.Context()).Records() {
+			if r.Value == nil {
+				tombstones = append(tombstones, fmt.Sprintf("%s in %d", r.Key, r.Partition))
+			}
+		}
+	}
+	for _, tombstone := range []string{"a in 0", "b in 1", "c in 2"} {
+		if !slices.Contains(tombstones, tombstone) {
+			t.Errorf("tombstones %q lack %q", tombstones, tombstone)
+		}
 	}
 }
 
