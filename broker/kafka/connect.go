@@ -84,7 +84,7 @@ func (b *Broker) keep(ctx context.Context, client *kgo.Client) error {
 	for ctx.Err() == nil {
 		var err error
 		if settled {
-			err = ping(ctx, client)
+			err = answers(ctx, client)
 		} else {
 			err = b.settle(ctx, client)
 		}
@@ -139,6 +139,17 @@ func (b *Broker) pause(ctx context.Context, d time.Duration) {
 	case <-b.kick:
 	case <-t.C:
 	}
+}
+
+// answers reports whether the cluster is there. It asks twice: an outage ends all
+// calls of Publish, and is not to be had for a server that stands still for a
+// moment.
+func answers(ctx context.Context, client *kgo.Client) error {
+	err := ping(ctx, client)
+	if err != nil && ctx.Err() == nil {
+		err = ping(ctx, client)
+	}
+	return err
 }
 
 // ping reports whether a broker of the cluster answers.

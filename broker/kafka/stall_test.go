@@ -1,0 +1,91 @@
+package kafka_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/event-service-agent/timer-service/broker/kafka"
+)
+
+// asked calls a function with each question about metadata that was sent.
+type asked func()
+
+func (a asked) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if key == int16(kmsg.Metadata) {
+		a()
+	}
+}
+
+// A page is a log that can be read while it is written.
+type page struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *page) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *page) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// TestServerThatStandsStillForAMomentIsNotAway leaves the question whether the
+// server is there unanswered until it is asked again.
+func TestServerThatStandsStillForAMomentIsNotAway(t *testing.T) {
+	t.Parallel()
+	c, r, log := serve(t), routing(), new(page)
+	var (
+		held     = make(chan struct{}) // closed when a question is not answered
+		again    = make(chan struct{}) // closed when there is another
+		hold     = sync.OnceFunc(func() { close(held) })
+		answer   = sync.OnceFunc(func() { close(again) })
+		question = asked(func() {
+			select {
+			case <-held:
+				answer()
+			default:
+			}
+		})
+	)
+	b := kafka.New(kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{kgo.WithHooks(question)}}, slog.New(slog.NewTextHandler(log, nil)))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+
+	c.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.DropControl()
+		c.SleepControl(func() {
+			hold()
+			<-again
+		})
+		return nil, nil, false
+	})
+	over, end := context.WithCancel(t.Context())
+	end()
+	_ = b.Ready(over) // has the server looked at
+	<-again
+	publish(t, b, r.EventsOf("acme"), "after")
+	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(log.String(), "not usable") {
+		t.Errorf("a moment was taken for an outage:\n%s", log)
+	}
+}
