@@ -123,7 +123,7 @@ func (g *group) share() {
 	})
 	for i, p := range parts {
 		p.sub = nil
-		if len(g.subs) > 0 {
+		if len(g.subs) > 0 && !p.leaving {
 			p.sub = g.subs[i%len(g.subs)]
 		}
 	}

@@ -246,7 +246,7 @@ func (g *group) revoked(ctx context.Context, member *kgo.Client, lost map[string
 	for topic, numbers := range lost {
 		for _, n := range numbers {
 			if p := g.parts[partition{topic, n}]; p != nil {
-				p.sub = nil // no more of it goes to windows
+				p.sub, p.leaving = nil, true
 				parts = append(parts, p)
 			}
 		}

@@ -22,9 +22,10 @@ type partition struct {
 // above it. The group's lock guards it.
 type part struct {
 	partition
-	group *group
-	sub   *subscription // whose it is; nil while there is none
-	gone  atomic.Bool   // it was revoked or lost
+	group   *group
+	sub     *subscription // whose it is; nil while there is none
+	leaving bool          // it goes to others: no more of it goes to windows
+	gone    atomic.Bool   // it was revoked or lost
 
 	slots  []slot      // from the first that is not handled on, in the order of the log
 	base   int64       // number of the first slot

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -145,4 +146,31 @@ func TestLargeRecordsFillTheQueue(t *testing.T) {
 	if !g.hungry() {
 		t.Errorf("%d wait, and there is no room", len(p.queue))
 	}
+}
+
+// TestPartitionThatGoesToOthersIsNotSharedAnew has a subscription join while what
+// is in flight of a revoked partition is waited for.
+func TestPartitionThatGoesToOthersIsNotSharedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p := alone(t)
+		g.users = 1
+		g.receive(polled(0, "old", 10))
+		had := g.taken(p.sub)
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			g.revoked(t.Context(), nil, map[string][]int32{"topic": {0}})
+		}()
+		synctest.Wait()
+		other := &subscription{broker: g.broker, more: make(chan struct{}, 1)}
+		g.join(other)
+		if p.sub != nil {
+			t.Error("a partition that goes to others was given to a subscription")
+		}
+		had[0].Return()
+		<-gone
+		if len(g.parts) > 0 {
+			t.Errorf("%d partitions are left", len(g.parts))
+		}
+	})
 }
