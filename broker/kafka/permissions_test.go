@@ -1,7 +1,10 @@
 package kafka_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -109,5 +112,35 @@ func TestLettersThatMayNotBeReadAreAnError(t *testing.T) {
 	})
 	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
 		t.Errorf("visited with %v, want that it is not allowed", err)
+	}
+}
+
+// TestTailThatMayNotReadSaysSo tails a topic as somebody who may see that it is
+// there, and no more.
+func TestTailThatMayNotReadSaysSo(t *testing.T) {
+	t.Parallel()
+	const topic, prefixed = kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypePrefixed
+	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.User("PLAIN", "onlooker", password, allow(topic, "service.events", prefixed, kmsg.ACLOperationDescribe)...))
+	one(t, c, "service.events")
+	log := new(page)
+	b := kafka.New(kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: "onlooker", Password: password, Client: true},
+		slog.New(slog.NewTextHandler(log, nil)))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	if _, err := b.Tail().Subscribe(ctx, "service.events"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a reason in the log", func() bool { return strings.Contains(log.String(), "TOPIC_AUTHORIZATION_FAILED") })
+	if n := strings.Count(log.String(), "TOPIC_AUTHORIZATION_FAILED"); n != 1 {
+		t.Errorf("told %d times", n)
 	}
 }

@@ -131,8 +131,16 @@ func (t *tail) forward(ctx context.Context, reader *kgo.Client, topic string, kn
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	looking.Go(func() { t.look(ctx, reader, topic, known) })
+	told := ""
 	for ctx.Err() == nil {
-		for r := range reader.PollFetches(ctx).RecordsAll() {
+		fetches := reader.PollFetches(ctx)
+		fetches.EachError(func(_ string, number int32, err error) {
+			if ctx.Err() == nil && err.Error() != told {
+				told = err.Error()
+				t.broker.log.WarnContext(ctx, "trouble with a tail, will retry", "topic", topic, "partition", number, "error", err)
+			}
+		})
+		for r := range fetches.RecordsAll() {
 			if r.Value == nil && kindOf(t.broker.opt.Routing, topic) == deadLetters {
 				continue // a letter was removed
 			}
