@@ -12,6 +12,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/bench"
 	"github.com/event-service-agent/timer-service/internal/crash"
+	"github.com/event-service-agent/timer-service/internal/rabbitd"
 )
 
 // TestMain makes the binary of the test the broker too.
@@ -33,14 +34,23 @@ func TestMeasures(t *testing.T) {
 		t.Skip("starts a broker and the service several times; left out by -short")
 	}
 	dir := t.TempDir()
+	bin, err := crash.Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, opt := range map[string]bench.Options{
 		"drain":                    {Timers: 2000, Lead: 6 * time.Second},
 		"drain, synced, embedded":  {Timers: 2000, Lead: 6 * time.Second, Embedded: true},
 		"drain, synced, a backlog": {Timers: 2000, Lead: 6 * time.Second, SyncAll: true, Pending: 5000},
+		"drain, Kafka":             {Timers: 2000, Lead: 6 * time.Second, Broker: crash.Kafka},
+		"drain, RabbitMQ":          {Timers: 2000, Lead: 10 * time.Second, Broker: crash.RabbitMQ},
 	} {
-		opt.Dir = dir
+		opt.Dir, opt.Bin = dir, bin
 		t.Run(name, func(t *testing.T) {
 			r, err := bench.Drain(t.Context(), opt)
+			if errors.Is(err, rabbitd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
+				t.Skip("SKIPPED: ", err)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +60,7 @@ func TestMeasures(t *testing.T) {
 		})
 	}
 	t.Run("steady", func(t *testing.T) {
-		r, err := bench.Steady(t.Context(), bench.Options{Rate: 200, Duration: 2 * time.Second, Dir: dir})
+		r, err := bench.Steady(t.Context(), bench.Options{Rate: 200, Duration: 2 * time.Second, Dir: dir, Bin: bin})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,12 +74,19 @@ func TestMeasures(t *testing.T) {
 		wellFormed(t, picture.String())
 	})
 	t.Run("idle", func(t *testing.T) {
-		r, err := bench.Idle(t.Context(), bench.Options{Duration: time.Second, Dir: dir})
+		r, err := bench.Idle(t.Context(), bench.Options{Duration: time.Second, Dir: dir, Bin: bin})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.IdleWrittenBytes != 0 {
 			t.Errorf("an idle service wrote %d bytes", r.IdleWrittenBytes)
+		}
+	})
+	t.Run("what makes no sense", func(t *testing.T) {
+		for _, opt := range []bench.Options{{Broker: crash.Kafka, Embedded: true}, {Broker: crash.RabbitMQ, SyncAll: true}, {Embedded: true, BrokerURL: "nats://x"}} {
+			if _, err := bench.Drain(t.Context(), opt); err == nil {
+				t.Errorf("%+v was measured", opt)
+			}
 		}
 	})
 	t.Run("native", func(t *testing.T) {

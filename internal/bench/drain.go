@@ -65,7 +65,7 @@ func Drain(ctx context.Context, opt Options) (r Result, err error) {
 	}
 	lateness, err := k.judge(commands, due)
 	r = Result{
-		Workload: "drain", Timers: opt.Timers, Pending: opt.Pending, Setup: opt.setup(),
+		Workload: "drain", Broker: opt.Broker, Timers: opt.Timers, Pending: opt.Pending, Setup: opt.setup(),
 		Published: rate(opt.Timers, published.Sub(began)),
 		Accepted:  rate(opt.Timers, accepted.Sub(began)),
 		Delivered: rate(opt.Timers, k.last().Sub(due)),

@@ -94,7 +94,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 		}
 	}
 	return Result{
-		Workload: "native", Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
+		Workload: "native", Broker: opt.Broker, Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
 		Accepted: rate(opt.Timers, accepted.Sub(began)), Delivered: rate(opt.Timers, k.last().Sub(due)),
 	}, nil
 }

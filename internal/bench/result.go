@@ -13,20 +13,21 @@ import (
 
 // A Result is what one run measured. What the workload does not measure is zero.
 type Result struct {
-	Workload  string    `json:"workload"`
-	Setup     string    `json:"setup"` // what was measured, for people
-	Timers    int       `json:"timers,omitzero"`
-	Rate      int       `json:"rate,omitzero"`       // timers a second, as asked for
-	Pending   int       `json:"pending,omitzero"`    // timers that waited meanwhile
-	Published float64   `json:"published,omitzero"`  // commands a second that the broker took
-	Accepted  float64   `json:"accepted,omitzero"`   // commands a second that the service has committed
-	Delivered float64   `json:"delivered,omitzero"`  // events a second that the consumer got, from the due time on
-	IntakeCPU *CPU      `json:"intakeCpu,omitzero"`  // until accepted
-	FiringCPU *CPU      `json:"firingCpu,omitzero"`  // from then until all was forwarded and deleted
-	CPU       float64   `json:"cpu,omitzero"`        // of the service, µs a timer, where the two overlap
-	PeakMiB   float64   `json:"peakMib,omitzero"`    // memory of the service at most
-	StartMS   float64   `json:"startMs,omitzero"`    // from the start of the service until it took commands
-	Lateness  *Lateness `json:"latenessMs,omitzero"` // from the due time to the consumer
+	Workload  string     `json:"workload"`
+	Broker    crash.Kind `json:"broker"`
+	Setup     string     `json:"setup"` // what was measured, for people
+	Timers    int        `json:"timers,omitzero"`
+	Rate      int        `json:"rate,omitzero"`       // timers a second, as asked for
+	Pending   int        `json:"pending,omitzero"`    // timers that waited meanwhile
+	Published float64    `json:"published,omitzero"`  // commands a second that the broker took
+	Accepted  float64    `json:"accepted,omitzero"`   // commands a second that the service has committed
+	Delivered float64    `json:"delivered,omitzero"`  // events a second that the consumer got, from the due time on
+	IntakeCPU *CPU       `json:"intakeCpu,omitzero"`  // until accepted
+	FiringCPU *CPU       `json:"firingCpu,omitzero"`  // from then until all was forwarded and deleted
+	CPU       float64    `json:"cpu,omitzero"`        // of the service, µs a timer, where the two overlap
+	PeakMiB   float64    `json:"peakMib,omitzero"`    // memory of the service at most
+	StartMS   float64    `json:"startMs,omitzero"`    // from the start of the service until it took commands
+	Lateness  *Lateness  `json:"latenessMs,omitzero"` // from the due time to the consumer
 
 	IdleCPUPercent   float64 `json:"idleCpuPercent,omitzero"` // of one core
 	IdleWrittenBytes int64   `json:"idleWrittenBytes,omitzero"`
@@ -115,6 +116,7 @@ func Write(out io.Writer, results ...Result) {
 		line(name, "%.2f", func(r Result) any { return value(r.Lateness) }, func(r Result) bool { return r.Lateness == nil })
 	}
 	line("workload", "%s", func(r Result) any { return r.Workload }, func(Result) bool { return false })
+	line("broker", "%s", func(r Result) any { return r.Broker }, func(Result) bool { return false })
 	number("timers", "%.0f", func(r Result) float64 { return float64(r.Timers) })
 	number("asked for, a second", "%.0f", func(r Result) float64 { return float64(r.Rate) })
 	number("pending meanwhile", "%.0f", func(r Result) float64 { return float64(r.Pending) })

@@ -56,7 +56,7 @@ func Steady(ctx context.Context, opt Options) (r Result, err error) {
 	}
 	lateness, err := k.judge(commands, began.Add(warmUp+leadMax))
 	r = Result{
-		Workload: "steady", Timers: total, Rate: opt.Rate, Pending: opt.Pending, Setup: opt.setup(),
+		Workload: "steady", Broker: opt.Broker, Timers: total, Rate: opt.Rate, Pending: opt.Pending, Setup: opt.setup(),
 		CPU: each(total, after.cpu-before.cpu), PeakMiB: after.peakMiB, StartMS: milliseconds(s.ready),
 	}
 	r.late(lateness)
@@ -111,7 +111,7 @@ func Idle(ctx context.Context, opt Options) (r Result, err error) {
 	after, err := used(s.cmd.Process.Pid)
 	took := time.Since(began)
 	return Result{
-		Workload: "idle", Pending: opt.Pending, Setup: opt.setup(), StartMS: milliseconds(s.ready), PeakMiB: after.peakMiB,
+		Workload: "idle", Broker: opt.Broker, Pending: opt.Pending, Setup: opt.setup(), StartMS: milliseconds(s.ready), PeakMiB: after.peakMiB,
 		IdleCPUPercent:   100 * (after.cpu - before.cpu).Seconds() / took.Seconds(),
 		IdleWrittenBytes: after.written - before.written,
 	}, err
