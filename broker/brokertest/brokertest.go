@@ -15,6 +15,7 @@ type Features struct {
 	Durable    bool // what is published outlives brokers
 	Replays    bool // roles that come later get it too, else a role gets what is published once it is known: see [message.SubscribeInitializer]
 	Reorders   bool // what is given back comes behind what came meanwhile, in any order
+	Repeats    bool // the newest message may come once more though it was acked, after others were given back
 	Positions  bool // messages have places, which grow
 	Dedupes    bool // two messages with one UUID are one
 	Wildcards  bool // [broker.Routing.Wildcard] may be subscribed to

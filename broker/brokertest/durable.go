@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
 )
 
 func lateRole(w *world) {
@@ -16,6 +18,7 @@ func lateRole(w *world) {
 
 func resumes(w *world) {
 	const n, taken = 500, 200
+	newest := strconv.Itoa(n - 1)
 	topic := w.topic()
 	w.know(w, "reader", topic)
 	w.publish(w, topic, many(n)...)
@@ -39,8 +42,13 @@ func resumes(w *world) {
 	for len(seen) < n-taken {
 		msg := next(w, rest)
 		body := string(msg.Payload)
+		if acked[body] && w.features.Repeats && body == newest {
+			acked[body] = false // once
+			msg.Ack()
+			continue
+		}
 		if acked[body] {
-			w.Fatalf("message %s came again, though it was acked", body)
+			w.Fatalf("message %s came again, though it was acked: delivery %s, position %s", body, msg.Metadata.Get(broker.MetaDelivery), msg.Metadata.Get(broker.MetaPosition))
 		}
 		if seen[body] && w.fake { // a real server may hand over twice what was handed back at the close
 			w.Fatalf("message %s came twice after the restart", body)
@@ -55,7 +63,9 @@ func resumes(w *world) {
 	if w.fake {
 		wait = 5 * time.Minute
 	}
-	none(w, rest, wait)
+	if !w.features.Repeats {
+		none(w, rest, wait)
+	}
 }
 
 func closes(w *world) {

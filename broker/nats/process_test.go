@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -107,7 +108,8 @@ func TestContractOnAnotherProcess(t *testing.T) {
 	}
 	out, err := exec.Command(path, "--version").Output()
 	t.Logf("%s (%v)", out, err)
+	_, version, _ := strings.Cut(strings.TrimSpace(string(out)), " v")
 	f := embedded
-	f.FakeTime = false
+	f.FakeTime, f.Repeats = false, repeats(t, version)
 	brokertest.Run(t, f, func(t testing.TB) brokertest.Server { return openProcess(t, path) })
 }
