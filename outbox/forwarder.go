@@ -40,6 +40,8 @@ type Forwarder struct {
 	log   *slog.Logger
 	opt   ForwarderOptions
 	wake  chan struct{} // holds one
+
+	detour detour // of whoever runs
 }
 
 // NewForwarder returns a Forwarder that publishes each event to the topic that

@@ -102,10 +102,12 @@ func (s *session) remove(ctx context.Context, seqs []int64) error {
 //
 // A row that is left behind because the broker refuses it, or because its
 // topic fails while others work, delays nobody: the pass goes on, and the next
-// pass over it comes after a growing pause.
+// pass over it comes after a growing pause. See [detour] for how those are found
+// that work.
 func (s *session) publish(ctx context.Context) error {
 	var after int64 // the last row seen in this pass
 	var left bool   // rows were left behind in this pass
+	s.detour.begin()
 	size := min(firstBatch, s.opt.Batch)
 	backoff := minBackoff
 	pass := time.NewTimer(s.opt.Interval) // when to begin again from the oldest row
@@ -117,11 +119,16 @@ func (s *session) publish(ctx context.Context) error {
 			return err
 		}
 		if len(rows) > 0 {
+			head := after == 0
 			after = rows[len(rows)-1].Seq
 			more := len(rows) == size // else those appended since have woken us
 			size = min(2*size, s.opt.Batch)
-			all, err := s.forward(ctx, rows)
+			all, err := s.forward(ctx, rows, head)
+			if head && s.detour.failure != nil {
+				after = max(after, s.detour.from)
+			}
 			if err != nil {
+				s.detour.from = after
 				return err
 			}
 			if !all && !left {
@@ -131,6 +138,9 @@ func (s *session) publish(ctx context.Context) error {
 			if more {
 				continue
 			}
+		}
+		if err := s.detour.end(); err != nil {
+			return err
 		}
 
 		select {
@@ -142,6 +152,7 @@ func (s *session) publish(ctx context.Context) error {
 		}
 		s.deleted() // else the new pass would publish again what is being deleted
 		after = 0
+		s.detour.clear()
 		if left {
 			left, backoff = false, min(2*backoff, maxBackoff)
 		} else {
@@ -162,11 +173,23 @@ func (s *session) deleted() {
 }
 
 // forward publishes rows and hands those that the broker acked to the deleting
-// stage. It reports whether that were all; an error means that it was none and
-// that the broker is to blame.
-func (s *session) forward(ctx context.Context, rows []Row) (all bool, err error) {
+// stage. It reports whether that were all; an error means that nothing gets
+// through. Behind the oldest rows, the head, those of topics that failed are
+// left alone.
+func (s *session) forward(ctx context.Context, batch []Row, head bool) (all bool, err error) {
+	rows := batch
+	if !head {
+		rows = s.detour.open(batch, s.topic)
+	}
+	if len(rows) == 0 {
+		return false, s.detour.look()
+	}
 	acked, err := s.send(ctx, rows)
 	if len(acked) > 0 {
+		s.detour.begin()
+		if head {
+			s.detour.clear()
+		}
 		failpoint.Here("published")
 		s.forwarded += len(acked)
 		s.opt.Forwarded(len(acked))
@@ -174,10 +197,10 @@ func (s *session) forward(ctx context.Context, rows []Row) (all bool, err error)
 		s.published <- acked
 	}
 	if err == nil {
-		return true, nil
+		return len(rows) == len(batch), nil
 	}
 	if len(acked) == 0 && !errors.Is(err, timer.ErrInvalid) {
-		return false, err
+		return false, s.detour.failed(rows, s.topic, err)
 	}
 	s.log.WarnContext(ctx, "events left behind, will retry", "rows", len(rows)-len(acked), "error", err)
 	return false, nil
