@@ -25,13 +25,7 @@ func (b *Broker) ask(ctx context.Context, f func(*amqp.Channel) error) error {
 }
 
 func (b *Broker) askOn(ctx context.Context, conn *connection, f func(*amqp.Channel) error) error {
-	select {
-	case b.admin.slot <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return b.within(ctx, func() error {
-		defer func() { <-b.admin.slot }()
+	return b.alone(ctx, b.admin.slot, func() error {
 		a := &b.admin
 		if a.conn != conn || a.channel == nil || a.channel.IsClosed() {
 			channel, err := conn.Channel()
@@ -41,6 +35,19 @@ func (b *Broker) askOn(ctx context.Context, conn *connection, f func(*amqp.Chann
 			a.conn, a.channel = conn, channel
 		}
 		return f(a.channel)
+	})
+}
+
+// alone returns what f does, as within does, while it holds the slot.
+func (b *Broker) alone(ctx context.Context, slot chan struct{}, f func() error) error {
+	return b.within(ctx, func() error {
+		select {
+		case slot <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-slot }()
+		return f()
 	})
 }
 

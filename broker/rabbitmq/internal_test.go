@@ -2,6 +2,7 @@ package rabbitmq
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -9,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 func TestWhoWeAreToAServer(t *testing.T) {
@@ -164,6 +167,43 @@ func TestQuorumQueuesDeliverForEver(t *testing.T) {
 	for version, want := range map[string]bool{"3.10.8": true, "3.13.7": true, "4.0.0": false, "4.1.2": false, "": false} {
 		if got := hasNoLimit(version); got != want {
 			t.Errorf("%s: no limit %v, want %v", version, got, want)
+		}
+	}
+}
+
+// TestWhoComesTooLateIsToldSoAtOnce asks and publishes after the end.
+func TestWhoComesTooLateIsToldSoAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Options{}, nil)
+		b.out.set(&connection{Connection: new(amqp.Connection), gone: make(chan struct{})}, nil)
+		b.end()
+		ctx, cancel := context.WithTimeout(t.Context(), apiTimeout)
+		defer cancel()
+		for i := range 2 {
+			if err := b.askOn(ctx, nil, nil); !errors.Is(err, ErrClosed) {
+				t.Errorf("question %d: %v, want ErrClosed", i, err)
+			}
+			if _, err := b.openOutlet(ctx); !errors.Is(err, ErrClosed) {
+				t.Errorf("outlet %d: %v, want ErrClosed", i, err)
+			}
+		}
+	})
+}
+
+func TestEachTopicWhoseQueueIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	b := New(Options{}, nil)
+	c := newCall(3)
+	for _, topic := range []string{"a", "b", "c"} {
+		b.known.add(topic)
+	}
+	c.answer(1, &returnedError{topic: "a"})
+	c.answer(1, errNack)
+	c.answer(1, &returnedError{topic: "b"})
+	publisher{b}.mend(c.failed.errs, &outlet{channel: new(amqp.Channel)})
+	for topic, want := range map[string]bool{"a": false, "b": false, "c": true} {
+		if got := b.known.has(topic); got != want {
+			t.Errorf("topic %s is known: %v, want %v", topic, got, want)
 		}
 	}
 }

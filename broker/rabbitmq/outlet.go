@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -16,7 +17,15 @@ const maxUnconfirmed = 1000
 // outlets are the one outlet there is, and its successors.
 type outlets struct {
 	slot chan struct{} // holds one while an outlet is opened
-	now  *outlet
+	now  atomic.Pointer[outlet]
+}
+
+// of returns the outlet of a connection, nil if it has to be opened.
+func (all *outlets) of(conn *connection) *outlet {
+	if o := all.now.Load(); o != nil && o.conn == conn && !o.channel.IsClosed() {
+		return o
+	}
+	return nil
 }
 
 // openOutlet returns the outlet of the present connection.
@@ -25,32 +34,35 @@ func (b *Broker) openOutlet(ctx context.Context) (*outlet, error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case b.outlet.slot <- struct{}{}:
-	case <-ctx.Done():
-		return nil, errNoConfirm
-	}
-	if o := b.outlet.now; o != nil && o.conn == conn && !o.channel.IsClosed() {
-		<-b.outlet.slot
+	if o := b.outlet.of(conn); o != nil {
 		return o, nil
 	}
-	var o *outlet
-	err = b.within(ctx, func() error {
-		defer func() { <-b.outlet.slot }()
+	var opened *outlet
+	err = b.alone(ctx, b.outlet.slot, func() error {
+		if opened = b.outlet.of(conn); opened != nil {
+			return nil
+		}
 		channel, err := conn.Channel()
 		if err != nil {
 			return err
 		}
-		o = newOutlet(conn, channel, b.opt.Exchange)
+		o := newOutlet(conn, channel, b.opt.Exchange)
 		b.asks.Add(1)
 		go func() {
 			defer b.asks.Done()
 			o.listen()
 		}()
-		b.outlet.now = o
-		return channel.Confirm(false)
+		if err := channel.Confirm(false); err != nil {
+			return err
+		}
+		b.outlet.now.Store(o)
+		opened = o
+		return nil
 	})
-	return o, err
+	if err != nil {
+		return nil, err
+	}
+	return opened, nil
 }
 
 // An outlet is a channel in confirm mode.

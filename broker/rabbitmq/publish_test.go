@@ -1,6 +1,7 @@
 package rabbitmq_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -190,4 +191,18 @@ func TestServerThatDiesWithoutAWordIsFound(t *testing.T) {
 			return
 		}
 	}
+}
+
+func TestOutletThatNobodyWaitsForIsOfUseLater(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		if err := rabbitmq.OpenOutlet(late, b); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	}
+	publish(t, b, r.topic(), "after")
 }

@@ -81,17 +81,18 @@ func (p publisher) send(topics []string, messages []sending) error {
 		}
 		return errNoConfirm
 	}
-	err = c.failed.join(len(messages))
-	p.mend(err, o)
-	return err
+	p.mend(c.failed.errs, o)
+	return c.failed.join(len(messages))
 }
 
 // mend has what a failed call may have found missing made again.
-func (p publisher) mend(err error, o *outlet) {
-	if returned, ok := errors.AsType[*returnedError](err); ok {
-		p.known.forget(returned.topic)
+func (p publisher) mend(errs []error, o *outlet) {
+	for _, err := range errs {
+		if returned, ok := errors.AsType[*returnedError](err); ok {
+			p.known.forget(returned.topic)
+		}
 	}
-	if err != nil && o.channel.IsClosed() { // the exchange may be gone
+	if len(errs) > 0 && o.channel.IsClosed() { // the exchange may be gone
 		p.main.check()
 	}
 }
