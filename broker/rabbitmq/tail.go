@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -77,29 +78,45 @@ type ear struct {
 	in      <-chan amqp.Delivery
 }
 
-// listen makes a queue and binds it to the key of a topic.
+// listen makes a queue and binds it to the key of a topic. If ctx ends first
+// nothing stays of it.
 func (b *Broker) listen(ctx context.Context, conn *connection, topic string) (*ear, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	e := new(ear)
-	err := b.within(ctx, func() (err error) {
-		if e.channel, err = conn.Channel(); err != nil {
-			return err
+	var over atomic.Bool // for one of us two; the other one removes the queue
+	err := b.within(ctx, func() error {
+		err := e.open(conn, topic, b.opt.Exchange)
+		if err == nil && over.Swap(true) {
+			b.deaf(e)
 		}
-		q, err := e.channel.QueueDeclare("", false, true, true, false, amqp.Table{argMax: tailBuffer})
-		if err != nil {
-			return err
-		}
-		if err := e.channel.QueueBind(q.Name, topic, b.opt.Exchange, false, nil); err != nil {
-			return err
-		}
-		if err := e.channel.Qos(tailPrefetch, 0, false); err != nil {
-			return err
-		}
-		e.in, err = e.channel.Consume(q.Name, tag, false, true, false, false, nil)
 		return err
 	})
-	return e, err
+	if err != nil {
+		if over.Swap(true) {
+			b.deaf(e)
+		}
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *ear) open(conn *connection, topic, exchange string) (err error) {
+	if e.channel, err = conn.Channel(); err != nil {
+		return err
+	}
+	q, err := e.channel.QueueDeclare("", false, true, true, false, amqp.Table{argMax: tailBuffer})
+	if err != nil {
+		return err
+	}
+	if err := e.channel.QueueBind(q.Name, topic, exchange, false, nil); err != nil {
+		return err
+	}
+	if err := e.channel.Qos(tailPrefetch, 0, false); err != nil {
+		return err
+	}
+	e.in, err = e.channel.Consume(q.Name, tag, false, true, false, false, nil)
+	return err
 }
 
 // deaf removes the queue of an ear. If the server does not answer it goes with

@@ -1,0 +1,33 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+)
+
+// TestTailThatNobodyWaitsForLeavesNoQueue gives up while the server makes the
+// queue of a tail. One that stayed would take messages of the topic until the
+// connection ends.
+func TestTailThatNobodyWaitsForLeavesNoQueue(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	client := r.opt
+	client.Client = true
+	c := r.ready(client)
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	tail := b.Tail()
+	for range 10 {
+		if _, err := tail.Subscribe(late, r.topic()); err == nil {
+			t.Log("the server was faster")
+		}
+	}
+	if err := tail.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rabbitmq.Answered(b)
+	until(t, "no queue that takes messages", func() bool { return c.Publisher().Publish(r.topic(), text("for nobody")) != nil })
+}
