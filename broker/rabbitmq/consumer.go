@@ -72,7 +72,7 @@ func (c *consumer) deliver(ctx context.Context, w *inflight.Window) error {
 			}
 			failpoint.Here("fetched")
 			w.Add(&delivery{consumer: c, in: in}, deliveries(&in))
-			c.valve.taken(len(in.Body))
+			c.valve.taken()
 		}
 	}
 }
@@ -100,7 +100,7 @@ func (c *consumer) cancel() {
 		defer close(drained)
 		for in := range c.in {
 			c.acks.giveBack(in.DeliveryTag)
-			c.valve.taken(len(in.Body))
+			c.valve.taken()
 		}
 	}()
 	late := time.AfterFunc(apiTimeout, func() { _ = c.conn.wire.Close() })
@@ -151,7 +151,27 @@ func (d *delivery) Header(name string) string { return header(&d.in, name) }
 func (d *delivery) Body() []byte { return d.in.Body }
 
 // Bytes returns about how much memory it takes.
-func (d *delivery) Bytes() int { return len(d.in.Body) + headerBytes*(len(d.in.Headers)+4) }
+func (d *delivery) Bytes() int { return len(d.in.Body) + 3*headerBytes + weight(d.in.Headers) }
+
+// weight returns about how much memory the value of a header takes.
+func weight(value any) int {
+	n := headerBytes
+	switch v := value.(type) {
+	case string:
+		n += len(v)
+	case []byte:
+		n += len(v)
+	case []any:
+		for _, inner := range v {
+			n += weight(inner)
+		}
+	case amqp.Table:
+		for name, inner := range v {
+			n += len(name) + weight(inner)
+		}
+	}
+	return n
+}
 
 // Message returns a new message.
 func (d *delivery) Message() *message.Message { return unmarshal(d.consumer.topic, &d.in) }

@@ -96,7 +96,7 @@ func (s *sieve) next() error {
 			return err
 		}
 		if s.comes && s.valve != nil {
-			s.valve.add(bodySize(frame))
+			s.valve.add(int64(len(frame)) + bodySize(frame))
 		}
 		s.comes = false
 		s.ready = sieved(frame)

@@ -7,11 +7,12 @@ import "sync"
 type valve struct {
 	mu   sync.Mutex
 	room sync.Cond
-	held int64 // bytes of bodies read, and not taken yet
+	held int64   // bytes of headers and bodies read, and not taken yet
+	each []int64 // the same of each message, in their order
 	over bool
 }
 
-// maxHeld is how many bytes of bodies wait in memory before the next is read.
+// maxHeld is how many bytes of headers and bodies wait in memory before the next is read.
 const maxHeld = 32 << 20
 
 func newValve() *valve {
@@ -20,18 +21,23 @@ func newValve() *valve {
 	return v
 }
 
-// add notes a body that comes.
+// add notes a message that comes.
 func (v *valve) add(bytes int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.held += bytes
+	v.each = append(v.each, bytes)
 }
 
-// taken notes that a body does not wait any more.
-func (v *valve) taken(bytes int) {
+// taken notes that the oldest message does not wait any more.
+func (v *valve) taken() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.held -= int64(bytes)
+	if len(v.each) == 0 { // the sieve let pass what it could not read
+		return
+	}
+	v.held -= v.each[0]
+	v.each = v.each[1:]
 	v.room.Broadcast()
 }
 

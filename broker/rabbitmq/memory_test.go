@@ -1,0 +1,63 @@
+package rabbitmq
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func TestHeadersCountAsMemory(t *testing.T) {
+	t.Parallel()
+	const large = 100_000
+	text := strings.Repeat("x", large)
+	for name, value := range map[string]any{
+		"text": text, "bytes": []byte(text), "table": amqp.Table{"a": text}, "name": amqp.Table{text: nil}, "list": []any{int32(1), text},
+	} {
+		d := &delivery{in: amqp.Delivery{Headers: amqp.Table{name: value}, Body: []byte(text)}}
+		if got := d.Bytes(); got < 2*large || got > 3*large {
+			t.Errorf("%s: %d bytes, want about %d", name, got, 2*large)
+		}
+	}
+}
+
+// TestHeadersWaitInTheNetwork announces messages that are nothing but headers
+// until the sieve reads no more.
+func TestHeadersWaitInTheNetwork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gives := frame(frameMethod, []byte{0, classBasic, 0, methodGives})
+		header := frame(frameHeader, append(append(make([]byte, 12), 0x80, 0), make([]byte, 100_000)...))
+		const n = 2 * maxHeld / 100_000
+		v := newValve()
+		s := newSieve(bytes.NewReader(bytes.Repeat(slices.Concat(gives, header), n)), v)
+		var out atomic.Int64
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			p := make([]byte, 64<<10)
+			for {
+				some, err := s.Read(p)
+				out.Add(int64(some))
+				if err != nil {
+					return
+				}
+			}
+		}()
+		synctest.Wait()
+		if got := out.Load(); got < maxHeld || got > maxHeld+maxHeld/4 {
+			t.Errorf("%d bytes were read, want about %d", got, maxHeld)
+		}
+		for len(v.each) > 0 { // nobody adds while all wait
+			v.taken()
+			synctest.Wait()
+		}
+		<-ended
+		if v.held != 0 {
+			t.Errorf("%d bytes are held when all is taken", v.held)
+		}
+	})
+}
