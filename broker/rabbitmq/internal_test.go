@@ -207,3 +207,27 @@ func TestEachTopicWhoseQueueIsGoneIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestAMessageIsReturnedBeforeItIsConfirmed lets what the server says pile up:
+// the library drops what waits for us for too long.
+func TestAMessageIsReturnedBeforeItIsConfirmed(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		returns, confirms, closed := make(chan amqp.Return, 1), make(chan amqp.Confirmation, 1), make(chan *amqp.Error)
+		o := &outlet{room: make(chan struct{}, 1), over: make(chan struct{}), onWay: make(map[uint64]onWay)}
+		o.conn, o.returns, o.confirms, o.closed = &connection{Connection: new(amqp.Connection)}, returns, confirms, closed
+		c := newCall(1)
+		o.room <- struct{}{}
+		o.expect(c, sending{topic: "a", Publishing: amqp.Publishing{MessageId: "1"}})
+		returns <- amqp.Return{RoutingKey: "a", MessageId: "1"}
+		confirms <- amqp.Confirmation{DeliveryTag: 1, Ack: true}
+		close(returns)
+		close(confirms)
+		close(closed)
+		o.listen()
+		<-c.done
+		if _, ok := errors.AsType[*returnedError](c.failure()); !ok {
+			t.Fatalf("got %v, want an error that says that it was returned", c.failure())
+		}
+	}
+}

@@ -116,9 +116,10 @@ func newOutlet(conn *connection, channel *amqp.Channel, exchange string) *outlet
 		over:      make(chan struct{}),
 		onWay:     make(map[uint64]onWay),
 	}
-	// Without a buffer what the server says arrives in its order: a message is
-	// returned before it is confirmed.
-	o.returns, o.confirms = channel.NotifyReturn(make(chan amqp.Return)), channel.NotifyPublish(make(chan amqp.Confirmation))
+	// There is room for all that the server may say: the library drops what waits
+	// for us for 5 s (notifyAll, amqp091-go v1.16.0), as when the machine sleeps.
+	o.returns = channel.NotifyReturn(make(chan amqp.Return, maxUnconfirmed))
+	o.confirms = channel.NotifyPublish(make(chan amqp.Confirmation, maxUnconfirmed))
 	o.closed = channel.NotifyClose(make(chan *amqp.Error, 1))
 	return o
 }
@@ -139,6 +140,9 @@ func (o *outlet) listen() {
 			if !ok {
 				confirms = nil
 				continue
+			}
+			for range len(returns) { // a message is returned before it is confirmed
+				o.returned(<-returns)
 			}
 			o.confirmed(c)
 		}
