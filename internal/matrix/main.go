@@ -53,6 +53,24 @@ type table struct {
 	results  map[string]map[string]string // by promise and test: pass, fail or skip
 }
 
+// worse orders what may become of the parts of a promise: the worst counts, but
+// one that is skipped does not spoil those that pass.
+var worse = map[string]int{"": 0, "run": 1, "skip": 2, "pass": 3, "fail": 4}
+
+// promise returns which promise the event is about, if any. Of Watermill's tests
+// each is one, with its variants.
+func (e event) promise() (string, bool) {
+	name, promise, isCase := strings.Cut(e.Test, "/")
+	switch {
+	case !isCase || worse[e.Action] == 0:
+		return "", false
+	case name == watermill:
+		promise, _, _ = strings.Cut(promise, "/")
+		return "Watermill: " + promise, true
+	}
+	return promise, strings.HasPrefix(name, "TestContract") && !strings.Contains(promise, "/")
+}
+
 // read reads the output of go test -json.
 func read(in io.Reader) (*table, error) {
 	t := &table{results: make(map[string]map[string]string)}
@@ -63,21 +81,19 @@ func read(in io.Reader) (*table, error) {
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return nil, fmt.Errorf("this is no output of go test -json: %w", err)
 		}
-		if e.Action != "pass" && e.Action != "fail" && e.Action != "skip" {
+		promise, ok := e.promise()
+		if !ok {
 			continue
-		}
-		name, promise, isCase := strings.Cut(e.Test, "/")
-		if !isCase || strings.Contains(promise, "/") || !strings.HasPrefix(name, "TestContract") && name != watermill {
-			continue
-		}
-		if name == watermill {
-			promise = "Watermill: " + promise
 		}
 		if t.results[promise] == nil {
 			t.promises = append(t.promises, promise)
 			t.results[promise] = make(map[string]string)
 		}
-		t.results[promise][path.Base(e.Package)+"/"+name] = e.Action
+		name, _, _ := strings.Cut(e.Test, "/")
+		test := path.Base(e.Package) + "/" + name
+		if worse[e.Action] > worse[t.results[promise][test]] {
+			t.results[promise][test] = e.Action
+		}
 	}
 	if len(t.promises) == 0 {
 		return nil, errors.Join(errors.New("there is no test of the contract in it"), lines.Err())
@@ -86,7 +102,7 @@ func read(in io.Reader) (*table, error) {
 }
 
 // marks are how the table shows what became of a test.
-var marks = map[string]string{"pass": "✓", "fail": "**✗**", "skip": "–", "": ""}
+var marks = map[string]string{"pass": "✓", "fail": "**✗**", "skip": "–", "run": "?", "": ""}
 
 func (t *table) write(out io.Writer) error {
 	var b strings.Builder
