@@ -64,7 +64,7 @@ func (r *remote) start(t *testing.T, db string) <-chan got {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "ready") {
 	}
-	go io.Copy(io.Discard, in) //nolint:errcheck // a pipe blocks its writer
+	go io.Copy(io.Discard, in) // a pipe blocks its writer
 	r.end = func() {
 		cancel()
 		if err := <-ended; err != nil {
