@@ -50,8 +50,7 @@ func eventFormat(cfg config.Config) envelope.Format {
 func openBroker(
 	lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, _ *sqlite.Store,
 ) (broker.Broker, *description, error) {
-	switch cfg.Broker {
-	case config.GoChannel:
+	if cfg.Broker == config.GoChannel {
 		log.Warn("gochannel keeps everything in the memory of this process; what was not handled is lost when it ends")
 		b := gochannel.New(gochannel.Options{Routing: routing(cfg, gochannel.DefaultRouting())}, log)
 		app.RunBroker(lc, sd, log, b)
