@@ -51,7 +51,7 @@ func leafPort(t testing.TB, s *server.Server) int {
 
 // TestContractInADomain runs the contract across a leaf node. It takes minutes.
 func TestContractInADomain(t *testing.T) {
-	if os.Getenv("TIMER_TEST_NATS_DOMAIN") == "" && os.Getenv("TIMER_TEST_REQUIRE") == "" {
+	if os.Getenv("TIMER_TEST_NATS_DOMAIN") == "" {
 		t.Skip("SKIPPED: set TIMER_TEST_NATS_DOMAIN=1 to run the whole contract across a leaf node; it takes minutes")
 	}
 	f := embedded

@@ -62,6 +62,9 @@ func openExternal(t testing.TB) brokertest.Server {
 }
 
 func TestContractOnAnotherServer(t *testing.T) {
+	if os.Getenv("TIMER_TEST_REQUIRE") != "" {
+		t.Skip("TestContractOnAnotherProcess, which has to run then, does this and more")
+	}
 	conn, err := natsgo.Connect(external(t))
 	if err != nil {
 		t.Fatal(err)
