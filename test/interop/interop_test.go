@@ -26,7 +26,13 @@ func TestNodeSpeaksWithTheService(t *testing.T) {
 	t.Parallel()
 	node := need(t, "node")
 	dir := install(t, need(t, "npm"), ".")
-	cmd := exec.CommandContext(t.Context(), node, "interop.js", serve(t, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0"))
+	runNode(t, node, dir, serve(t, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0"))
+}
+
+// runNode runs interop.js in a folder. It must end well.
+func runNode(t *testing.T, node, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), node, append([]string{"interop.js"}, args...)...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -2,7 +2,6 @@ package interop_test
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -23,13 +22,7 @@ func TestNodeSpeaksWithTheServiceOverRabbitMQ(t *testing.T) {
 	forget(t, url, prefix+".direct", commands, prefix+".acme.q", prefix+".acme.dlq", prefix+"._.dlq")
 	serve(t, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+url, "TIMER_RABBITMQ_EXCHANGE="+prefix+".direct",
 		"TIMER_COMMANDS_TOPIC="+commands, "TIMER_EVENTS_TOPIC="+events, "TIMER_DEAD_LETTERS_TOPIC="+letters)
-	cmd := exec.CommandContext(t.Context(), node, "interop.js", url, commands, events, letters)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("node interop.js: %v\n%s", err, out)
-	}
-	t.Logf("node interop.js:\n%s", out)
+	runNode(t, node, dir, url, commands, events, letters)
 }
 
 // forget removes an exchange and queues when the service has ended.
