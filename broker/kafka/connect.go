@@ -65,14 +65,7 @@ func (b *Broker) dial(more ...kgo.Opt) (*kgo.Client, error) {
 
 // end ends all subscriptions and waits for them.
 func (b *Broker) end() {
-	b.mu.Lock()
-	over := b.over
-	b.over = true
-	b.mu.Unlock()
-	if !over {
-		close(b.ended)
-	}
-	b.subs.Wait()
+	b.term.End()
 	b.set(nil, ErrClosed)
 }
 
@@ -204,7 +197,7 @@ func (b *Broker) usable(stop <-chan struct{}) *kgo.Client {
 		case <-changed:
 		case <-stop:
 			return nil
-		case <-b.ended:
+		case <-b.term.Over():
 			return nil
 		}
 	}

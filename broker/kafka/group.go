@@ -66,7 +66,7 @@ func (b *Broker) enter(id groupID, s *subscription) {
 			users:  1,
 		}
 		b.groups[id] = g
-		b.subs.Go(g.run)
+		b.term.Go(g.run)
 	}
 	b.mu.Unlock()
 	s.group = g

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
 var (
@@ -71,15 +72,13 @@ type Broker struct {
 	log *slog.Logger
 
 	kick  chan struct{} // holds one: look at the cluster
-	ended chan struct{} // closed when Run is over
 	begun atomic.Bool
-	subs  sync.WaitGroup
+	term  *inflight.Term // of subscriptions, ends with Run
 
 	mu      sync.Mutex
 	client  *kgo.Client        // publishes, and asks about topics; nil before Run and after it
 	why     error              // why not ready; nil if ready
 	changed chan struct{}      // closed when client or why change
-	over    bool               // no more subscriptions
 	known   map[string]bool    // topics that are there
 	limits  map[string]int     // bytes of the largest batch of those that were looked at
 	groups  map[groupID]*group // consumers, by role and topic
@@ -102,7 +101,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 	return &Broker{
 		opt: opt, log: log,
 		kick:    make(chan struct{}, 1),
-		ended:   make(chan struct{}),
+		term:    inflight.NewTerm(),
 		why:     ErrNotConnected,
 		changed: make(chan struct{}),
 		known:   make(map[string]bool),
@@ -119,12 +118,12 @@ func (b *Broker) Publisher() message.Publisher { return publisher{b} }
 
 // Subscriber returns a subscriber for a role. It is a [broker.Offerer].
 func (b *Broker) Subscriber(role string) message.Subscriber {
-	return &subscriber{broker: b, role: role, closing: make(chan struct{})}
+	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role}
 }
 
 // Tail returns a subscriber for what is published from now on.
 func (b *Broker) Tail() message.Subscriber {
-	return &tail{broker: b, closing: make(chan struct{})}
+	return &tail{Subscriptions: inflight.NewSubscriptions(b.term), broker: b}
 }
 
 // Ready returns nil while connected and provisioned, after a round trip to the

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -16,13 +15,13 @@ import (
 // get them.
 const closeWait = 30 * time.Second
 
-// subscriber subscribes for a role. See [broker.Broker] for its contract.
+// subscriber subscribes for a role. See [broker.Broker] for its contract. After
+// Close messages in flight can still be acked for 30 seconds, while [Broker.Run]
+// runs.
 type subscriber struct {
-	broker  *Broker
-	role    string
-	once    sync.Once
-	closing chan struct{}
-	open    sync.WaitGroup // subscriptions whose channels are open
+	*inflight.Subscriptions
+	broker *Broker
+	role   string
 }
 
 // A subscription is one call of Subscribe.
@@ -49,21 +48,21 @@ func (s *subscriber) SubscribeOffers(
 	if err := checkFilter(topic); err != nil {
 		return nil, err
 	}
-	if !s.broker.join(s.closing, &s.open) {
+	if !s.Join() {
 		return nil, ErrClosed
 	}
-	ctx, stop := s.broker.until(ctx, s.closing)
+	ctx, stop := s.Until(ctx)
 	sub := &subscription{
 		broker:  s.broker,
-		closing: s.closing,
+		closing: s.Closing(),
 		window:  inflight.New(ctx, inflight.Options{Take: take}),
 		more:    make(chan struct{}, 1),
 	}
 	s.broker.enter(groupID{s.role, topic}, sub)
 	go func() {
-		defer s.broker.subs.Done()
+		defer s.broker.term.Done()
 		defer stop()
-		sub.run(ctx, s.open.Done)
+		sub.run(ctx, s.Left)
 	}()
 	return sub.window.Messages(), nil
 }
@@ -104,7 +103,7 @@ func (s *subscription) patience(settled <-chan struct{}) {
 	select {
 	case <-settled:
 		return
-	case <-s.broker.ended:
+	case <-s.broker.term.Over():
 		return
 	case <-s.closing:
 	}
@@ -112,54 +111,8 @@ func (s *subscription) patience(settled <-chan struct{}) {
 	defer t.Stop()
 	select {
 	case <-settled:
-	case <-s.broker.ended:
+	case <-s.broker.term.Over():
 	case <-t.C:
-	}
-}
-
-// Close ends all subscriptions and waits until their channels are closed.
-// Messages in flight can still be acked for 30 seconds, while [Broker.Run] runs.
-func (s *subscriber) Close() error {
-	s.once.Do(func() { close(s.closing) })
-	s.open.Wait()
-	return nil
-}
-
-// join counts one more subscription, here and in open. It returns false if it
-// is too late.
-func (b *Broker) join(closing <-chan struct{}, open *sync.WaitGroup) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	select {
-	case <-closing:
-		return false
-	default:
-	}
-	if b.over {
-		return false
-	}
-	b.subs.Add(1)
-	open.Add(1)
-	return true
-}
-
-// until returns a context that ends with ctx, when closing is closed, or with
-// the broker. Stop ends it too, and must be called.
-func (b *Broker) until(ctx context.Context, closing <-chan struct{}) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		defer cancel()
-		select {
-		case <-closing:
-		case <-b.ended:
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		cancel()
-		<-watched
 	}
 }
 

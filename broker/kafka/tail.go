@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
@@ -23,10 +24,8 @@ const (
 // tail subscribes to what is published from now on. See [broker.Broker] for its
 // contract.
 type tail struct {
-	broker  *Broker
-	once    sync.Once
-	closing chan struct{}
-	open    sync.WaitGroup
+	*inflight.Subscriptions
+	broker *Broker
 }
 
 // Subscribe returns when it is known where the topic ends now, so that it
@@ -36,33 +35,26 @@ func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	if err := checkTopic(topic); err != nil {
 		return nil, err
 	}
-	if !t.broker.join(t.closing, &t.open) {
+	if !t.Join() {
 		return nil, ErrClosed
 	}
 	reader, known, err := t.begin(ctx, topic)
 	if err != nil {
-		t.open.Done()
-		t.broker.subs.Done()
+		t.Left()
+		t.broker.term.Done()
 		return nil, fmt.Errorf("tail %s: %w", topic, err)
 	}
 	out := make(chan *message.Message)
-	ctx, stop := t.broker.until(ctx, t.closing)
+	ctx, stop := t.Until(ctx)
 	go func() {
-		defer t.broker.subs.Done()
-		defer t.open.Done()
+		defer t.broker.term.Done()
+		defer t.Left()
 		defer close(out)
 		defer reader.Close()
 		defer stop()
 		t.forward(ctx, reader, topic, known, out)
 	}()
 	return out, nil
-}
-
-// Close ends all subscriptions and waits until their channels are closed.
-func (t *tail) Close() error {
-	t.once.Do(func() { close(t.closing) })
-	t.open.Wait()
-	return nil
 }
 
 // begin returns a client that reads the topic from its end, and the partitions

@@ -79,14 +79,7 @@ func (b *Broker) Run(ctx context.Context) error {
 
 // end ends all subscriptions and waits for them.
 func (b *Broker) end() {
-	b.mu.Lock()
-	over := b.over
-	b.over = true
-	b.mu.Unlock()
-	if !over {
-		close(b.ended)
-	}
-	b.subs.Wait()
+	b.term.End()
 }
 
 // finish sends what is on its way, such as acks, and closes the connection.
@@ -288,7 +281,7 @@ func (b *Broker) usable(stop <-chan struct{}) *session {
 		case <-changed:
 		case <-stop:
 			return nil
-		case <-b.ended:
+		case <-b.term.Over():
 			return nil
 		}
 	}

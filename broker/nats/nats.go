@@ -13,6 +13,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
 var (
@@ -76,8 +77,8 @@ type Broker struct {
 	opt Options
 	log *slog.Logger
 
-	kick  chan struct{} // holds one: look at the connection and the stream
-	ended chan struct{} // closed when Run is over
+	kick  chan struct{}  // holds one: look at the connection and the stream
+	term  *inflight.Term // of subscriptions, ends with Run
 	begun atomic.Bool
 
 	mu      sync.Mutex
@@ -87,9 +88,7 @@ type Broker struct {
 	session *session                // nil while there is no connection object
 	why     error                   // why not ready; nil if ready
 	changed chan struct{}           // closed when session or why change
-	over    bool                    // no more subscriptions
-	subs    sync.WaitGroup
-	slots   chan struct{} // atomic batches in flight
+	slots   chan struct{}           // atomic batches in flight
 }
 
 // New returns a Broker. It touches no network: call [Broker.Run].
@@ -124,7 +123,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 	return &Broker{
 		opt: opt, log: log,
 		kick:    make(chan struct{}, 1),
-		ended:   make(chan struct{}),
+		term:    inflight.NewTerm(),
 		why:     ErrNotConnected,
 		changed: make(chan struct{}),
 		asked:   make(map[*question]struct{}),
@@ -141,12 +140,12 @@ func (b *Broker) Publisher() message.Publisher { return publisher{b} }
 
 // Subscriber returns a subscriber for a role.
 func (b *Broker) Subscriber(role string) message.Subscriber {
-	return &subscriber{broker: b, role: role, closing: make(chan struct{})}
+	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role}
 }
 
 // Tail returns a subscriber for what is published from now on.
 func (b *Broker) Tail() message.Subscriber {
-	return &tail{broker: b, closing: make(chan struct{})}
+	return &tail{Subscriptions: inflight.NewSubscriptions(b.term), broker: b}
 }
 
 // Ready returns nil while connected and provisioned, with a fit consumer for each

@@ -5,24 +5,24 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // maxDurable is how much of the name of a consumer is for people.
 const maxDurable = 128
 
-// subscriber subscribes for a role. See [broker.Broker] for its contract.
+// subscriber subscribes for a role. See [broker.Broker] for its contract. After
+// Close messages in flight can still be acked, for as long as the server waits
+// for them and [Broker.Run] runs.
 type subscriber struct {
-	broker  *Broker
-	role    string
-	once    sync.Once
-	closing chan struct{}
-	open    sync.WaitGroup // subscriptions that may still send
+	*inflight.Subscriptions
+	broker *Broker
+	role   string
 }
 
 // Subscribe delivers what the role has not acked yet, of a topic that may hold
@@ -39,14 +39,14 @@ func (s *subscriber) SubscribeOffers(
 	if err := checkFilter(topic); err != nil {
 		return nil, err
 	}
-	if !s.broker.join(s.closing, &s.open) {
+	if !s.Join() {
 		return nil, ErrClosed
 	}
 	sub := &subscription{
 		broker:  s.broker,
 		topic:   topic,
 		durable: s.broker.opt.Prefix + durable(s.role, topic),
-		closing: s.closing,
+		closing: s.Closing(),
 		taker:   take,
 		out:     make(chan *message.Message),
 		over:    make(chan struct{}),
@@ -54,57 +54,10 @@ func (s *subscriber) SubscribeOffers(
 		room:    make(chan struct{}, 1),
 	}
 	go func() {
-		defer s.broker.subs.Done()
-		sub.run(ctx, s.open.Done)
+		defer s.broker.term.Done()
+		sub.run(ctx, s.Left)
 	}()
 	return sub.out, nil
-}
-
-// Close ends all subscriptions and waits until their channels are closed.
-// Messages in flight can still be acked, for as long as the server waits for
-// them and [Broker.Run] runs.
-func (s *subscriber) Close() error {
-	s.once.Do(func() { close(s.closing) })
-	s.open.Wait()
-	return nil
-}
-
-// join counts one more subscription, here and in open. It returns false if it
-// is too late.
-func (b *Broker) join(closing <-chan struct{}, open *sync.WaitGroup) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	select {
-	case <-closing:
-		return false
-	default:
-	}
-	if b.over {
-		return false
-	}
-	b.subs.Add(1)
-	open.Add(1)
-	return true
-}
-
-// until returns a context that ends with ctx, when closing is closed, or with
-// the broker. Stop ends it too, and must be called.
-func (b *Broker) until(ctx context.Context, closing <-chan struct{}) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		defer cancel()
-		select {
-		case <-closing:
-		case <-b.ended:
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		cancel()
-		<-watched
-	}
 }
 
 // durable names the consumer of a role and a topic. It is stable, since the

@@ -50,7 +50,7 @@ type subscription struct {
 // run takes messages until ctx is done, the subscriber is closed or the broker
 // is over. Then it closes out, calls left, and waits for the messages in flight.
 func (s *subscription) run(ctx context.Context, left func()) {
-	ctx, stop := s.broker.until(ctx, s.closing)
+	ctx, stop := s.broker.term.Until(ctx, s.closing)
 	defer stop()
 	s.ctx = ctx
 	var parts sync.WaitGroup
@@ -73,13 +73,13 @@ func (s *subscription) run(ctx context.Context, left func()) {
 	})
 	select {
 	case <-idle:
-	case <-s.broker.ended:
+	case <-s.broker.term.Over():
 	case <-s.closing:
 		t := time.NewTimer(ackWait) // then the server gives them to others
 		defer t.Stop()
 		select {
 		case <-idle:
-		case <-s.broker.ended:
+		case <-s.broker.term.Over():
 		case <-t.C:
 		}
 	}

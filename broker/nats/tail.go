@@ -3,11 +3,11 @@ package nats
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
@@ -18,10 +18,8 @@ const tailBuffer = 8192
 // tail subscribes to what is published from now on. See [broker.Broker] for its
 // contract.
 type tail struct {
-	broker  *Broker
-	once    sync.Once
-	closing chan struct{}
-	open    sync.WaitGroup
+	*inflight.Subscriptions
+	broker *Broker
 }
 
 // Subscribe returns when the server knows of the subscription, so that it
@@ -31,14 +29,14 @@ func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	if err := checkFilter(topic); err != nil {
 		return nil, err
 	}
-	if !t.broker.join(t.closing, &t.open) {
+	if !t.Join() {
 		return nil, ErrClosed
 	}
 	started := false
 	defer func() {
 		if !started {
-			t.open.Done()
-			t.broker.subs.Done()
+			t.Left()
+			t.broker.term.Done()
 		}
 	}()
 	s, err := t.broker.current()
@@ -52,19 +50,12 @@ func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	started = true
 	out := make(chan *message.Message)
 	go func() {
-		defer t.broker.subs.Done()
-		defer t.open.Done()
+		defer t.broker.term.Done()
+		defer t.Left()
 		defer close(out)
 		t.run(ctx, topic, e, out)
 	}()
 	return out, nil
-}
-
-// Close ends all subscriptions and waits until their channels are closed.
-func (t *tail) Close() error {
-	t.once.Do(func() { close(t.closing) })
-	t.open.Wait()
-	return nil
 }
 
 // An ear is a subscription on one connection.
@@ -98,7 +89,7 @@ func listen(ctx context.Context, s *session, topic string) (*ear, error) {
 // run delivers messages until ctx is done, the tail is closed or the broker is
 // over. If the connection is closed for good, it listens on the next one.
 func (t *tail) run(ctx context.Context, topic string, e *ear, out chan<- *message.Message) {
-	ctx, stop := t.broker.until(ctx, t.closing)
+	ctx, stop := t.Until(ctx)
 	defer stop()
 	for {
 		e.forward(ctx, out)

@@ -54,7 +54,7 @@ func (b *Broker) alone(ctx context.Context, slot chan struct{}, f func() error) 
 // within returns what f does, or the error of ctx if that ends first: the client
 // library waits for an answer as long as the connection lives.
 func (b *Broker) within(ctx context.Context, f func() error) error {
-	if !b.begin(&b.asks) {
+	if !b.term.Add(&b.asks) {
 		return ErrClosed
 	}
 	answer := make(chan error, 1)

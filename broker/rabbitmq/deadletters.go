@@ -36,11 +36,11 @@ func (b *Broker) VisitDeadLetters(
 	if _, err := b.main.current(); err != nil {
 		return err
 	}
-	if !b.begin(&b.subs) {
+	if !b.term.Begin() {
 		return ErrClosed
 	}
-	defer b.subs.Done()
-	visiting, stop := b.until(ctx, nil)
+	defer b.term.Done()
+	visiting, stop := b.term.Until(ctx, nil)
 	defer stop()
 	err := b.browse(visiting, &visitor{routing: b.opt.Routing, topic: topic, tenant: tenant, visit: visit})
 	switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
 var (
@@ -83,11 +84,9 @@ type Broker struct {
 	known   known
 	made    func(queue string) // told of each queue that was made or found; nil but in tests
 	begun   atomic.Bool
-	ended   chan struct{} // closed when Run is over
+	term    *inflight.Term // of what uses the connections, ends with Run
 
 	mu   sync.Mutex
-	over bool                    // nothing new begins
-	subs sync.WaitGroup          // what uses the connections
 	asks sync.WaitGroup          // what waits for an answer, and gets one when the connections are closed
 	open map[*subscription]error // why it gets nothing, nil if it does
 }
@@ -119,7 +118,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		admin:  admin{slot: make(chan struct{}, 1)},
 		outlet: outlets{slot: make(chan struct{}, 1)},
 		known:  known{topics: make(map[string]bool)},
-		ended:  make(chan struct{}),
+		term:   inflight.NewTerm(),
 		open:   make(map[*subscription]error),
 	}
 }
@@ -132,12 +131,12 @@ func (b *Broker) Publisher() message.Publisher { return publisher{b} }
 
 // Subscriber returns a subscriber for a role.
 func (b *Broker) Subscriber(role string) message.Subscriber {
-	return &subscriber{broker: b, role: role, closing: make(chan struct{})}
+	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role}
 }
 
 // Tail returns a subscriber for what is published from now on.
 func (b *Broker) Tail() message.Subscriber {
-	return &tail{broker: b, closing: make(chan struct{})}
+	return &tail{Subscriptions: inflight.NewSubscriptions(b.term), broker: b}
 }
 
 // Ready returns nil while both connections stand, the server takes messages,
@@ -174,38 +173,6 @@ func (b *Broker) waiting() error {
 		}
 	}
 	return nil
-}
-
-// begin counts something that [Broker.Run] waits for at its end. It returns
-// false if it is too late.
-func (b *Broker) begin(what *sync.WaitGroup) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.over {
-		return false
-	}
-	what.Add(1)
-	return true
-}
-
-// until returns a context that ends with ctx, when closing is closed, or with
-// the broker. Stop ends it too, and must be called.
-func (b *Broker) until(ctx context.Context, closing <-chan struct{}) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		defer cancel()
-		select {
-		case <-closing:
-		case <-b.ended:
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		cancel()
-		<-watched
-	}
 }
 
 var _ broker.Broker = (*Broker)(nil)

@@ -46,14 +46,7 @@ func (b *Broker) Run(ctx context.Context) error {
 
 // end ends everything that uses the connections, and waits for it.
 func (b *Broker) end() {
-	b.mu.Lock()
-	over := b.over
-	b.over = true
-	b.mu.Unlock()
-	if !over {
-		close(b.ended)
-	}
-	b.subs.Wait()
+	b.term.End()
 }
 
 // check returns what no server could mend.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -13,13 +12,13 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// subscriber subscribes for a role. See [broker.Broker] for its contract.
+// subscriber subscribes for a role. See [broker.Broker] for its contract. After
+// Close messages in flight can still be acked for [ackWait], while [Broker.Run]
+// runs.
 type subscriber struct {
-	broker  *Broker
-	role    string
-	once    sync.Once
-	closing chan struct{}
-	open    sync.WaitGroup // subscriptions that may still send
+	*inflight.Subscriptions
+	broker *Broker
+	role   string
 }
 
 // SubscribeInitialize makes the queue of the role, so that it gets what is
@@ -51,28 +50,21 @@ func (s *subscriber) SubscribeOffers(
 		broker:  s.broker,
 		topic:   topic,
 		queue:   s.broker.queueOf(s.role, topic),
-		closing: s.closing,
+		closing: s.Closing(),
 	}
-	if !s.broker.join(s.closing, &s.open, sub) {
+	if !s.Join() {
 		return nil, ErrClosed
 	}
+	s.broker.attached(sub, errNotYet)
 	_ = s.broker.makeRole(ctx, sub.queue) // what fails now is tried again
-	intake, end := s.broker.until(ctx, s.closing)
+	intake, end := s.Until(ctx)
 	sub.window = inflight.New(intake, inflight.Options{Take: take, Messages: prefetch, Bytes: maxInFlight})
 	go func() {
-		defer s.broker.subs.Done()
+		defer s.broker.term.Done()
 		defer end()
-		sub.run(intake, s.open.Done)
+		sub.run(intake, s.Left)
 	}()
 	return sub.window.Messages(), nil
-}
-
-// Close ends all subscriptions and waits until their channels are closed.
-// Messages in flight can still be acked for [ackWait], while [Broker.Run] runs.
-func (s *subscriber) Close() error {
-	s.once.Do(func() { close(s.closing) })
-	s.open.Wait()
-	return nil
 }
 
 // makeRole makes a queue, or checks that it is there.
@@ -91,27 +83,6 @@ func (b *Broker) makeRole(ctx context.Context, q queue) error {
 
 // errNotYet is why a new subscription gets nothing.
 var errNotYet = errors.New("it has not begun")
-
-// join counts one more subscription, here and in open. It returns false if it
-// is too late. Sub may be nil.
-func (b *Broker) join(closing <-chan struct{}, open *sync.WaitGroup, sub *subscription) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	select {
-	case <-closing:
-		return false
-	default:
-	}
-	if b.over {
-		return false
-	}
-	b.subs.Add(1)
-	open.Add(1)
-	if sub != nil {
-		b.open[sub] = errNotYet
-	}
-	return true
-}
 
 // attached notes why a subscription gets nothing, nil if it does. It reports
 // whether that is another reason than before.

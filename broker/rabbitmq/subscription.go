@@ -55,7 +55,7 @@ func (s *subscription) settle(c *consumer) {
 			return
 		case <-c.conn.gone:
 			return
-		case <-s.broker.ended:
+		case <-s.broker.term.Over():
 		case <-s.closing:
 			t := time.NewTimer(ackWait)
 			defer t.Stop()
@@ -64,7 +64,7 @@ func (s *subscription) settle(c *consumer) {
 				return
 			case <-c.conn.gone:
 				return
-			case <-s.broker.ended:
+			case <-s.broker.term.Over():
 			case <-t.C:
 				return
 			}

@@ -3,13 +3,13 @@ package rabbitmq
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
@@ -23,10 +23,8 @@ const (
 // tail subscribes to what is published from now on. See [broker.Broker] for its
 // contract.
 type tail struct {
-	broker  *Broker
-	once    sync.Once
-	closing chan struct{}
-	open    sync.WaitGroup
+	*inflight.Subscriptions
+	broker *Broker
 }
 
 // Subscribe returns when the server has a queue for us, so that it returns an
@@ -36,14 +34,14 @@ func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	if err := checkName(topic); err != nil {
 		return nil, err
 	}
-	if !t.broker.join(t.closing, &t.open, nil) {
+	if !t.Join() {
 		return nil, ErrClosed
 	}
 	started := false
 	defer func() {
 		if !started {
-			t.open.Done()
-			t.broker.subs.Done()
+			t.Left()
+			t.broker.term.Done()
 		}
 	}()
 	conn, err := t.broker.main.current()
@@ -57,19 +55,12 @@ func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	started = true
 	out := make(chan *message.Message)
 	go func() {
-		defer t.broker.subs.Done()
-		defer t.open.Done()
+		defer t.broker.term.Done()
+		defer t.Left()
 		defer close(out)
 		t.run(ctx, topic, e, out)
 	}()
 	return out, nil
-}
-
-// Close ends all subscriptions and waits until their channels are closed.
-func (t *tail) Close() error {
-	t.once.Do(func() { close(t.closing) })
-	t.open.Wait()
-	return nil
 }
 
 // An ear is a queue of our own, which ends with its connection or its consumer.
@@ -145,7 +136,7 @@ func (b *Broker) deaf(e *ear) {
 // run delivers messages until ctx is done, the tail is closed or the broker is
 // over. When the connection ends it listens on the next one.
 func (t *tail) run(ctx context.Context, topic string, e *ear, out chan<- *message.Message) {
-	ctx, stop := t.broker.until(ctx, t.closing)
+	ctx, stop := t.Until(ctx)
 	defer stop()
 	for {
 		e.forward(ctx, topic, out)
