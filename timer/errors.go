@@ -33,6 +33,7 @@ const (
 	ReasonKeyMismatch    Reason = "key_mismatch"    // aggregateId is not the service call
 	ReasonBeyondHorizon  Reason = "beyond_horizon"  // due later than the service accepts
 	ReasonRefused        Reason = "refused"         // the database refuses the row, such as a foreign key
+	ReasonOverQuota      Reason = "over_quota"      // more than its tenant may have
 )
 
 // An InvalidError explains why something is invalid. errors.Is(err,

@@ -1,6 +1,7 @@
 package timer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -60,6 +61,12 @@ type Key struct {
 
 // String returns the ordering key, "tenantId.serviceCallId".
 func (k Key) String() string { return string(k.TenantID) + "." + string(k.ServiceCallID) }
+
+// Compare orders keys byte by byte, the tenant first: -1 if k is before other, 0
+// if they are the same, 1 if it is behind.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.TenantID, other.TenantID), cmp.Compare(k.ServiceCallID, other.ServiceCallID))
+}
 
 // Validate returns an [InvalidError] unless both parts are well formed.
 func (k Key) Validate() error {

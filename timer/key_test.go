@@ -204,3 +204,15 @@ func TestQuotesAreShortAndPrintable(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysAreOrderedByteByByte(t *testing.T) {
+	t.Parallel()
+	ordered := []timer.Key{{}, {TenantID: "A", ServiceCallID: "z"}, {TenantID: "a", ServiceCallID: "B"}, {TenantID: "a", ServiceCallID: "a"}, {TenantID: "a-", ServiceCallID: "a"}}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if got, want := a.Compare(b), cmp.Compare(i, j); got != want {
+				t.Errorf("%q to %q: %d, want %d", a, b, got, want)
+			}
+		}
+	}
+}

@@ -39,9 +39,10 @@ type Store interface {
 	// Tx, and must not use the Tx after it returned.
 	Update(ctx context.Context, fn func(Tx) error) error
 
-	// NextDue returns the earliest due time of all Scheduled timers, or the
-	// zero time if there is none. It only reads, and never waits for a writer.
-	NextDue(ctx context.Context) (time.Time, error)
+	// NextDue returns the earliest due time after the one given, of all Scheduled
+	// timers, or the zero time if there is none. After the zero time it is the
+	// earliest of all. It only reads, and never waits for a writer.
+	NextDue(ctx context.Context, after time.Time) (time.Time, error)
 }
 
 // A Tx is what happens when time has come, inside [Store.Update].
@@ -49,53 +50,107 @@ type Tx interface {
 	// Reach marks at most limit entries with DueAt <= now as Reached, at now
 	// rounded down, and returns them in no particular order. No other Tx can
 	// return the same entry. If more than limit are due, tenants share the
-	// limit equally, oldest first within a tenant.
-	Reach(ctx context.Context, now time.Time, limit int) ([]Entry, error)
+	// limit equally, oldest first within a tenant. A tenant's entries are no
+	// more than allow allows, its oldest ones; nil allows all. With an allowance
+	// there may be fewer than limit though more are due and allowed: whoever goes
+	// on asking gets them.
+	Reach(ctx context.Context, now time.Time, limit int, allow Allowance) ([]Entry, error)
 
 	// Emit appends events to the outbox, in the order given.
 	Emit(ctx context.Context, events ...DueTimeReached) error
 }
 
-// A Reader looks at timers. It never takes a write lock.
+// An Allowance says how many timers of a tenant may fire now. It may be asked
+// again about the same tenant, and says the same for the length of a
+// transaction.
+type Allowance func(TenantID) int
+
+// A Reader looks at timers. It never takes a write lock, and no call takes
+// longer because there are more timers.
 type Reader interface {
 	// Get returns the timer, or [ErrNotFound].
 	Get(ctx context.Context, key Key) (Entry, error)
 
-	// List returns the timers of a tenant that match the filter, ordered by
-	// service call id.
-	List(ctx context.Context, tenant TenantID, filter Filter) ([]Entry, error)
+	// List returns timers of a tenant that match the filter, ordered by service
+	// call id, a page at a time.
+	List(ctx context.Context, tenant TenantID, filter Filter) (Page, error)
 
 	// Correlated returns at most limit timers of any tenant that carry the
 	// correlation id, for operators.
 	Correlated(ctx context.Context, correlationID string, limit int) ([]Entry, error)
 
-	// Stats counts what the store holds.
+	// Stats tells what the store holds.
 	Stats(ctx context.Context) (Stats, error)
+
+	// Counts returns the counts of one tenant, zero if there is nothing of it.
+	Counts(ctx context.Context, tenant TenantID) (Counts, error)
+
+	// Tenants returns the counts of at most limit tenants that have timers, after
+	// the one given, in order.
+	Tenants(ctx context.Context, after TenantID, limit int) ([]TenantCounts, error)
 }
 
 // A Filter narrows [Reader.List]. The zero value lists the first 100.
 type Filter struct {
-	State State         // only this state; any if empty
-	After ServiceCallID // only service calls after this one: the last of the page before
-	Limit int           // entries a page; default 100, at most 1000
+	State         State         // only this state; any if empty
+	DueFrom       time.Time     // only timers due then or later; any if zero
+	DueBefore     time.Time     // only timers due before then; any if zero
+	CorrelationID string        // only timers that carry it; any if empty
+	After         ServiceCallID // only service calls after this one: [Page.Next] of the page before
+	Limit         int           // entries a page; default 100, at most 1000
+}
+
+// Entries of a page of [Reader].
+const (
+	DefaultPage = 100
+	MaxPage     = 1000
+)
+
+// PageSize returns how many entries a page has if a limit is asked for.
+func PageSize(limit int) int {
+	if limit <= 0 {
+		return DefaultPage
+	}
+	return min(limit, MaxPage)
+}
+
+// PageWalk is how many timers [Reader.List] looks at in one call, so that a
+// filter which matches few of many does not take for ever.
+const PageWalk = 10_000
+
+// A Page is what [Reader.List] found. It may be short, even empty, and yet have
+// a next one.
+type Page struct {
+	Entries []Entry
+	Next    ServiceCallID // where the next page begins; empty after the last
+}
+
+// Counts are numbers of timers.
+type Counts struct {
+	Scheduled int64 // timers that wait
+	Reached   int64 // timers that fired and are not purged yet
+	Canceled  int64 // timers and tombstones that are not purged yet
+}
+
+// TenantCounts are those of one tenant.
+type TenantCounts struct {
+	TenantID TenantID
+	Counts
 }
 
 // Stats are counts over all tenants.
 type Stats struct {
-	Scheduled int64     // timers that wait
-	Reached   int64     // timers that fired and are not purged yet
-	Canceled  int64     // timers and tombstones that are not purged yet
-	NextDue   time.Time // earliest due time of all that wait; zero if none
-	Outbox    int64     // events that wait for the broker
-	Oldest    time.Time // when the oldest event that waits for the broker was appended; zero if none
-	Parked    int64     // events that the broker refused for good
+	Counts
+	NextDue time.Time // earliest due time of all that wait; zero if none
+	Outbox  int64     // events that wait for the broker
+	Oldest  time.Time // when the oldest event that waits for the broker was appended; zero if none
+	Parked  int64     // events that the broker refused for good
 }
 
 // A Purger forgets what is over.
 type Purger interface {
-	// Purge looks at no more than limit timers, beginning after the cursor,
-	// deletes those Reached or Canceled before the given time, and returns how
-	// many it deleted and the cursor to go on from: 0 after the last timer.
-	// Without something to delete it writes nothing.
-	Purge(ctx context.Context, before time.Time, cursor int64, limit int) (deleted int, next int64, err error)
+	// Purge deletes at most limit timers that were Reached or Canceled before the
+	// time given, oldest first, and returns how many: fewer than limit if there
+	// are no more. Without something to delete it writes nothing.
+	Purge(ctx context.Context, before time.Time, limit int) (deleted int, err error)
 }
