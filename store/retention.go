@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -13,9 +14,14 @@ import (
 // RetentionOptions tune a [Retention]. The zero value is ready to use.
 type RetentionOptions struct {
 	Keep  time.Duration // how long a timer is kept after it was Reached or Canceled; default 7 days
-	Every time.Duration // pause between two sweeps; default 1h
-	Batch int           // timers looked at in one step; default 500
+	Every time.Duration // longest pause between two sweeps; default 1h
+	Batch int           // timers forgotten in one step; default 1000
 	Pause time.Duration // pause between two steps of a sweep, so that others write meanwhile; default 10ms
+
+	// Reference is a second opinion on the time, which is believed if it is earlier:
+	// a clock that is days ahead would forget what commands may still come for. It
+	// returns errors.ErrUnsupported if it never has one; default none.
+	Reference func(context.Context) (time.Time, error)
 }
 
 // A Retention forgets timers that are over. Keep must exceed the longest time
@@ -37,7 +43,7 @@ func NewRetention(purger timer.Purger, clock timer.Clock, log *slog.Logger, opt 
 		opt.Every = time.Hour
 	}
 	if opt.Batch <= 0 {
-		opt.Batch = 500
+		opt.Batch = 1000
 	}
 	if opt.Pause <= 0 {
 		opt.Pause = 10 * time.Millisecond
@@ -45,50 +51,69 @@ func NewRetention(purger timer.Purger, clock timer.Clock, log *slog.Logger, opt 
 	return &Retention{purger: purger, clock: clock, log: log, opt: opt}
 }
 
+// busier is by how much a pause is shorter after a sweep that found something: less
+// than a minute instead of an hour.
+const busier = 64
+
 // Run sweeps now and then until ctx is done; then it returns nil. It returns an
 // error only if that wraps [timer.ErrFatal]; after any other the sweep goes on
-// later. A sweep that finds nothing writes nothing.
+// later. The pause is short after a sweep that found something, and doubles with
+// each that did not. A sweep that finds nothing writes nothing.
 func (r *Retention) Run(ctx context.Context) error {
-	for {
+	for rest := r.opt.Every / busier / 2; ; {
 		deleted, err := r.sweep(ctx)
+		if rest = min(2*rest, r.opt.Every); deleted > 0 {
+			rest = r.opt.Every / busier
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case errors.Is(err, timer.ErrFatal):
 			return err
 		case err != nil:
-			r.log.WarnContext(ctx, "retention failed, will retry", "error", err, "retry_in", r.opt.Every)
+			r.log.WarnContext(ctx, "retention failed, will retry", "error", err, "retry_in", rest)
 		case deleted > 0:
 			r.log.InfoContext(ctx, "forgot timers that are over", "timers", deleted, "older_than", r.opt.Keep)
 		}
-		if !pause.For(ctx, r.opt.Every) {
+		if !pause.For(ctx, rest) {
 			return nil
 		}
 	}
 }
 
-// sweep looks at every timer once, in small steps.
+// sweep forgets what is over, in small steps.
 func (r *Retention) sweep(ctx context.Context) (deleted int, err error) {
-	before := r.clock.Now().Add(-r.opt.Keep)
-	for cursor := int64(0); ; {
-		began := time.Now() //nolint:forbidigo // for the pace, not for timers
-		n, next, err := r.purger.Purge(ctx, before, cursor, r.opt.Batch)
+	now, err := r.now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	before := now.Add(-r.opt.Keep)
+	for {
+		n, err := r.purger.Purge(ctx, before, r.opt.Batch)
 		deleted += n
-		if err != nil || next == 0 {
+		if err != nil || n < r.opt.Batch {
 			return deleted, err
 		}
-		cursor = next
-		rest := r.opt.Pause
-		if n == 0 {
-			rest = max(rest, gentle*time.Since(began)) //nolint:forbidigo // as above
-		}
-		if !pause.For(ctx, rest) {
+		if !pause.For(ctx, r.opt.Pause) {
 			return deleted, ctx.Err()
 		}
 	}
 }
 
-// gentle is how many times as long as a step that found nothing the pause after
-// it is: a sweep over ten million waiting timers then takes a twentieth of a core
-// for five minutes.
-const gentle = 20
+// now returns the time that is surely over.
+func (r *Retention) now(ctx context.Context) (time.Time, error) {
+	now := r.clock.Now()
+	if r.opt.Reference == nil {
+		return now, nil
+	}
+	said, err := r.opt.Reference(ctx)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return now, nil
+	case err != nil:
+		return now, fmt.Errorf("ask for the time: %w", err)
+	case said.Before(now):
+		return said, nil
+	}
+	return now, nil
+}

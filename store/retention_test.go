@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -22,31 +21,27 @@ import (
 type script struct {
 	steps []step
 	calls []call
-	takes time.Duration // each step
 }
 
 type step struct {
 	deleted int
-	next    int64
 	err     error
 }
 
 type call struct {
 	at     time.Time
 	before time.Time
-	cursor int64
 	limit  int
 }
 
-func (s *script) Purge(_ context.Context, before time.Time, cursor int64, limit int) (int, int64, error) {
-	s.calls = append(s.calls, call{time.Now(), before, cursor, limit})
-	time.Sleep(s.takes)
+func (s *script) Purge(_ context.Context, before time.Time, limit int) (int, error) {
+	s.calls = append(s.calls, call{time.Now(), before, limit})
 	if len(s.steps) == 0 {
-		return 0, 0, nil
+		return 0, nil
 	}
 	next := s.steps[0]
 	s.steps = s.steps[1:]
-	return next.deleted, next.next, next.err
+	return next.deleted, next.err
 }
 
 // run runs a retention for as long as given, in a bubble.
@@ -62,22 +57,59 @@ func run(t *testing.T, p timer.Purger, log *bytes.Buffer, opt store.RetentionOpt
 	return err
 }
 
+// TestClockThatIsAheadForgetsNothing asks another clock, and believes the earlier
+// one.
+func TestClockThatIsAheadForgetsNothing(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		said time.Duration // by the other clock, in addition to this one
+		err  error
+		want time.Duration
+		none bool // no sweep
+	}{
+		"this one is ahead":         {said: -30 * 24 * time.Hour, want: -37 * 24 * time.Hour},
+		"the other one is ahead":    {said: 30 * 24 * time.Hour, want: -7 * 24 * time.Hour},
+		"the other one tells none":  {err: errors.ErrUnsupported, want: -7 * 24 * time.Hour},
+		"the other one is not here": {err: errors.New("no answer"), none: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				var p script
+				var log bytes.Buffer
+				opt := store.RetentionOptions{Reference: func(context.Context) (time.Time, error) { return time.Now().Add(tt.said), tt.err }}
+				if err := run(t, &p, &log, opt, time.Second); err != nil {
+					t.Fatal(err)
+				}
+				switch {
+				case tt.none:
+					if len(p.calls) > 0 || !strings.Contains(log.String(), "no answer") {
+						t.Errorf("%d sweeps; log is %q", len(p.calls), log.String())
+					}
+				case len(p.calls) != 1 || !p.calls[0].before.Equal(began.Add(tt.want)):
+					t.Errorf("sweeps %+v, want one of what was over %v", p.calls, tt.want)
+				}
+			})
+		})
+	}
+}
+
 func TestSweepGoesOnInSmallSteps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		p := &script{steps: []step{{500, 700, nil}, {0, 1400, nil}, {3, 0, nil}}}
+		p := &script{steps: []step{{1000, nil}, {1000, nil}, {3, nil}}}
 		var log bytes.Buffer
-		if err := run(t, p, &log, store.RetentionOptions{}, 90*time.Minute); err != nil {
+		if err := run(t, p, &log, store.RetentionOptions{}, 90*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if len(p.calls) != 4 {
 			t.Fatalf("%d steps, want three of the first sweep and one of the second", len(p.calls))
 		}
-		for i, cursor := range []int64{0, 700, 1400, 0} {
-			c := p.calls[i]
-			if c.cursor != cursor || c.limit != 500 {
-				t.Errorf("step %d began after %d with limit %d, want %d and 500", i, c.cursor, c.limit, cursor)
+		for i, c := range p.calls {
+			if c.limit != 1000 {
+				t.Errorf("step %d has limit %d, want 1000", i, c.limit)
 			}
 			if i > 0 && !c.at.After(p.calls[i-1].at) {
 				t.Errorf("no pause before step %d", i)
@@ -86,30 +118,29 @@ func TestSweepGoesOnInSmallSteps(t *testing.T) {
 		if first := p.calls[0]; !first.before.Equal(began.Add(-7 * 24 * time.Hour)) {
 			t.Errorf("forgets what was over before %v, want a week ago", first.before)
 		}
-		if last := p.calls[3]; last.at.Sub(began) < time.Hour || last.at.Sub(began) > time.Hour+time.Second {
-			t.Errorf("the second sweep began after %v, want an hour", last.at.Sub(began))
+		if last := p.calls[3].at.Sub(began); last < time.Hour/64 || last > time.Minute {
+			t.Errorf("the second sweep began after %v, want about a minute", last)
 		}
-		if want := "timers=503"; !strings.Contains(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
+		if want := "timers=2003"; !strings.Contains(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("log is %q, want one line with %s", log.String(), want)
 		}
 	})
 }
 
-// TestSweepThatFindsNothingIsGentle has steps that take a second each.
-func TestSweepThatFindsNothingIsGentle(t *testing.T) {
+// TestSweepsThatFindNothingBecomeRare counts them in a day.
+func TestSweepsThatFindNothingBecomeRare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := &script{steps: []step{{1, 500, nil}, {0, 1000, nil}, {1, 1500, nil}}, takes: time.Second}
-		var log bytes.Buffer
-		if err := run(t, p, &log, store.RetentionOptions{}, time.Minute); err != nil {
+		p := new(script)
+		if err := run(t, p, new(bytes.Buffer), store.RetentionOptions{}, 24*time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		var pauses []time.Duration
-		for i := 1; i < len(p.calls); i++ {
-			pauses = append(pauses, p.calls[i].at.Sub(p.calls[i-1].at)-p.takes)
+		if n := len(p.calls); n < 24 || n > 32 {
+			t.Errorf("%d sweeps in a day, want about one an hour", n)
 		}
-		if want := []time.Duration{10 * time.Millisecond, 20 * time.Second, 10 * time.Millisecond}; !slices.Equal(pauses, want) {
-			t.Errorf("pauses %v, want %v", pauses, want)
+		last := p.calls[len(p.calls)-1].at.Sub(p.calls[len(p.calls)-2].at)
+		if last != time.Hour {
+			t.Errorf("the last pause was %v, want an hour", last)
 		}
 	})
 }
@@ -117,12 +148,12 @@ func TestSweepThatFindsNothingIsGentle(t *testing.T) {
 func TestSweepIsTriedAgainAfterAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := &script{steps: []step{{1, 10, nil}, {0, 10, errBusy}}}
+		p := &script{steps: []step{{10, nil}, {0, errBusy}}}
 		var log bytes.Buffer
 		if err := run(t, p, &log, store.RetentionOptions{Every: time.Minute, Batch: 10}, 90*time.Second); err != nil {
 			t.Fatal(err)
 		}
-		if len(p.calls) != 3 || p.calls[2].cursor != 0 {
+		if len(p.calls) < 3 || p.calls[2].at.Sub(p.calls[1].at) != time.Minute/64 {
 			t.Errorf("steps %+v, want a new sweep after the one that failed", p.calls)
 		}
 		if !strings.Contains(log.String(), "level=WARN") {
@@ -134,7 +165,7 @@ func TestSweepIsTriedAgainAfterAnError(t *testing.T) {
 func TestFatalErrorEndsRetention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := &script{steps: []step{{0, 0, fmt.Errorf("%w: replaced", timer.ErrFatal)}}}
+		p := &script{steps: []step{{0, fmt.Errorf("%w: replaced", timer.ErrFatal)}}}
 		if err := run(t, p, new(bytes.Buffer), store.RetentionOptions{}, time.Hour); !errors.Is(err, timer.ErrFatal) {
 			t.Errorf("run: %v, want ErrFatal", err)
 		}
@@ -155,22 +186,17 @@ func TestIdleSweepWritesNothing(t *testing.T) {
 		}
 	}
 	if err := s.Update(t.Context(), func(tx timer.Tx) error {
-		_, err := tx.Reach(t.Context(), due, 15)
+		_, err := tx.Reach(t.Context(), due, 15, nil)
 		return err
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Update(t.Context(), func(timer.Tx) error { // nobody else can write
-		for cursor := int64(0); ; {
-			deleted, next, err := s.Purge(t.Context(), due.Add(-time.Hour), cursor, 7)
-			if err != nil || deleted != 0 {
-				t.Errorf("purge after %d: %d, %v", cursor, deleted, err)
-			}
-			if next == 0 {
-				return nil
-			}
-			cursor = next
+		deleted, err := s.Purge(t.Context(), due.Add(-time.Hour), 7)
+		if err != nil || deleted != 0 {
+			t.Errorf("purge: %d, %v", deleted, err)
 		}
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
