@@ -37,7 +37,7 @@ func reachOnce(s *suite) {
 	s.timers("acme", 3, noon)
 	s.must(s.store.Update(s.Context(), func(tx timer.Tx) error {
 		for _, want := range []int{2, 1, 0} {
-			entries, err := tx.Reach(s.Context(), noon.Add(time.Second), 2)
+			entries, err := tx.Reach(s.Context(), noon.Add(time.Second), 2, nil)
 			s.must(err)
 			s.same("in one transaction", len(entries), want)
 		}
@@ -197,16 +197,23 @@ func reachManyTenants(s *suite) {
 }
 
 func nextDue(s *suite) {
-	want := func(what string, want time.Time) {
+	after := func(what string, after, want time.Time) {
 		s.Helper()
-		got, err := s.store.NextDue(s.Context())
+		got, err := s.store.NextDue(s.Context(), after)
 		s.must(err)
 		s.same(what, got, want)
+	}
+	want := func(what string, want time.Time) {
+		s.Helper()
+		after(what, time.Time{}, want)
 	}
 	want("nothing waits", time.Time{})
 	s.schedule(schedule(key("acme", "later"), 1, noon.Add(time.Hour)), schedule(key("beta", "sooner"), 1, noon.Add(time.Minute)))
 	s.cancel(cancel(key("acme", "tombstone"), 1))
 	want("two wait", noon.Add(time.Minute))
+	after("before the first", noon.Add(time.Minute-time.Nanosecond), noon.Add(time.Minute))
+	after("after the first", noon.Add(time.Minute), noon.Add(time.Hour))
+	after("after the last", noon.Add(time.Hour), time.Time{})
 	s.schedule(schedule(key("acme", "later"), 2, noon))
 	want("moved", noon)
 	s.reach(noon, 1)

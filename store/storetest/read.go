@@ -15,30 +15,40 @@ func getNothing(s *suite) {
 	}
 }
 
+func (s *suite) list(tenant timer.TenantID, f timer.Filter) timer.Page {
+	s.Helper()
+	page, err := s.store.List(s.Context(), tenant, f)
+	s.must(err)
+	return page
+}
+
 func listPages(s *suite) {
 	s.timers("acme", 250, noon)
 	s.timers("beta", 3, noon)
 	var after timer.ServiceCallID
-	for _, want := range []int{100, 100, 50, 0} {
-		page, err := s.store.List(s.Context(), "acme", timer.Filter{After: after})
-		s.must(err)
-		s.same("page", len(page), want)
-		for _, e := range page {
+	for _, want := range []int{100, 100, 50} {
+		page := s.list("acme", timer.Filter{After: after})
+		s.same("page", len(page.Entries), want)
+		for _, e := range page.Entries {
 			if e.TenantID != "acme" || e.ServiceCallID <= after {
 				s.Errorf("%s after %s of acme", e.Key, after)
 			}
 			after = e.ServiceCallID
 		}
+		if want == 100 {
+			s.same("next", page.Next, after)
+		} else {
+			s.same("next", page.Next, timer.ServiceCallID(""))
+		}
 	}
-	page, err := s.store.List(s.Context(), "acme", timer.Filter{Limit: 7, After: "call-000009"})
-	s.must(err)
-	s.same("page of 7", len(page), 7)
-	s.same("first", page[0].ServiceCallID, timer.ServiceCallID("call-000010"))
+	s.same("after the last", s.list("acme", timer.Filter{After: after}), timer.Page{})
+	page := s.list("acme", timer.Filter{Limit: 7, After: "call-000009"})
+	s.same("page of 7", len(page.Entries), 7)
+	s.same("first", page.Entries[0].ServiceCallID, timer.ServiceCallID("call-000010"))
+	s.same("as many as there are", s.list("beta", timer.Filter{Limit: 3}).Next, timer.ServiceCallID(""))
 
 	s.timers("great", 1100, noon)
-	page, err = s.store.List(s.Context(), "great", timer.Filter{Limit: 5000})
-	s.must(err)
-	s.same("greatest page", len(page), 1000)
+	s.same("greatest page", len(s.list("great", timer.Filter{Limit: 5000}).Entries), 1000)
 }
 
 func listStates(s *suite) {
@@ -51,17 +61,66 @@ func listStates(s *suite) {
 		timer.Scheduled: {"call-000002", "call-000003", "call-000005"},
 		"":              {"call-000000", "call-000001", "call-000002", "call-000003", "call-000004", "call-000005"},
 	} {
-		list, err := s.store.List(s.Context(), "acme", timer.Filter{State: state})
-		s.must(err)
 		var calls []timer.ServiceCallID
-		for _, e := range list {
+		for _, e := range s.list("acme", timer.Filter{State: state}).Entries {
 			calls = append(calls, e.ServiceCallID)
 		}
 		s.same(fmt.Sprintf("state %q", state), calls, want)
 	}
-	list, err := s.store.List(s.Context(), "acme", timer.Filter{State: timer.Scheduled, After: "call-000002", Limit: 1})
-	s.must(err)
-	s.same("all filters", keys(list), []timer.Key{key("acme", "call-000003")})
+	page := s.list("acme", timer.Filter{State: timer.Scheduled, After: "call-000002", Limit: 1})
+	s.same("a page of a state", page.Entries[0].Key, key("acme", "call-000003"))
+	s.same("next", page.Next, timer.ServiceCallID("call-000003"))
+}
+
+func listFilters(s *suite) {
+	s.timers("acme", 10, noon) // one a millisecond
+	s.cancel(cancel(key("acme", "tombstone"), 1))
+	related := schedule(key("acme", "related"), 1, noon.Add(4*time.Millisecond))
+	related.CorrelationID = "request-7"
+	s.schedule(related)
+	calls := func(f timer.Filter) (calls []timer.ServiceCallID) {
+		page := s.list("acme", f)
+		s.same("next", page.Next, timer.ServiceCallID(""))
+		for _, e := range page.Entries {
+			calls = append(calls, e.ServiceCallID)
+		}
+		return calls
+	}
+	from, before := noon.Add(3*time.Millisecond), noon.Add(5*time.Millisecond)
+	s.same("window", calls(timer.Filter{DueFrom: from, DueBefore: before}),
+		[]timer.ServiceCallID{"call-000003", "call-000004", "related"})
+	s.same("from", calls(timer.Filter{DueFrom: noon.Add(8 * time.Millisecond)}), []timer.ServiceCallID{"call-000008", "call-000009"})
+	s.same("before", calls(timer.Filter{DueBefore: noon.Add(time.Millisecond)}), []timer.ServiceCallID{"call-000000"})
+	s.same("a bound between milliseconds", calls(timer.Filter{DueFrom: noon.Add(8*time.Millisecond + 1)}), []timer.ServiceCallID{"call-000009"})
+	s.same("correlation", calls(timer.Filter{CorrelationID: "request-7"}), []timer.ServiceCallID{"related"})
+	s.same("all filters", calls(timer.Filter{State: timer.Scheduled, DueFrom: from, DueBefore: before, CorrelationID: "request-7", After: "r"}),
+		[]timer.ServiceCallID{"related"})
+	s.same("nothing", calls(timer.Filter{State: timer.Reached, DueFrom: from}), []timer.ServiceCallID(nil))
+}
+
+// listWalks looks for two timers among many of another state.
+func listWalks(s *suite) {
+	const n = 2*timer.PageWalk + 10
+	for i := range n / 2005 {
+		s.timers(timer.TenantID(fmt.Sprint("other-", i)), 1, noon)
+	}
+	s.timers("great", n, noon)
+	s.cancel(cancel(key("great", "call-000005"), 2), cancel(key("great", timer.ServiceCallID(fmt.Sprintf("call-%06d", n-1))), 2))
+	var found []timer.Key
+	steps := 0
+	for f := (timer.Filter{State: timer.Canceled}); ; steps++ {
+		page := s.list("great", f)
+		found = append(found, keys(page.Entries)...)
+		if page.Next == "" {
+			break
+		}
+		if page.Next <= f.After {
+			s.Fatalf("from %s to %s", f.After, page.Next)
+		}
+		f.After = page.Next
+	}
+	s.same("found", found, []timer.Key{key("great", "call-000005"), key("great", timer.ServiceCallID(fmt.Sprintf("call-%06d", n-1)))})
+	s.same("steps", steps, 2)
 }
 
 func correlated(s *suite) {
@@ -99,28 +158,24 @@ func stats(s *suite) {
 	s.must(s.store.Delete(s.Context(), rows[0].Seq))
 	s.must(s.store.Park(s.Context(), noon, rows[1].Seq, "refused"))
 	s.same("counts", s.stats(), timer.Stats{
-		Scheduled: 3, Reached: 6, Canceled: 2, NextDue: noon.Add(time.Hour + time.Millisecond),
+		Counts: timer.Counts{Scheduled: 3, Reached: 6, Canceled: 2}, NextDue: noon.Add(time.Hour + time.Millisecond),
 		Outbox: 4, Oldest: noon.Add(time.Hour), Parked: 1,
 	})
 }
 
-// sweep purges until the cursor is 0, and returns how many were deleted.
+// sweep purges until there is no more, and returns how many were deleted.
 func (s *suite) sweep(before time.Time, limit int) (deleted int) {
 	s.Helper()
-	for cursor := int64(0); ; {
-		n, next, err := s.store.Purge(s.Context(), before, cursor, limit)
+	for {
+		n, err := s.store.Purge(s.Context(), before, limit)
 		s.must(err)
 		if n > limit {
 			s.Errorf("deleted %d of %d", n, limit)
 		}
 		deleted += n
-		if next == 0 {
+		if n < limit {
 			return deleted
 		}
-		if next <= cursor {
-			s.Fatalf("cursor went from %d to %d", cursor, next)
-		}
-		cursor = next
 	}
 }
 
@@ -135,7 +190,7 @@ func purge(s *suite) {
 	s.same("those that were reached", s.sweep(noon.Add(2*time.Millisecond), 100), 2)
 	s.same("those that were canceled", s.sweep(noon.Add(time.Second+time.Millisecond), 100), 2)
 	s.same("what waits stays", s.sweep(noon.Add(1000*time.Hour), 100), 0)
-	s.same("left", s.stats(), timer.Stats{Scheduled: 1, NextDue: noon.Add(3 * time.Millisecond)})
+	s.same("left", s.stats(), timer.Stats{Counts: timer.Counts{Scheduled: 1}, NextDue: noon.Add(3 * time.Millisecond)})
 	s.same("forgotten: the key is new again", s.schedule(schedule(key("acme", "call-000002"), 1, noon)),
 		[]timer.Outcome{timer.DidSchedule})
 }
@@ -143,11 +198,15 @@ func purge(s *suite) {
 func purgeSteps(s *suite) {
 	const n = 107
 	s.timers("acme", n, noon)
-	s.reach(noon.Add(time.Hour), n/2)
-	s.same("first sweep", s.sweep(noon.Add(2*time.Hour), 10), n/2)
-	s.same("second sweep", s.sweep(noon.Add(2*time.Hour), 10), 0)
+	s.reach(noon.Add(time.Minute), n/2) // the first half
 	s.reach(noon.Add(time.Hour), n)
-	s.same("third sweep", s.sweep(noon.Add(2*time.Hour), n), n-n/2)
+	deleted, err := s.store.Purge(s.Context(), noon.Add(2*time.Hour), n/2)
+	s.must(err)
+	s.same("one step", deleted, n/2)
+	for _, e := range s.list("acme", timer.Filter{Limit: n}).Entries {
+		s.same("left are the younger", e.ReachedAt, noon.Add(time.Hour))
+	}
+	s.same("many steps", s.sweep(noon.Add(2*time.Hour), 10), n-n/2)
 	s.same("empty", s.sweep(noon.Add(2*time.Hour), 1), 0)
 }
 

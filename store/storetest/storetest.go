@@ -57,6 +57,12 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Reach while crowded: nothing early", reachNeverEarly},
 		{"Reach while crowded: a share that is not used goes to the oldest", reachLeftover},
 		{"Reach while crowded: more tenants than fit take turns", reachManyTenants},
+		{"Reach with an allowance: no tenant has more than it may, the oldest first", allowedOldest},
+		{"Reach with an allowance: the same while crowded", allowedCrowded},
+		{"Reach with an allowance: who may have none stays as it is and delays nobody", allowedNone},
+		{"Reach with an allowance: who may have none crowds nobody out", allowedNoneCrowded},
+		{"Reach with an allowance: whoever goes on asking gets all that is allowed", allowedInTurns},
+		{"Reach with an allowance: one look goes over thousands of tenants that may not fire", allowedFarAway},
 		{"Next due is the earliest of those that wait", nextDue},
 
 		{"Update commits Reach and Emit together", updateCommits},
@@ -70,9 +76,13 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"List in pages, by service call, of one tenant", listPages},
 		{"List by state", listStates},
 		{"Correlated finds timers of all tenants", correlated},
+		{"List by due time and correlation", listFilters},
+		{"List goes over many timers that do not match in bounded steps", listWalks},
 		{"Stats count", stats},
+		{"Counts of a tenant are kept, whatever happens to its timers", countsKept},
+		{"Tenants in pages, those that have timers", tenantPages},
 		{"Purge forgets what was over before the time, and nothing else", purge},
-		{"Purge goes over the timers in small steps", purgeSteps},
+		{"Purge goes on in small steps, the oldest first", purgeSteps},
 		{"Purge counts from the newest command", purgeRevived},
 
 		{"Outbox: events come in the order they were appended", outboxOrder},
@@ -87,7 +97,9 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.test(&suite{T: t, store: open(t)})
+			s := &suite{T: t, store: open(t)}
+			c.test(s)
+			s.countsAreRight()
 		})
 	}
 }
@@ -147,10 +159,15 @@ func (s *suite) timers(tenant timer.TenantID, n int, first time.Time) {
 }
 
 // reach reaches in a transaction of its own.
-func (s *suite) reach(now time.Time, limit int) (entries []timer.Entry) {
+func (s *suite) reach(now time.Time, limit int) []timer.Entry {
+	s.Helper()
+	return s.reachAllowed(now, limit, nil)
+}
+
+func (s *suite) reachAllowed(now time.Time, limit int, allow timer.Allowance) (entries []timer.Entry) {
 	s.Helper()
 	s.must(s.store.Update(s.Context(), func(tx timer.Tx) (err error) {
-		entries, err = tx.Reach(s.Context(), now, limit)
+		entries, err = tx.Reach(s.Context(), now, limit, allow)
 		return err
 	}))
 	return entries
@@ -167,7 +184,7 @@ func (s *suite) fire(now time.Time, limit int) (events []timer.DueTimeReached) {
 }
 
 func fire(ctx context.Context, tx timer.Tx, now time.Time, limit int) ([]timer.DueTimeReached, error) {
-	entries, err := tx.Reach(ctx, now, limit)
+	entries, err := tx.Reach(ctx, now, limit, nil)
 	if err != nil {
 		return nil, err
 	}

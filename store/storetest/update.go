@@ -102,7 +102,7 @@ func updateConcurrently(s *suite) {
 				for _, row := range rows {
 					s.check(s.store.Delete(s.Context(), row.Seq))
 				}
-				_, _, err = s.store.Purge(s.Context(), noon.Add(-time.Hour), 0, 10)
+				_, err = s.store.Purge(s.Context(), noon.Add(-time.Hour), 10)
 				s.check(err)
 			}
 		})
@@ -126,7 +126,7 @@ func readsDoNotWait(s *suite) {
 		}))
 	})
 	<-inside
-	next, err := s.store.NextDue(s.Context())
+	next, err := s.store.NextDue(s.Context(), time.Time{})
 	s.check(err)
 	s.same("next due", next, noon.Add(time.Millisecond))
 	rows, err := s.store.Head(s.Context(), 0, 10)

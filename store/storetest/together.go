@@ -1,0 +1,326 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Together tests two stores on one database, as two instances of the service have
+// them. Open returns both, on an empty database, and has them closed when the test
+// ends.
+func Together(t *testing.T, open func(testing.TB) (a, b Store)) {
+	for _, c := range []struct {
+		name string
+		test func(a, b *suite)
+	}{
+		{"Both see what either has done", seeEachOther},
+		{"Reach by both at once: each timer to exactly one", bothReach},
+		{"Reach by both while crowded: each timer to exactly one, and all tenants are served", bothReachCrowded},
+		{"Commands by both against Reach by both: what a command was told is what happens", bothRaceReach},
+		{"The same new keys through both at once: one timer, scheduled once", bothScheduleNew},
+		{"Tombstones for the same new keys through both at once: canceled once", bothCancelNew},
+		{"Versions of the same keys through both at once: the newest wins", bothVersions},
+		{"Calls with the same keys through both, in any order: none fails", bothMix},
+		{"Purge by both at once: each timer by one", bothPurge},
+		{"Purge against commands: a timer that is scheduled again is there", purgeRacesSchedule},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			a, b := open(t)
+			first, second := &suite{T: t, store: a}, &suite{T: t, store: b}
+			c.test(first, second)
+			first.countsAreRight()
+			second.countsAreRight()
+		})
+	}
+}
+
+// atOnce runs fn for both, and waits.
+func atOnce(a, b *suite, fn func(s *suite, n int)) {
+	var running sync.WaitGroup
+	for n, s := range []*suite{a, b} {
+		running.Go(func() { fn(s, n) })
+	}
+	running.Wait()
+}
+
+func seeEachOther(a, b *suite) {
+	a.timers("acme", 3, noon)
+	next, err := b.store.NextDue(b.Context(), time.Time{})
+	b.must(err)
+	b.same("next due", next, noon)
+	b.same("stale", b.schedule(schedule(key("acme", "call-000000"), 0, noon)), []timer.Outcome{timer.WasStale})
+	b.same("canceled", b.cancel(cancel(key("acme", "call-000000"), 2)), []timer.Outcome{timer.DidCancel})
+	a.same("known", a.cancel(cancel(key("acme", "call-000000"), 2)), []timer.Outcome{timer.WasSame})
+	b.same("fired", len(b.fire(noon.Add(time.Hour), 10)), 2)
+	a.same("reached", a.schedule(schedule(key("acme", "call-000001"), 2, noon)), []timer.Outcome{timer.WasReached})
+	a.same("nothing left", len(a.fire(noon.Add(time.Hour), 10)), 0)
+	a.same("states", a.stats().Counts, timer.Counts{Reached: 2, Canceled: 1})
+}
+
+// takenByBoth reaches with both until there is nothing left, and returns how often
+// each timer came.
+func takenByBoth(a, b *suite, limit int) map[timer.Key]int {
+	var mu sync.Mutex
+	times := make(map[timer.Key]int)
+	for range 2 { // what one holds when the other finds nothing, and then gives back, is left for the second turn
+		atOnce(a, b, func(s *suite, _ int) {
+			for {
+				entries := s.reach(noon.Add(time.Hour), limit)
+				mu.Lock()
+				for _, e := range entries {
+					times[e.Key]++
+				}
+				mu.Unlock()
+				if len(entries) == 0 {
+					return
+				}
+			}
+		})
+	}
+	for k, n := range times {
+		if n > 1 {
+			a.Errorf("%s came %d times", k, n)
+		}
+	}
+	return times
+}
+
+func bothReach(a, b *suite) {
+	a.timers("acme", 900, noon)
+	a.same("timers", len(takenByBoth(a, b, 1000)), 900)
+}
+
+func bothReachCrowded(a, b *suite) {
+	const tenants, each = 23, 40
+	for i := range tenants {
+		a.timers(timer.TenantID(fmt.Sprintf("tenant-%02d", i)), each, noon.Add(time.Duration(i)*time.Second))
+	}
+	a.same("timers", len(takenByBoth(a, b, 17)), tenants*each)
+}
+
+// bothRaceReach is [commandsRaceReach] with a command and a poll on either side.
+func bothRaceReach(a, b *suite) {
+	const each = 200
+	tenants := []timer.TenantID{"acme", "beta"}
+	for _, tenant := range tenants {
+		a.timers(tenant, each, noon)
+	}
+	later := noon.Add(24 * time.Hour)
+	var mu sync.Mutex
+	told, fired := make(map[timer.Key]timer.Outcome), make(map[timer.Key]time.Time)
+	atOnce(a, b, func(s *suite, n int) {
+		var reaching sync.WaitGroup
+		reaching.Go(func() {
+			for range each {
+				for _, e := range s.reach(noon.Add(time.Hour), 1) {
+					mu.Lock()
+					fired[e.Key] = e.DueAt
+					mu.Unlock()
+				}
+			}
+		})
+		for i := range each {
+			k := key(tenants[n], timer.ServiceCallID(fmt.Sprintf("call-%06d", i)))
+			var outcome timer.Outcome
+			if i%2 == 0 {
+				outcome = s.schedule(schedule(k, 2, later))[0]
+			} else {
+				outcome = s.cancel(cancel(k, 2))[0]
+			}
+			mu.Lock()
+			told[k] = outcome
+			mu.Unlock()
+		}
+		reaching.Wait()
+	})
+	won := 0
+	for k, outcome := range told {
+		_, reached := fired[k]
+		switch e := a.get(k); outcome {
+		case timer.DidReschedule:
+			won++
+			a.same(k.String(), []any{reached, e.State, e.DueAt}, []any{false, timer.Scheduled, later})
+		case timer.DidCancel:
+			won++
+			a.same(k.String(), []any{reached, e.State}, []any{false, timer.Canceled})
+		case timer.WasReached:
+			a.same(k.String(), []any{reached, e.State, e.Version}, []any{true, timer.Reached, version(1)})
+		default:
+			a.Errorf("%s: the command was told %s", k, outcome)
+		}
+	}
+	if won == 0 || won == len(told) {
+		a.Logf("no race in this run: commands won %d of %d", won, len(told))
+	}
+}
+
+// bothNew has both apply the same commands to new keys, in calls of several.
+func bothNew(a, b *suite, apply func(s *suite, keys []timer.Key) []timer.Outcome, did timer.Outcome) {
+	const calls, size = 60, 7
+	var mu sync.Mutex
+	outcomes := make(map[timer.Key][]timer.Outcome)
+	atOnce(a, b, func(s *suite, n int) {
+		random := rand.New(rand.NewPCG(uint64(n), 1)) // each has its own order, the same every time
+		for call := range calls {
+			keys := make([]timer.Key, size)
+			for i, j := range random.Perm(size) {
+				keys[i] = key("acme", timer.ServiceCallID(fmt.Sprint("call-", call*size+j)))
+			}
+			got := apply(s, keys)
+			mu.Lock()
+			for i, k := range keys {
+				outcomes[k] = append(outcomes[k], got[i])
+			}
+			mu.Unlock()
+		}
+	})
+	a.same("timers", len(outcomes), calls*size)
+	for k, got := range outcomes {
+		if got[0] > got[1] {
+			got[0], got[1] = got[1], got[0]
+		}
+		a.same(k.String(), got, []timer.Outcome{did, timer.WasSame})
+	}
+}
+
+func bothScheduleNew(a, b *suite) {
+	bothNew(a, b, func(s *suite, keys []timer.Key) []timer.Outcome {
+		commands := make([]timer.ScheduleTimer, len(keys))
+		for i, k := range keys {
+			commands[i] = schedule(k, 1, noon)
+		}
+		return s.schedule(commands...)
+	}, timer.DidSchedule)
+	a.same("fired", len(takenByBoth(a, b, 1000)), 420)
+}
+
+func bothCancelNew(a, b *suite) {
+	bothNew(a, b, func(s *suite, keys []timer.Key) []timer.Outcome {
+		commands := make([]timer.CancelTimer, len(keys))
+		for i, k := range keys {
+			commands[i] = cancel(k, 1)
+		}
+		return s.cancel(commands...)
+	}, timer.DidCancel)
+}
+
+// bothVersions sends even versions through one and odd ones through the other.
+// The last word of both together is the newest version, and as many commands
+// changed a timer as its version moved.
+func bothVersions(a, b *suite) {
+	const versions, keys = 80, 5
+	var mu sync.Mutex
+	newest := make(map[timer.Key]int64) // of those that were told that they did something
+	atOnce(a, b, func(s *suite, n int) {
+		for v := int64(n); v < versions; v += 2 {
+			commands := make([]timer.ScheduleTimer, keys)
+			for i := range commands {
+				commands[i] = schedule(key("acme", timer.ServiceCallID(fmt.Sprint("call-", i))), v, noon.Add(time.Duration(v)*time.Hour))
+			}
+			for i, outcome := range s.schedule(commands...) {
+				if outcome == timer.DidSchedule || outcome == timer.DidReschedule {
+					mu.Lock()
+					newest[commands[i].Key] = max(newest[commands[i].Key], v)
+					mu.Unlock()
+				} else if outcome != timer.WasStale {
+					s.Errorf("%s, version %d: told %s", commands[i].Key, v, outcome)
+				}
+			}
+		}
+	})
+	a.same("keys", len(newest), keys)
+	for k, v := range newest {
+		e := b.get(k)
+		a.same(k.String(), []any{v, e.Version, e.DueAt}, []any{int64(versions - 1), version(versions - 1), noon.Add((versions - 1) * time.Hour)})
+	}
+}
+
+// bothMix sends everything that locks, with few keys, so that calls meet.
+func bothMix(a, b *suite) {
+	const rounds, keys = 120, 12
+	atOnce(a, b, func(s *suite, n int) {
+		var running sync.WaitGroup
+		for worker := range 2 {
+			random := rand.New(rand.NewPCG(uint64(n), uint64(worker)))
+			running.Go(func() {
+				for round := range rounds {
+					var schedules []timer.ScheduleTimer
+					var cancels []timer.CancelTimer
+					for range 1 + random.IntN(8) {
+						k := key(timer.TenantID(fmt.Sprint("t-", random.IntN(2))), timer.ServiceCallID(fmt.Sprint("call-", random.IntN(keys))))
+						schedules = append(schedules, schedule(k, int64(2*round), noon.Add(time.Duration(random.IntN(10))*time.Second)))
+						cancels = append(cancels, cancel(k, int64(2*round+random.IntN(2))))
+					}
+					var err error
+					switch random.IntN(4) {
+					case 0, 1:
+						_, err = s.store.Schedule(s.Context(), noon, schedules...)
+					case 2:
+						_, err = s.store.Cancel(s.Context(), noon, cancels...)
+					case 3:
+						err = s.store.Update(s.Context(), func(tx timer.Tx) error {
+							_, err := fire(s.Context(), tx, noon.Add(time.Duration(random.IntN(5))*time.Second), 3)
+							return err
+						})
+						s.check(err)
+						_, err = s.store.Purge(s.Context(), noon.Add(time.Hour), 2)
+					}
+					s.check(err)
+				}
+			})
+		}
+		running.Wait()
+	})
+}
+
+func bothPurge(a, b *suite) {
+	const n = 500
+	a.timers("acme", n, noon)
+	a.reach(noon.Add(time.Hour), n)
+	var mu sync.Mutex
+	sum := 0
+	for range 2 { // as in [takenByBoth]
+		atOnce(a, b, func(s *suite, _ int) {
+			deleted := s.sweep(noon.Add(2*time.Hour), 7)
+			mu.Lock()
+			defer mu.Unlock()
+			sum += deleted
+		})
+	}
+	a.same("deleted", sum, n)
+	a.same("left", a.stats().Counts, timer.Counts{})
+}
+
+// purgeRacesSchedule schedules timers again that were canceled long ago, while
+// they are purged.
+func purgeRacesSchedule(a, b *suite) {
+	const n = 300
+	var keys []timer.Key
+	var cancels []timer.CancelTimer
+	for i := range n {
+		keys = append(keys, key("acme", timer.ServiceCallID(fmt.Sprintf("call-%06d", i))))
+		cancels = append(cancels, cancel(keys[i], 1))
+	}
+	a.cancel(cancels...)
+	atOnce(a, b, func(s *suite, n int) {
+		if n == 0 {
+			for deleted := 1; deleted > 0; {
+				var err error
+				deleted, err = s.store.Purge(s.Context(), noon.Add(time.Hour), 3)
+				s.check(err)
+			}
+			return
+		}
+		for i := len(keys) - 3; i >= 0; i -= 3 { // from the other end
+			got := s.schedule(schedule(keys[i], 2, noon), schedule(keys[i+1], 2, noon), schedule(keys[i+2], 2, noon))
+			s.same("outcomes", got, []timer.Outcome{timer.DidSchedule, timer.DidSchedule, timer.DidSchedule})
+		}
+	})
+	a.same("left", a.stats().Counts, timer.Counts{Scheduled: n})
+}
