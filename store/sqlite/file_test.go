@@ -284,7 +284,7 @@ func TestBusyFilePasses(t *testing.T) {
 	if err == nil || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrInvalid) {
 		t.Errorf("schedule while busy: %v, want an error that may pass", err)
 	}
-	if _, err := s.NextDue(t.Context()); err != nil {
+	if _, err := s.NextDue(t.Context(), time.Time{}); err != nil {
 		t.Errorf("a read waits for a writer: %v", err)
 	}
 	if err := tx.Rollback(); err != nil {

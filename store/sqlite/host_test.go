@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
@@ -48,7 +49,7 @@ func TestDeferredHandle(t *testing.T) {
 					t.Error("schedule: ", err)
 				}
 				if err := s.Update(t.Context(), func(tx timer.Tx) error { // reads first
-					_, err := tx.Reach(t.Context(), noon, 1)
+					_, err := tx.Reach(t.Context(), noon, 1, nil)
 					return err
 				}); err != nil {
 					t.Error("reach: ", err)
@@ -85,7 +86,7 @@ func TestHostInMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if due, err := s.NextDue(t.Context()); err != nil || !due.Equal(noon) {
+	if due, err := s.NextDue(t.Context(), time.Time{}); err != nil || !due.Equal(noon) {
 		t.Errorf("next due: %v, %v", due, err)
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"database/sql"
 	"embed"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"github.com/pressly/goose/v3"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/internal/migration"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -19,11 +19,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// versionTable is ours alone, so that a host's own goose does not collide.
-const versionTable = "timer_schema_version"
-
 // SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // Migrate brings the schema of a database to [SchemaVersion], each step in a
 // transaction. It changes nothing, and returns an error that wraps
@@ -36,13 +33,9 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 
 // MigrateFrom is [Migrate], and tells the version before and after.
 func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
-	steps, err := fs.Sub(migrations, "migrations")
+	provider, err := migration.NewProvider(goose.DialectSQLite3, db, migrations)
 	if err != nil {
 		return 0, 0, err
-	}
-	provider, err := newProvider(db, steps)
-	if err != nil {
-		return 0, 0, fmt.Errorf("read the migrations: %w", err)
 	}
 	if from, err = version(ctx, db); err != nil {
 		return 0, 0, classify("find the schema version", err)
@@ -90,11 +83,11 @@ const (
 )
 
 func lookForVersion(ctx context.Context, db *sql.DB) (v int64, err error) {
-	err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = ?`, versionTable).Scan(&v)
+	err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = ?`, migration.Table).Scan(&v)
 	if err != nil || v == 0 {
 		return 0, err
 	}
-	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+versionTable).Scan(&v)
+	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+migration.Table).Scan(&v)
 	return v, err
 }
 

@@ -3,12 +3,14 @@ package sqlite_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -105,7 +107,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		"Migrate": sqlite.Migrate(t.Context(), db), "Verify": sqlite.Verify(t.Context(), db),
 		"Watch": sqlite.New(db, sqlite.Options{}).Watch(t.Context()),
 	} {
-		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "version 17, this binary knows 1") {
+		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), fmt.Sprintf("version 17, this binary knows %d", sqlite.SchemaVersion)) {
 			t.Errorf("%s: %v, want ErrFatal with both versions", what, err)
 		}
 	}
@@ -122,9 +124,51 @@ func TestOlderSchemaIsNotRead(t *testing.T) {
 	exec(t, db, `CREATE TABLE something (id INTEGER)`)
 	_, read := sqlite.OpenReader(t.Context(), path)
 	for what, err := range map[string]error{"OpenReader": read, "Verify": sqlite.Verify(t.Context(), db)} {
-		if err == nil || errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "version 0, this binary needs 1: run") {
+		if err == nil || errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), fmt.Sprintf("version 0, this binary needs %d: run", sqlite.SchemaVersion)) {
 			t.Errorf("%s: %v, want one that says how to migrate", what, err)
 		}
+	}
+}
+
+// TestMigrationCountsWhatIsThere takes a database back to schema 1, where nothing
+// was counted yet.
+func TestMigrationCountsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	db := openHost(t)
+	s := sqlite.New(db, sqlite.Options{})
+	defer s.Close()
+	if _, err := s.Schedule(t.Context(), noon, schedule("call-1"), schedule("call-2"), schedule("call-3")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Cancel(t.Context(), noon, timer.CancelTimer{
+		Key: timer.Key{TenantID: "beta", ServiceCallID: "tombstone"}, Version: timer.Version{CommandID: "command"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update(t.Context(), func(tx timer.Tx) error {
+		entries, err := tx.Reach(t.Context(), noon.Add(1000*time.Hour), 1, nil)
+		if err != nil {
+			return err
+		}
+		return tx.Emit(t.Context(), entries[0].Event())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want, err := s.Stats(t.Context())
+	if err != nil || want.Counts != (timer.Counts{Scheduled: 2, Reached: 1, Canceled: 1}) || want.Outbox != 1 {
+		t.Fatalf("stats %+v, %v", want, err)
+	}
+	schema := schemaOf(t, db)
+	exec(t, db, `DROP TABLE timer_counts`, `DROP TRIGGER timer_schedules_deleted`, `DROP INDEX idx_timer_schedules_over`,
+		`DELETE FROM timer_schema_version WHERE version_id = 2`)
+	if from, to, err := sqlite.MigrateFrom(t.Context(), db); from != 1 || to != sqlite.SchemaVersion || err != nil {
+		t.Fatalf("migrated from %d to %d, %v", from, to, err)
+	}
+	if diff := cmp.Diff(schema, schemaOf(t, db)); diff != "" {
+		t.Errorf("schema (-before +after):\n%s", diff)
+	}
+	if got, err := s.Stats(t.Context()); got != want || err != nil {
+		t.Errorf("stats %+v, %v, want %+v", got, err, want)
 	}
 }
 
@@ -166,7 +210,7 @@ func TestViewForPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Update(t.Context(), func(tx timer.Tx) error {
-		_, err := tx.Reach(t.Context(), noon.Add(999e6), 1)
+		_, err := tx.Reach(t.Context(), noon.Add(999e6), 1, nil)
 		return err
 	}); err != nil {
 		t.Fatal(err)

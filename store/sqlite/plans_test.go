@@ -20,44 +20,67 @@ import (
 // have no plan.
 var plans = map[string][]string{
 	"append":         nil,
-	"cancel":         nil,
+	"cancel":         {byKey},
 	"cancel_again":   {byKey},
 	"correlated":     {"SEARCH timer_schedules USING INDEX idx_timer_schedules_correlation_id (correlation_id=?)"},
+	"count":          nil,
+	"counts":         {"SEARCH timer_counts USING PRIMARY KEY (tenant_id=?)"},
 	"crowded":        {"SCALAR SUBQUERY 1", byDue},
 	"delete":         {"SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+	"dump_outbox":    {walkNumbers},
+	"dump_parked":    {walkParked},
+	"dump_timers":    {walkKeys},
+	"empty":          {"SCALAR SUBQUERY 1", anyTimer, "SCALAR SUBQUERY 2", walkNumbers, "SCALAR SUBQUERY 3", walkParked},
 	"due":            {"SEARCH timer_schedules USING INDEX idx_timer_schedules_due_at (due_at<?)"},
 	"due_tenant":     {"SEARCH timer_schedules USING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"},
 	"fail":           {byNumber},
 	"get":            {byKey},
 	"head":           {"SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid>?)"},
 	"list":           {"SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>?)"},
+	"load_outbox":    nil,
+	"load_parked":    nil,
+	"load_timers":    nil,
 	"lock":           {byNumber},
 	"mark":           {byRowid},
-	"next_due":       {firstDue},
+	"next_due":       {"SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_due_at (due_at>?)"},
 	"park":           {byNumber},
-	"purge":          {"SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
-	"purge_look":     {"CO-ROUTINE (subquery-1)", "SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid>?)", "SCAN (subquery-1)"},
+	"over":           {"SCALAR SUBQUERY 1", byOver},
+	"purge":          {byRowid, "LIST SUBQUERY 1", byOver},
 	"schedule_again": {byKey},
 	"schedule_new":   nil,
 	"standing":       {byKey},
+	"tenant_counts":  {"SEARCH timer_counts USING PRIMARY KEY (tenant_id>?)"},
 	"tenants": {
 		"CO-ROUTINE tenants", "SETUP", "SCALAR SUBQUERY 1", nextTenant,
 		"RECURSIVE STEP", "SCAN tenants", "CORRELATED SCALAR SUBQUERY 3", nextTenant,
 		"SCAN tenants", "CORRELATED SCALAR SUBQUERY 5", "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=?)",
 	},
+	"tombstone": nil,
+	"walk_end":  {"SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>?)"},
 }
 
-// notHot are statements for people, which may scan.
-var notHot = []string{"stats"}
+// notHot are statements for people, which may scan tables that have few rows.
+var notHot = []string{"stats", "inspect", "indexes"}
 
 const (
 	byKey      = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"
 	byRowid    = "SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid=?)"
 	byDue      = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_due_at (due_at<?)"
+	byOver     = "SEARCH timer_schedules USING INDEX idx_timer_schedules_over (<expr><?)"
 	byNumber   = "SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid=?)"
-	firstDue   = "SCAN timer_schedules USING COVERING INDEX idx_timer_schedules_due_at" // LIMIT 1: the first entry
 	nextTenant = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id>?)"
 )
+
+// Statements that are to tell everything, in its order, or whether there is
+// anything.
+const (
+	anyTimer    = "SCAN timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1"
+	walkKeys    = "SCAN timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1"
+	walkNumbers = "SCAN timer_outbox"
+	walkParked  = "SCAN timer_outbox_parked"
+)
+
+var walks = []string{anyTimer, walkKeys, walkNumbers, walkParked}
 
 // TestPlans explains every statement on a populated database, before and after
 // it knows statistics, which a host may collect at any time.
@@ -93,10 +116,10 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
-	seeks := regexp.MustCompile(`^(SEARCH|SCALAR|CORRELATED|LIST|CO-ROUTINE|SETUP|RECURSIVE|SCAN (tenants|\(subquery-1\))$)`)
+	seeks := regexp.MustCompile(`^(SEARCH|SCALAR|CORRELATED|LIST|CO-ROUTINE|SETUP|RECURSIVE|SCAN tenants$)`)
 	for name, plan := range plans {
 		for _, line := range plan {
-			if !seeks.MatchString(line) && line != firstDue {
+			if !seeks.MatchString(line) && !slices.Contains(walks, line) {
 				t.Errorf("%s does not seek: %s", name, line)
 			}
 		}
@@ -170,7 +193,7 @@ func populate(t *testing.T, s *Store) {
 		t.Fatal(err)
 	}
 	if err := s.Update(t.Context(), func(tx timer.Tx) error {
-		entries, err := tx.Reach(t.Context(), noon.Add(time.Hour), 1500)
+		entries, err := tx.Reach(t.Context(), noon.Add(time.Hour), 1500, nil)
 		if err != nil {
 			return err
 		}

@@ -2,34 +2,28 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
-// Purge walks the table by its rowid, which needs no index of what is over.
-func (s *Store) Purge(ctx context.Context, before time.Time, cursor int64, limit int) (deleted int, next int64, err error) {
-	var last sql.NullInt64
-	var seen, over int
-	err = s.reads.QueryRowContext(ctx, sqlPurgeLook, cursor, limit, before.UnixMilli()).Scan(&last, &seen, &over)
-	if err != nil {
-		return 0, cursor, classify("look for what is over", err)
+// Purge looks first, since a look takes no write lock.
+func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (deleted int, err error) {
+	var over bool
+	if err := s.reads.QueryRowContext(ctx, sqlOver, before.UnixMilli()).Scan(&over); err != nil {
+		return 0, classify("look for what is over", err)
 	}
-	if seen == limit {
-		next = last.Int64
-	}
-	if over == 0 {
-		return 0, next, nil
+	if !over {
+		return 0, nil
 	}
 	err = s.writing(ctx, "purge", func(ctx context.Context, t *transaction) error {
-		n, err := t.change(ctx, sqlPurge, cursor, last.Int64, before.UnixMilli())
+		n, err := t.change(ctx, sqlPurge, before.UnixMilli(), limit)
 		deleted = int(n)
 		failpoint.Here("purging")
 		return err
 	})
 	if err != nil {
-		return 0, cursor, err
+		return 0, err
 	}
-	return deleted, next, nil
+	return deleted, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -17,10 +18,16 @@ import (
 // second.
 const minWalk = 1000
 
+// spareWalk is how many more are looked at while none of them may fire: those
+// that may not leave more due than the limit for as long as they like, and the
+// poller looks ten times a second then.
+const spareWalk = 9 * minWalk
+
 // Reach marks due timers and returns them. While more are due than the limit it
 // first gives each tenant with due timers an equal share, then fills up with
-// the oldest of all.
-func (t *transaction) Reach(ctx context.Context, now time.Time, limit int) ([]timer.Entry, error) {
+// the oldest of all. What is not allowed is read and left alone, no more than
+// the limit of it.
+func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
 	}
@@ -30,14 +37,15 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int) ([]ti
 	if err := t.QueryRowContext(ctx, sqlCrowded, ms, limit).Scan(&crowded); err != nil {
 		return nil, err
 	}
-	due := claim{entries: make([]timer.Entry, 0, limit), now: now}
+	due := claim{entries: make([]timer.Entry, 0, limit), now: now, allow: allow, taken: make(map[timer.TenantID]int)}
 	if crowded {
-		tenants, err := t.dueTenants(ctx, ms, limit)
+		tenants, err := t.dueTenants(ctx, ms, limit, &due)
 		if err != nil {
 			return nil, err
 		}
 		for _, tenant := range tenants {
-			if err := due.read(ctx, t, sqlDueTenant, ms, limit/len(tenants), tenant); err != nil {
+			share := min(limit/len(tenants), due.left(timer.TenantID(tenant)))
+			if err := due.read(ctx, t, sqlDueTenant, ms, share, tenant); err != nil {
 				return nil, err
 			}
 		}
@@ -51,16 +59,24 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int) ([]ti
 		}
 	}
 	err := due.mark(ctx, t)
+	for tenant, n := range due.taken {
+		c := t.count(tenant)
+		c.Scheduled -= int64(n)
+		c.Reached += int64(n)
+	}
 	failpoint.Here("claimed")
 	return due.entries, err
 }
 
-// dueTenants returns at most limit tenants with due timers. It begins after the
-// one where the last call ended, goes round once, and stops when it has looked
-// at enough: so every tenant has its turn, however many there are.
-func (t *transaction) dueTenants(ctx context.Context, ms int64, limit int) ([]string, error) {
+// dueTenants returns at most limit tenants with due timers that are allowed. It
+// begins after the one where the last call ended, goes round once, and stops when
+// it has looked at enough: so every tenant has its turn, however many there are.
+func (t *transaction) dueTenants(ctx context.Context, ms int64, limit int, due *claim) ([]string, error) {
 	start := t.store.lastTenant
-	walk := walk{ms: ms, limit: limit, budget: max(limit, minWalk)}
+	walk := walk{claim: due, ms: ms, limit: limit, budget: max(limit, minWalk)}
+	if due.allow != nil {
+		walk.spare = spareWalk
+	}
 	if err := walk.from(ctx, t, start, ""); err != nil {
 		return nil, err
 	}
@@ -76,9 +92,11 @@ func (t *transaction) dueTenants(ctx context.Context, ms int64, limit int) ([]st
 
 // A walk goes from tenant to tenant, of those with waiting timers.
 type walk struct {
+	claim  *claim
 	ms     int64
 	limit  int      // of tenants with due timers
-	budget int      // of tenants still to be looked at
+	budget int      // of tenants still to be looked at; the spare ones make it negative
+	spare  int      // tenants to be looked at beyond the budget while none is due
 	due    []string // tenants with due timers
 	last   string   // the last tenant that was looked at
 	ended  bool     // there was no tenant any more
@@ -87,12 +105,12 @@ type walk struct {
 // from goes on after a tenant, until one that is past the other unless that is
 // empty.
 func (w *walk) from(ctx context.Context, t *transaction, after, until string) error {
-	rows, err := t.QueryContext(ctx, sqlTenants, w.ms, after, w.budget)
+	rows, err := t.QueryContext(ctx, sqlTenants, w.ms, after, w.budget+w.spare)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	for len(w.due) < w.limit && w.budget > 0 {
+	for w.budget > 0 && len(w.due) < w.limit || w.budget > -w.spare && len(w.due) == 0 {
 		if !rows.Next() {
 			w.ended = true
 			return rows.Err()
@@ -108,7 +126,7 @@ func (w *walk) from(ctx context.Context, t *transaction, after, until string) er
 		}
 		w.budget--
 		w.last = tenant
-		if isDue {
+		if isDue && w.claim.left(timer.TenantID(tenant)) > 0 {
 			w.due = append(w.due, tenant)
 		}
 	}
@@ -121,6 +139,16 @@ type claim struct {
 	now     time.Time
 	entries []timer.Entry
 	rowids  []int64 // of those that are not marked yet
+	allow   timer.Allowance
+	taken   map[timer.TenantID]int
+}
+
+// left returns how many more of a tenant are allowed.
+func (c *claim) left(tenant timer.TenantID) int {
+	if c.allow == nil {
+		return math.MaxInt
+	}
+	return c.allow(tenant) - c.taken[tenant]
 }
 
 // read adds timers that are due.
@@ -138,6 +166,10 @@ func (c *claim) read(ctx context.Context, t *transaction, text string, args ...a
 			&e.TimestampMS, &e.CommandID, &parent, &state); err != nil {
 			return fmt.Errorf("read a due timer: %w", err)
 		}
+		if c.left(e.TenantID) <= 0 {
+			continue
+		}
+		c.taken[e.TenantID]++
 		e.CorrelationID, e.Trace = correlation.String, timer.Trace{Parent: parent.String, State: state.String}
 		e.DueAt, e.RegisteredAt = time.UnixMilli(due).UTC(), time.UnixMilli(registered).UTC()
 		c.entries, c.rowids = append(c.entries, e), append(c.rowids, rowid)

@@ -11,12 +11,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Limits of a page.
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
-
 // A Reader is a [timer.Reader]. [OpenReader] makes one; every [Store] has one.
 type Reader struct {
 	reads *sql.DB
@@ -26,14 +20,15 @@ type Reader struct {
 // Close closes what OpenReader opened.
 func (r *Reader) Close() error { return r.reads.Close() }
 
-// NextDue returns the earliest due time of all Scheduled timers.
-func (r *Reader) NextDue(ctx context.Context) (time.Time, error) {
+// NextDue returns the earliest due time after the one given, of all Scheduled
+// timers.
+func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	var due int64
 	var row *sql.Row
 	if stmt := r.next.Load(); stmt != nil {
-		row = stmt.QueryRowContext(ctx)
+		row = stmt.QueryRowContext(ctx, after.UnixMilli())
 	} else {
-		row = r.reads.QueryRowContext(ctx, sqlNextDue)
+		row = r.reads.QueryRowContext(ctx, sqlNextDue, after.UnixMilli())
 	}
 	err := row.Scan(&due)
 	switch {
@@ -57,22 +52,40 @@ func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
 	return entries[0], nil
 }
 
-// List returns a page of a tenant's timers. One of a single state goes over the
-// tenant's timers of other states too.
-func (r *Reader) List(ctx context.Context, tenant timer.TenantID, f timer.Filter) ([]timer.Entry, error) {
-	return r.entries(ctx, "list "+string(tenant), sqlList, string(tenant), string(f.After), string(f.State), page(f.Limit))
+// List returns a page of a tenant's timers.
+func (r *Reader) List(ctx context.Context, tenant timer.TenantID, f timer.Filter) (timer.Page, error) {
+	doing := "list " + string(tenant)
+	limit := timer.PageSize(f.Limit)
+	var end sql.NullString // of the walk; null if the page is full before, or the timers end
+	if f != (timer.Filter{After: f.After, Limit: f.Limit}) {
+		err := r.reads.QueryRowContext(ctx, sqlWalkEnd, string(tenant), string(f.After), timer.PageWalk).Scan(&end)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return timer.Page{}, classify(doing, err)
+		}
+	}
+	entries, err := r.entries(ctx, doing, sqlList, string(tenant), string(f.After), end,
+		text(string(f.State)), dueAt(f.DueFrom), dueAt(f.DueBefore), text(f.CorrelationID), limit+1)
+	if err != nil {
+		return timer.Page{}, err
+	}
+	if len(entries) > limit {
+		return timer.Page{Entries: entries[:limit], Next: entries[limit-1].ServiceCallID}, nil
+	}
+	return timer.Page{Entries: entries, Next: timer.ServiceCallID(end.String)}, nil
+}
+
+// dueAt is a bound of due times, which are whole milliseconds: both bounds are
+// rounded up.
+func dueAt(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return timer.RoundUp(t).UnixMilli()
 }
 
 // Correlated returns timers of any tenant that carry the correlation id.
 func (r *Reader) Correlated(ctx context.Context, correlationID string, limit int) ([]timer.Entry, error) {
-	return r.entries(ctx, "find by correlation id", sqlCorrelated, correlationID, page(limit))
-}
-
-func page(limit int) int {
-	if limit <= 0 {
-		return defaultPage
-	}
-	return min(limit, maxPage)
+	return r.entries(ctx, "find by correlation id", sqlCorrelated, correlationID, timer.PageSize(limit))
 }
 
 func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) ([]timer.Entry, error) {
@@ -84,37 +97,71 @@ func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (
 	return entries, classify(doing, err)
 }
 
-// Stats counts what the store holds. It reads every timer, about half a second
-// for a million (measured 2026-11), without keeping writers waiting.
+// Stats adds up the counts of all tenants.
 func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	var next, oldest sql.NullInt64
 	err = r.reads.QueryRowContext(ctx, sqlStats).
-		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &next, &st.Outbox, &oldest, &st.Parked)
+		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &st.Parked)
 	if err != nil {
-		return timer.Stats{}, classify("count timers", err)
+		return timer.Stats{}, classify("read the counts", err)
 	}
 	st.NextDue, st.Oldest = instant(next), instant(oldest)
 	return st, nil
+}
+
+// Counts returns the counts of one tenant.
+func (r *Reader) Counts(ctx context.Context, tenant timer.TenantID) (c timer.Counts, err error) {
+	err = r.reads.QueryRowContext(ctx, sqlCounts, string(tenant)).Scan(&c.Scheduled, &c.Reached, &c.Canceled)
+	if errors.Is(err, sql.ErrNoRows) {
+		return timer.Counts{}, nil
+	}
+	return c, classify("read the counts of "+string(tenant), err)
+}
+
+// Tenants returns the counts of tenants, in order.
+func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (tenants []timer.TenantCounts, err error) {
+	const doing = "read the counts of tenants"
+	rows, err := r.reads.QueryContext(ctx, sqlTenantCounts, string(after), timer.PageSize(limit))
+	if err != nil {
+		return nil, classify(doing, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c timer.TenantCounts
+		if err := rows.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Canceled); err != nil {
+			return nil, classify(doing, err)
+		}
+		tenants = append(tenants, c)
+	}
+	return tenants, classify(doing, rows.Err())
 }
 
 // readEntries reads entries and closes the rows.
 func readEntries(rows *sql.Rows) (entries []timer.Entry, err error) {
 	defer rows.Close()
 	for rows.Next() {
-		var e timer.Entry
-		var correlation, parent, state sql.NullString
-		var due, reached, canceled sql.NullInt64
-		var registered int64
-		if err := rows.Scan((*string)(&e.TenantID), (*string)(&e.ServiceCallID), &correlation, &due, &registered, &reached, &canceled, (*string)(&e.State),
-			&e.TimestampMS, &e.CommandID, &parent, &state); err != nil {
-			return nil, fmt.Errorf("read a timer: %w", err)
+		e, err := scanEntry(rows)
+		if err != nil {
+			return nil, err
 		}
-		e.CorrelationID, e.Trace = correlation.String, timer.Trace{Parent: parent.String, State: state.String}
-		e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)
-		e.RegisteredAt = time.UnixMilli(registered).UTC()
 		entries = append(entries, e)
 	}
 	return entries, rows.Err()
+}
+
+// scanEntry reads the columns of get.sql.
+func scanEntry(rows *sql.Rows) (e timer.Entry, err error) {
+	var correlation, parent, state sql.NullString
+	var due, reached, canceled sql.NullInt64
+	var registered int64
+	if err := rows.Scan((*string)(&e.TenantID), (*string)(&e.ServiceCallID), &correlation, &due, &registered, &reached, &canceled, (*string)(&e.State),
+		&e.TimestampMS, &e.CommandID, &parent, &state); err != nil {
+		return e, fmt.Errorf("read a timer: %w", err)
+	}
+	e.CorrelationID, e.Trace = correlation.String, timer.Trace{Parent: parent.String, State: state.String}
+	e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)
+	e.RegisteredAt = time.UnixMilli(registered).UTC()
+	return e, nil
 }
 
 // instant returns the time of a column, zero for null.

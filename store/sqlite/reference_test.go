@@ -118,6 +118,9 @@ func TestReferenceKeepsWhatIsThere(t *testing.T) {
 	if e := get(t, s, "call-2"); e.State != timer.Scheduled {
 		t.Errorf("another timer: %v", e)
 	}
+	if c, err := s.Counts(t.Context(), "acme"); err != nil || c != (timer.Counts{Scheduled: 1}) {
+		t.Errorf("counts %+v, %v, want those without the timer that went with its service call", c, err)
+	}
 }
 
 func get(t *testing.T, s *sqlite.Store, call timer.ServiceCallID) timer.Entry {

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -25,7 +24,7 @@ func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.S
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return compareKeys(commands[i].Key, commands[j].Key) })
+	slices.SortStableFunc(order, func(i, j int) int { return commands[i].Key.Compare(commands[j].Key) })
 	outcomes := make([]timer.Outcome, len(commands))
 	err := s.writing(ctx, "schedule", func(endless context.Context, t *transaction) error {
 		for rest := order; len(rest) > 0; {
@@ -85,6 +84,7 @@ func (s *scheduling) apply(ctx context.Context, text string) error {
 	for n, i := range s.order {
 		s.outcomes[i] = timer.DidSchedule
 		if added == int64(len(s.order)) {
+			s.t.count(s.commands[i].TenantID).Scheduled++
 			continue
 		}
 		before, err := s.t.standing(ctx, s.commands[i].Key)
@@ -93,6 +93,7 @@ func (s *scheduling) apply(ctx context.Context, text string) error {
 		}
 		first := n == 0 || s.commands[s.order[n-1]].Key != s.commands[i].Key
 		if isNew := before.rowid > last-added && added > 0; isNew && first {
+			s.t.count(s.commands[i].TenantID).Scheduled++
 			continue
 		}
 		if s.outcomes[i], err = s.again(ctx, i, before); err != nil {
@@ -100,10 +101,6 @@ func (s *scheduling) apply(ctx context.Context, text string) error {
 		}
 	}
 	return nil
-}
-
-func compareKeys(a, b timer.Key) int {
-	return cmp.Or(cmp.Compare(a.TenantID, b.TenantID), cmp.Compare(a.ServiceCallID, b.ServiceCallID))
 }
 
 func (s *scheduling) oneByOne(ctx context.Context) error {
@@ -120,12 +117,14 @@ func (s *scheduling) oneByOne(ctx context.Context) error {
 // again applies a command to a timer that there is.
 func (s *scheduling) again(ctx context.Context, i int, before standing) (timer.Outcome, error) {
 	c := s.commands[i]
-	if outcome := before.unchanged(c.Version); outcome != 0 {
+	after, outcome := before.Schedule(c.Version)
+	if after == before.Standing {
 		return outcome, nil
 	}
-	outcome := timer.DidReschedule
-	if before.state == timer.Canceled {
-		outcome = timer.DidSchedule
+	if before.State == timer.Canceled {
+		c := s.t.count(c.TenantID)
+		c.Canceled--
+		c.Scheduled++
 	}
 	return outcome, s.t.mustChange(ctx, c.Key, sqlScheduleAgain, s.args(nil, i)[:8]...)
 }
@@ -163,22 +162,34 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.Can
 func (t *transaction) cancel(ctx context.Context, now time.Time, c timer.CancelTimer) (timer.Outcome, error) {
 	args := [...]any{string(c.TenantID), string(c.ServiceCallID), c.TimestampMS, c.CommandID, now.UnixMilli()}
 	changed, err := t.change(ctx, sqlCancel, args[:]...)
+	if err != nil {
+		return 0, refused(c.Key, err)
+	}
+	if changed > 0 {
+		n := t.count(c.TenantID)
+		n.Scheduled--
+		n.Canceled++
+		return timer.DidCancel, nil
+	}
+	changed, err = t.change(ctx, sqlTombstone, args[:]...)
 	switch {
 	case isMissing(err):
 		return timer.WasCanceled, nil
 	case err != nil:
 		return 0, refused(c.Key, err)
 	case changed > 0:
+		t.count(c.TenantID).Canceled++
 		return timer.DidCancel, nil
 	}
 	before, err := t.standing(ctx, c.Key)
 	if err != nil {
 		return 0, err
 	}
-	if outcome := before.unchanged(c.Version); outcome != 0 {
+	after, outcome := before.Cancel(c.Version)
+	if after == before.Standing {
 		return outcome, nil
 	}
-	return timer.WasCanceled, t.mustChange(ctx, c.Key, sqlCancelAgain, args[:]...)
+	return outcome, t.mustChange(ctx, c.Key, sqlCancelAgain, args[:]...)
 }
 
 // mustChange runs a statement whose condition was found to hold.
@@ -190,34 +201,19 @@ func (t *transaction) mustChange(ctx context.Context, key timer.Key, text string
 	return refused(key, err)
 }
 
-// A standing is where a timer stands when a command meets it.
+// A standing is where a timer stands, and its row.
 type standing struct {
-	rowid   int64
-	state   timer.State
-	version timer.Version
+	timer.Standing
+	rowid int64
 }
 
 func (t *transaction) standing(ctx context.Context, key timer.Key) (s standing, err error) {
 	err = t.QueryRowContext(ctx, sqlStanding, string(key.TenantID), string(key.ServiceCallID)).
-		Scan(&s.rowid, &s.state, &s.version.TimestampMS, &s.version.CommandID)
+		Scan(&s.rowid, &s.State, &s.Version.TimestampMS, &s.Version.CommandID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, fmt.Errorf("%s: neither there nor absent", key)
 	}
 	return s, err
-}
-
-// unchanged returns why a command of a version does nothing, or zero if it is
-// newer and the timer has not fired.
-func (s standing) unchanged(v timer.Version) timer.Outcome {
-	switch {
-	case v == s.version:
-		return timer.WasSame
-	case s.state == timer.Reached:
-		return timer.WasReached
-	case v.Compare(s.version) < 0:
-		return timer.WasStale
-	}
-	return 0
 }
 
 // text is s as a column that may be null.

@@ -26,6 +26,15 @@ func TestHostHandle(t *testing.T) {
 	})
 }
 
+// TestTogether runs two stores on one file, which only hosts can do.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	storetest.Together(t, func(t testing.TB) (a, b storetest.Store) {
+		relaxed := strings.Replace(sqlite.DSN(filepath.Join(t.TempDir(), "host.db")), "synchronous%28full%29", "synchronous%28normal%29", 1)
+		return sqlite.New(migrated(t, relaxed), sqlite.Options{}), sqlite.New(migrated(t, relaxed), sqlite.Options{})
+	})
+}
+
 func openFile(t testing.TB, opt sqlite.Options) *sqlite.Store {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), opt)
@@ -65,4 +74,17 @@ func migrated(t testing.TB, dsn string) *sql.DB {
 
 func BenchmarkSQLite(b *testing.B) {
 	storetest.Bench(b, func(t testing.TB) storetest.Store { return openFile(t, sqlite.Options{}) })
+}
+
+// TestTransfer runs the contract of moving on a file and on a host's handle.
+func TestTransfer(t *testing.T) {
+	t.Parallel()
+	storetest.RunTransfer(t, func(t testing.TB) storetest.TransferStore {
+		return openFile(t, sqlite.Options{Durability: sqlite.Relaxed})
+	})
+}
+
+func TestTransferOfAHost(t *testing.T) {
+	t.Parallel()
+	storetest.RunTransfer(t, func(t testing.TB) storetest.TransferStore { return sqlite.New(openHost(t), sqlite.Options{}) })
 }

@@ -4,8 +4,6 @@ import (
 	"embed"
 	"slices"
 	"strings"
-
-	"github.com/event-service-agent/timer-service/outbox"
 )
 
 //go:embed query/*.sql
@@ -25,6 +23,7 @@ var (
 	sqlScheduleNew   = query("schedule_new")
 	sqlScheduleAgain = query("schedule_again")
 	sqlCancel        = query("cancel")
+	sqlTombstone     = query("tombstone")
 	sqlCancelAgain   = query("cancel_again")
 	sqlStanding      = query("standing")
 	sqlNextDue       = query("next_due")
@@ -37,17 +36,33 @@ var (
 	sqlList          = query("list")
 	sqlCorrelated    = query("correlated")
 	sqlStats         = query("stats")
-	sqlPurgeLook     = query("purge_look")
+	sqlWalkEnd       = query("walk_end")
+	sqlCount         = query("count")
+	sqlCounts        = query("counts")
+	sqlTenantCounts  = query("tenant_counts")
+	sqlOver          = query("over")
 	sqlPurge         = query("purge")
 	sqlAppend        = query("append")
 	sqlHead          = query("head")
 	sqlDelete        = query("delete")
 	sqlFail          = query("fail")
 	sqlPark          = query("park")
+	sqlDumpTimers    = query("dump_timers")
+	sqlDumpOutbox    = query("dump_outbox")
+	sqlDumpParked    = query("dump_parked")
+	sqlEmpty         = query("empty")
+	sqlInspect       = query("inspect")
+	sqlIndexes       = query("indexes")
+	sqlLoadTimers    = query("load_timers")
+	sqlLoadOutbox    = query("load_outbox")
+	sqlLoadParked    = query("load_parked")
 )
 
+// appendRows is how many events a statement adds to the outbox at most.
+const appendRows = 50
+
 var (
-	sqlAppendChunk    = repeatValues(sqlAppend, outbox.AppendRows)
+	sqlAppendChunk    = repeatValues(sqlAppend, appendRows)
 	sqlScheduleChunks = scheduleChunks()
 	sqlMarkChunks     = markChunks()
 )
@@ -79,6 +94,6 @@ func repeatValues(text string, n int) string {
 
 // writing are the statements worth preparing.
 var writing = slices.Concat([]string{
-	sqlLock, sqlScheduleAgain, sqlCancel, sqlCancelAgain, sqlStanding,
-	sqlCrowded, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete,
+	sqlLock, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStanding,
+	sqlCount, sqlCrowded, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete,
 }, sqlScheduleChunks[:], sqlMarkChunks[:])

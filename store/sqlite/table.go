@@ -66,9 +66,11 @@ func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
 			for n < len(seqs) && seqs[n] <= seqs[n-1]+1 {
 				n++
 			}
-			if _, err := t.ExecContext(ctx, sqlDelete, seqs[0], seqs[n-1]); err != nil {
+			deleted, err := t.change(ctx, sqlDelete, seqs[0], seqs[n-1])
+			if err != nil {
 				return err
 			}
+			t.count(outboxCount).outbox -= deleted
 			failpoint.Here("deleting")
 			seqs = seqs[n:]
 		}
@@ -92,7 +94,8 @@ func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason strin
 		if _, err := t.ExecContext(ctx, sqlPark, seq, reason, now.UnixMilli()); err != nil {
 			return err
 		}
-		_, err := t.ExecContext(ctx, sqlDelete, seq, seq)
+		deleted, err := t.change(ctx, sqlDelete, seq, seq)
+		t.count(outboxCount).outbox -= deleted
 		return err
 	})
 }

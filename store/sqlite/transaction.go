@@ -14,9 +14,12 @@ import (
 type transaction struct {
 	store *Store
 	tx    *sql.Tx
+	path  string               // of the file; empty for a database in memory
 	known map[string]*sql.Stmt // prepared statements of the database, by text
 	used  map[string]*sql.Stmt // those of this transaction, by text; nil if not prepared
 	added []outbox.Row         // to the outbox
+
+	counts map[timer.TenantID]*count
 }
 
 // writing runs fn in a transaction, when it is our turn. It commits if fn
@@ -53,11 +56,14 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 		return err
 	}
 	defer func() { _ = sqlTx.Rollback() }() // after a commit it does nothing
-	t := &transaction{store: s, tx: sqlTx, known: ready.statements, used: make(map[string]*sql.Stmt, 4)}
+	t := &transaction{store: s, tx: sqlTx, path: ready.file.path, known: ready.statements, used: make(map[string]*sql.Stmt, 4), counts: make(map[timer.TenantID]*count)}
 	if _, err := t.ExecContext(endless, sqlLock); err != nil {
 		return err
 	}
 	if err := fn(endless, t); err != nil {
+		return err
+	}
+	if err := t.writeCounts(endless); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -130,8 +136,9 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	added, err := outbox.Append(context.WithoutCancel(ctx), t, insert, t.store.opt.Events, events...)
+	added, err := outbox.Append(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: insert}, t.store.opt.Events, events...)
 	t.added = append(t.added, added...)
+	t.count(outboxCount).outbox += int64(len(events))
 	failpoint.Here("emitted")
 	return err
 }
@@ -141,7 +148,7 @@ func insert(n int) string {
 	switch n {
 	case 1:
 		return sqlAppend
-	case outbox.AppendRows:
+	case appendRows:
 		return sqlAppendChunk
 	}
 	return repeatValues(sqlAppend, n)

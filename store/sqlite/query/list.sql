@@ -1,8 +1,13 @@
--- A page of a tenant's timers, in any state if ?3 is empty. Seeks the primary
--- key from the last of the page before.
+-- A page of a tenant's timers, from the last of the page before to ?3. Seeks the
+-- primary key.
 SELECT tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state,
        command_at, command_id, traceparent, tracestate
   FROM timer_schedules
- WHERE tenant_id = ?1 AND service_call_id > ?2 AND (?3 = '' OR state = ?3)
+ WHERE tenant_id = ?1 AND service_call_id > ?2
+   AND (?3 IS NULL OR service_call_id <= ?3)
+   AND (?4 IS NULL OR state = ?4)
+   AND (?5 IS NULL OR due_at >= ?5)
+   AND (?6 IS NULL OR due_at < ?6)
+   AND (?7 IS NULL OR +correlation_id = ?7)
  ORDER BY service_call_id
- LIMIT ?4
+ LIMIT ?8

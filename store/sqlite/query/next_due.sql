@@ -1,6 +1,7 @@
--- The earliest due time. Reads the first entry of idx_timer_schedules_due_at.
+-- The earliest due time after ?1. Seeks idx_timer_schedules_due_at and reads one
+-- entry.
 SELECT due_at
   FROM timer_schedules
- WHERE state = 'Scheduled'
+ WHERE state = 'Scheduled' AND due_at > ?1
  ORDER BY due_at
  LIMIT 1

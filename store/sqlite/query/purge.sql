@@ -1,5 +1,9 @@
--- Forget what was over before ?3, between two rowids. Seeks the rowid.
+-- Forget the oldest ?2 of what was over before ?1. Seeks
+-- idx_timer_schedules_over.
 DELETE FROM timer_schedules
- WHERE rowid > ?1 AND rowid <= ?2
-   AND state IN ('Reached', 'Canceled')
-   AND coalesce(reached_at, canceled_at) < ?3
+ WHERE rowid IN (
+       SELECT rowid
+         FROM timer_schedules
+        WHERE state <> 'Scheduled' AND coalesce(reached_at, canceled_at) < ?1
+        ORDER BY coalesce(reached_at, canceled_at)
+        LIMIT +?2)

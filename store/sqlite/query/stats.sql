@@ -1,9 +1,6 @@
--- Counts for operators. Scans the table: not for a hot path.
-SELECT count(*) FILTER (WHERE state = 'Scheduled'),
-       count(*) FILTER (WHERE state = 'Reached'),
-       count(*) FILTER (WHERE state = 'Canceled'),
-       min(due_at) FILTER (WHERE state = 'Scheduled'),
-       (SELECT count(*) FROM timer_outbox),
+-- Totals for operators, from a row a tenant.
+SELECT coalesce(sum(scheduled), 0), coalesce(sum(reached), 0), coalesce(sum(canceled), 0), coalesce(sum(outbox), 0),
+       (SELECT due_at FROM timer_schedules WHERE state = 'Scheduled' ORDER BY due_at LIMIT 1),
        (SELECT appended_at FROM timer_outbox ORDER BY seq LIMIT 1),
        (SELECT count(*) FROM timer_outbox_parked)
-  FROM timer_schedules
+  FROM timer_counts

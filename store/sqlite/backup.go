@@ -1,0 +1,102 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Backup copies a database into another file, which must be absent or empty, also
+// while a service runs on it. The copy is of one moment, in which everything is
+// that was committed before the call. It is not synced: that is the caller's part.
+//
+// VACUUM INTO reads in one transaction and writes what it finds anew, so it never
+// begins again, leaves out free pages, and ends with its context. SQLite's backup
+// API copies pages, some at a time, and begins again from the first one whenever
+// somebody has written: beside a service at full speed it had not finished a
+// database of 300 MB after half a minute and 750 restarts, where VACUUM INTO took
+// 5 s. In one step it does not begin again and takes 2 s, but nobody can interrupt
+// it, and it copies pages that are damaged without a word (all measured 2026-11).
+func Backup(ctx context.Context, path, to string) (err error) {
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("no database at %s: has the service run here? (%w)", path, err)
+	}
+	db, err := connect(dsn(path, "rw", pragmas(Options{})), 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := known(version(ctx, db)); err != nil {
+		return classify("back up "+path, err)
+	}
+	if to, err = filepath.Abs(to); err != nil { // which SQLite takes for no URI
+		return err
+	}
+	if info, err := os.Stat(to); err == nil && info.Size() > 0 {
+		return fmt.Errorf("back up %s: %s exists and is not empty", path, to)
+	}
+	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, to)
+	return classify("back up "+path, err)
+}
+
+// known returns an error unless a schema is one that this binary can read.
+func known(version int64, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case version == 0:
+		return errors.New("it holds no timers: it is not a database of this service")
+	case version > SchemaVersion:
+		return newer(version)
+	}
+	return nil
+}
+
+// Contents are what a database holds, read row by row.
+type Contents struct {
+	SchemaVersion int64
+	timer.Counts
+	Outbox int64
+	Parked int64
+}
+
+// Inspect checks the integrity of a database that nobody is using, such as a copy,
+// and counts what it holds. It changes nothing. An error wraps [timer.ErrFatal] if
+// the file is damaged.
+func Inspect(ctx context.Context, path string) (c Contents, err error) {
+	db, err := connect(dsn(path, "ro", pragmas(Options{})), 1)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	doing := "inspect " + path
+	var found string // "ok", or the first fault
+	if err := db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&found); err != nil {
+		return c, classify(doing, err)
+	}
+	if found != "ok" {
+		return c, fmt.Errorf("%w: %s: %s", timer.ErrFatal, doing, found)
+	}
+	c.SchemaVersion, err = version(ctx, db)
+	if err := known(c.SchemaVersion, err); err != nil {
+		return c, classify(doing, err)
+	}
+	err = db.QueryRowContext(ctx, sqlInspect).Scan(&c.Scheduled, &c.Reached, &c.Canceled, &c.Outbox, &c.Parked)
+	return c, classify(doing, err)
+}
+
+// Hold takes the lock of an existing file, so that no service starts on it until
+// it is unlocked. If a service has the lock the error names it.
+func Hold(path string) (*flock.Flock, error) {
+	path, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fmt.Errorf("no database at %s: has the service run here? (%w)", path, err)
+	}
+	return takeLock(path)
+}

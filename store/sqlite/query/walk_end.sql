@@ -1,0 +1,7 @@
+-- Where a walk over ?3 of a tenant's timers ends; nothing if there are fewer.
+-- Seeks the primary key.
+SELECT service_call_id
+  FROM timer_schedules
+ WHERE tenant_id = ?1 AND service_call_id > ?2
+ ORDER BY service_call_id
+ LIMIT 1 OFFSET ?3 - 1
