@@ -1,0 +1,107 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// fatal are the codes that say that the tables can no longer be trusted, or are
+// gone. See https://www.postgresql.org/docs/current/errcodes-appendix.html.
+var fatal = map[string]string{
+	"XX001": "data corrupted",
+	"XX002": "index corrupted",
+	"42P01": "undefined table",
+	"42703": "undefined column",
+	"3F000": "invalid schema name",
+}
+
+// classify says what was being done, and wraps [timer.ErrFatal] if the database
+// can no longer be trusted. All other errors of a database may pass: a lost
+// connection, a server that starts or stops, a deadlock, a lock that took too
+// long, a full disk.
+func classify(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, timer.ErrFatal), errors.Is(err, timer.ErrInvalid):
+		return err
+	}
+	if _, ok := fatal[codeOf(err)]; ok {
+		return fmt.Errorf("%w: %s: %w", timer.ErrFatal, doing, err)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// refused returns an error that says why the database refuses a row for good, or
+// err itself if it does not: constraints (class 23), and values that no column
+// takes (class 22).
+func refused(err error, groups []*group) error {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || !strings.HasPrefix(e.Code, "23") && !strings.HasPrefix(e.Code, "22") {
+		return err
+	}
+	of := "a command"
+	if key := keyIn(e.Detail); key != "" {
+		of = key
+	} else if len(groups) == 1 {
+		of = groups[0].key.String()
+	}
+	if e.Code == missing {
+		return refusal{timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", of), err}
+	}
+	return refusal{timer.Invalid(timer.ReasonRefused, "%s: %s", of, e.Message), err}
+}
+
+// A refusal is an [timer.InvalidError] that remembers what the server said.
+type refusal struct {
+	error
+	cause error
+}
+
+func (r refusal) Unwrap() []error { return []error{r.error, r.cause} }
+
+// missing is the code of a row whose service call is not there.
+const missing = "23503"
+
+// isMissing reports whether a row was refused because what it refers to is not
+// there.
+func isMissing(err error) bool { return codeOf(err) == missing }
+
+// detail is how the server names a key, in any language:
+// Key (tenant_id, service_call_id)=(acme, call-1) is not present in table ...
+var detail = regexp.MustCompile(`\(tenant_id, service_call_id\)=\(([^,()]+), ([^,()]+)\)`)
+
+// keyIn returns the key that the server names, or "".
+func keyIn(text string) string {
+	m := detail.FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	return timer.Key{TenantID: timer.TenantID(m[1]), ServiceCallID: timer.ServiceCallID(m[2])}.String()
+}
+
+// codeOf returns the server's code of an error, or "".
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// IsAbsent reports whether an error of Open says that the server can't be reached
+// or is not ready, so that it is worth to wait. A server that refuses us is there.
+func IsAbsent(err error) bool {
+	if code := codeOf(err); code != "" {
+		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == "53300"
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	_, network := errors.AsType[net.Error](err)
+	return connecting || network
+}

@@ -1,0 +1,253 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // a driver that is not pgx's
+
+	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestOtherDriverIsRefused gives the store a handle that is not of pgx.
+func TestOtherDriverIsRefused(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s := postgres.New(db, postgres.Options{})
+	_, scheduled := s.Schedule(t.Context(), noon, schedule("call-1"))
+	_, read := s.Get(t.Context(), schedule("call-1").Key)
+	for what, err := range map[string]error{"Schedule": scheduled, "Get": read, "Migrate": postgres.Migrate(t.Context(), db), "Prepare": s.Prepare(t.Context())} {
+		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), `open it with pgx's, sql.Open("pgx", url)`) {
+			t.Errorf("%s: %v, want it to name the driver", what, err)
+		}
+	}
+}
+
+// TestHostForgetsToMigrate uses a host's handle without our tables.
+func TestHostForgetsToMigrate(t *testing.T) {
+	t.Parallel()
+	db := handle(t, pgtest.URL(t))
+	s := postgres.New(db, relaxed)
+	_, err := s.Schedule(t.Context(), noon, schedule("call-1"))
+	if err == nil || !strings.Contains(err.Error(), "postgres.Migrate") || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrInvalid) {
+		t.Errorf("schedule: %v, want an error that says how to migrate", err)
+	}
+	if err := postgres.Migrate(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	scheduled(t, s, "call-1")
+}
+
+// TestHostWithOtherDefaults uses a database whose sessions begin as ours must not.
+func TestHostWithOtherDefaults(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	migrated(t, place)
+	db := handle(t, place+"&default_transaction_isolation=serializable&default_transaction_read_only=on&bytea_output=escape"+
+		"&default_query_exec_mode=simple_protocol")
+	a, b := postgres.New(db, relaxed), postgres.New(db, relaxed)
+	scheduled(t, a, "call-1", "call-2")
+	if err := a.Update(t.Context(), func(tx timer.Tx) error {
+		if _, err := tx.Reach(t.Context(), noon, 1, nil); err != nil {
+			return err
+		}
+		if got := reach(t, b, 1); len(got) != 1 {
+			t.Errorf("reached %v beside another, want one", got)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHostWithOneConnection leaves no connection to anybody else.
+func TestHostWithOneConnection(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	migrated(t, place)
+	db := handle(t, place)
+	db.SetMaxOpenConns(1)
+	s := postgres.New(db, relaxed)
+	scheduled(t, s, "call-1")
+	if got := reach(t, s, 1); len(got) != 1 {
+		t.Errorf("reached %v", got)
+	}
+}
+
+// TestMigrateWithOneConnectionIsRefused would wait for ever.
+func TestMigrateWithOneConnectionIsRefused(t *testing.T) {
+	t.Parallel()
+	db := handle(t, pgtest.URL(t))
+	db.SetMaxOpenConns(1)
+	if err := postgres.Migrate(t.Context(), db); err == nil || !strings.Contains(err.Error(), "two are needed") {
+		t.Errorf("migrate: %v", err)
+	}
+}
+
+// TestWaitingForAConnectionGivesUp has a handle whose only connection is taken.
+func TestWaitingForAConnectionGivesUp(t *testing.T) {
+	t.Parallel()
+	db := migrated(t, pgtest.URL(t))
+	db.SetMaxOpenConns(1)
+	s := postgres.New(db, relaxed)
+	scheduled(t, s, "call-1")
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, end := context.WithCancel(t.Context())
+	waited := make(chan error)
+	go func() {
+		_, err := s.Schedule(ctx, noon, schedule("call-2"))
+		waited <- err
+	}()
+	end()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Errorf("schedule: %v, want that the context ended", err)
+	}
+}
+
+// TestWaitingForARowGivesUp waits for a row that a host has locked, until the
+// context ends.
+func TestWaitingForARowGivesUp(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t), relaxed)
+	scheduled(t, s, "call-1")
+	host, err := s.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = host.Rollback() }()
+	if _, err := host.ExecContext(t.Context(), `SELECT 1 FROM timer_schedules FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	waited := make(chan error)
+	go func() {
+		_, err := s.Cancel(ctx, noon, cancel("call-1"))
+		waited <- err
+	}()
+	waits(t, s.DB())
+	end()
+	if err := <-waited; !errors.Is(err, context.Canceled) || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrInvalid) {
+		t.Errorf("cancel: %v, want that the context ended", err)
+	}
+	if err := host.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Cancel(t.Context(), noon, cancel("call-1")); err != nil {
+		t.Error(err)
+	}
+}
+
+// waits returns when a session that uses our tables waits for a lock.
+func waits(t *testing.T, db *sql.DB) {
+	t.Helper()
+	const query = `
+		SELECT EXISTS (
+		       SELECT 1
+		         FROM pg_locks AS waits
+		         JOIN pg_locks AS uses USING (pid)
+		        WHERE NOT waits.granted AND uses.relation = 'timer_schedules'::regclass)`
+	for waiting := false; !waiting; {
+		if err := db.QueryRowContext(t.Context(), query).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCloseWaitsForTheTransactionAtWork closes a store while it writes.
+func TestCloseWaitsForTheTransactionAtWork(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	s, err := postgres.Open(t.Context(), place, relaxed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	if err := s.Update(t.Context(), func(tx timer.Tx) error {
+		go func() { closed <- s.Close() }()
+		return tx.Emit(t.Context(), timer.DueTimeReached{Key: schedule("call-1").Key, CommandID: "command", DueAt: noon, ReachedAt: noon})
+	}); err != nil {
+		t.Fatalf("the transaction at work: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err == nil {
+		t.Error("a closed store took a command")
+	}
+	r, err := postgres.OpenReader(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if st, err := r.Stats(t.Context()); err != nil || st.Outbox != 1 {
+		t.Errorf("stats: %+v, %v, want 1 event", st, err)
+	}
+}
+
+// TestReachPassesByWhatAnotherHolds has one instance in the middle of a
+// transaction: the other one takes the rest, and waits for nothing.
+func TestReachPassesByWhatAnotherHolds(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	a, b := open(t, place, relaxed), open(t, place, relaxed)
+	scheduled(t, a, "call-1", "call-2", "call-3", "call-4", "call-5")
+	ours := errors.New("ours")
+	err := a.Update(t.Context(), func(tx timer.Tx) error {
+		entries, err := tx.Reach(t.Context(), noon, 2, nil) // crowded
+		if err != nil || len(entries) != 2 {
+			t.Errorf("reached %d, %v, want 2", len(entries), err)
+		}
+		if got := reach(t, b, 1); len(got) != 1 { // crowded too
+			t.Errorf("the other one reached %v, want one", got)
+		}
+		if got := reach(t, b, 10); len(got) != 2 {
+			t.Errorf("the other one reached %v, want the rest", got)
+		}
+		next, err := b.NextDue(t.Context(), time.Time{})
+		if err != nil || !next.Equal(noon) {
+			t.Errorf("next due: %v, %v", next, err)
+		}
+		return ours
+	})
+	if !errors.Is(err, ours) {
+		t.Error(err)
+	}
+	if got := reach(t, b, 10); len(got) != 2 {
+		t.Errorf("given back were %v, want 2", got)
+	}
+}
+
+// TestPurgePassesByWhatAnotherHolds locks a timer that is over.
+func TestPurgePassesByWhatAnotherHolds(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t), relaxed)
+	if _, err := s.Cancel(t.Context(), noon, cancel("call-1"), cancel("call-2")); err != nil {
+		t.Fatal(err)
+	}
+	host, err := s.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = host.Rollback() }()
+	if _, err := host.ExecContext(t.Context(), `SELECT 1 FROM timer_schedules WHERE service_call_id = 'call-1' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	deleted, err := s.Purge(t.Context(), noon.Add(time.Hour), 10)
+	if err != nil || deleted != 1 {
+		t.Errorf("purged %d, %v, want the one that nobody holds", deleted, err)
+	}
+}

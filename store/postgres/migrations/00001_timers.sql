@@ -1,0 +1,186 @@
+-- +goose Up
+
+-- One row a timer. Columns of a fixed size come first, so that none is padded.
+-- Times are kept to the millisecond by their type: what comes finer is rounded.
+-- Texts compare byte by byte, as Go does, whatever the database's collation.
+CREATE TABLE timer_schedules (
+    due_at          timestamptz(3),            -- null for a tombstone: canceled before it was scheduled
+    registered_at   timestamptz(3) NOT NULL,   -- first acceptance; never moves
+    reached_at      timestamptz(3),
+    canceled_at     timestamptz(3),            -- when it was last canceled, by our clock: retention counts from it
+    command_at      bigint NOT NULL,           -- version of the newest command: its timestamp as it came, in Unix milliseconds,
+    command_id      text COLLATE "C" NOT NULL, -- and its id
+    tenant_id       text COLLATE "C" NOT NULL,
+    service_call_id text COLLATE "C" NOT NULL,
+    state           text COLLATE "C" NOT NULL,
+    correlation_id  text COLLATE "C",          -- of the command that set the due time
+    traceparent     text COLLATE "C",
+    tracestate      text COLLATE "C",
+    PRIMARY KEY (tenant_id, service_call_id),
+    CONSTRAINT tenant_id_has_1_to_64_characters        CHECK (length(tenant_id) BETWEEN 1 AND 64),
+    CONSTRAINT service_call_id_has_1_to_128_characters CHECK (length(service_call_id) BETWEEN 1 AND 128),
+    CONSTRAINT command_id_has_1_to_128_characters      CHECK (length(command_id) BETWEEN 1 AND 128),
+    CONSTRAINT command_at_is_not_negative              CHECK (command_at >= 0),
+    CONSTRAINT state_is_known                          CHECK (state = 'Scheduled' OR state = 'Reached' OR state = 'Canceled'),
+    CONSTRAINT only_a_tombstone_has_no_due_at          CHECK (state = 'Canceled' OR due_at IS NOT NULL),
+    CONSTRAINT reached_at_goes_with_reached            CHECK ((state = 'Reached') = (reached_at IS NOT NULL)),
+    CONSTRAINT canceled_at_goes_with_canceled          CHECK ((state = 'Canceled') = (canceled_at IS NOT NULL)),
+    CONSTRAINT never_early                             CHECK (reached_at >= due_at)
+) WITH (
+    -- Every timer leaves a dead row when it fires, at the end of the index where
+    -- the poll begins. The default waits until a fifth of the table is dead, which
+    -- for ten million timers is two million entries to step over.
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_scale_factor = 0.1,
+    autovacuum_analyze_scale_factor = 0.05
+);
+
+-- The poll. Partial, as all of them: fired timers cost nothing.
+CREATE INDEX idx_timer_schedules_due_at
+    ON timer_schedules (due_at)
+ WHERE state = 'Scheduled';
+
+-- Fairness, and reads of a tenant.
+CREATE INDEX idx_timer_schedules_tenant_due
+    ON timer_schedules (tenant_id, due_at)
+ WHERE state = 'Scheduled';
+
+-- Operators who follow a request.
+CREATE INDEX idx_timer_schedules_correlation_id
+    ON timer_schedules (correlation_id)
+ WHERE correlation_id IS NOT NULL;
+
+-- Retention.
+CREATE INDEX idx_timer_schedules_over
+    ON timer_schedules ((coalesce(reached_at, canceled_at)))
+ WHERE state <> 'Scheduled';
+
+-- The same rows for people.
+CREATE VIEW timer_schedules_iso AS
+SELECT tenant_id,
+       service_call_id,
+       correlation_id,
+       to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS due_at,
+       to_char(registered_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS registered_at,
+       to_char(reached_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS reached_at,
+       to_char(canceled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS canceled_at,
+       state,
+       to_char(timestamp 'epoch' + command_at * interval '1 millisecond', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS command_at,
+       command_id,
+       traceparent,
+       tracestate
+  FROM timer_schedules;
+
+-- Events that wait for the broker, in shards: each is forwarded by one instance
+-- at a time. A number is never used again, not even after a rollback: a delete
+-- that is repeated, because it was reported as failed, would remove an event that
+-- came later.
+CREATE TABLE timer_outbox (
+    seq         bigint GENERATED ALWAYS AS IDENTITY,
+    appended_at timestamptz(3) NOT NULL,
+    attempts    integer NOT NULL DEFAULT 0,
+    shard       smallint NOT NULL,
+    id          text COLLATE "C" NOT NULL, -- of the event, the broker's dedupe id
+    payload     bytea NOT NULL,            -- the envelope
+    headers     text COLLATE "C" NOT NULL, -- a JSON object
+    last_error  text,
+    PRIMARY KEY (shard, seq),
+    CONSTRAINT shard_is_0_to_255 CHECK (shard BETWEEN 0 AND 255)
+) WITH (
+    -- A queue: every row is dead soon, and the forwarder begins where they lie.
+    -- So vacuum comes by the number of rows and not by their share, does not rest
+    -- while it works, and must not be put off because the table is small.
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 100000
+);
+
+-- Events that the broker refuses for good.
+CREATE TABLE timer_outbox_parked (
+    seq         bigint PRIMARY KEY,
+    appended_at timestamptz(3) NOT NULL,
+    parked_at   timestamptz(3) NOT NULL,
+    attempts    integer NOT NULL,
+    id          text COLLATE "C" NOT NULL,
+    payload     bytea NOT NULL,
+    headers     text COLLATE "C" NOT NULL,
+    last_error  text NOT NULL
+);
+
+-- How many timers of each state a tenant has; under the tenant '' those of all,
+-- and how many events wait in the outbox. Each transaction adds a row with what it
+-- changed, so that none waits for another because of a count. Now and then one
+-- instance folds them into one row a tenant.
+CREATE TABLE timer_counts (
+    scheduled bigint  NOT NULL DEFAULT 0,
+    reached   bigint  NOT NULL DEFAULT 0,
+    canceled  bigint  NOT NULL DEFAULT 0,
+    outbox    bigint  NOT NULL DEFAULT 0,
+    folded    boolean NOT NULL DEFAULT false,
+    tenant_id text COLLATE "C" NOT NULL
+) WITH (
+    -- Every row that is not folded is dead soon, as in a queue.
+    fillfactor = 80,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+CREATE UNIQUE INDEX idx_timer_counts_folded
+    ON timer_counts (tenant_id)
+ WHERE folded;
+
+CREATE INDEX idx_timer_counts_fresh
+    ON timer_counts (tenant_id)
+ WHERE NOT folded;
+
+-- It has no primary key, which a host that publishes all its tables would need.
+ALTER TABLE timer_counts REPLICA IDENTITY FULL;
+
+-- Deletes are counted here, since they come from purges, from the cascade of a
+-- foreign key, and from operators: with any search_path, so the schema is named.
+-- +goose StatementBegin
+CREATE FUNCTION timer_schedules_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('
+        INSERT INTO %I.timer_counts (tenant_id, scheduled, reached, canceled)
+        SELECT tenant_id,
+               -count(*) FILTER (WHERE state = ''Scheduled''),
+               -count(*) FILTER (WHERE state = ''Reached''),
+               -count(*) FILTER (WHERE state = ''Canceled'')
+          FROM deleted
+         GROUP BY tenant_id', TG_TABLE_SCHEMA);
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER timer_schedules_deleted
+ AFTER DELETE ON timer_schedules
+       REFERENCING OLD TABLE AS deleted
+   FOR EACH STATEMENT EXECUTE FUNCTION timer_schedules_deleted();
+
+-- A table that is emptied at once, as by the cascade of a host's TRUNCATE, has no
+-- rows to count: what its counts come to is taken away. Nobody writes meanwhile.
+-- +goose StatementBegin
+CREATE FUNCTION timer_schedules_truncated() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    EXECUTE format('
+        INSERT INTO %1$I.timer_counts (tenant_id, scheduled, reached, canceled)
+        SELECT tenant_id, -sum(scheduled), -sum(reached), -sum(canceled)
+          FROM %1$I.timer_counts
+         WHERE tenant_id <> ''''
+         GROUP BY tenant_id', TG_TABLE_SCHEMA);
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
+CREATE TRIGGER timer_schedules_truncated
+ AFTER TRUNCATE ON timer_schedules
+   FOR EACH STATEMENT EXECUTE FUNCTION timer_schedules_truncated();

@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Options tune a [Store]. The zero value is ready to use.
+type Options struct {
+	Durability Durability      // default Strict, which refuses a server that does not sync
+	Events     envelope.Format // how events are written into the outbox; default envelopes
+	Log        *slog.Logger    // default none
+}
+
+// A Store is a [timer.Store], [timer.Purger] and outbox.Table on one PostgreSQL
+// database, and the [Reader] of it. All methods are safe for concurrent use.
+type Store struct {
+	*Reader
+	opt   Options
+	host  bool         // the handle is a host's
+	shard atomic.Int32 // where events go
+
+	instances atomic.Int64 // that share the database, as far as this one has seen
+
+	working sync.RWMutex // held for reading by whoever works, for writing by Close
+
+	mu    sync.Mutex
+	known bool // the database was looked at
+
+	floor   floor
+	crowded atomic.Bool // the last claim was a full batch, and more was due
+	walked  walked      // where the last round of fair claims ended
+}
+
+// Open connects to the database, migrates it, and returns a store with a handle
+// of its own: call [Store.Close]. The error wraps [timer.ErrFatal] if the schema
+// is newer than this binary, the server too old, or, with [Strict], set to lose
+// commits. No error has the URL in it.
+func Open(ctx context.Context, url string, opt Options) (_ *Store, err error) {
+	db, err := connect(url, connections)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(db, opt)
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open the database: %w", err), s.Close())
+		}
+	}()
+	if err = s.lookAtServer(ctx); err != nil {
+		return nil, err
+	}
+	if err = Migrate(ctx, db); err != nil {
+		return nil, err
+	}
+	return s, s.ready(ctx)
+}
+
+// New returns a store on a host's database, which the host opened with pgx's
+// database/sql driver, migrated with [Migrate] and closes itself, after
+// [Store.Close]. It starts nothing and touches nothing. An app keeps up to five
+// connections for itself, of a handle that has so many, and needs three.
+func New(db *sql.DB, opt Options) *Store {
+	s := newStore(db, opt)
+	s.host = true
+	return s
+}
+
+func newStore(db *sql.DB, opt Options) *Store {
+	if opt.Log == nil {
+		opt.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Store{Reader: &Reader{db: db}, opt: opt, floor: floor{began: time.Now()}} //nolint:forbidigo // for the pace, not for timers
+}
+
+// OpenReader connects to the database for reading only, also while services run
+// on it: call [Reader.Close]. It does not migrate: the error says so if the
+// schema has another version than this binary's.
+func OpenReader(ctx context.Context, url string) (*Reader, error) {
+	db, err := connect(url, readers)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{db: db}
+	err = Verify(ctx, db)
+	if err == nil {
+		err = r.choose(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the database: %w", err), db.Close())
+	}
+	return r, nil
+}
+
+// Close waits for transactions at work and closes what Open opened; the handle of
+// a host stays open. The store must not be used afterwards.
+func (s *Store) Close() error {
+	s.working.Lock()
+	defer s.working.Unlock()
+	if s.host {
+		return nil
+	}
+	return s.db.Close()
+}
+
+// DB returns the handle: for [ReferenceServiceCalls], and for tests.
+func (s *Store) DB() *sql.DB { return s.db }
+
+var _ interface {
+	timer.Store
+	timer.Reader
+	timer.Purger
+	outbox.Table
+} = (*Store)(nil)

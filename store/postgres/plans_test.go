@@ -1,0 +1,254 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var noon = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+
+// A plan is how the server is to run a statement.
+type plan struct {
+	args []any    // like those it gets
+	uses []string // the ways to rows of our tables: an index, or the place of a row; sorted
+}
+
+const (
+	byPlace  = "Tid Scan"
+	byKey    = "timer_schedules_pkey"
+	byDue    = "idx_timer_schedules_due_at"
+	byTenant = "idx_timer_schedules_tenant_due"
+	byNumber = "timer_outbox_pkey"
+	folded   = "idx_timer_counts_folded"
+	fresh    = "idx_timer_counts_fresh"
+)
+
+var (
+	texts  = []string{"tenant-1", "tenant-2"}
+	longs  = []int64{1, 2}
+	bools  = []bool{true, false}
+	times  = []time.Time{noon, noon}
+	bytes  = [][]byte{{1}, {2}}
+	places = []pgtype.TID{{BlockNumber: 1, OffsetNumber: 1, Valid: true}, {BlockNumber: 2, OffsetNumber: 1, Valid: true}}
+	later  = noon.Add(30 * time.Minute)
+)
+
+// plans has every statement on our tables. Those without a way only add rows, or
+// find them by the conflict with what they would add.
+var plans = map[string]plan{
+	"append":         {[]any{texts, bytes, texts, longs, int32(0)}, nil},
+	"cancel_again":   {[]any{places, bools, longs, texts, noon}, []string{byPlace}},
+	"cancel_new":     {[]any{texts, texts, longs, texts, noon}, nil},
+	"correlated":     {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
+	"counts":         {[]any{"tenant-1"}, []string{folded, fresh}},
+	"delete":         {[]any{int32(0), longs}, []string{byNumber}},
+	"due_counts":     {[]any{later, int64(100), noon}, []string{byDue}},
+	"fail":           {[]any{int32(0), int64(1), "refused"}, []string{byNumber}},
+	"fold":           {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
+	"fresh":          {[]any{int64(1000)}, []string{fresh}},
+	"get":            {[]any{"tenant-1", "call-1"}, []string{byKey}},
+	"head":           {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
+	"list":           {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk)}, []string{byKey}},
+	"next_due":       {[]any{time.Time{}, noon}, []string{byDue}},
+	"orphan":         {nil, []string{byNumber}},
+	"park":           {[]any{int32(0), int64(1), "refused", noon}, []string{byNumber}},
+	"purge":          {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
+	"reach":          {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
+	"reach_shares":   {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},
+	"schedule_again": {[]any{places, bools, longs, texts, times, texts, texts, texts}, []string{byPlace}},
+	"schedule_new":   {[]any{texts, texts, longs, texts, times, texts, texts, texts, noon}, nil},
+	"standing":       {[]any{texts, texts}, []string{byKey}},
+	"stats":          {nil, []string{byDue, folded, fresh, byNumber, "timer_outbox_parked_pkey"}},
+	"tenant_counts":  {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
+	"tenants":        {[]any{later, "tenant-1", int64(1000), int64(100)}, []string{byTenant}},
+}
+
+// whole are statements that read or write all there is, while nobody waits.
+var whole = []string{"dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "orphans"}
+
+// notOurs are statements that touch none of our tables.
+var notOurs = []string{"exists", "instances", "lock", "now", "own", "parents", "patience", "reference", "server", "settings", "try_lock", "version"}
+
+// TestPlans explains every statement on a populated database, before and after it
+// knows statistics, and with statistics of a time when it was empty: the server
+// collects them when it likes. It does so for the arguments given and, as for a
+// statement that is prepared, for any.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	files, err := queries.ReadDir("query")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Sorted(maps.Keys(plans))
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".sql")
+		if _, known := plans[name]; !known && !slices.Contains(notOurs, name) && !slices.Contains(whole, name) {
+			t.Errorf("%s is in no plan test", name)
+		}
+	}
+	explainAll := func(when string) {
+		for _, name := range names {
+			want := slices.Sorted(slices.Values(plans[name].uses))
+			for kind, got := range map[string][]string{
+				"": explain(t, s, name, plans[name].args), ", prepared": explainPrepared(t, s, name, len(plans[name].args)),
+			} {
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s, %s%s (-want +got):\n%s", name, when, kind, diff)
+				}
+			}
+		}
+	}
+	explainAll("empty")
+	analyze(t, s)
+	populate(t, s)
+	explainAll("with statistics of an empty table")
+	analyze(t, s)
+	explainAll("analyzed")
+	if err := s.fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	explainAll("folded")
+}
+
+func analyze(t *testing.T, s *Store) {
+	t.Helper()
+	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_parked, timer_counts`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// explain returns the ways by which a statement comes to rows of our tables,
+// sorted.
+func explain(t *testing.T, s *Store, name string, args []any) []string {
+	t.Helper()
+	return ways(t, s, name, step{text: "EXPLAIN (FORMAT JSON) " + query(name), args: args})
+}
+
+// explainPrepared is explain for a plan that was made without the arguments.
+func explainPrepared(t *testing.T, s *Store, name string, args int) []string {
+	t.Helper()
+	execute := "EXPLAIN (FORMAT JSON) EXECUTE explained"
+	if args > 0 {
+		execute += "(NULL" + strings.Repeat(", NULL", args-1) + ")"
+	}
+	return ways(t, s, name, step{text: "SET LOCAL plan_cache_mode = force_generic_plan"}, step{text: "PREPARE explained AS " + query(name)},
+		step{text: execute}, step{text: "DEALLOCATE explained"})
+}
+
+// ways runs statements, of which one explains another. It fails the test if there
+// is a scan of a table, or if rows of a table are sorted: those of what was
+// claimed, counted or given as an argument may be.
+func ways(t *testing.T, s *Store, name string, steps ...step) (ways []string) {
+	t.Helper()
+	var text []byte
+	err := s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
+		for i := range steps {
+			steps[i].each = func(rows pgx.Rows) error {
+				text = append(text, rows.RawValues()[0]...)
+				return nil
+			}
+			tx.later(steps[i])
+		}
+		tx.later(step{text: rollback})
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	var plans []struct{ Plan node }
+	if err := json.Unmarshal(text, &plans); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, text)
+	}
+	for _, p := range plans {
+		p.Plan.walk(func(n node) {
+			switch {
+			case n.Type == "Seq Scan" || n.Type == "Bitmap Heap Scan":
+				t.Errorf("%s scans %s:\n%s", name, n.Relation, text)
+			case n.Index != "":
+				ways = append(ways, n.Index)
+			case n.Type == byPlace || n.Type == "Tid Range Scan":
+				ways = append(ways, n.Type)
+			case (n.Type == "Sort" || n.Type == "Incremental Sort") && n.readsTable():
+				t.Errorf("%s sorts rows of a table:\n%s", name, text)
+			}
+		})
+	}
+	slices.Sort(ways)
+	return ways
+}
+
+// A node is a part of a plan, as far as it matters.
+type node struct {
+	Type     string `json:"Node Type"`
+	Relation string `json:"Relation Name"`
+	Index    string `json:"Index Name"`
+	Parent   string `json:"Parent Relationship"`
+	Plans    []node
+}
+
+func (n node) walk(visit func(node)) {
+	visit(n)
+	for _, part := range n.Plans {
+		part.walk(visit)
+	}
+}
+
+// readsTable reports whether what comes up from below is rows of a table, rather
+// than the result of an expression that was computed before.
+func (n node) readsTable() bool {
+	for _, part := range n.Plans {
+		if part.Parent != "InitPlan" && part.Parent != "SubPlan" && (part.Relation != "" || part.readsTable()) {
+			return true
+		}
+	}
+	return false
+}
+
+func populate(t *testing.T, s *Store) {
+	t.Helper()
+	var commands []timer.ScheduleTimer
+	for i := range 3000 {
+		commands = append(commands, timer.ScheduleTimer{
+			Key:     timer.Key{TenantID: timer.TenantID(fmt.Sprint("tenant-", i%20)), ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))},
+			Version: timer.Version{CommandID: "command"}, DueAt: noon.Add(time.Duration(i) * time.Second),
+			CorrelationID: fmt.Sprint("request-", i/3),
+		})
+	}
+	if _, err := s.Schedule(t.Context(), noon, commands...); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := s.Update(t.Context(), func(tx timer.Tx) error {
+			entries, err := tx.Reach(t.Context(), noon.Add(time.Hour), 500, nil)
+			if err != nil {
+				return err
+			}
+			for _, e := range entries {
+				if err := tx.Emit(t.Context(), e.Event()); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

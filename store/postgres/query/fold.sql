@@ -1,0 +1,44 @@
+-- Fold at most $1 rows of counts into those of their tenants, and into that of all
+-- tenants. A row that comes to nothing goes. Only whoever holds the lock changes
+-- folded rows, so what is read here stays as it is.
+-- Reads idx_timer_counts_fresh and seeks idx_timer_counts_folded.
+  WITH fresh AS MATERIALIZED (
+       SELECT ctid AS place
+         FROM timer_counts
+        WHERE NOT folded
+        LIMIT $1),
+       gone AS (
+       DELETE FROM timer_counts AS c
+        USING fresh
+        WHERE c.ctid = fresh.place
+       RETURNING c.tenant_id, c.scheduled, c.reached, c.canceled, c.outbox),
+       sums AS MATERIALIZED (
+       SELECT tenant_id, sum(scheduled) AS scheduled, sum(reached) AS reached, sum(canceled) AS canceled, sum(outbox) AS outbox
+         FROM (SELECT * FROM gone
+                UNION ALL
+               SELECT '', scheduled, reached, canceled, outbox FROM gone WHERE tenant_id <> '') AS differences
+        GROUP BY tenant_id),
+       totals AS MATERIALIZED (
+       SELECT sums.tenant_id, before.place,
+              sums.scheduled + coalesce(before.scheduled, 0) AS scheduled, sums.reached + coalesce(before.reached, 0) AS reached,
+              sums.canceled + coalesce(before.canceled, 0) AS canceled, sums.outbox + coalesce(before.outbox, 0) AS outbox
+         FROM sums
+         LEFT JOIN LATERAL (
+              SELECT ctid AS place, scheduled, reached, canceled, outbox
+                FROM timer_counts AS c
+               WHERE c.folded AND c.tenant_id = sums.tenant_id
+              OFFSET 0) AS before ON true),
+       empty AS (
+       DELETE FROM timer_counts AS c
+        USING totals
+        WHERE c.ctid = totals.place
+          AND totals.scheduled = 0 AND totals.reached = 0 AND totals.canceled = 0 AND totals.outbox = 0)
+INSERT INTO timer_counts (tenant_id, scheduled, reached, canceled, outbox, folded)
+SELECT tenant_id, scheduled, reached, canceled, outbox, true
+  FROM totals
+ WHERE NOT (scheduled = 0 AND reached = 0 AND canceled = 0 AND outbox = 0)
+    ON CONFLICT (tenant_id) WHERE folded DO UPDATE
+   SET scheduled = excluded.scheduled,
+       reached = excluded.reached,
+       canceled = excluded.canceled,
+       outbox = excluded.outbox

@@ -1,0 +1,28 @@
+-- Timers of a tenant after a service call: of the next $8 the first $7 that match,
+-- and, if these are fewer, the last of the $8 too, whether it matches or not: the
+-- first column marks it. Seeks the primary key.
+  WITH walk AS MATERIALIZED (
+       SELECT tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state,
+              command_at, command_id, traceparent, tracestate
+         FROM timer_schedules
+        WHERE tenant_id = $1 AND service_call_id > $2
+        ORDER BY tenant_id, service_call_id
+        LIMIT $8),
+       found AS MATERIALIZED (
+       SELECT *
+         FROM walk
+        WHERE ($3 = '' OR state = $3)
+          AND ($4::timestamptz IS NULL OR due_at >= $4)
+          AND ($5::timestamptz IS NULL OR due_at < $5)
+          AND ($6 = '' OR correlation_id = $6)
+        LIMIT $7),
+       edge AS (
+       SELECT *
+         FROM walk
+        WHERE (SELECT count(*) FROM found) < $7
+       OFFSET $8 - 1)
+SELECT false, *
+  FROM found
+ UNION ALL
+SELECT true, *
+  FROM edge

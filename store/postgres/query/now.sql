@@ -1,0 +1,2 @@
+-- What time it is at the server.
+SELECT clock_timestamp()

@@ -1,0 +1,8 @@
+-- How many timers have no service call. Once, before the foreign key holds: it
+-- reads both tables.
+SELECT count(*)
+  FROM timer_schedules AS t
+ WHERE NOT EXISTS (
+       SELECT 1
+         FROM service_calls AS p
+        WHERE p.tenant_id = t.tenant_id AND p.service_call_id = t.service_call_id)

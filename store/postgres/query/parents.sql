@@ -1,0 +1,10 @@
+-- Of the keys given, those that have a service call, in a database with the
+-- foreign key. They are locked, so that they stay until the transaction ends.
+-- Seeks the key of the host's table.
+SELECT number
+  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS c (tenant_id, service_call_id, number)
+ CROSS JOIN LATERAL (
+       SELECT 1
+         FROM service_calls AS p
+        WHERE p.tenant_id = c.tenant_id AND p.service_call_id = c.service_call_id
+          FOR KEY SHARE) AS parent

@@ -1,0 +1,14 @@
+-- Keep an event that the broker refuses for good, out of the way. Seeks the
+-- primary key.
+  WITH gone AS (
+       DELETE FROM timer_outbox
+        WHERE shard = $1 AND seq = $2
+       RETURNING seq, id, payload, headers, appended_at, attempts),
+       parked AS (
+       INSERT INTO timer_outbox_parked (seq, id, payload, headers, appended_at, attempts, last_error, parked_at)
+       SELECT seq, id, payload, headers, appended_at, attempts + 1, $3, $4
+         FROM gone)
+INSERT INTO timer_counts (tenant_id, outbox)
+SELECT '', -count(*)
+  FROM gone
+HAVING count(*) > 0

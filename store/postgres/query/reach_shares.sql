@@ -1,0 +1,30 @@
+-- As reach.sql, for the tenants in $2, of each at most as many as $3 says.
+-- Seeks idx_timer_schedules_tenant_due, between $4 and what is due: compared as
+-- rows and ordered so, no other index can serve.
+  WITH claimed AS MATERIALIZED (
+       SELECT place
+         FROM unnest($2::text[], $3::bigint[]) AS share (tenant_id, n)
+        CROSS JOIN LATERAL (
+              SELECT ctid AS place
+                FROM timer_schedules AS t
+               WHERE t.state = 'Scheduled'
+                 AND (t.tenant_id, t.due_at) >= (share.tenant_id, $4::timestamptz)
+                 AND (t.tenant_id, t.due_at) <= (share.tenant_id, $1)
+               ORDER BY t.tenant_id, t.due_at
+               LIMIT share.n
+                 FOR UPDATE SKIP LOCKED) AS due),
+       reached AS (
+       UPDATE timer_schedules AS t
+          SET state = 'Reached', reached_at = $1
+         FROM claimed
+        WHERE t.ctid = claimed.place
+       RETURNING t.tenant_id, t.service_call_id, t.correlation_id, t.due_at, t.registered_at,
+                 t.command_at, t.command_id, t.traceparent, t.tracestate),
+       counted AS (
+       INSERT INTO timer_counts (tenant_id, scheduled, reached)
+       SELECT tenant_id, -count(*), count(*)
+         FROM reached
+        GROUP BY tenant_id)
+SELECT true, tenant_id, service_call_id, correlation_id, due_at, registered_at,
+       command_at, command_id, traceparent, tracestate
+  FROM reached

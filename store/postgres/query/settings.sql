@@ -1,0 +1,16 @@
+-- What holds in every transaction, and ends with it. A process that is stopped in
+-- the middle keeps its rows from others until the first of these limits: whoever
+-- waits for a row waits longer than that, and a statement longer than both. What
+-- the server can't send for so long, because nobody reads it, ends the connection.
+-- There is an index for each statement: plans must not depend on statistics, which
+-- may be old. $1 is relaxed durability.
+SELECT set_config('idle_in_transaction_session_timeout', '4s', true),
+       set_config('tcp_user_timeout', '4s', true),
+       set_config('lock_timeout', '6s', true),
+       set_config('statement_timeout', '20s', true),
+       set_config('enable_seqscan', 'off', true),
+       set_config('enable_bitmapscan', 'off', true),
+       set_config('enable_sort', 'off', true),
+       set_config('enable_incremental_sort', 'off', true),
+       set_config('jit', 'off', true),
+       CASE WHEN $1 THEN set_config('synchronous_commit', 'off', true) END

@@ -1,0 +1,281 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// minWalk is how many tenants with waiting timers are looked at, at least, when
+// more is due than the limit.
+const minWalk = 1000
+
+// spareWalk is how many more are looked at while none of them may fire: those
+// that may not leave more due than the limit for as long as they like, and the
+// poller looks ten times a second then.
+const spareWalk = 9 * minWalk
+
+// Reach marks due timers and returns them. While more are due than the limit it
+// first gives each tenant with due timers an equal share, then fills up with the
+// oldest of all.
+//
+// What another transaction is changing is skipped, so that nobody waits: it is
+// marked there, moved away, or still due when this is called again. What is
+// marked was locked before, as its newest version says it is due.
+func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
+	if err := ctx.Err(); err != nil || limit <= 0 {
+		return nil, err
+	}
+	due := claim{now: timer.RoundDown(now), floor: t.store.floor.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
+	// Where more was due than a batch holds, more is due: then nobody looks whether
+	// it is. What is shared is all there is, if that is less.
+	crowded, err := allow == nil && t.store.crowded.Load(), error(nil)
+	if !crowded {
+		crowded, err = due.start(ctx, t)
+	}
+	if err == nil && crowded {
+		err = due.share(ctx, t)
+	}
+	t.store.crowded.Store(crowded && len(due.entries) == limit)
+	failpoint.Here("claimed")
+	return due.entries, err
+}
+
+// A claim is timers that were marked.
+type claim struct {
+	now     time.Time
+	floor   time.Time // where due times begin
+	limit   int
+	allow   timer.Allowance
+	entries []timer.Entry
+	taken   map[timer.TenantID]int
+}
+
+// start claims all that is due, unless that is more than the limit.
+func (c *claim) start(ctx context.Context, t *transaction) (crowded bool, err error) {
+	if c.allow == nil {
+		return c.take(ctx, t, sqlReach, c.now, int64(c.limit), true, c.floor)
+	}
+	var shares shares
+	total := 0
+	err = t.rows(ctx, sqlDueCounts, []any{c.now, int64(c.limit + 1), c.floor}, func(rows pgx.Rows) error {
+		var tenant string
+		var n int
+		err := rows.Scan(&tenant, &n)
+		total += n
+		shares.add(tenant, min(n, c.left(timer.TenantID(tenant))))
+		return err
+	})
+	if err != nil || total > c.limit {
+		return total > c.limit, err
+	}
+	return false, c.takeShares(ctx, t, shares)
+}
+
+// share claims an equal share of each tenant, then the oldest of all.
+func (c *claim) share(ctx context.Context, t *transaction) error {
+	tenants, err := t.dueTenants(ctx, c)
+	if err != nil {
+		return err
+	}
+	if tenants, err = c.takeEqually(ctx, t, tenants); err != nil {
+		return err
+	}
+	if c.allow == nil {
+		if rest := c.limit - len(c.entries); rest > 0 {
+			_, err = c.take(ctx, t, sqlReach, c.now, int64(rest), false, c.floor)
+		}
+		return err
+	}
+	// The oldest of all may be those of tenants that may have no more, however
+	// many: so the rest is shared among those that may.
+	for range maxRounds {
+		if len(tenants) == 0 || len(c.entries) == c.limit || err != nil {
+			break
+		}
+		tenants, err = c.takeEqually(ctx, t, tenants)
+	}
+	return err
+}
+
+// maxRounds is how often what is left of a batch is shared again.
+const maxRounds = 4
+
+// takeEqually claims an equal share of what is left of the limit from each tenant,
+// and returns those that had as many and may have more.
+func (c *claim) takeEqually(ctx context.Context, t *transaction, tenants []timer.TenantID) (more []timer.TenantID, err error) {
+	rest := c.limit - len(c.entries)
+	var equal shares
+	before := make([]int, len(tenants))
+	for i, tenant := range tenants {
+		before[i] = c.taken[tenant]
+		equal.add(string(tenant), min(max(rest/len(tenants), 1), c.left(tenant)))
+		if len(equal.tenants) == rest {
+			break
+		}
+	}
+	if err := c.takeShares(ctx, t, equal); err != nil {
+		return nil, err
+	}
+	for i, tenant := range tenants {
+		if c.taken[tenant]-before[i] >= rest/len(tenants) && c.left(tenant) > 0 {
+			more = append(more, tenant)
+		}
+	}
+	return more, nil
+}
+
+// left returns how many more of a tenant are allowed.
+func (c *claim) left(tenant timer.TenantID) int {
+	if c.allow == nil {
+		return math.MaxInt
+	}
+	return c.allow(tenant) - c.taken[tenant]
+}
+
+// Shares are how many timers of which tenants are to be claimed.
+type shares struct {
+	tenants []string
+	sizes   []int64
+}
+
+func (s *shares) add(tenant string, size int) {
+	if size > 0 {
+		s.tenants, s.sizes = append(s.tenants, tenant), append(s.sizes, int64(size))
+	}
+}
+
+func (c *claim) takeShares(ctx context.Context, t *transaction, s shares) error {
+	if len(s.tenants) == 0 {
+		return nil
+	}
+	_, err := c.take(ctx, t, sqlReachShares, c.now, s.tenants, s.sizes, c.floor)
+	return err
+}
+
+// take claims with a statement, which says in its first column whether it left
+// all alone because there is too much.
+func (c *claim) take(ctx context.Context, t *transaction, text string, args ...any) (crowded bool, err error) {
+	err = t.rows(ctx, text, args, func(rows pgx.Rows) error {
+		var tenant, call, correlation, command, parent, state *string
+		var due, registered *time.Time
+		var timestamp *int64
+		if err := rows.Scan(&crowded, &tenant, &call, &correlation, &due, &registered, &timestamp, &command, &parent, &state); err != nil {
+			return fmt.Errorf("read a due timer: %w", err)
+		}
+		if tenant == nil { // nothing was claimed
+			return nil
+		}
+		e := timer.Entry{
+			Key:           timer.Key{TenantID: timer.TenantID(*tenant), ServiceCallID: timer.ServiceCallID(*call)},
+			Version:       timer.Version{TimestampMS: *timestamp, CommandID: *command},
+			State:         timer.Reached,
+			CorrelationID: textOf(correlation), Trace: timer.Trace{Parent: textOf(parent), State: textOf(state)},
+			DueAt: due.UTC(), RegisteredAt: registered.UTC(), ReachedAt: c.now,
+		}
+		c.entries = append(c.entries, e)
+		c.taken[e.TenantID]++
+		return nil
+	})
+	return crowded, err
+}
+
+// Walked is where the last walk of a store ended.
+type walked struct {
+	mu   sync.Mutex
+	last string
+}
+
+func (w *walked) get() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
+func (w *walked) set(last string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = last
+}
+
+// dueTenants returns at most limit tenants with due timers that are allowed. It
+// begins after the one where the last call ended, goes round once, and stops when
+// it has looked at enough: so every tenant has its turn, however many there are.
+func (t *transaction) dueTenants(ctx context.Context, c *claim) ([]timer.TenantID, error) {
+	start := t.store.walked.get()
+	walk := walk{claim: c, budget: max(c.limit, minWalk)}
+	if c.allow != nil {
+		walk.spare = spareWalk
+	}
+	if err := walk.from(ctx, t, start, ""); err != nil {
+		return nil, err
+	}
+	if walk.ended && start != "" {
+		walk.ended = false
+		if err := walk.from(ctx, t, "", start); err != nil {
+			return nil, err
+		}
+	}
+	t.store.walked.set(walk.last)
+	return walk.due, nil
+}
+
+// A walk goes from tenant to tenant, of those with waiting timers.
+type walk struct {
+	claim  *claim
+	budget int              // of tenants still to be looked at; the spare ones make it negative
+	spare  int              // tenants to be looked at beyond the budget while none is due
+	due    []timer.TenantID // tenants with due timers
+	last   string           // the last tenant that was looked at
+	ended  bool             // there was no tenant any more
+}
+
+// goesOn reports whether more tenants are to be looked at.
+func (w *walk) goesOn() bool {
+	return w.budget > 0 && len(w.due) < w.claim.limit || w.budget > -w.spare && len(w.due) == 0
+}
+
+// from goes on after a tenant, until one that is past the other unless that is
+// empty.
+func (w *walk) from(ctx context.Context, t *transaction, after, until string) error {
+	for past := false; !past && !w.ended && w.goesOn(); after = w.last {
+		wanted, looked, found := w.claim.limit-len(w.due), 0, 0
+		asked := w.budget
+		if asked <= 0 {
+			asked = min(minWalk, w.budget+w.spare)
+		}
+		err := t.rows(ctx, sqlTenants, []any{w.claim.now, after, int64(asked), int64(wanted)}, func(rows pgx.Rows) error {
+			var tenant string
+			var isDue bool
+			if err := rows.Scan(&tenant, &isDue); err != nil || past {
+				return err
+			}
+			if until != "" && tenant > until {
+				w.last, past = until, true
+				return nil
+			}
+			looked++
+			w.budget--
+			w.last = tenant
+			if isDue {
+				found++
+			}
+			if isDue && w.claim.left(timer.TenantID(tenant)) > 0 {
+				w.due = append(w.due, timer.TenantID(tenant))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		w.ended = !past && looked < asked && found < wanted
+	}
+	return nil
+}

@@ -1,0 +1,73 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// oldest is the first version of the server that works, as server_version_num.
+const oldest = 150000
+
+// ready looks at the database unless that was done.
+func (s *Store) ready(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known {
+		return nil
+	}
+	if err := s.lookAtServer(ctx); err != nil {
+		return err
+	}
+	if err := s.choose(ctx); err != nil {
+		return err
+	}
+	if err := Verify(ctx, s.db); err != nil {
+		return err
+	}
+	s.known = true
+	return nil
+}
+
+// choose has statements prepared if the connections of the pool are set so, by the
+// host or by the URL.
+func (r *Reader) choose(ctx context.Context) error {
+	return onConn(ctx, r.db, func(_ context.Context, c *pgx.Conn) error {
+		r.prepares.Store(c.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement)
+		return nil
+	})
+}
+
+// Prepare looks at the database before the first use: the server's version and
+// how it syncs, and the schema, as [Verify] does.
+func (s *Store) Prepare(ctx context.Context) error {
+	return classify("look at the database", s.ready(ctx))
+}
+
+// lookAtServer returns an error that wraps [timer.ErrFatal] if the server can't
+// keep what is promised.
+func (s *Store) lookAtServer(ctx context.Context) error {
+	var number int64
+	var version, synchronous, fsync string
+	if err := look(ctx, s.db, step{text: sqlServer, each: scan(&number, &version, &synchronous, &fsync)}); err != nil {
+		return err
+	}
+	return judge(number, version, synchronous, fsync, s.opt.Durability)
+}
+
+// judge says what is wrong with a server.
+func judge(number int64, version, synchronous, fsync string, d Durability) error {
+	switch {
+	case number < oldest:
+		return fmt.Errorf("%w: the server is PostgreSQL %s: it must be PostgreSQL %d or newer", timer.ErrFatal, version, oldest/10000)
+	case d == Strict && fsync == "off":
+		return fmt.Errorf("%w: the server has fsync = off: a loss of power may take the whole database; turn it on, or set durability to relaxed", timer.ErrFatal)
+	case d == Strict && synchronous == "off":
+		return fmt.Errorf("%w: the database has synchronous_commit = off: a crash of the server may take timers that were accepted; "+
+			"turn it on for the database and the role, or set durability to relaxed", timer.ErrFatal)
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// referenceName is the name of the foreign key.
+const referenceName = "timer_schedules_service_call"
+
+// ReferenceServiceCalls ties timers to the host's table service_calls: a timer
+// needs its service call, and goes when that is deleted. It is optional, and
+// does nothing the second time. Run it after [Migrate]. The host's table must
+// have the primary key (tenant_id, service_call_id), or a unique one; an error
+// names what is missing, or how many timers have no service call.
+//
+// It keeps others waiting for a moment only: the reference holds for new timers
+// first, then the old ones are looked at beside those who write.
+func ReferenceServiceCalls(ctx context.Context, db *sql.DB) error {
+	const doing = "reference service_calls"
+	if err := Verify(ctx, db); err != nil {
+		return classify(doing, err)
+	}
+	return classify(doing, withConn(ctx, db, reference))
+}
+
+func reference(ctx context.Context, c *pgx.Conn) error {
+	var referenced, valid bool
+	var parents int64
+	if err := send(ctx, c, step{text: sqlReference, args: []any{referenceName}, each: scan(&referenced, &valid, &parents)}); err != nil {
+		return err
+	}
+	switch {
+	case valid:
+		return nil
+	case parents != 2:
+		return errors.New("there is no table service_calls with the columns tenant_id and service_call_id: create it first")
+	case !referenced:
+		if err := addReference(ctx, c); err != nil {
+			return err
+		}
+	}
+	var orphans int64
+	if err := send(ctx, c, step{text: sqlOrphans, each: scan(&orphans)}); err != nil {
+		return err
+	}
+	if orphans > 0 {
+		_, err := c.Exec(ctx, `ALTER TABLE timer_schedules DROP CONSTRAINT `+referenceName)
+		return errors.Join(fmt.Errorf("%d timers have no service call: add their service calls, or delete them, first", orphans), err)
+	}
+	_, err := c.Exec(ctx, `ALTER TABLE timer_schedules VALIDATE CONSTRAINT `+referenceName)
+	return err
+}
+
+// addReference adds the foreign key for new timers. It needs a lock on both
+// tables, and gives up, to be tried again, if it does not get it soon: who waits
+// for that lock keeps all who write behind it.
+func addReference(ctx context.Context, c *pgx.Conn) error {
+	defer rollBack(ctx, c)
+	err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}, step{text: `ALTER TABLE timer_schedules
+		ADD CONSTRAINT ` + referenceName + ` FOREIGN KEY (tenant_id, service_call_id)
+		    REFERENCES service_calls (tenant_id, service_call_id) ON DELETE CASCADE NOT VALID`}, step{text: commit})
+	if codeOf(err) == "42830" {
+		return fmt.Errorf("service_calls needs the primary key (tenant_id, service_call_id), or a unique one: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/storetest"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestServiceNeedsFewRights lets a role work that owns nothing, after somebody else
+// has migrated: the rights that docs/operations.md names.
+func TestServiceNeedsFewRights(t *testing.T) {
+	t.Parallel()
+	place := withFewRights(t, pgtest.URL(t))
+	s, err := postgres.Open(t.Context(), place, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	lead := own(t, s)
+	defer lead.Release()
+	key := timer.Key{TenantID: "acme", ServiceCallID: "call-1"}
+	version := timer.Version{TimestampMS: 1, CommandID: "command"}
+	if _, err := s.Schedule(t.Context(), noon, timer.ScheduleTimer{Key: key, Version: version, DueAt: noon}); err != nil {
+		t.Error(err)
+	}
+	if err := s.Update(t.Context(), func(tx timer.Tx) error {
+		entries, err := tx.Reach(t.Context(), noon, 10, nil)
+		if err != nil {
+			return err
+		}
+		return tx.Emit(t.Context(), entries[0].Event())
+	}); err != nil {
+		t.Error(err)
+	}
+	rows, err := lead.Head(t.Context(), 0, 10)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%d events, %v", len(rows), err)
+	}
+	if err := lead.Park(t.Context(), noon, rows[0].Seq, "refused"); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Cancel(t.Context(), noon, timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "call-2"}, Version: version}); err != nil {
+		t.Error(err)
+	}
+	if n, err := s.Purge(t.Context(), noon.Add(time.Hour), 10); n != 2 || err != nil {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	st, err := s.Stats(t.Context())
+	if err != nil || st != (timer.Stats{Parked: 1}) {
+		t.Errorf("stats %+v, %v", st, err)
+	}
+	if _, err := s.DB().ExecContext(t.Context(), `DROP TABLE timer_outbox`); err == nil || !strings.Contains(err.Error(), "owner") {
+		t.Errorf("the role may drop a table: %v", err)
+	}
+}
+
+// withFewRights migrates a schema, and returns its URL for a role that has the
+// rights that docs/operations.md names, and no others.
+func withFewRights(t testing.TB, place string) string {
+	t.Helper()
+	admin := migrated(t, place)
+	u, err := url.Parse(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := u.Query().Get("search_path")
+	role := "role_of_" + schema
+	for _, text := range []string{
+		`CREATE ROLE ` + role + ` LOGIN PASSWORD 'few rights'`,
+		`GRANT USAGE ON SCHEMA ` + schema + ` TO ` + role,
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ` + schema + ` TO ` + role,
+	} {
+		if _, err := admin.ExecContext(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		if _, err := admin.ExecContext(context.WithoutCancel(t.Context()), fmt.Sprintf(`DROP OWNED BY %s; DROP ROLE %s`, role, role)); err != nil {
+			t.Error(err)
+		}
+	})
+	u.User = url.UserPassword(role, "few rights")
+	return u.String()
+}
+
+// TestTransferNeedsFewRights moves with the rights of the service.
+func TestTransferNeedsFewRights(t *testing.T) {
+	t.Parallel()
+	storetest.RunTransfer(t, func(t testing.TB) storetest.TransferStore {
+		return open(t, withFewRights(t, pgtest.URL(t)), postgres.Options{Durability: postgres.Relaxed})
+	})
+}

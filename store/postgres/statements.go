@@ -1,0 +1,73 @@
+package postgres
+
+import (
+	"embed"
+	"strings"
+)
+
+//go:embed query/*.sql
+var queries embed.FS
+
+// query returns the text of a statement by the name of its file.
+func query(name string) string {
+	text, err := queries.ReadFile("query/" + name + ".sql")
+	if err != nil {
+		panic("postgres: " + err.Error()) // the file is embedded
+	}
+	s := strings.TrimSpace(string(text))
+	names[s] = "timer_" + name
+	return s
+}
+
+// names are those that statements have on the server, where they are prepared.
+var names = make(map[string]string)
+
+var (
+	sqlSettings      = query("settings")
+	sqlServer        = query("server")
+	sqlExists        = query("exists")
+	sqlVersion       = query("version")
+	sqlPatience      = query("patience")
+	sqlLock          = query("lock")
+	sqlTryLock       = query("try_lock")
+	sqlOwn           = query("own")
+	sqlOrphan        = query("orphan")
+	sqlInstances     = query("instances")
+	sqlNow           = query("now")
+	sqlScheduleNew   = query("schedule_new")
+	sqlScheduleAgain = query("schedule_again")
+	sqlCancelNew     = query("cancel_new")
+	sqlCancelAgain   = query("cancel_again")
+	sqlStanding      = query("standing")
+	sqlParents       = query("parents")
+	sqlReference     = query("reference")
+	sqlOrphans       = query("orphans")
+	sqlReach         = query("reach")
+	sqlReachShares   = query("reach_shares")
+	sqlDueCounts     = query("due_counts")
+	sqlTenants       = query("tenants")
+	sqlNextDue       = query("next_due")
+	sqlGet           = query("get")
+	sqlList          = query("list")
+	sqlCorrelated    = query("correlated")
+	sqlStats         = query("stats")
+	sqlCounts        = query("counts")
+	sqlTenantCounts  = query("tenant_counts")
+	sqlFresh         = query("fresh")
+	sqlFold          = query("fold")
+	sqlPurge         = query("purge")
+	sqlAppend        = query("append")
+	sqlHead          = query("head")
+	sqlDelete        = query("delete")
+	sqlFail          = query("fail")
+	sqlPark          = query("park")
+	sqlDumpBegin     = query("dump_begin")
+	sqlDumpTimers    = query("dump_timers")
+	sqlDumpOutbox    = query("dump_outbox")
+	sqlDumpParked    = query("dump_parked")
+	sqlEmpty         = query("empty")
+	sqlLoadBegin     = query("load_begin")
+	sqlLoadParked    = query("load_parked")
+	sqlLoadUnpark    = query("load_unpark")
+	sqlLoadCounts    = query("load_counts")
+)

@@ -1,0 +1,140 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A shard is one of the parts of the outbox.
+type shard struct {
+	*Store
+	number int32
+}
+
+var _ outbox.Table = shard{}
+
+// part returns a shard of the outbox.
+func (s *Store) part(number int32) shard { return shard{s, number} }
+
+// Head returns the first rows of shard 0 after a number.
+func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	return s.part(0).Head(ctx, after, limit)
+}
+
+// Delete removes rows from shard 0.
+func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
+	return s.part(0).Delete(ctx, seqs...)
+}
+
+// Fail counts an attempt of a row of shard 0.
+func (s *Store) Fail(ctx context.Context, seq int64, reason string) error {
+	return s.part(0).Fail(ctx, seq, reason)
+}
+
+// Park moves a row out of shard 0.
+func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
+	return s.part(0).Park(ctx, now, seq, reason)
+}
+
+// Head returns the first rows of the shard after a number.
+func (s shard) Head(ctx context.Context, after int64, limit int) (events []outbox.Row, err error) {
+	const doing = "read the outbox"
+	err = s.rows(ctx, doing, sqlHead, []any{s.number, after, int64(limit)}, func(rows pgx.Rows) error {
+		row := outbox.Row{Message: message.NewMessage("", nil)}
+		m := row.Message
+		var headers string
+		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts); err != nil {
+			return err
+		}
+		if m.Metadata, err = envelope.DecodeHeaders(headers); err != nil {
+			return fmt.Errorf("read event %d: %w", row.Seq, err)
+		}
+		events = append(events, row)
+		return nil
+	})
+	return events, err
+}
+
+// Delete removes rows from the shard.
+func (s shard) Delete(ctx context.Context, seqs ...int64) error {
+	if len(seqs) == 0 {
+		return nil
+	}
+	return s.writing(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
+		t.later(step{text: sqlDelete, args: []any{s.number, seqs}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
+		return nil
+	})
+}
+
+// Fail counts an attempt of a row.
+func (s shard) Fail(ctx context.Context, seq int64, reason string) error {
+	return s.writing(ctx, "count an attempt", func(ctx context.Context, t *transaction) error {
+		t.later(step{text: sqlFail, args: []any{s.number, seq, store.Printable(reason)}})
+		return nil
+	})
+}
+
+// Park moves a row out of the shard.
+func (s shard) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
+	return s.writing(ctx, "park an event", func(ctx context.Context, t *transaction) error {
+		t.later(step{text: sqlPark, args: []any{s.number, seq, store.Printable(reason), timer.RoundDown(now)}})
+		return nil
+	})
+}
+
+// appendRows is how many events are added with one statement.
+const appendRows = 5000
+
+// Emit appends events to the store's own shard of the outbox.
+func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	insert := outbox.Insert{Rows: appendRows, Text: func(int) string { return sqlAppend }}
+	_, err := outbox.Append(ctx, appender{t}, insert, t.store.opt.Events, events...)
+	failpoint.Here("emitted")
+	return err
+}
+
+// An appender runs the statement that adds events, with the next one or with the
+// commit. It is the same for any number of them: their columns are arrays.
+type appender struct{ *transaction }
+
+// rowColumns is how many values a row has: id, payload, headers and time.
+const rowColumns = 4
+
+// ExecContext takes the rows one after the other and hands them on column by
+// column.
+func (a appender) ExecContext(_ context.Context, text string, args ...any) (sql.Result, error) {
+	n := len(args) / rowColumns
+	ids, payloads := make([]string, n), make([][]byte, n)
+	headers, times := make([]string, n), make([]int64, n)
+	for i := range n {
+		row := args[i*rowColumns:]
+		ids[i], payloads[i], headers[i], times[i] = row[0].(string), row[1].([]byte), row[2].(string), row[3].(int64)
+	}
+	a.later(step{text: text, args: []any{ids, payloads, headers, times, a.store.shard.Load()}})
+	return result(n), nil
+}
+
+// A result tells how many rows were changed.
+type result int64
+
+// LastInsertId is what PostgreSQL does not tell.
+func (result) LastInsertId() (int64, error) { return 0, errors.ErrUnsupported }
+
+// RowsAffected returns the number.
+func (r result) RowsAffected() (int64, error) { return int64(r), nil }

@@ -1,0 +1,50 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const watchInterval = time.Second
+
+// Watch looks every second whether the schema is still one that this binary
+// knows, and the server still one that it trusts, and folds counts now and then
+// if there are any to fold: an idle service writes nothing. It returns nil when
+// ctx is done, and an error that wraps [timer.ErrFatal] if the schema is newer,
+// gone, or the server loses commits.
+func (s *Store) Watch(ctx context.Context) error {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		err := s.look(ctx)
+		if err == nil { // if not, others tell why
+			if err = s.foldIfDue(ctx, n%foldEvery == 0); err != nil && ctx.Err() == nil {
+				s.opt.Log.WarnContext(ctx, "counts can't be folded, will retry", "error", err, "retry_in", watchInterval)
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, timer.ErrFatal):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Store) look(ctx context.Context) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := s.lookAtServer(ctx); err != nil {
+		return classify("look at the server", err)
+	}
+	return Verify(ctx, s.db)
+}
