@@ -31,9 +31,11 @@ func (i *inner) Update(_ context.Context, fn func(timer.Tx) error) error {
 	return fn(i)
 }
 
-func (i *inner) NextDue(context.Context) (time.Time, error) { return time.Time{}, i.note("NextDue") }
+func (i *inner) NextDue(context.Context, time.Time) (time.Time, error) {
+	return time.Time{}, i.note("NextDue")
+}
 
-func (i *inner) Reach(context.Context, time.Time, int) ([]timer.Entry, error) {
+func (i *inner) Reach(context.Context, time.Time, int, timer.Allowance) ([]timer.Entry, error) {
 	return nil, i.note("Reach")
 }
 
@@ -43,8 +45,8 @@ func (i *inner) Get(context.Context, timer.Key) (timer.Entry, error) {
 	return timer.Entry{}, i.note("Get")
 }
 
-func (i *inner) List(context.Context, timer.TenantID, timer.Filter) ([]timer.Entry, error) {
-	return nil, i.note("List")
+func (i *inner) List(context.Context, timer.TenantID, timer.Filter) (timer.Page, error) {
+	return timer.Page{}, i.note("List")
 }
 
 func (i *inner) Correlated(context.Context, string, int) ([]timer.Entry, error) {
@@ -53,8 +55,16 @@ func (i *inner) Correlated(context.Context, string, int) ([]timer.Entry, error) 
 
 func (i *inner) Stats(context.Context) (timer.Stats, error) { return timer.Stats{}, i.note("Stats") }
 
-func (i *inner) Purge(context.Context, time.Time, int64, int) (int, int64, error) {
-	return 0, 0, i.note("Purge")
+func (i *inner) Counts(context.Context, timer.TenantID) (timer.Counts, error) {
+	return timer.Counts{}, i.note("Counts")
+}
+
+func (i *inner) Tenants(context.Context, timer.TenantID, int) ([]timer.TenantCounts, error) {
+	return nil, i.note("Tenants")
+}
+
+func (i *inner) Purge(context.Context, time.Time, int) (int, error) {
+	return 0, i.note("Purge")
 }
 
 func (i *inner) Head(context.Context, int64, int) ([]outbox.Row, error) { return nil, i.note("Head") }

@@ -42,8 +42,8 @@ func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
 }
 
 // NextDue fails as "next_due".
-func (s *Store) NextDue(ctx context.Context) (time.Time, error) {
-	return get(s.Decide, "next_due", func() (time.Time, error) { return s.Full.NextDue(ctx) })
+func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
+	return get(s.Decide, "next_due", func() (time.Time, error) { return s.Full.NextDue(ctx, after) })
 }
 
 // Get fails as "get".
@@ -52,8 +52,8 @@ func (s *Store) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
 }
 
 // List fails as "list".
-func (s *Store) List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) ([]timer.Entry, error) {
-	return get(s.Decide, "list", func() ([]timer.Entry, error) { return s.Full.List(ctx, tenant, filter) })
+func (s *Store) List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) (timer.Page, error) {
+	return get(s.Decide, "list", func() (timer.Page, error) { return s.Full.List(ctx, tenant, filter) })
 }
 
 // Correlated fails as "correlated".
@@ -66,13 +66,19 @@ func (s *Store) Stats(ctx context.Context) (timer.Stats, error) {
 	return get(s.Decide, "stats", func() (timer.Stats, error) { return s.Full.Stats(ctx) })
 }
 
+// Counts fails as "counts".
+func (s *Store) Counts(ctx context.Context, tenant timer.TenantID) (timer.Counts, error) {
+	return get(s.Decide, "counts", func() (timer.Counts, error) { return s.Full.Counts(ctx, tenant) })
+}
+
+// Tenants fails as "tenants".
+func (s *Store) Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error) {
+	return get(s.Decide, "tenants", func() ([]timer.TenantCounts, error) { return s.Full.Tenants(ctx, after, limit) })
+}
+
 // Purge fails as "purge".
-func (s *Store) Purge(ctx context.Context, before time.Time, cursor int64, limit int) (deleted int, next int64, err error) {
-	err = s.Decide.call("purge", func() (err error) {
-		deleted, next, err = s.Full.Purge(ctx, before, cursor, limit)
-		return err
-	})
-	return deleted, next, err
+func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
+	return get(s.Decide, "purge", func() (int, error) { return s.Full.Purge(ctx, before, limit) })
 }
 
 // Head fails as "head".
@@ -102,8 +108,8 @@ type tx struct {
 }
 
 // Reach fails as "reach".
-func (t *tx) Reach(ctx context.Context, now time.Time, limit int) ([]timer.Entry, error) {
-	return get(t.decide, "reach", func() ([]timer.Entry, error) { return t.Tx.Reach(ctx, now, limit) })
+func (t *tx) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
+	return get(t.decide, "reach", func() ([]timer.Entry, error) { return t.Tx.Reach(ctx, now, limit, allow) })
 }
 
 // Emit fails as "emit".
