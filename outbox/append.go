@@ -18,26 +18,28 @@ type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// AppendRows is how many events [Append] adds with one statement, but for the
-// last one.
-const AppendRows = 50
+// An Insert is how a store adds rows to its outbox.
+type Insert struct {
+	Rows int                // how many one statement adds at most
+	Text func(n int) string // the statement that adds n rows of id, payload, headers (a JSON object) and time of the append (Unix milliseconds)
+}
 
 // Append encodes events in a format and adds them to the outbox, in the order
 // given, inside the caller's transaction. They keep the format while they wait,
-// whatever those appended later have. Insert returns the store's statement that adds n
-// rows of id, payload, headers (a JSON object) and the time of the append (Unix
-// milliseconds), which is when the event was reached. It returns the rows, which
-// have numbers if the driver tells the last one that it gave.
-func Append(ctx context.Context, tx Tx, insert func(n int) string, format envelope.Format, events ...timer.DueTimeReached) ([]Row, error) {
-	chunk := &schema{insert: insert, format: format, events: make([]timer.DueTimeReached, 0, AppendRows)}
+// whatever those appended later have. The time of the append is when the event
+// was reached. It returns the rows, which have numbers if the driver tells the
+// last one that it gave.
+func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, events ...timer.DueTimeReached) ([]Row, error) {
+	size := min(insert.Rows, len(events))
+	chunk := &schema{insert: insert.Text, format: format, events: make([]timer.DueTimeReached, 0, size)}
 	exec := &executor{ctx: ctx, tx: tx}
 	pub, err := watermillsql.NewPublisher(exec, watermillsql.PublisherConfig{SchemaAdapter: chunk}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("append to the outbox: %w", err)
 	}
 	rows := make([]Row, 0, len(events))
-	messages := make([]*message.Message, 0, AppendRows)
-	for some := range slices.Chunk(events, AppendRows) {
+	messages := make([]*message.Message, 0, size)
+	for some := range slices.Chunk(events, max(size, 1)) {
 		messages, chunk.events = messages[:0], chunk.events[:0]
 		for _, e := range some {
 			e.ID = envelope.EventID(e)

@@ -59,7 +59,7 @@ func (r *recorder) ExecContext(ctx context.Context, query string, args ...any) (
 	return result{len(r.args)}, nil
 }
 
-func insert(n int) string { return fmt.Sprintf("insert %d", n) }
+var insert = outbox.Insert{Rows: 50, Text: func(n int) string { return fmt.Sprintf("insert %d", n) }}
 
 func eventsToAppend(n int) []timer.DueTimeReached {
 	events := make([]timer.DueTimeReached, n)

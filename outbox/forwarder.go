@@ -41,7 +41,8 @@ type Forwarder struct {
 	opt   ForwarderOptions
 	wake  chan struct{} // holds one
 
-	detour detour // of whoever runs
+	detour  detour // of whoever runs
+	backlog backlog
 }
 
 // NewForwarder returns a Forwarder that publishes each event to the topic that
@@ -80,6 +81,17 @@ func (f *Forwarder) Wake() {
 	default:
 	}
 }
+
+// Appended tells that so many rows were appended, after their commit, and wakes.
+func (f *Forwarder) Appended(rows int) {
+	f.backlog.add(rows)
+	f.Wake()
+}
+
+// Waiting returns how many rows wait that it was told of and has not come to yet;
+// very many while it does not know how many were there before. Rows that it has
+// left behind do not count.
+func (f *Forwarder) Waiting() int { return f.backlog.waiting() }
 
 const (
 	minBackoff = 50 * time.Millisecond

@@ -102,11 +102,12 @@ func (s *session) remove(ctx context.Context, seqs []int64) error {
 //
 // A row that is left behind because the broker refuses it, or because its
 // topic fails while others work, delays nobody: the pass goes on, and the next
-// pass over it comes after a growing pause. See [detour] for how those are found
-// that work.
+// pass over it comes after a growing pause, also if there is no end of new rows,
+// unless so many were left behind that new ones would wait for them. See [detour]
+// for how those are found that work.
 func (s *session) publish(ctx context.Context) error {
 	var after int64 // the last row seen in this pass
-	var left bool   // rows were left behind in this pass
+	var left int    // rows that were left behind in this pass
 	s.detour.begin()
 	size := min(firstBatch, s.opt.Batch)
 	backoff := minBackoff
@@ -114,16 +115,19 @@ func (s *session) publish(ctx context.Context) error {
 	defer pass.Stop()
 
 	for ctx.Err() == nil {
+		told := s.backlog.told()
 		rows, err := s.table.Head(ctx, after, size)
 		if err != nil {
 			return err
 		}
+		s.backlog.saw(rows, told, len(rows) < size)
+		more := false
 		if len(rows) > 0 {
 			head := after == 0
 			after = rows[len(rows)-1].Seq
-			more := len(rows) == size // else those appended since have woken us
+			more = len(rows) == size // else those appended since have woken us
 			size = min(2*size, s.opt.Batch)
-			all, err := s.forward(ctx, rows, head)
+			behind, err := s.forward(ctx, rows, head)
 			if head && s.detour.failure != nil {
 				after = max(after, s.detour.from)
 			}
@@ -131,36 +135,48 @@ func (s *session) publish(ctx context.Context) error {
 				s.detour.from = after
 				return err
 			}
-			if !all && !left {
-				left = true
+			if behind > 0 && left == 0 {
 				pass.Reset(backoff)
 			}
-			if more {
+			left += behind
+		}
+		if more {
+			if left > s.opt.Batch || s.detour.failure != nil || !over(pass) {
 				continue
 			}
-		}
-		if err := s.detour.end(); err != nil {
-			return err
-		}
-
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-s.wake: // new rows come after the last one seen
-			continue
-		case <-pass.C:
+		} else {
+			if err := s.detour.end(); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-s.wake: // new rows come after the last one seen
+				continue
+			case <-pass.C:
+			}
 		}
 		s.deleted() // else the new pass would publish again what is being deleted
 		after = 0
 		s.detour.clear()
-		if left {
-			left, backoff = false, min(2*backoff, maxBackoff)
+		if left > 0 {
+			left, backoff = 0, min(2*backoff, maxBackoff)
 		} else {
 			backoff = minBackoff
 		}
 		pass.Reset(s.opt.Interval)
 	}
 	return nil
+}
+
+// over reports whether the time of a pass is over.
+func over(pass *time.Timer) bool {
+	select {
+	case <-pass.C:
+		return true
+	default:
+		return false
+	}
 }
 
 // deleted waits until all that was published is deleted, or is not going to be.
@@ -173,16 +189,16 @@ func (s *session) deleted() {
 }
 
 // forward publishes rows and hands those that the broker acked to the deleting
-// stage. It reports whether that were all; an error means that nothing gets
+// stage. It returns how many are left behind; an error means that nothing gets
 // through. Behind the oldest rows, the head, those of topics that failed are
 // left alone.
-func (s *session) forward(ctx context.Context, batch []Row, head bool) (all bool, err error) {
+func (s *session) forward(ctx context.Context, batch []Row, head bool) (left int, err error) {
 	rows := batch
 	if !head {
 		rows = s.detour.open(batch, s.topic)
 	}
 	if len(rows) == 0 {
-		return false, s.detour.look()
+		return len(batch), s.detour.look()
 	}
 	acked, err := s.send(ctx, rows)
 	if len(acked) > 0 {
@@ -196,14 +212,15 @@ func (s *session) forward(ctx context.Context, batch []Row, head bool) (all bool
 		s.deleting.Add(1)
 		s.published <- acked
 	}
+	left = len(batch) - len(acked)
 	if err == nil {
-		return len(rows) == len(batch), nil
+		return left, nil
 	}
 	if len(acked) == 0 && !errors.Is(err, timer.ErrInvalid) {
-		return false, s.detour.failed(rows, s.topic, err)
+		return left, s.detour.failed(rows, s.topic, err)
 	}
 	s.log.WarnContext(ctx, "events left behind, will retry", "rows", len(rows)-len(acked), "error", err)
-	return false, nil
+	return left, nil
 }
 
 // send publishes rows, each topic in order. It returns the numbers of those that

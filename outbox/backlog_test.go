@@ -1,0 +1,150 @@
+package outbox_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/outbox"
+)
+
+// A lock is a publisher that lets one batch through each time it is opened.
+type lock struct{ batches chan int }
+
+func newLock() *lock { return &lock{make(chan int)} }
+
+func (l *lock) Close() error { return nil }
+
+func (l *lock) Publish(_ string, messages ...*message.Message) error {
+	l.batches <- len(messages)
+	return nil
+}
+
+// TestWaitingIsWhatTheForwarderHasNotComeTo has a broker that takes its time.
+func TestWaitingIsWhatTheForwarderHasNotComeTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(ledger), newLock()
+		f := forward(t, l, p, outbox.ForwarderOptions{Batch: 10})
+		synctest.Wait()
+		check := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := f.Waiting(); got != want {
+				t.Errorf("%s: %d wait, want %d", when, got, want)
+			}
+		}
+		check("at first", 0)
+		for range 4 {
+			l.append(slices.Repeat([]string{"a"}, 10)...)
+			f.Appended(10)
+			synctest.Wait()
+		}
+		check("while the first batch is published", 30)
+		<-p.batches
+		check("while the second is", 20)
+		<-p.batches
+		<-p.batches
+		check("while the last is", 0)
+		l.append("a")
+		f.Appended(1)
+		check("when one more came", 1)
+		<-p.batches
+		check("while that is published", 0)
+		<-p.batches
+		if err := f.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		check("in the end", 0)
+	})
+}
+
+// TestRowsOfAnEarlierLifeWait has more rows in the outbox than a batch when the
+// forwarder starts: it does not know how many.
+func TestRowsOfAnEarlierLifeWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(ledger), newLock()
+		l.append(slices.Repeat([]string{"a"}, 25)...)
+		f := forward(t, l, p, outbox.ForwarderOptions{Batch: 10})
+		for _, want := range []bool{true, true, false} {
+			synctest.Wait()
+			if got := f.Waiting() > 1000; got != want {
+				t.Errorf("very many wait: %v, want %v", got, want)
+			}
+			<-p.batches
+		}
+		l.append("a")
+		f.Appended(1)
+		<-p.batches
+		synctest.Wait()
+		if got := f.Waiting(); got != 0 {
+			t.Errorf("%d wait in the end", got)
+		}
+	})
+}
+
+// TestRowsThatVanishDoNotWait has somebody delete rows before they are read.
+func TestRowsThatVanishDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(ledger)
+		f := forward(t, l, new(post), outbox.ForwarderOptions{})
+		synctest.Wait()
+		f.Appended(5000)
+		synctest.Wait()
+		if got := f.Waiting(); got != 0 {
+			t.Errorf("%d wait, though there are none", got)
+		}
+	})
+}
+
+// TestRowsLeftBehindDoNotWait has a topic that fails while another works.
+func TestRowsLeftBehindDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(ledger), &post{publish: func(topic string, _ *message.Message) error {
+			if topic == "bad" {
+				return errors.New("the queue is full")
+			}
+			return nil
+		}}
+		f := forward(t, l, p, outbox.ForwarderOptions{Batch: 10})
+		for range 100 {
+			l.append(slices.Repeat([]string{"bad"}, 10)...)
+			f.Appended(10)
+		}
+		time.Sleep(10 * time.Minute)
+		l.append("good")
+		f.Appended(1)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if got := f.Waiting(); got != 0 || p.at("id-1001").IsZero() {
+			t.Errorf("%d wait; the good one went out at %v", got, p.at("id-1001"))
+		}
+	})
+}
+
+// TestEverythingWaitsWithoutALead asks a relay for what waits in its shard.
+func TestEverythingWaitsWithoutALead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(1)
+		b.fail = errors.New("the database is down")
+		i := newInstance(t, b)
+		defer i.stops(t)
+		time.Sleep(10 * time.Second)
+		if got := i.Waiting(); got < 1_000_000 {
+			t.Errorf("%d wait, though nobody forwards", got)
+		}
+		b.mu.Lock()
+		b.fail = nil
+		b.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		b.shards[0].append("a")
+		i.Appended(1)
+		synctest.Wait()
+		if got := i.Waiting(); got != 0 {
+			t.Errorf("%d wait, want none", got)
+		}
+	})
+}
