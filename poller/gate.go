@@ -46,15 +46,15 @@ func (g *gate) sooner(due time.Time) {
 }
 
 // sleep waits until the time given, or the earliest due time announced if that
-// is sooner, and never longer than limit: the clock may be set back at any
-// moment. It returns false if ctx ended.
-func (g *gate) sleep(ctx context.Context, clock timer.Clock, until time.Time, limit time.Duration) bool {
+// is sooner, but not before the earliest one given, and never longer than limit:
+// the clock may be set back at any moment. It returns false if ctx ended.
+func (g *gate) sleep(ctx context.Context, clock timer.Clock, earliest, until time.Time, limit time.Duration) bool {
 	last := time.NewTimer(limit)
 	defer last.Stop()
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
-		t.Reset(g.aim(until).Sub(clock.Now()))
+		t.Reset(g.aim(earliest, until).Sub(clock.Now()))
 		select {
 		case <-ctx.Done():
 			return false
@@ -68,11 +68,14 @@ func (g *gate) sleep(ctx context.Context, clock timer.Clock, until time.Time, li
 }
 
 // aim records when the sleeper means to wake, and returns it.
-func (g *gate) aim(until time.Time) time.Time {
+func (g *gate) aim(earliest, until time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.first.IsZero() && g.first.Before(until) {
 		until = g.first
+	}
+	if until.Before(earliest) {
+		until = earliest
 	}
 	g.until = until
 	return until

@@ -19,8 +19,23 @@ type Options struct {
 	Batch     int                                      // timers per transaction; default 1000
 	Reached   func(events []timer.DueTimeReached)      // called after each commit that fired something; must not block
 	Polled    func(took time.Duration, err error)      // called after each look at the store; must not block
+	Full      func() bool                              // whether the way out is full: nothing fires meanwhile; must not block; default never
 	Reference func(context.Context) (time.Time, error) // second opinion on the time; errors.ErrUnsupported if it never has one; default none
 	Elapsed   func() time.Duration                     // since any fixed moment, by a clock that nobody sets; default the monotonic readings of the Clock
+	Quotas    Quotas                                   // how many timers of a tenant may fire; default all
+}
+
+// Quotas bound how many timers of a tenant fire. The others wait: they stay
+// Scheduled.
+type Quotas interface {
+	// Allowance returns what tenants may fire at a time, nil if nothing bounds
+	// them.
+	Allowance(now time.Time) timer.Allowance
+
+	// Fired tells what did, with the last Allowance, after the commit. It returns
+	// when a tenant that may have more due may fire again: now if one may still,
+	// the zero time if there is none.
+	Fired(now time.Time, events []timer.DueTimeReached) (again time.Time)
 }
 
 // A Poller fires timers. Make one with [New].
@@ -31,6 +46,7 @@ type Poller struct {
 	opt   Options
 	gate  gate
 	guard guard
+	brake brake
 }
 
 // New returns a Poller. It starts nothing: call [Poller.Run].
@@ -47,6 +63,9 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	if opt.Polled == nil {
 		opt.Polled = func(time.Duration, error) {}
 	}
+	if opt.Full == nil {
+		opt.Full = func() bool { return false }
+	}
 	if opt.Elapsed == nil {
 		began := clock.Now()
 		opt.Elapsed = func() time.Duration { return clock.Now().Sub(began) }
@@ -55,6 +74,7 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 		store: store, clock: clock, log: log, opt: opt,
 		gate:  gate{wake: make(chan struct{}, 1)},
 		guard: guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
+		brake: brake{log: log, full: opt.Full},
 	}
 }
 
@@ -73,64 +93,105 @@ func (p *Poller) Run(ctx context.Context) error {
 			return err
 		case err != nil:
 			p.log.ErrorContext(ctx, "poll failed, will retry", "error", err, "retry_in", retry)
-			next = began.Add(retry)
+			next = wake{at: began.Add(retry)}
 			retry = min(2*retry, p.opt.Interval)
 		default:
 			retry = minRetry
 		}
-		if !p.gate.sleep(ctx, p.clock, next, next.Sub(began)) {
+		if !p.gate.sleep(ctx, p.clock, next.earliest, next.at, next.at.Sub(began)) {
 			return nil
 		}
 	}
 }
 
+// A wake is when to look again.
+type wake struct {
+	at       time.Time
+	earliest time.Time // not before, whatever is announced; zero: at once
+}
+
 // turn fires what is due, if anything is, and returns when to look again: the
 // earliest due time, at most Interval from now. While nothing is due it only
 // reads, so an idle poller never takes the write lock.
-func (p *Poller) turn(ctx context.Context, now time.Time) (time.Time, error) {
+func (p *Poller) turn(ctx context.Context, now time.Time) (wake, error) {
 	p.gate.open()
 	if wait := p.guard.hold(ctx, now); wait > 0 {
-		return now.Add(wait), nil
+		return wake{at: now.Add(wait)}, nil
 	}
-	due, err := p.store.NextDue(ctx)
-	if err != nil {
-		return time.Time{}, err
+	if wait := p.brake.hold(ctx, now); wait > 0 {
+		return wake{at: now.Add(wait)}, nil
 	}
-	latest := now.Add(p.opt.Interval)
+	due, err := p.next(ctx, time.Time{}, now.Add(p.opt.Interval))
+	if err != nil || due.After(now) {
+		return wake{at: due}, err
+	}
+	done, err := p.poll(ctx)
+	switch {
+	case err != nil:
+		return wake{}, err
+	case done.again.After(done.now) && done.fired < p.opt.Batch: // all that is due and may fire did
+		return p.held(ctx, done)
+	case done.fired == 0:
+		return wake{at: now.Add(min(contended, p.opt.Interval))}, nil
+	}
+	return wake{at: now}, nil
+}
+
+// held returns when to look again while a tenant is held back: when it may fire
+// again, or the next timer is due, which may well be of the same tenant.
+func (p *Poller) held(ctx context.Context, done done) (wake, error) {
+	at, err := p.next(ctx, done.now, done.now.Add(min(contended, p.opt.Interval)))
+	if done.again.Before(at) {
+		at = done.again
+	}
+	earliest := p.now().Add(breath)
+	if at.Before(earliest) {
+		at = earliest
+	}
+	return wake{at, earliest}, err
+}
+
+// next returns the earliest due time after one, at most latest.
+func (p *Poller) next(ctx context.Context, after, latest time.Time) (time.Time, error) {
+	due, err := p.store.NextDue(ctx, after)
 	if due.IsZero() || due.After(latest) {
-		return latest, nil
+		due = latest
 	}
-	if due.After(now) {
-		return due, nil
-	}
-	fired, err := p.Poll(ctx)
-	if err == nil && fired == 0 {
-		return now.Add(min(contended, p.opt.Interval)), nil
-	}
-	return now, err
+	return due, err
 }
 
 const (
 	minRetry  = 100 * time.Millisecond // first pause after a failed poll
-	contended = 100 * time.Millisecond // pause when another instance holds all that is due
+	contended = 100 * time.Millisecond // pause when another instance holds all that is due, or its tenants may not fire yet
+	breath    = 10 * time.Millisecond  // shortest pause in the second case
 	patience  = 30 * time.Second       // longest transaction
 )
 
-// Poll fires what is due now, at most one batch, and returns how many that
-// were. The timers are marked and their events appended in one transaction, so
-// either both happen or neither. The transaction is not torn apart when ctx
-// ends.
-func (p *Poller) Poll(ctx context.Context) (fired int, err error) {
+// A done is what came of a poll.
+type done struct {
+	now   time.Time // when it was
+	fired int
+	again time.Time // when a tenant that was held back may fire again; zero if none was
+}
+
+// poll fires what is due now, at most one batch. The timers are marked and their
+// events appended in one transaction, so either both happen or neither. The
+// transaction is not torn apart when ctx ends.
+func (p *Poller) poll(ctx context.Context) (done, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 
 	now := p.now()
 	var events []timer.DueTimeReached
 	if p.guard.jumped(now) { // since the look at the store: the next look holds
-		return 0, nil
+		return done{}, nil
 	}
-	err = p.store.Update(ctx, func(tx timer.Tx) error {
-		entries, err := tx.Reach(ctx, now, p.opt.Batch)
+	var allow timer.Allowance
+	if p.opt.Quotas != nil {
+		allow = p.opt.Quotas.Allowance(now)
+	}
+	err := p.store.Update(ctx, func(tx timer.Tx) error {
+		entries, err := tx.Reach(ctx, now, p.opt.Batch, allow)
 		if err != nil {
 			return err
 		}
@@ -140,11 +201,17 @@ func (p *Poller) Poll(ctx context.Context) (fired int, err error) {
 		}
 		return tx.Emit(ctx, events...)
 	})
-	if err != nil || len(events) == 0 {
-		return 0, err
+	if err != nil {
+		return done{}, err
 	}
-	p.opt.Reached(events)
-	return len(events), nil
+	if len(events) > 0 {
+		p.opt.Reached(events)
+	}
+	d := done{now: now, fired: len(events)}
+	if p.opt.Quotas != nil {
+		d.again = p.opt.Quotas.Fired(now, events)
+	}
+	return d, nil
 }
 
 // Sooner tells that a timer due at the time given was scheduled, after its

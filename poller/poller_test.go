@@ -203,4 +203,6 @@ func TestFatalStoreEndsThePoller(t *testing.T) {
 
 type brokenStore struct{ timer.Store }
 
-func (brokenStore) NextDue(context.Context) (time.Time, error) { return time.Time{}, timer.ErrFatal }
+func (brokenStore) NextDue(context.Context, time.Time) (time.Time, error) {
+	return time.Time{}, timer.ErrFatal
+}
