@@ -1,0 +1,98 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Policy says what becomes of a command that is over a quota.
+type Policy string
+
+// Policies.
+const (
+	Delay      Policy = "delay"       // the broker delivers it again later
+	DeadLetter Policy = "dead_letter" // it becomes a dead letter
+)
+
+// A Rate is a number of things a second. The zero value is no limit.
+type Rate struct {
+	PerSecond float64 // 0: no limit
+	Burst     int     // how many may come at once after a rest; 0: as many as a second allows
+}
+
+// Limits are those of one tenant. The zero value limits nothing.
+type Limits struct {
+	Live    int64         // timers that wait; 0: no limit
+	Accept  Rate          // ScheduleTimer commands that are accepted
+	Fire    Rate          // timers that fire
+	Horizon time.Duration // how far ahead a timer may be due; 0: as far as the service takes
+	Over    Policy        // of commands over Live or Accept; default Delay
+}
+
+// A Book holds the limits of all tenants. It is not to be changed once a
+// [Keeper] uses it.
+type Book struct {
+	Default Limits                    // of tenants that are not in Tenants
+	Tenants map[timer.TenantID]Limits // complete: nothing is filled in from Default
+}
+
+// Of returns the limits of a tenant.
+func (b *Book) Of(tenant timer.TenantID) Limits {
+	if l, ok := b.Tenants[tenant]; ok {
+		return l
+	}
+	return b.Default
+}
+
+// Validate returns all that is wrong.
+func (b *Book) Validate() error {
+	errs := b.Default.mistakes("default")
+	for _, tenant := range slices.Sorted(maps.Keys(b.Tenants)) {
+		if err := tenant.Validate(); err != nil {
+			errs = append(errs, err)
+		}
+		errs = append(errs, b.Tenants[tenant].mistakes("tenant "+string(tenant))...)
+	}
+	return errors.Join(errs...)
+}
+
+// mistakes returns all that is wrong with the limits of a tenant.
+func (l Limits) mistakes(whose string) (errs []error) {
+	for _, rate := range []struct {
+		name string
+		Rate
+	}{{"accept", l.Accept}, {"fire", l.Fire}} {
+		if !(rate.PerSecond >= 0) || math.IsInf(rate.PerSecond, 0) || rate.Burst < 0 {
+			errs = append(errs, fmt.Errorf("%s: the %s rate %v with a burst of %d is no rate", whose, rate.name, rate.PerSecond, rate.Burst))
+		}
+	}
+	if l.Live < 0 {
+		errs = append(errs, fmt.Errorf("%s: %d live timers is no limit", whose, l.Live))
+	}
+	if l.Horizon < 0 {
+		errs = append(errs, fmt.Errorf("%s: %v is no horizon", whose, l.Horizon))
+	}
+	if l.Over != "" && l.Over != Delay && l.Over != DeadLetter {
+		errs = append(errs, fmt.Errorf("%s: %q is no policy: it is %s or %s", whose, l.Over, Delay, DeadLetter))
+	}
+	return errs
+}
+
+// firesFreely reports whether the book limits no tenant's fire rate.
+func (b *Book) firesFreely() bool {
+	if b.Default.Fire.PerSecond > 0 {
+		return false
+	}
+	for _, l := range b.Tenants {
+		if l.Fire.PerSecond > 0 {
+			return false
+		}
+	}
+	return true
+}
