@@ -252,16 +252,19 @@ func secret(field func(*Config) *Secret) binding {
 	}
 }
 
-// absent is a setting that this build refuses.
-func absent(field func(*Config) *Secret, fix string) binding {
+// database is the URL of a database. What is behind the scheme is left to its
+// driver, which knows several hosts, sockets and parameters.
+func database(field func(*Config) *Secret, schemes ...string) binding {
+	form := "a URL with the scheme " + oneOf(schemes)
 	return binding{
-		form:   "empty",
+		form:   form,
 		secret: true,
 		set: func(c *Config, text string) error {
-			if text != "" {
-				return errors.New(fix)
+			scheme, rest, _ := strings.Cut(text, "://")
+			if text != "" && (rest == "" || !slices.Contains(schemes, scheme)) {
+				return errors.New("must be " + form + ", such as " + schemes[0] + "://user:password@host/database")
 			}
-			*field(c) = Secret{}
+			*field(c) = NewSecret(text)
 			return nil
 		},
 		show: func(c Config) string { return field(&c).URL() },

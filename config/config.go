@@ -94,6 +94,7 @@ type Config struct {
 	EventSource      string        // source of events that are CloudEvents, a URI-reference
 	Retention        time.Duration // how long timers are kept that fired or were canceled
 	Horizon          time.Duration // how far ahead a due time may lie
+	QuotasFile       string        // what each tenant may have; empty: anything
 	DrainTimeout     time.Duration // how long a stop waits for what is in flight
 	LogLevel         slog.Level    // the least severe level that is logged
 	LogFormat        LogFormat     // form of log lines

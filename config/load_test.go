@@ -174,7 +174,7 @@ func TestValuesOutOfRangeAreRefused(t *testing.T) {
 		"POLLING_INTERVAL=fast", "POLLING_INTERVAL=9223372036854775807", "POLLING_INTERVAL=5 s",
 		"BATCH_SIZE=0", "BATCH_SIZE=10001", "BATCH_SIZE=1e3",
 		"DB_PATH=:memory:", "DB_PATH=file:x?mode=memory", "DB_PATH=postgres://u:hunter2@h/db", "DB_PATH=a\x00b",
-		"DB_URL=postgres://h/db",
+		"DB_URL=mysql://h/db", "DB_URL=postgres://", "DB_URL=host=h",
 		"BROKER=zeromq", "RABBITMQ_EXCHANGE=amq.direct", "RABBITMQ_EXCHANGE=a b", "RABBITMQ_QUEUE_TYPE=stream",
 		"BROKER_URL=localhost:4222", "BROKER_URL=http://h", "BROKER_URL=nats://", "BROKER_URL=nats://a,", "BROKER_URL=nats://a,b:4222",
 		"BROKER_URL=kafka://a:9092", "BROKER_URL=nats://a,amqp://u:hunter2@b", // with the default broker

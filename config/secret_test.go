@@ -125,7 +125,7 @@ func TestMistakesShowNoSecret(t *testing.T) {
 	if strings.Contains(got, password) {
 		t.Errorf("mistakes show the password:\n%s", got)
 	}
-	if lines := strings.Count(got, "\n") + 1; lines != 9 {
-		t.Errorf("%d mistakes, want 9:\n%s", lines, got)
+	if lines := strings.Count(got, "\n") + 1; lines != 8 {
+		t.Errorf("%d mistakes, want 8:\n%s", lines, got)
 	}
 }

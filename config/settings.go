@@ -40,8 +40,8 @@ var settings = []setting{
 		path(func(c *Config) *string { return &c.DBPath }, required),
 	},
 	{
-		"db_url", "", "URL of a PostgreSQL database, instead of `db_path`. PostgreSQL is not part of this build yet: leave it empty.",
-		absent(func(c *Config) *Secret { return &c.DBURL }, "PostgreSQL is not part of this build yet; leave it empty and set db_path"),
+		"db_url", "", "URL of a PostgreSQL database, instead of `db_path`: any number of instances may share it. It is never printed whole.",
+		database(func(c *Config) *Secret { return &c.DBURL }, "postgres", "postgresql"),
 	},
 	{
 		"broker", "nats", "Message broker. `gochannel` lives in the memory of one process and is meant for tests.",
@@ -88,7 +88,7 @@ var settings = []setting{
 		topic(func(c *Config) *string { return &c.EventsTopic }),
 	},
 	{
-		"dead_letters_topic", "", "Where invalid commands go; `{tenant}` may stand for the tenant. Empty: the broker's default.",
+		"dead_letters_topic", "", "Where invalid commands go, and those over a quota; `{tenant}` may stand for the tenant. Empty: the broker's default.",
 		topic(func(c *Config) *string { return &c.DeadLettersTopic }),
 	},
 	{
@@ -108,6 +108,10 @@ var settings = []setting{
 		duration(func(c *Config) *time.Duration { return &c.Horizon }, time.Minute, 73_000*day),
 	},
 	{
+		"quotas_file", "", "YAML file with what each tenant may have, see docs/operations.md. It is loaded again when it changes. Empty: anything.",
+		path(func(c *Config) *string { return &c.QuotasFile }, optional),
+	},
+	{
 		"drain_timeout", "10s", "How long a stop waits for what is in flight.",
 		duration(func(c *Config) *time.Duration { return &c.DrainTimeout }, 100*time.Millisecond, 10*time.Minute),
 	},
@@ -121,7 +125,7 @@ var settings = []setting{
 		choice(func(c *Config) *LogFormat { return &c.LogFormat }, []LogFormat{Text, JSON}),
 	},
 	{
-		"nats_port", "4222", "Port of the embedded NATS server, on the loopback interface; 0 takes any free one.",
+		"nats_port", "4222", "Port of the embedded NATS server, on the loopback interface; 0 takes any free one, and so does one that is taken: `ready` tells the address.",
 		integer(func(c *Config) *int { return &c.NATSPort }, 0, 65_535),
 	},
 	{

@@ -32,7 +32,7 @@ func Settings() []Setting {
 type Value struct {
 	Key   string `json:"key"`
 	Value string `json:"value"` // without secrets; of a URL with credentials, what is not
-	From  string `json:"from"`  // default, file, env or flag
+	From  string `json:"from"`  // default, file, env or flag; of a quota quotas_file
 }
 
 // Values returns every setting, in the order of [Settings].
@@ -71,7 +71,8 @@ is read otherwise.
 - What is secret is never printed: not by ` + "`timer-service config`" + `, nor in logs or errors.
 - A name that is no setting is a mistake, in the file, among flags, and among
   variables that begin with ` + "`TIMER_`" + ` (but for ` + "`TIMER_CONFIG`" + ` and ` + "`TIMER_TEST_…`" + `). The service
-  reports all mistakes at once and does not start.
+  reports all mistakes at once and does not start; but a flag that does not exist is told first, by
+  itself, and what is wrong with the file of quotas when all else is right.
 
 ` + "`timer-service config`" + ` prints every setting with its value and where it came from.
 
@@ -79,7 +80,18 @@ is read otherwise.
 | --- | --- | --- | --- |
 `
 
-// Markdown returns the documentation of all settings.
+const quotasIntro = `
+## Quotas
+
+` + "`quotas_file`" + ` names a YAML file: the limits of all tenants under ` + "`default`" + `, and those of some under ` + "`tenants`" + `, where
+what is not given is the default's. [quotas.yaml](quotas.yaml) is an example; [operations.md](operations.md#quotas) says what the limits do.
+
+| key | takes | |
+| --- | --- | --- |
+`
+
+// Markdown returns the documentation of all settings, and of the file with
+// quotas.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString(intro)
@@ -93,6 +105,10 @@ func Markdown() string {
 			fallback = "`" + s.fallback + "`"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.env(), fallback, takes, s.meaning)
+	}
+	b.WriteString(quotasIntro)
+	for _, l := range limits {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", l.key, l.form, l.meaning)
 	}
 	return b.String()
 }

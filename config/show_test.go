@@ -70,6 +70,7 @@ event_format         envelope            default
 event_source         /timer-service      default
 retention            5d                  flag
 horizon              1h30m               file
+quotas_file          -                   default
 drain_timeout        10s                 default
 log_level            info                default
 log_format           text                default
