@@ -11,6 +11,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -26,8 +27,8 @@ const (
 // router: that costs as much again as storing them (ADR 0012).
 //
 // The router gets every message that needs its care: what is invalid or no
-// command, what the store returned an error for, and everything while the store
-// is down. It then reads and applies the message itself, so that both ways have
+// command, what is over a quota or may be, what the store returned an error for,
+// and everything while the store is down. It then reads and applies the message itself, so that both ways have
 // one meaning.
 type bulk struct {
 	message.Subscriber
@@ -84,6 +85,7 @@ func (b bulk) linger() {
 type command struct {
 	delivery
 	offer envelope.Offer
+	grant quota.Grant // of a ScheduleTimer
 }
 
 // read returns the command of an offer, or nil if that is the router's business.
@@ -99,6 +101,12 @@ func (b bulk) read(o envelope.Offer) (c *command) {
 	c = &command{delivery: delivery{incoming: o}, offer: o}
 	if b.h.read(&c.delivery) != nil || c.result.Outcome == OutcomeIgnored {
 		return nil
+	}
+	if c.schedule != nil && b.h.opt.Quotas != nil {
+		var ok bool
+		if c.grant, ok = b.h.opt.Quotas.Take(c.schedule.TenantID); !ok {
+			return nil
+		}
 	}
 	return c
 }
@@ -169,12 +177,14 @@ func (b bulk) commit(batch []*command) {
 		if err != nil {
 			b.failed(len(part.batch), err)
 			for _, c := range part.batch {
+				c.grant.Failed()
 				c.offer.Pass()
 			}
 			continue
 		}
 		b.h.hold.up()
 		for i, c := range part.batch {
+			b.h.accepted(&c.delivery, c.grant, outcomes[i])
 			c.result.Outcome = outcomes[i].String()
 			b.h.opt.Handled(c.result)
 			failpoint.Here("handled")

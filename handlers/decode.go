@@ -8,6 +8,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -16,6 +17,7 @@ type incoming interface {
 	Topic() string
 	Header(name string) string
 	Body() []byte
+	Deliveries() int
 }
 
 // A delivery is a message and what it says.
@@ -23,6 +25,7 @@ type delivery struct {
 	incoming
 	schedule *timer.ScheduleTimer // one of the two, once it was read
 	cancel   *timer.CancelTimer
+	over     *quota.Over // the quota that it is over
 	result   Result
 }
 
@@ -55,7 +58,7 @@ func (h *Handlers) read(d *delivery) error {
 	case timer.ScheduleTimer:
 		command.CorrelationID, command.Trace = origin(command.CorrelationID, command.Trace, d)
 		d.schedule, d.result.Type = &command, m.Type
-		if err := h.checkDueAt(command.DueAt); err != nil {
+		if err := h.checkDueAt(command.TenantID, command.DueAt); err != nil {
 			return err
 		}
 	case timer.CancelTimer:
@@ -83,16 +86,18 @@ func origin(correlationID string, trace timer.Trace, in incoming) (string, timer
 	return correlationID, trace
 }
 
-// checkDueAt refuses a timer that is due beyond the horizon.
-func (h *Handlers) checkDueAt(due time.Time) error {
-	if limit := h.clock.Now().Add(h.opt.Horizon); due.After(limit) {
+// checkDueAt refuses a timer that is due beyond the horizon of its tenant.
+func (h *Handlers) checkDueAt(tenant timer.TenantID, due time.Time) error {
+	horizon := h.horizon(tenant)
+	if limit := h.clock.Now().Add(horizon); due.After(limit) {
 		return timer.Invalid(timer.ReasonBeyondHorizon,
-			"dueAt %s is beyond the horizon of %s", due.Format(time.RFC3339), h.opt.Horizon)
+			"dueAt %s is beyond the horizon of %s", due.Format(time.RFC3339), horizon)
 	}
 	return nil
 }
 
-// apply hands the command to the store. What it returns nil for is durable.
+// apply hands the command to the store, unless it is over a quota. What it
+// returns nil for is durable, or over.
 func (h *Handlers) apply(msg *message.Message) error {
 	d := deliveryOf(msg)
 	var outcomes []timer.Outcome
@@ -101,10 +106,12 @@ func (h *Handlers) apply(msg *message.Message) error {
 		if outcomes, err = h.cancel(msg.Context(), *d.cancel); err != nil {
 			return fmt.Errorf("cancel %s: %w", d.cancel.Key, err)
 		}
-	} else if outcomes, err = h.schedule(msg.Context(), *d.schedule); err != nil {
+	} else if outcomes, err = h.scheduleWithin(msg.Context(), d); err != nil {
 		return fmt.Errorf("schedule %s: %w", d.schedule.Key, err)
 	}
-	d.result.Outcome = outcomes[0].String()
-	failpoint.Here("handled")
+	if d.over == nil {
+		d.result.Outcome = outcomes[0].String()
+		failpoint.Here("handled")
+	}
 	return nil
 }

@@ -8,6 +8,9 @@
 // ack. Anything else that goes wrong may pass: it is tried again at once a few
 // times, then left to the broker, which delivers it again after a growing
 // delay, for ever. While the store is down the intake stops.
+//
+// A command that is over the quota of its tenant is either left to the broker
+// too, which stops nobody else, or becomes a dead letter.
 package handlers
 
 import (
@@ -20,6 +23,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -44,6 +48,8 @@ type Options struct {
 	Name         string              // name of the router's handler, in logs; default "timer-service"
 	Horizon      time.Duration       // how far ahead a timer may be due; default 10 years
 	DrainTimeout time.Duration       // how long messages in flight may take after a stop; default 10s
+	Quotas       *quota.Keeper       // what tenants may have; default nil: anything
+	Timers       timer.Reader        // where timers are counted; required with Quotas
 	Scheduled    func(due time.Time) // called after the commit of a timer; must not block
 	Handled      func(Result)        // called once a delivery; must not block
 }
@@ -51,14 +57,15 @@ type Options struct {
 // A Result is what became of one delivery, for counting.
 type Result struct {
 	Type    string // type of the message, if it is one of ours, else "other"
-	Outcome string // a timer.Outcome, "invalid", "ignored" (not our type) or "failed" (will be tried again)
+	Outcome string // a timer.Outcome, "invalid", "ignored" (not our type), "over_quota" or "failed" (both come again)
 }
 
 // Outcomes of a [Result] beside those of [timer.Outcome].
 const (
-	OutcomeInvalid = "invalid"
-	OutcomeIgnored = "ignored"
-	OutcomeFailed  = "failed"
+	OutcomeInvalid   = "invalid"
+	OutcomeIgnored   = "ignored"
+	OutcomeOverQuota = "over_quota"
+	OutcomeFailed    = "failed"
 )
 
 // Handlers consume commands. Make them with [New]; they run once.
@@ -104,6 +111,9 @@ func New(
 		dead:    &deadLetters{pub: pub, routing: routing, clock: clock},
 		running: make(chan struct{}),
 		fatal:   make(chan error, 1),
+	}
+	if opt.Quotas != nil && opt.Timers == nil {
+		panic("handlers: quotas without a reader of timers")
 	}
 	h.hold.probe = make(chan struct{}, 1)
 	return h

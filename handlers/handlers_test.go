@@ -16,6 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -37,6 +38,9 @@ var (
 type desk struct {
 	in      chan *message.Message
 	apply   func(command any) error
+	quotas  *quota.Keeper
+	timers  timer.Reader
+	log     slog.Handler
 	publish func(topic string, msg *message.Message) error
 
 	mu      sync.Mutex
@@ -48,7 +52,7 @@ type desk struct {
 	wakes   []time.Time
 }
 
-func newDesk() *desk { return &desk{in: make(chan *message.Message)} }
+func newDesk() *desk { return &desk{in: make(chan *message.Message), log: slog.DiscardHandler} }
 
 func (d *desk) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
 	out := make(chan *message.Message)
@@ -112,8 +116,9 @@ func take[C any](d *desk, outcome timer.Outcome, commands []C) (outcomes []timer
 }
 
 // run starts handlers on the desk, and stops them when the test ends.
-func (d *desk) run(t *testing.T, r broker.Routing) {
-	h := handlers.New(d, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(slog.DiscardHandler), handlers.Options{
+func (d *desk) run(t *testing.T, r broker.Routing) *handlers.Handlers {
+	h := handlers.New(d, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(d.log), handlers.Options{
+		Quotas: d.quotas, Timers: d.timers,
 		Horizon:   24 * time.Hour,
 		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
 		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },
@@ -128,6 +133,7 @@ func (d *desk) run(t *testing.T, r broker.Routing) {
 		}
 	})
 	<-h.Running()
+	return h
 }
 
 // deliver hands over a message and reports whether it was acked.

@@ -69,6 +69,17 @@ func (h *hold) trip() {
 	})
 }
 
+// pass notes that the caller did not try, so that another one may.
+func (h *hold) pass() {
+	if !h.down.Load() {
+		return
+	}
+	select {
+	case h.probe <- struct{}{}:
+	default:
+	}
+}
+
 // up notes that the store is back.
 func (h *hold) up() {
 	if !h.down.Load() {

@@ -38,6 +38,7 @@ func (h *Handlers) middleware() ([]message.HandlerMiddleware, error) {
 		poison,
 		explain,
 		h.decode,
+		h.keepQuota,
 		h.holdWhileDown,
 		retry.Middleware,
 		middleware.Recoverer,
@@ -112,6 +113,8 @@ func (h *Handlers) holdWhileDown(next message.HandlerFunc) message.HandlerFunc {
 		}
 		produced, err := next(msg)
 		switch {
+		case err == nil && deliveryOf(msg).over != nil:
+			h.hold.pass()
 		case err == nil || isInvalid(err):
 			h.hold.up()
 		case errors.Is(err, timer.ErrFatal):

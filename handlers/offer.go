@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"strconv"
 	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -49,6 +50,14 @@ func (r received) Topic() string { return r.Metadata.Get(envelope.MetaTopic) }
 func (r received) Header(name string) string { return r.Metadata.Get(name) }
 
 func (r received) Body() []byte { return r.Payload }
+
+func (r received) Deliveries() int {
+	n, err := strconv.Atoi(r.Metadata.Get(envelope.MetaDelivery))
+	if err != nil {
+		return 1
+	}
+	return n
+}
 
 // offered is a message as an offer.
 type offered struct {

@@ -29,5 +29,13 @@ func (h *Handlers) schedule(ctx context.Context, commands ...timer.ScheduleTimer
 
 // cancel applies commands in one transaction.
 func (h *Handlers) cancel(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
-	return h.store.Cancel(ctx, h.clock.Now(), commands...)
+	outcomes, err := h.store.Cancel(ctx, h.clock.Now(), commands...)
+	if h.opt.Quotas != nil {
+		for i, outcome := range outcomes {
+			if outcome == timer.DidCancel {
+				h.opt.Quotas.Fewer(commands[i].TenantID)
+			}
+		}
+	}
+	return outcomes, err
 }
