@@ -279,6 +279,9 @@ func (w *Window) offering() bool {
 	return !w.closed
 }
 
+// Deliveries returns how often the message was delivered.
+func (f *flying) Deliveries() int { return f.number }
+
 // Ack says that an offer is done.
 func (f *flying) Ack() {
 	defer f.window.offers.Done()

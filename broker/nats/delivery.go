@@ -80,6 +80,9 @@ func (d *delivery) Header(name string) string {
 // Body returns the body.
 func (d *delivery) Body() []byte { return d.in.Data }
 
+// Deliveries returns how often the message was delivered.
+func (d *delivery) Deliveries() int { return d.number }
+
 // Ack tells the server that an offer is done.
 func (d *delivery) Ack() {
 	defer d.to.offers.Done()

@@ -8,11 +8,13 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
 )
 
@@ -40,6 +42,7 @@ type Embedded struct {
 	url       string // empty if it does not listen
 	opt       server.Options
 	log       *slog.Logger
+	lock      *flock.Flock // of the folder: two servers in one would corrupt it
 
 	mu     sync.Mutex
 	server *server.Server
@@ -59,6 +62,22 @@ func StartEmbedded(opt EmbeddedOptions, log *slog.Logger) (*Embedded, error) {
 	if err := os.MkdirAll(opt.StoreDir, 0o700); err != nil {
 		return nil, err
 	}
+	lock := flock.New(filepath.Join(opt.StoreDir, "lock"), flock.SetPermissions(0o600))
+	switch locked, err := lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("lock the data of the embedded server: %w", err)
+	case !locked:
+		return nil, fmt.Errorf("another process has the data of the embedded server in %s: instances that share a database need a broker of their own, set broker_url", opt.StoreDir)
+	}
+	e, err := startLocked(opt, lock, log)
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return e, nil
+}
+
+// startLocked starts a server in a folder that nobody else has.
+func startLocked(opt EmbeddedOptions, lock *flock.Flock, log *slog.Logger) (*Embedded, error) {
 	if opt.Host == "" {
 		opt.Host = loopback
 	}
@@ -72,7 +91,7 @@ func StartEmbedded(opt EmbeddedOptions, log *slog.Logger) (*Embedded, error) {
 	if opt.Port <= 0 || taken {
 		opt.Port = server.RANDOM_PORT
 	}
-	e := &Embedded{dir: opt.StoreDir, portTaken: taken, log: log, ill: make(chan struct{}, 1), stop: make(chan struct{})}
+	e := &Embedded{dir: opt.StoreDir, portTaken: taken, log: log, lock: lock, ill: make(chan struct{}, 1), stop: make(chan struct{})}
 	e.opt = server.Options{
 		ServerName:        "timer-service",
 		Host:              opt.Host,
@@ -164,6 +183,7 @@ func (e *Embedded) Shutdown() {
 	e.once.Do(func() { close(e.stop) })
 	e.work.Wait()
 	shutDown(e.current())
+	_ = e.lock.Unlock() // the process ends it too
 }
 
 // room returns how large a stream may become: three quarters of what the disk

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -105,4 +106,24 @@ func TestEmbeddedNeedsADirectory(t *testing.T) {
 			t.Errorf("a server with its data in %q", dir)
 		}
 	}
+}
+
+// TestEmbeddedHasItsFolderAlone starts a second server on the same data, on
+// another port.
+func TestEmbeddedHasItsFolderAlone(t *testing.T) {
+	t.Parallel()
+	opt := nats.EmbeddedOptions{StoreDir: t.TempDir(), DontListen: true}
+	first, err := nats.StartEmbedded(opt, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nats.StartEmbedded(opt, quiet); err == nil || !strings.Contains(err.Error(), "broker_url") {
+		t.Errorf("the second server: %v, want one that says what to do", err)
+	}
+	first.Shutdown()
+	again, err := nats.StartEmbedded(opt, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Shutdown()
 }

@@ -34,7 +34,10 @@ func openEmbedded(t testing.TB) brokertest.Server {
 	return brokertest.Server{Broker: func() broker.Broker { return nats.New(nats.Options{Server: e}, quiet) }}
 }
 
-func TestContractInProcess(t *testing.T) { brokertest.Run(t, embedded, openEmbedded) }
+func TestContractInProcess(t *testing.T) {
+	t.Parallel()
+	brokertest.Run(t, embedded, openEmbedded)
+}
 
 // openListening starts a server that can be stopped, and started again on the
 // same port and directory.
@@ -59,6 +62,7 @@ func openListening(t testing.TB) brokertest.Server {
 }
 
 func TestContractOverTheNetwork(t *testing.T) {
+	t.Parallel()
 	f := embedded
 	f.FakeTime = false
 	brokertest.Run(t, f, openListening)
@@ -66,7 +70,10 @@ func TestContractOverTheNetwork(t *testing.T) {
 
 func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
-func TestWatermill(t *testing.T) { brokertest.Watermill(t, embedded, openEmbedded) }
+func TestWatermill(t *testing.T) {
+	t.Parallel()
+	brokertest.Watermill(t, embedded, openEmbedded)
+}
 
 func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, embedded, openEmbedded) }
 

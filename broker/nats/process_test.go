@@ -76,6 +76,7 @@ func freePort(t testing.TB) int {
 
 // TestContractOnAProcess kills a server of the version in go.mod.
 func TestContractOnAProcess(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts servers and ends them again and again: not with -short")
 	}
@@ -91,6 +92,7 @@ func TestContractOnAProcess(t *testing.T) {
 
 // TestContractOnAnotherProcess kills a server that is installed: an old one.
 func TestContractOnAnotherProcess(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts servers and ends them again and again: not with -short")
 	}
