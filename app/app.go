@@ -19,6 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -33,21 +34,32 @@ type Options struct {
 	DrainTimeout    time.Duration // how long a stop waits, for handlers and again for the outbox; default 10s
 	Clock           timer.Clock   // default time.Now
 	Counters        *Counters     // counts what happens; default none
+	Quotas          *quota.Keeper // what tenants may have; the store must be a [timer.Reader]; default anything
 }
 
 // A Store is a [timer.Store] that keeps its outbox where the forwarder reaches
-// it. Those of store/sqlite are.
+// it. Those of store/sqlite and store/postgres are.
 type Store interface {
 	timer.Store
 	timer.Purger
 	outbox.Table
 }
 
+// A forwarder is an [outbox.Forwarder], or an [outbox.Relay] where instances
+// share the outbox.
+type forwarder interface {
+	Run(ctx context.Context) error
+	Appended(rows int)
+	Waiting() int
+	Drain(ctx context.Context) error
+}
+
 // An App is the assembled service. Make one with [New]; it runs once.
 type App struct {
 	handlers  *handlers.Handlers
 	poller    *poller.Poller
-	forwarder *outbox.Forwarder
+	forwarder forwarder
+	led       <-chan struct{} // closed when events have a shard to go to; nil if there are no shards
 	retention *store.Retention
 	prepare   func(context.Context) error // nil if the store has none
 	watch     func(context.Context) error // nil if the store has none
@@ -56,16 +68,25 @@ type App struct {
 	running   chan struct{}
 }
 
+// minRoom is how many events may wait for the forwarder, but for those of the
+// batch that comes on top: enough that it always has some. Who waits behind them
+// waits for as long as the broker takes for so many.
+const minRoom = 1000
+
 // New assembles an App. It starts nothing and touches no network: call
 // [App.Run]. The app closes neither the store nor the broker, which must be
 // running while the app is. The error says what can't work together.
 func New(s timer.Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) {
 	full, ok := s.(Store)
 	if !ok {
-		return nil, fmt.Errorf("the store %T has no outbox: give the app one of store/sqlite", s)
+		return nil, fmt.Errorf("the store %T has no outbox: give the app one of store/sqlite or store/postgres", s)
 	}
 	if err := b.Routing().Validate(); err != nil {
 		return nil, err
+	}
+	timers, ok := s.(timer.Reader)
+	if !ok && opt.Quotas != nil {
+		return nil, fmt.Errorf("the store %T is no timer.Reader, so nobody can count the timers of a tenant: quotas need one", s)
 	}
 	if opt.Role == "" {
 		opt.Role = "timer-service"
@@ -80,19 +101,39 @@ func New(s timer.Store, b broker.Broker, log *slog.Logger, opt Options) (*App, e
 		opt.Counters = new(Counters)
 	}
 	a := &App{log: log, opt: opt, running: make(chan struct{})}
-	a.forwarder = outbox.NewForwarder(full, b.Publisher(), eventTopic(b.Routing()), opt.Clock, log, outbox.ForwarderOptions{
-		Interval:  opt.PollingInterval,
-		Forwarded: opt.Counters.forwarded,
-		Parked:    opt.Counters.parked,
-	})
+	shards, shared := s.(outbox.Shards)
+	interval := opt.PollingInterval
+	if shared && (interval <= 0 || interval > outbox.SharedInterval) {
+		interval = outbox.SharedInterval
+	}
+	forward := func(table outbox.Table) *outbox.Forwarder {
+		return outbox.NewForwarder(table, b.Publisher(), eventTopic(b.Routing()), opt.Clock, log, outbox.ForwarderOptions{
+			Interval:  interval,
+			Forwarded: opt.Counters.forwarded,
+			Parked:    opt.Counters.parked,
+		})
+	}
+	if shared {
+		relay := outbox.NewRelay(shards, forward, log)
+		a.forwarder, a.led = relay, relay.Led()
+	} else {
+		a.forwarder = forward(full)
+	}
+	room := max(minRoom, opt.BatchSize)
 	began := time.Now()
+	var fireRates poller.Quotas
+	if opt.Quotas != nil {
+		fireRates = opt.Quotas
+	}
 	a.poller = poller.New(full, opt.Clock, log, poller.Options{
 		Interval:  opt.PollingInterval,
+		Quotas:    fireRates,
 		Batch:     opt.BatchSize,
-		Reference: reference(b),
+		Reference: reference(s, b),
 		Elapsed:   func() time.Duration { return time.Since(began) }, // whatever the Clock tells
+		Full:      func() bool { return a.forwarder.Waiting() >= room },
 		Reached: func(events []timer.DueTimeReached) {
-			a.forwarder.Wake()
+			a.forwarder.Appended(len(events))
 			opt.Counters.reached(events)
 		},
 	})
@@ -101,10 +142,12 @@ func New(s timer.Store, b broker.Broker, log *slog.Logger, opt Options) (*App, e
 			Name:         opt.Role,
 			Horizon:      opt.Horizon,
 			DrainTimeout: opt.DrainTimeout,
+			Quotas:       opt.Quotas,
+			Timers:       timers,
 			Scheduled:    a.poller.Sooner,
 			Handled:      opt.Counters.handled,
 		})
-	a.retention = store.NewRetention(full, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention})
+	a.retention = store.NewRetention(full, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
 	if p, ok := s.(interface{ Prepare(context.Context) error }); ok {
 		a.prepare = p.Prepare
 	}
@@ -132,7 +175,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	died := make(chan struct{}, 5) // room for every part
 	forwarder := start(ctx, died, "forwarder", a.forwarder.Run)
-	poller := start(ctx, died, "poller", a.poller.Run)
+	poller := start(ctx, died, "poller", a.poll)
 	retention := start(ctx, died, "retention", a.retention.Run)
 	intake := start(ctx, died, "handlers", a.handlers.Run)
 	parts := []*part{intake, poller, retention}
@@ -164,6 +207,18 @@ func (a *App) Run(ctx context.Context) error {
 	return errors.Join(failed, forwarder.stop())
 }
 
+// poll runs the poller, as soon as its events have somewhere to go.
+func (a *App) poll(ctx context.Context) error {
+	if a.led != nil {
+		select {
+		case <-a.led:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return a.poller.Run(ctx)
+}
+
 // drain waits until the outbox is empty, within its limit.
 func (a *App) drain(ctx context.Context) {
 	failpoint.Here("draining")
@@ -181,12 +236,14 @@ func eventTopic(r broker.Routing) func(*message.Message) string {
 	}
 }
 
-// reference returns the broker's clock, if it has one.
-func reference(b broker.Broker) func(context.Context) (time.Time, error) {
-	if c, ok := b.(interface {
-		Now(context.Context) (time.Time, error)
-	}); ok {
-		return c.Now
+// reference returns the clock of the first that has one.
+func reference(parts ...any) func(context.Context) (time.Time, error) {
+	for _, part := range parts {
+		if c, ok := part.(interface {
+			Now(ctx context.Context) (time.Time, error)
+		}); ok {
+			return c.Now
+		}
 	}
 	return nil
 }

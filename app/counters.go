@@ -18,6 +18,9 @@ type Counters struct {
 	eventsReached   atomic.Int64
 	eventsForwarded atomic.Int64
 	eventsParked    atomic.Int64
+
+	quotasUsed    atomic.Int64
+	quotasRefused atomic.Int64
 }
 
 // Commands returns how many deliveries had which result.
@@ -35,6 +38,21 @@ func (c *Counters) Forwarded() int64 { return c.eventsForwarded.Load() }
 
 // Parked returns how many events the broker refused for good.
 func (c *Counters) Parked() int64 { return c.eventsParked.Load() }
+
+// QuotasChanged counts a change of quotas, or the reason why there was none.
+func (c *Counters) QuotasChanged(err error) {
+	if err != nil {
+		c.quotasRefused.Add(1)
+	} else {
+		c.quotasUsed.Add(1)
+	}
+}
+
+// Quotas returns how often new quotas came into force, and how often they were
+// refused and those from before stayed.
+func (c *Counters) Quotas() (used, refused int64) {
+	return c.quotasUsed.Load(), c.quotasRefused.Load()
+}
 
 func (c *Counters) handled(r handlers.Result) {
 	c.mu.Lock()

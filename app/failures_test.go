@@ -89,7 +89,7 @@ func (f *failures) isDead() bool {
 }
 
 // storeOps are what fails while the store is down.
-var storeOps = []string{"schedule", "cancel", "update", "next_due", "head", "delete", "purge", "fail", "park"}
+var storeOps = []string{"schedule", "cancel", "update", "next_due", "head", "delete", "purge", "fail", "park", "get", "counts"}
 
 // outage makes operations fail until the next call of outage.
 func (f *failures) outage(ops ...string) {

@@ -35,12 +35,16 @@ var floors = map[string]int{
 
 	"internal/failpoint": 0,
 	"internal/kafkad":    0,
+	"internal/migration": 1,
 	"internal/pause":     0,
+	"internal/pgtest":    0,
+	"internal/postgresd": 0,
 	"internal/rabbitd":   0,
 
 	"timer":             0,
-	"config":            0,
 	"envelope":          1,
+	"quota":             1,
+	"config":            2,
 	"broker":            2,
 	"handlers":          2,
 	"outbox":            2,
@@ -55,11 +59,17 @@ var floors = map[string]int{
 	"broker/rabbitmq":   4,
 	"internal/fault":    4,
 	"internal/proxy":    4,
+	"store/postgres":    4,
 	"store/sqlite":      4,
 	"store/storetest":   4,
 	"app":               5,
 	"app/service":       6,
 	"internal/bench":    7,
+
+	"internal/bench/database": 5,
+	"internal/bench/inside":   6,
+	"internal/bench/machine":  0,
+
 	"cmd/timer-bench":   8,
 	"cmd/timer-crash":   8,
 	"cmd/timer-power":   8,
@@ -75,16 +85,16 @@ var floors = map[string]int{
 }
 
 // stdlibOnly are the packages that import nothing but the standard library.
-var stdlibOnly = []string{"timer"}
+var stdlibOnly = []string{"timer", "quota"}
 
 // drivers are packages that only those who choose one may import.
-var drivers = regexp.MustCompile(`^(store|broker)/(sqlite|nats|rabbitmq|gochannel)$`)
+var drivers = regexp.MustCompile(`^(store|broker)/(sqlite|postgres|nats|rabbitmq|gochannel)$`)
 
 // forTests are packages that only tests may import.
 var forTests = regexp.MustCompile(`^internal/(fault|proxy)$|test$`)
 
 // choosesDrivers are packages that may import drivers.
-var choosesDrivers = regexp.MustCompile(`^app/service$|^cmd/|^examples/|^internal/bench$`)
+var choosesDrivers = regexp.MustCompile(`^app/service$|^cmd/|^examples/|^internal/bench(/database)?$`)
 
 // usesFx are packages that may import fx.
 var usesFx = regexp.MustCompile(`^app$|^app/|^cmd/|^examples/`)

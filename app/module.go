@@ -24,7 +24,7 @@ type host struct {
 }
 
 // Module runs the timer service inside an fx application. The host provides a
-// [timer.Store] on its own *sql.DB (store/sqlite makes one), a [broker.Broker]
+// [timer.Store] on its own *sql.DB (store/sqlite and store/postgres make one), a [broker.Broker]
 // that it keeps running (see [RunBroker]), and a *slog.Logger. The module provides
 // nothing, so that it collides with nothing, and closes nothing of the host's.
 //

@@ -133,4 +133,4 @@ func TestModuleSaysWhatAStoreLacks(t *testing.T) {
 // A halfStore keeps timers, but no outbox.
 type halfStore struct{ timer.Store }
 
-func (halfStore) NextDue(context.Context) (time.Time, error) { return time.Time{}, nil }
+func (halfStore) NextDue(context.Context, time.Time) (time.Time, error) { return time.Time{}, nil }

@@ -293,7 +293,7 @@ func (h *history) seen() visible {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	for _, e := range entries {
+	for _, e := range entries.Entries {
 		v.States[e.Key.String()] = fmt.Sprint(e.State, e.Version)
 	}
 	stats, err := h.store.Stats(h.t.Context())

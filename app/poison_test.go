@@ -42,6 +42,9 @@ func (w *world) sendPoison(id string, n int) {
 func (w *world) checkDead(letter *message.Message) error {
 	original := letter.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
 	p, known := w.poison[original]
+	if letter.Metadata.Get(envelope.HeaderDeadLetterReason) == string(timer.ReasonOverQuota) {
+		return w.checkOverQuota(letter)
+	}
 	switch {
 	case !known:
 		return errors.New("of a healthy command")

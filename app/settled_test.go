@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -14,6 +15,9 @@ import (
 // what is wrong then.
 func (w *world) settle(longest time.Duration) error {
 	w.failures.heal()
+	if w.book != nil {
+		w.use(quota.Book{})
+	}
 	const while = 2 * time.Minute
 	var wrong error
 	for rest := longest; rest > 0; rest -= while {

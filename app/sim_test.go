@@ -187,6 +187,14 @@ func (b *simBroker) ackedAt(c *simCommand) time.Time {
 	return c.ackedAt
 }
 
+// replay has a command delivered again that became a dead letter.
+func (b *simBroker) replay(c *simCommand) {
+	b.mu.Lock()
+	c.ackedAt = time.Time{}
+	b.mu.Unlock()
+	b.resend(c)
+}
+
 // Now is the reference of the service's clock.
 func (b *simBroker) Now(context.Context) (time.Time, error) {
 	if b.now == nil {

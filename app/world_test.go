@@ -16,6 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -41,11 +42,15 @@ type world struct {
 	poison  map[string]poison // by message id
 	faulty  bool              // calls failed, or the process crashed
 
-	checked int                  // events checked so far
-	buried  int                  // dead letters checked so far
-	first   map[string]simEvent  // the first publish of each event id
-	again   int                  // events published again
-	fired   map[timer.Key]string // the event id of each key
+	checked  int                  // events checked so far
+	buried   int                  // dead letters checked so far
+	replayed map[*simCommand]bool // those that were dead letters, over a quota
+	first    map[string]simEvent  // the first publish of each event id
+	again    int                  // events published again
+	fired    map[timer.Key]string // the event id of each key
+
+	book   *quota.Book // of tenants; nil: none was ever set
+	keeper *quota.Keeper
 
 	store   *sqlite.Store
 	end     context.CancelFunc
@@ -80,7 +85,7 @@ func newWorld(t *testing.T, seed uint64, oneIn int, opt app.Options) *world {
 		t: t, path: filepath.Join(t.TempDir(), "timers.db"), opt: opt,
 		broker: newSimBroker(seed, f.decide), failures: f, faulty: oneIn > 0,
 		byKey: make(map[timer.Key][]sentCommand), poison: make(map[string]poison),
-		first: make(map[string]simEvent), fired: make(map[timer.Key]string),
+		first: make(map[string]simEvent), fired: make(map[timer.Key]string), replayed: make(map[*simCommand]bool),
 	}
 	w.opt.Clock = timer.ClockFunc(w.clock)
 	return w
@@ -115,6 +120,12 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	w.store = s
+	if w.book != nil {
+		if w.keeper, err = quota.New(*w.book, w.opt.Clock, quota.Options{Waiting: 8}); err != nil {
+			w.t.Fatal(err)
+		}
+		w.opt.Quotas = w.keeper
+	}
 	a, err := app.New(&fault.Store{Full: s, Decide: w.failures.decide}, w.broker, quiet, w.opt)
 	if err != nil {
 		w.t.Fatal(err)
@@ -169,6 +180,7 @@ func (w *world) invariants() error {
 		return fmt.Errorf("the app died: %w", w.died)
 	}
 	events, dead := w.broker.publishedSince(w.checked, w.buried)
+	w.replay(dead)
 	for _, e := range events {
 		m, err := envelope.Decode(e.msg.Payload)
 		if err != nil {
@@ -248,6 +260,9 @@ func (w *world) checkCause(event timer.DueTimeReached) error {
 // service's clock. The two can be compared only if the clock did not leap from a
 // while before the ack on: no event waits longer for its publication.
 func (w *world) ackedBefore(c sentCommand, reached time.Time) bool {
+	if w.replayed[c.simCommand] { // the ack may be that of a dead letter
+		return false
+	}
 	acked := w.broker.ackedAt(c.simCommand)
 	const while = 2 * time.Hour
 	if acked.IsZero() || len(w.leaps) > 0 && w.leaps[len(w.leaps)-1].After(acked.Add(-while)) {

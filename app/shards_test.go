@@ -1,0 +1,143 @@
+package app_test
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A sharded store is one whose outbox instances could share: it has one shard,
+// which this instance leads when it is free.
+type sharded struct {
+	*sqlite.Store
+	free   chan struct{} // closed when the shard can be led
+	hidden atomic.Int64  // number of a row that is not there yet, though later ones are
+}
+
+func (s *sharded) Own(ctx context.Context) (outbox.Lead, error) {
+	select {
+	case <-s.free:
+		return s, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (s *sharded) Orphan(context.Context) (outbox.Lead, error) { return nil, nil } //nolint:nilnil // as the port has it
+
+func (s *sharded) Shard() int { return 0 }
+
+func (s *sharded) Lost() <-chan struct{} { return nil }
+
+func (s *sharded) Release() {}
+
+func (s *sharded) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	rows, err := s.Store.Head(ctx, after, limit)
+	var there []outbox.Row
+	for _, row := range rows {
+		if row.Seq != s.hidden.Load() {
+			there = append(there, row)
+		}
+	}
+	return there, err
+}
+
+// onShards runs the app in a bubble, on a store with shards, and calls do with a
+// function that asks for a timer.
+func onShards(t *testing.T, do func(t *testing.T, s *sharded, b *simBroker, ask func(call string, due time.Time))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
+		opened, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{Durability: sqlite.Relaxed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer opened.Close()
+		s := &sharded{Store: opened, free: make(chan struct{})}
+		b := newSimBroker(1, func(string) fault.Kind { return fault.None })
+		a, err := app.New(s, b, quiet, app.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- a.Run(ctx) }()
+		<-a.Running()
+		do(t, s, b, func(call string, due time.Time) {
+			c := timer.ScheduleTimer{
+				Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
+				Version: timer.Version{TimestampMS: 1, CommandID: call},
+				DueAt:   due,
+			}
+			b.send(message.NewMessage(c.CommandID, envelope.Schedule(c)))
+			synctest.Wait()
+		})
+		stopped := time.Now()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if took := time.Since(stopped); took > time.Second {
+			t.Errorf("the stop took %v", took)
+		}
+	})
+}
+
+// TestNothingFiresBeforeAShardIsLed: the event would go to a shard of another
+// instance, which nobody tells of it.
+func TestNothingFiresBeforeAShardIsLed(t *testing.T) {
+	onShards(t, func(t *testing.T, s *sharded, b *simBroker, ask func(string, time.Time)) {
+		ask("call", time.Now())
+		time.Sleep(time.Minute)
+		if stats, err := s.Stats(t.Context()); err != nil || stats.Scheduled != 1 || stats.Reached != 0 {
+			t.Errorf("%+v, want one timer that waits: %v", stats, err)
+		}
+		close(s.free)
+		synctest.Wait()
+		if n := publishes(b); n != 1 {
+			t.Errorf("%d events when there is a shard for them, want 1", n)
+		}
+	})
+}
+
+// TestStopsWhileNoShardIsLed: it must not wait for one.
+func TestStopsWhileNoShardIsLed(t *testing.T) {
+	onShards(t, func(_ *testing.T, _ *sharded, _ *simBroker, ask func(string, time.Time)) { ask("call", time.Now()) })
+}
+
+// TestRowThatComesLateIsFoundSoon: who lost its lead and does not know yet appends
+// to a shard that another leads, and its row may appear behind later ones.
+func TestRowThatComesLateIsFoundSoon(t *testing.T) {
+	onShards(t, func(t *testing.T, s *sharded, b *simBroker, ask func(string, time.Time)) {
+		close(s.free)
+		s.hidden.Store(1)
+		ask("first", time.Now())
+		ask("second", time.Now())
+		if n := publishes(b); n != 1 {
+			t.Fatalf("%d events of two, of which one is hidden", n)
+		}
+		s.hidden.Store(0)
+		time.Sleep(time.Second)
+		if n := publishes(b); n != 2 {
+			t.Errorf("%d events a second after the row came, want 2", n)
+		}
+	})
+}
+
+// publishes returns how many events were published.
+func publishes(b *simBroker) int {
+	events, _ := b.publishedSince(0, 0)
+	return len(events)
+}
