@@ -1,11 +1,8 @@
 package service
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -16,8 +13,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/config"
-	"github.com/event-service-agent/timer-service/store/sqlite"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // ErrNoClient says that the broker lives inside the serving process, where no
@@ -51,16 +46,6 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 	}
 	opt.Client, opt.Name = true, "timer-client"
 	return nats.New(opt, log), redact(opt.URL), nil
-}
-
-// Reader looks at the timers of the database that the configuration names,
-// while a service may be running on it. The caller closes it.
-func Reader(ctx context.Context, cfg config.Config) (interface {
-	timer.Reader
-	io.Closer
-}, error,
-) {
-	return sqlite.OpenReader(ctx, cfg.DBPath)
 }
 
 // addressFile holds the URL of the embedded server while it runs.
@@ -107,21 +92,3 @@ func redact(urls string) string {
 	}
 	return strings.Join(all, ",")
 }
-
-// Migrate brings the schema of the database to the version of this binary, and
-// creates the database if there is none. With reference it also ties timers to
-// the host's table service_calls. It tells the version before and after.
-func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to int64, err error) {
-	db, err := sql.Open("sqlite", sqlite.DSN(cfg.DBPath))
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	if from, to, err = sqlite.MigrateFrom(ctx, db); err != nil || !reference {
-		return from, to, err
-	}
-	return from, to, sqlite.ReferenceServiceCalls(ctx, db)
-}
-
-// SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = sqlite.SchemaVersion

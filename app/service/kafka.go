@@ -36,7 +36,11 @@ func kafkaOptions(cfg config.Config) (kafka.Options, error) {
 // have open, and the machine. Kafka gives what is started again under the same
 // name its partitions at once, where a stranger waits until the session of the
 // one that died is over.
+// Instances that share a database have no name that is theirs alone.
 func instance(cfg config.Config) string {
+	if !cfg.DBURL.Empty() {
+		return ""
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		return ""

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"context"
 	"log/slog"
 
 	"go.uber.org/fx"
@@ -11,7 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A description says what was opened, for people.
@@ -20,35 +19,16 @@ type description struct {
 	address string // what clients connect to
 }
 
-// openStore opens the database, migrates it, and closes it last.
-func openStore(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (*sqlite.Store, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	s, err := sqlite.Open(ctx, cfg.DBPath, sqlite.Options{Durability: durability(cfg), Events: eventFormat(cfg)})
-	if err != nil {
-		return nil, err
-	}
-	lc.Append(fx.StopHook(s.Close))
-	return s, nil
-}
-
-func durability(cfg config.Config) sqlite.Durability {
-	if cfg.Durability == config.Relaxed {
-		return sqlite.Relaxed
-	}
-	return sqlite.Strict
-}
-
 // eventFormat is how events are written.
 func eventFormat(cfg config.Config) envelope.Format {
 	return envelope.Format{CloudEvents: cfg.EventFormat == config.CloudEvents, Source: cfg.EventSource}
 }
 
 // openBroker opens the broker that the configuration names, and keeps it
-// running. It takes the store so that the store outlives it: the lock of the
-// database guards the data of the embedded server too.
+// running. It takes the store so that the store outlives it: the lock of a SQLite
+// file guards the data of the embedded server too.
 func openBroker(
-	lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, _ *sqlite.Store,
+	lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, _ timer.Store,
 ) (broker.Broker, *description, error) {
 	if cfg.Broker == config.GoChannel {
 		log.Warn("gochannel keeps everything in the memory of this process; what was not handled is lost when it ends")

@@ -18,7 +18,6 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
-	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -31,6 +30,10 @@ const startTimeout = 5 * time.Minute
 // error if something can't start, or if a part dies.
 func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) error {
 	counters := new(app.Counters)
+	limits, err := loadQuotas(cfg, counters, log)
+	if err != nil {
+		return err
+	}
 	service := fx.New(
 		fx.WithLogger(func() fxevent.Logger {
 			l := &fxevent.SlogLogger{Logger: log}
@@ -40,12 +43,16 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		}),
 		fx.StartTimeout(startTimeout),
 		fx.StopTimeout(cfg.DrainTimeout+stopMargin),
-		fx.Supply(cfg, log, counters, fx.Annotate(out, fx.As(new(io.Writer)))),
-		fx.Provide(openStore, asStore, openBroker),
-		app.Module(Options(cfg, counters)),
+		fx.Supply(cfg, log, counters, limits, fx.Annotate(out, fx.As(new(io.Writer)))),
+		fx.Provide(func(lc fx.Lifecycle) (timer.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker),
+		app.Module(options(cfg, counters, limits)),
+		fx.Invoke(keepQuotas),
 		fx.Invoke(announce),
 	)
 	if err := service.Err(); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop while it waited for the database
+		}
 		return dig.RootCause(err)
 	}
 	// A start is not torn apart by the end of ctx: fx would leave its hooks
@@ -64,7 +71,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	}
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), service.StopTimeout())
 	defer cancel()
-	err := service.Stop(stopping)
+	err = service.Stop(stopping)
 	logCounters(log, counters)
 	if died && err == nil {
 		err = errors.New("a part of the service ended by itself; see the log")
@@ -78,9 +85,9 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 // stopMargin is what a stop may take beside the draining of the app.
 const stopMargin = 10 * time.Second
 
-// Options returns those of the app, as the configuration has them.
-func Options(cfg config.Config, counters *app.Counters) app.Options {
-	return app.Options{
+// options returns those of the app, as the configuration has them.
+func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
+	opt := app.Options{
 		PollingInterval: cfg.PollingInterval,
 		BatchSize:       cfg.BatchSize,
 		Retention:       cfg.Retention,
@@ -88,13 +95,26 @@ func Options(cfg config.Config, counters *app.Counters) app.Options {
 		DrainTimeout:    cfg.DrainTimeout,
 		Counters:        counters,
 	}
+	if q != nil {
+		opt.Quotas = q.keeper
+	}
+	return opt
 }
 
-func asStore(s *sqlite.Store) timer.Store { return s }
+// keepQuotas loads the quotas again when their file changes.
+func keepQuotas(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s timer.Store, q *quotas) {
+	if q == nil {
+		return
+	}
+	q.share(s)
+	app.Running(lc, sd, log, "quotas", q.Run, nil)
+}
 
 // announce prints a line a part once everything runs. It is invoked last, so
 // that its hook starts last.
-func announce(lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker, d *description, log *slog.Logger) {
+func announce(
+	lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker, d *description, q *quotas, log *slog.Logger,
+) {
 	r := b.Routing()
 	ctx, cancel := context.WithCancel(context.Background())
 	lc.Append(fx.StartStopHook(
@@ -102,10 +122,13 @@ func announce(lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker
 			line := func(part, format string, args ...any) {
 				fmt.Fprintf(out, "%-10s "+format+"\n", append([]any{part}, args...)...)
 			}
-			line("store", "sqlite %s, %s", cfg.DBPath, cfg.Durability)
+			line("store", "%s, %s", storeName(cfg), cfg.Durability)
 			line("broker", "%s", d.broker)
 			line("router", "commands from %s, dead letters to %s", r.Commands, r.DeadLetters)
 			line("poller", "sleeps until the next timer is due, at most %s; %d timers a batch", cfg.PollingInterval, cfg.BatchSize)
+			if q != nil {
+				line("quotas", "%s: %s", q.file, q.said)
+			}
 			if cfg.EventFormat == config.CloudEvents {
 				line("forwarder", "events to %s, as CloudEvents from %s", r.Events, cfg.EventSource)
 			} else {
@@ -150,6 +173,9 @@ func awaitReady(ctx context.Context, b broker.Broker, log *slog.Logger) bool {
 
 func logCounters(log *slog.Logger, c *app.Counters) {
 	attrs := []any{"reached", c.Reached(), "forwarded", c.Forwarded(), "parked", c.Parked()}
+	if used, refused := c.Quotas(); used+refused > 0 {
+		attrs = append(attrs, "quotas_used", used, "quotas_refused", refused)
+	}
 	for result, n := range c.Commands() {
 		attrs = append(attrs, slog.Int64(result.Type+"."+result.Outcome, n))
 	}

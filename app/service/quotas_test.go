@@ -1,0 +1,159 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/config"
+)
+
+// A journal is what was logged.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(line []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(line)
+}
+
+// take returns what was logged since it was called last.
+func (j *journal) take() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	defer j.text.Reset()
+	return j.text.String()
+}
+
+// TestQuotasAreLoadedAgain changes the file while the service runs: well, badly,
+// and away.
+func TestQuotasAreLoadedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "quotas.yaml")
+		written := time.Now()
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			written = written.Add(time.Second) // the real clock may show the same for two writes
+			if err := os.Chtimes(file, written, written); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("default: {horizon: 1d}")
+		var log journal
+		counters := new(app.Counters)
+		q, err := loadQuotas(config.Config{QuotasFile: file}, counters, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() {
+			if err := q.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		expect := func(what string, horizon time.Duration, said string) {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			if got := q.keeper.Horizon("acme"); got != horizon {
+				t.Errorf("%s: horizon %v, want %v", what, got, horizon)
+			}
+			text := log.take()
+			if lines := strings.Count(text, "\n"); said == "" && lines != 0 || said != "" && (lines != 1 || !strings.Contains(text, said)) {
+				t.Errorf("%s: the log says %q, want one line with %q", what, text, said)
+			}
+		}
+		expect("as it was", 24*time.Hour, "")
+		write("default: {horizon: 2d}")
+		expect("changed", 48*time.Hour, "new quotas are in force")
+		write("default: {horizn: 3d}")
+		expect("a mistake", 48*time.Hour, "horizn")
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		expect("gone", 48*time.Hour, "no such file")
+		write("default: {horizon: 4d}")
+		expect("back", 96*time.Hour, "new quotas are in force")
+		write("")
+		expect("empty", 96*time.Hour, "is empty")
+		if used, refused := counters.Quotas(); used != 2 || refused != 3 {
+			t.Errorf("%d changes counted and %d refused, want 2 and 3", used, refused)
+		}
+		stop()
+		running.Wait()
+	})
+}
+
+// TestQuotasAreNotLoadedHalfWritten looks while a file is being written.
+func TestQuotasAreNotLoadedHalfWritten(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "quotas.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const half, rest = "default: {horizon: 2d}\n", "tenants:\n  acme: {horizon: 1d}\n"
+	write("default: {horizon: 1d}")
+	q, err := loadQuotas(config.Config{QuotasFile: file}, new(app.Counters), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		text string // nothing is written if it is empty
+		want time.Duration
+	}{{half, 24 * time.Hour}, {half + rest, 24 * time.Hour}, {"", 24 * time.Hour}, {half, 24 * time.Hour}, {"", 48 * time.Hour}} {
+		if step.text != "" {
+			write(step.text)
+		}
+		q.look(t.Context())
+		if got := q.keeper.Horizon("acme"); got != step.want {
+			t.Errorf("step %d: horizon %v, want %v", i, got, step.want)
+		}
+	}
+}
+
+func TestWrongQuotasRefuseTheStart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "quotas.yaml")
+	if err := os.WriteFile(file, []byte("default: {horizn: 3d, live_timers: many}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := loadQuotas(config.Config{QuotasFile: file}, nil, slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), "horizn") || !strings.Contains(err.Error(), "live_timers") {
+		t.Errorf("error %v, want both mistakes", err)
+	}
+	if _, err := loadQuotas(config.Config{QuotasFile: file + "x"}, nil, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a file that is not there is no error")
+	}
+}
+
+func TestInstancesShareQuotas(t *testing.T) {
+	t.Parallel()
+	q := new(quotas)
+	if n := q.count(); n != 1 {
+		t.Errorf("%d instances, want 1", n)
+	}
+	three := func() int { return 3 }
+	q.instances.Store(&three)
+	if n := q.count(); n != 3 {
+		t.Errorf("%d instances, want 3", n)
+	}
+}

@@ -1,0 +1,126 @@
+package service
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// openStore opens the database, migrates it, and closes it last. A database that
+// others share and that is not there yet is waited for until ctx ends.
+func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (timer.Store, error) {
+	if cfg.DBURL.Empty() {
+		ctx = context.WithoutCancel(ctx) // a start is not torn apart
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	s, err := openDatabase(ctx, cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	lc.Append(fx.StopHook(s.Close))
+	return s, nil
+}
+
+// A closingStore is one that was opened here.
+type closingStore interface {
+	timer.Store
+	io.Closer
+}
+
+func openDatabase(ctx context.Context, cfg config.Config, log *slog.Logger) (closingStore, error) {
+	if !cfg.DBURL.Empty() {
+		return awaitPostgres(ctx, cfg, log)
+	}
+	durability := sqlite.Strict
+	if cfg.Durability == config.Relaxed {
+		durability = sqlite.Relaxed
+	}
+	return sqlite.Open(ctx, cfg.DBPath, sqlite.Options{Durability: durability, Events: eventFormat(cfg), Log: log})
+}
+
+const (
+	databasePause = time.Second // between two tries to open a database
+	tellTries     = 30          // tries from one word of it to the next
+)
+
+// awaitPostgres opens a PostgreSQL database. One that does not answer yet is
+// waited for as long as a start may take, as where both are started together.
+func awaitPostgres(ctx context.Context, cfg config.Config, log *slog.Logger) (*postgres.Store, error) {
+	durability := postgres.Strict
+	if cfg.Durability == config.Relaxed {
+		durability = postgres.Relaxed
+	}
+	for tries := 0; ; tries++ {
+		s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: durability, Events: eventFormat(cfg), Log: log})
+		if err == nil || !postgres.IsAbsent(err) {
+			return s, err
+		}
+		if tries%tellTries == 0 {
+			log.WarnContext(ctx, "waiting for the database", "error", err)
+		}
+		if !pause.For(ctx, databasePause) {
+			return nil, err
+		}
+	}
+}
+
+// storeName says what the store is and where, without credentials.
+func storeName(cfg config.Config) string {
+	if !cfg.DBURL.Empty() {
+		return "postgres " + cfg.DBURL.URL()
+	}
+	return "sqlite " + cfg.DBPath
+}
+
+// Reader opens the database for reading only, whether a service runs on it or
+// not. The caller closes it.
+func Reader(ctx context.Context, cfg config.Config) (interface {
+	timer.Reader
+	io.Closer
+}, error,
+) {
+	if !cfg.DBURL.Empty() {
+		return postgres.OpenReader(ctx, cfg.DBURL.Reveal())
+	}
+	return sqlite.OpenReader(ctx, cfg.DBPath)
+}
+
+// Migrate brings the schema of the database to the version of this binary, and
+// creates a SQLite database if there is none. With reference it also ties timers
+// to the host's table service_calls. It tells the version before and after.
+func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to int64, err error) {
+	migrate, tie := sqlite.MigrateFrom, sqlite.ReferenceServiceCalls
+	var db *sql.DB
+	if cfg.DBURL.Empty() {
+		db, err = sql.Open("sqlite", sqlite.DSN(cfg.DBPath))
+	} else {
+		db, err = postgres.Connect(cfg.DBURL.Reveal())
+		migrate, tie = postgres.MigrateFrom, postgres.ReferenceServiceCalls
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if from, to, err = migrate(ctx, db); err != nil || !reference {
+		return from, to, err
+	}
+	return from, to, tie(ctx, db)
+}
+
+// SchemaVersions tells which version of each database's schema this binary works
+// with.
+func SchemaVersions() map[string]int64 {
+	return map[string]int64{"sqlite": sqlite.SchemaVersion, "postgres": postgres.SchemaVersion}
+}

@@ -1,0 +1,125 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+)
+
+// ErrNoBackup says that the database is not a file.
+var ErrNoBackup = errors.New("PostgreSQL has tools of its own: pg_dump for a copy, continuous archiving for any moment (point-in-time recovery); backup copies a SQLite file")
+
+// Backup copies the SQLite database into a file, which is absent or empty, whether
+// a service runs or not.
+func Backup(ctx context.Context, cfg config.Config, to string) error {
+	if !cfg.DBURL.Empty() {
+		return ErrNoBackup
+	}
+	return sqlite.Backup(ctx, cfg.DBPath, to)
+}
+
+// A Contents is what a copy holds.
+type Contents = sqlite.Contents
+
+// Inspect checks a copy of a SQLite database, and counts what it holds.
+func Inspect(ctx context.Context, path string) (Contents, error) { return sqlite.Inspect(ctx, path) }
+
+// Export writes all that the database holds, see [store.Export]. No service may
+// run on it.
+func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, tell store.Tell) (sum store.Summary, err error) {
+	header := store.Header{Source: "sqlite", SchemaVersion: sqlite.SchemaVersion, ExportedAt: now}
+	if cfg.DBURL.Empty() {
+		return exportFile(ctx, cfg.DBPath, header, w, tell)
+	}
+	header.Source, header.SchemaVersion = "postgres", postgres.SchemaVersion
+	r, err := postgres.OpenReader(ctx, cfg.DBURL.Reveal())
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := idle(ctx, r); err != nil {
+		return sum, err
+	}
+	if sum, err = store.Export(ctx, r, header, w, tell); err != nil {
+		return sum, err
+	}
+	if err := idle(ctx, r); err != nil {
+		return sum, fmt.Errorf("what was exported may not be all: %w", err)
+	}
+	return sum, nil
+}
+
+// exportFile writes all that a SQLite database holds.
+func exportFile(ctx context.Context, path string, header store.Header, w io.Writer, tell store.Tell) (sum store.Summary, err error) {
+	held, err := sqlite.Hold(path)
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, held.Unlock()) }()
+	r, err := sqlite.OpenReader(ctx, path)
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return store.Export(ctx, r, header, w, tell)
+}
+
+// Import loads an export into the database, which must be empty and is created if
+// there is none, see [store.Import]. No service may run on it.
+func Import(ctx context.Context, cfg config.Config, from io.Reader, tell store.Tell) (sum store.Summary, err error) {
+	if cfg.DBURL.Empty() {
+		return importFile(ctx, cfg, from, tell)
+	}
+	durability := postgres.Strict
+	if cfg.Durability == config.Relaxed {
+		durability = postgres.Relaxed
+	}
+	s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: durability})
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := idle(ctx, s.Reader); err != nil {
+		return sum, err
+	}
+	if sum, err = store.Import(ctx, s, from, tell); err != nil {
+		err = errors.Join(explained(cfg, err), idle(ctx, s.Reader)) // it may be why
+	}
+	return sum, err
+}
+
+// importFile loads an export into a SQLite database.
+func importFile(ctx context.Context, cfg config.Config, from io.Reader, tell store.Tell) (sum store.Summary, err error) {
+	s, err := sqlite.Open(ctx, cfg.DBPath, sqlite.Options{})
+	if err != nil {
+		return sum, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	sum, err = store.Import(ctx, s, from, tell)
+	return sum, explained(cfg, err)
+}
+
+// explained says which database is not empty, and what to do.
+func explained(cfg config.Config, err error) error {
+	if errors.Is(err, store.ErrNotEmpty) {
+		return fmt.Errorf("%s holds timers or events already: import into a new database", storeName(cfg))
+	}
+	return err
+}
+
+// idle returns an error if instances run on a PostgreSQL database. Unlike a SQLite
+// file it has no lock that would keep away those that start later.
+func idle(ctx context.Context, r *postgres.Reader) error {
+	n, err := r.Running(ctx)
+	if err == nil && n > 0 {
+		err = fmt.Errorf("instances run on the database, %d of them: stop all of them first", n)
+	}
+	return err
+}
