@@ -33,9 +33,13 @@ type cli struct {
 	Cancel    cancelCmd    `cmd:"" help:"Take a timer back."`
 	Get       getCmd       `cmd:"" help:"Show one timer."`
 	List      listCmd      `cmd:"" help:"List the timers of a tenant, or of a correlation id."`
+	Stats     statsCmd     `cmd:"" help:"Count timers by state, and events that wait."`
 	Publish   publishCmd   `cmd:"" help:"Publish commands from a file."`
 	Tail      tailCmd      `cmd:"" help:"Print commands, events or dead letters as they come."`
 	Dlq       dlqCmd       `cmd:"" help:"Look at dead letters, replay or discard them."`
+	Backup    backupCmd    `cmd:"" help:"Copy the SQLite database, also while the service runs."`
+	Export    exportCmd    `cmd:"" help:"Write all timers and events into a file, to move them to another database."`
+	Import    importCmd    `cmd:"" help:"Load what export wrote into an empty database."`
 	Migrate   migrateCmd   `cmd:"" help:"Bring the database to the schema of this binary."`
 	Provision provisionCmd `cmd:"" help:"Make the streams, topics and queues that the service needs."`
 	Settings  settingsCmd  `cmd:"" name:"config" help:"Show every setting, its value, and where that came from."`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"testing"
@@ -33,7 +34,7 @@ func TestComposeFile(t *testing.T) {
 		name := string(broker)
 		variant, is := file.Services["timer-"+name]
 		server := file.Services[name]
-		if !is || !slices.Equal(variant.DependsOn, []string{name}) || !slices.Equal(variant.Profiles, []string{name}) || !slices.Equal(server.Profiles, variant.Profiles) {
+		if !is || !slices.Equal(variant.DependsOn, []string{name}) || !slices.Equal(variant.Profiles, []string{name}) || !slices.Contains(server.Profiles, name) {
 			t.Errorf("%s: service %+v, server %+v", name, variant, server)
 		}
 		environ := []string{"TIMER_DB_PATH=/data/timers.db"}
@@ -46,5 +47,28 @@ func TestComposeFile(t *testing.T) {
 		if _, is := file.Volumes[name]; !is {
 			t.Errorf("%s keeps its data in no volume", name)
 		}
+	}
+
+	scale, database := file.Services["timer-scale"], file.Services["postgres"]
+	var environ []string
+	for key, value := range scale.Environment {
+		environ = append(environ, key+"="+value)
+	}
+	cfg, err := config.Load(nil, environ, "")
+	if err != nil || cfg.DBURL.Empty() || cfg.BrokerURL.Empty() || !slices.Equal(scale.DependsOn, []string{"nats", "postgres"}) {
+		t.Errorf("scale: %+v: %v", scale, err)
+	}
+	want := fmt.Sprintf("postgres://%s:%s@postgres:5432/%s?sslmode=disable",
+		database.Environment["POSTGRES_USER"], database.Environment["POSTGRES_PASSWORD"], database.Environment["POSTGRES_DB"])
+	if got := cfg.DBURL.Reveal(); got != want {
+		t.Errorf("scale connects to %s, the database is %s", got, want)
+	}
+	for _, name := range scale.DependsOn {
+		if !slices.Contains(file.Services[name].Profiles, "scale") {
+			t.Errorf("%s is not started for scale", name)
+		}
+	}
+	if _, is := file.Volumes["postgres"]; !is {
+		t.Error("postgres keeps its data in no volume")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/event-service-agent/timer-service/config"
 )
 
 type settingsCmd struct{}
@@ -14,7 +16,7 @@ func (settingsCmd) Help() string {
 TIMER_POLLING_INTERVAL in the environment, --polling-interval as a flag. A flag
 wins over the environment, the environment over the file, the file over the
 default. All mistakes are reported at once, with exit code 2. Secrets are never
-printed.
+printed. What the file of quotas_file says is printed, too.
 
 Examples:
 
@@ -26,6 +28,11 @@ Examples:
 // Run prints the settings.
 func (settingsCmd) Run(e *env) error {
 	values := e.cfg.Values()
+	quotas, err := loadQuotas(e.cfg)
+	if err != nil {
+		return err
+	}
+	values = append(values, quotas...)
 	if e.out.json {
 		for _, v := range values {
 			e.out.line(v)
@@ -38,4 +45,17 @@ func (settingsCmd) Run(e *env) error {
 	}
 	fmt.Fprintln(e.out.w, t.Render())
 	return nil
+}
+
+// loadQuotas returns what the file with quotas says, a value for the default and
+// one for each tenant that has its own.
+func loadQuotas(cfg config.Config) ([]config.Value, error) {
+	if cfg.QuotasFile == "" {
+		return nil, nil
+	}
+	book, err := config.LoadQuotas(cfg.QuotasFile)
+	if err != nil {
+		return nil, mistakes(err)
+	}
+	return config.QuotaValues(book), nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -47,6 +48,37 @@ func TestConfigShowsValuesAndWhereTheyComeFrom(t *testing.T) {
 	}
 }
 
+func TestConfigShowsQuotas(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "quotas.yaml")
+	if err := os.WriteFile(file, []byte("default: {live_timers: 5}\ntenants: {acme: {accept_rate: 7/s}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table := do(t, nil, "config", "--quotas-file", file).wants(t, exitOK).stdout
+	if !hasRow(table, "quotas.default", "live_timers: 5", "quotas_file") || !hasRow(table, "quotas.tenants.acme", "live_timers: 5, accept_rate: 7/s", "quotas_file") {
+		t.Errorf("no quotas in\n%s", table)
+	}
+}
+
+func TestWrongQuotasAreAMistakeInTheConfiguration(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "quotas.yaml")
+	if err := os.WriteFile(file, []byte("default: {live_timer: 5}\ntenants: {acme: {accept_rate: 7}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"config", "serve"} {
+		got := do(t, nil, verb, "--quotas-file", file, "--db-path", filepath.Join(t.TempDir(), "timers.db")).wants(t, exitUsage)
+		for _, want := range []string{"2 mistakes in the configuration", "default.live_timer (" + file + ":1)", "tenants.acme.accept_rate=\"7\" (" + file + ":2)"} {
+			if !strings.Contains(got.stderr, want) {
+				t.Errorf("%s does not say %s:\n%s", verb, want, got.stderr)
+			}
+		}
+		if absent := do(t, nil, verb, "--quotas-file", file+".not").wants(t, exitUsage); !strings.Contains(absent.stderr, file+".not") {
+			t.Errorf("%s does not name the file: %s", verb, absent.stderr)
+		}
+	}
+}
+
 func TestConfigHidesSecrets(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{formatText, formatJSON} {
@@ -63,7 +95,7 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal([]byte(do(t, nil, "version", "-o", "json").wants(t, exitOK).stdout), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got != *built() || got.Version == "" || !strings.HasPrefix(got.Go, "go1.") {
+	if !reflect.DeepEqual(got, *built()) || got.Version == "" || !strings.HasPrefix(got.Go, "go1.") {
 		t.Errorf("version is %+v, want %+v", got, built())
 	}
 	text := do(t, nil, "version").wants(t, exitOK).stdout

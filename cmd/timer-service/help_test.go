@@ -14,7 +14,7 @@ import (
 
 var verbs = []string{
 	"serve", "schedule", "cancel", "get", "list", "publish", "tail",
-	"dlq list", "dlq show", "dlq replay", "dlq discard", "migrate", "provision", "config", "version",
+	"dlq list", "dlq show", "dlq replay", "dlq discard", "backup", "export", "import", "migrate", "provision", "config", "version",
 }
 
 func TestHelp(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -12,15 +13,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// maxPage is the most timers a page holds.
-const maxPage = 1000
-
 type listCmd struct {
-	Tenant      string `arg:"" optional:"" help:"Owner of the timers."`
-	State       string `placeholder:"STATE" help:"Only those Scheduled, Reached or Canceled."`
-	Limit       int    `default:"100" help:"How many at most, up to 1000."`
-	After       string `placeholder:"CALL" help:"Only service calls after this one: the last of the page before."`
-	Correlation string `placeholder:"ID" help:"Timers with this correlation id, of whatever tenant, instead of those of one tenant."`
+	Tenant      string  `arg:"" optional:"" help:"Owner of the timers."`
+	State       string  `placeholder:"STATE" help:"Only those Scheduled, Reached or Canceled."`
+	DueFrom     instant `placeholder:"TIME" help:"Only those due then or later, as RFC 3339 with a zone."`
+	DueBefore   instant `placeholder:"TIME" help:"Only those due before then."`
+	Limit       int     `default:"100" help:"How many at most, up to 1000."`
+	After       string  `placeholder:"CALL" help:"Only service calls after this one: the last of the page before."`
+	Correlation string  `placeholder:"ID" help:"Timers with this correlation id: those of the tenant, or of whatever tenant."`
 }
 
 // Help is printed below the summary.
@@ -34,6 +34,7 @@ Examples:
     timer-service list acme
     timer-service list acme --state Scheduled --limit 1000 -o json
     timer-service list acme --after order-99
+    timer-service list acme --state Scheduled --due-before 2030-01-31T12:00:00Z
     timer-service list --correlation req-7`
 }
 
@@ -48,46 +49,63 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer r.Close()
-	var entries []timer.Entry
-	if l.Correlation != "" {
-		entries, err = r.Correlated(ctx, l.Correlation, l.Limit)
-	} else {
-		entries, err = r.List(ctx, timer.TenantID(l.Tenant), filter)
-	}
+	page, err := l.find(ctx, r, filter)
 	if err != nil {
 		return err
 	}
 	if e.out.json {
-		for _, entry := range entries {
+		for _, entry := range page.Entries {
 			e.out.print(show(entry))
 		}
 		return nil
 	}
-	l.table(e, entries)
+	l.table(e, page)
 	return nil
+}
+
+// find reads as many timers as were asked for, however many there are that do
+// not match between them.
+func (l *listCmd) find(ctx context.Context, r timer.Reader, filter timer.Filter) (found timer.Page, err error) {
+	if l.Tenant == "" {
+		found.Entries, err = r.Correlated(ctx, l.Correlation, l.Limit)
+		return found, err
+	}
+	for {
+		page, err := r.List(ctx, timer.TenantID(l.Tenant), filter)
+		if err != nil {
+			return timer.Page{}, err
+		}
+		found.Entries, found.Next = append(found.Entries, page.Entries...), page.Next
+		filter.After, filter.Limit = page.Next, l.Limit-len(found.Entries)
+		if page.Next == "" || filter.Limit == 0 {
+			return found, nil
+		}
+	}
 }
 
 // filter returns what is asked for, if that makes sense.
 func (l *listCmd) filter() (timer.Filter, error) {
-	filter := timer.Filter{After: timer.ServiceCallID(l.After), Limit: l.Limit}
+	filter := timer.Filter{
+		DueFrom: time.Time(l.DueFrom), DueBefore: time.Time(l.DueBefore), CorrelationID: l.Correlation,
+		After: timer.ServiceCallID(l.After), Limit: l.Limit,
+	}
 	switch {
 	case l.Tenant == "" && l.Correlation == "":
 		return filter, wrong("list", "name a tenant, or --correlation ID")
-	case l.Tenant != "" && l.Correlation != "":
-		return filter, wrong("list", "a tenant and --correlation exclude each other; give one")
-	case l.Correlation != "" && (l.State != "" || l.After != ""):
-		return filter, wrong("list", "--state and --after go with a tenant, not with --correlation")
-	case l.Limit < 1 || l.Limit > maxPage:
-		return filter, wrong("list", "--limit must be from 1 to %d, not %d", maxPage, l.Limit)
+	case l.Tenant == "" && (l.State != "" || l.After != "" || !filter.DueFrom.IsZero() || !filter.DueBefore.IsZero()):
+		return filter, wrong("list", "--state, --after, --due-from and --due-before go with a tenant")
+	case l.Limit < 1 || l.Limit > timer.MaxPage:
+		return filter, wrong("list", "--limit must be from 1 to %d, not %d", timer.MaxPage, l.Limit)
 	}
 	if l.Correlation != "" {
 		if err := timer.ValidateID("--correlation", l.Correlation); err != nil {
 			return filter, refused("list", err)
 		}
-		return filter, nil
 	}
-	if err := timer.TenantID(l.Tenant).Validate(); err != nil {
-		return filter, refused("list", err)
+	if l.Tenant != "" {
+		if err := timer.TenantID(l.Tenant).Validate(); err != nil {
+			return filter, refused("list", err)
+		}
 	}
 	if l.After != "" {
 		if err := filter.After.Validate(); err != nil {
@@ -112,26 +130,24 @@ func (l *listCmd) only(filter *timer.Filter) error {
 }
 
 // table prints the timers for people, and what there is to know beside them.
-func (l *listCmd) table(e *env, entries []timer.Entry) {
-	if len(entries) == 0 {
+func (l *listCmd) table(e *env, page timer.Page) {
+	if len(page.Entries) == 0 {
 		fmt.Fprintln(e.stderr, "no timers")
 		return
 	}
 	t := newTable("tenant", "service call", "state", "due at", "late", "correlation")
-	for _, entry := range entries {
+	for _, entry := range page.Entries {
 		s := show(entry)
 		t.AppendRow(table.Row{s.TenantID, s.ServiceCallID, s.State, s.DueAt, s.late(), orDash(s.CorrelationID)})
 	}
 	t.SetColumnConfigs([]table.ColumnConfig{{Name: "late", Align: text.AlignRight, AlignHeader: text.AlignRight}})
 	fmt.Fprintln(e.out.w, t.Render())
-	if len(entries) < l.Limit {
-		return
-	}
-	if l.Correlation != "" {
+	switch {
+	case page.Next != "":
+		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
+	case l.Tenant == "" && len(page.Entries) == l.Limit:
 		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", l.Limit)
-		return
 	}
-	fmt.Fprintf(e.stderr, "there may be more: --after %s\n", entries[len(entries)-1].ServiceCallID)
 }
 
 // newTable returns a table without lines, which people read and awk splits.

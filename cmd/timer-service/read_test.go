@@ -56,7 +56,7 @@ func populated(t *testing.T) string {
 	cancel(5, "d-1")
 	schedule(6, "beta", "x-1", noon.Add(3*time.Hour), "req-7")
 	must(s.Update(t.Context(), func(tx timer.Tx) error {
-		_, err := tx.Reach(context.WithoutCancel(t.Context()), noon.Add(time.Second+2*time.Millisecond), 10)
+		_, err := tx.Reach(context.WithoutCancel(t.Context()), noon.Add(time.Second+2*time.Millisecond), 10, nil)
 		return err
 	}))
 	must(s.Close())
@@ -139,6 +139,9 @@ func TestList(t *testing.T) {
 		{"of one state", []string{"acme", "--state", "canceled"}, []string{"acme.c-1", "acme.d-1"}, ""},
 		{"a page", []string{"acme", "--limit", "2"}, []string{"acme.a-1", "acme.b-1"}, "--after b-1"},
 		{"the page after it", []string{"acme", "--limit", "9", "--after", "b-1"}, []string{"acme.c-1", "acme.d-1"}, ""},
+		{"due from a time", []string{"acme", "--due-from", "2030-01-01T12:00:02Z", "--state", "scheduled"}, []string{"acme.b-1"}, ""},
+		{"due before a time", []string{"acme", "--due-before", "2030-01-01T12:00:02+00:00"}, []string{"acme.a-1"}, ""},
+		{"of a correlation and a tenant", []string{"acme", "--correlation", "req-7"}, []string{"acme.b-1"}, ""},
 		{"of a correlation, over tenants", []string{"--correlation", "req-7"}, []string{"acme.b-1", "beta.x-1"}, ""},
 		{"of a tenant without timers", []string{"nobody"}, nil, "no timers"},
 	}
@@ -176,6 +179,31 @@ func TestList(t *testing.T) {
 func TestListTable(t *testing.T) {
 	t.Parallel()
 	golden(t, filepath.Join("testdata", "list.txt"), do(t, nil, "list", "acme", "--db-path", populated(t)).wants(t, exitOK).stdout)
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	path := populated(t)
+	golden(t, filepath.Join("testdata", "stats.txt"), do(t, nil, "stats", "--db-path", path).wants(t, exitOK).stdout)
+	golden(t, filepath.Join("testdata", "stats-tenants.txt"), do(t, nil, "stats", "--tenants", "--db-path", path).wants(t, exitOK).stdout)
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{}, `{"scheduled":2,"reached":1,"canceled":2,"nextDue":"2030-01-01T13:00:00.000Z","outbox":0,"parked":0}`},
+		{[]string{"acme"}, `{"tenantId":"acme","scheduled":1,"reached":1,"canceled":2}`},
+		{[]string{"nobody"}, `{"tenantId":"nobody","scheduled":0,"reached":0,"canceled":0}`},
+		{[]string{"--tenants", "--after", "acme"}, `{"tenantId":"beta","scheduled":1,"reached":0,"canceled":0}`},
+		{[]string{"--tenants", "--after", "zoe"}, ``},
+	} {
+		got := do(t, nil, append([]string{"stats", "-o", "json", "--db-path", path}, tt.args...)...).wants(t, exitOK)
+		if strings.TrimSpace(got.stdout) != tt.want {
+			t.Errorf("%v: prints %s, want %s", tt.args, got.stdout, tt.want)
+		}
+	}
+	if got := do(t, nil, "stats", "--tenants", "--limit", "1", "--db-path", path).wants(t, exitOK); !strings.Contains(got.stderr, "--after acme") {
+		t.Errorf("stderr is %q, want the next page", got.stderr)
+	}
 }
 
 func TestMigrateTellsFromWhereToWhere(t *testing.T) {

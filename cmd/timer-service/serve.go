@@ -37,6 +37,9 @@ func (serveCmd) Run(ctx context.Context, e *env) error {
 	if os.Getenv("GOGC") == "" && !e.cfg.Embedded() {
 		debug.SetGCPercent(gcPercent)
 	}
+	if _, err := loadQuotas(e.cfg); err != nil {
+		return err
+	}
 	if e.out.json {
 		return service.Run(ctx, e.cfg, parts{e.out}, e.log)
 	}

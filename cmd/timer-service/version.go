@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/event-service-agent/timer-service/app/service"
@@ -27,16 +29,28 @@ func (versionCmd) Run(e *env) error {
 
 // A build says what the binary was built from.
 type build struct {
-	Version  string `json:"version"`            // of the module; "(devel)" if none
-	Go       string `json:"go"`                 // version of Go
-	Schema   int64  `json:"schema"`             // version of the database schema it works with
-	Revision string `json:"revision,omitempty"` // commit; none if built outside a repository
-	Time     string `json:"time,omitempty"`     // of the commit
-	Modified bool   `json:"modified,omitempty"` // whether there was more than the commit
+	Version  string  `json:"version"`            // of the module; "(devel)" if none
+	Go       string  `json:"go"`                 // version of Go
+	Schema   schemas `json:"schema"`             // versions of the database schemas it works with
+	Revision string  `json:"revision,omitempty"` // commit; none if built outside a repository
+	Time     string  `json:"time,omitempty"`     // of the commit
+	Modified bool    `json:"modified,omitempty"` // whether there was more than the commit
+}
+
+// Schemas are versions by the name of the database.
+type schemas map[string]int64
+
+// String lists them.
+func (s schemas) String() string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		all = append(all, fmt.Sprint(name, " ", s[name]))
+	}
+	return strings.Join(all, ", ")
 }
 
 func built() *build {
-	b := &build{Version: "(devel)", Go: runtime.Version(), Schema: service.SchemaVersion}
+	b := &build{Version: "(devel)", Go: runtime.Version(), Schema: schemas(service.SchemaVersions())}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -59,7 +73,7 @@ func built() *build {
 
 func (b *build) text() string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "%s %s\n%-9s %s\n%-9s %d\n", program, b.Version, "go", b.Go, "schema", b.Schema)
+	fmt.Fprintf(&s, "%s %s\n%-9s %s\n%-9s %s\n", program, b.Version, "go", b.Go, "schema", b.Schema)
 	modified := ""
 	if b.Modified {
 		modified = ", modified"

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+type statsCmd struct {
+	Tenant  string `arg:"" optional:"" help:"Count the timers of this tenant only."`
+	Tenants bool   `help:"Count the timers of each tenant."`
+	Limit   int    `default:"100" help:"How many tenants at most, up to 1000."`
+	After   string `placeholder:"TENANT" help:"Only tenants after this one: the last of the page before."`
+}
+
+// Help is printed below the summary.
+func (statsCmd) Help() string {
+	return `Reads counts that the database keeps, whether the service runs or not, however
+many timers there are.
+
+Examples:
+
+    timer-service stats
+    timer-service stats acme
+    timer-service stats --tenants -o json`
+}
+
+// Run prints the counts.
+func (s *statsCmd) Run(ctx context.Context, e *env) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	r, err := service.Reader(ctx, e.cfg)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	switch {
+	case s.Tenants:
+		return s.each(ctx, e, r)
+	case s.Tenant != "":
+		c, err := r.Counts(ctx, timer.TenantID(s.Tenant))
+		if err != nil {
+			return err
+		}
+		e.out.print(&tenantCounts{TenantID: timer.TenantID(s.Tenant), counts: counts(c)})
+		return nil
+	}
+	st, err := r.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	e.out.print(&totals{
+		counts:  counts(st.Counts),
+		NextDue: stamp(st.NextDue), Outbox: st.Outbox, Oldest: stamp(st.Oldest), Parked: st.Parked,
+	})
+	return nil
+}
+
+// check returns what does not go together.
+func (s *statsCmd) check() error {
+	switch {
+	case s.Tenant != "" && s.Tenants:
+		return wrong("stats", "a tenant and --tenants exclude each other; give one")
+	case s.After != "" && !s.Tenants:
+		return wrong("stats", "--after goes with --tenants")
+	case s.Limit < 1 || s.Limit > timer.MaxPage:
+		return wrong("stats", "--limit must be from 1 to %d, not %d", timer.MaxPage, s.Limit)
+	}
+	for _, tenant := range []string{s.Tenant, s.After} {
+		if tenant == "" {
+			continue
+		}
+		if err := timer.TenantID(tenant).Validate(); err != nil {
+			return refused("stats", err)
+		}
+	}
+	return nil
+}
+
+// each prints the counts of many tenants.
+func (s *statsCmd) each(ctx context.Context, e *env, r timer.Reader) error {
+	page, err := r.Tenants(ctx, timer.TenantID(s.After), s.Limit)
+	if err != nil {
+		return err
+	}
+	if e.out.json {
+		for _, c := range page {
+			e.out.print(&tenantCounts{TenantID: c.TenantID, counts: counts(c.Counts)})
+		}
+		return nil
+	}
+	if len(page) == 0 {
+		fmt.Fprintln(e.stderr, "no timers")
+		return nil
+	}
+	t := newTable("tenant", "scheduled", "reached", "canceled")
+	var right []table.ColumnConfig
+	for _, name := range []string{"scheduled", "reached", "canceled"} {
+		right = append(right, table.ColumnConfig{Name: name, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
+	for _, c := range page {
+		t.AppendRow(table.Row{c.TenantID, c.Scheduled, c.Reached, c.Canceled})
+	}
+	fmt.Fprintln(e.out.w, t.Render())
+	if len(page) == s.Limit {
+		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page[len(page)-1].TenantID)
+	}
+	return nil
+}
+
+// Counts are numbers of timers by state.
+type counts struct {
+	Scheduled int64 `json:"scheduled"`
+	Reached   int64 `json:"reached"`
+	Canceled  int64 `json:"canceled"`
+}
+
+func (c counts) text() string {
+	return fmt.Sprintf("%-14s %d\n%-14s %d\n%-14s %d", "scheduled", c.Scheduled, "reached", c.Reached, "canceled", c.Canceled)
+}
+
+// TenantCounts are those of one tenant.
+type tenantCounts struct {
+	TenantID timer.TenantID `json:"tenantId"`
+	counts
+}
+
+func (c *tenantCounts) text() string {
+	return fmt.Sprintf("%-14s %s\n", "tenant", c.TenantID) + c.counts.text()
+}
+
+// Totals are over all tenants.
+type totals struct {
+	counts
+	NextDue stamp `json:"nextDue,omitzero"` // none if no timer waits
+	Outbox  int64 `json:"outbox"`           // events that wait for the broker
+	Oldest  stamp `json:"oldest,omitzero"`  // when the oldest of them was appended; none if there is none
+	Parked  int64 `json:"parked"`           // events that the broker refused for good
+}
+
+func (t *totals) text() string {
+	var b strings.Builder
+	line := func(name string, value any) { fmt.Fprintf(&b, "\n%-14s %v", name, value) }
+	line("next due", t.NextDue)
+	line("outbox", t.Outbox)
+	if !t.Oldest.IsZero() {
+		line("oldest event", t.Oldest)
+	}
+	line("parked", t.Parked)
+	return t.counts.text() + b.String()
+}
