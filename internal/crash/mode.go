@@ -5,33 +5,43 @@ import (
 	"time"
 )
 
-// A Mode says what is done to the service while it works.
+// A Mode says what is done to the service while it works. Of several instances a
+// strike hits one, any of them; the others go on.
 type Mode string
 
 // Modes.
 const (
-	Kill     Mode = "kill"     // SIGKILL, and a new start at once
-	Term     Mode = "term"     // SIGTERM, wait, and a new start; then nothing may be published twice either
-	Stop     Mode = "stop"     // SIGSTOP for one to three seconds, and SIGCONT
-	Broker   Mode = "broker"   // SIGKILL for the broker, and a new start after up to a second
-	Both     Mode = "both"     // SIGKILL for the broker and the service, and new starts, all in any order
-	Embedded Mode = "embedded" // SIGKILL for a service that is its own broker, and a new start at once
-	Step     Mode = "step"     // the service kills itself at named steps, and is started again at once
+	Kill      Mode = "kill"     // SIGKILL, and a new start, of one that is alone at once
+	Term      Mode = "term"     // SIGTERM, wait, and a new start; then nothing may be published twice either
+	Stop      Mode = "stop"     // SIGSTOP for one to three seconds, and SIGCONT; of several instances for one to ten
+	Broker    Mode = "broker"   // SIGKILL for the broker, and a new start after up to a second
+	Both      Mode = "both"     // SIGKILL for the broker and the service, and new starts, all in any order
+	StoreGone Mode = "store"    // the end of all connections with the database, or SIGKILL for its server and a new start
+	Embedded  Mode = "embedded" // SIGKILL for a service that is its own broker, and a new start at once
+	Step      Mode = "step"     // the service kills itself at named steps, and is started again at once
 )
 
 // Modes are all modes.
-var Modes = []Mode{Kill, Term, Stop, Broker, Both, Embedded, Step}
+var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step}
 
-// hitsStarts reports whether every other process is struck while it starts.
+// hitsStarts reports whether processes are struck while they start, too.
 func (m Mode) hitsStarts() bool { return m == Kill || m == Both || m == Embedded }
+
+// hitsServers reports whether servers are struck that clients take a while to
+// be back at.
+func (m Mode) hitsServers() bool { return m == Broker || m == StoreGone }
 
 // How long things last between strikes, at least and at most.
 var (
-	workTime  = span{40 * time.Millisecond, 350 * time.Millisecond}
-	stopTime  = span{time.Second, 3 * time.Second}
-	brokerOff = span{0, time.Second}
-	breather  = span{time.Second, 3 * time.Second} // between strikes at the broker: clients take a while to be back
-	between   = span{0, 200 * time.Millisecond}    // one and the other of broker and service
+	workTime    = span{40 * time.Millisecond, 350 * time.Millisecond}
+	stopTime    = span{time.Second, 3 * time.Second}
+	brokerOff   = span{0, time.Second}
+	storeOff    = span{0, time.Second}
+	breather    = span{time.Second, 3 * time.Second} // between strikes at servers
+	between     = span{0, 200 * time.Millisecond}    // one and the other of broker and service
+	workOfMany  = span{40 * time.Millisecond, 1500 * time.Millisecond}
+	stopOfMany  = span{time.Second, 10 * time.Second}
+	instanceOff = span{0, time.Second} // of several
 )
 
 const (
@@ -39,6 +49,8 @@ const (
 	endPatience   = 60 * time.Second // for a stop
 	stepPatience  = 30 * time.Second // until a step is reached
 	maxDeaths     = 5                // of the service by itself, before the run ends
+
+	chooseTick = 20 * time.Millisecond // between two looks for an instance that can be struck
 )
 
 type span struct{ least, most time.Duration }

@@ -2,12 +2,9 @@ package crash
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
-
-	_ "modernc.org/sqlite" // the database of the service
 
 	"github.com/event-service-agent/timer-service/internal/crash/traffic"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -43,23 +40,14 @@ func (r *run) makeOld(ctx context.Context, p *producer) error {
 			return ctx.Err()
 		}
 	}
-	if err := r.clear(); err != nil {
+	if err := r.clear(r.instances[0]); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", r.service.database())
-	if err != nil {
-		return err
-	}
-	result, err := db.ExecContext(ctx, `
-UPDATE timer_schedules
-   SET registered_at = registered_at - ?1, due_at = due_at - ?1,
-       reached_at = reached_at - ?1, canceled_at = canceled_at - ?1
- WHERE tenant_id = ?2`, age.Milliseconds(), tenant)
-	if err = errors.Join(err, db.Close()); err != nil {
+	switch n, err := r.database.age(ctx, tenant, age); {
+	case err != nil:
 		return fmt.Errorf("make timers old: %w", err)
-	}
-	if n, err := result.RowsAffected(); err != nil || n != oldTimers {
-		return errors.Join(fmt.Errorf("made %d timers old, not %d", n, oldTimers), err)
+	case n != oldTimers:
+		return fmt.Errorf("made %d timers old, not %d", n, oldTimers)
 	}
 	return nil
 }

@@ -10,19 +10,23 @@ import (
 
 // A Report says what was done and what came of it.
 type Report struct {
-	Seed    uint64       `json:"seed"`
-	Broker  Kind         `json:"broker"`
-	Mode    Mode         `json:"mode"`
-	Rate    int          `json:"rate"` // commands a second
-	Tenants int          `json:"tenants"`
-	Kills   int          `json:"kills"`      // or whatever the mode does
-	Lives   int          `json:"lives"`      // processes of the service
-	Ready   int          `json:"livesReady"` // those that took commands
-	Steps   []StepReport `json:"steps,omitzero"`
-	StartMS float64      `json:"startP50Ms"`     // from the start of a process until it took commands, the median
-	Seconds float64      `json:"seconds"`        // the whole run
-	Error   string       `json:"error,omitzero"` // why the run did not come to its end; empty if it did
-	Dir     string       `json:"dir,omitzero"`   // data, logs and history of the run, if they are kept
+	Seed      uint64       `json:"seed"`
+	Broker    Kind         `json:"broker"`
+	Store     Store        `json:"store"`
+	Instances int          `json:"instances"`
+	Mode      Mode         `json:"mode"`
+	Rate      int          `json:"rate"` // commands a second
+	Tenants   int          `json:"tenants"`
+	Kills     int          `json:"kills"`      // or whatever the mode does
+	Lives     int          `json:"lives"`      // processes of the service
+	Ready     int          `json:"livesReady"` // those that took commands
+	Steps     []StepReport `json:"steps,omitzero"`
+	Takeover  Takeover     `json:"takeover,omitzero"`
+	StartMS   float64      `json:"startP50Ms"`        // from the start of a process until it took commands, the median
+	Seconds   float64      `json:"seconds"`           // the whole run
+	Error     string       `json:"error,omitzero"`    // why the run did not come to its end; empty if it did
+	Dir       string       `json:"dir,omitzero"`      // data, logs and history of the run, if they are kept
+	Database  string       `json:"database,omitzero"` // its name on the server, if it is kept
 	history.Verdict
 }
 
@@ -31,6 +35,7 @@ func (r Report) Write(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
 	fmt.Fprintf(t, "broker\t%s\n", r.Broker)
+	fmt.Fprintf(t, "store\t%s\tshared by %d of the service\n", r.Store, r.Instances)
 	fmt.Fprintf(t, "kills\t%d\tmode %s, in %.0f s\n", r.Kills, r.Mode, r.Seconds)
 	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)
 	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker has %d, the service acked %d\n", r.Sent, r.Rate, r.Tenants, r.Acked, r.Accepted)
@@ -69,6 +74,7 @@ func (r Report) Write(out io.Writer) {
 	} {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%d\n", l.name, l.P50MS, l.P99MS, l.MaxMS, l.Count)
 	}
+	r.Takeover.write(t)
 	_ = t.Flush() // output: a reader who went away needs no answer
 
 	fmt.Fprintln(out)
@@ -87,5 +93,8 @@ func (r Report) Write(out io.Writer) {
 	}
 	if r.Dir != "" {
 		fmt.Fprintf(out, "data, logs and history are in %s\n", r.Dir)
+	}
+	if r.Database != "" {
+		fmt.Fprintf(out, "the database %s is still on its server\n", r.Database)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,53 +15,6 @@ import (
 	"github.com/event-service-agent/timer-service/internal/crash/traffic"
 )
 
-// Options say what to do. Only Now has no default.
-type Options struct {
-	Now      func() time.Time // the clock of this machine
-	Bin      string           // the service; built if empty
-	Broker   Kind             // default [NATS]
-	Mode     Mode             // default [Kill]
-	Kills    int              // how often that is done, in Step at each step; default 10
-	Steps    []string         // in Step: where, see [Steps]; default everywhere
-	Rate     int              // commands a second; default 200
-	Tenants  int              // default 20
-	Seed     uint64           // of the commands and of the strikes; the same seed sends the same commands but for their times
-	Settle   time.Duration    // how long the service may take to come to rest; default 2m
-	Dir      string           // where the directory of the run is made; default the system's for temporary files
-	Keep     bool             // keep that directory even if nothing is wrong
-	Progress io.Writer        // a line now and then; default none
-
-	stepPatience time.Duration // until a step is reached; default stepPatience
-}
-
-func (o Options) withDefaults() Options {
-	if o.Broker == "" {
-		o.Broker = NATS
-	}
-	if o.Mode == "" {
-		o.Mode = Kill
-	}
-	if o.Kills <= 0 {
-		o.Kills = 10
-	}
-	if o.Rate <= 0 {
-		o.Rate = 200
-	}
-	if o.Tenants <= 0 {
-		o.Tenants = 20
-	}
-	if o.Settle <= 0 {
-		o.Settle = 2 * time.Minute
-	}
-	if o.stepPatience <= 0 {
-		o.stepPatience = stepPatience
-	}
-	if o.Progress == nil {
-		o.Progress = io.Discard
-	}
-	return o
-}
-
 // A run is one test in progress.
 type run struct {
 	opt      Options
@@ -71,14 +23,17 @@ type run struct {
 	dir      string
 	port     int    // where the broker listens
 	broker   server // nil if the service is its own
-	service  service
+	database database
 	wire     wire
 	recorder history.Recorder
 
-	life     *life
-	upFrom   time.Time // when the last strike that the process survived was over
+	instances []*instance
+	ends      chan *life     // processes that have ended
+	due       chan *instance // those that are to be started now
+
 	lives    int
 	struck   int
+	done     []strike
 	deaths   int
 	starts   []time.Duration // from start to ready
 	steps    []StepReport
@@ -99,17 +54,20 @@ func (r *run) breach(rule history.Rule, format string, args ...any) {
 // it could not; that the service broke its promises is no error, but in the
 // report. The report is of what happened so far even if there is an error.
 func Run(ctx context.Context, opt Options) (report Report, err error) {
-	opt = opt.withDefaults()
-	if err := opt.Broker.check(opt.Mode); err != nil {
+	if err := opt.Check(); err != nil {
 		return report, err
 	}
+	opt = opt.withDefaults()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	dir, err := os.MkdirTemp(opt.Dir, "timer-crash-")
 	if err != nil {
 		return report, fmt.Errorf("make the directory of the run: %w", err)
 	}
-	r := &run{opt: opt, now: opt.Now, dir: dir, rand: rand.New(rand.NewPCG(opt.Seed, 0xc2b2ae3d27d4eb4f))}
+	r := &run{
+		opt: opt, now: opt.Now, dir: dir, rand: rand.New(rand.NewPCG(opt.Seed, 0xc2b2ae3d27d4eb4f)),
+		ends: make(chan *life), due: make(chan *instance),
+	}
 	began := r.now()
 	err = r.do(ctx)
 	report = r.report(r.now().Sub(began))
@@ -121,11 +79,6 @@ func Run(ctx context.Context, opt Options) (report Report, err error) {
 
 // do runs the test from the first start to the last stop.
 func (r *run) do(ctx context.Context) (err error) {
-	log, err := os.Create(filepath.Join(r.dir, "service.log"))
-	if err != nil {
-		return fmt.Errorf("make the log of the service: %w", err)
-	}
-	defer func() { err = errors.Join(err, log.Close()) }()
 	if r.opt.Bin == "" {
 		var tags []string
 		if r.opt.Mode == Step {
@@ -138,24 +91,70 @@ func (r *run) do(ctx context.Context) (err error) {
 	if r.port, err = freePort(ctx); err != nil {
 		return err
 	}
-	r.service = service{bin: r.opt.Bin, dir: r.dir, log: log, now: r.now}
-	if r.opt.Mode == Embedded {
-		r.service.env = []string{"TIMER_NATS_PORT=" + strconv.Itoa(r.port)}
-	} else {
-		r.service.env = []string{"TIMER_BROKER=" + string(r.opt.Broker), "TIMER_BROKER_URL=" + kinds[r.opt.Broker].scheme + address(r.port)}
+	if r.database, err = r.openDatabase(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.database.close()) }()
+	if r.opt.Mode != Embedded {
 		if err := r.beginBroker(ctx); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, r.broker.Stop()) }() // a later one, if it was killed
 	}
+	for n := range r.opt.Instances {
+		in, failed := r.newInstance(n)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, in.file.Close()) }()
+		r.instances = append(r.instances, in)
+	}
+	return r.serve(ctx)
+}
+
+// newInstance returns one that has no process yet. Each has a directory and a
+// log of its own.
+func (r *run) newInstance(n int) (*instance, error) {
+	in := &instance{number: n + 1, service: service{bin: r.opt.Bin, dir: r.dir, now: r.now, env: r.database.environ()}}
+	logs := "service.log"
+	if r.opt.Instances > 1 {
+		in.dir = filepath.Join(r.dir, "instance-"+strconv.Itoa(in.number))
+		if err := os.Mkdir(in.dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the directory of an instance: %w", err)
+		}
+		logs = fmt.Sprintf("service-%d.log", in.number)
+	}
+	if r.opt.Mode == Embedded {
+		in.env = append(in.env, "TIMER_NATS_PORT="+strconv.Itoa(r.port))
+	} else {
+		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+kinds[r.opt.Broker].scheme+address(r.port))
+	}
+	log, err := os.Create(filepath.Join(r.dir, logs))
+	if err != nil {
+		return nil, fmt.Errorf("make the log of the service: %w", err)
+	}
+	in.log, in.file = log, log
+	return in, nil
+}
+
+// serve starts the service, and tests it.
+func (r *run) serve(ctx context.Context) (err error) {
 	if err := r.strikeSteps(ctx, r.opt.chosen(newFile)); err != nil {
 		return err
 	}
-	if err := r.begin(ctx); err != nil {
-		return err
+	defer func() { // those that have ended stay ended
+		for _, in := range r.instances {
+			if in.isAlive() {
+				err = errors.Join(err, in.life.kill())
+			}
+		}
+	}()
+	for _, in := range r.instances {
+		if err := r.begin(ctx, in); err != nil {
+			return err
+		}
 	}
-	defer func() { err = errors.Join(err, r.life.kill()) }() // one that has ended stays ended
-	if err := r.awaitReady(ctx); err != nil {
+	if err := r.awaitAll(ctx); err != nil {
 		return err
 	}
 	if r.wire, err = kinds[r.opt.Broker].dial(ctx, r); err != nil {
@@ -198,7 +197,12 @@ func (r *run) test(ctx context.Context) error {
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
-	return r.end(ctx)
+	for _, in := range r.instances {
+		if err := r.end(ctx, in); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // report judges what was recorded.
@@ -212,9 +216,12 @@ func (r *run) report(took time.Duration) Report {
 	}
 	slices.Sort(r.starts)
 	report := Report{
-		Seed: r.opt.Seed, Broker: r.opt.Broker, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
+		Seed: r.opt.Seed, Broker: r.opt.Broker, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Kills: r.struck, Lives: r.lives, Ready: len(r.starts),
-		Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
+		Steps: r.steps, Seconds: took.Seconds(), Takeover: r.takeover(verdict.Fires), Dir: r.dir, Verdict: verdict,
+	}
+	if r.database != nil {
+		report.Database = r.database.left()
 	}
 	if len(r.starts) > 0 {
 		report.StartMS = float64(r.starts[len(r.starts)/2].Microseconds()) / 1000

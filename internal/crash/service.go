@@ -33,8 +33,8 @@ func Build(ctx context.Context, dir string, tags ...string) (string, error) {
 // A service is what is started again and again on the same data.
 type service struct {
 	bin  string
-	dir  string   // its working directory; holds the database
-	env  []string // names the broker
+	dir  string   // its working directory
+	env  []string // names the broker and the database
 	step string   // where the next process is to die, and at which passage; empty for nowhere
 	log  io.Writer
 	now  func() time.Time
@@ -42,6 +42,8 @@ type service struct {
 
 // A life is one process of the service, from start to end.
 type life struct {
+	of      *instance
+	number  int // of all processes of the run, from 1
 	cmd     *exec.Cmd
 	started time.Time
 	ready   chan struct{} // closed when the service says that it takes commands
@@ -50,14 +52,14 @@ type life struct {
 	readyAt time.Time     // set before ready is closed
 	err     error         // how it ended; set before ended is closed
 	noted   bool          // whether it is recorded when the process was up
+	meant   bool          // whether somebody ends it, who looks at how it ended
 }
 
 // start starts a process. It ends with ctx at the latest.
 func (s *service) start(ctx context.Context) (*life, error) {
 	cmd := exec.CommandContext(ctx, s.bin, "serve")
 	cmd.Dir = s.dir
-	cmd.Env = append(environ(), "TIMER_DB_PATH="+s.database())
-	cmd.Env = append(cmd.Env, s.env...)
+	cmd.Env = append(environ(), s.env...)
 	cmd.SysProcAttr = ownGroup()
 	cmd.WaitDelay = time.Second
 	l := &life{cmd: cmd, started: s.now(), ready: make(chan struct{}), ended: make(chan struct{}), fell: make(chan struct{})}
@@ -86,9 +88,6 @@ const (
 	stepEnv  = "FAILPOINT"
 	stepLine = "failpoint "
 )
-
-// database is the file of the service.
-func (s *service) database() string { return filepath.Join(s.dir, "timers.db") }
 
 // readyLine begins the line with which the service says that it takes commands.
 const readyLine = "ready"

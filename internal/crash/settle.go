@@ -23,7 +23,7 @@ const (
 // nothing new arrives. After a time it gives up, and the verdict tells what is
 // missing.
 func (r *run) settle(ctx context.Context) error {
-	if err := r.awaitReady(ctx); err != nil {
+	if err := r.awaitAll(ctx); err != nil {
 		return err
 	}
 	var due time.Time
@@ -37,14 +37,8 @@ func (r *run) settle(ctx context.Context) error {
 	began := r.now()
 	last, lastAt := 0, began
 	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-r.life.ended:
-			if err := r.died(ctx); err != nil {
-				return err
-			}
-		case <-tick.C:
+		if _, err := r.attend(ctx, nil, tick.C); err != nil {
+			return err
 		}
 		now := r.now()
 		if _, seen := r.recorder.Count(); seen != last {

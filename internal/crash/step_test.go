@@ -112,6 +112,24 @@ func TestServiceSurvivesDeathAtEachStep(t *testing.T) {
 	}
 }
 
+// TestServiceSurvivesDeathAtEachStepOnPostgres kills it once at each.
+func TestServiceSurvivesDeathAtEachStepOnPostgres(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the service and kills it for up to a minute: not with -short")
+	}
+	t.Parallel()
+	opt := ofPostgres(t, Options{Mode: Step, Kills: 1, Seed: 1})
+	var err error
+	if opt.Bin, err = Build(t.Context(), t.TempDir(), stepTag); err != nil {
+		t.Fatal(err)
+	}
+	r, err := logRun(t, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge(t, r, len(steps), len(steps)+2) // one to make timers old, one in the end
+}
+
 // has reports whether a binary has a trace of a failpoint: the name of the
 // package stands in its tables of functions and files, if anything of it is
 // left.

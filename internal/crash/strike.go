@@ -5,20 +5,31 @@ import (
 	"fmt"
 	"syscall"
 	"time"
-
-	"github.com/event-service-agent/timer-service/internal/crash/history"
-	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// strikes strikes so many times. The service is up when it returns.
+// A strike is what was done, once.
+type strike struct {
+	at   time.Time // when it began
+	over time.Time // when what was struck was back, if others can't go on without it; else as at
+	hit  *instance // nil if it was none
+}
+
+// strikes strikes so many times. The service is up, or is going to be, when it
+// returns.
 func (r *run) strikes(ctx context.Context) error {
 	for r.struck < r.opt.Kills {
-		if err := r.work(ctx); err != nil {
+		in, err := r.work(ctx)
+		if err != nil {
 			return err
 		}
-		if err := r.strike(ctx); err != nil {
+		s := strike{at: r.now(), hit: in}
+		if err := r.strike(ctx, in); err != nil {
 			return err
 		}
+		if s.over = s.at; r.opt.Mode.hitsServers() {
+			s.over, s.hit = r.now(), nil
+		}
+		r.done = append(r.done, s)
 		r.struck++
 		if r.struck%100 == 0 {
 			sent, seen := r.recorder.Count()
@@ -28,191 +39,148 @@ func (r *run) strikes(ctx context.Context) error {
 	return nil
 }
 
-// work lets the service live for a while. When it is to be killed the time
-// counts from the start of the process in every other life, so that starts are
-// hit as well as work; in all other cases it counts from when it was ready.
-func (r *run) work(ctx context.Context) error {
+// work lets the service live for a while, and returns the instance that is
+// struck next. When one that is alone is to be killed the time counts from the
+// start of the process in every other life, so that starts are hit as well as
+// work; in all other cases it counts from when it was ready.
+func (r *run) work(ctx context.Context) (*instance, error) {
+	d := workTime
+	switch {
+	case r.opt.Mode.hitsServers():
+		d = breather
+	case len(r.instances) > 1:
+		d = workOfMany
+	}
 	atStart := r.opt.Mode.hitsStarts() && r.rand.IntN(2) == 0
-	if !atStart {
-		if err := r.awaitReady(ctx); err != nil {
-			return err
-		}
-	}
-	d := workTime.any(r.rand)
-	if r.opt.Mode == Broker {
-		d = breather.any(r.rand)
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-t.C:
-			return nil
-		case <-r.life.ended:
-			if err := r.died(ctx); err != nil {
-				return err
+	if len(r.instances) == 1 {
+		in := r.instances[0]
+		if !atStart {
+			if err := r.awaitReady(ctx, in); err != nil {
+				return nil, err
 			}
 		}
+		return in, r.rest(ctx, d.any(r.rand))
 	}
+	if err := r.rest(ctx, d.any(r.rand)); err != nil {
+		return nil, err
+	}
+	return r.choose(ctx, atStart)
 }
 
-// awaitReady waits until the service says that it is ready.
-func (r *run) awaitReady(ctx context.Context) error {
+// choose returns any of the instances that are up, or that have a process at
+// least, and waits until there is one.
+func (r *run) choose(ctx context.Context, starting bool) (*instance, error) {
 	t := time.NewTimer(readyPatience)
 	defer t.Stop()
+	look := time.NewTicker(chooseTick)
+	defer look.Stop()
 	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-t.C:
-			return fmt.Errorf("the service is not ready after %s; see its log", readyPatience)
-		case <-r.life.ready:
-			return nil
-		case <-r.life.ended:
-			if err := r.died(ctx); err != nil {
-				return err
+		var some []*instance
+		for _, in := range r.instances {
+			if in.isUp() || starting && in.isAlive() {
+				some = append(some, in)
 			}
 		}
+		if len(some) > 0 {
+			return some[r.rand.IntN(len(some))], nil
+		}
+		if _, err := r.attend(ctx, nil, look.C); err != nil {
+			return nil, err
+		}
+		select {
+		case <-t.C:
+			return nil, fmt.Errorf("no instance is ready after %s; see their logs", readyPatience)
+		default:
+		}
 	}
 }
 
-// died notes that the service ended by itself, and starts it again.
-func (r *run) died(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	r.breach(history.Died, "life %d ended by itself: %v", r.lives, r.life.err)
-	r.deaths++
-	if r.deaths > maxDeaths {
-		return fmt.Errorf("the service ended by itself %d times: %w; see its log", r.deaths, r.life.err)
-	}
-	r.over(r.now())
-	return r.begin(ctx)
-}
-
-// begin starts the service.
-func (r *run) begin(ctx context.Context) error {
-	l, err := r.service.start(ctx)
-	if err != nil {
-		return err
-	}
-	r.life = l
-	r.lives++
-	return nil
-}
-
-// over notes that the service was up until a time, if it was. Only the first
-// call counts in a life.
-func (r *run) over(until time.Time) {
-	if !r.life.isReady() || r.life.noted {
-		return
-	}
-	r.life.noted = true
-	r.starts = append(r.starts, r.life.readyAt.Sub(r.life.started))
-	r.recorder.Up(later(r.life.readyAt, r.upFrom), until)
-}
-
-// strike does what the mode says. The service is starting or up afterwards.
-func (r *run) strike(ctx context.Context) error {
+// strike does what the mode says. The instance is starting or up afterwards, or
+// is going to be.
+func (r *run) strike(ctx context.Context, in *instance) error {
 	switch r.opt.Mode {
 	case Kill, Embedded:
-		if err := r.killService(); err != nil {
+		if err := r.kill(in); err != nil {
 			return err
 		}
-		return r.begin(ctx)
+		return r.beginLater(ctx, in)
 	case Term:
-		if err := r.end(ctx); err != nil {
+		if err := r.end(ctx, in); err != nil {
 			return err
 		}
-		return r.begin(ctx)
+		return r.beginLater(ctx, in)
 	case Stop:
-		return r.freeze(ctx)
+		return r.freeze(ctx, in)
 	case Broker:
-		return r.strikeBroker(ctx)
+		return r.without(ctx, r.restartBroker)
+	case StoreGone:
+		return r.without(ctx, func(ctx context.Context) error { return r.database.strike(ctx, r) })
 	case Both:
-		return r.strikeBoth(ctx)
+		return r.strikeBoth(ctx, in)
 	}
 	return fmt.Errorf("mode %q is none of %q", r.opt.Mode, Modes)
 }
 
-// end tells the service to stop, and waits until it has, which must be cleanly.
-func (r *run) end(ctx context.Context) error {
-	r.over(r.now())
-	if err := r.life.signal(syscall.SIGTERM); err != nil {
+// freeze stops an instance for a while and lets it go on.
+func (r *run) freeze(ctx context.Context, in *instance) error {
+	d := stopTime
+	if len(r.instances) > 1 {
+		d = stopOfMany
+	}
+	r.wasUp(in, r.now())
+	if err := in.life.signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	t := time.NewTimer(endPatience)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		r.breach(history.Unclean, "life %d had not ended %s after SIGTERM", r.lives, endPatience)
-		return r.life.kill()
-	case <-r.life.ended:
-		if r.life.err != nil {
-			r.breach(history.Unclean, "life %d ended after SIGTERM with: %v", r.lives, r.life.err)
-		}
-		return nil
+	if err := r.rest(ctx, d.any(r.rand)); err != nil {
+		return err
 	}
+	in.upFrom = r.now()
+	return in.life.signal(syscall.SIGCONT)
 }
 
-// killService kills the service, which must not have ended by itself before.
-func (r *run) killService() error {
-	r.over(r.now())
-	if err := r.life.kill(); err != nil {
+// without strikes a server that nobody is up without.
+func (r *run) without(ctx context.Context, strike func(context.Context) error) error {
+	began := r.now()
+	for _, in := range r.instances {
+		if in.isUp() && !in.life.noted {
+			r.wasUp(in, began)
+		}
+	}
+	if err := strike(ctx); err != nil {
 		return err
 	}
-	if !r.life.killed() {
-		r.breach(history.Died, "life %d ended by itself, just before it was to be killed: %v", r.lives, r.life.err)
+	for _, in := range r.instances {
+		in.upFrom = r.now()
 	}
 	return nil
 }
 
-// freeze stops the service for a while and lets it go on.
-func (r *run) freeze(ctx context.Context) error {
-	r.recorder.Up(later(r.life.readyAt, r.upFrom), r.now())
-	if err := r.life.signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
-	if !pause.For(ctx, stopTime.any(r.rand)) {
-		return ctx.Err()
-	}
-	r.upFrom = r.now()
-	return r.life.signal(syscall.SIGCONT)
-}
-
-// strikeBroker kills the broker and starts it again, where it was.
-func (r *run) strikeBroker(ctx context.Context) error {
-	r.recorder.Up(later(r.life.readyAt, r.upFrom), r.now())
+// restartBroker kills the broker and starts it again, where it was.
+func (r *run) restartBroker(ctx context.Context) error {
 	if err := r.broker.kill(); err != nil {
 		return err
 	}
-	if !pause.For(ctx, brokerOff.any(r.rand)) {
-		return ctx.Err()
-	}
-	if err := r.beginBroker(ctx); err != nil {
+	if err := r.rest(ctx, brokerOff.any(r.rand)); err != nil {
 		return err
 	}
-	r.upFrom = r.now()
-	return nil
+	return r.beginBroker(ctx)
 }
 
 // strikeBoth kills broker and service, one soon after the other, and starts them
 // again, one soon after the other.
-func (r *run) strikeBoth(ctx context.Context) error {
-	r.over(r.now())
-	if err := r.inAnyOrder(ctx, r.broker.kill, r.killService); err != nil {
-		return err
-	}
-	if !pause.For(ctx, between.any(r.rand)) {
-		return ctx.Err()
-	}
-	return r.inAnyOrder(ctx,
-		func() error { return r.beginBroker(ctx) },
-		func() error { return r.begin(ctx) })
+func (r *run) strikeBoth(ctx context.Context, in *instance) error {
+	r.over(in, r.now())
+	return r.without(ctx, func(ctx context.Context) error {
+		if err := r.inAnyOrder(ctx, r.broker.kill, func() error { return r.kill(in) }); err != nil {
+			return err
+		}
+		if err := r.rest(ctx, between.any(r.rand)); err != nil {
+			return err
+		}
+		return r.inAnyOrder(ctx,
+			func() error { return r.beginBroker(ctx) },
+			func() error { return r.begin(ctx, in) })
+	})
 }
 
 // inAnyOrder does two things, either of them first, with a pause between them.
@@ -223,8 +191,8 @@ func (r *run) inAnyOrder(ctx context.Context, one, other func() error) error {
 	if err := one(); err != nil {
 		return err
 	}
-	if !pause.For(ctx, between.any(r.rand)) {
-		return ctx.Err()
+	if err := r.rest(ctx, between.any(r.rand)); err != nil {
+		return err
 	}
 	return other()
 }
@@ -233,11 +201,4 @@ func (r *run) inAnyOrder(ctx context.Context, one, other func() error) error {
 func (r *run) beginBroker(ctx context.Context) (err error) {
 	r.broker, err = kinds[r.opt.Broker].start(ctx, r.dir, r.port)
 	return err
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

@@ -15,8 +15,9 @@ import (
 func (r *run) strikeSteps(ctx context.Context, some []step) error {
 	for _, s := range some {
 		began, struck := r.now(), r.struck
-		for strike := range r.opt.Kills {
-			reached, err := r.strikeStep(ctx, s, r.passage(s, strike, r.opt.Kills))
+		times := r.times(s)
+		for strike := range times {
+			reached, err := r.strikeStep(ctx, s, r.passage(s, strike, times))
 			if err != nil {
 				return err
 			}
@@ -37,32 +38,34 @@ func (r *run) strikeAll(ctx context.Context, some []step) error {
 	if err := r.strikeSteps(ctx, some); err != nil {
 		return err
 	}
-	if !r.life.hasEnded() {
+	if r.instances[0].isAlive() {
 		return nil
 	}
-	return r.begin(ctx)
+	return r.begin(ctx, r.instances[0])
 }
 
 // strikeStep starts a process that dies at a passage of a step, and waits for
 // that. It reports whether it was so.
 func (r *run) strikeStep(ctx context.Context, s step, passage int) (reached bool, err error) {
-	if err := r.clear(); err != nil {
+	in := r.instances[0]
+	if err := r.clear(in); err != nil {
 		return false, err
 	}
 	if s.away > 0 && !pause.For(ctx, s.away) {
 		return false, ctx.Err()
 	}
-	r.service.step = fmt.Sprintf("%s:%d", s.name, passage)
-	err = r.begin(ctx)
-	r.service.step = ""
+	in.step = fmt.Sprintf("%s:%d", s.name, passage)
+	err = r.begin(ctx, in)
+	in.step = ""
 	if err != nil {
 		return false, err
 	}
-	armed := r.life
+	armed := in.life
+	armed.meant = true
 	t := time.NewTimer(r.opt.stepPatience)
 	defer t.Stop()
 	if s.stage == ending {
-		if err := r.tell(ctx, syscall.SIGTERM); err != nil {
+		if err := r.tell(ctx, in, syscall.SIGTERM); err != nil {
 			return false, err
 		}
 	}
@@ -72,36 +75,36 @@ func (r *run) strikeStep(ctx context.Context, s step, passage int) (reached bool
 	case <-armed.ended:
 	case <-t.C:
 		r.breach(history.Unreached, "%s, passage %d: not within %s", s.name, passage, r.opt.stepPatience)
-		return false, r.clear()
+		return false, r.clear(in)
 	}
-	r.over(r.now())
+	r.over(in, r.now())
 	switch {
 	case armed.killed() && armed.hasFallen():
 		return true, nil
 	case armed.err == nil && s.stage == ending:
 		r.breach(history.Unreached, "%s, passage %d: the service stopped cleanly", s.name, passage)
 	default:
-		r.breach(history.Died, "life %d ended by itself, not at the step %s: %v; see its log", r.lives, s.name, armed.err)
+		r.breach(history.Died, "life %d ended by itself, not at the step %s: %v; see its log", armed.number, s.name, armed.err)
 	}
 	return false, nil
 }
 
-// tell lets the service work for a while and sends it a signal.
-func (r *run) tell(ctx context.Context, sig syscall.Signal) error {
-	if err := r.awaitReady(ctx); err != nil {
+// tell lets an instance work for a while and sends it a signal.
+func (r *run) tell(ctx context.Context, in *instance, sig syscall.Signal) error {
+	if err := r.awaitReady(ctx, in); err != nil {
 		return err
 	}
 	if !pause.For(ctx, workTime.any(r.rand)) {
 		return ctx.Err()
 	}
-	r.over(r.now())
-	return r.life.signal(sig)
+	r.over(in, r.now())
+	return in.life.signal(sig)
 }
 
-// clear kills the process, if there is one.
-func (r *run) clear() error {
-	if r.life == nil || r.life.hasEnded() {
+// clear kills the process of an instance, if there is one.
+func (r *run) clear(in *instance) error {
+	if !in.isAlive() {
 		return nil
 	}
-	return r.killService()
+	return r.kill(in)
 }

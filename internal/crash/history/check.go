@@ -29,10 +29,11 @@ func Check(h History) Verdict {
 	}
 	c.checkLetters()
 	c.checkAttempts()
-	c.verdict.Overall = newLateness(c.overall)
-	c.verdict.WhileUp = newLateness(c.whileUp)
-	c.verdict.Accepting = newLateness(c.accepting)
-	c.verdict.Intake = newLateness(c.intake)
+	c.verdict.Overall = NewLateness(c.overall)
+	c.verdict.WhileUp = NewLateness(c.whileUp)
+	c.verdict.Accepting = NewLateness(c.accepting)
+	c.verdict.Intake = NewLateness(c.intake)
+	slices.SortFunc(c.verdict.Fires, func(a, b Fire) int { return a.At.Compare(b.At) })
 	return c.verdict
 }
 

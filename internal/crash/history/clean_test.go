@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -255,4 +256,39 @@ func TestCountsWhatWasPublishedAgain(t *testing.T) {
 		t.Errorf("%d published again, one of them %d times, want 4 and 4", v.Republished, v.MostOften)
 	}
 	wantFindings(t, v, map[Rule]int{Repeated: 2})
+}
+
+// Several instances tell when they were up, each for itself.
+func TestUpIfAnyIs(t *testing.T) {
+	t.Parallel()
+	var r Recorder
+	at := func(s int) time.Time { return time.Date(2030, 1, 1, 12, 0, s, 0, time.UTC) }
+	var told History
+	for i, s := range []Span{
+		{at(10), at(20)},
+		{at(40), at(50)},
+		{at(15), at(25)}, // reaches beyond the first
+		{at(0), at(5)},   // is told late
+		{at(41), at(42)}, // says nothing new
+		{at(25), at(30)}, // begins where another ends
+		{at(60), at(60)}, // is nothing
+	} {
+		r.Up(s.From, s.To)
+		if i == 1 {
+			told = r.History()
+		}
+	}
+	want := []Span{{at(0), at(5)}, {at(10), at(30)}, {at(40), at(50)}}
+	if got := r.History().Up; !slices.Equal(got, want) {
+		t.Errorf("up in %v, want %v", got, want)
+	}
+	if want = []Span{{at(10), at(20)}, {at(40), at(50)}}; !slices.Equal(told.Up, want) {
+		t.Errorf("a history that was told changed to %v", told.Up)
+	}
+	h := r.History()
+	for s, up := range map[int]bool{0: true, 5: false, 8: false, 20: true, 29: true, 30: false, 45: true, 55: false} {
+		if h.upAt(at(s)) != up {
+			t.Errorf("up at %d s: %v, want %v", s, h.upAt(at(s)), up)
+		}
+	}
 }

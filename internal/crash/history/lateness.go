@@ -14,7 +14,8 @@ type Lateness struct {
 	MaxMS float64 `json:"maxMs"`
 }
 
-func newLateness(all []time.Duration) Lateness {
+// NewLateness sums up, and sorts, what it is given.
+func NewLateness(all []time.Duration) Lateness {
 	if len(all) == 0 {
 		return Lateness{}
 	}

@@ -3,6 +3,7 @@ package history
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,7 +14,7 @@ type History struct {
 	Messages []Message            `json:"messages"` // events and dead letters, as the broker keeps them
 	Attempts map[string]Attempt   `json:"attempts"` // at events, by event id, also those that the broker dropped as duplicates
 	Accepted map[uint64]time.Time `json:"accepted"` // when the service's ack of a command was seen, by where the broker keeps the command
-	Up       []Span               `json:"up"`       // when the service was up, in order
+	Up       []Span               `json:"up"`       // when the service was up, in order, one apart from the other
 }
 
 // An Attempt counts how often an event was published.
@@ -95,11 +96,32 @@ func (r *Recorder) Accepted(seq uint64, at time.Time) {
 	}
 }
 
-// Up records a time in which the service was up.
+// Up records a time in which the service was up. Of several instances each may
+// tell: the service is up if any of them is.
 func (r *Recorder) Up(from, to time.Time) {
+	if !from.Before(to) {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.history.Up = append(r.history.Up, Span{From: from, To: to})
+	var all []Span // a new one: who has the history has the old one
+	for _, s := range r.history.Up {
+		if s.To.Before(from) || s.From.After(to) {
+			all = append(all, s)
+			continue
+		}
+		from, to = earlier(s.From, from), later(s.To, to)
+	}
+	all = append(all, Span{From: from, To: to})
+	slices.SortFunc(all, func(a, b Span) int { return a.From.Compare(b.From) })
+	r.history.Up = all
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Count returns how many commands were sent and how many messages seen.

@@ -195,14 +195,16 @@ func (c *checker) measure(t *timer, e event) {
 		}
 	}
 	from := later(e.dueAt, first.SentAt)
-	late := e.At.Sub(from)
-	c.overall = append(c.overall, late)
+	at, ok := c.Accepted[first.Seq]
+	f := Fire{Due: from, At: e.At, Accepted: ok && !at.After(e.dueAt)}
+	c.verdict.Fires = append(c.verdict.Fires, f)
+	c.overall = append(c.overall, f.Late())
 	if !c.upAt(from) {
 		return
 	}
-	c.whileUp = append(c.whileUp, late)
-	if at, ok := c.Accepted[first.Seq]; ok && !at.After(e.dueAt) {
-		c.accepting = append(c.accepting, late)
+	c.whileUp = append(c.whileUp, f.Late())
+	if f.Accepted {
+		c.accepting = append(c.accepting, f.Late())
 	}
 }
 
