@@ -2,11 +2,13 @@
 // a broker process, the service as its users run it, a producer and a consumer,
 // all on this machine.
 //
-//	producer ──commands──► broker ◄──► service (SQLite)
+//	producer ──commands──► broker ◄──► service ◄──► database
 //	                         └──events──► consumer ──► rates, lateness
 //
 // [Drain] has many timers fall due at one instant, [Steady] keeps a rate,
-// [Idle] does nothing, [Native] gives the broker's own scheduler the work of
-// [Drain]. Every one checks that each timer fired once and not early, and
-// reports an error if not: a fast service that loses timers is not fast.
+// [Idle] does nothing, [Fairness] has small tenants beside a great one, [Growth]
+// measures databases with more and more timers waiting, [Native] gives the
+// broker's own scheduler the work of [Drain]. Every one checks that each timer
+// fired once and not early, and reports an error if not: a fast service that
+// loses timers is not fast.
 package bench

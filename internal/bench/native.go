@@ -12,6 +12,8 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/crash"
 	"github.com/event-service-agent/timer-service/timer"
+
+	"github.com/event-service-agent/timer-service/internal/bench/machine"
 )
 
 // Native gives the scheduler of the NATS server the work of [Drain]: messages
@@ -94,7 +96,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 		}
 	}
 	return Result{
-		Workload: "native", Broker: opt.Broker, Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
+		Workload: "native", Load: machine.Load(), Broker: opt.Broker, Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
 		Accepted: rate(opt.Timers, accepted.Sub(began)), Delivered: rate(opt.Timers, k.last().Sub(due)),
 	}, nil
 }

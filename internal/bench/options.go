@@ -6,11 +6,15 @@ import (
 	"io"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/bench/database"
 	"github.com/event-service-agent/timer-service/internal/crash"
 )
 
 // Options say what to measure. The zero value of a field takes its default.
 type Options struct {
+	Store     database.Kind // where the timers are kept; default [database.SQLite]
+	DBURL     string        // of a PostgreSQL server, of a role that may create databases
+	Instances int           // of the service, on one database; default 1
 	Timers    int           // of a drain; default 50,000
 	Rate      int           // timers a second of a steady load; default 500
 	Duration  time.Duration // of a steady load, or of doing nothing; default 30s
@@ -29,6 +33,12 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
+	if o.Store == "" {
+		o.Store = database.SQLite
+	}
+	if o.Instances <= 0 {
+		o.Instances = 1
+	}
 	if o.Timers <= 0 {
 		o.Timers = 50_000
 	}
@@ -42,7 +52,7 @@ func (o Options) withDefaults() Options {
 		o.Tenants = 20
 	}
 	if o.Lead <= 0 {
-		o.Lead = 2*time.Second + time.Duration(o.Timers)*time.Second/slowestIntake
+		o.Lead = 2*time.Second + time.Duration(o.Timers)*time.Second/slowestIntake[o.Store]
 	}
 	if o.Broker == "" {
 		o.Broker = crash.NATS
@@ -55,11 +65,15 @@ func (o Options) withDefaults() Options {
 
 // slowestIntake is how many commands a second the service is expected to take
 // at least. A drain in which it was slower says so and is void.
-const slowestIntake = 6_000
+var slowestIntake = map[database.Kind]time.Duration{database.SQLite: 6_000, database.Postgres: 3_000}
 
 // check returns what can't be asked for together.
 func (o Options) check() error {
 	switch {
+	case o.Instances > 1 && o.Store == database.SQLite:
+		return errors.New("only instances on PostgreSQL share a database")
+	case o.Instances > 1 && o.Embedded:
+		return errors.New("instances do not share an embedded broker")
 	case o.Embedded && o.BrokerURL != "":
 		return errors.New("an embedded broker has no URL of its own")
 	case o.Broker != crash.NATS && (o.Embedded || o.SyncAll):

@@ -2,41 +2,65 @@ package bench
 
 import (
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
+	"github.com/event-service-agent/timer-service/internal/bench/database"
+	"github.com/event-service-agent/timer-service/internal/bench/inside"
 	"github.com/event-service-agent/timer-service/internal/crash"
+
+	"github.com/event-service-agent/timer-service/internal/bench/machine"
 )
 
 // A Result is what one run measured. What the workload does not measure is zero.
 type Result struct {
-	Workload  string     `json:"workload"`
-	Broker    crash.Kind `json:"broker"`
-	Setup     string     `json:"setup"` // what was measured, for people
-	Timers    int        `json:"timers,omitzero"`
-	Rate      int        `json:"rate,omitzero"`       // timers a second, as asked for
-	Pending   int        `json:"pending,omitzero"`    // timers that waited meanwhile
-	Published float64    `json:"published,omitzero"`  // commands a second that the broker took
-	Accepted  float64    `json:"accepted,omitzero"`   // commands a second that the service has committed
-	Delivered float64    `json:"delivered,omitzero"`  // events a second that the consumer got, from the due time on
-	IntakeCPU *CPU       `json:"intakeCpu,omitzero"`  // until accepted
-	FiringCPU *CPU       `json:"firingCpu,omitzero"`  // from then until all was forwarded and deleted
-	CPU       float64    `json:"cpu,omitzero"`        // of the service, µs a timer, where the two overlap
-	PeakMiB   float64    `json:"peakMib,omitzero"`    // memory of the service at most
-	StartMS   float64    `json:"startMs,omitzero"`    // from the start of the service until it took commands
-	Lateness  *Lateness  `json:"latenessMs,omitzero"` // from the due time to the consumer
+	Workload  string        `json:"workload"`
+	Store     database.Kind `json:"store,omitzero"`
+	Instances int           `json:"instances,omitzero"`
+	Broker    crash.Kind    `json:"broker"`
+	Setup     string        `json:"setup"`         // what was measured, for people
+	Load      float64       `json:"load,omitzero"` // of the machine, of the last minute: processes that run or want to
+	Runs      int           `json:"runs,omitzero"` // of which these are the medians
+	Timers    int           `json:"timers,omitzero"`
+	Rate      int           `json:"rate,omitzero"`       // timers a second, as asked for
+	Pending   int           `json:"pending,omitzero"`    // timers that waited meanwhile
+	Published float64       `json:"published,omitzero"`  // commands a second that the broker took
+	Accepted  float64       `json:"accepted,omitzero"`   // commands a second that the service has committed
+	Delivered float64       `json:"delivered,omitzero"`  // events a second that the consumer got, from the due time on
+	IntakeCPU *CPU          `json:"intakeCpu,omitzero"`  // until accepted
+	FiringCPU *CPU          `json:"firingCpu,omitzero"`  // from then until all was forwarded and deleted
+	CPU       *CPU          `json:"cpu,omitzero"`        // where the two overlap
+	PeakMiB   float64       `json:"peakMib,omitzero"`    // memory of an instance at most
+	StartMS   float64       `json:"startMs,omitzero"`    // from the start of an instance until it took commands, the slowest
+	Lateness  *Lateness     `json:"latenessMs,omitzero"` // from the due time to the consumer
 
-	IdleCPUPercent   float64 `json:"idleCpuPercent,omitzero"` // of one core
-	IdleWrittenBytes int64   `json:"idleWrittenBytes,omitzero"`
+	Alone *Lateness `json:"aloneMs,omitzero"` // lateness of the small tenants before the great one is due
+
+	Costs *inside.Costs   `json:"costs,omitzero"` // of the store's calls
+	Parts []database.Part `json:"parts,omitzero"` // of the database, when it was filled
+
+	IdleCPUPercent      float64 `json:"idleCpuPercent,omitzero"`      // of one core
+	IdleStoreCPUPercent float64 `json:"idleStoreCpuPercent,omitzero"` // the same of the database's server
+	IdleWrittenBytes    int64   `json:"idleWrittenBytes,omitzero"`
+	IdleChangedRows     int64   `json:"idleChangedRows,omitzero"` // in the database, of a server
+}
+
+// result returns what is known of every workload.
+func (s *system) result(workload string, used usages) Result {
+	r := Result{
+		Workload: workload, Store: s.opt.Store, Instances: len(s.instances), Broker: s.opt.Broker, Setup: s.opt.setup(),
+		Load: machine.Load(), Pending: s.opt.Pending, PeakMiB: used.service.PeakMiB,
+	}
+	for _, i := range s.instances {
+		r.StartMS = max(r.StartMS, milliseconds(i.took))
+	}
+	return r
 }
 
 // CPU is how much of it a timer took, in microseconds. A broker that is embedded
 // counts as the service.
 type CPU struct {
-	Service float64 `json:"service"`
+	Service float64 `json:"service"`        // all instances
+	Store   float64 `json:"store,omitzero"` // the database's server
 	Broker  float64 `json:"broker,omitzero"`
 	Client  float64 `json:"client"` // producer and consumer
 }
@@ -49,25 +73,15 @@ type Lateness struct {
 	P999  float64 `json:"p999"`
 	Max   float64 `json:"max"`
 	Curve []Point `json:"curve"` // by quantile, for drawing
+
+	MarkedP99 float64 `json:"markedP99"` // the same from the due time until the timer was Reached
+	MarkedMax float64 `json:"markedMax"`
 }
 
 // A Point of a curve says that so large a part of the timers was at most so late.
 type Point struct {
 	Quantile float64 `json:"q"`
 	MS       float64 `json:"ms"`
-}
-
-func (r *Result) late(h *hdrhistogram.Histogram) {
-	if h == nil {
-		return
-	}
-	at := func(percent float64) float64 { return float64(h.ValueAtQuantile(percent)) / 1000 }
-	r.Lateness = &Lateness{P50: at(50), P95: at(95), P99: at(99), P999: at(99.9), Max: float64(h.Max()) / 1000}
-	for _, b := range h.CumulativeDistributionWithTicks(5) {
-		if b.Quantile < 100 {
-			r.Lateness.Curve = append(r.Lateness.Curve, Point{Quantile: b.Quantile / 100, MS: float64(b.ValueAt) / 1000})
-		}
-	}
 }
 
 // setup says what was measured.
@@ -85,65 +99,14 @@ func (o Options) setup() string {
 	case o.SyncAll:
 		parts[0] = "nats-server, SyncAlways"
 	}
+	store := map[database.Kind]string{database.SQLite: "SQLite", database.Postgres: "PostgreSQL"}[o.Store]
 	if o.Relaxed {
-		parts = append(parts, "SQLite relaxed")
+		parts = append(parts, store+" relaxed")
 	} else {
-		parts = append(parts, "SQLite strict")
+		parts = append(parts, store+" strict")
+	}
+	if o.Instances > 1 {
+		parts = append(parts, fmt.Sprint(o.Instances, " instances"))
 	}
 	return strings.Join(append(parts, o.Settings...), ", ")
-}
-
-// Write writes results for people, a line a figure and a column a result.
-func Write(out io.Writer, results ...Result) {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	line := func(name, format string, value func(Result) any, skip func(Result) bool) {
-		cells, any := name, false
-		for _, r := range results {
-			cell := "-"
-			if !skip(r) {
-				cell, any = fmt.Sprintf(format, value(r)), true
-			}
-			cells += "\t" + cell
-		}
-		if any {
-			fmt.Fprintln(t, cells)
-		}
-	}
-	number := func(name, format string, value func(Result) float64) {
-		line(name, format, func(r Result) any { return value(r) }, func(r Result) bool { return value(r) == 0 })
-	}
-	ms := func(name string, value func(*Lateness) float64) {
-		line(name, "%.2f", func(r Result) any { return value(r.Lateness) }, func(r Result) bool { return r.Lateness == nil })
-	}
-	line("workload", "%s", func(r Result) any { return r.Workload }, func(Result) bool { return false })
-	line("broker", "%s", func(r Result) any { return r.Broker }, func(Result) bool { return false })
-	number("timers", "%.0f", func(r Result) float64 { return float64(r.Timers) })
-	number("asked for, a second", "%.0f", func(r Result) float64 { return float64(r.Rate) })
-	number("pending meanwhile", "%.0f", func(r Result) float64 { return float64(r.Pending) })
-	number("published a second", "%.0f", func(r Result) float64 { return r.Published })
-	number("accepted a second", "%.0f", func(r Result) float64 { return r.Accepted })
-	number("delivered a second", "%.0f", func(r Result) float64 { return r.Delivered })
-	cpu := func(name string, value func(Result) *CPU) {
-		line(name, "%s", func(r Result) any {
-			c := value(r)
-			return fmt.Sprintf("%.1f + %.1f + %.1f", c.Service, c.Broker, c.Client)
-		}, func(r Result) bool { return value(r) == nil })
-	}
-	cpu("CPU of intake, µs: service + broker + client", func(r Result) *CPU { return r.IntakeCPU })
-	cpu("CPU of firing, µs: service + broker + client", func(r Result) *CPU { return r.FiringCPU })
-	number("CPU of the service, µs", "%.1f", func(r Result) float64 { return r.CPU })
-	ms("lateness p50, ms", func(l *Lateness) float64 { return l.P50 })
-	ms("lateness p95, ms", func(l *Lateness) float64 { return l.P95 })
-	ms("lateness p99, ms", func(l *Lateness) float64 { return l.P99 })
-	ms("lateness p99.9, ms", func(l *Lateness) float64 { return l.P999 })
-	ms("lateness max, ms", func(l *Lateness) float64 { return l.Max })
-	isIdle := func(r Result) bool { return r.Workload != "idle" }
-	line("idle CPU, % of a core", "%.2f", func(r Result) any { return r.IdleCPUPercent }, isIdle)
-	line("idle, bytes written", "%d", func(r Result) any { return r.IdleWrittenBytes }, isIdle)
-	number("peak memory, MiB", "%.0f", func(r Result) float64 { return r.PeakMiB })
-	number("start, ms", "%.0f", func(r Result) float64 { return r.StartMS })
-	_ = t.Flush() // output: a reader who went away needs no answer
-	for _, r := range results {
-		fmt.Fprintf(out, "%s: %s\n", r.Workload, r.Setup)
-	}
 }

@@ -30,17 +30,22 @@ func Steady(ctx context.Context, opt Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
+	return s.steady(ctx)
+}
+
+func (s *system) steady(ctx context.Context) (r Result, err error) {
+	opt := s.opt
 	total := int(float64(opt.Rate) * (warmUp + opt.Duration).Seconds())
 	k := newSink(total)
 	if err := k.listen(ctx, s); err != nil {
 		return r, err
 	}
-	before, err := used(s.cmd.Process.Pid)
+	before, err := s.usages(ctx)
 	if err != nil {
 		return r, err
 	}
 	began := time.Now()
-	commands, err := s.keep(ctx, total)
+	commands, err := s.keep(ctx, func(sent int) bool { return sent < total })
 	if err != nil {
 		return r, err
 	}
@@ -54,27 +59,24 @@ func Steady(ctx context.Context, opt Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	lateness, err := k.judge(commands, began.Add(warmUp+leadMax))
-	r = Result{
-		Workload: "steady", Broker: opt.Broker, Timers: total, Rate: opt.Rate, Pending: opt.Pending, Setup: opt.setup(),
-		CPU: each(total, after.cpu-before.cpu), PeakMiB: after.peakMiB, StartMS: milliseconds(s.ready),
-	}
-	r.late(lateness)
+	lateness, err := k.judge(commands, from(began.Add(warmUp+leadMax)))
+	r = s.result("steady", after)
+	r.Timers, r.Rate, r.CPU, r.Lateness = len(commands), opt.Rate, after.since(before, len(commands)), lateness
 	return r, err
 }
 
-// keep publishes commands at the rate, until there were so many.
-func (s *system) keep(ctx context.Context, total int) (commands []timer.ScheduleTimer, err error) {
+// keep publishes commands at the rate, as long as there are to be more.
+func (s *system) keep(ctx context.Context, more func(sent int) bool) (commands []timer.ScheduleTimer, err error) {
 	all, ctx := errgroup.WithContext(ctx)
 	topic := s.client.Routing().Subscription()
 	began := time.Now()
 	pace := time.NewTicker(tick)
 	defer pace.Stop()
-	for len(commands) < total && ctx.Err() == nil {
+	for more(len(commands)) && ctx.Err() == nil {
 		var batch []*message.Message
 		now := time.Now()
-		due := min(int(now.Sub(began).Seconds()*float64(s.opt.Rate)), total)
-		for len(commands) < due {
+		due := int(now.Sub(began).Seconds() * float64(s.opt.Rate))
+		for len(commands) < due && more(len(commands)) {
 			lead := leadMin + time.Duration(rand.Int64N(int64(leadMax-leadMin)))
 			c := s.opt.command(len(commands), now, now.Add(lead))
 			commands = append(commands, c)
@@ -103,16 +105,17 @@ func Idle(ctx context.Context, opt Options) (r Result, err error) {
 	began := time.Now()
 	select {
 	case <-time.After(opt.Duration):
-	case <-s.ended:
-		return r, fmt.Errorf("the service ended: %w\n%s", s.err, s.log.String())
+	case <-s.fell:
+		return r, s.fall
 	case <-ctx.Done():
 		return r, ctx.Err()
 	}
-	after, err := used(s.cmd.Process.Pid)
+	after, err := s.usages(ctx)
 	took := time.Since(began)
-	return Result{
-		Workload: "idle", Broker: opt.Broker, Pending: opt.Pending, Setup: opt.setup(), StartMS: milliseconds(s.ready), PeakMiB: after.peakMiB,
-		IdleCPUPercent:   100 * (after.cpu - before.cpu).Seconds() / took.Seconds(),
-		IdleWrittenBytes: after.written - before.written,
-	}, err
+	r = s.result("idle", after)
+	r.IdleCPUPercent = 100 * (after.service.CPU - before.service.CPU).Seconds() / took.Seconds()
+	r.IdleStoreCPUPercent = 100 * (after.store - before.store).Seconds() / took.Seconds()
+	r.IdleWrittenBytes = after.service.Written - before.service.Written
+	r.IdleChangedRows = after.changed - before.changed
+	return r, err
 }

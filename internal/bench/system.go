@@ -1,138 +1,143 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/app/service"
 	port "github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/bench/database"
 	"github.com/event-service-agent/timer-service/internal/crash"
 )
 
-// A system is a broker, a service, and a client of the two.
+// A system is a broker, a database, instances of the service, and a client.
 type system struct {
-	opt    Options
-	dir    string
-	config config.Config
-	broker crash.Server // nil if it is embedded, or was running already
-	cmd    *exec.Cmd
-	log    bytes.Buffer // what the service writes
-	ready  time.Duration
-	ended  chan struct{} // closed when the service has ended
-	err    error         // how; set before ended is closed
+	opt       Options
+	dir       string
+	database  database.Database
+	config    config.Config
+	environ   []string     // of the instances
+	broker    crash.Server // nil if it is embedded, or was running already
+	instances []*instance
+
+	fell chan struct{} // closed when an instance has ended
+	fall error         // how; set before fell is closed
+	once sync.Once     // the first fall
 
 	client port.Broker
-	db     *sql.DB        // of the service, to look at
-	close  []func() error // in reverse
+	reader database.Reader // of the database, to look at
+	close  []func() error  // in reverse
 }
 
-// open starts everything. The caller closes the system, also after an error.
-func open(ctx context.Context, opt Options) (*system, error) {
-	s := &system{opt: opt, ended: make(chan struct{})}
+func newSystem(opt Options) *system { return &system{opt: opt, fell: make(chan struct{})} }
+
+// open starts everything. The caller shuts the system, also after an error.
+// Before the service starts, prepare fills its database.
+func open(ctx context.Context, opt Options, prepare ...database.Load) (*system, error) {
+	s := newSystem(opt)
 	if err := opt.check(); err != nil {
 		return s, err
 	}
-	var err error
-	if s.dir, err = os.MkdirTemp(opt.Dir, "timer-bench-"); err != nil {
+	d, err := opt.database(ctx)
+	if err != nil {
 		return s, err
 	}
-	s.close = append(s.close, func() error { return os.RemoveAll(s.dir) })
-	url := opt.BrokerURL
-	if url == "" && !opt.Embedded {
-		if s.broker, url, err = startBroker(ctx, s.dir, opt); err != nil {
+	s.close = append(s.close, d.Drop)
+	if opt.Pending > 0 {
+		prepare = append(prepare, opt.pending())
+	}
+	for _, load := range prepare {
+		if err := d.Fill(ctx, load, opt.Progress); err != nil {
 			return s, err
+		}
+	}
+	return s, s.serve(ctx, d)
+}
+
+// database makes one.
+func (o Options) database(ctx context.Context) (database.Database, error) {
+	return database.New(ctx, database.Options{Kind: o.Store, Dir: o.Dir, URL: o.DBURL, Relaxed: o.Relaxed})
+}
+
+// serve starts a broker and the service on a database, and connects with both.
+func (s *system) serve(ctx context.Context, d database.Database) (err error) {
+	s.database = d
+	if s.dir, err = os.MkdirTemp(s.opt.Dir, "timer-bench-"); err != nil {
+		return err
+	}
+	s.close = append(s.close, func() error { return os.RemoveAll(s.dir) })
+	url := s.opt.BrokerURL
+	if url == "" && !s.opt.Embedded {
+		if s.broker, url, err = startBroker(ctx, s.dir, s.opt); err != nil {
+			return err
 		}
 		s.close = append(s.close, s.broker.Stop)
 	}
+	if err := s.configure(url); err != nil {
+		return err
+	}
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	return s.connect(ctx)
+}
+
+// configure makes the environment of the instances, and what it means.
+func (s *system) configure(brokerURL string) (err error) {
 	settings := map[string]string{
-		"TIMER_DB_PATH": filepath.Join(s.dir, "timers.db"), "TIMER_BROKER": string(opt.Broker), "TIMER_BROKER_URL": url,
+		"TIMER_BROKER": string(s.opt.Broker), "TIMER_BROKER_URL": brokerURL,
 		"TIMER_DURABILITY": string(config.Strict), "TIMER_NATS_PORT": "0",
 	}
-	if opt.Relaxed {
+	maps.Copy(settings, s.database.Settings())
+	if s.opt.Relaxed {
 		settings["TIMER_DURABILITY"] = string(config.Relaxed)
 	}
-	for _, set := range opt.Settings {
+	for _, set := range s.opt.Settings {
 		name, value, _ := strings.Cut(set, "=")
 		settings[name] = value
 	}
-	environ := make([]string, 0, len(settings))
 	for name, value := range settings {
-		environ = append(environ, name+"="+value)
+		s.environ = append(s.environ, name+"="+value)
 	}
-	if s.config, err = config.Load(nil, environ, ""); err != nil {
-		return s, err
-	}
-	if err := s.fill(ctx); err != nil {
-		return s, err
-	}
-	if err := s.serve(ctx, environ); err != nil {
-		return s, err
-	}
-	return s, s.connect(ctx)
+	s.config, err = config.Load(nil, s.environ, "")
+	return err
 }
 
-// serve starts the service and waits until it takes commands.
-func (s *system) serve(ctx context.Context, environ []string) error {
+// start starts the instances, one after the other.
+func (s *system) start(ctx context.Context) (err error) {
 	bin := s.opt.Bin
 	if bin == "" {
-		var err error
 		if bin, err = crash.Build(ctx, s.dir); err != nil {
 			return err
 		}
 	}
-	s.cmd = exec.CommandContext(ctx, bin, "serve")
-	s.cmd.Env = append(crash.Environ(), environ...)
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	s.cmd.Stderr = &s.log
-	ready := make(chan struct{})
-	s.cmd.Stdout = crash.Watch(io.Discard, "ready", func() { close(ready) })
-	began := time.Now()
-	if err := s.cmd.Start(); err != nil {
-		return fmt.Errorf("start the service: %w", err)
-	}
-	go func() {
-		s.err = s.cmd.Wait()
-		close(s.ended)
-	}()
-	s.close = append(s.close, s.stop)
-	select {
-	case <-ready:
-		s.ready = time.Since(began)
-		return nil
-	case <-s.ended:
-		return fmt.Errorf("the service ended: %w\n%s", s.err, s.log.String())
-	case <-time.After(time.Minute):
-		return errors.New("the service is not ready after a minute")
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// stop ends the service, which must be cleanly.
-func (s *system) stop() error {
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // an error means that it has ended, which is told below
-	select {
-	case <-s.ended:
-	case <-time.After(time.Minute):
-		_ = s.cmd.Process.Kill()
-		<-s.ended
-	}
-	if s.err != nil {
-		return fmt.Errorf("the service: %w\n%s", s.err, s.log.String())
+	s.close = append(s.close, func() error { return stopAll(s.instances) })
+	for range s.opt.Instances {
+		i, err := start(ctx, bin, s.environ, s.fallen)
+		if i != nil {
+			s.instances = append(s.instances, i)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// fallen notes that an instance has ended.
+func (s *system) fallen(err error) {
+	s.once.Do(func() {
+		s.fall = fmt.Errorf("the service ended: %w", err)
+		close(s.fell)
+	})
 }
 
 // connect makes the client, as producers and consumers have it, and opens the
@@ -154,33 +159,51 @@ func (s *system) connect(ctx context.Context) error {
 		case <-time.After(time.Millisecond):
 		}
 	}
-	if s.db, err = sql.Open("sqlite", "file:"+s.config.DBPath+"?mode=ro"); err != nil {
-		return fmt.Errorf("look at the database: %w", err)
+	if s.reader, err = s.database.Look(ctx); err != nil {
+		return err
 	}
-	s.close = append(s.close, s.db.Close)
+	s.close = append(s.close, s.reader.Close)
 	return nil
 }
 
+// Between two looks whether all is accepted.
+const (
+	lookMin = 2 * time.Millisecond
+	lookMax = 200 * time.Millisecond
+)
+
 // accepted waits until the service has committed so many timers, beside those
-// that were pending, and returns when that was. It looks at the number of the
-// last row, which costs nothing.
-func (s *system) accepted(ctx context.Context, timers int) (time.Time, error) {
+// that were there, and returns when that was. It looks at the counts, the oftener
+// the nearer the end is.
+func (s *system) accepted(ctx context.Context, before int64, timers int) (time.Time, error) {
+	began := time.Now()
 	for {
-		var last int
-		if err := s.db.QueryRowContext(ctx, "SELECT ifnull(max(rowid), 0) FROM timer_schedules").Scan(&last); err != nil {
-			return time.Time{}, fmt.Errorf("look at the database: %w", err)
+		n, err := s.known(ctx)
+		if err != nil {
+			return time.Time{}, err
 		}
-		if last >= s.opt.Pending+timers {
+		missing := before + int64(timers) - n
+		if missing <= 0 {
 			return time.Now(), nil
 		}
+		left := time.Since(began) * time.Duration(missing) / time.Duration(max(1, n-before))
 		select {
-		case <-time.After(2 * time.Millisecond):
-		case <-s.ended:
-			return time.Time{}, fmt.Errorf("the service ended: %w\n%s", s.err, s.log.String())
+		case <-time.After(min(max(left/4, lookMin), lookMax)):
+		case <-s.fell:
+			return time.Time{}, s.fall
 		case <-ctx.Done():
 			return time.Time{}, ctx.Err()
 		}
 	}
+}
+
+// known returns how many timers the database knows, in whatever state.
+func (s *system) known(ctx context.Context) (int64, error) {
+	stats, err := s.reader.Stats(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("look at the database: %w", err)
+	}
+	return stats.Scheduled + stats.Reached + stats.Canceled, nil
 }
 
 // shut ends everything, the last first.

@@ -1,4 +1,5 @@
-package bench
+// Package machine tells what processes on this machine have used. It needs Linux.
+package machine
 
 import (
 	"fmt"
@@ -9,19 +10,19 @@ import (
 	"time"
 )
 
-// A usage is what a process has used since its start, as Linux tells.
-type usage struct {
-	cpu     time.Duration
-	written int64 // bytes that it caused to be written to disks
-	peakMiB float64
+// A Usage is what a process has used since its start, as Linux tells.
+type Usage struct {
+	CPU     time.Duration
+	Written int64   // bytes that it caused to be written to disks
+	PeakMiB float64 // of memory
 }
 
 // ticks is how many units of CPU time Linux counts a second (sysconf
 // _SC_CLK_TCK), the same on every machine that Go runs on.
 const ticks = 100
 
-// used reads the usage of a process.
-func used(pid int) (u usage, err error) {
+// Used reads the usage of a process.
+func Used(pid int) (u Usage, err error) {
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
 	if err != nil {
@@ -35,13 +36,13 @@ func used(pid int) (u usage, err error) {
 		if err != nil {
 			return u, fmt.Errorf("read the CPU time of process %d: %w", pid, err)
 		}
-		u.cpu += time.Duration(n) * time.Second / ticks
+		u.CPU += time.Duration(n) * time.Second / ticks
 	}
-	if u.written, err = number(filepath.Join(dir, "io"), "write_bytes:"); err != nil {
+	if u.Written, err = number(filepath.Join(dir, "io"), "write_bytes:"); err != nil {
 		return u, err
 	}
 	kib, err := number(filepath.Join(dir, "status"), "VmHWM:")
-	u.peakMiB = float64(kib) / 1024
+	u.PeakMiB = float64(kib) / 1024
 	return u, err
 }
 
@@ -57,4 +58,16 @@ func number(file, name string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s has no %s", file, name)
+}
+
+// Load returns how many processes ran, or wanted to, in the last minute on
+// average; zero if that can't be told.
+func Load() (n float64) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	n, _ = strconv.ParseFloat(first, 64) // zero if it is none
+	return n
 }

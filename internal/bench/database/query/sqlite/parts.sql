@@ -1,0 +1,6 @@
+-- How large each table and index is. Reads the whole file.
+SELECT name, sum(pgsize), 0
+  FROM dbstat
+ WHERE name LIKE '%timer\_%' ESCAPE '\'
+ GROUP BY name
+ ORDER BY name
