@@ -14,7 +14,7 @@ var (
 // all returns every mutant, in the order of a message's way.
 func all() []mutant {
 	var list []mutant
-	for _, part := range [][]mutant{brokers, wayIn, commands, firing, wayOut, upkeep} {
+	for _, part := range [][]mutant{brokers, wayIn, commands, firing, quotas, wayOut, upkeep, postgres} {
 		list = append(list, part...)
 	}
 	return list

@@ -60,7 +60,7 @@ var firing = []mutant{
 	},
 	{
 		"clock is always believed", "a clock that jumps fires timers hours early, for good",
-		[]edit{{"poller/poller.go", "; wait > 0 {", "; wait > time.Hour {"}},
+		[]edit{{"poller/poller.go", "p.guard.hold(ctx, now); wait > 0 {", "p.guard.hold(ctx, now); wait > time.Hour {"}},
 		polling,
 	},
 	{
@@ -155,7 +155,27 @@ var wayOut = []mutant{
 	},
 	{
 		"nobody tells the forwarder", "an event waits for the next look at the outbox",
-		[]edit{{"app/app.go", "\t\t\ta.forwarder.Wake()\n", ""}},
+		[]edit{{"app/app.go", "\t\t\ta.forwarder.Appended(len(events))\n", ""}},
 		bubbles,
+	},
+	{
+		"the brake does not hold", "a full way out is filled further",
+		[]edit{{"poller/poller.go", "p.brake.hold(ctx, now); wait > 0 {", "p.brake.hold(ctx, now); wait > time.Hour {"}},
+		polling,
+	},
+	{
+		"nobody asks the forwarder", "the events of a great tenant fill the outbox before those of others",
+		[]edit{{"app/app.go", "a.forwarder.Waiting() >= room", "a.forwarder.Waiting() < -room"}},
+		test{"./app", "^TestSlowBrokerGathersNoCrowd$", ""},
+	},
+	{
+		"rows that vanish wait", "rows that somebody deleted hold firing for ever",
+		[]edit{{"outbox/backlog.go", "\t\tb.seen = told\n", ""}},
+		forwarding,
+	},
+	{
+		"rows left behind wait", "a topic that fails holds the firing of all",
+		[]edit{{"outbox/backlog.go", "if row.Seq > b.newest {", "if row.Seq > b.newest && row.Attempts < 0 {"}},
+		forwarding,
 	},
 }

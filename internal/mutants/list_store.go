@@ -10,7 +10,7 @@ var commands = []mutant{
 	{
 		"stale command wins", "an older ScheduleTimer that arrives late replaces the newer one",
 		[]edit{
-			{"store/sqlite/schedule.go", "case v.Compare(s.version) < 0:", "case v.Compare(s.version) == 0:"},
+			{"timer/standing.go", "case v.Compare(s.Version) < 0:", "case v.Compare(s.Version) == 0:"},
 			{"store/sqlite/query/schedule_again.sql", "AND (command_at, command_id) < (?3, ?4)", "AND (command_at, command_id) <> (?3, ?4)"},
 		},
 		invariants,
@@ -19,15 +19,15 @@ var commands = []mutant{
 		"stale cancel wins", "an older CancelTimer that arrives late takes a newer timer back",
 		[]edit{{
 			"store/sqlite/query/cancel.sql",
-			"(timer_schedules.command_at, timer_schedules.command_id) < (excluded.command_at, excluded.command_id)",
-			"(timer_schedules.command_at, timer_schedules.command_id) <> (excluded.command_at, excluded.command_id)",
+			"(command_at, command_id) < (?3, ?4)",
+			"(command_at, command_id) <> (?3, ?4)",
 		}},
 		invariants,
 	},
 	{
 		"reached is armed again", "a newer ScheduleTimer makes a timer fire twice",
 		[]edit{
-			{"store/sqlite/schedule.go", "case s.state == timer.Reached:", "case s.state == \"\":"},
+			{"timer/standing.go", "case s.State == Reached:", "case s.State == \"\":"},
 			{"store/sqlite/query/schedule_again.sql", "AND state <> 'Reached'", "AND state <> ''"},
 			{"store/sqlite/query/schedule_again.sql", "canceled_at = NULL,", "canceled_at = NULL, reached_at = NULL,"},
 		},
@@ -36,7 +36,7 @@ var commands = []mutant{
 	{
 		"cancel after reached", "a CancelTimer takes back what has fired",
 		[]edit{
-			{"store/sqlite/query/cancel.sql", "WHERE timer_schedules.state = 'Scheduled'", "WHERE timer_schedules.state <> 'Canceled'"},
+			{"store/sqlite/query/cancel.sql", "AND state = 'Scheduled'", "AND state <> 'Canceled'"},
 			{"store/sqlite/query/cancel.sql", "       state = 'Canceled'\n", "       reached_at = NULL,\n       state = 'Canceled'\n"},
 		},
 		invariants,
@@ -45,19 +45,19 @@ var commands = []mutant{
 		"cancel without tombstone", "an older ScheduleTimer revives what was taken back before it came",
 		[]edit{{
 			"store/sqlite/schedule.go",
-			"\tchanged, err := t.change(ctx, sqlCancel, args[:]...)",
-			"\tif _, err := t.standing(ctx, c.Key); err != nil {\n\t\treturn timer.WasCanceled, nil\n\t}\n\tchanged, err := t.change(ctx, sqlCancel, args[:]...)",
+			"\tchanged, err = t.change(ctx, sqlTombstone, args[:]...)",
+			"\tif _, err := t.standing(ctx, c.Key); err != nil {\n\t\treturn timer.WasCanceled, nil\n\t}\n\tchanged, err = t.change(ctx, sqlTombstone, args[:]...)",
 		}},
 		invariants,
 	},
 	{
 		"cancel leaves the version", "a ScheduleTimer between two CancelTimers revives the timer",
-		[]edit{{"store/sqlite/schedule.go", "return timer.WasCanceled, t.mustChange(ctx, c.Key, sqlCancelAgain, args[:]...)", "return timer.WasCanceled, nil"}},
+		[]edit{{"store/sqlite/schedule.go", "return outcome, t.mustChange(ctx, c.Key, sqlCancelAgain, args[:]...)", "return outcome, nil"}},
 		ownFile,
 	},
 	{
 		"cancel leaves the version, whole app", "the same, seen from outside",
-		[]edit{{"store/sqlite/schedule.go", "return timer.WasCanceled, t.mustChange(ctx, c.Key, sqlCancelAgain, args[:]...)", "return timer.WasCanceled, nil"}},
+		[]edit{{"store/sqlite/schedule.go", "return outcome, t.mustChange(ctx, c.Key, sqlCancelAgain, args[:]...)", "return outcome, nil"}},
 		invariants,
 	},
 	{
@@ -90,11 +90,15 @@ var commands = []mutant{
 // upkeep are mutants of what happens beside the way of a message.
 var upkeep = []mutant{
 	{
+		"tombstones are not counted", "a tenant seems to have fewer timers than it has, or less than none",
+		[]edit{{"store/sqlite/schedule.go", "\t\tt.count(c.TenantID).Canceled++\n", ""}},
+		ownFile,
+	},
+	{
 		"purge by the producer's time", "a timer whose command is old is forgotten as soon as it is over, and made anew by a redelivery",
 		[]edit{
-			{"store/sqlite/query/purge.sql", "coalesce(reached_at, canceled_at) < ?3", "command_at < ?3"},
-			{"store/sqlite/query/purge_look.sql", "FILTER (WHERE coalesce(reached_at, canceled_at) < ?3)", "FILTER (WHERE command_at < ?3)"},
-			{"store/sqlite/query/purge_look.sql", "SELECT rowid AS id, reached_at", "SELECT rowid AS id, command_at, reached_at"},
+			{"store/sqlite/query/over.sql", "coalesce(reached_at, canceled_at) < ?1", "command_at < ?1"},
+			{"store/sqlite/query/purge.sql", "coalesce(reached_at, canceled_at) < ?1", "command_at < ?1"},
 		},
 		ownFile,
 	},

@@ -40,10 +40,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("--run: %w", err)
 	}
 	var chosen []mutant
+	skipped := 0
 	for _, m := range all() {
-		if wanted.MatchString(m.name) {
+		switch {
+		case !wanted.MatchString(m.name):
+		case m.test.pkg == "./store/postgres" && os.Getenv("TIMER_TEST_POSTGRES") == "" && !*list:
+			skipped++
+		default:
 			chosen = append(chosen, m)
 		}
+	}
+	if skipped > 0 {
+		fmt.Fprintf(out, "SKIPPED: %d mutants need TIMER_TEST_POSTGRES, the URL of a PostgreSQL server\n", skipped)
 	}
 	switch {
 	case len(chosen) == 0:
