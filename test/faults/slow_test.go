@@ -131,10 +131,11 @@ func sendMany(t *testing.T, url string, now time.Time) {
 	}
 }
 
-// keep runs something until stop is called, which waits for its end.
+// keep runs something until stop is called, which waits for its end. The end of
+// the test does not stop it: what stands on a broker has to end before it.
 func keep(t *testing.T, run func(context.Context) error) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx) }()
 	return func() {
