@@ -17,7 +17,7 @@ const (
 // oldest rows and then goes on from there.
 type detour struct {
 	from   int64           // rows up to this one were looked at
-	topics map[string]bool // that failed; they are left alone until the next pass
+	topics map[string]bool // that failed; they are left alone until something gets through
 
 	failure      error // why nothing gets through; nil if something did
 	tries, looks int   // batches since then
@@ -52,14 +52,14 @@ func (d *detour) look() error {
 	return d.failure
 }
 
-// failed notes that none of some rows got through, and returns the reason if it
+// failed notes that nothing got through to topics, and returns the reason if it
 // is time to pause.
-func (d *detour) failed(rows []Row, topic func(*message.Message) string, reason error) error {
+func (d *detour) failed(topics []string, reason error) error {
 	if d.topics == nil {
 		d.topics = make(map[string]bool)
 	}
-	for _, row := range rows {
-		d.topics[topic(row.Message)] = true
+	for _, topic := range topics {
+		d.topics[topic] = true
 	}
 	d.failure = reason
 	if d.tries++; d.tries < maxTries {

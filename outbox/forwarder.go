@@ -42,6 +42,7 @@ type Forwarder struct {
 	wake  chan struct{} // holds one
 
 	detour  detour // of whoever runs
+	aside   aside
 	backlog backlog
 }
 
@@ -105,7 +106,7 @@ const (
 // It returns an error only if that wraps [timer.ErrFatal].
 func (f *Forwarder) Run(ctx context.Context) error {
 	for backoff := minBackoff; ; {
-		s := session{Forwarder: f, published: make(chan []int64, 1), hurry: make(chan struct{}, 1)}
+		s := session{Forwarder: f, published: make(chan []int64, 1), tried: make(chan attempt), hurry: make(chan struct{}, 1)}
 		err := s.run(ctx)
 		switch {
 		case errors.Is(err, timer.ErrFatal):

@@ -138,6 +138,9 @@ func (p *post) Publish(topic string, messages ...*message.Message) error {
 	return nil
 }
 
+// record returns p.
+func (p *post) record() *post { return p }
+
 // at returns when a message was published, last.
 func (p *post) at(id string) time.Time {
 	p.mu.Lock()
@@ -147,18 +150,25 @@ func (p *post) at(id string) time.Time {
 
 // forward runs a forwarder until the bubble ends.
 func forward(t *testing.T, l *ledger, p message.Publisher, opt outbox.ForwarderOptions) *outbox.Forwarder {
+	f, _ := forwardUntil(t, l, p, opt)
+	return f
+}
+
+// forwardUntil runs a forwarder until stop is called or the bubble ends.
+func forwardUntil(t *testing.T, l *ledger, p message.Publisher, opt outbox.ForwarderOptions) (_ *outbox.Forwarder, stop func()) {
 	f := outbox.NewForwarder(l, p, func(m *message.Message) string { return string(m.Payload) },
 		timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), opt)
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	return f
+	t.Cleanup(stop)
+	return f, stop
 }
 
 func TestForwardsInOrderAndDeletesAfterTheAck(t *testing.T) {
@@ -387,17 +397,10 @@ func TestStopFinishesTheBatchInHand(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		}
-		f := outbox.NewForwarder(l, p, func(m *message.Message) string { return string(m.Payload) },
-			timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.ForwarderOptions{})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
 		l.append("a")
-		go func() { ended <- f.Run(ctx) }()
+		_, stop := forwardUntil(t, l, p, outbox.ForwarderOptions{})
 		<-publishing
 		stop()
-		if err := <-ended; err != nil {
-			t.Errorf("Run: %v", err)
-		}
 		if len(p.ids["a"]) != 1 || len(l.left()) != 0 {
 			t.Errorf("published %v and left %v: the next start would publish it again", p.ids["a"], l.left())
 		}

@@ -3,14 +3,13 @@ package outbox
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/event-service-agent/timer-service/internal/failpoint"
-	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // firstBatch is how many rows a session begins with; it doubles up to the batch.
@@ -24,8 +23,9 @@ const (
 	maxGathered = 4096
 )
 
-// maxTopics is how many topics are published to at the same time.
-const maxTopics = 64
+// perLeft is added to the pause before a new pass for each row that the last one
+// left behind, some ten times of what it takes to read it again.
+const perLeft = 50 * time.Microsecond
 
 // A session forwards until the broker or the store fails. It has two stages
 // that overlap: one reads and publishes a batch while the other deletes the
@@ -33,6 +33,7 @@ const maxTopics = 64
 type session struct {
 	*Forwarder
 	published chan []int64   // numbers of the rows that the broker has acked
+	tried     chan attempt   // results for topics that are aside
 	hurry     chan struct{}  // holds one: somebody waits until they are deleted
 	deleting  sync.WaitGroup // batches published but not deleted yet
 	forwarded int            // rows that the broker has acked in the session
@@ -46,6 +47,10 @@ func (s *session) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.delete(ctx, cancel) }()
 	err := s.publish(ctx)
+	cancel()
+	for s.aside.trying > 0 {
+		s.settle(ctx, <-s.tried)
+	}
 	close(s.published)
 	return errors.Join(<-ended, err)
 }
@@ -102,13 +107,15 @@ func (s *session) remove(ctx context.Context, seqs []int64) error {
 //
 // A row that is left behind because the broker refuses it, or because its
 // topic fails while others work, delays nobody: the pass goes on, and the next
-// pass over it comes after a growing pause, also if there is no end of new rows,
-// unless so many were left behind that new ones would wait for them. See [detour]
-// for how those are found that work.
+// pass over it comes after a growing pause, also if there is no end of new rows.
+// The pause is longer if many were left behind, since new ones wait until those
+// are read. See [detour] for how topics are found that work, and [aside] for what
+// becomes of the others.
 func (s *session) publish(ctx context.Context) error {
-	var after int64 // the last row seen in this pass
-	var left int    // rows that were left behind in this pass
+	var after int64      // the last row seen in this pass
+	var left, before int // rows that were left behind in this pass, and in the one before
 	s.detour.begin()
+	s.aside.begin()
 	size := min(firstBatch, s.opt.Batch)
 	backoff := minBackoff
 	pass := time.NewTimer(s.opt.Interval) // when to begin again from the oldest row
@@ -136,12 +143,13 @@ func (s *session) publish(ctx context.Context) error {
 				return err
 			}
 			if behind > 0 && left == 0 {
-				pass.Reset(backoff)
+				pass.Reset(backoff + time.Duration(before)*perLeft)
 			}
 			left += behind
 		}
 		if more {
-			if left > s.opt.Batch || s.detour.failure != nil || !over(pass) {
+			s.settleAll(ctx)
+			if s.detour.failure != nil || !s.aside.back && !over(pass) {
 				continue
 			}
 		} else {
@@ -153,17 +161,24 @@ func (s *session) publish(ctx context.Context) error {
 				return nil
 			case <-s.wake: // new rows come after the last one seen
 				continue
+			case t := <-s.tried:
+				if s.settle(ctx, t); !s.aside.back {
+					continue
+				}
 			case <-pass.C:
 			}
 		}
+		s.settleAll(ctx)
 		s.deleted() // else the new pass would publish again what is being deleted
 		after = 0
 		s.detour.clear()
+		s.aside.begin()
 		if left > 0 {
-			left, backoff = 0, min(2*backoff, maxBackoff)
+			backoff = min(2*backoff, maxBackoff)
 		} else {
 			backoff = minBackoff
 		}
+		left, before = 0, left
 		pass.Reset(s.opt.Interval)
 	}
 	return nil
@@ -193,129 +208,79 @@ func (s *session) deleted() {
 // through. Behind the oldest rows, the head, those of topics that failed are
 // left alone.
 func (s *session) forward(ctx context.Context, batch []Row, head bool) (left int, err error) {
-	rows := batch
+	rows, apart := s.aside.split(batch, s.topic)
+	for topic, rows := range apart {
+		go func() { s.tried <- s.insist(ctx, topic, rows) }()
+	}
 	if !head {
-		rows = s.detour.open(batch, s.topic)
+		rows = s.detour.open(rows, s.topic)
 	}
 	if len(rows) == 0 {
 		return len(batch), s.detour.look()
 	}
-	acked, err := s.send(ctx, rows)
+	acked, failed, err := s.send(ctx, rows)
+	left = len(batch) - len(acked)
 	if len(acked) > 0 {
-		s.detour.begin()
 		if head {
 			s.detour.clear()
 		}
-		failpoint.Here("published")
-		s.forwarded += len(acked)
-		s.opt.Forwarded(len(acked))
-		s.deleting.Add(1)
-		s.published <- acked
+		s.aside.add(slices.Values(failed)) // they fail, and the broker works
+		s.aside.add(maps.Keys(s.detour.topics))
+		s.detour.begin()
+		s.acked(acked)
+	} else if len(failed) > 0 {
+		return left, s.detour.failed(failed, err)
 	}
-	left = len(batch) - len(acked)
-	if err == nil {
-		return left, nil
+	if err != nil {
+		s.log.WarnContext(ctx, "events left behind, will retry", "rows", len(rows)-len(acked), "error", err)
 	}
-	if len(acked) == 0 && !errors.Is(err, timer.ErrInvalid) {
-		return left, s.detour.failed(rows, s.topic, err)
-	}
-	s.log.WarnContext(ctx, "events left behind, will retry", "rows", len(rows)-len(acked), "error", err)
 	return left, nil
 }
 
-// send publishes rows, each topic in order. It returns the numbers of those that
-// the broker has acked, and the errors of the others. It is not torn apart when
-// ctx ends.
-func (s *session) send(ctx context.Context, rows []Row) (acked []int64, err error) {
-	if pub, ok := s.pub.(MultiPublisher); ok && s.sendAll(pub, rows) == nil {
-		acked = make([]int64, len(rows))
-		for i, row := range rows {
-			acked[i] = row.Seq
+// acked hands rows to the deleting stage.
+func (s *session) acked(seqs []int64) {
+	if len(seqs) == 0 {
+		return
+	}
+	failpoint.Here("published")
+	s.forwarded += len(seqs)
+	s.opt.Forwarded(len(seqs))
+	s.deleting.Add(1)
+	s.published <- seqs
+}
+
+// insist publishes rows to a topic that is aside. While nothing gets through it
+// tries again after a growing pause.
+func (s *session) insist(ctx context.Context, topic string, rows []Row) attempt {
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		t := s.sendTopic(ctx, topic, rows)
+		if t.failed == nil || t.refused != nil || len(t.acked) > 0 {
+			return t
 		}
-		return acked, nil
+		s.log.WarnContext(ctx, "a topic fails where others work, will retry", "topic", topic, "rows", len(rows), "error", t.failed, "retry_in", backoff)
+		if !pause.For(ctx, backoff) {
+			return t
+		}
 	}
-	return s.sendByTopic(ctx, rows)
 }
 
-// sendAll publishes rows to all their topics in one go.
-func (s *session) sendAll(pub MultiPublisher, rows []Row) error {
-	topics, messages := make([]string, len(rows)), make([]*message.Message, len(rows))
-	for i, row := range rows {
-		topics[i], messages[i] = s.topic(row.Message), row.Message
+// settle notes the end of a try.
+func (s *session) settle(ctx context.Context, t attempt) {
+	s.aside.settle(t)
+	s.acked(t.acked)
+	if err := t.err(); err != nil && ctx.Err() == nil {
+		s.log.WarnContext(ctx, "events left behind, will retry", "topic", t.topic, "error", err)
 	}
-	return pub.PublishTo(topics, messages)
 }
 
-// sendByTopic publishes rows, all topics at once, so that one which fails does
-// not hold up the others.
-func (s *session) sendByTopic(ctx context.Context, rows []Row) (acked []int64, err error) {
-	var topics errgroup.Group
-	topics.SetLimit(maxTopics)
-	var mu sync.Mutex
-	for topic, rows := range s.byTopic(rows) {
-		topics.Go(func() error {
-			seqs, failed := s.sendTopic(ctx, topic, rows)
-			mu.Lock()
-			defer mu.Unlock()
-			acked = append(acked, seqs...)
-			err = errors.Join(err, failed)
-			return nil
-		})
+// settleAll notes the tries that have ended.
+func (s *session) settleAll(ctx context.Context) {
+	for s.aside.trying > 0 {
+		select {
+		case t := <-s.tried:
+			s.settle(ctx, t)
+		default:
+			return
+		}
 	}
-	_ = topics.Wait()
-	return acked, err
-}
-
-func (s *session) byTopic(rows []Row) map[string][]Row {
-	groups := make(map[string][]Row)
-	for _, row := range rows {
-		topic := s.topic(row.Message)
-		groups[topic] = append(groups[topic], row)
-	}
-	return groups
-}
-
-// sendTopic publishes rows to one topic. If one of them is refused it finds out
-// which, and publishes the others; some may have gone out with the first try,
-// where the broker knows them by their id.
-func (s *session) sendTopic(ctx context.Context, topic string, rows []Row) (acked []int64, err error) {
-	messages := make([]*message.Message, len(rows))
-	acked = make([]int64, len(rows))
-	for i, row := range rows {
-		messages[i], acked[i] = row.Message, row.Seq
-	}
-	err = s.pub.Publish(topic, messages...)
-	if err == nil {
-		return acked, nil
-	}
-	if !errors.Is(err, timer.ErrInvalid) {
-		return nil, err
-	}
-	if len(rows) == 1 {
-		return nil, errors.Join(err, s.refuse(ctx, rows[0], err))
-	}
-	acked, err = acked[:0], nil
-	for _, row := range rows {
-		seqs, failed := s.sendTopic(ctx, topic, []Row{row})
-		acked = append(acked, seqs...)
-		err = errors.Join(err, failed)
-	}
-	return acked, err
-}
-
-// refuse counts an attempt of a row that the broker refused, and parks the row
-// after its last one.
-func (s *session) refuse(ctx context.Context, row Row, reason error) error {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	if row.Attempts+1 < s.opt.MaxAttempts {
-		return s.table.Fail(ctx, row.Seq, reason.Error())
-	}
-	if err := s.table.Park(ctx, s.clock.Now(), row.Seq, reason.Error()); err != nil {
-		return err
-	}
-	s.opt.Parked(reason.Error())
-	s.log.ErrorContext(ctx, "event parked: the broker refuses it; see the parked events of the outbox",
-		"seq", row.Seq, "event_id", row.Message.UUID, "attempts", row.Attempts+1, "error", reason)
-	return nil
 }

@@ -80,27 +80,27 @@ var wayOut = []mutant{
 	{
 		"delete before publish", "a crash between the two loses the event",
 		[]edit{{
-			"outbox/session.go", "\tacked, err := s.send(ctx, rows)\n",
-			"\tfor _, row := range rows {\n\t\t_ = s.remove(ctx, []int64{row.Seq})\n\t}\n\tacked, err := s.send(ctx, rows)\n",
+			"outbox/session.go", "\tacked, failed, err := s.send(ctx, rows)\n",
+			"\tfor _, row := range rows {\n\t\t_ = s.remove(ctx, []int64{row.Seq})\n\t}\n\tacked, failed, err := s.send(ctx, rows)\n",
 		}},
 		forwarding,
 	},
 	{
 		"delete before publish, whole app", "the same, seen from outside",
 		[]edit{{
-			"outbox/session.go", "\tacked, err := s.send(ctx, rows)\n",
-			"\tfor _, row := range rows {\n\t\t_ = s.remove(ctx, []int64{row.Seq})\n\t}\n\tacked, err := s.send(ctx, rows)\n",
+			"outbox/session.go", "\tacked, failed, err := s.send(ctx, rows)\n",
+			"\tfor _, row := range rows {\n\t\t_ = s.remove(ctx, []int64{row.Seq})\n\t}\n\tacked, failed, err := s.send(ctx, rows)\n",
 		}},
 		invariants,
 	},
 	{
 		"publish error ignored", "an event that the broker did not take is deleted",
-		[]edit{{"outbox/session.go", "\terr = s.pub.Publish(topic, messages...)", "\t_ = s.pub.Publish(topic, messages...)"}},
+		[]edit{{"outbox/send.go", "\terr := s.pub.Publish(topic, messages...)", "\tvar err error\n\t_ = s.pub.Publish(topic, messages...)"}},
 		forwarding,
 	},
 	{
 		"publish error ignored, many topics", "the same, where all topics go out at once",
-		[]edit{{"outbox/session.go", "\treturn pub.PublishTo(topics, messages)", "\t_ = pub.PublishTo(topics, messages)\n\treturn nil"}},
+		[]edit{{"outbox/send.go", "\treturn pub.PublishTo(topics, messages)", "\t_ = pub.PublishTo(topics, messages)\n\treturn nil"}},
 		forwarding,
 	},
 	{
@@ -110,7 +110,7 @@ var wayOut = []mutant{
 	},
 	{
 		"new id per attempt", "the broker takes a second attempt for another event",
-		[]edit{{"outbox/session.go", "\t\tmessages[i], acked[i] = row.Message, row.Seq\n", "\t\tmessages[i], acked[i] = row.Message, row.Seq\n\t\trow.Message.UUID += s.clock.Now().String()\n"}},
+		[]edit{{"outbox/send.go", "\t\tmessages[i] = row.Message\n", "\t\tmessages[i] = row.Message\n\t\trow.Message.UUID += s.clock.Now().String()\n"}},
 		invariants,
 	},
 	{
@@ -146,6 +146,21 @@ var wayOut = []mutant{
 	{
 		"new pass before the deletes", "what is being deleted is published again, though nothing failed",
 		[]edit{{"outbox/session.go", "\t\ts.deleted() // else the new pass would publish again what is being deleted\n", ""}},
+		forwarding,
+	},
+	{
+		"topic that failed goes on", "what failed is overtaken by what comes after it",
+		[]edit{{"outbox/session.go", "\t\ts.aside.add(slices.Values(failed)) // they fail, and the broker works\n", ""}},
+		forwarding,
+	},
+	{
+		"topic comes back in the middle", "the same, when it is well again",
+		[]edit{{"outbox/aside.go", "\ta.topics[t.topic] = failed\n\tif t.failed == nil {\n\t\ta.topics[t.topic] = well\n\t}\n", "\tdelete(a.topics, t.topic)\n"}},
+		forwarding,
+	},
+	{
+		"try goes on behind a failure", "the same, behind an event that is refused",
+		[]edit{{"outbox/send.go", "i < len(rows) && t.failed == nil", "i < len(rows)"}},
 		forwarding,
 	},
 	{
