@@ -42,6 +42,35 @@ func TestTopicThatFailsOnceKeepsItsOrder(t *testing.T) {
 	})
 }
 
+// The try of a topic may end in the middle of a pass. It does not go on there:
+// rows were left behind before.
+func TestTryThatEndsInTheMiddleOfAPassKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, began := new(ledger), new(post), time.Now()
+		p.publish = func(_ string, m *message.Message) error {
+			time.Sleep(3 * time.Millisecond)
+			switch {
+			case m.UUID == "id-2":
+				return fmt.Errorf("%w: too large", broker.ErrRefused)
+			case m.UUID == "id-4" && time.Since(began) < 300*time.Millisecond:
+				return errors.New("no answer")
+			}
+			return nil
+		}
+		var want []string
+		for i := range 200 {
+			l.append("good", "bad")
+			want = append(want, fmt.Sprint("id-", 2*i+2))
+		}
+		forward(t, l, p, outbox.ForwarderOptions{Batch: 4})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !slices.Equal(p.ids["bad"], want[1:]) {
+			t.Errorf("published %v, want all but the first in order", p.ids["bad"])
+		}
+	})
+}
+
 // A refused row lets those behind it pass, a failure does not.
 func TestFailureBehindARefusalKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
