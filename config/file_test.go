@@ -33,7 +33,7 @@ func TestFileIsOneListOfPlainValues(t *testing.T) {
 		{"a mapping as a value", "batch_size:\n  a: 1", "must be one plain value"},
 		{"an alias", "batch_size: &a 1\nnats_port: *a", "must be one plain value"},
 		{"a tag", "batch_size: !!str 1", "must be one plain value"},
-		{"a merge", "<<: {batch_size: 1}", "is no setting"},
+		{"a merge", "<<: {batch_size: 1}", "no such setting"},
 		{"a mapping, unknown", "nats:\n  port: 1", "nats ("},
 		{"no YAML", "batch_size: 1\n\t- ]", ":2: no valid YAML"},
 		{"a colon too many", "batch_size: a: b", ":1: no valid YAML"},

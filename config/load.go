@@ -111,7 +111,7 @@ func (c *Config) apply(g given) error {
 // unknown returns the mistake of a name that is none of ours, or of a value
 // that is not a single one.
 func (g given) unknown() error {
-	m := &Mistake{Key: clip(g.name), From: g.place, Fix: "is no setting"}
+	m := &Mistake{Key: clip(g.name), From: g.place, Fix: "no such setting"}
 	if _, known := lookUp(g.name); known {
 		m.Fix = "must be one plain value"
 		return m

@@ -154,13 +154,13 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	want := strings.Join([]string{
 		`horizon (` + name + `:4): is given in line 3 already; remove one`,
 		`batch_size="0" (` + name + `:1): must be a whole number from 1 to 10000`,
-		`batch_sise (` + name + `:2): is no setting; did you mean batch_size?`,
+		`batch_sise (` + name + `:2): no such setting; did you mean batch_size?`,
 		`horizon="10s" (` + name + `:3): must be a duration from 1m to 73000d, such as 5000 (milliseconds), 30s or 7d`,
 		`broker="zeromq" (TIMER_BROKER): must be nats, kafka, rabbitmq or gochannel`,
 		`log_format="xml" (TIMER_LOG_FORMAT): must be text or json`,
-		`TIMER_POLLING_INTERVALL (TIMER_POLLING_INTERVALL): is no setting; did you mean TIMER_POLLING_INTERVAL?`,
+		`TIMER_POLLING_INTERVALL: no such setting; did you mean TIMER_POLLING_INTERVAL?`,
 		`batch_size="many" (--batch-size): must be a whole number from 1 to 10000`,
-		`--volume (--volume): is no setting`,
+		`--volume: no such setting`,
 	}, "\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)
@@ -307,7 +307,7 @@ func TestNamesTakeDashesOrUnderscoresAsFlags(t *testing.T) {
 func TestVariablesInLowerCaseAreNotGuessed(t *testing.T) {
 	t.Parallel()
 	got := mistakes(t, nil, []string{"TIMER_batch_size=3"}, "")
-	if want := "TIMER_batch_size (TIMER_batch_size): is no setting; did you mean TIMER_BATCH_SIZE?"; got != want {
+	if want := "TIMER_batch_size: no such setting; did you mean TIMER_BATCH_SIZE?"; got != want {
 		t.Errorf("mistake is %q, want %q", got, want)
 	}
 }

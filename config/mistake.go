@@ -16,6 +16,8 @@ type Mistake struct {
 // Error returns all of it in one line.
 func (m *Mistake) Error() string {
 	switch {
+	case m.Key == m.From: // the name of a variable or a flag
+		return fmt.Sprintf("%s: %s", m.Key, m.Fix)
 	case m.Value == "":
 		return fmt.Sprintf("%s (%s): %s", m.Key, m.From, m.Fix)
 	case m.Value == hidden:

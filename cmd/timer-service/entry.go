@@ -67,5 +67,15 @@ func (s *shownTimer) late() string {
 	if s.LatenessMS == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%d ms", *s.LatenessMS)
+	return lateness(*s.LatenessMS)
+}
+
+// lateness returns milliseconds for people: exact for a timer that fired as it
+// should, in seconds for one that an outage held up.
+func lateness(ms int64) string {
+	const exact = 10_000
+	if ms < exact {
+		return fmt.Sprintf("%d ms", ms)
+	}
+	return (time.Duration(ms) * time.Millisecond).Round(time.Second).String()
 }

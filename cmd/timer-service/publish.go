@@ -78,7 +78,7 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 	case err != nil:
 		return fmt.Errorf("%w; publish it again from the start: what the broker has already changes nothing", err)
 	case s.refused > 0:
-		return fmt.Errorf("%d messages were refused", s.refused)
+		return fmt.Errorf("messages refused: %d", s.refused)
 	}
 	return nil
 }

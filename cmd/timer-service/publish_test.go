@@ -176,7 +176,7 @@ func TestPublishRefusesWhatIsNoCommand(t *testing.T) {
 	if want := "2 published, 4 refused\n"; got.stdout != want {
 		t.Errorf("prints %q, want %q", got.stdout, want)
 	}
-	for _, want := range []string{"line 2: ", "line 4: ", `line 5: "OrderPlaced" is no command; --raw`, "line 7: longer than 1 MiB", "4 messages were refused"} {
+	for _, want := range []string{"line 2: ", "line 4: ", `line 5: "OrderPlaced" is no command; --raw`, "line 7: longer than 1 MiB", "messages refused: 4"} {
 		if !strings.Contains(got.stderr, want) {
 			t.Errorf("stderr does not hold %q:\n%s", want, got.stderr)
 		}
@@ -187,7 +187,7 @@ func TestPublishRefusesWhatIsNoCommand(t *testing.T) {
 	awaitTimer(t, environ, "order-2")
 
 	flood := do(t, environ, "publish", fileOf(t, strings.Repeat("no\n", 5000))).wants(t, exitFailure)
-	if strings.Count(flood.stderr, "\n") > maxComplaints+2 || !strings.Contains(flood.stderr, "5000 messages were refused") {
+	if strings.Count(flood.stderr, "\n") > maxComplaints+2 || !strings.Contains(flood.stderr, "messages refused: 5000") {
 		t.Errorf("5000 mistakes print\n%s", flood.stderr)
 	}
 }

@@ -70,7 +70,7 @@ func (p *published) text() string {
 // reached returns the line of a timer that fired.
 func (p *published) reached() string {
 	key := timer.Key{TenantID: p.TenantID, ServiceCallID: p.ServiceCallID}
-	return fmt.Sprintf("%-10s %s  %d ms late, here after %d ms", resultReached, key, *p.LatenessMS, *p.ArrivalDelayMS)
+	return fmt.Sprintf("%-10s %s  %s late, here after %s", resultReached, key, lateness(*p.LatenessMS), lateness(*p.ArrivalDelayMS))
 }
 
 // fired notes the event, which arrived at the time given.

@@ -158,7 +158,7 @@ func (h *heard) gist() []string {
 	case timer.CancelTimer:
 		return []string{decoded.Type, m.Key.String()}
 	case timer.DueTimeReached:
-		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %d ms late", stamp(m.DueAt), m.Lateness().Milliseconds())}
+		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %s late", stamp(m.DueAt), lateness(m.Lateness().Milliseconds()))}
 	}
 	return []string{short(decoded.Type, bodyWidth), short(string(h.bytes), bodyWidth)}
 }
