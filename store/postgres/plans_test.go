@@ -139,7 +139,7 @@ func analyze(t *testing.T, s *Store) {
 // sorted.
 func explain(t *testing.T, s *Store, name string, args []any) []string {
 	t.Helper()
-	return ways(t, s, name, step{text: "EXPLAIN (FORMAT JSON) " + query(name), args: args})
+	return ways(t, s, name, step{text: "EXPLAIN (FORMAT JSON) " + source(name), args: args})
 }
 
 // explainPrepared is explain for a plan that was made without the arguments.
@@ -149,7 +149,7 @@ func explainPrepared(t *testing.T, s *Store, name string, args int) []string {
 	if args > 0 {
 		execute += "(NULL" + strings.Repeat(", NULL", args-1) + ")"
 	}
-	return ways(t, s, name, step{text: "SET LOCAL plan_cache_mode = force_generic_plan"}, step{text: "PREPARE explained AS " + query(name)},
+	return ways(t, s, name, step{text: "SET LOCAL plan_cache_mode = force_generic_plan"}, step{text: "PREPARE explained AS " + source(name)},
 		step{text: execute}, step{text: "DEALLOCATE explained"})
 }
 

@@ -8,18 +8,24 @@ import (
 //go:embed query/*.sql
 var queries embed.FS
 
-// query returns the text of a statement by the name of its file.
+// query returns the text of a statement, which gets a name on the server.
 func query(name string) string {
-	text, err := queries.ReadFile("query/" + name + ".sql")
-	if err != nil {
-		panic("postgres: " + err.Error()) // the file is embedded
-	}
-	s := strings.TrimSpace(string(text))
+	s := source(name)
 	names[s] = "timer_" + name
 	return s
 }
 
+// source returns the text of a statement by the name of its file.
+func source(name string) string {
+	text, err := queries.ReadFile("query/" + name + ".sql")
+	if err != nil {
+		panic("postgres: " + err.Error()) // the file is embedded
+	}
+	return strings.TrimSpace(string(text))
+}
+
 // names are those that statements have on the server, where they are prepared.
+// They are all here when the program begins.
 var names = make(map[string]string)
 
 var (
