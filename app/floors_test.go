@@ -35,6 +35,7 @@ var floors = map[string]int{
 
 	"internal/failpoint": 0,
 	"internal/kafkad":    0,
+	"internal/logbuf":    0,
 	"internal/migration": 1,
 	"internal/pause":     0,
 	"internal/pgtest":    0,

@@ -1,17 +1,16 @@
 package poller_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/poller"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -49,7 +48,7 @@ func TestFullWayOutHoldsFiring(t *testing.T) {
 // TestLongHoldIsTold has the way out full for a while, and later for longer.
 func TestLongHoldIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, log := open(t), new(lines)
+		s, log := open(t), new(logbuf.Buffer)
 		var full atomic.Bool
 		asked := 0
 		p := poller.New(s, realClock, slog.New(slog.NewTextHandler(log, nil)), poller.Options{Full: func() bool {
@@ -86,22 +85,4 @@ func running(t *testing.T, p *poller.Poller) {
 			t.Errorf("Run: %v", err)
 		}
 	})
-}
-
-// Lines are what was logged.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

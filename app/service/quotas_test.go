@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -14,27 +13,8 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
-
-// A journal is what was logged.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(line)
-}
-
-// take returns what was logged since it was called last.
-func (j *journal) take() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	defer j.text.Reset()
-	return j.text.String()
-}
 
 // TestQuotasAreLoadedAgain changes the file while the service runs: well, badly,
 // and away.
@@ -54,7 +34,7 @@ func TestQuotasAreLoadedAgain(t *testing.T) {
 			}
 		}
 		write("default: {horizon: 1d}")
-		var log journal
+		var log logbuf.Buffer
 		counters := new(app.Counters)
 		q, err := loadQuotas(config.Config{QuotasFile: file}, counters, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
@@ -74,7 +54,7 @@ func TestQuotasAreLoadedAgain(t *testing.T) {
 			if got := q.keeper.Horizon("acme"); got != horizon {
 				t.Errorf("%s: horizon %v, want %v", what, got, horizon)
 			}
-			text := log.take()
+			text := log.Take()
 			if lines := strings.Count(text, "\n"); said == "" && lines != 0 || said != "" && (lines != 1 || !strings.Contains(text, said)) {
 				t.Errorf("%s: the log says %q, want one line with %q", what, text, said)
 			}

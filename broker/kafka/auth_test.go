@@ -12,7 +12,6 @@ import (
 	"math/big"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker/kafka"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
 const (
@@ -46,30 +46,12 @@ func works(t *testing.T, opt kafka.Options) {
 	}
 }
 
-// notes holds what is logged.
-type notes struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (n *notes) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.Write(p)
-}
-
-func (n *notes) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.String()
-}
-
 // fails proves that a broker gets no connection, goes on trying, and tells
 // nobody a password.
 func fails(t *testing.T, opt kafka.Options, why string) {
 	t.Helper()
 	opt.Routing = routing()
-	var log notes
+	var log logbuf.Buffer
 	b := kafka.New(opt, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	ended := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())

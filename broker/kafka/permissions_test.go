@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker/kafka"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
 // allow returns permissions as docs/brokers/kafka.md lists them.
@@ -123,7 +124,7 @@ func TestTailThatMayNotReadSaysSo(t *testing.T) {
 	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.User("PLAIN", "onlooker", password, allow(topic, "service.events", prefixed, kmsg.ACLOperationDescribe)...))
 	one(t, c, "service.events")
-	log := new(page)
+	log := new(logbuf.Buffer)
 	b := kafka.New(kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: "onlooker", Password: password, Client: true},
 		slog.New(slog.NewTextHandler(log, nil)))
 	ctx, cancel := context.WithCancel(t.Context())

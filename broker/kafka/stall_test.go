@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker/kafka"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
 // asked calls a function with each question about metadata that was sent.
@@ -24,29 +24,11 @@ func (a asked) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.D
 	}
 }
 
-// A page is a log that can be read while it is written.
-type page struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (p *page) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.Write(b)
-}
-
-func (p *page) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.text.String()
-}
-
 // TestServerThatStandsStillForAMomentIsNotAway leaves the question whether the
 // server is there unanswered until it is asked again.
 func TestServerThatStandsStillForAMomentIsNotAway(t *testing.T) {
 	t.Parallel()
-	c, r, log := serve(t), routing(), new(page)
+	c, r, log := serve(t), routing(), new(logbuf.Buffer)
 	var (
 		held     = make(chan struct{}) // closed when a question is not answered
 		again    = make(chan struct{}) // closed when there is another

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
 // guarded starts a server that does not let everybody in.
@@ -45,7 +46,7 @@ func launch(t testing.TB, opt *server.Options) *server.Server {
 // mended. No secret may be in what it tells or logs.
 func mends(t *testing.T, opt nats.Options, reason string, mend func(), secrets ...string) {
 	t.Helper()
-	var log safeBuffer
+	var log logbuf.Buffer
 	b := nats.New(opt, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

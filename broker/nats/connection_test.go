@@ -1,11 +1,9 @@
 package nats_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +14,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
 
@@ -156,7 +155,7 @@ func TestWrongCredentialsAreTriedForEverAndToldToNobody(t *testing.T) {
 		t.Fatal("no answer of the server")
 	}
 
-	var text safeBuffer
+	var text logbuf.Buffer
 	var asked atomic.Int32
 	b := nats.New(nats.Options{URL: s.ClientURL(), Connect: []natsgo.Option{natsgo.UserInfoHandler(func() (string, string) {
 		if asked.Add(1) > 5 {
@@ -181,24 +180,6 @@ func TestWrongCredentialsAreTriedForEverAndToldToNobody(t *testing.T) {
 	if log := text.String(); strings.Contains(log, "hunter2") || strings.Contains(log, "right") || !strings.Contains(strings.ToLower(log), "authorization") {
 		t.Errorf("the log says\n%s", log)
 	}
-}
-
-// A safeBuffer may be written to by many.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func TestURLThatIsNoneIsAnErrorWithoutItsPassword(t *testing.T) {

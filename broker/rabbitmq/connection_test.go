@@ -1,7 +1,6 @@
 package rabbitmq_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
 
@@ -105,7 +105,7 @@ func TestServersAreTriedInTurn(t *testing.T) {
 func TestCredentialsMayBeMendedLater(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	var log lockedBuffer
+	var log logbuf.Buffer
 	right := r.opt.URL
 	r.opt.URL = strings.Replace(right, "guest:guest", "guest:hunter2", 1)
 	b := rabbitmq.New(r.opt, slog.New(slog.NewTextHandler(&log, nil)))
@@ -130,24 +130,6 @@ func TestCredentialsMayBeMendedLater(t *testing.T) {
 	r.opt.URL = strings.Replace(right, "guest:guest@", "", 1)
 	r.opt.Username, r.opt.Password = "guest", "guest"
 	publish(t, r.ready(r.opt), r.topic(), "event")
-}
-
-// A lockedBuffer is a buffer for many.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func TestReadyAndRunNeverWaitForAServerThatSaysNothing(t *testing.T) {
