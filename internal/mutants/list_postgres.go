@@ -11,7 +11,7 @@ var postgres = []mutant{
 	{
 		"shares are claimed without a lock", "two instances that are crowded lock each other out",
 		[]edit{{"store/postgres/query/reach_shares.sql", "                 FOR UPDATE SKIP LOCKED) AS due", "               ) AS due"}},
-		togetherOnPostgres,
+		test{"./store/postgres", "^TestReachPassesByWhatAnotherHolds$", ""},
 	},
 	{
 		"standing without a lock", "a command is told that it changed a timer that has fired meanwhile",
@@ -30,7 +30,7 @@ var postgres = []mutant{
 	{
 		"a purge goes unseen", "a command is told that it scheduled a timer that is not there",
 		[]edit{{"store/postgres/apply.go", "return nil, errPurged", "return known[:0], nil"}},
-		togetherOnPostgres,
+		test{"./store/postgres", "^TestTimerThatIsPurgedMeanwhileIsScheduledAnew$", ""},
 	},
 	{
 		"a stopped instance keeps its rows", "timers wait until somebody wakes it, or kills it",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +250,50 @@ func TestPurgePassesByWhatAnotherHolds(t *testing.T) {
 	deleted, err := s.Purge(t.Context(), noon.Add(time.Hour), 10)
 	if err != nil || deleted != 1 {
 		t.Errorf("purged %d, %v, want the one that nobody holds", deleted, err)
+	}
+}
+
+// TestTimerThatIsPurgedMeanwhileIsScheduledAnew purges one of two timers after a
+// command has found both, and before it has locked them.
+func TestTimerThatIsPurgedMeanwhileIsScheduledAnew(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t), relaxed)
+	if _, err := s.Cancel(t.Context(), noon, cancel("call-1"), cancel("call-2")); err != nil {
+		t.Fatal(err)
+	}
+	host, err := s.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = host.Rollback() }()
+	if _, err := host.ExecContext(t.Context(), `SELECT 1 FROM timer_schedules WHERE service_call_id = 'call-1' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make(chan []timer.Outcome)
+	go func() {
+		again := []timer.ScheduleTimer{schedule("call-1"), schedule("call-2")}
+		for i := range again {
+			again[i].TimestampMS = 3
+		}
+		got, err := s.Schedule(t.Context(), noon, again...)
+		if err != nil {
+			t.Error(err)
+		}
+		outcomes <- got
+	}()
+	waits(t, s.DB())
+	if deleted, err := s.Purge(t.Context(), noon.Add(time.Hour), 10); err != nil || deleted != 1 {
+		t.Errorf("purged %d, %v, want call-2", deleted, err)
+	}
+	if err := host.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-outcomes; !slices.Equal(got, []timer.Outcome{timer.DidSchedule, timer.DidSchedule}) {
+		t.Errorf("the commands were told %v", got)
+	}
+	for _, call := range []timer.ServiceCallID{"call-1", "call-2"} {
+		if e := get(t, s, call); e.State != timer.Scheduled {
+			t.Errorf("%s is %s", call, e.State)
+		}
 	}
 }
