@@ -46,6 +46,9 @@ func (d *detour) open(rows []Row, topic func(*message.Message) string) []Row {
 // look notes that a batch has no row to try. It returns an error if it is time to
 // pause.
 func (d *detour) look() error {
+	if d.failure == nil {
+		return nil
+	}
 	if d.looks++; d.looks < maxLooks {
 		return nil
 	}
