@@ -3,8 +3,6 @@ package postgres_test
 import (
 	"database/sql"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,27 +14,6 @@ import (
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// TestSchemaVersionIsThatOfTheLastMigration holds the constant against the files.
-func TestSchemaVersionIsThatOfTheLastMigration(t *testing.T) {
-	t.Parallel()
-	files, err := os.ReadDir("migrations")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) != postgres.SchemaVersion {
-		t.Errorf("SchemaVersion is %d, there are %d migrations", postgres.SchemaVersion, len(files))
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(filepath.Join("migrations", f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(text), "+goose Down") || strings.Contains(string(text), "NO TRANSACTION") {
-			t.Errorf("%s: migrations go forward only, each in a transaction", f.Name())
-		}
-	}
-}
 
 func TestMigrateTwiceChangesNothing(t *testing.T) {
 	t.Parallel()

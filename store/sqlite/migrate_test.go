@@ -4,7 +4,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,27 +16,6 @@ import (
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// TestSchemaVersionIsThatOfTheLastMigration holds the constant against the files.
-func TestSchemaVersionIsThatOfTheLastMigration(t *testing.T) {
-	t.Parallel()
-	files, err := os.ReadDir("migrations")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) != sqlite.SchemaVersion {
-		t.Errorf("SchemaVersion is %d, there are %d migrations", sqlite.SchemaVersion, len(files))
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(filepath.Join("migrations", f.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(text), "+goose Down") || strings.Contains(string(text), "NO TRANSACTION") {
-			t.Errorf("%s: migrations go forward only, each in a transaction", f.Name())
-		}
-	}
-}
 
 func TestMigrateTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
