@@ -50,7 +50,7 @@ const (
 	stepPatience  = 30 * time.Second // until a step is reached
 	maxDeaths     = 5                // of the service by itself, before the run ends
 
-	chooseTick = 20 * time.Millisecond // between two looks for an instance that can be struck
+	lookTick = 20 * time.Millisecond // between looks for what nobody tells of
 )
 
 type span struct{ least, most time.Duration }

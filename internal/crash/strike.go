@@ -58,6 +58,11 @@ func (r *run) work(ctx context.Context) (*instance, error) {
 			if err := r.awaitReady(ctx, in); err != nil {
 				return nil, err
 			}
+			if r.opt.Mode == Embedded {
+				if err := r.awaitTraffic(ctx); err != nil {
+					return nil, err
+				}
+			}
 		}
 		return in, r.rest(ctx, d.any(r.rand))
 	}
@@ -67,32 +72,51 @@ func (r *run) work(ctx context.Context) (*instance, error) {
 	return r.choose(ctx, atStart)
 }
 
+// awaitTraffic waits until some commands were sent. With the broker inside the
+// service the producer has to connect again in each life.
+func (r *run) awaitTraffic(ctx context.Context) error {
+	const some = 20
+	before, _ := r.recorder.Count()
+	return r.until(ctx, "commands are sent", func() bool {
+		sent, _ := r.recorder.Count()
+		return sent >= before+some
+	})
+}
+
 // choose returns any of the instances that are up, or that have a process at
 // least, and waits until there is one.
 func (r *run) choose(ctx context.Context, starting bool) (*instance, error) {
-	t := time.NewTimer(readyPatience)
-	defer t.Stop()
-	look := time.NewTicker(chooseTick)
-	defer look.Stop()
-	for {
-		var some []*instance
+	var some []*instance
+	if err := r.until(ctx, "an instance is ready", func() bool {
 		for _, in := range r.instances {
 			if in.isUp() || starting && in.isAlive() {
 				some = append(some, in)
 			}
 		}
-		if len(some) > 0 {
-			return some[r.rand.IntN(len(some))], nil
-		}
+		return len(some) > 0
+	}); err != nil {
+		return nil, err
+	}
+	return some[r.rand.IntN(len(some))], nil
+}
+
+// until waits until something has happened that nobody tells of.
+func (r *run) until(ctx context.Context, what string, happened func() bool) error {
+	t := time.NewTimer(readyPatience)
+	defer t.Stop()
+	look := time.NewTicker(lookTick)
+	defer look.Stop()
+	for !happened() {
 		if _, err := r.attend(ctx, nil, look.C); err != nil {
-			return nil, err
+			return err
 		}
 		select {
 		case <-t.C:
-			return nil, fmt.Errorf("no instance is ready after %s; see their logs", readyPatience)
+			return fmt.Errorf("waited %s in vain until %s; see the logs", readyPatience, what)
 		default:
 		}
 	}
+	return nil
 }
 
 // strike does what the mode says. The instance is starting or up afterwards, or
