@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
+
+func TestMain(m *testing.M) { os.Exit(brokertest.Main(m)) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
