@@ -168,7 +168,6 @@ func (s *session) publish(ctx context.Context) error {
 			case <-pass.C:
 			}
 		}
-		s.settleAll(ctx)
 		s.deleted() // else the new pass would publish again what is being deleted
 		after = 0
 		s.detour.clear()
