@@ -209,13 +209,6 @@ func (r *Relay) current() (f *Forwarder, over <-chan struct{}) {
 	return r.own, r.over
 }
 
-// Wake tells that rows were appended to its own shard, as [Forwarder.Wake] does.
-func (r *Relay) Wake() {
-	if f, _ := r.current(); f != nil {
-		f.Wake()
-	}
-}
-
 // Appended tells that so many rows were appended to its own shard, as
 // [Forwarder.Appended] does.
 func (r *Relay) Appended(rows int) {

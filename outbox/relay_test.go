@@ -192,7 +192,7 @@ func TestEachInstanceForwardsItsOwnShard(t *testing.T) {
 			id := fmt.Sprint("event-", shard)
 			b.shards[shard].append(id)
 			began := time.Now()
-			i.Wake()
+			i.Appended(1)
 			synctest.Wait()
 			if at := i.sent.at(id); at != began {
 				t.Errorf("%s was forwarded at %v, want at once", id, at)
@@ -292,7 +292,7 @@ func TestNobodyForwardsWithoutTheLead(t *testing.T) {
 		}
 		b.shards[0].append("of the old shard")
 		b.shards[1].append("of the new shard")
-		i.Wake()
+		i.Appended(1)
 		time.Sleep(time.Minute)
 		if at := i.sent.at("of the old shard"); !at.IsZero() {
 			t.Error("forwarded without the lead")
