@@ -26,73 +26,79 @@ import (
 
 // Options tune an [App]. The zero value is ready to use.
 type Options struct {
-	Role            string        // what instances that share the commands call themselves; default "timer-service"
-	PollingInterval time.Duration // longest sleep between polls; default 5s
-	BatchSize       int           // timers per transaction; default 1000
-	Retention       time.Duration // how long what is over is kept; default 7 days
-	Horizon         time.Duration // how far ahead a timer may be due; default 10 years
-	DrainTimeout    time.Duration // how long a stop waits, for handlers and again for the outbox; default 10s
-	Clock           timer.Clock   // default time.Now
-	Counters        *Counters     // counts what happens; default none
-	Quotas          *quota.Keeper // what tenants may have; the store must be a [timer.Reader]; default anything
+	Role            string                      // what instances that share the commands call themselves; default "timer-service"
+	PollingInterval time.Duration               // longest sleep between polls; default 5s
+	BatchSize       int                         // timers per transaction; default 1000
+	Retention       time.Duration               // how long finished timers are kept; default 7 days
+	Horizon         time.Duration               // how far ahead a timer may be due; default 10 years
+	MaxClockAhead   time.Duration               // how far ahead of the clock the timestampMs of a command may be; default 24 hours
+	DrainTimeout    time.Duration               // how long a stop waits for messages in flight and for the outbox, together; default 10s
+	CatchUpTimeout  time.Duration               // how long firing waits at most, once the broker is there, for commands that wait there; default 10s
+	Clock           timer.Clock                 // default time.Now
+	Counters        *Counters                   // counts what happens; default none
+	Quotas          *quota.Limiter              // what tenants may have; default anything
+	IgnoreOthers    bool                        // acknowledge messages of a type that is no command, since teams share the commands topic; default: they are dead letters
+	Middleware      []message.HandlerMiddleware // of the router that commands pass, outside of ours
+	Takeover        bool                        // own the commands at the start, whichever database owns them
+	BrokerName      string                      // what the broker is called in logs and errors, such as a URL without credentials; default "the broker"
+	Owned           func()                      // called once, before the first command is taken: the database owns the commands; must not block
 }
 
-// A Store is a [timer.Store] that keeps its outbox where the forwarder reaches
-// it. Those of store/sqlite and store/postgres are.
-type Store interface {
-	timer.Store
-	timer.Purger
-	outbox.Table
-}
+// defaultDrainTimeout is that of [Options].
+const defaultDrainTimeout = 10 * time.Second
 
-// A forwarder is an [outbox.Forwarder], or an [outbox.Relay] where instances
-// share the outbox.
-type forwarder interface {
-	Run(ctx context.Context) error
-	Appended(rows int)
-	Waiting() int
-	Drain(ctx context.Context) error
+// defaultPollingInterval is that of [Options].
+const defaultPollingInterval = 5 * time.Second
+
+// partTimeout is what the parts may take to end beside DrainTimeout: to give up a
+// publish or a statement that hangs.
+const partTimeout = outbox.StopTimeout + 500*time.Millisecond
+
+// StopTimeout returns how long [App.Run] takes at most to return after its
+// context has ended: DrainTimeout and two seconds.
+func (o Options) StopTimeout() time.Duration {
+	if o.DrainTimeout <= 0 {
+		return defaultDrainTimeout + partTimeout
+	}
+	return o.DrainTimeout + partTimeout
 }
 
 // An App is the assembled service. Make one with [New]; it runs once.
 type App struct {
+	store     Store
 	handlers  *handlers.Handlers
 	poller    *poller.Poller
-	forwarder forwarder
-	led       <-chan struct{} // closed when events have a shard to go to; nil if there are no shards
+	forwarder *outbox.Forwarder
 	retention *store.Retention
-	prepare   func(context.Context) error // nil if the store has none
-	watch     func(context.Context) error // nil if the store has none
+	owner     *owner
 	log       *slog.Logger
 	opt       Options
 	running   chan struct{}
 }
 
-// minRoom is how many events may wait for the forwarder, but for those of the
-// batch that comes on top: enough that it always has some. Who waits behind them
-// waits for as long as the broker takes for so many.
-const minRoom = 1000
+// minBacklog is how many events may wait for the forwarder at least before the
+// poller pauses: enough that the forwarder always has some. Events of other
+// tenants wait behind them for as long as the broker takes for so many.
+const minBacklog = 1000
 
 // New assembles an App. It starts nothing and touches no network: call
 // [App.Run]. The app closes neither the store nor the broker, which must be
 // running while the app is. The error says what can't work together.
-func New(s timer.Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) {
-	full, ok := s.(Store)
-	if !ok {
-		return nil, fmt.Errorf("the store %T has no outbox: give the app one of store/sqlite or store/postgres", s)
-	}
+func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) {
 	if err := b.Routing().Validate(); err != nil {
 		return nil, err
-	}
-	timers, ok := s.(timer.Reader)
-	if !ok && opt.Quotas != nil {
-		return nil, fmt.Errorf("the store %T is no timer.Reader, so nobody can count the timers of a tenant: quotas need one", s)
 	}
 	if opt.Role == "" {
 		opt.Role = "timer-service"
 	}
 	if opt.DrainTimeout <= 0 {
-		opt.DrainTimeout = 10 * time.Second
+		opt.DrainTimeout = defaultDrainTimeout
+	}
+	if opt.CatchUpTimeout <= 0 {
+		opt.CatchUpTimeout = defaultCatchUpTimeout
+	}
+	if opt.PollingInterval <= 0 {
+		opt.PollingInterval = defaultPollingInterval
 	}
 	if opt.Clock == nil {
 		opt.Clock = timer.ClockFunc(time.Now)
@@ -100,130 +106,128 @@ func New(s timer.Store, b broker.Broker, log *slog.Logger, opt Options) (*App, e
 	if opt.Counters == nil {
 		opt.Counters = new(Counters)
 	}
-	a := &App{log: log, opt: opt, running: make(chan struct{})}
-	shards, shared := s.(outbox.Shards)
-	interval := opt.PollingInterval
-	if shared && (interval <= 0 || interval > outbox.SharedInterval) {
-		interval = outbox.SharedInterval
+	if opt.BrokerName == "" {
+		opt.BrokerName = "the broker"
 	}
-	forward := func(table outbox.Table) *outbox.Forwarder {
-		return outbox.NewForwarder(table, b.Publisher(), eventTopic(b.Routing()), opt.Clock, log, outbox.ForwarderOptions{
-			Interval:  interval,
-			Forwarded: opt.Counters.forwarded,
-			Parked:    opt.Counters.parked,
-		})
+	if opt.Owned == nil {
+		opt.Owned = func() {}
 	}
-	if shared {
-		relay := outbox.NewRelay(shards, forward, log)
-		a.forwarder, a.led = relay, relay.Led()
-	} else {
-		a.forwarder = forward(full)
-	}
-	room := max(minRoom, opt.BatchSize)
+	a := &App{store: s, owner: newOwner(s, b, log, opt), log: log, opt: opt, running: make(chan struct{})}
+	a.forwarder = outbox.New(s.Outbox(), b.Publisher(), eventTopic(b.Routing()), opt.Clock, log, outbox.Options{
+		Interval:  opt.PollingInterval,
+		Forwarded: opt.Counters.forwarded,
+		Parked:    opt.Counters.parked,
+	})
+	backlog := max(minBacklog, opt.BatchSize)
 	began := time.Now()
 	var fireRates poller.Quotas
 	if opt.Quotas != nil {
 		fireRates = opt.Quotas
 	}
-	a.poller = poller.New(full, opt.Clock, log, poller.Options{
+	behind := &catchUp{
+		broker: b, role: opt.Role, timeout: opt.CatchUpTimeout, pause: opt.PollingInterval, log: log,
+		store: func() int64 { return a.handlers.Failures() },
+	}
+	a.poller = poller.New(s, opt.Clock, log, poller.Options{
 		Interval:  opt.PollingInterval,
 		Quotas:    fireRates,
 		Batch:     opt.BatchSize,
 		Reference: reference(s, b),
-		Elapsed:   func() time.Duration { return time.Since(began) }, // whatever the Clock tells
-		Full:      func() bool { return a.forwarder.Waiting() >= room },
+		Elapsed:   func() time.Duration { return time.Since(began) }, // whatever the Clock returns
+		Full:      func() bool { return a.forwarder.Waiting() >= backlog },
+		Await:     behind.await,
+		Polled:    behind.polled,
 		Reached: func(events []timer.DueTimeReached) {
 			a.forwarder.Appended(len(events))
 			opt.Counters.reached(events)
 		},
 	})
-	a.handlers = handlers.New(store.NewBatch(full, store.BatchOptions{}), b.Routing(),
+	a.handlers = handlers.New(store.NewBatch(s, store.BatchOptions{}), b.Routing(),
 		b.Subscriber(opt.Role), b.Publisher(), opt.Clock, log, handlers.Options{
 			Name:         opt.Role,
 			Horizon:      opt.Horizon,
+			MaxAhead:     opt.MaxClockAhead,
 			DrainTimeout: opt.DrainTimeout,
 			Quotas:       opt.Quotas,
-			Timers:       timers,
+			Timers:       s,
+			Unbatched:    s,
+			IgnoreOthers: opt.IgnoreOthers,
+			Middleware:   opt.Middleware,
+			StoreWorks:   func(ctx context.Context) error { _, err := s.NextDue(ctx, time.Time{}); return err },
 			Scheduled:    a.poller.Sooner,
 			Handled:      opt.Counters.handled,
 		})
-	a.retention = store.NewRetention(full, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
-	if p, ok := s.(interface{ Prepare(context.Context) error }); ok {
-		a.prepare = p.Prepare
-	}
-	if w, ok := s.(interface{ Watch(context.Context) error }); ok {
-		a.watch = w.Watch
-	}
+	a.retention = store.NewRetention(s, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
 	return a, nil
 }
 
-// Running is closed when commands are being taken.
+// Running is closed when commands are being taken, or will be as soon as the broker
+// is there.
 func (a *App) Running() <-chan struct{} { return a.running }
 
 // Held reports whether the intake is stopped because the store is down.
-func (a *App) Held() bool { return a.handlers.Held() }
+func (a *App) Held() bool { return a.handlers.Paused() }
 
 // Run runs all parts until ctx is done, then stops them in the order of the
 // flow: the intake first, then the poller, then the forwarder when the outbox
-// is empty or DrainTimeout has passed. It returns an error if a part died; then
-// the others were stopped too.
+// is empty or DrainTimeout has passed. It returns within [Options.StopTimeout],
+// with an error if a part died, or did not end in time.
 func (a *App) Run(ctx context.Context) error {
-	if a.prepare != nil {
-		if err := a.prepare(ctx); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("store: %w", err)
-		}
+	if err := a.store.Prepare(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("store: %w", err)
 	}
-	died := make(chan struct{}, 5) // room for every part
-	forwarder := start(ctx, died, "forwarder", a.forwarder.Run)
-	poller := start(ctx, died, "poller", a.poll)
+	died := make(chan struct{}, 6) // one for each part
+	owner := start(ctx, died, "owner", a.owner.run)
+	forwarder := start(ctx, died, "forwarder", a.owner.before(a.forwarder.Run))
+	poller := start(ctx, died, "poller", a.owner.before(a.poll))
 	retention := start(ctx, died, "retention", a.retention.Run)
-	intake := start(ctx, died, "handlers", a.handlers.Run)
-	parts := []*part{intake, poller, retention}
-	if a.watch != nil {
-		parts = append(parts, start(ctx, died, "store", a.watch))
-	}
+	intake := start(ctx, died, "handlers", a.owner.before(a.handlers.Run))
+	parts := []*part{intake, poller, retention, start(ctx, died, "store", a.store.Watch), owner}
 
-	clean := true
+	clean, running := true, a.handlers.Running()
 	select {
-	case <-a.handlers.Running():
+	case <-running:
+	case <-a.owner.waiting:
+	case <-ctx.Done():
+	case <-died:
+		clean = false
+	}
+	if clean && ctx.Err() == nil {
 		close(a.running)
 		select {
 		case <-ctx.Done():
 		case <-died:
 			clean = false
 		}
-	case <-ctx.Done():
-	case <-died:
-		clean = false
 	}
 
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opt.StopTimeout())
+	defer cancel()
+	draining, cancel := context.WithTimeout(stopping, a.opt.DrainTimeout)
+	defer cancel()
 	var failed error
 	for _, p := range parts {
-		failed = errors.Join(failed, p.stop())
+		failed = errors.Join(failed, p.stop(stopping))
 	}
-	if clean {
-		a.drain(ctx)
+	if clean && a.owner.is() {
+		a.drain(draining)
 	}
-	return errors.Join(failed, forwarder.stop())
+	return errors.Join(failed, forwarder.stop(stopping))
 }
 
 // poll runs the poller, as soon as its events have somewhere to go.
 func (a *App) poll(ctx context.Context) error {
-	if a.led != nil {
-		select {
-		case <-a.led:
-		case <-ctx.Done():
-			return nil
-		}
+	select {
+	case <-a.forwarder.Ready():
+	case <-ctx.Done():
+		return nil
 	}
 	return a.poller.Run(ctx)
 }
 
-// drain waits until the outbox is empty, within its limit.
+// drain waits until the outbox is empty, or ctx is done.
 func (a *App) drain(ctx context.Context) {
 	failpoint.Here("draining")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opt.DrainTimeout)
-	defer cancel()
 	if err := a.forwarder.Drain(ctx); err != nil {
 		a.log.WarnContext(ctx, "stopped with events in the outbox; the next start forwards them", "error", err)
 	}
@@ -234,16 +238,4 @@ func eventTopic(r broker.Routing) func(*message.Message) string {
 	return func(event *message.Message) string {
 		return r.EventsOf(timer.TenantID(event.Metadata.Get(envelope.HeaderTenantID)))
 	}
-}
-
-// reference returns the clock of the first that has one.
-func reference(parts ...any) func(context.Context) (time.Time, error) {
-	for _, part := range parts {
-		if c, ok := part.(interface {
-			Now(ctx context.Context) (time.Time, error)
-		}); ok {
-			return c.Now
-		}
-	}
-	return nil
 }

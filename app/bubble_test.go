@@ -20,6 +20,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/store/sqlite"
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 var quiet = slog.New(slog.DiscardHandler)
 
 // A bench is the whole app in a bubble: a real database, a real broker, and a
-// clock that waits for nobody.
+// clock that does not wait.
 type bench struct {
 	t      *testing.T
 	store  *sqlite.Store
@@ -51,7 +52,7 @@ type bench struct {
 var brokers = map[string]func(*testing.T) broker.Broker{
 	"gochannel": func(*testing.T) broker.Broker { return gochannel.New(gochannel.Options{}, quiet) },
 	"nats": func(t *testing.T) broker.Broker {
-		server, err := nats.StartEmbedded(nats.EmbeddedOptions{DontListen: true, StoreDir: t.TempDir()}, quiet)
+		server, err := embedded.Start(embedded.Options{DontListen: true, StoreDir: t.TempDir()}, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,19 +110,20 @@ func running(t *testing.T, name string, run func(context.Context) error) (stop f
 }
 
 // serve runs the app on a store, until the bubble ends.
-func (b *bench) serve(s timer.Store, opt app.Options) *app.App {
+func (b *bench) serve(s app.Store, opt app.Options) *app.App {
 	a, _ := b.serveUntil(s, opt)
 	return a
 }
 
 // serveUntil runs the app on a store, until stop is called or the bubble ends.
-func (b *bench) serveUntil(s timer.Store, opt app.Options) (_ *app.App, stop func()) {
+func (b *bench) serveUntil(s app.Store, opt app.Options) (_ *app.App, stop func()) {
 	a, err := app.New(s, b.broker, quiet, opt)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	stop = running(b.t, "app", a.Run)
 	<-a.Running()
+	time.Sleep(100 * time.Millisecond) // until it has caught up
 	synctest.Wait()
 	return a, stop
 }
@@ -141,7 +143,7 @@ func (b *bench) schedule(call string, due time.Time) {
 func (b *bench) publish(id string, body []byte) {
 	b.t.Helper()
 	m := message.NewMessage(id, body)
-	if err := b.broker.Publisher().Publish(b.broker.Routing().CommandsOf("acme"), m); err != nil {
+	if err := broker.NewWatermillPublisher(b.broker.Publisher()).Publish(b.broker.Routing().CommandsOf("acme"), m); err != nil {
 		b.t.Fatal(err)
 	}
 }

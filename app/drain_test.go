@@ -17,12 +17,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestStopForwardsWhatIsReached stops the app while the broker takes no events.
+// TestStopForwardsWhatIsReached stops the app while the broker accepts no events.
 func TestStopForwardsWhatIsReached(t *testing.T) {
 	tests := []struct {
 		name   string
 		outage time.Duration // of publishes, from the stop on
-		left   int64         // events in the outbox after the stop
+		outbox int64         // events in the outbox after the stop
 	}{
 		{"the broker comes back within the limit", 3 * time.Second, 0},
 		{"the broker stays away", time.Hour, 1},
@@ -52,9 +52,10 @@ func TestStopForwardsWhatIsReached(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- a.Run(ctx) }()
 				<-a.Running()
+				time.Sleep(100 * time.Millisecond) // until it has caught up
 				c := timer.ScheduleTimer{
 					Key:     timer.Key{TenantID: "acme", ServiceCallID: "call"},
-					Version: timer.Version{TimestampMS: 1, CommandID: "command"},
+					Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "command"},
 					DueAt:   time.Now(),
 				}
 				b.send(message.NewMessage(c.CommandID, envelope.Schedule(c)))
@@ -72,8 +73,8 @@ func TestStopForwardsWhatIsReached(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if stats.Reached != 1 || stats.Outbox != tt.left {
-					t.Errorf("%d Reached and %d in the outbox, want 1 and %d", stats.Reached, stats.Outbox, tt.left)
+				if stats.Reached != 1 || stats.Outbox != tt.outbox {
+					t.Errorf("%d Reached and %d in the outbox, want 1 and %d", stats.Reached, stats.Outbox, tt.outbox)
 				}
 			})
 		})

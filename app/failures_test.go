@@ -25,7 +25,7 @@ func newFailures(seed uint64, oneIn int) *failures {
 	return &failures{rng: rand.New(rand.NewPCG(seed, 2)), oneIn: oneIn, injected: make(map[string]int)}
 }
 
-// decide takes its time over a failure, as failures do: what the process did
+// decide waits before a failure, as failures take time: what the process did
 // before, such as an ack, gets out.
 func (f *failures) decide(op string) fault.Kind {
 	kind, crash := f.choose(op)
@@ -39,7 +39,7 @@ func (f *failures) decide(op string) fault.Kind {
 	return kind
 }
 
-const failing = time.Millisecond // how long a call takes that fails
+const failing = time.Millisecond // how long a failing call takes
 
 func (f *failures) choose(op string) (kind fault.Kind, crash bool) {
 	f.mu.Lock()
@@ -68,7 +68,7 @@ func (f *failures) heal() {
 	f.oneIn, f.crashIn, f.down = 0, 0, nil
 }
 
-// crash makes the process dead to the world, or lets it live again.
+// crash makes every call of the process fail, or ends that.
 func (f *failures) crash(dead bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -89,7 +89,7 @@ func TestCorrelationAndTraceReachTheEvent(t *testing.T) {
 				for i, c := range commands {
 					m := message.NewMessage(fmt.Sprint("call-", i), []byte(c.body))
 					maps.Copy(m.Metadata, c.headers)
-					if err := b.broker.Publisher().Publish(b.broker.Routing().Commands, m); err != nil {
+					if err := broker.NewWatermillPublisher(b.broker.Publisher()).Publish(b.broker.Routing().Commands, m); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -3,13 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"go.uber.org/fx"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // host is what the module takes from the application it runs in.
@@ -18,14 +18,14 @@ type host struct {
 
 	Lifecycle  fx.Lifecycle
 	Shutdowner fx.Shutdowner
-	Store      timer.Store
+	Store      Store
 	Broker     broker.Broker
 	Log        *slog.Logger
 }
 
 // Module runs the timer service inside an fx application. The host provides a
-// [timer.Store] on its own *sql.DB (store/sqlite and store/postgres make one), a [broker.Broker]
-// that it keeps running (see [RunBroker]), and a *slog.Logger. The module provides
+// [Store] on its own *sql.DB (store/sqlite and store/postgres make one), a
+// [broker.Broker] that it keeps running (see [RunBroker]), and a *slog.Logger. The module provides
 // nothing, so that it collides with nothing, and closes nothing of the host's.
 //
 // The start waits until commands are being taken. If a part dies later the
@@ -36,18 +36,19 @@ func Module(opt Options) fx.Option {
 		if err != nil {
 			return err
 		}
-		Running(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running())
+		Running(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running(), opt.StopTimeout())
 		return nil
 	}))
 }
 
 // Running ties a Run to an fx application: it begins with the start, which
 // waits for ready (nil: for nothing), and ends with the stop, which waits for
-// Run to return. If Run ends by itself the application shuts down with exit
+// Run to return, at most for limit, so that what comes after it is stopped too.
+// If Run ends by itself the application shuts down with exit
 // code 1.
 func Running(
 	lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger,
-	name string, run func(context.Context) error, ready <-chan struct{},
+	name string, run func(context.Context) error, ready <-chan struct{}, limit time.Duration,
 ) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -82,34 +83,40 @@ func Running(
 		},
 		OnStop: func(stop context.Context) error {
 			cancel()
+			stop, cancel := context.WithTimeout(stop, limit)
+			defer cancel()
 			select {
 			case <-ended:
 				return failed
 			case <-stop.Done():
-				return stop.Err()
+				return fmt.Errorf("%s did not stop in time: %w", name, stop.Err())
 			}
 		},
 	})
 }
 
-// brokerPatience is how long a start waits for a broker.
-const brokerPatience = time.Second
+const (
+	brokerStart = time.Second // how long a start waits for a broker
+
+	// BrokerStopTimeout is how long a stop waits for a broker to disconnect.
+	BrokerStopTimeout = time.Second
+)
 
 // RunBroker keeps a broker running in an fx application, from the start to the
 // stop. The start waits until the broker is ready, but no longer than a second:
-// an absent broker is waited for later, by those who use it.
+// an absent broker is waited for by the parts that use it.
 func RunBroker(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, b broker.Broker) {
-	Running(lc, sd, log, "broker", b.Run, nil)
+	Running(lc, sd, log, "broker", b.Run, nil, BrokerStopTimeout)
 	lc.Append(fx.StartHook(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, brokerPatience)
+		ctx, cancel := context.WithTimeout(ctx, brokerStart)
 		defer cancel()
-		look := time.NewTicker(time.Millisecond)
-		defer look.Stop()
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
 		for b.Ready(ctx) != nil {
 			select {
 			case <-ctx.Done():
 				return
-			case <-look.C:
+			case <-tick.C:
 			}
 		}
 	}))

@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"database/sql"
 	"log/slog"
 	"os"
@@ -48,12 +47,12 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-func (h *host) module(s timer.Store) fx.Option {
+func (h *host) module(s app.Store) fx.Option {
 	return fx.Options(
 		fx.NopLogger,
 		fx.Supply(h.db, slog.New(slog.DiscardHandler)),
 		fx.Provide(
-			func() timer.Store { return s },
+			func() app.Store { return s },
 			func() broker.Broker { return h.broker },
 		),
 		app.Module(app.Options{}),
@@ -73,10 +72,10 @@ func TestModuleRunsOnTheHostsDatabaseAndClosesNothing(t *testing.T) {
 		module.RequireStart()
 		c := timer.ScheduleTimer{
 			Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(name("call-", round))},
-			Version: timer.Version{TimestampMS: 1, CommandID: "c-1"},
+			Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "c-1"},
 			DueAt:   time.Now(),
 		}
-		if err := h.broker.Publisher().Publish(h.broker.Routing().CommandsOf("acme"), message.NewMessage("c-1", envelope.Schedule(c))); err != nil {
+		if err := broker.NewWatermillPublisher(h.broker.Publisher()).Publish(h.broker.Routing().CommandsOf("acme"), message.NewMessage("c-1", envelope.Schedule(c))); err != nil {
 			t.Fatal(err)
 		}
 		msg := <-events
@@ -120,17 +119,3 @@ func TestModuleDoesNotStartOnADatabaseWithoutItsTables(t *testing.T) {
 		t.Errorf("Start: %v, want an error that says to migrate", err)
 	}
 }
-
-func TestModuleSaysWhatAStoreLacks(t *testing.T) {
-	t.Parallel()
-	h := newHost(t)
-	err := fx.New(h.module(halfStore{})).Err()
-	if err == nil || !strings.Contains(err.Error(), "has no outbox") {
-		t.Errorf("New: %v", err)
-	}
-}
-
-// A halfStore keeps timers, but no outbox.
-type halfStore struct{ timer.Store }
-
-func (halfStore) NextDue(context.Context, time.Time) (time.Time, error) { return time.Time{}, nil }

@@ -38,7 +38,7 @@ func newNth(n int, kind fault.Kind, crash bool) *nth {
 	return &nth{n: n, kind: kind, crash: crash, ops: make(map[string]int)}
 }
 
-// decide takes its time over the failure: what the process did before, such as
+// decide waits before the failure: what the process did before, such as
 // an ack, gets out.
 func (f *nth) decide(op string) fault.Kind {
 	if kind, is := f.choose(op); !is {
@@ -125,7 +125,7 @@ func TestAnyCallMayFail(t *testing.T) {
 				f := newNth(n, mode.kind, mode.crash)
 				got := fixedHistory(t, f)
 				if diff := cmp.Diff(want, got); diff != "" {
-					t.Fatalf("call %d failed and clients saw something else (-want +got):\n%s", n, diff)
+					t.Fatalf("call %d failed and clients observed something else (-want +got):\n%s", n, diff)
 				}
 				if !f.reached() {
 					t.Logf("%d calls failed in turn", n-1)
@@ -154,21 +154,21 @@ func fixedHistory(t *testing.T, f *nth) visible {
 		h.schedule("canceled", 1, betweenSteps+30*time.Minute)
 		h.schedule("overdue", 1, -time.Hour)
 		h.poison("no json", "{")
-		h.pass()
+		h.advance()
 		h.schedule("moved", 2, 10*time.Minute)
 		h.cancel("canceled", 2)
 		h.cancel("plain", 3) // too late
 		h.cancel("revived", 2)
 		h.broker.resend(h.sent[0]) // plain, which has fired
 		h.schedule(refusedPrefix+"1", 1, 10*time.Minute)
-		h.pass()
+		h.advance()
 		h.stop()
 		h.start()
 		h.schedule("restarted", 1, 10*time.Minute)
 		h.schedule("canceled", 1, 10*time.Minute) // older than its cancellation
 		h.schedule("revived", 3, 10*time.Minute)  // newer than its cancellation
 		h.poison("no tenant", `{"id":"x","type":"ScheduleTimer","timestampMs":1,"payload":{}}`)
-		h.pass()
+		h.advance()
 		seen = h.seen()
 		h.stop()
 	})
@@ -225,9 +225,9 @@ func (h *history) halt() {
 	}
 }
 
-// pass lets time go by until the next step, and starts the process again if it
+// advance lets time go by until the next step, and starts the process again if it
 // crashed.
-func (h *history) pass() {
+func (h *history) advance() {
 	for next := h.step.Add(betweenSteps); h.step.Before(next); {
 		h.step = h.step.Add(10 * time.Minute)
 		time.Sleep(time.Until(h.step))
@@ -243,7 +243,7 @@ func (h *history) pass() {
 func (h *history) schedule(call string, version int64, due time.Duration) {
 	c := timer.ScheduleTimer{
 		Key:           timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
-		Version:       timer.Version{TimestampMS: version, CommandID: fmt.Sprintf("schedule-%s-%d", call, version)},
+		Version:       timer.Version{TimestampMS: firstMS + version, CommandID: fmt.Sprintf("schedule-%s-%d", call, version)},
 		DueAt:         h.step.Add(due),
 		CorrelationID: "trace-" + call,
 	}
@@ -253,7 +253,7 @@ func (h *history) schedule(call string, version int64, due time.Duration) {
 func (h *history) cancel(call string, version int64) {
 	c := timer.CancelTimer{
 		Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
-		Version: timer.Version{TimestampMS: version, CommandID: fmt.Sprintf("cancel-%s-%d", call, version)},
+		Version: timer.Version{TimestampMS: firstMS + version, CommandID: fmt.Sprintf("cancel-%s-%d", call, version)},
 	}
 	h.send(c.CommandID, envelope.Cancel(c))
 }
@@ -264,7 +264,7 @@ func (h *history) send(id string, body []byte) {
 	h.sent = append(h.sent, h.broker.send(message.NewMessage(id, body)))
 }
 
-// seen is what clients can see now, when everything is over.
+// seen is what clients can observe at the end.
 func (h *history) seen() visible {
 	h.t.Helper()
 	v := visible{Events: make(map[string][]string), Dead: make(map[string]string), States: make(map[string]string)}

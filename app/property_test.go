@@ -87,7 +87,7 @@ var dooms = [...]string{"schedule", "schedule", "update", "publish", "delete"}
 
 func (w *world) do(i int, s step) {
 	key := timer.Key{TenantID: timer.TenantID(name("tenant-", s.Key%2)), ServiceCallID: timer.ServiceCallID(name("call-", s.Key))}
-	version := timer.Version{TimestampMS: s.Age, CommandID: fmt.Sprintf("command-%02d", i)}
+	version := timer.Version{TimestampMS: firstMS + s.Age, CommandID: fmt.Sprintf("command-%02d", i)}
 	switch s.Do {
 	case "schedule":
 		due := timer.RoundUp(w.clock().Add(s.Due))

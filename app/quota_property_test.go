@@ -49,7 +49,7 @@ func TestInvariantsWithQuotas(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
 			w := newWorld(t, seed, oneIn, app.Options{BatchSize: 3})
-			w.book = &quota.Book{Default: limitsOf(step{Key: 1, Age: 3})}
+			w.quotas = &quota.Config{Default: limitsOf(step{Key: 1, Age: 3})}
 			w.start()
 			defer w.stop()
 			broken = w.live(history)
@@ -62,7 +62,7 @@ func TestInvariantsWithQuotas(t *testing.T) {
 
 // limitsOf returns small limits, all kinds of them.
 func limitsOf(s step) quota.Limits {
-	l := quota.Limits{Live: s.Age % 4, Over: quota.Delay}
+	l := quota.Limits{Live: s.Age % 4, Policy: quota.Delay}
 	if s.Key > 0 {
 		l.Accept = quota.Rate{PerSecond: float64(s.Key) / 30, Burst: 1 + s.Key%2}
 	}
@@ -70,32 +70,32 @@ func limitsOf(s step) quota.Limits {
 		l.Fire = quota.Rate{PerSecond: 5000 / float64(s.Due.Milliseconds()+1), Burst: 1}
 	}
 	if s.Near || s.Key == 4 {
-		l.Over = quota.DeadLetter
+		l.Policy = quota.DeadLetter
 	}
 	return l
 }
 
 // limit puts limits in force, of all tenants or of one.
 func (w *world) limit(s step) {
-	book := quota.Book{Default: w.book.Default, Tenants: map[timer.TenantID]quota.Limits{}}
+	config := quota.Config{Default: w.quotas.Default, Tenants: map[timer.TenantID]quota.Limits{}}
 	if s.Key%2 == 0 {
-		book.Default = limitsOf(s)
+		config.Default = limitsOf(s)
 	} else {
-		book.Tenants["tenant-1"] = limitsOf(s)
+		config.Tenants["tenant-1"] = limitsOf(s)
 	}
-	w.use(book)
+	w.use(config)
 }
 
-func (w *world) use(book quota.Book) {
-	w.book = &book
-	if err := w.keeper.Use(book); err != nil {
+func (w *world) use(config quota.Config) {
+	w.quotas = &config
+	if err := w.limiter.Use(config); err != nil {
 		w.t.Error(err)
 	}
 }
 
 // commandOf returns the command that a dead letter was made of.
-func (w *world) commandOf(letter *message.Message) (sentCommand, bool) {
-	id := letter.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
+func (w *world) commandOf(dead *message.Message) (sentCommand, bool) {
+	id := dead.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
 	i := slices.IndexFunc(w.sent, func(c sentCommand) bool { return c.msg.UUID == id })
 	if i < 0 {
 		return sentCommand{}, false
@@ -104,12 +104,12 @@ func (w *world) commandOf(letter *message.Message) (sentCommand, bool) {
 }
 
 // replay has commands delivered again that were over a quota.
-func (w *world) replay(dead []*message.Message) {
-	for _, letter := range dead {
-		if letter.Metadata.Get(envelope.HeaderDeadLetterReason) != string(timer.ReasonOverQuota) {
+func (w *world) replay(deadLetters []*message.Message) {
+	for _, dead := range deadLetters {
+		if dead.Metadata.Get(envelope.HeaderDeadLetterReason) != string(timer.ReasonOverQuota) {
 			continue
 		}
-		if c, ok := w.commandOf(letter); ok {
+		if c, ok := w.commandOf(dead); ok {
 			w.replayed[c.simCommand] = true
 			w.broker.replay(c.simCommand)
 		}
@@ -117,19 +117,19 @@ func (w *world) replay(dead []*message.Message) {
 }
 
 // checkOverQuota checks the dead letter of a command that was over a quota.
-func (w *world) checkOverQuota(letter *message.Message) error {
-	c, ok := w.commandOf(letter)
+func (w *world) checkOverQuota(dead *message.Message) error {
+	c, ok := w.commandOf(dead)
 	switch {
 	case !ok:
 		return errors.New("of no command")
-	case w.book == nil:
+	case w.quotas == nil:
 		return errors.New("there were never any quotas")
 	case c.schedule == nil:
 		return errors.New("of a CancelTimer, which has no quota")
-	case string(letter.Payload) != string(c.msg.Payload):
-		return fmt.Errorf("has another body: %q", letter.Payload)
-	case letter.Metadata.Get("topic") != simRouting.DeadLettersOf(c.key().TenantID):
-		return fmt.Errorf("went to %s", letter.Metadata.Get("topic"))
+	case string(dead.Payload) != string(c.msg.Payload):
+		return fmt.Errorf("has another body: %q", dead.Payload)
+	case dead.Metadata.Get("topic") != simRouting.DeadLettersOf(c.key().TenantID):
+		return fmt.Errorf("went to %s", dead.Metadata.Get("topic"))
 	}
 	return nil
 }

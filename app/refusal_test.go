@@ -11,11 +11,11 @@ import (
 
 // Beginnings of service call ids whose events the broker does not like.
 const (
-	refusedPrefix = "refused-" // it never takes them
-	sulkyPrefix   = "sulky-"   // it takes them at the third try
+	refusedPrefix = "refused-" // it accepts none of them
+	flakyPrefix   = "flaky-"   // it accepts them at the third try
 )
 
-// refused reports whether the broker never takes the events of a timer.
+// refused reports whether the broker accepts no event of a timer.
 func refused(key timer.Key) bool { return strings.HasPrefix(string(key.ServiceCallID), refusedPrefix) }
 
 // refusal returns what such a broker refuses.
@@ -23,7 +23,7 @@ func refusal() func(event *message.Message) bool {
 	tries := make(map[string]int)
 	return func(event *message.Message) bool {
 		call := event.Metadata.Get(envelope.HeaderServiceCallID)
-		if strings.HasPrefix(call, sulkyPrefix) {
+		if strings.HasPrefix(call, flakyPrefix) {
 			tries[event.UUID]++
 			return tries[event.UUID] <= 2
 		}

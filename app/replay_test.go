@@ -13,16 +13,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// office returns who replays the dead letters of the broker.
-func (b *bench) office() *deadletter.Office { return deadletter.New(b.broker.(deadletter.Broker)) }
+// deadLetters returns the service for the dead letters of the broker.
+func (b *bench) deadLetters() *deadletter.Service {
+	return deadletter.New(b.broker.(deadletter.Broker))
+}
 
-// letter waits for the one dead letter that acme has.
-func (b *bench) letter() deadletter.Letter {
+// deadLetter waits for the one dead letter that acme has.
+func (b *bench) deadLetter() deadletter.Message {
 	b.t.Helper()
 	for {
-		var found []deadletter.Letter
-		if _, err := b.office().List(b.t.Context(), deadletter.Filter{Tenant: "acme"}, func(l deadletter.Letter) error {
-			found = append(found, l)
+		var found []deadletter.Message
+		if _, err := b.deadLetters().List(b.t.Context(), deadletter.Filter{Tenant: "acme"}, func(m deadletter.Message) error {
+			found = append(found, m)
 			return nil
 		}); err != nil {
 			b.t.Fatal(err)
@@ -37,7 +39,7 @@ func (b *bench) letter() deadletter.Letter {
 // replay replays all dead letters of acme.
 func (b *bench) replay(want deadletter.Summary) {
 	b.t.Helper()
-	got, err := b.office().Replay(b.t.Context(), deadletter.Filter{Tenant: "acme"}, deadletter.Options{})
+	got, err := b.deadLetters().Replay(b.t.Context(), deadletter.Filter{Tenant: "acme"}, deadletter.Options{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -46,22 +48,22 @@ func (b *bench) replay(want deadletter.Summary) {
 	}
 }
 
-// What is not mended fails again and again, and then stays.
-func TestReplaysOfWhatIsNotMendedAreCounted(t *testing.T) {
+// A command that is still invalid becomes a dead letter after each replay, and then stays.
+func TestReplaysOfAnInvalidCommandAreCounted(t *testing.T) {
 	inBubbles(t, func(t *testing.T, b *bench) {
 		b.serve(b.store, app.Options{PollingInterval: time.Hour, Horizon: time.Minute})
 		b.schedule("order-1", time.Now().Add(10*time.Hour))
-		first := b.letter()
+		first := b.deadLetter()
 		for replays := range deadletter.MaxReplays + 1 {
-			got, now := b.letter(), time.Now()
+			got, now := b.deadLetter(), time.Now()
 			if got.Count != replays+1 || got.Replays != replays || got.Reason != timer.ReasonBeyondHorizon || got.Tenant != "acme" {
-				t.Errorf("letter %+v, want it for time %d", got, replays+1)
+				t.Errorf("dead letter %+v, want it for time %d", got, replays+1)
 			}
 			if !got.FirstAt.Equal(first.LastAt) || got.LastAt.After(now) || now.Sub(got.LastAt) > time.Second {
 				t.Errorf("first failed at %v, last at %v; want %v and about %v", got.FirstAt, got.LastAt, first.LastAt, now)
 			}
 			if !bytes.Equal(got.Body, first.Body) || replays > 0 && got.ID == first.ID {
-				t.Errorf("the letter is %s with %s, want another one with %s", got.ID, got.Body, first.Body)
+				t.Errorf("the dead letter is %s with %s, want another one with %s", got.ID, got.Body, first.Body)
 			}
 			time.Sleep(time.Minute)
 			if replays < deadletter.MaxReplays {
@@ -71,19 +73,19 @@ func TestReplaysOfWhatIsNotMendedAreCounted(t *testing.T) {
 		b.replay(deadletter.Summary{Refused: 1})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := b.letter(); got.Replays != deadletter.MaxReplays {
-			t.Errorf("what is left is %+v", got)
+		if got := b.deadLetter(); got.Replays != deadletter.MaxReplays {
+			t.Errorf("the dead letter is %+v", got)
 		}
 	})
 }
 
-// What is mended fires, at its time.
-func TestReplayOfWhatIsMendedFires(t *testing.T) {
+// A command that has become valid fires when it is due.
+func TestReplayOfAValidCommandFires(t *testing.T) {
 	inBubbles(t, func(t *testing.T, b *bench) {
 		_, stop := b.serveUntil(b.store, app.Options{PollingInterval: time.Hour, Horizon: time.Minute})
 		due := time.Now().Add(10 * time.Minute)
 		b.schedule("order-1", due)
-		b.letter()
+		b.deadLetter()
 		stop()
 		b.serve(b.store, app.Options{PollingInterval: time.Hour, Horizon: time.Hour})
 		b.replay(deadletter.Summary{Done: 1})

@@ -15,8 +15,8 @@ import (
 // what is wrong then.
 func (w *world) settle(longest time.Duration) error {
 	w.failures.heal()
-	if w.book != nil {
-		w.use(quota.Book{})
+	if w.quotas != nil {
+		w.use(quota.Config{})
 	}
 	const while = 2 * time.Minute
 	var wrong error
@@ -42,7 +42,7 @@ func (w *world) settled() error {
 		return fmt.Errorf("%d commands were never acked", n)
 	}
 	for id, p := range w.poison {
-		if p.letter == "" {
+		if p.deadLetter == "" {
 			return fmt.Errorf("%s was acked, but is no dead letter", id)
 		}
 	}

@@ -19,14 +19,17 @@ import (
 )
 
 // A sharded store is one whose outbox instances could share: it has one shard,
-// which this instance leads when it is free.
+// which this instance owns when it is free.
 type sharded struct {
 	*sqlite.Store
-	free   chan struct{} // closed when the shard can be led
+	free   chan struct{} // closed when the shard can be owned
 	hidden atomic.Int64  // number of a row that is not there yet, though later ones are
 }
 
-func (s *sharded) Own(ctx context.Context) (outbox.Lead, error) {
+// Outbox returns the shard.
+func (s *sharded) Outbox() outbox.Outbox { return outbox.Sharded(s) }
+
+func (s *sharded) Own(ctx context.Context) (outbox.Lease, error) {
 	select {
 	case <-s.free:
 		return s, nil
@@ -35,7 +38,7 @@ func (s *sharded) Own(ctx context.Context) (outbox.Lead, error) {
 	}
 }
 
-func (s *sharded) Orphan(context.Context) (outbox.Lead, error) { return nil, nil } //nolint:nilnil // as the port has it
+func (s *sharded) TakeOver(context.Context) (outbox.Lease, error) { return nil, nil } //nolint:nilnil // as the port has it
 
 func (s *sharded) Shard() int { return 0 }
 
@@ -78,7 +81,7 @@ func onShards(t *testing.T, do func(t *testing.T, s *sharded, b *simBroker, ask 
 		do(t, s, b, func(call string, due time.Time) {
 			c := timer.ScheduleTimer{
 				Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
-				Version: timer.Version{TimestampMS: 1, CommandID: call},
+				Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: call},
 				DueAt:   due,
 			}
 			b.send(message.NewMessage(c.CommandID, envelope.Schedule(c)))
@@ -95,9 +98,9 @@ func onShards(t *testing.T, do func(t *testing.T, s *sharded, b *simBroker, ask 
 	})
 }
 
-// TestNothingFiresBeforeAShardIsLed: the event would go to a shard of another
-// instance, which nobody tells of it.
-func TestNothingFiresBeforeAShardIsLed(t *testing.T) {
+// TestNothingFiresBeforeAShardIsOwned: the event would go to a shard of another
+// instance, which does not learn of it.
+func TestNothingFiresBeforeAShardIsOwned(t *testing.T) {
 	onShards(t, func(t *testing.T, s *sharded, b *simBroker, ask func(string, time.Time)) {
 		ask("call", time.Now())
 		time.Sleep(time.Minute)
@@ -112,16 +115,17 @@ func TestNothingFiresBeforeAShardIsLed(t *testing.T) {
 	})
 }
 
-// TestStopsWhileNoShardIsLed: it must not wait for one.
-func TestStopsWhileNoShardIsLed(t *testing.T) {
+// TestStopsWhileNoShardIsOwned: it must not wait for one.
+func TestStopsWhileNoShardIsOwned(t *testing.T) {
 	onShards(t, func(_ *testing.T, _ *sharded, _ *simBroker, ask func(string, time.Time)) { ask("call", time.Now()) })
 }
 
-// TestRowThatComesLateIsFoundSoon: who lost its lead and does not know yet appends
-// to a shard that another leads, and its row may appear behind later ones.
+// TestRowThatComesLateIsFoundSoon: an instance that lost its lease and does not know
+// yet appends to a shard that another owns, and its row may appear behind later ones.
 func TestRowThatComesLateIsFoundSoon(t *testing.T) {
 	onShards(t, func(t *testing.T, s *sharded, b *simBroker, ask func(string, time.Time)) {
 		close(s.free)
+		time.Sleep(100 * time.Millisecond) // until it has caught up
 		s.hidden.Store(1)
 		ask("first", time.Now())
 		ask("second", time.Now())

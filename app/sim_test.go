@@ -13,6 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // A simBroker is the worst broker that still keeps the contract: it delivers
@@ -20,16 +21,18 @@ import (
 // publishes before or after they took effect, and refuses some events. It
 // outlives the app, as a broker does.
 type simBroker struct {
-	broker.DeadLetters // nobody visits them
+	broker.DeadLetters // not visited
 
 	decide  fault.Decide
 	now     func() time.Time                  // its clock; nil if it has none
-	refuses func(event *message.Message) bool // nil: it takes all
+	refuses func(event *message.Message) bool // nil: it accepts all
+	delay   time.Duration                     // of each publish
 
 	mu       sync.Mutex
 	rng      *rand.Rand
 	commands []*simCommand
 	ready    []*simCommand // of commands: those that may be delivered
+	inFlight map[*simCommand]bool
 	changed  chan struct{} // closed and replaced when a command becomes ready
 	events   []simEvent
 	dead     []*message.Message
@@ -40,6 +43,7 @@ type simCommand struct {
 	ackedAt  time.Time // by the bubble's clock, at the first ack that arrived; zero before
 	ready    bool      // may be delivered
 	attempts int
+	answers  int // acks and nacks
 }
 
 type simEvent struct {
@@ -50,15 +54,48 @@ type simEvent struct {
 var simRouting = broker.Routing{Commands: "timer.commands", Events: "svc.{tenant}.serviceCall", DeadLetters: "svc.{tenant}.dlq"}
 
 func newSimBroker(seed uint64, decide fault.Decide) *simBroker {
-	return &simBroker{decide: decide, rng: rand.New(rand.NewPCG(seed, 1)), changed: make(chan struct{})}
+	return &simBroker{inFlight: make(map[*simCommand]bool), decide: decide, rng: rand.New(rand.NewPCG(seed, 1)), changed: make(chan struct{})}
 }
 
 func (b *simBroker) Run(ctx context.Context) error { <-ctx.Done(); return nil }
 func (b *simBroker) Ready(context.Context) error   { return nil }
 func (b *simBroker) Routing() broker.Routing       { return simRouting }
 func (b *simBroker) Tail() message.Subscriber      { return nil }
-func (b *simBroker) Publisher() message.Publisher {
-	return fault.NewPublisher((*simPublisher)(b), b.decide)
+func (b *simBroker) Publisher() broker.Publisher {
+	return &fault.Publisher{Publisher: (*simPublisher)(b), Decide: b.decide}
+}
+
+func (b *simBroker) Interruptions() (int64, error) { return 0, nil }
+
+// CatchUp waits until what can be delivered now, or is in flight, was answered.
+func (b *simBroker) CatchUp(ctx context.Context, _ string) error {
+	open := make(map[*simCommand]int)
+	b.mu.Lock()
+	for _, c := range b.ready {
+		open[c] = c.answers
+	}
+	for c := range b.inFlight {
+		open[c] = c.answers
+	}
+	b.mu.Unlock()
+	return pause.Until(ctx, func() (bool, error) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for c, before := range open {
+			if c.answers == before {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// Provision has nothing to make.
+func (b *simBroker) Provision(context.Context, bool) ([]broker.Change, error) { return nil, nil }
+
+// Claim has the owner that asks.
+func (b *simBroker) Claim(_ context.Context, _ string, owner broker.Owner, _ bool) (broker.Owner, error) {
+	return owner, nil
 }
 
 // Subscriber returns a subscriber whose answers get lost. To subscribe never
@@ -95,8 +132,8 @@ func (b *simBroker) resend(c *simCommand) {
 	b.changed = make(chan struct{})
 }
 
-// take removes a random deliverable command, or returns what to wait for.
-func (b *simBroker) take() (*simCommand, <-chan struct{}) {
+// next removes a random deliverable command, or returns what to wait for.
+func (b *simBroker) next() (*simCommand, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.ready) == 0 {
@@ -107,6 +144,7 @@ func (b *simBroker) take() (*simCommand, <-chan struct{}) {
 	b.ready = slices.Delete(b.ready, i, i+1)
 	c.ready = false
 	c.attempts++
+	b.inFlight[c] = true
 	return c, nil
 }
 
@@ -119,7 +157,7 @@ func (s *simSubscriber) Subscribe(ctx context.Context, _ string) (<-chan *messag
 	go func() {
 		defer close(out)
 		for ctx.Err() == nil {
-			c, wait := b.take()
+			c, wait := b.next()
 			if c == nil {
 				select {
 				case <-ctx.Done():
@@ -129,8 +167,8 @@ func (s *simSubscriber) Subscribe(ctx context.Context, _ string) (<-chan *messag
 			}
 			m := c.msg.Copy()
 			m.SetContext(ctx)
-			m.Metadata.Set(envelope.MetaTopic, simRouting.Commands)
-			m.Metadata.Set(envelope.MetaPosition, m.UUID)
+			m.Metadata.Set(broker.MetaTopic, simRouting.Commands)
+			m.Metadata.Set(broker.MetaPosition, m.UUID)
 			select {
 			case out <- m:
 				go b.settle(c, m)
@@ -150,13 +188,17 @@ func (b *simBroker) settle(c *simCommand, m *message.Message) {
 	case <-m.Acked():
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		c.answers++
+		delete(b.inFlight, c)
 		if c.ackedAt.IsZero() {
 			c.ackedAt = time.Now()
 		}
 	case <-m.Nacked():
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		time.AfterFunc(broker.RedeliveryDelay(c.attempts), func() { b.resend(c) })
+		c.answers++
+		delete(b.inFlight, c)
+		time.AfterFunc(broker.RetryDelay(m, c.attempts), func() { b.resend(c) })
 	}
 }
 
@@ -208,23 +250,25 @@ func (b *simBroker) Now(context.Context) (time.Time, error) {
 
 type simPublisher simBroker
 
-func (p *simPublisher) Close() error { return errors.New("nobody may close the host's publisher") }
-
-func (p *simPublisher) Publish(topic string, messages ...*message.Message) error {
+func (p *simPublisher) Publish(_ context.Context, messages ...broker.Message) []error {
 	b := (*simBroker)(p)
+	if b.delay > 0 {
+		<-time.After(b.delay)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, m := range messages {
+	results := make([]error, len(messages))
+	for i, m := range messages {
 		c := m.Copy()
-		c.Metadata.Set("topic", topic)
-		if m.Metadata.Get(envelope.HeaderType) == envelope.TypeDeadLetter {
+		c.Metadata.Set("topic", m.Topic)
+		switch {
+		case m.Metadata.Get(envelope.HeaderType) == envelope.TypeDeadLetter:
 			b.dead = append(b.dead, c)
-			continue
+		case b.refuses != nil && b.refuses(c):
+			results[i] = broker.ErrRefused
+		default:
+			b.events = append(b.events, simEvent{time.Now(), c})
 		}
-		if b.refuses != nil && b.refuses(c) {
-			return broker.ErrRefused
-		}
-		b.events = append(b.events, simEvent{time.Now(), c})
 	}
-	return nil
+	return results
 }

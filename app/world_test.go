@@ -42,15 +42,15 @@ type world struct {
 	poison  map[string]poison // by message id
 	faulty  bool              // calls failed, or the process crashed
 
-	checked  int                  // events checked so far
-	buried   int                  // dead letters checked so far
-	replayed map[*simCommand]bool // those that were dead letters, over a quota
-	first    map[string]simEvent  // the first publish of each event id
-	again    int                  // events published again
-	fired    map[timer.Key]string // the event id of each key
+	checked     int                  // events checked so far
+	deadChecked int                  // dead letters checked so far
+	replayed    map[*simCommand]bool // those that were dead letters, over a quota
+	first       map[string]simEvent  // the first publish of each event id
+	again       int                  // events published again
+	fired       map[timer.Key]string // the event id of each key
 
-	book   *quota.Book // of tenants; nil: none was ever set
-	keeper *quota.Keeper
+	quotas  *quota.Config // of tenants; nil: none was ever set
+	limiter *quota.Limiter
 
 	store   *sqlite.Store
 	end     context.CancelFunc
@@ -120,11 +120,11 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	w.store = s
-	if w.book != nil {
-		if w.keeper, err = quota.New(*w.book, w.opt.Clock, quota.Options{Waiting: 8}); err != nil {
+	if w.quotas != nil {
+		if w.limiter, err = quota.New(*w.quotas, w.opt.Clock, quota.Options{}); err != nil {
 			w.t.Fatal(err)
 		}
-		w.opt.Quotas = w.keeper
+		w.opt.Quotas = w.limiter
 	}
 	a, err := app.New(&fault.Store{Full: s, Decide: w.failures.decide}, w.broker, quiet, w.opt)
 	if err != nil {
@@ -161,6 +161,9 @@ func (w *world) revive() {
 
 func (w *world) schedule(c timer.ScheduleTimer) {
 	w.lastDue = c.DueAt
+	if len(w.sent)%2 == 1 {
+		c.Data = fmt.Sprintf("[ %q ]", c.CommandID)
+	}
 	w.remember(sentCommand{schedule: &c, simCommand: w.broker.send(message.NewMessage(c.CommandID, envelope.Schedule(c)))})
 }
 
@@ -173,14 +176,14 @@ func (w *world) remember(c sentCommand) {
 	w.byKey[c.key()] = append(w.byKey[c.key()], c)
 }
 
-// invariants checks what must hold at every moment, on what was published since
+// invariants checks what must hold at every time, on what was published since
 // the last check.
 func (w *world) invariants() error {
 	if w.died != nil {
 		return fmt.Errorf("the app died: %w", w.died)
 	}
-	events, dead := w.broker.publishedSince(w.checked, w.buried)
-	w.replay(dead)
+	events, deadLetters := w.broker.publishedSince(w.checked, w.deadChecked)
+	w.replay(deadLetters)
 	for _, e := range events {
 		m, err := envelope.Decode(e.msg.Payload)
 		if err != nil {
@@ -194,13 +197,13 @@ func (w *world) invariants() error {
 			return fmt.Errorf("event %s of %s: %w", event.ID, event.Key, err)
 		}
 	}
-	for _, letter := range dead {
-		if err := w.checkDead(letter); err != nil {
-			return fmt.Errorf("dead letter %s: %w: %v", letter.UUID, err, letter.Metadata)
+	for _, dead := range deadLetters {
+		if err := w.checkDead(dead); err != nil {
+			return fmt.Errorf("dead letter %s: %w: %v", dead.UUID, err, dead.Metadata)
 		}
 	}
 	w.checked += len(events)
-	w.buried += len(dead)
+	w.deadChecked += len(deadLetters)
 	return nil
 }
 
@@ -243,10 +246,10 @@ func (w *world) checkEvent(e simEvent, event timer.DueTimeReached) error {
 func (w *world) checkCause(event timer.DueTimeReached) error {
 	commands := w.byKey[event.Key]
 	cause := slices.IndexFunc(commands, func(c sentCommand) bool {
-		return c.schedule != nil && c.schedule.DueAt.Equal(event.DueAt) && c.schedule.CorrelationID == event.CorrelationID
+		return c.schedule != nil && c.schedule.DueAt.Equal(event.DueAt) && c.schedule.CorrelationID == event.CorrelationID && c.schedule.Data == event.Data
 	})
 	if cause < 0 {
-		return errors.New("invented: no command has its due time and correlation")
+		return errors.New("invented: no command has its due time, correlation and data")
 	}
 	for _, c := range commands {
 		if c.version().Compare(commands[cause].version()) > 0 && w.ackedBefore(c, event.ReachedAt) {
@@ -256,7 +259,7 @@ func (w *world) checkCause(event timer.DueTimeReached) error {
 	return nil
 }
 
-// ackedBefore reports whether a command was acked before a moment of the
+// ackedBefore reports whether a command was acked before a time of the
 // service's clock. The two can be compared only if the clock did not leap from a
 // while before the ack on: no event waits longer for its publication.
 func (w *world) ackedBefore(c sentCommand, reached time.Time) bool {

@@ -25,14 +25,23 @@ const (
 	GoChannel Broker = "gochannel"
 )
 
+// A NATSPublish says how many messages at once are published to NATS.
+type NATSPublish string
+
+// Ways to publish.
+const (
+	Single  NATSPublish = "single"  // each by itself
+	Batches NATSPublish = "batches" // in atomic batches: for servers that sync each write
+)
+
 // A Provision says what the service does about topics, streams and queues that
-// are not there.
+// do not exist.
 type Provision string
 
 // What may be done about them.
 const (
-	Create Provision = "create" // make them
-	Verify Provision = "verify" // wait until somebody has made them
+	Create Provision = "create" // create them
+	Verify Provision = "verify" // wait until they exist
 )
 
 // A QueueType says how RabbitMQ keeps queues.
@@ -51,6 +60,15 @@ type Durability string
 const (
 	Strict  Durability = "strict"  // a loss of power
 	Relaxed Durability = "relaxed" // a crash of the process, but perhaps not a loss of power
+)
+
+// An UnknownTypes says what becomes of messages of a type that is no command.
+type UnknownTypes string
+
+// What may become of them.
+const (
+	DeadLetter UnknownTypes = "dead_letter" // they are refused
+	Ignore     UnknownTypes = "ignore"      // they are acknowledged: teams share the topic
 )
 
 // An EventFormat names how events are written.
@@ -74,7 +92,7 @@ const (
 // A Config is every setting of the service. [Load] and [Default] return it
 // complete and valid. It is not to be changed once others use it.
 type Config struct {
-	PollingInterval  time.Duration // longest sleep between looks at the store
+	PollingInterval  time.Duration // longest sleep between polls of the store
 	BatchSize        int           // timers per transaction
 	DBPath           string        // file of the SQLite database
 	DBURL            Secret        // PostgreSQL; empty selects SQLite
@@ -85,26 +103,32 @@ type Config struct {
 	BrokerTLSCA      string        // file with certificates that sign the broker's; empty: those of the system
 	BrokerTLSCert    string        // file with the certificate of this client; may be empty
 	BrokerTLSKey     string        // file with its key
-	Provision        Provision     // what is done about topics that are not there
+	Provision        Provision     // what is done about topics that do not exist
 	Durability       Durability    // what an acknowledged command survives
 	CommandsTopic    string        // where commands arrive; empty: the broker's default
 	EventsTopic      string        // where events go; empty: the broker's default
 	DeadLettersTopic string        // where invalid commands go; empty: the broker's default
+	UnknownTypes     UnknownTypes  // what becomes of messages of a type that is no command
 	EventFormat      EventFormat   // how events are written
 	EventSource      string        // source of events that are CloudEvents, a URI-reference
 	Retention        time.Duration // how long timers are kept that fired or were canceled
 	Horizon          time.Duration // how far ahead a due time may lie
-	QuotasFile       string        // what each tenant may have; empty: anything
+	MaxClockAhead    time.Duration // how far ahead of the clock the time of a command may be
+	QuotasFile       string        // limits of each tenant; empty: none
 	DrainTimeout     time.Duration // how long a stop waits for what is in flight
+	CatchUpTimeout   time.Duration // how long firing waits for commands that wait at the broker
 	LogLevel         slog.Level    // the least severe level that is logged
 	LogFormat        LogFormat     // form of log lines
-	NATSPort         int           // port of the embedded server; 0: any free one
+	LogFX            bool          // whether the assembly of the parts is logged
+	NATSListen       string        // where the embedded server listens, perhaps with a port; see NATSAddress
+	NATSPort         int           // port of the embedded server; 0: any free one; see NATSAddress
 	NATSStream       string        // JetStream stream that holds commands, events and dead letters
 	NATSMaxBytes     int64         // size limit of that stream, in bytes
 	NATSMaxAge       time.Duration // how long that stream keeps messages
 	NATSMinAge       time.Duration // how long a stream must keep messages
+	NATSPublish      NATSPublish   // how events are published
 	NATSDomain       string        // JetStream domain; empty: that of the server
-	NATSInbox        string        // what subjects for answers begin with; empty: by who it is
+	NATSInbox        string        // prefix of the subjects for answers; empty: one for the service, one for clients
 	NATSNKey         string        // file with the seed of an nkey; may be empty
 	NATSToken        Secret        // token for NATS
 	NATSCredentials  string        // file with credentials for NATS; may be empty
@@ -112,21 +136,28 @@ type Config struct {
 	KafkaMaxAge      time.Duration // how long topics keep messages that the service creates
 
 	RabbitMQExchange  string    // exchange that everything is published to
-	RabbitMQQueueType QueueType // of queues that are made
+	RabbitMQQueueType QueueType // of queues that the service creates
+
+	Takeover bool // own the commands at this start, whichever database owns them; a flag of serve, no setting
 
 	origins map[string]origin // where each setting came from, by key
+	ignored []string          // variables that are no settings, see Ignored
 }
 
-// Default returns the configuration of a service that was told nothing.
+// Default returns the configuration of a service for which nothing is set.
 func Default() Config {
-	c := Config{origins: make(map[string]origin, len(settings))}
-	for _, s := range settings {
-		if err := s.set(&c, s.fallback); err != nil {
+	c := Config{origins: make(map[string]origin)}
+	for _, s := range c.settings() {
+		if err := s.set(s.fallback); err != nil {
 			panic(fmt.Sprintf("config: default of %s: %v", s.key, err))
 		}
 	}
 	return c
 }
+
+// Ignored returns the names of variables that begin like settings and are none:
+// Kubernetes sets them for its Services.
+func (c Config) Ignored() []string { return c.ignored }
 
 // Embedded reports whether the broker is the NATS server inside this process.
 func (c Config) Embedded() bool { return c.Broker == NATS && c.BrokerURL.Empty() }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -13,8 +15,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxFileBytes bounds files. The parser takes 5 s for 20,000 keys (goccy/go-yaml
-// 1.19, measured 2026-11), about as many as fit.
+// maxFileBytes bounds files.
 const maxFileBytes = 1 << 20
 
 // A given is one setting as it was given, not looked at yet.
@@ -25,103 +26,132 @@ type given struct {
 	origin
 }
 
-// readFile reads a YAML file of keys and values. Its errors never hold text of
-// the file, which may be secret.
+// readFile reads a YAML file of keys and values. Its errors never contain
+// text of the file, which may be secret.
 func readFile(name string) ([]given, error) {
-	f := yamlFile{"configuration file", name}
+	f := yamlFile{what: "configuration file", name: name}
 	body, err := f.read()
 	if err != nil {
 		return nil, err
 	}
-	entries, errs := f.entries(body, "")
+	entries := f.entries(body)
 	all := make([]given, len(entries))
 	for i, entry := range entries {
-		g := given{name: entry.name, origin: origin{FromFile, entry.place}}
+		g := given{name: entry.name, origin: origin{FromFile, entry.location}}
 		var plain bool
 		if g.value, plain = scalar(entry.value); plain {
 			g.key = g.name
 		}
 		all[i] = g
 	}
-	return all, errors.Join(errs...)
+	return all, errors.Join(f.errs...)
 }
 
-// A yamlFile is one that is read. Its errors never hold text of it.
+// A yamlFile is a file to read. Errors about it never contain text of it.
 type yamlFile struct {
-	what string // for people
+	what string // what it is, for errors
 	name string
+	errs []error // mistakes found so far
 }
 
-// read returns what the file holds, nil if that is nothing.
-func (f yamlFile) read() (*ast.MappingNode, error) {
+// read returns the file as an entry without a name, and without a value if the file
+// is empty.
+func (f *yamlFile) read() (entry, error) {
 	info, err := os.Stat(f.name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.what, err)
+		return entry{}, fmt.Errorf("%s: %w", f.what, err)
 	}
 	if info.IsDir() || info.Size() > maxFileBytes {
-		return nil, fmt.Errorf("%s %s: must be a file of at most %s", f.what, f.name, FormatSize(maxFileBytes))
+		return entry{}, fmt.Errorf("%s %s: must be a file of at most %s", f.what, f.name, FormatSize(maxFileBytes))
 	}
-	data, err := os.ReadFile(f.name)
+	data, err := readAtMost(f.name, maxFileBytes)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.what, err)
+		return entry{}, fmt.Errorf("%s: %w", f.what, err)
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
-	// The parser lets through what YAML forbids, and it would end in a value.
+	// The parser accepts characters that YAML forbids, and they would get into a value.
 	if !utf8.Valid(data) || bytes.ContainsFunc(data, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
-		return nil, fmt.Errorf("%s %s: must be UTF-8 text without control characters", f.what, f.name)
+		return entry{}, fmt.Errorf("%s %s: must be UTF-8 text without control characters", f.what, f.name)
 	}
 	return f.parse(data)
 }
 
-func (f yamlFile) parse(data []byte) (*ast.MappingNode, error) {
+// readAtMost reads a file of which the size may not be known, such as a pipe.
+func readAtMost(name string, limit int64) ([]byte, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("%s: must have at most %s", name, FormatSize(limit))
+	}
+	return data, err
+}
+
+func (f *yamlFile) parse(data []byte) (root entry, err error) {
 	const want = "must be lines of key: value"
-	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	tokens, err := tokenize(string(data))
+	if err != nil {
+		return entry{}, fmt.Errorf("%s %s: %w", f.what, f.name, err)
+	}
+	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		if y, ok := errors.AsType[yaml.Error](err); ok && y.GetToken() != nil {
-			return nil, fmt.Errorf("%s %s:%d: no valid YAML; it %s", f.what, f.name, y.GetToken().Position.Line, want)
+			return entry{}, fmt.Errorf("%s %s:%d: no valid YAML; it %s", f.what, f.name, y.GetToken().Position.Line, want)
 		}
-		return nil, fmt.Errorf("%s %s: no valid YAML; it %s", f.what, f.name, want)
+		return entry{}, fmt.Errorf("%s %s: no valid YAML; it %s", f.what, f.name, want)
 	}
-	var body *ast.MappingNode
 	for i, doc := range file.Docs {
 		if doc.Body == nil || doc.Body.Type() == ast.CommentType || doc.Body.Type() == ast.NullType {
 			continue
 		}
-		mapping, ok := doc.Body.(*ast.MappingNode)
-		if !ok || i > 0 {
-			return nil, fmt.Errorf("%s %s:%d: %s, and one document", f.what, f.name, doc.Body.GetToken().Position.Line, want)
+		if _, ok := doc.Body.(*ast.MappingNode); !ok || i > 0 {
+			return entry{}, fmt.Errorf("%s %s:%d: %s, and one document", f.what, f.name, doc.Body.GetToken().Position.Line, want)
 		}
-		body = mapping
+		root.value = doc.Body
 	}
-	return body, nil
+	return root, nil
 }
 
 // An entry is a key and its value.
 type entry struct {
-	name  string
-	place string // for mistakes
-	value ast.Node
+	name     string
+	path     string // the name after those of the mappings around it, with dots
+	location string // for mistakes
+	value    ast.Node
 }
 
-// entries returns those of a mapping, without repetitions, and those as mistakes.
-// Inside is what stands before the keys in a mistake.
-func (f yamlFile) entries(mapping *ast.MappingNode, inside string) (all []entry, errs []error) {
-	if mapping == nil {
-		return nil, nil
+// entries returns the keys of the mapping that e is, without repetitions. These and
+// another value than a mapping are mistakes.
+func (f *yamlFile) entries(e entry) (all []entry) {
+	var values []*ast.MappingValueNode
+	switch node := e.value.(type) {
+	case nil, *ast.NullNode:
+	case *ast.MappingNode:
+		values = node.Values
+	default:
+		f.refuse(e, "", "must be keys and values")
 	}
-	seen := make(map[string]int)
-	for _, v := range mapping.Values {
-		line := v.Key.GetToken().Position.Line
-		e := entry{v.Key.GetToken().Value, fmt.Sprintf("%s:%d", f.name, line), v.Value}
-		if first, dup := seen[e.name]; dup {
-			errs = append(errs, &Mistake{Key: inside + clip(e.name), From: e.place, Fix: fmt.Sprintf("is given in line %d already; remove one", first)})
+	lines := make(map[string]int)
+	for _, v := range values {
+		name, line := v.Key.GetToken().Value, v.Key.GetToken().Position.Line
+		key := entry{name, strings.TrimPrefix(e.path+"."+clip(name), "."), fmt.Sprintf("%s:%d", f.name, line), v.Value}
+		if first, repeated := lines[name]; repeated {
+			f.refuse(key, "", fmt.Sprintf("is given in line %d already; remove one", first))
 			continue
 		}
-		seen[e.name] = line
-		all = append(all, e)
+		lines[name] = line
+		all = append(all, key)
 	}
-	return all, errs
+	return all
+}
+
+// refuse notes a mistake.
+func (f *yamlFile) refuse(e entry, value, fix string) {
+	f.errs = append(f.errs, &Mistake{Key: e.path, Value: value, From: e.location, Fix: fix})
 }
 
 // scalar returns the text of a plain value. An absent one is empty.

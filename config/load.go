@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -12,10 +13,10 @@ import (
 const (
 	envPrefix  = "TIMER_"
 	envFile    = envPrefix + "CONFIG" // names the configuration file
-	envTesting = envPrefix + "TEST_"  // prefix of variables for tests, which are none of ours
+	envTesting = envPrefix + "TEST_"  // prefix of variables for tests, which are no settings
 )
 
-// A Source says where a setting came from.
+// A Source is where a setting came from.
 type Source uint8
 
 // Sources, each winning over those before it.
@@ -33,17 +34,12 @@ func (s Source) String() string {
 
 // An origin is where a setting was given. The zero value is the default.
 type origin struct {
-	source Source
-	place  string // for mistakes: a variable, a flag, or a line of a file
+	source   Source
+	location string // for mistakes: a variable, a flag, or a line of a file
 }
 
-// where returns the place, or "default".
-func (o origin) where() string {
-	if o.source == FromDefault {
-		return o.source.String()
-	}
-	return o.place
-}
+// where returns the location, or "default".
+func (o origin) where() string { return cmp.Or(o.location, FromDefault.String()) }
 
 // Load returns the configuration of flags, by name without dashes before it;
 // environ, as [os.Environ] returns it; and the YAML file, or the one that
@@ -52,7 +48,7 @@ func (o origin) where() string {
 // The error joins all mistakes, each a [*Mistake], but for those of a file
 // that cannot be read.
 func Load(flags map[string]string, environ []string, file string) (Config, error) {
-	fromEnv, envFile := readEnv(environ)
+	fromEnv, envFile, ignored := readEnv(environ)
 	if file == "" {
 		file = envFile
 	}
@@ -69,10 +65,18 @@ func Load(flags map[string]string, environ []string, file string) (Config, error
 	all = append(all, readFlags(flags)...)
 
 	c := Default()
+	c.ignored = ignored
+	table := c.settings()
 	for _, g := range all {
-		if err := c.apply(g); err != nil {
+		if err := g.apply(table); err != nil {
 			errs = append(errs, err)
+			continue
 		}
+		if strings.TrimSpace(g.value) == "" {
+			delete(c.origins, g.key) // it is the default again
+			continue
+		}
+		c.origins[g.key] = g.origin
 	}
 	errs = append(errs, c.check()...)
 	if err := errors.Join(errs...); err != nil {
@@ -81,65 +85,62 @@ func Load(flags map[string]string, environ []string, file string) (Config, error
 	return c, nil
 }
 
-// apply sets one setting.
-func (c *Config) apply(g given) error {
-	s, known := lookUp(g.key)
+// apply sets the setting that g is of.
+func (g given) apply(table []setting) error {
+	s, known := lookUp(table, g.key)
 	if !known {
-		return g.unknown()
+		return g.unknown(table)
 	}
 	value := strings.TrimSpace(g.value)
-	shown := value
+	m := &Mistake{Key: s.key, Value: value, From: g.location}
 	switch {
 	case s.secret && value != "":
-		shown = hidden
-	case strings.Contains(value, "://"): // perhaps in the wrong place, with a password
-		shown = NewSecret(value).URL()
+		m.Value = hidden
+	case strings.Contains(value, "://"): // perhaps in the wrong location, with a password
+		m.Value = NewSecret(value).URL()
 	}
 	if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
-		return &Mistake{Key: s.key, From: g.place, Fix: "holds a control character or is no UTF-8"}
+		m.Value, m.Fix = "", "holds a control character or is no UTF-8"
+		return m
 	}
-	if value == "" {
-		value = s.fallback
+	if err := s.set(cmp.Or(value, s.fallback)); err != nil {
+		m.Fix = err.Error()
+		return m
 	}
-	if err := s.set(c, value); err != nil {
-		return &Mistake{Key: s.key, Value: shown, From: g.place, Fix: err.Error()}
-	}
-	c.origins[s.key] = g.origin
 	return nil
 }
 
 // unknown returns the mistake of a name that is none of ours, or of a value
 // that is not a single one.
-func (g given) unknown() error {
-	m := &Mistake{Key: clip(g.name), From: g.place, Fix: "no such setting"}
-	if _, known := lookUp(g.name); known {
+func (g given) unknown(table []setting) error {
+	m := &Mistake{Key: clip(g.name), From: g.location, Fix: "no such setting"}
+	if _, known := lookUp(table, g.name); known {
 		m.Fix = "must be one plain value"
-		return m
-	}
-	names := make([]string, len(settings))
-	for i, s := range settings {
-		names[i] = s.nameIn(g.source)
-	}
-	if near := closest(g.name, names); near != "" {
+	} else if near := closest(g.name, names(table, g.source)); near != "" {
 		m.Fix += "; did you mean " + near + "?"
 	}
 	return m
 }
 
-// nameIn returns the name of a setting in a source.
-func (s setting) nameIn(from Source) string {
-	switch from {
-	case FromEnv:
-		return s.env()
-	case FromFlag:
-		return "--" + s.flag()
+// names returns the names of settings in a source.
+func names(table []setting, from Source) []string {
+	all := make([]string, len(table))
+	for i, s := range table {
+		switch from {
+		case FromEnv:
+			all[i] = s.env()
+		case FromFlag:
+			all[i] = "--" + s.flag()
+		default:
+			all[i] = s.key
+		}
 	}
-	return s.key
+	return all
 }
 
-// readEnv returns what the environment gives, in the order of names, and the
-// name of the configuration file.
-func readEnv(environ []string) (all []given, file string) {
+// readEnv returns what the environment gives, in the order of names, the name of
+// the configuration file, and which variables are Kubernetes'.
+func readEnv(environ []string) (all []given, file string, ignored []string) {
 	values := make(map[string]string)
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
@@ -150,13 +151,17 @@ func readEnv(environ []string) (all []given, file string) {
 	file = values[envFile]
 	delete(values, envFile)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if fromKubernetes(name, values[name]) {
+			ignored = append(ignored, name)
+			continue
+		}
 		g := given{name: name, value: values[name], origin: origin{FromEnv, name}}
 		if key := strings.TrimPrefix(name, envPrefix); key == strings.ToUpper(key) {
 			g.key = strings.ToLower(key)
 		}
 		all = append(all, g)
 	}
-	return all, file
+	return all, file, ignored
 }
 
 // readFlags returns what the flags give, in the order of names.

@@ -36,7 +36,7 @@ func mistakes(t *testing.T, flags map[string]string, environ []string, file stri
 	return err.Error()
 }
 
-func TestToldNothingEverySettingHasItsDefault(t *testing.T) {
+func TestUnsetSettingsHaveTheirDefaults(t *testing.T) {
 	t.Parallel()
 	want := config.Config{
 		PollingInterval: 5 * time.Second,
@@ -49,11 +49,16 @@ func TestToldNothingEverySettingHasItsDefault(t *testing.T) {
 		Durability:      config.Strict,
 		Retention:       7 * 24 * time.Hour,
 		Horizon:         3650 * 24 * time.Hour,
+		MaxClockAhead:   24 * time.Hour,
+		UnknownTypes:    config.DeadLetter,
 		DrainTimeout:    10 * time.Second,
+		CatchUpTimeout:  10 * time.Second,
 		LogLevel:        slog.LevelInfo,
 		LogFormat:       config.Text,
+		NATSListen:      "127.0.0.1",
 		NATSPort:        4222,
 		NATSStream:      "svc",
+		NATSPublish:     config.Single,
 		NATSMaxBytes:    8 << 30,
 		NATSMaxAge:      72 * time.Hour,
 		NATSMinAge:      24 * time.Hour,
@@ -178,6 +183,8 @@ func TestValuesOutOfRangeAreRefused(t *testing.T) {
 		"BROKER=zeromq", "RABBITMQ_EXCHANGE=amq.direct", "RABBITMQ_EXCHANGE=a b", "RABBITMQ_QUEUE_TYPE=stream",
 		"BROKER_URL=localhost:4222", "BROKER_URL=http://h", "BROKER_URL=nats://", "BROKER_URL=nats://a,", "BROKER_URL=nats://a,b:4222",
 		"BROKER_URL=kafka://a:9092", "BROKER_URL=nats://a,amqp://u:hunter2@b", // with the default broker
+		"BROKER_URL=nats://h:99999", "BROKER_URL=nats://h:0", "BROKER_URL=nats://u:hunter2@a:4222,nats://[::1]:65536", "BROKER_URL=nats://a:nats",
+		"DB_URL=postgres://u:hunter2@h:99999/db", "DB_URL=postgres://a:5432,b:0/db", "DB_URL=postgres://[::1]:99999/db?x=1",
 		"BROKER_USERNAME=u", "BROKER_TLS_CA=a.pem", "BROKER_TLS_CERT=a.pem", // without what belongs to it
 		"PROVISION=maybe", "NATS_MIN_AGE=59m", "NATS_DOMAIN=a b", "NATS_INBOX=a.>", "NATS_INBOX=a.", "NATS_INBOX=*", "KAFKA_SASL=gssapi", "KAFKA_MAX_AGE=23h",
 		"DURABILITY=maybe",
@@ -185,9 +192,10 @@ func TestValuesOutOfRangeAreRefused(t *testing.T) {
 		"EVENT_FORMAT=cloudevent", "EVENT_FORMAT=xml", "EVENT_SOURCE=a b", "EVENT_SOURCE=/%2", "EVENT_SOURCE=/\u00e9", "EVENT_SOURCE=a b:c",
 		"EVENT_SOURCE=1:2", "EVENT_SOURCE=https://u:hunter2@h/", "EVENT_SOURCE=/" + strings.Repeat("a", 256),
 		"RETENTION=59m", "RETENTION=3651d", "HORIZON=59s", "HORIZON=73001d", "HORIZON=99999999999d",
-		"DRAIN_TIMEOUT=99", "DRAIN_TIMEOUT=11m",
+		"DRAIN_TIMEOUT=99", "DRAIN_TIMEOUT=11m", "CATCH_UP_TIMEOUT=99", "CATCH_UP_TIMEOUT=11m",
 		"LOG_LEVEL=loud", "LOG_FORMAT=xml",
-		"NATS_PORT=65536", "NATS_PORT=-1", "NATS_STREAM=a.b", "NATS_STREAM=svc>",
+		"NATS_PORT=65536", "NATS_PORT=-1",
+		"NATS_LISTEN=localhost:99999", "NATS_LISTEN=localhost:", "NATS_LISTEN=localhost:nats", "NATS_LISTEN=nats://localhost", "NATS_LISTEN=::1:", "NATS_LISTEN=a b", "NATS_STREAM=a.b", "NATS_STREAM=svc>",
 		"NATS_MAX_BYTES=1023KiB", "NATS_MAX_BYTES=9999999PiB", "NATS_MAX_BYTES=lots",
 		"NATS_CREDENTIALS=a.creds", // without broker_url
 	} {
@@ -214,10 +222,11 @@ func TestValuesAtTheEdgeAreAccepted(t *testing.T) {
 	for _, env := range []string{
 		"POLLING_INTERVAL=1", "POLLING_INTERVAL=1h", "POLLING_INTERVAL= 5000\r", "BATCH_SIZE=1", "BATCH_SIZE=10000",
 		"DB_PATH=/var/lib/timer?%#.db", "BROKER=NATS", "BROKER=gochannel", "DURABILITY=relaxed",
-		"BROKER_URL=nats://a:4222, tls://b", "BROKER_URL=ws://u:p@[::1]:80",
+		"DB_URL=postgres://u:p:w@h:5432,[::1]:65535/db?port=1", "DB_URL=postgres:///db?host=/run", "DB_URL=postgres://h",
+		"BROKER_URL=nats://a:4222, tls://b", "BROKER_URL=nats://u:99999@b:65535/x", "BROKER_URL=ws://u:p@[::1]:80",
 		"COMMANDS_TOPIC=svc.{tenant}.timer", "RETENTION=73h", "RETENTION=3650d", "NATS_MAX_AGE=1d", "KAFKA_MAX_AGE=1d", "NATS_MAX_AGE=167h", "HORIZON=1m", "HORIZON=73000d",
 		"EVENT_FORMAT=CloudEvents", "EVENT_SOURCE=a", "EVENT_SOURCE=urn:example:timers", "EVENT_SOURCE=https://[::1]:80/a%20b?c=(d)#e", "EVENT_SOURCE=/" + strings.Repeat("a", 255),
-		"DRAIN_TIMEOUT=100", "DRAIN_TIMEOUT=10m", "LOG_LEVEL=WARN", "NATS_PORT=0", "NATS_PORT=65535",
+		"DRAIN_TIMEOUT=100", "DRAIN_TIMEOUT=10m", "CATCH_UP_TIMEOUT=100", "CATCH_UP_TIMEOUT=10m", "LOG_LEVEL=WARN", "NATS_PORT=0", "NATS_PORT=65535", "NATS_LISTEN=127.0.0.2:0", "NATS_LISTEN=::1",
 		"RABBITMQ_EXCHANGE=a.b-c/d", "RABBITMQ_QUEUE_TYPE=QUORUM", "NATS_STREAM=svc_2-A", "NATS_MAX_BYTES=1MiB", "NATS_MAX_BYTES=1PiB",
 	} {
 		if _, err := config.Load(nil, []string{"TIMER_" + env}, ""); err != nil {
@@ -270,7 +279,16 @@ func TestSettingsThatNeedEachOther(t *testing.T) {
 		{[]string{"TIMER_BROKER_USERNAME=u", "TIMER_BROKER_PASSWORD=hunter2", "TIMER_BROKER_TLS_CA=ca"}, "broker_username broker_tls_ca"},
 		{[]string{url, "TIMER_NATS_NKEY=f", "TIMER_NATS_DOMAIN=hub"}, ""},
 		{[]string{"TIMER_NATS_NKEY=f"}, "nats_nkey"},
-		{[]string{"TIMER_NATS_TOKEN=hunter2"}, "nats_token"},
+		{[]string{"TIMER_NATS_TOKEN=hunter2"}, ""},
+		{[]string{"TIMER_NATS_TOKEN=hunter2", "TIMER_BROKER=gochannel"}, "nats_token"},
+		{[]string{"TIMER_NATS_LISTEN=0.0.0.0"}, "nats_listen"},
+		{[]string{"TIMER_NATS_LISTEN=:4222"}, "nats_listen"},
+		{[]string{"TIMER_NATS_LISTEN=timers.example"}, "nats_listen"},
+		{[]string{"TIMER_NATS_LISTEN=0.0.0.0", "TIMER_NATS_TOKEN=hunter2"}, ""},
+		{[]string{"TIMER_NATS_LISTEN=[::1]:4222"}, ""},
+		{[]string{"TIMER_NATS_LISTEN=localhost:4222", "TIMER_NATS_PORT=4222"}, "nats_port"},
+		{[]string{"TIMER_NATS_LISTEN=localhost", "TIMER_NATS_PORT=4222"}, ""},
+		{[]string{"TIMER_NATS_LISTEN=localhost:4222", "TIMER_NATS_PORT="}, ""},
 		{[]string{"TIMER_NATS_DOMAIN=hub"}, "nats_domain"},
 		{[]string{url, "TIMER_NATS_NKEY=f", "TIMER_NATS_CREDENTIALS=f"}, "nats_nkey"},
 		{[]string{url, "TIMER_NATS_TOKEN=hunter2", "TIMER_BROKER_USERNAME=u", "TIMER_BROKER_PASSWORD=hunter2"}, "nats_token"},

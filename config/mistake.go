@@ -35,8 +35,8 @@ func clip(s string) string {
 	return s[:limit] + "…"
 }
 
-// closest returns the candidate that is nearest to a name by the number of
-// letters to change, or "" if none is near.
+// closest returns the candidate with the least edit distance to a name, or "" if
+// none is close.
 func closest(name string, candidates []string) string {
 	best, least := "", 1+max(2, len(name)/4)
 	for _, c := range candidates {
@@ -47,7 +47,7 @@ func closest(name string, candidates []string) string {
 	return best
 }
 
-// distance counts the letters to insert, delete or replace to turn a into b.
+// distance returns the Levenshtein distance of a and b, in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -24,17 +24,17 @@ func TestTheExampleOfQuotas(t *testing.T) {
 	}
 	usual := quota.Limits{
 		Live: 100_000, Accept: quota.Rate{PerSecond: 2000}, Fire: quota.Rate{PerSecond: 1000},
-		Horizon: 365 * days, Over: quota.Delay,
+		Horizon: 365 * days, Policy: quota.Delay,
 	}
 	acme, jobs, internal := usual, usual, usual
 	acme.Live, acme.Fire.PerSecond = 5_000_000, 5000
 	jobs.Accept = quota.Rate{PerSecond: 1000, Burst: 50_000}
 	internal.Live, internal.Accept, internal.Fire = 0, quota.Rate{}, quota.Rate{}
-	want := quota.Book{Default: usual, Tenants: map[timer.TenantID]quota.Limits{
+	want := quota.Config{Default: usual, Tenants: map[timer.TenantID]quota.Limits{
 		"acme": acme, "batch-jobs": jobs, "internal": internal,
 		"free-tier": {
 			Live: 100, Accept: quota.Rate{PerSecond: 0.5, Burst: 10}, Fire: quota.Rate{PerSecond: 10},
-			Horizon: 7 * days, Over: quota.DeadLetter,
+			Horizon: 7 * days, Policy: quota.DeadLetter,
 		},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -60,7 +60,7 @@ func TestTheExampleOfQuotas(t *testing.T) {
 
 func TestQuotasThatAreNotGivenAreNoLimit(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]quota.Book{
+	for text, want := range map[string]quota.Config{
 		"default:":                                {},
 		"default: {}\ntenants:":                   {},
 		"tenants: {acme: , \"0\": {}, null: {}}":  {Tenants: map[timer.TenantID]quota.Limits{"acme": {}, "0": {}, "null": {}}},
@@ -69,7 +69,7 @@ func TestQuotasThatAreNotGivenAreNoLimit(t *testing.T) {
 		"default:\n  horizon: 60000":              {Default: quota.Limits{Horizon: time.Minute}},
 		"default: {accept_rate: '0.1/h'}":         {Default: quota.Limits{Accept: quota.Rate{PerSecond: 0.1 / 3600}}},
 		"tenants: {acme: {accept_rate: 5/h}}":     {Tenants: map[timer.TenantID]quota.Limits{"acme": {Accept: quota.Rate{PerSecond: 5.0 / 3600}}}},
-		"tenants: {a: {over_quota: dead_letter}}": {Tenants: map[timer.TenantID]quota.Limits{"a": {Over: quota.DeadLetter}}},
+		"tenants: {a: {over_quota: dead_letter}}": {Tenants: map[timer.TenantID]quota.Limits{"a": {Policy: quota.DeadLetter}}},
 		"tenants: {a: {fire_burst: 5}}\ndefault: {fire_rate: 1/s}": { // whichever comes first
 			Default: quota.Limits{Fire: quota.Rate{PerSecond: 1}},
 			Tenants: map[timer.TenantID]quota.Limits{"a": {Fire: quota.Rate{PerSecond: 1, Burst: 5}}},

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// hidden is what stands for a secret wherever it might be printed.
+// hidden is printed instead of a secret.
 const hidden = "***"
 
 // A Secret is text that must not be printed: however it is formatted, logged
@@ -39,7 +39,7 @@ func (s Secret) Reveal() string {
 // Empty reports whether there is no text.
 func (s Secret) Empty() bool { return s.text == nil }
 
-// Equal reports whether both hold the same text.
+// Equal reports whether both have the same text.
 func (s Secret) Equal(o Secret) bool { return s.Reveal() == o.Reveal() }
 
 // String returns "***", or "" if s is empty.
@@ -49,9 +49,6 @@ func (s Secret) String() string {
 	}
 	return hidden
 }
-
-// GoString returns what String does.
-func (s Secret) GoString() string { return s.String() }
 
 // Format writes what String returns, whatever the verb.
 func (s Secret) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, s.String()) }

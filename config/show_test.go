@@ -26,21 +26,21 @@ func TestDocumentationIsTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(page), config.Markdown()); diff != "" {
-		t.Errorf("%s is not what the table says; run go test ./config -update (-page +table):\n%s", name, diff)
+		t.Errorf("%s differs from the table; run go test ./config -update (-page +table):\n%s", name, diff)
 	}
 }
 
-func TestDocumentationTellsEverySetting(t *testing.T) {
+func TestDocumentationListsEverySetting(t *testing.T) {
 	t.Parallel()
 	page := config.Markdown()
 	for _, s := range config.Settings() {
 		if s.Meaning == "" || s.Form == "" || !strings.Contains(page, "| `"+s.Env+"` |") {
-			t.Errorf("%s is not told", s.Key)
+			t.Errorf("%s is not documented", s.Key)
 		}
 	}
 }
 
-func TestDumpTellsEverySettingAndWhereItCameFrom(t *testing.T) {
+func TestDumpListsEverySettingAndWhereItCameFrom(t *testing.T) {
 	t.Parallel()
 	c, err := config.Load(map[string]string{"retention": "120h"}, []string{"TIMER_NATS_MAX_BYTES=1048576"}, file(t, "horizon: 90m"))
 	if err != nil {
@@ -66,19 +66,25 @@ durability           strict              default
 commands_topic       -                   default
 events_topic         -                   default
 dead_letters_topic   -                   default
+unknown_types        dead_letter         default
 event_format         envelope            default
 event_source         /timer-service      default
 retention            5d                  flag
 horizon              1h30m               file
+max_clock_ahead      1d                  default
 quotas_file          -                   default
 drain_timeout        10s                 default
+catch_up_timeout     10s                 default
 log_level            info                default
 log_format           text                default
+log_fx               false               default
+nats_listen          127.0.0.1           default
 nats_port            4222                default
 nats_stream          svc                 default
 nats_max_bytes       1MiB                env
 nats_max_age         3d                  default
 nats_min_age         1d                  default
+nats_publish         single              default
 nats_domain          -                   default
 nats_inbox           -                   default
 nats_nkey            -                   default

@@ -1,6 +1,7 @@
 package envelope_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -27,6 +28,27 @@ var (
 func BenchmarkDecodeScheduleTimer(b *testing.B) { benchmarkDecode(b, envelope.Schedule(benchCommand)) }
 
 func BenchmarkDecodeDueTimeReached(b *testing.B) { benchmarkDecode(b, envelope.Reached(benchEvent)) }
+
+// withData returns a command or an event of the benchmarks with 100 bytes of data.
+func withData() (timer.ScheduleTimer, timer.DueTimeReached) {
+	c, e := benchCommand, benchEvent
+	c.Data = `{"order":"0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071","amount":1999,"currency":"EUR","retry":{"n":3},"x":true}`
+	e.Data = c.Data
+	return c, e
+}
+
+func BenchmarkDecodeScheduleTimerWithData(b *testing.B) {
+	c, _ := withData()
+	benchmarkDecode(b, envelope.Schedule(c))
+}
+
+func BenchmarkReachedWithData(b *testing.B) {
+	_, e := withData()
+	b.ReportAllocs()
+	for b.Loop() {
+		envelope.Reached(e)
+	}
+}
 
 func BenchmarkDecodeOtherType(b *testing.B) {
 	benchmarkDecode(b, []byte(`{"id":"1","type":"OrderPlaced","tenantId":"acme","payload":{"lines":[1,2,3]}}`))
@@ -97,5 +119,31 @@ func BenchmarkReachedAsCloudEvent(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		cloudEvents.Reached(benchEvent)
+	}
+}
+
+// many returns a ScheduleTimers of n commands with ids of 36 characters.
+func many(n int) timer.ScheduleTimers {
+	c := timer.ScheduleTimers{TenantID: benchCommand.TenantID, Version: benchCommand.Version}
+	for i := range n {
+		command := benchCommand
+		command.ServiceCallID = timer.ServiceCallID(fmt.Sprintf("0190b5a2-7c3e-7d4f-8a1b-%012d", i))
+		command.DueAt = command.DueAt.Add(time.Duration(i) * time.Second)
+		c.Commands = append(c.Commands, command)
+	}
+	return c
+}
+
+func BenchmarkDecodeScheduleTimers(b *testing.B) {
+	body := envelope.ScheduleMany(many(timer.MaxScheduleTimers))
+	benchmarkDecode(b, body)
+	b.ReportMetric(float64(b.N)*timer.MaxScheduleTimers/b.Elapsed().Seconds(), "timers/s")
+}
+
+func BenchmarkScheduleMany(b *testing.B) {
+	c := many(timer.MaxScheduleTimers)
+	b.ReportAllocs()
+	for b.Loop() {
+		envelope.ScheduleMany(c)
 	}
 }

@@ -3,139 +3,93 @@ package envelope
 import (
 	"mime"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// specVersion is the version of CloudEvents that is spoken here.
+// specVersion is the supported version of CloudEvents.
 const specVersion = "1.0"
 
-// attributes are what only a CloudEvent has. What it has in common with an
-// envelope is kept in [fields] under the names of the envelope.
+// attributes are the keys that only a CloudEvent has.
 type attributes struct {
-	specVersion, source, time, contentType, base64, traceParent, traceState value
+	SpecVersion value `json:"specversion"` // makes a body a CloudEvent
+	Source      value `json:"source"`
+	Time        value `json:"time"`
+	ContentType value `json:"datacontenttype"`
+	Base64      value `json:"data_base64"`
+	TraceParent value `json:"traceparent"`
+	TraceState  value `json:"tracestate"`
 
-	envelopeTenant value // of the key tenantId, which makes it an envelope too
+	// Attributes that correspond to a field of the envelope.
+	CloudTenantID      value   `json:"tenantid"`
+	CloudSubject       value   `json:"subject"`
+	CloudCorrelationID value   `json:"correlationid"`
+	CloudCausationID   value   `json:"causationid"`
+	CloudData          payload `json:"data"`
+
+	envelopeTenantID value // of the key tenantId, which no CloudEvent may have
 }
 
-// attribute returns where the value of a key of a CloudEvent is kept, or nil.
-func (f *fields) attribute(key []byte) *value {
-	switch string(key) {
-	case "id":
-		return &f.id
-	case "type":
-		return &f.kind
-	case "tenantid":
-		return &f.tenantID
-	case "subject":
-		return &f.aggregateID
-	case "correlationid":
-		return &f.correlationID
-	case "causationid":
-		return &f.causationID
-	case "data":
-		return &f.payload
-	case "specversion":
-		return &f.cloud.specVersion
-	case "source":
-		return &f.cloud.source
-	case "time":
-		return &f.cloud.time
-	case "datacontenttype":
-		return &f.cloud.contentType
-	case "data_base64":
-		return &f.cloud.base64
-	case "traceparent":
-		return &f.cloud.traceParent
-	case "tracestate":
-		return &f.cloud.traceState
-	case "tenantId":
-		return &f.cloud.envelopeTenant
-	}
-	return nil
-}
-
-// cloudEvent sets the fields of a body that has a specversion, from its
-// beginning.
-func (s *scanner) cloudEvent() error {
-	s.fields.cloud = new(attributes)
-	if err := s.object((*fields).attribute); err != nil {
-		return err
-	}
-	// The JSON format of CloudEvents says that null is as good as absent.
-	f := &s.fields
-	for _, optional := range []*value{
-		&f.tenantID, &f.aggregateID, &f.correlationID, &f.causationID,
-		&f.cloud.contentType, &f.cloud.base64, &f.cloud.traceParent, &f.cloud.traceState,
-	} {
+// fromCloudEvent copies the attributes of a CloudEvent to the fields of the
+// envelope that they correspond to.
+func (f *fields) fromCloudEvent() {
+	f.envelopeTenantID = f.TenantID
+	f.TenantID, f.AggregateID = f.CloudTenantID, f.CloudSubject
+	f.CorrelationID, f.CausationID = f.CloudCorrelationID, f.CloudCausationID
+	f.Payload = f.CloudData
+	// By the JSON format of CloudEvents null means absent.
+	for _, optional := range []*value{&f.TenantID, &f.AggregateID, &f.CorrelationID, &f.CausationID, &f.ContentType, &f.Base64} {
 		if isNull(*optional) {
 			*optional = nil
 		}
 	}
-	return nil
 }
 
-func isNull(v value) bool { return len(v) > 0 && v[0] == 'n' }
-
-// check refuses a CloudEvent that is not one by the specification, or one of a
-// kind that is not read here.
-func (a *attributes) check() error {
-	version, err := text("specversion", a.specVersion)
-	switch {
-	case err != nil:
-		return err
-	case string(version) != specVersion:
-		return timer.Invalid(timer.ReasonBadField, "specversion %s is not supported; send CloudEvents %s", timer.Quote(string(version)), specVersion)
-	case a.envelopeTenant != nil:
-		return timer.Invalid(timer.ReasonBadField, "tenantId stands beside specversion; a CloudEvent names its tenant in tenantid, an envelope has no specversion")
+// check fails for a CloudEvent that breaks the specification, or has a form that
+// is not supported.
+func (d *decoder) check() {
+	if version := string(d.text("specversion", d.SpecVersion)); version != specVersion {
+		d.fail(timer.Invalid(timer.ReasonBadField, "specversion %s is not supported; send CloudEvents %s", timer.Quote(version), specVersion))
 	}
-	source, err := text("source", a.source)
-	if err != nil {
-		return err
+	if d.envelopeTenantID != nil {
+		d.fail(timer.Invalid(timer.ReasonBadField, "tenantId is given beside specversion; a CloudEvent names its tenant in tenantid, an envelope has no specversion"))
 	}
-	if err := ValidateSource(string(source)); err != nil {
-		return err
+	d.fail(ValidateSource(string(d.text("source", d.Source))))
+	if d.Base64 != nil {
+		d.fail(timer.Invalid(timer.ReasonBadField, "data_base64 is not read; send the JSON object itself as data"))
 	}
-	if a.base64 != nil {
-		return timer.Invalid(timer.ReasonBadField, "data_base64 is not read; send the JSON object itself as data")
+	if d.ContentType == nil {
+		return // JSON is the default
 	}
-	return a.checkContentType()
-}
-
-func (a *attributes) checkContentType() error {
-	if a.contentType == nil {
-		return nil // it is JSON, then
-	}
-	b, err := text("datacontenttype", a.contentType)
-	if err != nil {
-		return err
-	}
-	given := string(b)
+	given := string(d.text("datacontenttype", d.ContentType))
 	if given == contentTypeJSON {
-		return nil
+		return
 	}
 	kind, _, err := mime.ParseMediaType(given)
 	if _, subtype, _ := strings.Cut(kind, "/"); err != nil || subtype != "json" && !strings.HasSuffix(subtype, "+json") {
-		return timer.Invalid(timer.ReasonBadField, "datacontenttype %s is not JSON; write application/json or leave it out", timer.Quote(given))
+		d.fail(timer.Invalid(timer.ReasonBadField, "datacontenttype %s is not JSON; write application/json or leave it out", timer.Quote(given)))
 	}
-	return nil
 }
 
-// trace returns the trace context that the body of a CloudEvent carries. As in
-// headers, what is malformed is as good as absent.
-func (f *fields) trace() timer.Trace {
-	if f.cloud == nil {
+// trace returns the trace context in the body of a CloudEvent. As in headers, a
+// malformed one counts as absent.
+func (d *decoder) trace() timer.Trace {
+	plain := func(v value) string {
+		if len(v) == 0 || v[0] != '"' {
+			return ""
+		}
+		return string(unquote(v))
+	}
+	if d.TraceParent == nil || d.SpecVersion == nil {
 		return timer.Trace{}
 	}
-	plain := func(v value) string {
-		if s, err := text("", v); err == nil {
-			return string(s)
-		}
-		return ""
-	}
-	return traceOf(plain(f.cloud.traceParent), plain(f.cloud.traceState))
+	return traceOf(plain(d.TraceParent), plain(d.TraceState))
 }
+
+// uriCharacters are those that a URI may have, RFC 3986, section 2.
+var uriCharacters = regexp.MustCompile(`^([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+$`)
 
 // ValidateSource checks that a text can be the source of a CloudEvent: a
 // URI-reference by RFC 3986 that is not empty.
@@ -143,26 +97,8 @@ func ValidateSource(source string) error {
 	if source == "" {
 		return timer.Invalid(timer.ReasonMissingField, "source is empty; write a URI-reference")
 	}
-	if _, err := url.Parse(source); err != nil || !ofURI(source) {
+	if _, err := url.Parse(source); err != nil || !uriCharacters.MatchString(source) {
 		return timer.Invalid(timer.ReasonBadField, "source %s is no URI-reference; write one like /orders or urn:example:orders", timer.Quote(source))
 	}
 	return nil
-}
-
-// ofURI reports whether all characters may stand in a URI, RFC 3986, section 2.
-func ofURI(s string) bool {
-	for i := range len(s) {
-		switch c := s[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case strings.IndexByte("-._~:/?#[]@!$&'()*+,;=", c) >= 0:
-		case c == '%' && len(s) > i+2 && isHex(s[i+1]) && isHex(s[i+2]):
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-func isHex(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }

@@ -35,7 +35,7 @@ func TestCloudEventsLeaveOutWhatIsEmpty(t *testing.T) {
 	t.Parallel()
 	e := goldenReached
 	e.CorrelationID = ""
-	e.Trace.State = "vendor=1" // says nothing without a parent
+	e.Trace.State = "vendor=1" // has no meaning without a parent
 	want := strings.NewReplacer(`"correlationid":"req-7f3a",`, "", `"traceparent":"`+parent+`","tracestate":"vendor=1",`, "").
 		Replace(string(golden(t, "cloudevent_due_time_reached.json")))
 	if got := string(cloudEvents.Reached(e)); got != want {
@@ -128,7 +128,7 @@ func TestDecodeAcceptsCloudEvents(t *testing.T) {
 		{"null data_base64", kind, `"data_base64":null,`},
 		{"specversion last", `"specversion":"1.0",`, `"dataschema":"https://example.com/a",`},
 		{"attributes of others", corr, corr + `"partitionkey":"x","sequence":7,"flag":true,"schemaurl":null,`},
-		{"keys of an envelope that say nothing", corr, corr + `"payload":{"tenantId":"evil"},"aggregateId":"evil","timestampMs":1,"correlationId":"evil",`},
+		{"keys of an envelope, which are ignored", corr, corr + `"payload":{"tenantId":"evil"},"aggregateId":"evil","timestampMs":1,"correlationId":"evil",`},
 		{"a source of one letter", `"/orders"`, `"a"`},
 		{"an absolute source", `"/orders"`, `"https://user@[::1]:8080/a%20b?c=d#e"`},
 		{"a mail address as source", `"/orders"`, `"mailto:cncf-wg-serverless@lists.cncf.io"`},
@@ -210,8 +210,8 @@ func TestDecodeRefusesCloudEvents(t *testing.T) {
 		{"number as version", version, `"specversion":1.0`, timer.ReasonBadField, "specversion is a number"},
 		{"null version", version, `"specversion":null`, timer.ReasonMissingField, "specversion is null"},
 		{"two versions", version, version + `,` + version, timer.ReasonDuplicateKey, `"specversion"`},
-		{"tenant of an envelope", version, version + `,"tenantId":"acme"`, timer.ReasonBadField, "tenantId stands beside specversion"},
-		{"null tenant of an envelope", version, version + `,"tenantId":null`, timer.ReasonBadField, "tenantId stands beside specversion"},
+		{"tenant of an envelope", version, version + `,"tenantId":"acme"`, timer.ReasonBadField, "tenantId is given beside specversion"},
+		{"null tenant of an envelope", version, version + `,"tenantId":null`, timer.ReasonBadField, "tenantId is given beside specversion"},
 		{"no source", source, `"sourc":"/orders"`, timer.ReasonMissingField, "source is missing"},
 		{"null source", source, `"source":null`, timer.ReasonMissingField, "source is null"},
 		{"empty source", source, `"source":""`, timer.ReasonMissingField, "source is empty"},
@@ -272,7 +272,7 @@ func TestDecodeRefusesCloudEvents(t *testing.T) {
 	}
 }
 
-// Teams may share a topic, and speak of other things in other versions.
+// Teams may share a topic, and use other types and versions.
 func TestCloudEventsOfOtherTypesAreNoErrors(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]envelope.Message{

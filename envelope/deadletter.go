@@ -3,17 +3,18 @@ package envelope
 import "strconv"
 
 // TypeDeadLetter is the [HeaderType] of a dead letter. Its body is that of the
-// message which was refused, byte for byte.
+// refused message, byte for byte.
 const TypeDeadLetter = "DeadLetter"
 
-// Headers of a dead letter, beside [HeaderType], [HeaderTenantID] and a
-// [HeaderMessageID] of its own.
+// Headers of a dead letter, beside [HeaderType], [HeaderTenantID], a
+// [HeaderMessageID] of its own and, if the original has one, its
+// [HeaderCorrelationID].
 const (
 	HeaderDeadLetterReason     = "deadLetterReason"     // a timer.Reason
 	HeaderDeadLetterDetail     = "deadLetterDetail"     // the reason for people, visible ASCII and spaces
 	HeaderDeadLetterTopic      = "deadLetterTopic"      // topic of the original
 	HeaderDeadLetterPosition   = "deadLetterPosition"   // position of the original in its topic; absent if unknown
-	HeaderDeadLetterOriginalID = "deadLetterOriginalId" // broker's id of the original; absent if unknown
+	HeaderDeadLetterOriginalID = "deadLetterOriginalId" // id of the original: that of its body, else the one that it came with; absent if it has none
 	HeaderDeadLetterFirstAt    = "deadLetterFirstAt"    // RFC 3339: when it first became a dead letter
 	HeaderDeadLetterLastAt     = "deadLetterLastAt"     // RFC 3339: when it last became one
 	HeaderDeadLetterCount      = "deadLetterCount"      // how often it became one, from "1"
@@ -21,11 +22,11 @@ const (
 	HeaderDeadLetterTruncated  = "deadLetterTruncated"  // "true" if the body had to be cut because the broker refused it whole
 )
 
-// maxReplays is more than anybody replays a message.
+// maxReplays bounds what is believed of the header.
 const maxReplays = 1000
 
 // ReplaysFrom returns how often a message was replayed from the dead letters, by
-// its headers, or 0 if they don't say, or say nonsense. Get returns a header by
+// its headers, or 0 if the header is absent or malformed. Get returns a header by
 // its name, or "".
 func ReplaysFrom(get func(name string) string) int {
 	n, err := strconv.Atoi(get(HeaderDeadLetterReplays))

@@ -1,6 +1,13 @@
 package envelope
 
 import (
+	"bytes"
+	"errors"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -14,235 +21,255 @@ import (
 // A message of another type is no error, see [Message], if it is such an object
 // and its type is a string that is not empty.
 //
-// Nothing in the message refers to the body.
+// The result shares no memory with the body.
 func Decode(body []byte) (Message, error) {
-	s := scanners.Get().(*scanner)
-	defer s.release()
-	if err := s.scan(body); err != nil {
-		return Message{}, err
+	d := decoders.Get().(*decoder)
+	defer d.release()
+	if d.err = d.read(body); d.err != nil {
+		return Message{}, d.err
 	}
-	return s.fields.message()
+	d.names = &inEnvelope
+	if d.SpecVersion != nil {
+		d.names = &inCloudEvent
+		d.fromCloudEvent()
+	}
+	m := d.message()
+	if d.err != nil {
+		return Message{}, d.err
+	}
+	return m, nil
+}
+
+// A decoder turns the fields of one body into a message. Decoders are reused.
+type decoder struct {
+	fields
+	names  *names
+	listed listed // the timer being read of a list
+	err    error  // the first mistake; values read after it are meaningless
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// release gives d back, without a reference to the body.
+func (d *decoder) release() {
+	*d = decoder{}
+	decoders.Put(d)
+}
+
+// fail keeps err if it is the first one.
+func (d *decoder) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
 }
 
 // names are those of the fields, for errors.
 type names struct {
-	tenant, aggregate, correlation, causation, payload, payloadTenant, payloadCall, dueAt, reachedAt string
+	tenant, aggregate, correlation, causation                            string
+	payload, payloadTenant, payloadCall, payloadTimers, dueAt, reachedAt string
+	data                                                                 string
 }
 
 var (
 	inEnvelope = names{
 		"tenantId", "aggregateId", "correlationId", "causationId",
-		"payload", "payload.tenantId", "payload.serviceCallId", "payload.dueAt", "payload.reachedAt",
+		"payload", "payload.tenantId", "payload.serviceCallId", "payload.timers", "payload.dueAt", "payload.reachedAt", "payload.data",
 	}
 	inCloudEvent = names{
 		"tenantid", "subject", "correlationid", "causationid",
-		"data", "data.tenantId", "data.serviceCallId", "data.dueAt", "data.reachedAt",
+		"data", "data.tenantId", "data.serviceCallId", "data.timers", "data.dueAt", "data.reachedAt", "data.data",
 	}
 )
 
-func (f *fields) names() *names {
-	if f.cloud != nil {
-		return &inCloudEvent
-	}
-	return &inEnvelope
-}
-
-func (f *fields) message() (m Message, err error) {
-	kind, err := text("type", f.kind)
-	if err != nil {
-		return Message{}, err
-	}
-	switch string(kind) {
+func (d *decoder) message() (m Message) {
+	switch kind := d.text("type", d.Type); string(kind) {
 	case TypeScheduleTimer:
 		m.Type = TypeScheduleTimer
-		err = f.schedule(&m)
+		m.Payload = d.schedule(&m)
+	case TypeScheduleTimers:
+		m.Type = TypeScheduleTimers
+		m.Payload = d.scheduleMany(&m)
 	case TypeCancelTimer:
 		m.Type = TypeCancelTimer
-		err = f.cancel(&m)
+		m.Payload = timer.CancelTimer{Key: d.key(&m), Version: version(&m), CorrelationID: m.CorrelationID}
 	case TypeDueTimeReached:
 		m.Type = TypeDueTimeReached
-		err = f.reached(&m)
+		m.Payload = d.reached(&m)
 	case "":
-		err = timer.Invalid(timer.ReasonMissingField, "type is empty; name the type of the message")
+		d.fail(timer.Invalid(timer.ReasonMissingField, "type is empty; name the type of the message"))
 	default:
 		m.Type = string(kind)
-		f.other(&m)
+		d.other(&m)
 	}
-	if err != nil {
-		return Message{}, err
-	}
-	return m, nil
+	return m
 }
 
-func (f *fields) schedule(m *Message) error {
-	key, err := f.common(m)
-	if err != nil {
-		return err
-	}
-	dueAt, err := instant(f.names().dueAt, f.inner.dueAt)
-	if err != nil {
-		return err
-	}
-	m.Payload = timer.ScheduleTimer{
-		Key:           key,
-		Version:       timer.Version{TimestampMS: m.TimestampMS, CommandID: m.ID},
-		DueAt:         dueAt,
+func (d *decoder) schedule(m *Message) timer.ScheduleTimer {
+	return timer.ScheduleTimer{
+		Key:           d.key(m),
+		Version:       version(m),
+		DueAt:         d.instant(d.names.dueAt, d.Payload.DueAt),
 		CorrelationID: m.CorrelationID,
-		Trace:         f.trace(),
+		Trace:         d.trace(),
+		Data:          d.data(d.names.data, d.Payload.Data),
 	}
-	return nil
 }
 
-func (f *fields) cancel(m *Message) error {
-	key, err := f.common(m)
-	if err != nil {
-		return err
+func (d *decoder) scheduleMany(m *Message) timer.ScheduleTimers {
+	d.common(m)
+	if d.AggregateID != nil {
+		d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s has no meaning in %s, which is of many service calls; leave it out", d.names.aggregate, m.Type))
 	}
-	m.Payload = timer.CancelTimer{
-		Key:           key,
-		Version:       timer.Version{TimestampMS: m.TimestampMS, CommandID: m.ID},
+	c := timer.ScheduleTimers{TenantID: m.TenantID, Version: version(m)}
+	list := d.Payload.Timers
+	if len(list) == 0 || list[0] != '[' {
+		d.fail(mistaken(d.names.payloadTimers, list, "an array"))
+	}
+	if d.err != nil {
+		return c
+	}
+	command := timer.ScheduleTimer{
+		Key:           timer.Key{TenantID: m.TenantID},
+		Version:       c.Version,
 		CorrelationID: m.CorrelationID,
+		Trace:         d.trace(),
 	}
-	return nil
+	c.Commands = make([]timer.ScheduleTimer, 0, min(bytes.Count(list, []byte("{")), timer.MaxScheduleTimers+1))
+	// The list is well formed and has no duplicate keys: that was checked with the
+	// rest of the body. Only the kind of a value can be wrong.
+	items := jsontext.NewDecoder(bytes.NewBuffer(list), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	_, _ = items.ReadToken()
+	for items.PeekKind() != jsontext.KindEndArray && len(c.Commands) <= timer.MaxScheduleTimers {
+		d.timer(items, &command)
+		if d.err != nil {
+			break
+		}
+		c.Commands = append(c.Commands, command)
+	}
+	// Commands in front of the one that could not be read may be wrong, too.
+	unread := d.err
+	if d.err = nil; unread == nil || len(c.Commands) > 0 {
+		d.err = c.Validate()
+	}
+	if invalid, ok := errors.AsType[*timer.InvalidError](unread); ok {
+		d.fail(timer.Invalid(invalid.Reason, "timers[%d]%s", len(c.Commands), invalid.Detail))
+	}
+	return c
 }
 
-func (f *fields) reached(m *Message) error {
-	if f.aggregateID == nil {
-		return mistaken(f.names().aggregate, f.aggregateID, "the service call id")
+// A listed is one item of the timers of a ScheduleTimers.
+type listed struct {
+	ServiceCallID value `json:"serviceCallId"`
+	DueAt         value `json:"dueAt"`
+	Data          value `json:"data"`
+}
+
+// timer reads service call, due time and data of a command from a list.
+func (d *decoder) timer(list *jsontext.Decoder, c *timer.ScheduleTimer) {
+	if kind := list.PeekKind(); kind != jsontext.KindBeginObject {
+		v, _ := list.ReadValue()
+		d.fail(mistaken("", value(v), "an object"))
+		return
 	}
-	key, err := f.common(m)
-	if err != nil {
-		return err
+	d.listed = listed{}
+	d.fail(json.UnmarshalDecode(list, &d.listed))
+	c.ServiceCallID = timer.ServiceCallID(d.text(".serviceCallId", d.listed.ServiceCallID))
+	c.DueAt = d.instant(".dueAt", d.listed.DueAt)
+	c.Data = d.data(".data", d.listed.Data)
+}
+
+func (d *decoder) reached(m *Message) timer.DueTimeReached {
+	if d.AggregateID == nil {
+		d.fail(mistaken(d.names.aggregate, nil, "the service call id"))
 	}
-	dueAt, err := instant(f.names().dueAt, f.inner.dueAt)
-	if err != nil {
-		return err
-	}
-	reachedAt, err := instant(f.names().reachedAt, f.inner.reachedAt)
-	if err != nil {
-		return err
-	}
-	m.Payload = timer.DueTimeReached{
-		Key:           key,
+	return timer.DueTimeReached{
+		Key:           d.key(m),
 		ID:            m.ID,
-		DueAt:         dueAt,
-		ReachedAt:     reachedAt,
+		DueAt:         d.instant(d.names.dueAt, d.Payload.DueAt),
+		ReachedAt:     d.instant(d.names.reachedAt, d.Payload.ReachedAt),
 		CorrelationID: m.CorrelationID,
-		Trace:         f.trace(),
+		Trace:         d.trace(),
+		Data:          d.data(d.names.data, d.Payload.Data),
 	}
-	return nil
 }
 
-// other keeps what is well formed of a message that is none of ours.
-func (f *fields) other(m *Message) {
-	if id, err := identifier("id", f.id); err == nil {
+// other keeps id and tenant of a message of another type, if they are valid.
+func (d *decoder) other(m *Message) {
+	id := d.identifier("id", d.ID)
+	if d.err == nil {
 		m.ID = id
 	}
-	if tenant, err := f.tenant(); err == nil {
+	d.err = nil
+	tenant := d.tenant()
+	if d.err == nil {
 		m.TenantID = tenant
 	}
+	d.err = nil
 }
 
-// common checks what all messages of ours have in common, and returns the key.
-func (f *fields) common(m *Message) (key timer.Key, err error) {
-	n := f.names()
-	if f.cloud != nil {
-		if err := f.cloud.check(); err != nil {
-			return key, err
+// key sets the fields of m that all messages about one timer have, and returns its
+// key.
+func (d *decoder) key(m *Message) timer.Key {
+	d.common(m)
+	key := timer.Key{TenantID: m.TenantID, ServiceCallID: timer.ServiceCallID(d.text(d.names.payloadCall, d.Payload.ServiceCallID))}
+	d.fail(key.ServiceCallID.Validate())
+	if d.AggregateID == nil {
+		return key
+	}
+	id := d.optionalText(d.names.aggregate, d.AggregateID)
+	if string(id) != string(key.ServiceCallID) {
+		d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s %s is not %s %s; name the same service call in both or leave %s out",
+			d.names.aggregate, timer.Quote(string(id)), d.names.payloadCall, timer.Quote(string(key.ServiceCallID)), d.names.aggregate))
+	}
+	m.AggregateID = string(key.ServiceCallID)
+	return key
+}
+
+// version returns that of a command.
+func version(m *Message) timer.Version {
+	return timer.Version{TimestampMS: m.TimestampMS, CommandID: m.ID}
+}
+
+// common sets the fields of m that all our messages have.
+func (d *decoder) common(m *Message) {
+	if d.SpecVersion != nil {
+		d.check()
+	}
+	m.ID = d.identifier("id", d.ID)
+	m.TenantID = d.tenant()
+	m.TimestampMS = d.timestamp()
+	m.CorrelationID = d.optional(d.names.correlation, d.CorrelationID)
+	m.CausationID = d.optional(d.names.causation, d.CausationID)
+	if !d.Payload.isObject() {
+		d.fail(mistaken(d.names.payload, d.Payload.whole, "an object"))
+	}
+	if inner := d.text(d.names.payloadTenant, d.Payload.TenantID); string(inner) != string(m.TenantID) {
+		d.fail(timer.Invalid(timer.ReasonTenantMismatch, "%s %s is not %s %s; name the same tenant in both",
+			d.names.payloadTenant, timer.Quote(string(inner)), d.names.tenant, timer.Quote(string(m.TenantID))))
+	}
+}
+
+// timestamp returns when the producer made the message. The time of a CloudEvent
+// is that of a clock, like timestampMs: it is rounded down to the millisecond.
+func (d *decoder) timestamp() int64 {
+	if d.SpecVersion == nil {
+		return d.milliseconds("timestampMs", d.TimestampMS)
+	}
+	t, err := parseTime("time", d.text("time", d.Time), down)
+	d.fail(err)
+	return t.UnixMilli()
+}
+
+// tenant returns the tenant. A CloudEvent may have it in its data only.
+func (d *decoder) tenant() timer.TenantID {
+	field, v := d.names.tenant, d.TenantID
+	if d.SpecVersion != nil && v == nil {
+		if !d.Payload.isObject() {
+			d.fail(mistaken(d.names.payload, d.Payload.whole, "an object"))
 		}
+		field, v = d.names.payloadTenant, d.Payload.TenantID
 	}
-	if m.ID, err = identifier("id", f.id); err != nil {
-		return key, err
-	}
-	if m.TenantID, err = f.tenant(); err != nil {
-		return key, err
-	}
-	if m.TimestampMS, err = f.timestamp(); err != nil {
-		return key, err
-	}
-	if m.CorrelationID, err = optional(n.correlation, f.correlationID); err != nil {
-		return key, err
-	}
-	if m.CausationID, err = optional(n.causation, f.causationID); err != nil {
-		return key, err
-	}
-	if key, err = f.key(m.TenantID); err != nil {
-		return key, err
-	}
-	m.AggregateID, err = f.aggregate(key.ServiceCallID)
-	return key, err
-}
-
-// timestamp returns when the producer made the message. As that of an envelope
-// is, the time of a CloudEvent is that of a clock: a rest finer than a
-// millisecond is cut off.
-func (f *fields) timestamp() (int64, error) {
-	if f.cloud == nil {
-		return milliseconds("timestampMs", f.timestampMS)
-	}
-	s, err := text("time", f.cloud.time)
-	if err != nil {
-		return 0, err
-	}
-	t, err := parseTime("time", s, down)
-	return t.UnixMilli(), err
-}
-
-// tenant returns the tenant. A CloudEvent may leave it to its data.
-func (f *fields) tenant() (timer.TenantID, error) {
-	field, v := f.names().tenant, f.tenantID
-	if f.cloud != nil && v == nil {
-		if len(f.payload) == 0 || f.payload[0] != '{' {
-			return "", mistaken("data", f.payload, "an object")
-		}
-		field, v = "data.tenantId", f.inner.tenantID
-	}
-	id, err := text(field, v)
-	if err != nil {
-		return "", err
-	}
-	tenant := timer.TenantID(id)
-	if err := tenant.Validate(); err != nil {
-		return "", err
-	}
-	return tenant, nil
-}
-
-// key returns the key that the payload names, which must be one of the tenant.
-func (f *fields) key(tenant timer.TenantID) (key timer.Key, err error) {
-	n := f.names()
-	if len(f.payload) == 0 || f.payload[0] != '{' {
-		return key, mistaken(n.payload, f.payload, "an object")
-	}
-	id, err := text(n.payloadTenant, f.inner.tenantID)
-	if err != nil {
-		return key, err
-	}
-	if string(id) != string(tenant) {
-		return key, timer.Invalid(timer.ReasonTenantMismatch, "%s %s is not %s %s; name the same tenant in both",
-			n.payloadTenant, timer.Quote(string(id)), n.tenant, timer.Quote(string(tenant)))
-	}
-	if id, err = text(n.payloadCall, f.inner.serviceCallID); err != nil {
-		return key, err
-	}
-	key = timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(id)}
-	return key, key.ServiceCallID.Validate()
-}
-
-// aggregate returns the aggregate id, which may be absent but is nothing other
-// than the service call id.
-func (f *fields) aggregate(call timer.ServiceCallID) (string, error) {
-	if f.aggregateID == nil {
-		return "", nil
-	}
-	n := f.names()
-	id, err := optionalText(n.aggregate, f.aggregateID)
-	if err != nil {
-		return "", err
-	}
-	if string(id) != string(call) {
-		return "", timer.Invalid(timer.ReasonKeyMismatch, "%s %s is not %s %s; name the same service call in both or leave %s out",
-			n.aggregate, timer.Quote(string(id)), n.payloadCall, timer.Quote(string(call)), n.aggregate)
-	}
-	return string(call), nil
+	tenant := timer.TenantID(d.text(field, v))
+	d.fail(tenant.Validate())
+	return tenant
 }

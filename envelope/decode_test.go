@@ -93,7 +93,7 @@ func TestDecodeKeepsToTheLimits(t *testing.T) {
 		{"deep and never closed", []byte(`{"a":` + strings.Repeat("[", 60_000)), timer.ReasonTooDeep},
 		{"deep in the payload", edit(t, "cancel_timer.json", `"payload":{`, `"payload":{"x":`+strings.Repeat("[", 15)+strings.Repeat("]", 15)+`,`), timer.ReasonTooDeep},
 		{"just not too deep in the payload", edit(t, "cancel_timer.json", `"payload":{`, `"payload":{"x":`+strings.Repeat("[", 14)+strings.Repeat("]", 14)+`,`), ""},
-		{"deep where an id stands", edit(t, "cancel_timer.json", `"timestampMs":1893456000001`, `"timestampMs":`+strings.Repeat("[", 16)+strings.Repeat("]", 16)), timer.ReasonTooDeep},
+		{"deep in place of a number", edit(t, "cancel_timer.json", `"timestampMs":1893456000001`, `"timestampMs":`+strings.Repeat("[", 16)+strings.Repeat("]", 16)), timer.ReasonTooDeep},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

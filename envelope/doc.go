@@ -1,5 +1,5 @@
-// Package envelope is the wire contract: what is in the body and the headers of
-// every message that goes in or out, on every broker. A consumer or a producer
+// Package envelope is the wire contract: body and headers of every message in or
+// out, on every broker. A consumer or a producer
 // written in Go needs this package and [timer]; one in another language needs
 // docs/messages.md, which says the same.
 //
@@ -12,17 +12,19 @@
 //	{"specversion":"1.0","id":"…","source":"/orders","type":"ScheduleTimer","time":"2030-01-01T00:00:00Z",
 //	 "data":{"tenantId":"acme","serviceCallId":"sc-1","dueAt":"2030-01-01T00:00:00.000Z"}}
 //
-//	            [Schedule], [Cancel]          [Format.Reached]
-//	 producer ──────────────────────► the service ─────────────► consumer
-//	                         [Decode]                   [Decode]
+//	  [Schedule], [ScheduleMany], [Cancel]        [Format.Reached]
+//	 producer ─────────────────────────► the service ─────────────► consumer
+//	                            [Decode]                   [Decode]
 //
 // # Promises
 //
-//   - [Decode] is strict: whatever can be understood in two ways is refused, and
-//     the error says why in a [timer.Reason] and in words. A message of a type
-//     that is not ours is no error, so that teams may share a topic. No body is
-//     both an envelope and a CloudEvent.
-//   - Nothing invalid becomes valid by encoding it.
+//   - [Decode] is strict: an ambiguous message is refused, and the error has a
+//     [timer.Reason] and a text. A message of a type that is not ours is no error,
+//     so that teams may share a topic. No body is both an envelope and a
+//     CloudEvent.
+//   - An invalid command or event does not become valid by encoding it.
+//   - The data of a timer are never decoded and encoded again: an event has them byte
+//     for byte as the command had.
 //   - A due time is rounded up to the millisecond, never down.
 //   - The id of an event ([EventID]) is fixed once per generation of a timer. Its
 //     bodies differ in reachedAt and timestampMs only, or time in a CloudEvent.

@@ -28,8 +28,8 @@ func contract(t *testing.T) string {
 	return string(page)
 }
 
-// Whoever copies an example from the page has a message that works, and an event
-// that is what the service would send.
+// The commands of the examples are valid, and the events are those that the
+// service would send.
 func TestExamplesOfTheDocsDecode(t *testing.T) {
 	t.Parallel()
 	var command timer.ScheduleTimer

@@ -4,17 +4,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Types of messages, as they stand in the envelope and in [HeaderType].
+// Types of messages, in the envelope and in [HeaderType].
 const (
 	TypeScheduleTimer  = "ScheduleTimer"
+	TypeScheduleTimers = "ScheduleTimers"
 	TypeCancelTimer    = "CancelTimer"
 	TypeDueTimeReached = "DueTimeReached"
 )
 
 // Limits of a message body.
 const (
-	MaxBytes = 64 << 10 // bytes of a body
-	MaxDepth = 16       // objects and arrays inside each other; the envelope is the first
+	MaxBytes = 64 << 10 // bytes of a body, of a ScheduleTimers too: about 700 timers with ids of 36 characters, without data
+	MaxDepth = 16       // nesting of objects and arrays; the envelope is the first
 )
 
 // A Message is one envelope, decoded.
@@ -27,8 +28,8 @@ type Message struct {
 	CorrelationID string // empty if absent
 	CausationID   string // empty if absent
 
-	// Payload is a timer.ScheduleTimer, a timer.CancelTimer or a
-	// timer.DueTimeReached, complete and valid, or nil if Type is none of ours.
+	// Payload is a timer.ScheduleTimer, a timer.ScheduleTimers, a
+	// timer.CancelTimer or a timer.DueTimeReached, complete and valid, or nil if Type is none of ours.
 	// Then Type is not empty, ID and TenantID are valid or empty, and the
 	// other fields are not set.
 	Payload any

@@ -1,103 +1,101 @@
 package envelope
 
 import (
+	"errors"
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/event-service-agent/timer-service/timer"
 )
+
+// text returns the text of the string that a field must hold.
+func (d *decoder) text(field string, v value) []byte {
+	if len(v) == 0 || v[0] != '"' {
+		d.fail(mistaken(field, v, "a string"))
+		return nil
+	}
+	return unquote(v)
+}
+
+// optionalText is text for a field that may be absent, but is present.
+func (d *decoder) optionalText(field string, v value) []byte {
+	if isNull(v) {
+		d.fail(timer.Invalid(timer.ReasonMissingField, "%s is null; write a string or leave the field out", field))
+	}
+	return d.text(field, v)
+}
+
+func (d *decoder) identifier(field string, v value) string {
+	id := string(d.text(field, v))
+	d.fail(timer.ValidateID(field, id))
+	return id
+}
+
+// optional returns an identifier, or "" if it is absent.
+func (d *decoder) optional(field string, v value) string {
+	if v == nil {
+		return ""
+	}
+	id := string(d.optionalText(field, v))
+	d.fail(timer.ValidateID(field, id))
+	return id
+}
+
+func (d *decoder) instant(field string, v value) time.Time {
+	t, err := parseTime(field, d.text(field, v), up)
+	d.fail(err)
+	return t
+}
 
 // maxTimestampMS is the greatest integer that every JSON implementation reads
 // exactly.
 const maxTimestampMS = 1<<53 - 1
 
-// text returns what the string says that a field must hold.
-func text(field string, v value) ([]byte, error) {
-	if len(v) == 0 || v[0] != '"' {
-		return nil, mistaken(field, v, "a string")
-	}
-	return unquote(v), nil
-}
-
-// optionalText returns what the string says that a field holds, since it is
-// there.
-func optionalText(field string, v value) ([]byte, error) {
-	if v[0] == 'n' {
-		return nil, timer.Invalid(timer.ReasonMissingField, "%s is null; write a string or leave the field out", field)
-	}
-	return text(field, v)
-}
-
-func identifier(field string, v value) (string, error) {
-	b, err := text(field, v)
-	if err != nil {
-		return "", err
-	}
-	id := string(b)
-	if err := timer.ValidateID(field, id); err != nil {
-		return "", err
-	}
-	return id, nil
-}
-
-// optional returns an identifier, or "" if it is absent.
-func optional(field string, v value) (string, error) {
-	if v == nil {
-		return "", nil
-	}
-	if _, err := optionalText(field, v); err != nil {
-		return "", err
-	}
-	return identifier(field, v)
-}
-
-func instant(field string, v value) (time.Time, error) {
-	s, err := text(field, v)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return parseTime(field, s, up)
-}
-
 // milliseconds returns the integer that a field must hold, written in digits
 // alone.
-func milliseconds(field string, v value) (int64, error) {
-	if len(v) == 0 || name(v[0]) != aNumber {
-		return 0, mistaken(field, v, "an integer")
+func (d *decoder) milliseconds(field string, v value) int64 {
+	if len(v) == 0 || jsontext.Value(v).Kind() != jsontext.KindNumber {
+		d.fail(mistaken(field, v, "an integer"))
+		return 0
 	}
 	n, err := strconv.ParseUint(string(v), 10, 64)
-	if err != nil || n > maxTimestampMS {
-		return 0, timer.Invalid(timer.ReasonBadField, "%s %s is no integer from 0 to 2^53-1; write Unix milliseconds in digits alone", field, timer.Quote(string(v)))
+	switch {
+	case errors.Is(err, strconv.ErrRange), err == nil && n > maxTimestampMS:
+		d.fail(timer.Invalid(timer.ReasonBadTime, "%s %s is greater than 2^53-1%s", field, timer.Quote(string(v)), timer.UnitHint(n)))
+	case err != nil:
+		d.fail(timer.Invalid(timer.ReasonBadField, "%s %s is no integer; write Unix milliseconds in digits alone", field, timer.Quote(string(v))))
 	}
-	return int64(n), nil
+	return int64(n)
 }
 
-// mistaken returns the error for a field that does not hold what is wanted.
+// mistaken returns the error for a field whose value is absent or of the wrong
+// kind.
 func mistaken(field string, v value, wanted string) error {
 	switch {
 	case len(v) == 0:
 		return timer.Invalid(timer.ReasonMissingField, "%s is missing; it must be %s", field, wanted)
-	case v[0] == 'n':
+	case isNull(v):
 		return timer.Invalid(timer.ReasonMissingField, "%s is null; it must be %s", field, wanted)
 	}
-	return timer.Invalid(timer.ReasonBadField, "%s is %s; it must be %s", field, name(v[0]), wanted)
+	return timer.Invalid(timer.ReasonBadField, "%s is %s; it must be %s", field, kindName(jsontext.Value(v).Kind()), wanted)
 }
 
-const aNumber = "a number"
+func isNull(v value) bool { return len(v) > 0 && v[0] == 'n' }
 
-// name returns what kind of JSON value begins with a byte.
-func name(first byte) string {
-	switch first {
-	case '{':
+func kindName(kind jsontext.Kind) string {
+	switch kind {
+	case jsontext.KindBeginObject:
 		return "an object"
-	case '[':
+	case jsontext.KindBeginArray:
 		return "an array"
-	case '"':
+	case jsontext.KindString:
 		return "a string"
-	case 't', 'f':
+	case jsontext.KindTrue, jsontext.KindFalse:
 		return "a boolean"
-	case 'n':
+	case jsontext.KindNull:
 		return "null"
 	}
-	return aNumber
+	return "a number"
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// DefaultSource is the source of events that are CloudEvents, if nobody says
-// otherwise.
+// DefaultSource is the source of events that are CloudEvents, if none is
+// configured.
 const DefaultSource = "/timer-service"
 
 // ContentTypeCloudEvents is the [HeaderContentType] of a message whose body is a

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 )
 
 // FuzzDecode checks that Decode never panics, that it agrees with a slow second
-// opinion, that what it takes survives encoding, and that TenantOf agrees.
+// reference, that what it takes survives encoding, and that TenantOf and OriginOf agree.
 func FuzzDecode(f *testing.F) {
 	names, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(names) == 0 {
@@ -33,7 +34,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(checkDecode)
 }
 
-// checkDecode is what FuzzDecode says.
+// checkDecode is the body of FuzzDecode.
 func checkDecode(t *testing.T, body []byte) {
 	m, err := envelope.Decode(body)
 	tenant := envelope.TenantOf(body)
@@ -49,20 +50,34 @@ func checkDecode(t *testing.T, body []byte) {
 	} else if m.TenantID != "" && tenant != m.TenantID {
 		t.Fatalf("TenantOf returns %q, Decode %q", tenant, m.TenantID)
 	}
-	compareWithOpinion(t, body, m, err)
+	checkOrigin(t, envelope.OriginOf(body), m, err)
+	compareWithReference(t, body, m, err)
 	if err == nil && m.Payload != nil {
 		checkSurvivesEncoding(t, m)
 	}
 }
 
-func compareWithOpinion(t *testing.T, body []byte, m envelope.Message, err error) {
+// checkOrigin checks that what is read of any body is valid, and that of a valid
+// one is what Decode reads.
+func checkOrigin(t *testing.T, o envelope.Origin, m envelope.Message, err error) {
 	t.Helper()
-	kind, payload, wrong := opinion(body)
+	if o.ID != "" && timer.ValidateID("id", o.ID) != nil || o.CorrelationID != "" && timer.ValidateID("id", o.CorrelationID) != nil ||
+		o.ServiceCallID != "" && o.ServiceCallID.Validate() != nil {
+		t.Fatalf("OriginOf returns %+v", o)
+	}
+	if err == nil && m.Payload != nil && (o.ID != m.ID || o.CorrelationID != m.CorrelationID) {
+		t.Fatalf("OriginOf returns %+v, Decode %+v", o, m)
+	}
+}
+
+func compareWithReference(t *testing.T, body []byte, m envelope.Message, err error) {
+	t.Helper()
+	kind, payload, wrong := reference(body)
 	if (wrong == nil) != (err == nil) {
-		t.Fatalf("Decode says %v, the second opinion %v", err, wrong)
+		t.Fatalf("Decode says %v, the reference %v", err, wrong)
 	}
 	if diff := cmp.Diff(payload, m.Payload); diff != "" || kind != m.Type {
-		t.Fatalf("type %q, second opinion %q; payload (-second opinion +got):\n%s", m.Type, kind, diff)
+		t.Fatalf("type %q, reference %q; payload (-reference +got):\n%s", m.Type, kind, diff)
 	}
 }
 
@@ -75,13 +90,20 @@ func checkSurvivesEncoding(t *testing.T, m envelope.Message) {
 			t.Fatalf("decodes to an invalid command: %v", err)
 		}
 		body = envelope.Schedule(payload)
+	case timer.ScheduleTimers:
+		if err := payload.Validate(); err != nil {
+			t.Fatalf("decodes to invalid commands: %v", err)
+		}
+		if body = envelope.ScheduleMany(payload); len(body) > envelope.MaxBytes {
+			return // ours always writes milliseconds
+		}
 	case timer.CancelTimer:
 		if err := payload.Validate(); err != nil {
 			t.Fatalf("decodes to an invalid command: %v", err)
 		}
 		body = envelope.Cancel(payload)
 	case timer.DueTimeReached:
-		m.TimestampMS = payload.ReachedAt.UnixMilli() // which is what ours says
+		m.TimestampMS = payload.ReachedAt.UnixMilli() // as in all that we encode
 		body = envelope.Reached(payload)
 		compareFormats(t, m, payload)
 	}
@@ -105,6 +127,12 @@ func withoutTrace(payload any) any {
 	case timer.ScheduleTimer:
 		p.Trace = timer.Trace{}
 		return p
+	case timer.ScheduleTimers:
+		p.Commands = slices.Clone(p.Commands)
+		for i := range p.Commands {
+			p.Commands[i].Trace = timer.Trace{}
+		}
+		return p
 	case timer.DueTimeReached:
 		p.Trace = timer.Trace{}
 		return p
@@ -112,7 +140,7 @@ func withoutTrace(payload any) any {
 	return payload
 }
 
-// compareFormats checks that an event says the same as a CloudEvent.
+// compareFormats checks that an event as a CloudEvent has the same fields.
 func compareFormats(t *testing.T, m envelope.Message, event timer.DueTimeReached) {
 	t.Helper()
 	body := envelope.Format{CloudEvents: true}.Reached(event)
@@ -127,7 +155,7 @@ func compareFormats(t *testing.T, m envelope.Message, event timer.DueTimeReached
 }
 
 // FuzzDecodeCloudEvent checks what FuzzDecode does, of bodies that are more often
-// CloudEvents: each attribute is fuzzed as the JSON that stands for it.
+// CloudEvents: each attribute is fuzzed as its JSON.
 func FuzzDecodeCloudEvent(f *testing.F) {
 	f.Add(`"1.0"`, `"1"`, `"/a"`, "ScheduleTimer", `"c"`, `"2030-01-01T00:00:00.0009Z"`, `"application/json"`, `"acme"`, `"corr"`, `"`+parent+`"`, `" a=b "`, `{"tenantId":"acme","serviceCallId":"c","dueAt":"2030-01-01T00:00:00.0009Z"}`)
 	f.Add(`"0.3"`, `"1"`, `"urn:a:b"`, "CancelTimer", `null`, `"2200-12-31T23:59:59.9999+00:01"`, `null`, `null`, `null`, `null`, `"a"`, `{"tenantId":"acme","serviceCallId":"c"}`)
@@ -136,6 +164,34 @@ func FuzzDecodeCloudEvent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, version, id, source, kind, subject, time, contentType, tenant, correlation, parent, state, data string) {
 		checkDecode(t, []byte(`{"time":`+time+`,"type":"`+kind+`","id":`+id+`,"source":`+source+`,"subject":`+subject+`,"datacontenttype":`+contentType+
 			`,"data":`+data+`,"tenantid":`+tenant+`,"correlationid":`+correlation+`,"traceparent":`+parent+`,"tracestate":`+state+`,"specversion":`+version+`}`))
+	})
+}
+
+// FuzzDecodeData checks what FuzzDecode does, of bodies with data, wherever they
+// may be; and that what ValidateData says is so.
+func FuzzDecodeData(f *testing.F) {
+	for _, data := range []string{`{"a":1}`, ` [1, 2 ] `, `null`, `""`, `"\u0000"`, `{"a":1,"a":2}`, `"\ud800"`, "\"\xff\"", `1e400`, `1}},{"x":{"y":2`, strings.Repeat("[", 12) + strings.Repeat("]", 12)} {
+		f.Add(data)
+	}
+	const envelopeOf = `{"id":"1","tenantId":"acme","timestampMs":1893456000000,"aggregateId":"c",`
+	f.Fuzz(func(t *testing.T, data string) {
+		for _, body := range []string{
+			envelopeOf + `"type":"ScheduleTimer","payload":{"tenantId":"acme","serviceCallId":"c","dueAt":"2030-01-01T00:00:00Z","data":` + data + `}}`,
+			envelopeOf + `"type":"DueTimeReached","payload":{"data":` + data + `,"tenantId":"acme","serviceCallId":"c","dueAt":"2030-01-01T00:00:00Z","reachedAt":"2030-01-01T00:00:00Z"}}`,
+			`{"id":"1","type":"ScheduleTimers","tenantId":"acme","timestampMs":1893456000000,"payload":{"tenantId":"acme","timers":[{"serviceCallId":"c","data":` + data + `,"dueAt":"2030-01-01T00:00:00Z"}]}}`,
+			`{"specversion":"1.0","id":"1","source":"/","type":"ScheduleTimer","time":"2030-01-01T00:00:00Z","data":{"tenantId":"acme","serviceCallId":"c","dueAt":"2030-01-01T00:00:00Z","data":` + data + `}}`,
+		} {
+			checkDecode(t, []byte(body))
+		}
+		c := goldenSchedule
+		c.Data = data
+		m, err := envelope.Decode(envelope.Schedule(c))
+		if wrong := envelope.ValidateData("data", data); data != "" && (wrong == nil) != (err == nil) {
+			t.Fatalf("ValidateData says %v, Decode %v", wrong, err)
+		}
+		if err == nil && m.Payload != any(c) {
+			t.Fatalf("got %+v, want %+v", m.Payload, c)
+		}
 	})
 }
 
@@ -149,15 +205,15 @@ func FuzzParseTime(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := envelope.ParseTime(s)
-		want, ok := opinionOfTime(s)
+		want, ok := referenceTime(s)
 		if ok != (err == nil) {
-			t.Fatalf("%q: ParseTime says %v, the second opinion %v", s, err, ok)
+			t.Fatalf("%q: ParseTime says %v, the reference %v", s, err, ok)
 		}
 		if err != nil {
 			return
 		}
 		if !got.Equal(want) || got.Location() != time.UTC {
-			t.Fatalf("%q: got %v, second opinion %v", s, got, want)
+			t.Fatalf("%q: got %v, reference %v", s, got, want)
 		}
 		given, err := time.Parse(time.RFC3339, strings.ToUpper(s)) // cuts after nanoseconds
 		if err != nil {
@@ -177,7 +233,7 @@ func FuzzParseTime(f *testing.F) {
 var beyondNanoseconds = regexp.MustCompile(`\.[0-9]{10}`)
 
 // FuzzEventID checks that ids are UUIDs of version 7 with the due time in them,
-// always the same, and different as soon as one byte stands elsewhere.
+// always the same, and different as soon as one byte is moved.
 func FuzzEventID(f *testing.F) {
 	f.Add("acme", "order:42.pay", "0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071", int64(1896089400500))
 	f.Add("a", "", "", int64(0))

@@ -15,7 +15,7 @@ import (
 )
 
 // The golden files are written by hand, never by the encoder: a change that
-// breaks one breaks somebody's consumer.
+// breaks one breaks consumers.
 var (
 	goldenDueAt    = time.Date(2030, time.January, 31, 11, 30, 0, 500e6, time.UTC)
 	goldenKey      = timer.Key{TenantID: "acme", ServiceCallID: "order:42.pay"}
@@ -104,7 +104,7 @@ func TestDecodesGoldenFiles(t *testing.T) {
 	}
 }
 
-// An attempt to publish an event again, after a crash, says the same but for
+// An attempt to publish an event again, after a crash, has the same fields but for
 // the time of the attempt.
 func TestAttemptsDifferInReachedAtAndTimestampOnly(t *testing.T) {
 	t.Parallel()

@@ -8,9 +8,8 @@ import (
 
 // Headers that every adapter sets beside the body. On the way in only
 // [HeaderCorrelationID], [HeaderTraceParent] and [HeaderTraceState] are read,
-// by [CorrelationFrom] and [TraceFrom]: this list, these two functions and
-// [HeadersOf] are all that is known of headers, and nothing else crosses from a
-// command to an event.
+// by [CorrelationFrom] and [TraceFrom]. No other header is copied from a command
+// to an event.
 const (
 	HeaderType          = "type"
 	HeaderTenantID      = "tenantId"
@@ -22,20 +21,30 @@ const (
 	HeaderContentType   = "content-type" // of events that are CloudEvents; on AMQP in the property of this name, too
 )
 
-// maxTraceState is what W3C Trace Context asks everyone to carry at least, and
-// the most that is carried here.
+// maxTraceState is the length that W3C Trace Context asks all systems to
+// propagate, and the greatest that is propagated here.
 const maxTraceState = 512
 
-// HeadersOf returns the headers of an event. They repeat what is in the body of
+// HeadersOf returns the headers of an event. They repeat fields of the body of
 // [Reached], and add the trace of the command that set the due time.
 func HeadersOf(e timer.DueTimeReached) map[string]string {
 	return headers(TypeDueTimeReached, idOf(e), e.Key, e.CorrelationID, e.Trace)
 }
 
 // ScheduleHeaders returns the headers of a command encoded by [Schedule]. A
-// producer may leave them out; only the trace is nowhere in the body.
+// producer may leave them out; only the trace is not in the body.
 func ScheduleHeaders(c timer.ScheduleTimer) map[string]string {
 	return headers(TypeScheduleTimer, c.CommandID, c.Key, c.CorrelationID, c.Trace)
+}
+
+// ScheduleManyHeaders returns the headers of commands encoded by [ScheduleMany].
+// They name no service call.
+func ScheduleManyHeaders(c timer.ScheduleTimers) map[string]string {
+	var first timer.ScheduleTimer
+	if len(c.Commands) > 0 {
+		first = c.Commands[0]
+	}
+	return headers(TypeScheduleTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, first.CorrelationID, first.Trace)
 }
 
 // CancelHeaders returns the headers of a command encoded by [Cancel]. A
@@ -48,8 +57,10 @@ func headers(kind, id string, key timer.Key, correlationID string, trace timer.T
 	h := make(map[string]string, 7)
 	h[HeaderType] = kind
 	h[HeaderTenantID] = string(key.TenantID)
-	h[HeaderServiceCallID] = string(key.ServiceCallID)
 	h[HeaderMessageID] = id
+	if key.ServiceCallID != "" {
+		h[HeaderServiceCallID] = string(key.ServiceCallID)
+	}
 	if correlationID != "" {
 		h[HeaderCorrelationID] = correlationID
 	}
@@ -64,7 +75,7 @@ func headers(kind, id string, key timer.Key, correlationID string, trace timer.T
 
 // CorrelationFrom returns the correlation id that the headers of a message
 // carry, or "" if there is none or it is not valid. Get returns a header by its
-// name, or "". The correlation id of the body goes before it.
+// name, or "". The correlation id of the body takes precedence.
 func CorrelationFrom(get func(name string) string) string {
 	id := get(HeaderCorrelationID)
 	if timer.ValidateID(HeaderCorrelationID, id) != nil {
@@ -79,9 +90,9 @@ func CorrelationFrom(get func(name string) string) string {
 // that is longer than 512 bytes or has other than printable ASCII characters is
 // dropped.
 //
-// Most brokers tell names apart by their case. W3C Trace Context asks to expect
-// these two in any case, so each is looked for as [HeaderTraceParent] has it, as
-// HTTP libraries write it (Traceparent), and in capitals, in this order.
+// Names of headers are case-sensitive on most brokers. W3C Trace Context asks to
+// accept these two in any case, so each is read in lower case, as HTTP libraries
+// write it (Traceparent), and in upper case, in this order.
 func TraceFrom(get func(name string) string) timer.Trace {
 	parent := first(get, HeaderTraceParent, "Traceparent", "TRACEPARENT")
 	if parent == "" {
@@ -90,7 +101,7 @@ func TraceFrom(get func(name string) string) timer.Trace {
 	return traceOf(parent, first(get, HeaderTraceState, "Tracestate", "TRACESTATE"))
 }
 
-// first returns the first header that there is, or "".
+// first returns the first header that is present, or "".
 func first(get func(name string) string, names ...string) string {
 	for _, name := range names {
 		if value := get(name); value != "" {
@@ -124,22 +135,10 @@ func validTraceParent(s string) bool {
 }
 
 func validTraceState(s string) bool {
-	if len(s) > maxTraceState {
-		return false
-	}
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return len(s) <= maxTraceState && strings.IndexFunc(s, notPrintable) < 0
 }
 
-func lowerHex(s string) bool {
-	for i := range len(s) {
-		if !('0' <= s[i] && s[i] <= '9' || 'a' <= s[i] && s[i] <= 'f') {
-			return false
-		}
-	}
-	return true
-}
+// notPrintable reports whether a character is other than printable ASCII.
+func notPrintable(r rune) bool { return r < ' ' || r > '~' }
+
+func lowerHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }

@@ -49,7 +49,7 @@ func TestHeadersLeaveOutWhatIsEmpty(t *testing.T) {
 		t.Errorf("CancelTimer (-want +got):\n%s", diff)
 	}
 	e := goldenReached
-	e.Trace.State = "vendor=1" // says nothing without a parent
+	e.Trace.State = "vendor=1" // has no meaning without a parent
 	if h := envelope.HeadersOf(e); h["tracestate"] != "" {
 		t.Errorf("tracestate without traceparent: %v", h)
 	}
@@ -113,7 +113,7 @@ func TestTraceIsFoundInTheCasesThatAreInUse(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}
-	broken := map[string]string{"traceparent": "00-", "Traceparent": other} // the first one counts, whatever it says
+	broken := map[string]string{"traceparent": "00-", "Traceparent": other} // the first one counts, even if it is not valid
 	if got := envelope.TraceFrom(func(name string) string { return broken[name] }); got != (timer.Trace{}) {
 		t.Errorf("got %+v, want none", got)
 	}

@@ -3,7 +3,8 @@ package envelope
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
+
+	"github.com/google/uuid"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -22,20 +23,12 @@ func EventID(e timer.DueTimeReached) string {
 	}
 	sum := sha256.Sum256(seed)
 
-	var id [16]byte
+	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:], uint64(timer.RoundUp(e.DueAt).UnixMilli())<<16)
 	copy(id[6:], sum[:])
 	id[6] = id[6]&0x0f | 0x70 // version 7
 	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
-
-	var text [36]byte
-	hex.Encode(text[0:8], id[0:4])
-	hex.Encode(text[9:13], id[4:6])
-	hex.Encode(text[14:18], id[6:8])
-	hex.Encode(text[19:23], id[8:10])
-	hex.Encode(text[24:36], id[10:16])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
+	return id.String()
 }
 
 // idOf returns the id that the event has, or the one it is to get.

@@ -77,7 +77,7 @@ func TestGenerationsNeverShareAnID(t *testing.T) {
 		event("acme", "sc-1", "c1", due.Add(time.Millisecond)), // another due time
 		event("acme", "sc-2", "c1", due),                       // another call
 		event("bcme", "sc-1", "c1", due),                       // another tenant
-		event("acmes", "c-1", "c1", due),                       // a letter moves over a border
+		event("acmes", "c-1", "c1", due),                       // a byte moves to the next part
 		event("acm", "esc-1", "c1", due),
 		event("acme", "sc-1c", "1", due),
 		event("acme", "sc-", "1c1", due),

@@ -14,7 +14,7 @@ import (
 type refused struct {
 	name, piece, with string
 	reason            timer.Reason
-	detail            string // what the detail speaks of
+	detail            string // a part of the detail
 }
 
 func (r refused) check(t *testing.T, file string) {
@@ -101,9 +101,10 @@ func TestDecodeRefusesCommands(t *testing.T) {
 		{"exponent", stamp, `1e12`, timer.ReasonBadField, "timestampMs"},
 		{"negative timestamp", stamp, `-1`, timer.ReasonBadField, "timestampMs"},
 		{"negative zero", stamp, `-0`, timer.ReasonBadField, "timestampMs"},
-		{"timestamp beyond 2^53-1", stamp, `9007199254740992`, timer.ReasonBadField, "timestampMs"},
-		{"timestamp beyond 64 bits", stamp, `18446744073709551617`, timer.ReasonBadField, "timestampMs"},
-		{"endless timestamp", stamp, strings.Repeat("9", 1000), timer.ReasonBadField, "timestampMs"},
+		{"timestamp beyond 2^53-1", stamp, `9007199254740992`, timer.ReasonBadTime, "timestampMs"},
+		{"nanoseconds as timestamp", stamp, `1893456000000000000`, timer.ReasonBadTime, "it looks like nanoseconds"},
+		{"timestamp beyond 64 bits", stamp, `18446744073709551617`, timer.ReasonBadTime, "timestampMs"},
+		{"endless timestamp", stamp, strings.Repeat("9", 1000), timer.ReasonBadTime, "timestampMs"},
 		{"leading zero", stamp, `01`, timer.ReasonNotJSON, "byte"},
 
 		{"null correlation id", corr, `null`, timer.ReasonMissingField, "correlationId is null; write a string or leave the field out"},

@@ -3,6 +3,7 @@ package envelope
 import (
 	"bytes"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -14,86 +15,124 @@ import (
 // without one the tenantId of its data. It reads as far as the body makes sense,
 // at most [MaxBytes], and never into the payload of an envelope.
 func TenantOf(body []byte) timer.TenantID {
-	body = bytes.TrimPrefix(body[:min(len(body), MaxBytes)], byteOrderMark)
-	s := scanners.Get().(*scanner)
-	defer s.release()
-	s.reset(body, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-
-	var envelope, attribute, data mention
-	cloud := false
-	s.members(func(key []byte) bool {
-		switch string(key) {
-		case "tenantId":
-			return s.mention(&envelope)
-		case "tenantid":
-			return s.mention(&attribute)
-		case "data":
-			return s.members(func(key []byte) bool {
-				if string(key) == "tenantId" {
-					return s.mention(&data)
-				}
-				return s.json.SkipValue() == nil
-			})
-		case "specversion":
-			cloud = true
-		}
-		return s.json.SkipValue() == nil
-	})
-	switch {
-	case !cloud:
-		return envelope.tenant()
-	case attribute.times == 0 || attribute.null:
-		return data.tenant()
+	var m struct {
+		Envelope    mention `json:"tenantId"`
+		Attribute   mention `json:"tenantid"`
+		Data        inner   `json:"data"`
+		SpecVersion value   `json:"specversion"`
 	}
-	return attribute.tenant()
+	readAnyway(body, &m)
+	switch {
+	case m.SpecVersion == nil:
+		return m.Envelope.tenant()
+	case m.Attribute.times == 0 || m.Attribute.null:
+		return m.Data.Tenant.tenant()
+	}
+	return m.Attribute.tenant()
 }
 
-// A mention is what a body says of its tenant under one key.
+// An Origin is what a body says about where it comes from. It may be invalid
+// otherwise.
+type Origin struct {
+	ID            string              // of the message; empty if there is no valid one
+	CorrelationID string              // empty if there is no valid one
+	ServiceCallID timer.ServiceCallID // empty if there is no valid one
+}
+
+// OriginOf returns what can be read of a body that may be invalid, as [TenantOf]
+// does: fields that are there once, and are valid.
+func OriginOf(body []byte) Origin {
+	var m struct {
+		ID          mention `json:"id"`
+		Correlation mention `json:"correlationId"`
+		Aggregate   mention `json:"aggregateId"`
+		Payload     inner   `json:"payload"`
+
+		CloudCorrelation mention `json:"correlationid"`
+		CloudSubject     mention `json:"subject"`
+		CloudData        inner   `json:"data"`
+		SpecVersion      value   `json:"specversion"`
+	}
+	readAnyway(body, &m)
+	if m.SpecVersion != nil {
+		m.Correlation, m.Aggregate, m.Payload = m.CloudCorrelation, m.CloudSubject, m.CloudData
+	}
+	call := m.Payload.Call.call()
+	if call == "" {
+		call = m.Aggregate.call()
+	}
+	return Origin{ID: m.ID.identifier(), CorrelationID: m.Correlation.identifier(), ServiceCallID: call}
+}
+
+// readAnyway decodes a body as far as it makes sense, at most MaxBytes of it.
+func readAnyway(body []byte, into any) {
+	body = bytes.TrimPrefix(body[:min(len(body), MaxBytes)], byteOrderMark)
+	// An error ends the decoding; what was decoded before it counts.
+	_ = json.Unmarshal(body, into, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// A mention is the value of a key that may be there several times.
 type mention struct {
 	times int
 	null  bool
-	id    timer.TenantID
+	text  string // if it is a string
 }
 
-// tenant returns the tenant, if a valid one is mentioned, and no second one.
-func (m mention) tenant() timer.TenantID {
-	if m.times != 1 || m.id.Validate() != nil {
-		return timer.NoTenant
+// once returns the text if the key occurs once.
+func (m *mention) once() string {
+	if m.times != 1 {
+		return ""
 	}
-	return m.id
+	return m.text
 }
 
-// mention notes the value of a key. It returns false if nothing more makes sense.
-func (s *scanner) mention(m *mention) bool {
+// tenant returns the tenant if the key occurs once and its value is valid.
+func (m *mention) tenant() timer.TenantID {
+	if t := timer.TenantID(m.once()); t.Validate() == nil {
+		return t
+	}
+	return timer.NoTenant
+}
+
+// call returns the service call if the key occurs once and its value is valid.
+func (m *mention) call() timer.ServiceCallID {
+	if c := timer.ServiceCallID(m.once()); c.Validate() == nil {
+		return c
+	}
+	return ""
+}
+
+// identifier returns the identifier if the key occurs once and its value is valid.
+func (m *mention) identifier() string {
+	if id := m.once(); timer.ValidateID("", id) == nil {
+		return id
+	}
+	return ""
+}
+
+// UnmarshalJSONFrom counts any JSON value, and keeps a string.
+func (m *mention) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	m.times++
-	kind := s.json.PeekKind()
-	if kind != jsontext.KindString {
-		m.null = kind == jsontext.KindNull
-		return s.json.SkipValue() == nil
+	var v value
+	err := v.UnmarshalJSONFrom(d)
+	m.null = isNull(v)
+	if err == nil && v[0] == '"' {
+		m.text = string(unquote(v))
 	}
-	v, err := s.json.ReadValue()
-	if err == nil {
-		m.id = timer.TenantID(unquote(v))
-	}
-	return err == nil
+	return err
 }
 
-// members calls visit with each key of an object, to read its value; of anything
-// else it skips the value. It returns false if visit did, or if nothing more
-// makes sense.
-func (s *scanner) members(visit func(key []byte) bool) bool {
-	if s.json.PeekKind() != jsontext.KindBeginObject {
-		return s.json.SkipValue() == nil
+// An inner is the value of the key payload, or of the key data of a CloudEvent.
+type inner struct {
+	Tenant mention `json:"tenantId"`
+	Call   mention `json:"serviceCallId"`
+}
+
+// UnmarshalJSONFrom decodes an object, and skips any other JSON value.
+func (v *inner) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() != jsontext.KindBeginObject {
+		return d.SkipValue()
 	}
-	if _, err := s.json.ReadToken(); err != nil {
-		return false
-	}
-	for s.json.PeekKind() == jsontext.KindString {
-		key, err := s.json.ReadValue()
-		if err != nil || !visit(unquote(key)) {
-			return false
-		}
-	}
-	_, err := s.json.ReadToken()
-	return err == nil
+	type object inner // without this method
+	return json.UnmarshalDecode(d, (*object)(v))
 }

@@ -118,7 +118,7 @@ func TestRefusesTimesThatCanBeMisread(t *testing.T) {
 		_, err := envelope.ParseTime(given)
 		invalid, ok := errors.AsType[*timer.InvalidError](err)
 		if !ok || invalid.Reason != timer.ReasonBadTime || !strings.Contains(invalid.Detail, fix) {
-			t.Errorf("%q: got error %v, want one that speaks of %q", given, err, fix)
+			t.Errorf("%q: got error %v, want one with %q in it", given, err, fix)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 func TestNothingIsAckedBeforeTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, commit := newDesk(), make(chan struct{})
+		d, commit := newHarness(), make(chan struct{})
 		d.apply = func(any) error {
 			<-commit
 			return nil

@@ -38,8 +38,9 @@ func BenchmarkRead(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := h.read(&delivery{incoming: received{bench.msg}}); err != nil {
-					b.Fatal(err)
+				d := &delivery{msg: bench.msg}
+				if h.read(d); d.invalid != nil {
+					b.Fatal(d.invalid)
 				}
 			}
 		})

@@ -1,8 +1,10 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -11,56 +13,92 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/google/uuid"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
-	poisonTopic    = "dead letters" // stands for the topic of whichever tenant it is
+	poisonTopic    = "dead letters" // stands for the topic of the tenant
 	maxDetailBytes = 512
+	publishTimeout = 10 * time.Second // of a dead letter; then its original comes again
 )
+
+// explain stores the reason of an invalid message in its metadata, where the
+// publisher of dead letters finds it.
+func explain(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		produced, err := next(msg)
+		var invalid *timer.InvalidError
+		if err != nil && errors.As(err, &invalid) {
+			msg.Metadata.Set(envelope.HeaderDeadLetterReason, string(invalid.Reason))
+			msg.Metadata.Set(envelope.HeaderDeadLetterDetail, invalid.Detail)
+		}
+		return produced, err
+	}
+}
 
 // deadLetters publishes invalid messages. To Watermill's poison queue, which
 // knows one topic, it is a publisher; it names the topic by the tenant.
 type deadLetters struct {
-	pub     message.Publisher
+	pub     broker.Publisher
 	routing Routing
 	clock   timer.Clock
+	log     *slog.Logger
+	refused *digest
 }
 
 // Close does nothing: the publisher belongs to the caller.
 func (d *deadLetters) Close() error { return nil }
 
-// Publish publishes the dead letters of messages. What the broker refuses whole
-// goes out with its body cut, as short as it takes: with its headers a dead
-// letter is larger than its original, and one that can't be published would
-// bring the original back for ever.
+// Publish publishes the dead letters of messages. One that the broker refuses is
+// published again with its body cut, as short as it takes: with its headers a dead
+// letter is larger than its original, and one that can't be published would bring
+// the original back for ever.
 func (d *deadLetters) Publish(_ string, messages ...*message.Message) error {
 	for _, original := range messages {
+		ctx, cancel := context.WithTimeout(original.Context(), publishTimeout)
+		defer cancel()
 		tenant := d.tenantOf(original)
-		topic := d.routing.DeadLettersOf(tenant)
-		letter := d.letter(tenant, original)
-		err := d.pub.Publish(topic, letter)
-		for errors.Is(err, timer.ErrInvalid) && len(letter.Payload) > 0 {
-			keep := min(len(letter.Payload)/2, envelope.MaxBytes)
-			letter = d.letter(tenant, original)
-			letter.Payload = letter.Payload[:keep]
-			letter.Metadata.Set(envelope.HeaderDeadLetterTruncated, "true")
-			err = d.pub.Publish(topic, letter)
+		from := envelope.OriginOf(original.Payload)
+		if from.CorrelationID == "" {
+			from.CorrelationID = envelope.CorrelationFrom(original.Metadata.Get)
+		}
+		dead := broker.Message{Topic: d.routing.DeadLettersOf(tenant), Message: d.deadLetter(tenant, from, original)}
+		err := d.pub.Publish(ctx, dead)[0]
+		for errors.Is(err, broker.ErrRefused) && len(dead.Payload) > 0 {
+			keep := min(len(dead.Payload)/2, envelope.MaxBytes)
+			dead.Message = d.deadLetter(tenant, from, original)
+			dead.Payload = dead.Payload[:keep]
+			dead.Metadata.Set(envelope.HeaderDeadLetterTruncated, "true")
+			err = d.pub.Publish(ctx, dead)[0]
 		}
 		if err != nil {
-			return fmt.Errorf("publish dead letter to %s: %w", topic, err)
+			return fmt.Errorf("publish a dead letter to %s: %w", dead.Topic, err)
 		}
-		failpoint.Here("buried")
+		failpoint.Here("dead-lettered")
+		d.report(ctx, tenant, from, dead.Message)
 	}
 	return nil
+}
+
+// report logs that a message was refused: the first of its tenant and reason in a
+// minute, and how many there were; and each at the level debug.
+func (d *deadLetters) report(ctx context.Context, tenant timer.TenantID, from envelope.Origin, dead *message.Message) {
+	reason := timer.Reason(dead.Metadata.Get(envelope.HeaderDeadLetterReason))
+	id := dead.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
+	d.refused.note(kind{tenant, reason}, "first_message_id", id, "first_correlation_id", from.CorrelationID, "first_dead_letter_id", dead.UUID)
+	if d.log.Enabled(ctx, slog.LevelDebug) {
+		d.log.DebugContext(ctx, "message refused", "tenant_id", tenant, "service_call_id", from.ServiceCallID, "correlation_id", from.CorrelationID,
+			"message_id", id, "reason", reason, "dead_letter_id", dead.UUID)
+	}
 }
 
 // tenantOf returns whose dead letter it is: the tenant that the topic names,
 // since brokers guard topics, else the one that the body names.
 func (d *deadLetters) tenantOf(original *message.Message) timer.TenantID {
-	if tenant, named := d.routing.TenantOf(original.Metadata.Get(envelope.MetaTopic)); named {
+	if tenant, named := d.routing.TenantOf(original.Metadata.Get(broker.MetaTopic)); named {
 		if tenant.Validate() != nil {
 			return timer.NoTenant
 		}
@@ -69,45 +107,51 @@ func (d *deadLetters) tenantOf(original *message.Message) timer.TenantID {
 	return envelope.TenantOf(original.Payload)
 }
 
-// letter makes the dead letter of a message: its body, and headers of our own.
-// None of the original's headers is copied.
-func (d *deadLetters) letter(tenant timer.TenantID, original *message.Message) *message.Message {
+// deadLetter makes the dead letter of a message: its body, and headers of our own.
+// Of the original's headers only a valid correlation id is copied, and its id if the
+// body has none.
+func (d *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, original *message.Message) *message.Message {
 	from := original.Metadata
-	topic := from.Get(envelope.MetaTopic)
+	topic := from.Get(broker.MetaTopic)
 	if topic == "" {
 		topic = from.Get(middleware.PoisonedTopicKey)
+	}
+	id := origin.ID
+	if id == "" && from.Get(broker.MetaNoID) == "" {
+		id = original.UUID
 	}
 	replays := envelope.ReplaysFrom(from.Get)
 	now := d.clock.Now()
 
-	letter := message.NewMessage(letterID(topic, original), original.Payload)
+	made := message.NewMessage(deadLetterID(topic, original), original.Payload)
 	for header, value := range map[string]string{
 		envelope.HeaderType:                 envelope.TypeDeadLetter,
 		envelope.HeaderTenantID:             string(tenant),
-		envelope.HeaderMessageID:            letter.UUID,
+		envelope.HeaderMessageID:            made.UUID,
 		envelope.HeaderDeadLetterReason:     from.Get(envelope.HeaderDeadLetterReason),
 		envelope.HeaderDeadLetterDetail:     visible(from.Get(envelope.HeaderDeadLetterDetail)),
 		envelope.HeaderDeadLetterTopic:      visible(topic),
-		envelope.HeaderDeadLetterPosition:   from.Get(envelope.MetaPosition),
-		envelope.HeaderDeadLetterOriginalID: visible(original.UUID),
+		envelope.HeaderDeadLetterPosition:   from.Get(broker.MetaPosition),
+		envelope.HeaderDeadLetterOriginalID: visible(id),
+		envelope.HeaderCorrelationID:        origin.CorrelationID,
 		envelope.HeaderDeadLetterFirstAt:    firstAt(original, replays, now),
 		envelope.HeaderDeadLetterLastAt:     envelope.FormatTime(now),
 		envelope.HeaderDeadLetterCount:      strconv.Itoa(replays + 1),
 		envelope.HeaderDeadLetterReplays:    strconv.Itoa(replays),
 	} {
 		if value != "" {
-			letter.Metadata.Set(header, value)
+			made.Metadata.Set(header, value)
 		}
 	}
-	return letter
+	return made
 }
 
-// letterID returns the id of a dead letter. It is never that of the original,
+// deadLetterID returns the id of a dead letter. It is never that of the original,
 // which the broker would drop as a duplicate. If the position of the original
-// is known the id follows from it, so that a letter which is published again,
-// because the ack of its original was lost, is the duplicate that it is.
-func letterID(topic string, original *message.Message) string {
-	position := original.Metadata.Get(envelope.MetaPosition)
+// is known the id follows from it, so that one which is published again, because
+// the ack of its original was lost, is dropped as a duplicate.
+func deadLetterID(topic string, original *message.Message) string {
+	position := original.Metadata.Get(broker.MetaPosition)
 	if position == "" {
 		return uuid.NewString()
 	}

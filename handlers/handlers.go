@@ -1,16 +1,24 @@
-// Package handlers is the way in: a Watermill router that takes commands from
-// a broker, decodes them strictly, applies them to the store and acks each
-// after its commit.
+// Package handlers is the way in: every command that a broker delivers passes one
+// Watermill router and its middleware to a handler, which applies it to the store
+// and returns after the commit. Then the router acks it.
+//
+//	broker ─► router: the host's middleware, CorrelationID, count, drain,
+//	                  poison queue, decode, quota, retry, circuit breaker, recoverer
+//	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer ─► group commit
+//
+// Thousands of messages are in flight at once, in no order: the version of a
+// command decides what it does.
 //
 // # Errors
 //
-// A message that is invalid goes to the dead letters of its tenant, before the
-// ack. Anything else that goes wrong may pass: it is tried again at once a few
-// times, then left to the broker, which delivers it again after a growing
-// delay, for ever. While the store is down the intake stops.
+// A message that is invalid, or whose commands the database refuses, goes to the
+// dead letters of its tenant, before the ack. Any other error may pass: the message
+// is tried again a few times, while the circuit breaker makes all others wait, then
+// left to the broker, which delivers it again after a growing delay, for ever.
 //
-// A command that is over the quota of its tenant is either left to the broker
-// too, which stops nobody else, or becomes a dead letter.
+// A message that exceeds the quota of its tenant is left to the broker too, with
+// the delay after which it is worth to try again, or becomes a dead letter. Neither
+// concerns other messages.
 package handlers
 
 import (
@@ -18,19 +26,21 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Store is what the handlers need of a [timer.Store].
+// A Store is what the handlers need of a [timer.Store]. It should let concurrent
+// calls share a commit.
 type Store interface {
-	Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error)
-	Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error)
+	Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error)
+	Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error)
 }
 
 // A Routing names the topics.
@@ -45,19 +55,24 @@ type Routing interface {
 
 // Options tune [Handlers]. The zero value is ready to use.
 type Options struct {
-	Name         string              // name of the router's handler, in logs; default "timer-service"
-	Horizon      time.Duration       // how far ahead a timer may be due; default 10 years
-	DrainTimeout time.Duration       // how long messages in flight may take after a stop; default 10s
-	Quotas       *quota.Keeper       // what tenants may have; default nil: anything
-	Timers       timer.Reader        // where timers are counted; required with Quotas
-	Scheduled    func(due time.Time) // called after the commit of a timer; must not block
-	Handled      func(Result)        // called once a delivery; must not block
+	Name         string                      // name of the router's handler, in logs; default "timer-service"
+	Horizon      time.Duration               // how far ahead a timer may be due; default 10 years
+	MaxAhead     time.Duration               // how far ahead of the clock the timestampMs of a command may be; default 24 hours
+	DrainTimeout time.Duration               // how long messages in flight may take after a stop; default 10s
+	Quotas       *quota.Limiter              // what tenants may have; default nil: anything
+	Timers       timer.Reader                // where timers are counted; required with Quotas
+	StoreWorks   func(context.Context) error // asks the store something, before a message that failed is left to the broker: while the store fails it waits here; default it is left to the broker
+	Unbatched    Store                       // where a message is tried for the last time, so that it can't fail because of others; default the store of New
+	IgnoreOthers bool                        // acknowledge messages of a type that is no command, since teams share the topic; default: they are invalid
+	Middleware   []message.HandlerMiddleware // of the host, outside all other; each message passes it
+	Scheduled    func(due time.Time)         // called after the commit of timers, with the earliest due time; must not block
+	Handled      func(Result)                // called once a delivery, of a ScheduleTimers that was applied once a timer; must not block
 }
 
 // A Result is what became of one delivery, for counting.
 type Result struct {
 	Type    string // type of the message, if it is one of ours, else "other"
-	Outcome string // a timer.Outcome, "invalid", "ignored" (not our type), "over_quota" or "failed" (both come again)
+	Outcome string // a timer.Outcome, "invalid", "ignored" (no command of ours, see IgnoreOthers), "over_quota" or "failed" (both come again)
 }
 
 // Outcomes of a [Result] beside those of [timer.Outcome].
@@ -68,17 +83,24 @@ const (
 	OutcomeFailed    = "failed"
 )
 
+// StopTimeout is how much longer than DrainTimeout [Handlers.Run] takes at most
+// after a stop.
+const StopTimeout = 1500 * time.Millisecond
+
 // Handlers consume commands. Make them with [New]; they run once.
 type Handlers struct {
 	store   Store
 	routing Routing
 	sub     message.Subscriber
-	dead    message.Publisher
+	dead    *deadLetters
 	clock   timer.Clock
 	log     *slog.Logger
 	opt     Options
 
-	hold     hold
+	ahead    *digest // of commands from clocks that are ahead
+	others   firsts  // types that were ignored
+	breaker  breaker
+	failures atomic.Int64 // how often the breaker was opened
 	running  chan struct{}
 	fatal    chan error      // holds one
 	working  context.Context // of handlers at work; ends DrainTimeout after the stop
@@ -88,7 +110,7 @@ type Handlers struct {
 // New returns Handlers that take commands from sub and publish dead letters
 // with pub, which they do not close. They start nothing: call [Handlers.Run].
 func New(
-	store Store, routing Routing, sub message.Subscriber, pub message.Publisher,
+	store Store, routing Routing, sub message.Subscriber, pub broker.Publisher,
 	clock timer.Clock, log *slog.Logger, opt Options,
 ) *Handlers {
 	if opt.Name == "" {
@@ -97,8 +119,14 @@ func New(
 	if opt.Horizon <= 0 {
 		opt.Horizon = 10 * 365 * 24 * time.Hour
 	}
+	if opt.MaxAhead <= 0 {
+		opt.MaxAhead = 24 * time.Hour
+	}
 	if opt.DrainTimeout <= 0 {
 		opt.DrainTimeout = 10 * time.Second
+	}
+	if opt.Unbatched == nil {
+		opt.Unbatched = store
 	}
 	if opt.Scheduled == nil {
 		opt.Scheduled = func(time.Time) {}
@@ -106,31 +134,41 @@ func New(
 	if opt.Handled == nil {
 		opt.Handled = func(Result) {}
 	}
-	h := &Handlers{
-		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
-		dead:    &deadLetters{pub: pub, routing: routing, clock: clock},
-		running: make(chan struct{}),
-		fatal:   make(chan error, 1),
-	}
 	if opt.Quotas != nil && opt.Timers == nil {
 		panic("handlers: quotas without a reader of timers")
 	}
-	h.hold.probe = make(chan struct{}, 1)
-	return h
+	ahead := func(attrs ...any) {
+		log.WarnContext(context.Background(), "the clock of a producer is ahead: its commands supersede later ones of others", attrs...)
+	}
+	refused := func(attrs ...any) { log.WarnContext(context.Background(), "messages refused", attrs...) }
+	return &Handlers{
+		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
+		dead:    &deadLetters{pub: pub, routing: routing, clock: clock, log: log, refused: newDigest(refused)},
+		ahead:   newDigest(ahead),
+		breaker: newBreaker(),
+		running: make(chan struct{}),
+		fatal:   make(chan error, 1),
+	}
 }
 
 // Running is closed when the handlers have subscribed.
 func (h *Handlers) Running() <-chan struct{} { return h.running }
 
-// Held reports whether the intake is stopped because the store is down.
-func (h *Handlers) Held() bool { return h.hold.down.Load() }
+// Paused reports whether the circuit breaker is open: commands wait because the
+// store fails.
+func (h *Handlers) Paused() bool { return h.breaker.open.Load() }
+
+// Failures returns how often the store has begun to fail.
+func (h *Handlers) Failures() int64 { return h.failures.Load() }
 
 // Run handles commands until ctx is done; then it takes no more, lets those in
-// flight finish for at most DrainTimeout, and returns nil. It returns an error
-// if it cannot subscribe, if the subscription ends by itself, or if the store
-// returns a [timer.ErrFatal].
+// flight finish for at most DrainTimeout, and returns nil, at most [StopTimeout]
+// later. It returns an error if it cannot subscribe, if the subscription ends by
+// itself or does not end, or if the store returns a [timer.ErrFatal].
 func (h *Handlers) Run(ctx context.Context) error {
 	h.stopping = ctx
+	defer h.ahead.flush()
+	defer h.dead.refused.flush()
 	detached := context.WithoutCancel(ctx)
 	working, stopWorking := context.WithCancel(detached)
 	defer stopWorking()
@@ -165,27 +203,13 @@ func (h *Handlers) Run(ctx context.Context) error {
 		return errors.Join(errors.New("the subscription ended by itself"), err)
 	}
 	stopIntake() // ends the subscription; the router closes when its handlers are done
-	deadline := time.AfterFunc(h.opt.DrainTimeout, stopWorking)
-	defer deadline.Stop()
-	return errors.Join(failed, <-ended)
-}
-
-// router builds the Watermill router.
-func (h *Handlers) router() (*message.Router, error) {
-	logger := watermill.NewSlogLoggerWithLevelMapping(h.log, map[slog.Level]slog.Level{
-		slog.LevelInfo: slog.LevelDebug, // a line for each start and stop of its parts
-	})
-	router, err := message.NewRouter(message.RouterConfig{
-		CloseTimeout: h.opt.DrainTimeout + time.Second,
-	}, logger)
-	if err != nil {
-		return nil, fmt.Errorf("build the router: %w", err)
+	defer time.AfterFunc(h.opt.DrainTimeout, stopWorking).Stop()
+	last := time.NewTimer(h.opt.DrainTimeout + StopTimeout)
+	defer last.Stop()
+	select {
+	case err := <-ended:
+		return errors.Join(failed, err)
+	case <-last.C:
+		return errors.Join(failed, errors.New("stop the intake: the subscription did not end"))
 	}
-	middleware, err := h.middleware()
-	if err != nil {
-		return nil, err
-	}
-	router.AddMiddleware(middleware...)
-	router.AddConsumerHandler(h.opt.Name, h.routing.Subscription(), bulk{h.sub, h}, h.apply)
-	return router, nil
 }

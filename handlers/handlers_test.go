@@ -17,6 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -28,33 +29,40 @@ var (
 	}
 	command = timer.ScheduleTimer{
 		Key:     timer.Key{TenantID: "acme", ServiceCallID: "order-1"},
-		Version: timer.Version{TimestampMS: 1, CommandID: "c-1"},
+		Version: timer.Version{TimestampMS: noon.UnixMilli() + 1, CommandID: "c-1"},
 		DueAt:   noon.Add(time.Hour),
 	}
 )
 
-// A desk is a subscriber, a publisher and a store in one: it delivers messages
+// A harness is a subscriber, a publisher and a store in one: it delivers messages
 // by hand, keeps what is published, and applies commands as the test says.
-type desk struct {
+type harness struct {
 	in      chan *message.Message
 	apply   func(command any) error
-	quotas  *quota.Keeper
-	timers  timer.Reader
-	log     slog.Handler
-	publish func(topic string, msg *message.Message) error
+	batched bool // with group commit
+
+	ignoreOthers bool
+	quotas       *quota.Limiter
+	timers       timer.Reader
+	log          slog.Handler
+
+	middleware []message.HandlerMiddleware
+	publish    func(ctx context.Context, topic string, msg *message.Message) error
 
 	mu      sync.Mutex
 	applied []any
 	commits []int // commands of each
-	letters []*message.Message
+	dead    []*message.Message
 	topics  []string
 	results []handlers.Result
 	wakes   []time.Time
 }
 
-func newDesk() *desk { return &desk{in: make(chan *message.Message), log: slog.DiscardHandler} }
+func newHarness() *harness {
+	return &harness{in: make(chan *message.Message), log: slog.DiscardHandler}
+}
 
-func (d *desk) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
+func (d *harness) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
 	out := make(chan *message.Message)
 	go func() {
 		defer close(out)
@@ -73,71 +81,106 @@ func (d *desk) Subscribe(ctx context.Context, _ string) (<-chan *message.Message
 	return out, nil
 }
 
-func (d *desk) Close() error { return nil }
+func (d *harness) Close() error { return nil }
 
-func (d *desk) Publish(topic string, messages ...*message.Message) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, m := range messages {
+func (d *harness) Publish(ctx context.Context, messages ...broker.Message) []error {
+	results := make([]error, len(messages))
+	for i, m := range messages {
 		if d.publish != nil {
-			if err := d.publish(topic, m); err != nil {
-				return err
-			}
+			results[i] = d.publish(ctx, m.Topic, m.Message)
 		}
-		d.letters, d.topics = append(d.letters, m), append(d.topics, topic)
+		if results[i] == nil {
+			d.mu.Lock()
+			d.dead, d.topics = append(d.dead, m.Message), append(d.topics, m.Topic)
+			d.mu.Unlock()
+		}
 	}
-	return nil
+	return results
 }
 
-func (d *desk) Schedule(_ context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
-	return take(d, timer.DidSchedule, commands)
+func (d *harness) Schedule(_ context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	results, err := take(d, timer.DidSchedule, commands)
+	if err == nil {
+		timer.RefuseTogether(commands, results)
+	}
+	return results, err
 }
 
-func (d *desk) Cancel(_ context.Context, _ time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
+func (d *harness) Cancel(_ context.Context, _ time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
 	return take(d, timer.DidCancel, commands)
 }
 
-// take applies all commands or none.
-func take[C any](d *desk, outcome timer.Outcome, commands []C) (outcomes []timer.Outcome, err error) {
+// take applies commands. Those for which apply returns an ErrInvalid are refused;
+// with any other error none is applied.
+func take[C any](d *harness, outcome timer.Outcome, commands []C) (results []timer.Result, err error) {
 	var applied []any
 	for _, c := range commands {
 		if d.apply != nil {
-			if err := d.apply(c); err != nil {
-				return nil, err
-			}
+			err = d.apply(c)
 		}
-		applied, outcomes = append(applied, c), append(outcomes, outcome)
+		switch {
+		case errors.Is(err, timer.ErrInvalid):
+			results = append(results, timer.Result{Err: err})
+		case err != nil:
+			return nil, err
+		default:
+			applied, results = append(applied, c), append(results, timer.Result{Outcome: outcome})
+		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.applied = append(d.applied, applied...)
 	d.commits = append(d.commits, len(commands))
-	return outcomes, nil
+	return results, nil
 }
 
-// run starts handlers on the desk, and stops them when the test ends.
-func (d *desk) run(t *testing.T, r broker.Routing) *handlers.Handlers {
-	h := handlers.New(d, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(d.log), handlers.Options{
-		Quotas: d.quotas, Timers: d.timers,
-		Horizon:   24 * time.Hour,
-		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
-		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(ctx) }()
+// An inner is the harness as the store below a group commit.
+type inner struct {
+	timer.Store
+	d *harness
+}
+
+func (i inner) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	return i.d.Schedule(ctx, now, commands...)
+}
+
+func (i inner) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	return i.d.Cancel(ctx, now, commands...)
+}
+
+// run starts handlers on the harness, and stops them when the test ends.
+func (d *harness) run(t *testing.T, r broker.Routing) *handlers.Handlers {
+	h, stop, ended := d.start(t, r)
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Errorf("Run: %v", err)
 		}
 	})
-	<-h.Running()
 	return h
 }
 
+// start starts handlers, which send what Run returns after stop.
+func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, stop func(), ended <-chan error) {
+	var s handlers.Store = d
+	if d.batched {
+		s = store.NewBatch(inner{d: d}, store.BatchOptions{})
+	}
+	h = handlers.New(s, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(d.log), handlers.Options{
+		Quotas: d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
+		Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers,
+		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
+		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	returned := make(chan error, 1)
+	go func() { returned <- h.Run(ctx) }()
+	<-h.Running()
+	return h, stop, returned
+}
+
 // deliver hands over a message and reports whether it was acked.
-func (d *desk) deliver(body string, metadata ...string) (acked bool) {
+func (d *harness) deliver(body string, metadata ...string) (acked bool) {
 	m := message.NewMessage("original-id", []byte(body))
 	for i := 0; i < len(metadata); i += 2 {
 		m.Metadata.Set(metadata[i], metadata[i+1])
@@ -153,9 +196,9 @@ func (d *desk) deliver(body string, metadata ...string) (acked bool) {
 
 func TestAppliesCommandsAndAcks(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newHarness()
 	d.run(t, routing)
-	cancel := timer.CancelTimer{Key: command.Key, Version: timer.Version{TimestampMS: 2, CommandID: "c-2"}}
+	cancel := timer.CancelTimer{Key: command.Key, Version: timer.Version{TimestampMS: noon.UnixMilli() + 2, CommandID: "c-2"}}
 	if !d.deliver(string(envelope.Schedule(command))) || !d.deliver(string(envelope.Cancel(cancel))) {
 		t.Fatal("not acked")
 	}
@@ -163,65 +206,73 @@ func TestAppliesCommandsAndAcks(t *testing.T) {
 		t.Errorf("applied (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]time.Time{command.DueAt}, d.wakes); diff != "" {
-		t.Errorf("told the poller (-want +got):\n%s", diff)
+		t.Errorf("notified the poller (-want +got):\n%s", diff)
 	}
 	want := []handlers.Result{{Type: "ScheduleTimer", Outcome: "scheduled"}, {Type: "CancelTimer", Outcome: "canceled"}}
 	if diff := cmp.Diff(want, d.results); diff != "" {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
-	if len(d.letters) != 0 {
-		t.Errorf("published %v", d.letters)
+	if len(d.dead) != 0 {
+		t.Errorf("published %v", d.dead)
 	}
 }
 
 func TestInvalidBecomesDeadLetter(t *testing.T) {
 	t.Parallel()
 	late := command
-	late.DueAt = noon.Add(25 * time.Hour)
+	late.DueAt, late.CorrelationID = noon.Add(25*time.Hour), "req-7"
 	tests := []struct {
-		name, body string
-		routing    broker.Routing
-		came       string // topic
-		topic      string
-		reason     timer.Reason
+		name, body      string
+		routing         broker.Routing
+		came            string // topic
+		topic           string
+		reason          timer.Reason
+		id, correlation string // of the original, as its dead letter has them
 	}{
-		{"not JSON: nobody's", "hello", routing, "timer.commands", "svc._.dlq", timer.ReasonNotJSON},
-		{"empty: nobody's", "", routing, "timer.commands", "svc._.dlq", timer.ReasonNotJSON},
-		{"a field is missing: the tenant's", `{"type":"ScheduleTimer","tenantId":"acme"}`, routing, "timer.commands", "svc.acme.dlq", timer.ReasonMissingField},
-		{"due beyond the horizon", string(envelope.Schedule(late)), routing, "timer.commands", "svc.acme.dlq", timer.ReasonBeyondHorizon},
-		{"another tenant's topic: the topic's tenant", string(envelope.Schedule(command)), perTenant, "svc.evil.timer", "svc.evil.dlq", timer.ReasonTenantMismatch},
-		{"a topic that names no tenant", "hello", perTenant, "svc.-.timer", "svc._.dlq", timer.ReasonNotJSON},
+		{"not JSON: no tenant's", "hello", routing, "timer.commands", "svc._.dlq", timer.ReasonNotJSON, "original-id", ""},
+		{"empty: no tenant's", "", routing, "timer.commands", "svc._.dlq", timer.ReasonNotJSON, "original-id", ""},
+		{"a field is missing: the tenant's", `{"type":"ScheduleTimer","tenantId":"acme"}`, routing, "timer.commands", "svc.acme.dlq", timer.ReasonMissingField, "original-id", ""},
+		{"due beyond the horizon", string(envelope.Schedule(late)), routing, "timer.commands", "svc.acme.dlq", timer.ReasonBeyondHorizon, "c-1", "req-7"},
+		{"another type", `{"id":"x-1","type":"SheduleTimer","tenantId":"acme","correlationId":"req-8"}`, routing, "timer.commands", "svc.acme.dlq", timer.ReasonUnknownType, "x-1", "req-8"},
+		{"an event", string(envelope.Reached(timer.DueTimeReached{Key: command.Key, ID: "e-1", DueAt: noon, ReachedAt: noon})), routing, "timer.commands", "svc.acme.dlq", timer.ReasonUnknownType, "e-1", ""},
+		{"a broken body with an id", `{"id":"x-2","correlationId":"req-9","tenantId":"acme","type":`, routing, "timer.commands", "svc.acme.dlq", timer.ReasonNotJSON, "x-2", "req-9"},
+		{"ids that are none", `{"id":"x 2","correlationId":"a b","tenantId":"acme"}`, routing, "timer.commands", "svc.acme.dlq", timer.ReasonMissingField, "original-id", ""},
+		{"another tenant's topic: the topic's tenant", string(envelope.Schedule(command)), perTenant, "svc.evil.timer", "svc.evil.dlq", timer.ReasonTenantMismatch, "c-1", ""},
+		{"a topic that names no tenant", "hello", perTenant, "svc.-.timer", "svc._.dlq", timer.ReasonNotJSON, "original-id", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk()
+			d := newHarness()
 			d.run(t, tt.routing)
-			if !d.deliver(tt.body, envelope.MetaTopic, tt.came, envelope.MetaPosition, "42", "x-secret", "token") {
+			if !d.deliver(tt.body, broker.MetaTopic, tt.came, broker.MetaPosition, "42", "x-secret", "token") {
 				t.Fatal("not acked")
 			}
-			if len(d.letters) != 1 || len(d.applied) != 0 {
-				t.Fatalf("%d dead letters and %d applied, want one and none", len(d.letters), len(d.applied))
+			if len(d.dead) != 1 || len(d.applied) != 0 {
+				t.Fatalf("%d dead letters and %d applied, want one and none", len(d.dead), len(d.applied))
 			}
-			letter := d.letters[0]
-			if d.topics[0] != tt.topic || string(letter.Payload) != tt.body {
-				t.Errorf("%q went to %s, want %q to %s", letter.Payload, d.topics[0], tt.body, tt.topic)
+			dead := d.dead[0]
+			if d.topics[0] != tt.topic || string(dead.Payload) != tt.body {
+				t.Errorf("%q went to %s, want %q to %s", dead.Payload, d.topics[0], tt.body, tt.topic)
 			}
-			got := map[string]string(letter.Metadata)
+			got := map[string]string(dead.Metadata)
 			if got[envelope.HeaderDeadLetterDetail] == "" {
 				t.Error("the detail is empty")
 			}
 			delete(got, envelope.HeaderDeadLetterDetail)
 			want := map[string]string{
-				"type": "DeadLetter", "tenantId": strings.Split(tt.topic, ".")[1], "messageId": letter.UUID,
+				"type": "DeadLetter", "tenantId": strings.Split(tt.topic, ".")[1], "messageId": dead.UUID,
 				"deadLetterReason": string(tt.reason), "deadLetterTopic": tt.came, "deadLetterPosition": "42",
-				"deadLetterOriginalId": "original-id", "deadLetterCount": "1", "deadLetterReplays": "0",
+				"deadLetterOriginalId": tt.id, "deadLetterCount": "1", "deadLetterReplays": "0",
 				"deadLetterFirstAt": "2026-01-01T12:00:00.000Z", "deadLetterLastAt": "2026-01-01T12:00:00.000Z",
+			}
+			if tt.correlation != "" {
+				want["correlationId"] = tt.correlation
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("headers (-want +got):\n%s", diff)
 			}
-			if letter.UUID == "original-id" {
+			if dead.UUID == "original-id" {
 				t.Error("the dead letter has the id of its original: the broker would drop it as a duplicate")
 			}
 		})
@@ -230,65 +281,29 @@ func TestInvalidBecomesDeadLetter(t *testing.T) {
 
 func TestDeadLetterIsPublishedBeforeTheAck(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
-	d.publish = func(string, *message.Message) error { return errors.New("broker is down") }
+	d := newHarness()
+	d.publish = func(context.Context, string, *message.Message) error { return errors.New("broker is down") }
 	d.run(t, routing)
 	if d.deliver("hello") {
 		t.Error("acked though its dead letter was not published")
 	}
 }
 
-// What is invalid has no bearing on the messages of its key behind it: they need
-// not wait until its dead letter is published. Others must wait.
-func TestInvalidMessageLeavesItsPlace(t *testing.T) {
-	t.Parallel()
-	d := newDesk()
-	publishing, publish := make(chan struct{}), make(chan struct{})
-	d.publish = func(string, *message.Message) error {
-		close(publishing)
-		<-publish
-		return nil
-	}
-	d.run(t, routing)
-	left := make(chan struct{}, 1)
-	send := func(body string) *message.Message {
-		m := message.NewMessage("id", []byte(body))
-		m.SetContext(envelope.WithPlace(t.Context(), func() { left <- struct{}{} }))
-		d.in <- m
-		return m
-	}
-	invalid := send("hello")
-	<-publishing
-	select {
-	case <-left:
-	default:
-		t.Error("stays in its place while its dead letter is published")
-	}
-	close(publish)
-	<-invalid.Acked()
-	<-send(string(envelope.Schedule(command))).Acked()
-	if len(left) > 0 {
-		t.Error("a valid command leaves its place")
-	}
-}
-
 func TestDeadLetterOfTheSameMessageHasTheSameID(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newHarness()
 	d.run(t, routing)
 	for range 2 {
-		d.deliver("hello", envelope.MetaTopic, "timer.commands", envelope.MetaPosition, "42")
+		d.deliver("hello", broker.MetaTopic, "timer.commands", broker.MetaPosition, "42")
 	}
-	d.deliver("hello", envelope.MetaTopic, "timer.commands", envelope.MetaPosition, "43")
-	if a, b, c := d.letters[0].UUID, d.letters[1].UUID, d.letters[2].UUID; a != b || b == c {
+	d.deliver("hello", broker.MetaTopic, "timer.commands", broker.MetaPosition, "43")
+	if a, b, c := d.dead[0].UUID, d.dead[1].UUID, d.dead[2].UUID; a != b || b == c {
 		t.Errorf("ids %s, %s and %s: want the first two equal, the third another", a, b, c)
 	}
 }
 
-// A dead letter has more headers than its original, so what came in may be too
-// large to go out, however small the broker's limit is.
-// A replayed message tells when it first failed. Whoever publishes can tell
-// anything, so what is not past, or not in our own form, is not believed.
+// A replayed message says when it first failed. A producer can say anything, so
+// what is not past, or not in our own form, is ignored.
 func TestDeadLetterOfAReplayCountsOn(t *testing.T) {
 	t.Parallel()
 	const first, now = "2025-12-24T18:00:00.125Z", "2026-01-01T12:00:00.000Z"
@@ -306,12 +321,12 @@ func TestDeadLetterOfAReplayCountsOn(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk()
+			d := newHarness()
 			d.run(t, routing)
 			if !d.deliver("hello", envelope.HeaderDeadLetterReplays, tt.replays, envelope.HeaderDeadLetterFirstAt, tt.carried) {
 				t.Fatal("not acked")
 			}
-			got := d.letters[0].Metadata
+			got := d.dead[0].Metadata
 			want := []string{tt.count, tt.kept, tt.firstAt, now}
 			if diff := cmp.Diff(want, []string{
 				got.Get(envelope.HeaderDeadLetterCount), got.Get(envelope.HeaderDeadLetterReplays),
@@ -323,11 +338,13 @@ func TestDeadLetterOfAReplayCountsOn(t *testing.T) {
 	}
 }
 
+// A dead letter has more headers than its original, so what came in may be too
+// large to go out, however small the broker's limit is.
 func TestDeadLetterTooLargeIsCut(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[int]int{1 << 20: envelope.MaxBytes, 64_000: 32 << 10, 10: 8, 0: 0} {
-		d := newDesk()
-		d.publish = func(_ string, m *message.Message) error {
+		d := newHarness()
+		d.publish = func(_ context.Context, _ string, m *message.Message) error {
 			if len(m.Payload) > limit {
 				return broker.ErrRefused
 			}
@@ -338,50 +355,36 @@ func TestDeadLetterTooLargeIsCut(t *testing.T) {
 			t.Errorf("limit %d: not acked", limit)
 			continue
 		}
-		if got := d.letters[0]; len(got.Payload) != want || got.Metadata.Get("deadLetterTruncated") != "true" {
+		if got := d.dead[0]; len(got.Payload) != want || got.Metadata.Get("deadLetterTruncated") != "true" {
 			t.Errorf("limit %d: %d bytes, truncated = %q, want %d bytes", limit, len(got.Payload), got.Metadata.Get("deadLetterTruncated"), want)
 		}
 	}
 }
 
-func TestOtherTypesAreAckedAndCounted(t *testing.T) {
-	t.Parallel()
-	d := newDesk()
-	d.run(t, routing)
-	event := envelope.Reached(timer.DueTimeReached{Key: command.Key, CommandID: "c", DueAt: noon, ReachedAt: noon})
-	if !d.deliver(`{"type":"SomethingElse"}`) || !d.deliver(string(event)) {
-		t.Error("not acked")
-	}
-	want := []handlers.Result{{Type: "other", Outcome: "ignored"}, {Type: "other", Outcome: "ignored"}}
-	if diff := cmp.Diff(want, d.results); diff != "" {
-		t.Errorf("counted (-want +got):\n%s", diff)
-	}
-}
-
 func TestOutageIsNeverPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newHarness()
 		tries := 0
 		d.apply = func(any) error { tries++; return errors.New("database is locked") }
 		d.run(t, routing)
 		if d.deliver(string(envelope.Schedule(command))) {
 			t.Error("acked though it was not stored")
 		}
-		if tries != 1+3 {
-			t.Errorf("tried %d times, want once with others and three times alone", tries)
+		if tries != 3 {
+			t.Errorf("tried %d times, want three", tries)
 		}
-		if len(d.letters) != 0 {
-			t.Errorf("an outage made a dead letter: %v", d.letters[0].Metadata)
+		if len(d.dead) != 0 {
+			t.Errorf("an outage made a dead letter: %v", d.dead[0].Metadata)
 		}
 	})
 }
 
 func TestPanicIsAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newHarness()
 		d.apply = func(any) error { panic("bug") }
 		d.run(t, routing)
-		if d.deliver(string(envelope.Schedule(command))) || len(d.letters) != 0 {
+		if d.deliver(string(envelope.Schedule(command))) || len(d.dead) != 0 {
 			t.Error("a panic was acked or made a dead letter")
 		}
 	})
@@ -389,13 +392,16 @@ func TestPanicIsAnOutage(t *testing.T) {
 
 func TestRowThatTheDatabaseRefusesBecomesDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newHarness()
 		d.apply = func(any) error { return timer.Invalid(timer.ReasonRefused, "no such service call") }
-		d.run(t, routing)
+		h := d.run(t, routing)
 		if !d.deliver(string(envelope.Schedule(command))) {
 			t.Fatal("not acked")
 		}
-		if got := d.letters[0].Metadata.Get("deadLetterReason"); got != "refused" {
+		if h.Paused() {
+			t.Error("the intake is paused, though the store works")
+		}
+		if got := d.dead[0].Metadata.Get("deadLetterReason"); got != "refused" {
 			t.Errorf("reason %q, want refused", got)
 		}
 	})
@@ -405,7 +411,7 @@ func TestRowThatTheDatabaseRefusesBecomesDeadLetter(t *testing.T) {
 // again, invalid ones still reach the dead letters, and all go on when it is back.
 func TestIntakeStopsWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newHarness()
 		began := time.Now()
 		d.apply = func(any) error {
 			if time.Since(began) < 10*time.Minute {
@@ -436,8 +442,8 @@ func TestIntakeStopsWhileTheStoreIsDown(t *testing.T) {
 			t.Error("an invalid message is not acked while the store is down")
 		}
 		all.Wait()
-		if acked != 100 || len(d.letters) != 1 {
-			t.Errorf("%d of 100 acked, %d dead letters, want 1", acked, len(d.letters))
+		if acked != 100 || len(d.dead) != 1 {
+			t.Errorf("%d of 100 acked, %d dead letters, want 1", acked, len(d.dead))
 		}
 		// One probe every five seconds and the first hundred: far from five
 		// deliveries per message and minute, which would be 5,000.
@@ -449,7 +455,7 @@ func TestIntakeStopsWhileTheStoreIsDown(t *testing.T) {
 
 func TestFatalEndsTheIntake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newHarness()
 		d.apply = func(any) error { return timer.ErrFatal }
 		h := handlers.New(d, routing, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(slog.DiscardHandler), handlers.Options{})
 		ended := make(chan error, 1)

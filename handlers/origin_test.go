@@ -12,7 +12,7 @@ import (
 
 func TestOnlyCorrelationAndTraceCrossOver(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newHarness()
 	d.run(t, routing)
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	d.deliver(string(envelope.Schedule(command)), "correlationId", "from-header", "traceparent", parent, "tracestate", "a=b",
@@ -35,7 +35,7 @@ func TestBodyWinsOverHeaders(t *testing.T) {
 		inBody   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		inHeader = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	)
-	d := newDesk()
+	d := newHarness()
 	d.run(t, routing)
 	event := func(more string) string {
 		return `{"specversion":"1.0","id":"c-1","source":"/a","type":"ScheduleTimer","time":"2026-01-01T00:00:00Z"` + more +

@@ -6,6 +6,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -20,64 +21,39 @@ func (h *Handlers) horizon(tenant timer.TenantID) time.Duration {
 	return h.opt.Horizon
 }
 
-// scheduleWithin applies the command of a delivery, or notes the quota that it is
-// over, which is no error: the store is well.
-func (h *Handlers) scheduleWithin(ctx context.Context, d *delivery) (outcomes []timer.Outcome, err error) {
-	if h.opt.Quotas == nil {
-		return h.schedule(ctx, *d.schedule)
+// reserve reserves what the commands of a delivery take of the quota of their
+// tenant, or notes the limit that they exceed, which is not an error: the store is
+// well.
+func (h *Handlers) reserve(ctx context.Context, d *delivery) (r quota.Reservation, err error) {
+	if h.opt.Quotas != nil {
+		r, d.exceeded, err = h.opt.Quotas.Reserve(ctx, h.opt.Timers, broker.Deliveries(d.msg) > 1, d.schedules...)
 	}
-	grant, over, err := h.opt.Quotas.Admit(ctx, h.opt.Timers, d.schedule.Key)
-	if err != nil || over != nil {
-		d.over = over
-		return nil, err
-	}
-	defer func() {
-		if len(outcomes) == 0 { // an error, or a panic
-			grant.Failed()
-		}
-	}()
-	if outcomes, err = h.schedule(ctx, *d.schedule); err == nil {
-		h.accepted(d, grant, outcomes[0])
-	}
-	return outcomes, err
+	return r, err
 }
 
-// accepted tells the quotas what a ScheduleTimer did.
-func (h *Handlers) accepted(d *delivery, grant quota.Grant, did timer.Outcome) {
-	if h.opt.Quotas == nil || d.schedule == nil {
-		return
-	}
-	grant.Done(did)
-	h.opt.Quotas.Arrived(d.schedule.TenantID, d.Deliveries())
-}
-
-// keepQuota decides what becomes of a command that is over a quota. It goes back
-// to the broker by a nack and not by an error, which would be logged for each of
-// them; or it becomes a dead letter, also if too many wait at the broker already.
-func (h *Handlers) keepQuota(next message.HandlerFunc) message.HandlerFunc {
+// limit decides what becomes of a message that exceeds a quota. It goes back to the
+// broker by a nack, with the delay after which to deliver it again, and not by an
+// error, which would be logged for each of them; or it becomes a dead letter.
+func (h *Handlers) limit(next message.HandlerFunc) message.HandlerFunc {
 	if h.opt.Quotas == nil {
 		return next
 	}
 	return func(msg *message.Message) ([]*message.Message, error) {
 		produced, err := next(msg)
 		d := deliveryOf(msg)
-		if err != nil || d.over == nil {
+		if err != nil || d.exceeded == nil {
 			return produced, err
 		}
-		tenant, deliveries := d.schedule.TenantID, d.Deliveries()
-		if d.over.First {
-			h.log.WarnContext(msg.Context(), "a tenant is over its quota", "tenant_id", tenant, "policy", d.over.Policy, "detail", d.over.Detail)
+		e := d.exceeded
+		if e.First {
+			h.log.WarnContext(msg.Context(), "a tenant exceeds its quota", "tenant_id", d.schedules[0].TenantID, "policy", e.Policy, "detail", e.Detail)
 		}
-		detail := d.over.Detail
-		if d.over.Policy == quota.Delay {
-			if h.opt.Quotas.Delay(tenant, deliveries) {
-				d.result.Outcome = OutcomeOverQuota
-				msg.Nack()
-				return nil, nil
-			}
-			detail += "; and as many of its commands wait as may"
+		if e.Policy == quota.DeadLetter {
+			return nil, timer.Invalid(timer.ReasonOverQuota, "%s", e.Detail)
 		}
-		h.opt.Quotas.Arrived(tenant, deliveries)
-		return nil, timer.Invalid(timer.ReasonOverQuota, "%s", detail)
+		d.result.Outcome = OutcomeOverQuota
+		broker.RetryAfter(msg, e.Delay)
+		msg.Nack()
+		return nil, nil
 	}
 }

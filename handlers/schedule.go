@@ -2,40 +2,98 @@ package handlers
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// schedule applies commands in one transaction, and tells the earliest due time
-// that was set.
-func (h *Handlers) schedule(ctx context.Context, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
-	outcomes, err := h.store.Schedule(ctx, h.clock.Now(), commands...)
-	if err != nil {
+// apply handles a message: it returns nil when its effect is durable, or if it
+// exceeds a limit.
+func (h *Handlers) apply(msg *message.Message) (err error) {
+	d := deliveryOf(msg)
+	var results []timer.Result
+	if len(d.schedules) == 0 {
+		results, err = h.cancel(msg.Context(), d)
+	} else {
+		results, err = h.schedule(msg.Context(), d)
+	}
+	if err != nil || d.exceeded != nil {
+		return err
+	}
+	if err := results[0].Err; err != nil { // then it is that of all
+		return err
+	}
+	d.results = results
+	failpoint.Here("handled")
+	if h.log.Enabled(d, slog.LevelDebug) {
+		h.logResults(d)
+	}
+	return nil
+}
+
+// logResults logs what each command of a delivery did.
+func (h *Handlers) logResults(d *delivery) {
+	line := func(key timer.Key, version timer.Version, correlationID string, outcome timer.Outcome) {
+		h.log.DebugContext(d, "command handled", "type", d.result.Type, "outcome", outcome.String(), "tenant_id", key.TenantID,
+			"service_call_id", key.ServiceCallID, "correlation_id", correlationID, "message_id", version.CommandID)
+	}
+	if len(d.schedules) == 0 {
+		correlationID := d.cancel.CorrelationID
+		if correlationID == "" {
+			correlationID = envelope.CorrelationFrom(d.msg.Metadata.Get)
+		}
+		line(d.cancel.Key, d.cancel.Version, correlationID, d.results[0].Outcome)
+	}
+	for i, c := range d.schedules {
+		line(c.Key, c.Version, c.CorrelationID, d.results[i].Outcome)
+	}
+}
+
+// schedule applies a ScheduleTimer or a ScheduleTimers, and says which due time is
+// the earliest that was set.
+func (h *Handlers) schedule(ctx context.Context, d *delivery) ([]timer.Result, error) {
+	reservation, err := h.reserve(ctx, d)
+	if err != nil || d.exceeded != nil {
 		return nil, err
 	}
+	applied := false
+	defer func() {
+		if !applied { // an error, or a panic
+			reservation.Cancel()
+		}
+	}()
+	results, err := d.store.Schedule(ctx, h.clock.Now(), d.schedules...)
+	if err != nil {
+		return nil, fmt.Errorf("schedule %s: %w", d.schedules[0].Key, err)
+	}
+	if results[0].Err != nil {
+		return results, nil
+	}
+	applied = true
+	reservation.Done(results...)
 	var first time.Time
-	for i, outcome := range outcomes {
-		set := outcome == timer.DidSchedule || outcome == timer.DidReschedule
-		if due := commands[i].DueAt; set && (first.IsZero() || due.Before(first)) {
+	for i, r := range results {
+		set := r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule
+		if due := d.schedules[i].DueAt; set && (first.IsZero() || due.Before(first)) {
 			first = due
 		}
 	}
 	if !first.IsZero() {
 		h.opt.Scheduled(first)
 	}
-	return outcomes, nil
+	return results, nil
 }
 
-// cancel applies commands in one transaction.
-func (h *Handlers) cancel(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
-	outcomes, err := h.store.Cancel(ctx, h.clock.Now(), commands...)
-	if h.opt.Quotas != nil {
-		for i, outcome := range outcomes {
-			if outcome == timer.DidCancel {
-				h.opt.Quotas.Fewer(commands[i].TenantID)
-			}
-		}
+// itemName returns how an item of a message is named that has several timers.
+func itemName(commands []timer.ScheduleTimer, i int) string {
+	if len(commands) == 1 {
+		return ""
 	}
-	return outcomes, err
+	return fmt.Sprintf("timers[%d].", i)
 }

@@ -22,7 +22,7 @@ func TestStopLetsMessagesInFlightFinish(t *testing.T) {
 
 func stopInFlight(t *testing.T, failures int) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newHarness()
 		entered := make(chan struct{})
 		h := handlers.New(&slowStore{entered: entered, failures: failures}, routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})
 		ctx, stop := context.WithCancel(t.Context())
@@ -30,7 +30,7 @@ func stopInFlight(t *testing.T, failures int) {
 		go func() { ended <- h.Run(ctx) }()
 		<-h.Running()
 		later := command
-		later.DueAt = time.Now().Add(time.Hour)
+		later.TimestampMS, later.DueAt = time.Now().UnixMilli(), time.Now().Add(time.Hour)
 		acked := make(chan bool, 1)
 		go func() { acked <- d.deliver(string(envelope.Schedule(later))) }()
 		<-entered
@@ -38,7 +38,7 @@ func stopInFlight(t *testing.T, failures int) {
 		if !<-acked {
 			t.Error("a healthy message was nacked because of the stop")
 		}
-		if len(d.letters) != 0 {
+		if len(d.dead) != 0 {
 			t.Error("a healthy message became a dead letter because of the stop")
 		}
 		if err := <-ended; err != nil {
@@ -53,7 +53,7 @@ type slowStore struct {
 	failures int           // calls that fail at once, before
 }
 
-func (s *slowStore) Schedule(ctx context.Context, _ time.Time, _ ...timer.ScheduleTimer) ([]timer.Outcome, error) {
+func (s *slowStore) Schedule(ctx context.Context, _ time.Time, _ ...timer.ScheduleTimer) ([]timer.Result, error) {
 	if s.failures > 0 {
 		s.failures--
 		return nil, errors.New("database is locked")
@@ -63,17 +63,17 @@ func (s *slowStore) Schedule(ctx context.Context, _ time.Time, _ ...timer.Schedu
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-time.After(time.Second):
-		return []timer.Outcome{timer.DidSchedule}, nil
+		return []timer.Result{{Outcome: timer.DidSchedule}}, nil
 	}
 }
 
-func (s *slowStore) Cancel(context.Context, time.Time, ...timer.CancelTimer) ([]timer.Outcome, error) {
+func (s *slowStore) Cancel(context.Context, time.Time, ...timer.CancelTimer) ([]timer.Result, error) {
 	panic("not expected")
 }
 
 func TestStopWhileStarting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk()
+		d := newHarness()
 		h := handlers.New(d, routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		stop()

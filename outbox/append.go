@@ -27,7 +27,7 @@ type Insert struct {
 // Append encodes events in a format and adds them to the outbox, in the order
 // given, inside the caller's transaction. They keep the format while they wait,
 // whatever those appended later have. The time of the append is when the event
-// was reached. It returns the rows, which have numbers if the driver tells the
+// was reached. It returns the rows, which have numbers if the driver returns the
 // last one that it gave.
 func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, events ...timer.DueTimeReached) ([]Row, error) {
 	size := min(insert.Rows, len(events))

@@ -23,10 +23,10 @@ type recorder struct {
 	args   [][]any // of each row
 	failAt int     // the statement that fails, from 1
 	seen   context.Context
-	mute   bool // it does not tell numbers
+	mute   bool // it returns no numbers
 }
 
-// A result is what a driver tells of an insert: here, rows have numbers from 1.
+// A result is what a driver returns of an insert: here, rows have numbers from 1.
 type result struct{ last int }
 
 func (r result) LastInsertId() (int64, error) {

@@ -5,17 +5,16 @@ import (
 	"sync"
 )
 
-// A backlog tells how many rows wait in front of a forwarder: those that it has
-// not come to yet. What it has left behind, because a topic fails, is none of
-// them, since it delays nobody. The zero value is that of a forwarder that has
-// not looked yet.
+// A backlog counts the rows that the head of a table has for a sender: those that
+// it has not read yet. Deferred rows do not count, since they delay no other. The
+// zero value is that of a sender that has read nothing.
 type backlog struct {
 	mu       sync.Mutex
-	appended int   // rows that it was told of
-	seen     int   // rows that it came to, of all these; it may be ahead of what it was told
-	newest   int64 // the last row that it came to
-	looked   bool
-	ended    bool // it came to the end once: before, it does not know how many are there
+	appended int   // rows that the sender was notified of
+	seen     int   // rows that it has read, of all these; may be ahead of appended
+	newest   int64 // the last row that it has read
+	started  bool
+	complete bool // it has read the last row once: before, it does not know how many there are
 }
 
 // add notes that rows were appended.
@@ -25,16 +24,16 @@ func (b *backlog) add(n int) {
 	b.appended += n
 }
 
-// told returns how many rows it was told of, for saw.
-func (b *backlog) told() int {
+// notified returns how many rows were appended, for observe.
+func (b *backlog) notified() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.appended
 }
 
-// saw notes rows that were read, and whether they are the last ones. What it had
-// been told before, it has come to then, whether it is there or not.
-func (b *backlog) saw(rows []Row, told int, last bool) {
+// observe notes rows that were read, and whether they are the last ones. Then all
+// that were appended before the read have been seen, whether they are there or not.
+func (b *backlog) observe(rows []Row, appended int, last bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, row := range rows {
@@ -43,10 +42,10 @@ func (b *backlog) saw(rows []Row, told int, last bool) {
 			b.seen++
 		}
 	}
-	b.looked = true
+	b.started = true
 	if last {
-		b.ended = true
-		b.seen = told
+		b.complete = true
+		b.seen = appended
 	}
 }
 
@@ -54,7 +53,7 @@ func (b *backlog) saw(rows []Row, told int, last bool) {
 func (b *backlog) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.looked && !b.ended {
+	if b.started && !b.complete {
 		return math.MaxInt
 	}
 	return max(0, b.appended-b.seen)

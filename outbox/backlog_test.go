@@ -1,14 +1,14 @@
 package outbox_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
@@ -17,18 +17,16 @@ type lock struct{ batches chan int }
 
 func newLock() *lock { return &lock{make(chan int)} }
 
-func (l *lock) Close() error { return nil }
-
-func (l *lock) Publish(_ string, messages ...*message.Message) error {
+func (l *lock) Publish(_ context.Context, messages ...broker.Message) []error {
 	l.batches <- len(messages)
-	return nil
+	return make([]error, len(messages))
 }
 
-// TestWaitingIsWhatTheForwarderHasNotComeTo has a broker that takes its time.
-func TestWaitingIsWhatTheForwarderHasNotComeTo(t *testing.T) {
+// TestWaitingIsWhatIsNotRead has a broker that takes its time.
+func TestWaitingIsWhatIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, p := new(ledger), newLock()
-		f := forward(t, l, p, outbox.ForwarderOptions{Batch: 10})
+		l, p := new(table), newLock()
+		f := forward(t, l, p, outbox.Options{Batch: 10})
 		synctest.Wait()
 		check := func(when string, want int) {
 			t.Helper()
@@ -66,9 +64,9 @@ func TestWaitingIsWhatTheForwarderHasNotComeTo(t *testing.T) {
 // forwarder starts: it does not know how many.
 func TestRowsOfAnEarlierLifeWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, p := new(ledger), newLock()
+		l, p := new(table), newLock()
 		l.append(slices.Repeat([]string{"a"}, 25)...)
-		f := forward(t, l, p, outbox.ForwarderOptions{Batch: 10})
+		f := forward(t, l, p, outbox.Options{Batch: 10})
 		for _, want := range []bool{true, true, false} {
 			synctest.Wait()
 			if got := f.Waiting() > 1000; got != want {
@@ -86,11 +84,11 @@ func TestRowsOfAnEarlierLifeWait(t *testing.T) {
 	})
 }
 
-// TestRowsThatVanishDoNotWait has somebody delete rows before they are read.
+// TestRowsThatVanishDoNotWait deletes rows before they are read.
 func TestRowsThatVanishDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := new(ledger)
-		f := forward(t, l, new(post), outbox.ForwarderOptions{})
+		l := new(table)
+		f := forward(t, l, new(model), outbox.Options{})
 		synctest.Wait()
 		f.Appended(5000)
 		synctest.Wait()
@@ -100,16 +98,16 @@ func TestRowsThatVanishDoNotWait(t *testing.T) {
 	})
 }
 
-// TestRowsLeftBehindDoNotWait has a topic that fails while another works.
-func TestRowsLeftBehindDoNotWait(t *testing.T) {
+// TestDeferredRowsDoNotWait has a topic that fails while another works.
+func TestDeferredRowsDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, p := new(ledger), &post{publish: func(topic string, _ *message.Message) error {
-			if topic == "bad" {
+		l, p := new(table), &model{publish: func(m broker.Message) error {
+			if m.Topic == "bad" {
 				return errors.New("the queue is full")
 			}
 			return nil
 		}}
-		f := forward(t, l, p, outbox.ForwarderOptions{Batch: 10})
+		f := forward(t, l, p, outbox.Options{Batch: 10})
 		for range 100 {
 			l.append(slices.Repeat([]string{"bad"}, 10)...)
 			f.Appended(10)
@@ -125,8 +123,8 @@ func TestRowsLeftBehindDoNotWait(t *testing.T) {
 	})
 }
 
-// TestEverythingWaitsWithoutALead asks a relay for what waits in its shard.
-func TestEverythingWaitsWithoutALead(t *testing.T) {
+// TestEverythingWaitsWithoutALease asks a relay for what waits in its shard.
+func TestEverythingWaitsWithoutALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBoard(1)
 		b.fail = errors.New("the database is down")
@@ -134,7 +132,7 @@ func TestEverythingWaitsWithoutALead(t *testing.T) {
 		defer i.stops(t)
 		time.Sleep(10 * time.Second)
 		if got := i.Waiting(); got < 1_000_000 {
-			t.Errorf("%d wait, though nobody forwards", got)
+			t.Errorf("%d wait, though no shard is owned", got)
 		}
 		b.mu.Lock()
 		b.fail = nil

@@ -1,38 +1,235 @@
-// Package outbox carries events from a transaction to the broker. [Append]
-// writes them inside the transaction that changes the timer; the [Forwarder]
-// publishes them in the order they were appended and deletes each, by its
-// number, after the broker's ack. A crash between the two publishes an event
-// again under the same id.
+// Package outbox carries events from a transaction to the broker. [Append] writes
+// them inside the transaction that changes the timer; the [Forwarder] publishes
+// them in the order they were appended and deletes each, by its number, after the
+// broker's ack. A crash between the two publishes an event again under the same id.
+//
+//	Append ─► outbox ─► Publish ─► acked:   deleted
+//	             ▲                 refused: parked after its last attempt
+//	             └── broker away   failed:  deferred ─► Publish … until acked
+//
+// A row whose publish fails is deferred: it leaves the head of the outbox and is
+// retried after a back-off of its own, so what fails costs the rows behind it
+// nothing. Each round of retries takes the first few due rows of some destinations
+// in turn, and goes on with growing batches where rows get through. Nothing else is
+// remembered: what is in flight is in memory, all the rest is in the table.
 package outbox
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A Row is an event that waits for the broker.
 type Row struct {
-	Seq      int64            // number in the outbox, never used again
-	Message  *message.Message // UUID is the event's id, Metadata its headers
-	Attempts int              // publishes that failed though the broker was well
+	Seq         int64            // number in the outbox, never used again
+	Message     *message.Message // UUID is the event's id, Metadata its headers
+	Attempts    int              // publishes that failed though the broker was available
+	Destination string           // where the last of them failed; empty if the row is not deferred
 }
 
-// A Table is the outbox of a store. All methods are safe for concurrent use.
+// A Deferral says when a row is published again, and why not now.
+type Deferral struct {
+	Seq         int64
+	Destination string // topic, and partition if the broker names it: rows that fail together
+	Reason      string
+	RetryAt     time.Time
+}
+
+// A Table is where rows wait, those to be sent apart from those that are deferred.
+// All methods are safe for concurrent use. Rows that are gone are no error.
 type Table interface {
-	// Head returns the first rows after the number given, ordered by Seq. It
-	// only reads, and never waits for a writer. Rows appended by transactions
-	// that commit late may have a lower number than rows seen before.
+	// Head returns the first rows behind the number given that are not deferred, in
+	// the order of Seq. It only reads, and never waits for a writer. Rows appended by
+	// transactions that commit late may have a lower number than rows read before.
 	Head(ctx context.Context, after int64, limit int) ([]Row, error)
 
-	// Delete removes rows; those that are gone already are no error.
+	// Deferred returns rows whose RetryAt is not after now, up to limit: of each
+	// destination the each earliest, destinations in their order from the one given.
+	Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]Row, error)
+
+	// Delete removes rows.
 	Delete(ctx context.Context, seqs ...int64) error
 
-	// Fail counts one failed attempt of a row and remembers the reason.
-	Fail(ctx context.Context, seq int64, reason string) error
+	// Defer counts a failed attempt of rows, and keeps them away from Head from now on.
+	Defer(ctx context.Context, rows ...Deferral) error
 
-	// Park takes a row out of the outbox for good and keeps it, with the
-	// reason, for an operator.
+	// Park takes a row out of the outbox for good and keeps it, with the reason,
+	// for an operator.
 	Park(ctx context.Context, now time.Time, seq int64, reason string) error
+}
+
+// An Outbox is what the forwarder needs of a store: a table of its own, or shards
+// of one that several instances share. Make it with [Single] or [Sharded].
+type Outbox struct {
+	table  Table
+	shards Shards
+}
+
+// Single returns the outbox of a store that one instance has for itself.
+func Single(t Table) Outbox { return Outbox{table: t} }
+
+// Sharded returns an outbox that instances share.
+func Sharded(s Shards) Outbox { return Outbox{shards: s} }
+
+// Table returns the table of a [Single], else nil.
+func (o Outbox) Table() Table { return o.table }
+
+// Shards returns the shards of a [Sharded], else nil.
+func (o Outbox) Shards() Shards { return o.shards }
+
+// Options tune a [Forwarder]. The zero value is ready to use.
+type Options struct {
+	Interval    time.Duration       // longest time between polls of the outbox; default 5s, with shards at most 500ms
+	Batch       int                 // rows published at once; default 1000
+	MaxAttempts int                 // publishes of a refused row before it is parked; default 5
+	Forwarded   func(rows int)      // called when the broker has acked rows; must not block
+	Parked      func(reason string) // called when a row was parked; must not block
+}
+
+// StopTimeout is how long [Forwarder.Run] takes at most after the end of its
+// context: half of it is for the broker, the rest for the table.
+const StopTimeout = 1500 * time.Millisecond
+
+const (
+	minBackoff   = 50 * time.Millisecond
+	maxBackoff   = 5 * time.Second
+	maxAway      = 500 * time.Millisecond // longest pause while the broker is unavailable, when a try costs little
+	drainPause   = 5 * time.Millisecond   // between polls of an outbox that should become empty
+	tableTimeout = 30 * time.Second       // longest read or change of the table
+)
+
+// A Forwarder publishes what the outbox holds and deletes it after the broker's
+// ack. No transaction waits for the network: while the broker is away, the
+// application writes on. There must be one active Forwarder per table or shard,
+// else events are published twice.
+type Forwarder struct {
+	outbox Outbox
+	pub    broker.Publisher
+	topic  func(*message.Message) string
+	clock  timer.Clock
+	log    *slog.Logger
+	opt    Options
+	ready  chan struct{} // closed when own is set for the first time
+
+	mu   sync.Mutex
+	own  *sender       // of the table or the own shard; nil while it owns none
+	over chan struct{} // closed when own sends no more; nil if own is
+}
+
+var errOver = errors.New("the shard of the outbox is lost")
+
+// New returns a Forwarder that publishes each event to the topic that the function
+// names for it. It starts nothing: call [Forwarder.Run], once.
+func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) string, clock timer.Clock, log *slog.Logger, opt Options) *Forwarder {
+	if opt.Interval <= 0 {
+		opt.Interval = 5 * time.Second
+	}
+	if o.shards != nil {
+		opt.Interval = min(opt.Interval, sharedInterval)
+	}
+	if opt.Batch <= 0 {
+		opt.Batch = 1000
+	}
+	if opt.MaxAttempts <= 0 {
+		opt.MaxAttempts = 5
+	}
+	if opt.Forwarded == nil {
+		opt.Forwarded = func(int) {}
+	}
+	if opt.Parked == nil {
+		opt.Parked = func(string) {}
+	}
+	f := &Forwarder{outbox: o, pub: pub, topic: topic, clock: clock, log: log, opt: opt, ready: make(chan struct{})}
+	if o.table != nil {
+		f.setOwn(newSender(f, o.table))
+	}
+	return f
+}
+
+// Run forwards until ctx is done, then finishes the batches in flight within
+// [StopTimeout] and returns nil. It returns an error only if that wraps
+// [timer.ErrFatal].
+func (f *Forwarder) Run(ctx context.Context) error {
+	if f.outbox.shards != nil {
+		return f.runShards(ctx)
+	}
+	return f.own.run(ctx)
+}
+
+// Ready is closed when events that are appended have a forwarder: at once with a
+// table, and with shards when this instance owns one for the first time.
+func (f *Forwarder) Ready() <-chan struct{} { return f.ready }
+
+// Appended notifies the forwarder that rows were appended, after their commit. It
+// never blocks; a notification that is lost costs at most one interval.
+func (f *Forwarder) Appended(rows int) {
+	if s, _ := f.current(); s != nil {
+		s.backlog.add(rows)
+		s.wakeUp()
+	}
+}
+
+// Waiting returns how many rows wait that it was notified of and has not read yet;
+// very many while it does not know how many were there before, or owns no shard.
+// Deferred rows do not count.
+func (f *Forwarder) Waiting() int {
+	if s, _ := f.current(); s != nil {
+		return s.backlog.waiting()
+	}
+	return math.MaxInt
+}
+
+// Drain waits until the table, or the own shard, is empty. It returns the error of
+// ctx if that ends first, and nil at once if no shard was ever owned. Run must be
+// running, and nothing should append any more.
+func (f *Forwarder) Drain(ctx context.Context) error {
+	select {
+	case <-f.ready:
+	default:
+		return nil
+	}
+	for {
+		if s, over := f.current(); s != nil {
+			if err := s.drain(ctx, over); !errors.Is(err, errOver) {
+				return err
+			}
+		} else if !pause.For(ctx, drainPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// setOwn sets which sender has the own shard; nil for none.
+func (f *Forwarder) setOwn(s *sender) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.over != nil {
+		close(f.over)
+	}
+	f.own, f.over = s, nil
+	if s == nil {
+		return
+	}
+	f.over = make(chan struct{})
+	select {
+	case <-f.ready:
+	default:
+		close(f.ready)
+	}
+}
+
+func (f *Forwarder) current() (s *sender, over <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.own, f.over
 }

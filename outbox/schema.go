@@ -38,7 +38,7 @@ type executor struct {
 	watermillsql.ContextExecutor
 	ctx  context.Context
 	tx   Tx
-	last int64 // number of the last row added; 0 if the driver does not tell
+	last int64 // number of the last row added; 0 if the driver does not return it
 }
 
 // ExecContext runs a statement with the caller's context.

@@ -13,14 +13,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A wrongClock is a clock that somebody sets.
+// A wrongClock is a clock that a test sets.
 type wrongClock struct{ by atomic.Int64 }
 
 func (c *wrongClock) set(by time.Duration) { c.by.Store(int64(by)) }
 
 func (c *wrongClock) Now() time.Time { return time.Now().Add(time.Duration(c.by.Load())) }
 
-// rightTime is the bubble's, which nobody sets.
+// rightTime is that of the bubble, which is never set.
 func rightTime(context.Context) (time.Time, error) { return time.Now(), nil }
 
 func noTime(context.Context) (time.Time, error) { return time.Time{}, errors.New("no answer") }
@@ -52,7 +52,7 @@ func TestClockThatJumpsForwardHoldsFiring(t *testing.T) {
 }
 
 // TestShortJumpWithinALongInterval has a timer wake the poller long before the
-// planned look, when the clock is wrong by less than the time to that.
+// planned poll, when the clock is wrong by less than the time to that.
 func TestShortJumpWithinALongInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, began, clock := open(t), time.Now(), new(wrongClock)
@@ -101,16 +101,16 @@ func TestStartWaitsForAnAnswerOnlyShortly(t *testing.T) {
 	}
 }
 
-// TestClockThatJumpsDuringALook sets the clock wrong between the look at the
+// TestClockThatJumpsDuringAPoll sets the clock wrong between the poll at the
 // store and the transaction that fires.
-func TestClockThatJumpsDuringALook(t *testing.T) {
+func TestClockThatJumpsDuringAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, began, clock := open(t), time.Now(), new(wrongClock)
 		schedule(t, s, "now", began)
 		schedule(t, s, "in an hour", began.Add(time.Hour))
-		looks := 0
+		polls := 0
 		hooked := &fault.Store{Full: s, Decide: func(op string) fault.Kind {
-			if looks++; op == "next_due" && looks == 1 {
+			if polls++; op == "next_due" && polls == 1 {
 				clock.set(3 * time.Hour)
 			}
 			return fault.None
@@ -122,9 +122,9 @@ func TestClockThatJumpsDuringALook(t *testing.T) {
 	})
 }
 
-// TestClockThatIsSetBackDuringALook sets a clock right that was ahead, between
-// the look at the store and the sleep: the sleep is no longer for it.
-func TestClockThatIsSetBackDuringALook(t *testing.T) {
+// TestClockThatIsSetBackDuringAPoll sets a clock right that was ahead, between
+// the poll at the store and the sleep: the sleep is no longer for it.
+func TestClockThatIsSetBackDuringAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, began, clock := open(t), time.Now(), new(wrongClock)
 		clock.set(3 * time.Hour)
@@ -136,7 +136,7 @@ func TestClockThatIsSetBackDuringALook(t *testing.T) {
 		}}
 		_, fired := poll(t, hooked, clock, poller.Options{Elapsed: elapsed()})
 		synctest.Wait()
-		schedule(t, s, "1", began.Add(time.Minute)) // by another instance: nobody wakes the poller
+		schedule(t, s, "1", began.Add(time.Minute)) // by another instance: the poller is not woken
 		firesAfter(t, began, fired, time.Minute, time.Minute)
 	})
 }
@@ -148,7 +148,7 @@ func TestSuspendAndResume(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		known bool          // there is a reference
-		late  time.Duration // the most that firing may take after the next look
+		late  time.Duration // the most that firing may take after the next poll
 	}{
 		{"with a reference at once", true, 0},
 		{"without one after five seconds", false, 5 * time.Second},

@@ -12,7 +12,7 @@ func TestNeverEarlyByAPartOfAMillisecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		p, fired := poll(t, s, realClock, poller.Options{Interval: time.Hour})
-		// A look at the store when the clock is within a millisecond of the due
+		// A poll at the store when the clock is within a millisecond of the due
 		// time, and one when it is a whole one before.
 		for _, before := range []time.Duration{time.Nanosecond, 500 * time.Microsecond, time.Millisecond} {
 			due := began.Add(time.Minute)

@@ -10,15 +10,15 @@ import (
 
 // A gate is where the poller sleeps. Between open and the end of sleep it
 // remembers the earliest due time announced, so that a command committed
-// while the poller looks at the store is not slept through.
+// while the poller reads the store is not slept through.
 type gate struct {
 	mu    sync.Mutex
-	until time.Time     // when the sleeper means to wake; zero while it does not sleep
+	until time.Time     // when the poller plans to wake; zero while it does not sleep
 	first time.Time     // earliest due time announced since open; zero if none
-	wake  chan struct{} // tells the sleeper that first is before until; holds one
+	wake  chan struct{} // signals that first is before until; holds one
 }
 
-// open forgets what was announced: whoever looks at the store now sees it.
+// open forgets what was announced: a poll that begins now reads it from the store.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,7 +67,7 @@ func (g *gate) sleep(ctx context.Context, clock timer.Clock, earliest, until tim
 	}
 }
 
-// aim records when the sleeper means to wake, and returns it.
+// aim records when the poller plans to wake, and returns it.
 func (g *gate) aim(earliest, until time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,18 +10,20 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Options tune a [Poller]. The zero value is ready to use.
 type Options struct {
-	Interval  time.Duration                            // longest sleep between looks at the store; default 5s
+	Interval  time.Duration                            // longest sleep between polls; default 5s
 	Batch     int                                      // timers per transaction; default 1000
 	Reached   func(events []timer.DueTimeReached)      // called after each commit that fired something; must not block
-	Polled    func(took time.Duration, err error)      // called after each look at the store; must not block
-	Full      func() bool                              // whether the way out is full: nothing fires meanwhile; must not block; default never
+	Polled    func(took time.Duration, err error)      // called after each poll, with what it took without Await; must not block
+	Await     func(context.Context) bool               // waits until timers may fire, called once a poll; false if the context ended first; default they always may
+	Full      func() bool                              // whether the outbox is full: nothing fires meanwhile; must not block; default never
 	Reference func(context.Context) (time.Time, error) // second opinion on the time; errors.ErrUnsupported if it never has one; default none
-	Elapsed   func() time.Duration                     // since any fixed moment, by a clock that nobody sets; default the monotonic readings of the Clock
+	Elapsed   func() time.Duration                     // since any fixed moment, by a clock that is never set; default the monotonic readings of the Clock
 	Quotas    Quotas                                   // how many timers of a tenant may fire; default all
 }
 
@@ -32,21 +34,22 @@ type Quotas interface {
 	// them.
 	Allowance(now time.Time) timer.Allowance
 
-	// Fired tells what did, with the last Allowance, after the commit. It returns
-	// when a tenant that may have more due may fire again: now if one may still,
-	// the zero time if there is none.
+	// Fired is called after each commit with what fired, by the last Allowance. It
+	// returns when a tenant that may have more due may fire again: now if one may
+	// still, the zero time if there is none.
 	Fired(now time.Time, events []timer.DueTimeReached) (again time.Time)
 }
 
 // A Poller fires timers. Make one with [New].
 type Poller struct {
-	store timer.Store
-	clock timer.Clock
-	log   *slog.Logger
-	opt   Options
-	gate  gate
-	guard guard
-	brake brake
+	store  timer.Store
+	clock  timer.Clock
+	log    *slog.Logger
+	opt    Options
+	gate   gate
+	guard  guard
+	outbox backpressure
+	waited time.Duration // of the current poll, in Await
 }
 
 // New returns a Poller. It starts nothing: call [Poller.Run].
@@ -63,6 +66,9 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	if opt.Polled == nil {
 		opt.Polled = func(time.Duration, error) {}
 	}
+	if opt.Await == nil {
+		opt.Await = func(ctx context.Context) bool { return ctx.Err() == nil }
+	}
 	if opt.Full == nil {
 		opt.Full = func() bool { return false }
 	}
@@ -72,20 +78,20 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	}
 	return &Poller{
 		store: store, clock: clock, log: log, opt: opt,
-		gate:  gate{wake: make(chan struct{}, 1)},
-		guard: guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
-		brake: brake{log: log, full: opt.Full},
+		gate:   gate{wake: make(chan struct{}, 1)},
+		guard:  guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
+		outbox: backpressure{log: log, full: opt.Full},
 	}
 }
 
-// Run fires timers until ctx is done, then finishes the transaction in hand
-// and returns nil. It returns an error only if that wraps [timer.ErrFatal]; any
+// Run fires timers until ctx is done, then finishes the open transaction, within
+// a second, and returns nil. It returns an error only if that wraps [timer.ErrFatal]; any
 // other is logged and the poll tried again.
 func (p *Poller) Run(ctx context.Context) error {
 	for retry := minRetry; ; {
 		began := p.now()
-		next, err := p.turn(ctx, began)
-		p.opt.Polled(p.now().Sub(began), err)
+		next, err := p.poll(ctx, began)
+		p.opt.Polled(p.now().Sub(began)-p.waited, err)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -104,47 +110,62 @@ func (p *Poller) Run(ctx context.Context) error {
 	}
 }
 
-// A wake is when to look again.
+// A wake is when to poll again.
 type wake struct {
 	at       time.Time
-	earliest time.Time // not before, whatever is announced; zero: at once
+	earliest time.Time // not before, whatever is scheduled meanwhile; zero: at once
 }
 
-// turn fires what is due, if anything is, and returns when to look again: the
+// poll fires what is due, if anything is, and returns when to poll again: the
 // earliest due time, at most Interval from now. While nothing is due it only
 // reads, so an idle poller never takes the write lock.
-func (p *Poller) turn(ctx context.Context, now time.Time) (wake, error) {
+func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
+	p.waited = 0
 	p.gate.open()
-	if wait := p.guard.hold(ctx, now); wait > 0 {
+	if wait := p.guard.wait(ctx, now); wait > 0 {
 		return wake{at: now.Add(wait)}, nil
 	}
-	if wait := p.brake.hold(ctx, now); wait > 0 {
+	if wait := p.outbox.wait(ctx, now); wait > 0 {
 		return wake{at: now.Add(wait)}, nil
 	}
 	due, err := p.next(ctx, time.Time{}, now.Add(p.opt.Interval))
-	if err != nil || due.After(now) {
-		return wake{at: due}, err
+	if err != nil {
+		return wake{}, err
 	}
-	done, err := p.poll(ctx)
+	if !p.await(ctx) {
+		return wake{}, ctx.Err()
+	}
+	if due.After(p.now()) {
+		return wake{at: due}, nil
+	}
+	done, err := p.fire(ctx)
 	switch {
 	case err != nil:
 		return wake{}, err
 	case done.again.After(done.now) && done.fired < p.opt.Batch: // all that is due and may fire did
-		return p.held(ctx, done)
+		return p.limited(ctx, done)
 	case done.fired == 0:
 		return wake{at: now.Add(min(contended, p.opt.Interval))}, nil
 	}
 	return wake{at: now}, nil
 }
 
-// held returns when to look again while a tenant is held back: when it may fire
-// again, or the next timer is due, which may well be of the same tenant.
-func (p *Poller) held(ctx context.Context, done done) (wake, error) {
+// await waits until timers may fire.
+func (p *Poller) await(ctx context.Context) bool {
+	began := p.opt.Elapsed()
+	ok := p.opt.Await(ctx)
+	p.waited = p.opt.Elapsed() - began
+	return ok
+}
+
+// limited returns when to poll again while a tenant is over its rate: when it may
+// fire again, or the next timer is due, which may well be of the same tenant.
+func (p *Poller) limited(ctx context.Context, done done) (wake, error) {
 	at, err := p.next(ctx, done.now, done.now.Add(min(contended, p.opt.Interval)))
 	if done.again.Before(at) {
 		at = done.again
 	}
-	earliest := p.now().Add(breath)
+	earliest := p.now().Add(minDelay)
 	if at.Before(earliest) {
 		at = earliest
 	}
@@ -163,27 +184,28 @@ func (p *Poller) next(ctx context.Context, after, latest time.Time) (time.Time, 
 const (
 	minRetry  = 100 * time.Millisecond // first pause after a failed poll
 	contended = 100 * time.Millisecond // pause when another instance holds all that is due, or its tenants may not fire yet
-	breath    = 10 * time.Millisecond  // shortest pause in the second case
-	patience  = 30 * time.Second       // longest transaction
+	minDelay  = 10 * time.Millisecond  // shortest pause in the second case
+	txTimeout = 30 * time.Second       // longest transaction
+	txGrace   = time.Second            // the same after the end of Run's context
 )
 
 // A done is what came of a poll.
 type done struct {
 	now   time.Time // when it was
 	fired int
-	again time.Time // when a tenant that was held back may fire again; zero if none was
+	again time.Time // when a tenant that is over its rate may fire again; zero if none is
 }
 
-// poll fires what is due now, at most one batch. The timers are marked and their
+// fire fires what is due now, at most one batch. The timers are marked and their
 // events appended in one transaction, so either both happen or neither. The
-// transaction is not torn apart when ctx ends.
-func (p *Poller) poll(ctx context.Context) (done, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+// transaction outlives ctx by a second.
+func (p *Poller) fire(ctx context.Context) (done, error) {
+	ctx, cancel := pause.Outlive(ctx, txTimeout, txGrace)
 	defer cancel()
 
 	now := p.now()
 	var events []timer.DueTimeReached
-	if p.guard.jumped(now) { // since the look at the store: the next look holds
+	if p.guard.jumped(now) { // since NextDue: the next poll waits
 		return done{}, nil
 	}
 	var allow timer.Allowance
@@ -207,6 +229,13 @@ func (p *Poller) poll(ctx context.Context) (done, error) {
 	if len(events) > 0 {
 		p.opt.Reached(events)
 	}
+	if p.log.Enabled(ctx, slog.LevelDebug) {
+		for i := range events {
+			e := &events[i]
+			p.log.DebugContext(ctx, "timer fired", "tenant_id", e.TenantID, "service_call_id", e.ServiceCallID, "correlation_id", e.CorrelationID,
+				"due_at", e.DueAt, "lateness", e.Lateness())
+		}
+	}
 	d := done{now: now, fired: len(events)}
 	if p.opt.Quotas != nil {
 		d.again = p.opt.Quotas.Fired(now, events)
@@ -214,8 +243,8 @@ func (p *Poller) poll(ctx context.Context) (done, error) {
 	return d, nil
 }
 
-// Sooner tells that a timer due at the time given was scheduled, after its
-// commit. It wakes the poller if that is earlier than it meant to wake, and
+// Sooner announces, after its commit, that a timer was scheduled which is due at
+// the time given. It wakes the poller if that is earlier than it meant to wake, and
 // never blocks.
 func (p *Poller) Sooner(due time.Time) { p.gate.sooner(due) }
 

@@ -187,7 +187,7 @@ func TestIdlePollerOnlyReads(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if slices.Contains(ops, "update") || len(ops) < 700 {
-			t.Errorf("in an idle hour: %d looks, update = %v", len(ops), slices.Contains(ops, "update"))
+			t.Errorf("in an idle hour: %d polls, update = %v", len(ops), slices.Contains(ops, "update"))
 		}
 	})
 }

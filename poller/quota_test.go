@@ -13,7 +13,7 @@ import (
 )
 
 // rates returns the quotas of tenants with a fire rate.
-func rates(t *testing.T, perSecond map[timer.TenantID]float64) *quota.Keeper {
+func rates(t *testing.T, perSecond map[timer.TenantID]float64) *quota.Limiter {
 	t.Helper()
 	k, err := quota.New(book(perSecond), realClock, quota.Options{})
 	if err != nil {
@@ -22,8 +22,8 @@ func rates(t *testing.T, perSecond map[timer.TenantID]float64) *quota.Keeper {
 	return k
 }
 
-func book(perSecond map[timer.TenantID]float64) quota.Book {
-	b := quota.Book{Tenants: make(map[timer.TenantID]quota.Limits)}
+func book(perSecond map[timer.TenantID]float64) quota.Config {
+	b := quota.Config{Tenants: make(map[timer.TenantID]quota.Limits)}
 	for tenant, rate := range perSecond {
 		b.Tenants[tenant] = quota.Limits{Fire: quota.Rate{PerSecond: rate}}
 	}
@@ -49,7 +49,7 @@ func due(t *testing.T, s timer.Store, tenant timer.TenantID, n int, first time.T
 // TestATenantThatIsHeldBackDelaysNobody has a tenant with far more due than it
 // may fire, in crowds and not, beside one whose timers are due now and then.
 func TestATenantThatIsHeldBackDelaysNobody(t *testing.T) {
-	for name, batch := range map[string]int{"crowded": 20, "not crowded": 1000} {
+	for name, batch := range map[string]int{"more is due than a batch": 20, "less is due": 1000} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, began := open(t), time.Now().Truncate(time.Millisecond)
@@ -156,7 +156,7 @@ func TestAQuotaThatIsRaisedCountsAtOnce(t *testing.T) {
 		if len(fired) != 1 {
 			t.Errorf("%d fired, want 1", len(fired))
 		}
-		if err := k.Use(quota.Book{}); err != nil {
+		if err := k.Use(quota.Config{}); err != nil {
 			t.Fatal(err)
 		}
 		raised := time.Now()
@@ -169,7 +169,7 @@ func TestAQuotaThatIsRaisedCountsAtOnce(t *testing.T) {
 	})
 }
 
-// TestWithQuotasThatNobodyReachesNothingChanges fires at the due times, and looks
+// TestWithQuotasThatNobodyReachesNothingChanges fires at the due times, and polls
 // as often as without.
 func TestWithQuotasThatNobodyReachesNothingChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

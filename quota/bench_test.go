@@ -8,9 +8,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// BenchmarkTake is what quotas cost a command: with limits that nobody reaches,
+// BenchmarkReserve is what quotas cost a command: with limits that are not reached,
 // and for a tenant without limits.
-func BenchmarkTake(b *testing.B) {
+func BenchmarkReserve(b *testing.B) {
 	for name, l := range map[string]quota.Limits{
 		"limited": {Live: 1 << 40, Accept: quota.Rate{PerSecond: 1e9}},
 		"free":    {},
@@ -23,20 +23,19 @@ func BenchmarkTake(b *testing.B) {
 			tenants := make([]timer.TenantID, 1000)
 			for i := range tenants {
 				tenants[i] = timer.TenantID(fmt.Sprintf("tenant-%d", i))
-				g, over, err := k.Admit(b.Context(), new(shelf), timer.Key{TenantID: tenants[i]})
-				if over != nil || err != nil {
-					b.Fatal(over, err)
+				r, exceeded, err := k.Reserve(b.Context(), new(fakeStore), true, command(timer.Key{TenantID: tenants[i]}))
+				if exceeded != nil || err != nil {
+					b.Fatal(exceeded, err)
 				}
-				g.Done(timer.DidReschedule)
+				r.Done(timer.Result{Outcome: timer.DidReschedule})
 			}
 			i := 0
 			for b.Loop() {
-				g, ok := k.Take(tenants[i%len(tenants)])
+				r, ok := take(k, tenants[i%len(tenants)])
 				if !ok {
 					b.Fatal("refused")
 				}
-				g.Done(timer.DidReschedule)
-				k.Arrived(tenants[i%len(tenants)], 1)
+				r.Done(timer.Result{Outcome: timer.DidReschedule})
 				i++
 			}
 		})

@@ -6,14 +6,16 @@ import (
 )
 
 // A bucket holds the tokens of a [Rate]. It fills with time, up to the burst;
-// the zero value is full. Golang.org/x/time/rate has no way to give a token
-// back that leaves the burst alone.
+// the zero value is full. It may owe tokens, for a message with more timers than
+// the burst. Golang.org/x/time/rate can't do either of these: a reservation of
+// more than the burst is refused, and one that is canceled later than at the
+// time it is for gives nothing back.
 type bucket struct {
 	tokens float64
 	at     time.Time // when it held them; zero: it is full
 }
 
-// slack makes up for what is lost in rounding.
+// slack compensates for rounding.
 const slack = 1e-6
 
 // A share is the part of a [Rate] that one instance has.
@@ -31,6 +33,16 @@ func (r Rate) share(n int) share {
 	return share{r.PerSecond / float64(n), max(1, math.Floor(burst/float64(n)))}
 }
 
+// needed returns how many tokens there must be for n commands.
+func (s share) needed(n int) float64 { return min(float64(n), s.burst) }
+
+// time returns how long it takes until there are so many tokens more, rounded up
+// to the millisecond.
+func (s share) time(tokens float64) time.Duration {
+	ms := math.Ceil(tokens / s.rate * 1000)
+	return time.Duration(min(ms, float64(math.MaxInt64/int64(time.Millisecond)))) * time.Millisecond
+}
+
 // fill adds what has come since it was filled last. A clock that was set back
 // adds nothing.
 func (b *bucket) fill(now time.Time, s share) {
@@ -45,24 +57,16 @@ func (b *bucket) fill(now time.Time, s share) {
 // has returns how many whole tokens there are.
 func (b *bucket) has() int { return int(min(b.tokens+slack, math.MaxInt32)) }
 
-// take takes tokens, as far as there are any.
-func (b *bucket) take(n int) { b.tokens = max(0, b.tokens-float64(n)) }
-
-// giveBack puts a token back.
-func (b *bucket) giveBack() { b.tokens++ }
+// take takes tokens; fewer than 0 are given back.
+func (b *bucket) take(n int) { b.tokens -= float64(n) }
 
 // until returns how long it takes until there are so many tokens, rounded up to
 // the millisecond.
 func (b *bucket) until(tokens float64, s share) time.Duration {
-	missing := min(tokens, s.burst) - b.tokens
-	if missing <= 0 {
-		return 0
-	}
-	ms := math.Ceil(missing / s.rate * 1000)
-	return time.Duration(min(ms, float64(math.MaxInt64/int64(time.Millisecond)))) * time.Millisecond
+	return s.time(max(0, min(tokens, s.burst)-b.tokens))
 }
 
-// full reports whether nothing is lost if the bucket is forgotten.
+// full reports whether no more tokens can come.
 func (b *bucket) full(now time.Time, s share) bool {
 	if b.at.IsZero() || s.rate == 0 { // the next rate begins with a full one
 		return true

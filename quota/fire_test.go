@@ -12,7 +12,7 @@ import (
 
 // round fires as many of what tenants have due as they may, and returns how many
 // that were and when to go on.
-func round(k *quota.Keeper, due map[timer.TenantID]int) (map[timer.TenantID]int, time.Duration) {
+func round(k *quota.Limiter, due map[timer.TenantID]int) (map[timer.TenantID]int, time.Duration) {
 	now := timer.RoundDown(time.Now())
 	allow := k.Allowance(now)
 	fired := make(map[timer.TenantID]int)
@@ -39,7 +39,7 @@ func round(k *quota.Keeper, due map[timer.TenantID]int) (map[timer.TenantID]int,
 
 func TestFireRateIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper(t, quota.Book{
+		k := limiter(t, quota.Config{
 			Default: quota.Limits{Fire: quota.Rate{PerSecond: 1000}},
 			Tenants: map[timer.TenantID]quota.Limits{"slow": {Fire: quota.Rate{PerSecond: 0.2}}, "free": {}},
 		}, quota.Options{})
@@ -73,23 +73,23 @@ func TestFireRateIsKept(t *testing.T) {
 	})
 }
 
-func TestWhoIsHeldFiresInPortions(t *testing.T) {
+func TestATenantAtItsFireRateFiresInPortions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 1000}}), quota.Options{})
+		k := limiter(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 1000}}), quota.Options{})
 		due := map[timer.TenantID]int{"acme": 1300}
 		round(k, due)
-		for i, want := range []int{0, 0, 0, 100, 0, 0, 0, 100} { // looks for the sake of others
+		for i, want := range []int{0, 0, 0, 100, 0, 0, 0, 100} { // polls for the sake of others
 			time.Sleep(25 * time.Millisecond)
 			if fired, _ := round(k, due); fired["acme"] != want {
-				t.Errorf("look %d fired %v, want %d", i, fired, want)
+				t.Errorf("poll %d fired %v, want %d", i, fired, want)
 			}
 		}
 	})
 }
 
-func TestWhoFiresLessIsNotHeld(t *testing.T) {
+func TestATenantBelowItsFireRateDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{})
+		k := limiter(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{})
 		for range 1000 {
 			if fired, again := round(k, map[timer.TenantID]int{"acme": 9}); fired["acme"] != 9 || again != 0 {
 				t.Fatalf("fired %v, then %v later", fired, again)
@@ -104,7 +104,7 @@ func TestWhoFiresLessIsNotHeld(t *testing.T) {
 
 func TestNothingIsTakenBeforeTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{})
+		k := limiter(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{})
 		for range 10 { // transactions that fail
 			if got := k.Allowance(time.Now())("acme"); got != 100 {
 				t.Errorf("%d allowed, want 100", got)
@@ -115,7 +115,7 @@ func TestNothingIsTakenBeforeTheCommit(t *testing.T) {
 
 func TestFireRatesChangeAtWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper(t, quota.Book{}, quota.Options{})
+		k := limiter(t, quota.Config{}, quota.Options{})
 		if k.Allowance(time.Now()) != nil {
 			t.Error("an allowance without limits")
 		}
@@ -129,7 +129,7 @@ func TestFireRatesChangeAtWork(t *testing.T) {
 		if got := allow("acme"); got != 10 {
 			t.Errorf("%d allowed, want 10", got)
 		}
-		if err := k.Use(quota.Book{Tenants: map[timer.TenantID]quota.Limits{"beta": {Fire: quota.Rate{PerSecond: 1}}}}); err != nil {
+		if err := k.Use(quota.Config{Tenants: map[timer.TenantID]quota.Limits{"beta": {Fire: quota.Rate{PerSecond: 1}}}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := allow("acme"); got != 10 {

@@ -11,12 +11,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Policy says what becomes of a command that is over a quota.
+// A Policy says what becomes of a command that exceeds a limit.
 type Policy string
 
 // Policies.
 const (
-	Delay      Policy = "delay"       // the broker delivers it again later
+	Delay      Policy = "delay"       // the broker delivers it again, after a delay
 	DeadLetter Policy = "dead_letter" // it becomes a dead letter
 )
 
@@ -29,35 +29,35 @@ type Rate struct {
 // Limits are those of one tenant. The zero value limits nothing.
 type Limits struct {
 	Live    int64         // timers that wait; 0: no limit
-	Accept  Rate          // ScheduleTimer commands that are accepted
+	Accept  Rate          // timers that are accepted
 	Fire    Rate          // timers that fire
 	Horizon time.Duration // how far ahead a timer may be due; 0: as far as the service takes
-	Over    Policy        // of commands over Live or Accept; default Delay
+	Policy  Policy        // of commands that exceed Live or Accept; default Delay
 }
 
-// A Book holds the limits of all tenants. It is not to be changed once a
-// [Keeper] uses it.
-type Book struct {
+// A Config holds the limits of all tenants. It must not be changed once a
+// [Limiter] uses it.
+type Config struct {
 	Default Limits                    // of tenants that are not in Tenants
 	Tenants map[timer.TenantID]Limits // complete: nothing is filled in from Default
 }
 
 // Of returns the limits of a tenant.
-func (b *Book) Of(tenant timer.TenantID) Limits {
-	if l, ok := b.Tenants[tenant]; ok {
+func (c *Config) Of(tenant timer.TenantID) Limits {
+	if l, ok := c.Tenants[tenant]; ok {
 		return l
 	}
-	return b.Default
+	return c.Default
 }
 
 // Validate returns all that is wrong.
-func (b *Book) Validate() error {
-	errs := b.Default.mistakes("default")
-	for _, tenant := range slices.Sorted(maps.Keys(b.Tenants)) {
+func (c *Config) Validate() error {
+	errs := c.Default.mistakes("default")
+	for _, tenant := range slices.Sorted(maps.Keys(c.Tenants)) {
 		if err := tenant.Validate(); err != nil {
 			errs = append(errs, err)
 		}
-		errs = append(errs, b.Tenants[tenant].mistakes("tenant "+string(tenant))...)
+		errs = append(errs, c.Tenants[tenant].mistakes("tenant "+string(tenant))...)
 	}
 	return errors.Join(errs...)
 }
@@ -69,27 +69,27 @@ func (l Limits) mistakes(whose string) (errs []error) {
 		Rate
 	}{{"accept", l.Accept}, {"fire", l.Fire}} {
 		if !(rate.PerSecond >= 0) || math.IsInf(rate.PerSecond, 0) || rate.Burst < 0 {
-			errs = append(errs, fmt.Errorf("%s: the %s rate %v with a burst of %d is no rate", whose, rate.name, rate.PerSecond, rate.Burst))
+			errs = append(errs, fmt.Errorf("%s: the %s rate %v with a burst of %d is not a rate", whose, rate.name, rate.PerSecond, rate.Burst))
 		}
 	}
 	if l.Live < 0 {
-		errs = append(errs, fmt.Errorf("%s: %d live timers is no limit", whose, l.Live))
+		errs = append(errs, fmt.Errorf("%s: %d live timers is not a limit", whose, l.Live))
 	}
 	if l.Horizon < 0 {
-		errs = append(errs, fmt.Errorf("%s: %v is no horizon", whose, l.Horizon))
+		errs = append(errs, fmt.Errorf("%s: %v is not a horizon", whose, l.Horizon))
 	}
-	if l.Over != "" && l.Over != Delay && l.Over != DeadLetter {
-		errs = append(errs, fmt.Errorf("%s: %q is no policy: it is %s or %s", whose, l.Over, Delay, DeadLetter))
+	if l.Policy != "" && l.Policy != Delay && l.Policy != DeadLetter {
+		errs = append(errs, fmt.Errorf("%s: %q is not a policy: it is %s or %s", whose, l.Policy, Delay, DeadLetter))
 	}
 	return errs
 }
 
-// firesFreely reports whether the book limits no tenant's fire rate.
-func (b *Book) firesFreely() bool {
-	if b.Default.Fire.PerSecond > 0 {
+// firesFreely reports whether it limits no tenant's fire rate.
+func (c *Config) firesFreely() bool {
+	if c.Default.Fire.PerSecond > 0 {
 		return false
 	}
-	for _, l := range b.Tenants {
+	for _, l := range c.Tenants {
 		if l.Fire.PerSecond > 0 {
 			return false
 		}

@@ -8,50 +8,57 @@ import (
 )
 
 // A live is how many timers of a tenant wait, never too low unless other
-// instances add some: those that were counted, those that were accepted since,
-// and the commands that are on their way to the store. Those that fired or were
-// canceled since make it too high, so they are counted again before anybody is
-// refused. A tenant that has few is never counted twice.
+// instances add some: those that were counted, those that were added since, and
+// those that commands on their way to the store may add. Those that fired or were
+// canceled since make it too high, so they are counted again before a command is
+// refused. A tenant that has few is counted once.
 //
 // A command that was on its way while the timers were counted may be among them
-// and is added all the same. So whoever is refused waits until none is on its
-// way, which takes as long as a commit, since nobody gets a leave meanwhile.
+// and is added all the same. So before a command is refused it waits until none is
+// on its way, which takes as long as a commit, since none is admitted meanwhile.
 type live struct {
 	counted  int64 // timers that waited
 	added    int64 // timers that were new since
-	reserved int64 // commands on their way
+	reserved int64 // timers that commands on their way may add
 	at       time.Time
 
-	known  bool // they were counted, and nothing happened since that can't be added up
-	exact  bool // none was on its way
-	fewer  bool // some wait no more since
-	unsure bool // a command failed since, so nobody knows what it did
+	known       bool // they were counted, and nothing unknown happened since
+	exact       bool // none was on its way
+	decremented bool // fewer wait since
+	failed      bool // a command failed since, with an unknown outcome
 
-	counting chan struct{} // closed when whoever counts is done; nil while nobody does
-	quiet    chan struct{} // closed when none is on its way; nil while nobody waits for it
+	counting chan struct{} // closed when the count is done; nil while there is none
+	quiet    chan struct{} // closed when none is on its way; nil while no command waits for it
 }
+
+// Ages of a count.
+const (
+	fullAge = time.Second      // of one that says that there are as many as there may be
+	halfAge = time.Second      // of one that other instances may have added to, above half of the limit
+	lowAge  = 10 * time.Second // of one that other instances may have added to, below half of the limit
+)
 
 // all is how many wait at most.
 func (l *live) all() int64 { return l.counted + l.added + l.reserved }
 
-// room reports whether one more may wait. Fresh says that they were counted for
-// the one who asks. Of several instances each takes no more than its part of the
-// room there was, and then counts again.
-func (l *live) room(limit int64, now time.Time, fresh bool, instances int) verdict {
+// check reports whether n more may wait. Fresh says that they were counted for
+// the command. Of several instances each takes no more than its part of what was
+// left, and then counts again.
+func (l *live) check(n, limit int64, now time.Time, fresh bool, instances int) verdict {
 	age := now.Sub(l.at)
-	full := l.all() >= limit
+	full := l.all()+n > limit
 	switch {
 	case !l.known:
 		return uncounted
-	case full && l.exact && l.reserved == 0 && (fresh || !l.fewer && age < believed):
+	case full && l.exact && l.reserved == 0 && (fresh || !l.decremented && age < fullAge):
 		return tooMany
 	case full:
 		return uncounted
 	case instances == 1:
 		return granted
-	case age >= old, age >= recent && l.all() >= limit/2:
+	case age >= lowAge, age >= halfAge && l.all() >= limit/2:
 		return uncounted
-	case !fresh && l.added+l.reserved >= max(1, (limit-l.counted)/int64(instances)):
+	case !fresh && l.added+l.reserved+n > max(n, (limit-l.counted)/int64(instances)):
 		return uncounted
 	}
 	return granted
@@ -63,34 +70,35 @@ func (l *live) add() {
 	l.exact = false
 }
 
-// doubt notes that nobody knows whether one more waits.
-func (l *live) doubt() { l.known, l.unsure = false, true }
+// invalidate notes that it is not known how many wait.
+func (l *live) invalidate() { l.known, l.failed = false, true }
 
-// leave notes that a command is not on its way any more.
-func (l *live) leave() {
-	if l.reserved--; l.reserved == 0 && l.quiet != nil {
+// end notes that n are not on their way any more.
+func (l *live) end(n int64) {
+	if l.reserved -= n; l.reserved == 0 && l.quiet != nil {
 		close(l.quiet)
 		l.quiet = nil
 	}
 }
 
-// idle reports whether nothing is lost if it is forgotten.
+// idle reports whether nothing is lost if it is deleted.
 func (l *live) idle() bool { return l.reserved == 0 && l.counting == nil && l.quiet == nil }
 
-// count counts the timers of a tenant and reports true, or else waits for whoever
-// is at it, or for what must happen before.
-func (k *Keeper) count(ctx context.Context, store timer.Reader, tenant timer.TenantID) (counted bool, err error) {
-	k.mu.Lock()
-	l := &k.account(tenant).live
-	wait := l.counting
-	if wait == nil && l.known && l.reserved > 0 && l.all() >= k.book.Of(tenant).Live {
-		if l.quiet == nil {
-			l.quiet = make(chan struct{})
+// count counts the timers of a tenant and reports true, or else waits for the
+// count that is at work, or for the commands that are on their way, if there would
+// be too many with n more.
+func (l *Limiter) count(ctx context.Context, store timer.Reader, tenant timer.TenantID, n int) (counted bool, err error) {
+	l.mu.Lock()
+	live := &l.usage(tenant).live
+	wait := live.counting
+	if wait == nil && live.known && live.reserved > 0 && live.all()+int64(n) > l.config.Of(tenant).Live {
+		if live.quiet == nil {
+			live.quiet = make(chan struct{})
 		}
-		wait = l.quiet
+		wait = live.quiet
 	}
 	if wait != nil {
-		k.mu.Unlock()
+		l.mu.Unlock()
 		select {
 		case <-wait:
 			return false, nil
@@ -98,22 +106,22 @@ func (k *Keeper) count(ctx context.Context, store timer.Reader, tenant timer.Ten
 			return false, ctx.Err()
 		}
 	}
-	l.counting = make(chan struct{})
-	quiet, before := l.reserved == 0, l.added
-	l.fewer, l.unsure = false, false
-	k.mu.Unlock()
+	live.counting = make(chan struct{})
+	idle, before := live.reserved == 0, live.added
+	live.decremented, live.failed = false, false
+	l.mu.Unlock()
 
 	counts, err := store.Counts(ctx, tenant)
 
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	close(l.counting)
-	l.counting = nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(live.counting)
+	live.counting = nil
 	if err != nil {
 		return false, err
 	}
-	l.exact = quiet && l.reserved == 0 && l.added == before
-	l.counted, l.known, l.at = counts.Scheduled, !l.unsure, k.clock.Now()
-	l.added -= before
+	live.exact = idle && live.reserved == 0 && live.added == before
+	live.counted, live.known, live.at = counts.Scheduled, !live.failed, l.clock.Now()
+	live.added -= before
 	return true, nil
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A shelf is a store of timers that wait, whose commits take their time.
-type shelf struct {
+// A fakeStore is a store of timers that wait, whose commits take their time.
+type fakeStore struct {
 	timer.Reader
 	commit time.Duration
 	fails  error
 	slow   time.Duration // what a count takes when it has counted
-	look   time.Duration // what a Get takes
+	lookup time.Duration // what a Get takes
 
-	looking, most atomic.Int64 // calls of Get at work, now and at most
+	lookups, most atomic.Int64 // calls of Get at work, now and at most
 
 	mu     sync.Mutex
 	timers map[timer.Key]bool
 	counts int
 }
 
-func (s *shelf) schedule(key timer.Key) timer.Outcome {
+func (s *fakeStore) schedule(key timer.Key) timer.Outcome {
 	time.Sleep(s.commit / 2)
 	s.mu.Lock()
 	did := timer.DidSchedule
@@ -45,23 +45,23 @@ func (s *shelf) schedule(key timer.Key) timer.Outcome {
 	return did
 }
 
-func (s *shelf) remove(key timer.Key) {
+func (s *fakeStore) remove(key timer.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.timers, key)
 }
 
-func (s *shelf) len() int {
+func (s *fakeStore) len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.timers)
 }
 
-func (s *shelf) Get(_ context.Context, key timer.Key) (timer.Entry, error) {
-	now := s.looking.Add(1)
-	defer s.looking.Add(-1)
+func (s *fakeStore) Get(_ context.Context, key timer.Key) (timer.Entry, error) {
+	now := s.lookups.Add(1)
+	defer s.lookups.Add(-1)
 	s.most.Store(max(s.most.Load(), now))
-	time.Sleep(s.look)
+	time.Sleep(s.lookup)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.timers[key] {
@@ -70,7 +70,7 @@ func (s *shelf) Get(_ context.Context, key timer.Key) (timer.Entry, error) {
 	return timer.Entry{Key: key, State: timer.Scheduled}, s.fails
 }
 
-func (s *shelf) Counts(ctx context.Context, _ timer.TenantID) (timer.Counts, error) {
+func (s *fakeStore) Counts(ctx context.Context, _ timer.TenantID) (timer.Counts, error) {
 	s.mu.Lock()
 	s.counts++
 	n, err := len(s.timers), s.fails
@@ -87,54 +87,54 @@ func call(i int) timer.Key {
 }
 
 // send has a command accepted and applied, and returns what it is over else.
-func send(t *testing.T, k *quota.Keeper, s *shelf, key timer.Key) *quota.Over {
-	g, over, err := k.Admit(t.Context(), s, key)
+func send(t *testing.T, k *quota.Limiter, s *fakeStore, key timer.Key) *quota.Exceeded {
+	r, exceeded, err := k.Reserve(t.Context(), s, true, command(key))
 	if err != nil {
 		t.Errorf("Admit: %v", err)
 	}
-	if over == nil && err == nil {
-		g.Done(s.schedule(key))
+	if exceeded == nil && err == nil {
+		r.Done(timer.Result{Outcome: s.schedule(key)})
 	}
-	return over
+	return exceeded
 }
 
 func TestLiveTimersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
-		k := keeper(t, of(quota.Limits{Live: 3, Over: quota.DeadLetter}), quota.Options{})
-		if _, ok := k.Take("acme"); ok {
-			t.Error("nobody has counted yet")
+		s := new(fakeStore)
+		k := limiter(t, of(quota.Limits{Live: 3, Policy: quota.DeadLetter}), quota.Options{})
+		if _, ok := take(k, "acme"); ok {
+			t.Error("not counted yet")
 		}
 		for i := range 3 {
-			if over := send(t, k, s, call(i)); over != nil {
-				t.Errorf("%d wait, but: %+v", i, over)
+			if exceeded := send(t, k, s, call(i)); exceeded != nil {
+				t.Errorf("%d wait, but: %+v", i, exceeded)
 			}
 		}
-		over := send(t, k, s, call(3))
-		if over == nil || over.Policy != quota.DeadLetter || !strings.HasPrefix(over.Detail, "live_timers: ") || !strings.Contains(over.Detail, "acme") {
-			t.Errorf("the fourth: %+v", over)
+		exceeded := send(t, k, s, call(3))
+		if exceeded == nil || exceeded.Policy != quota.DeadLetter || !strings.HasPrefix(exceeded.Detail, "live_timers: ") || !strings.Contains(exceeded.Detail, "acme") {
+			t.Errorf("the fourth: %+v", exceeded)
 		}
-		if over := send(t, k, s, call(1)); over != nil {
-			t.Errorf("one that waits can't be moved: %+v", over)
+		if exceeded := send(t, k, s, call(1)); exceeded != nil {
+			t.Errorf("one that waits can't be moved: %+v", exceeded)
 		}
 		s.remove(call(0))
-		k.Fewer("acme")
-		if over := send(t, k, s, call(4)); over != nil {
-			t.Errorf("after a cancel: %+v", over)
+		k.Decremented("acme")
+		if exceeded := send(t, k, s, call(4)); exceeded != nil {
+			t.Errorf("after a cancel: %+v", exceeded)
 		}
 		s.remove(call(1))
 		k.Allowance(time.Now())
 		k.Fired(time.Now(), []timer.DueTimeReached{{Key: call(1)}})
-		if over := send(t, k, s, call(5)); over != nil {
-			t.Errorf("after a timer fired: %+v", over)
+		if exceeded := send(t, k, s, call(5)); exceeded != nil {
+			t.Errorf("after a timer fired: %+v", exceeded)
 		}
-		if over := send(t, k, s, call(6)); over == nil {
+		if exceeded := send(t, k, s, call(6)); exceeded == nil {
 			t.Error("a fourth waits")
 		}
 		s.remove(call(2)) // by another instance
 		time.Sleep(time.Second)
-		if over := send(t, k, s, call(6)); over != nil {
-			t.Errorf("a second after another instance fired one: %+v", over)
+		if exceeded := send(t, k, s, call(6)); exceeded != nil {
+			t.Errorf("a second after another instance fired one: %+v", exceeded)
 		}
 	})
 }
@@ -142,50 +142,50 @@ func TestLiveTimersAreLimited(t *testing.T) {
 // TestTimersOfTimesWithoutALimitCount has a limit that is lifted, and is back.
 func TestTimersOfTimesWithoutALimitCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
-		limited := of(quota.Limits{Live: 3, Over: quota.DeadLetter})
-		k := keeper(t, limited, quota.Options{})
+		s := new(fakeStore)
+		limited := of(quota.Limits{Live: 3, Policy: quota.DeadLetter})
+		k := limiter(t, limited, quota.Options{})
 		send(t, k, s, call(0))
-		for i, book := range []quota.Book{of(quota.Limits{}), limited} {
-			if err := k.Use(book); err != nil {
+		for i, config := range []quota.Config{of(quota.Limits{}), limited} {
+			if err := k.Use(config); err != nil {
 				t.Fatal(err)
 			}
 			for j := range 2 - i {
 				send(t, k, s, call(1+j))
 			}
 		}
-		if over := send(t, k, s, call(7)); over == nil {
+		if exceeded := send(t, k, s, call(7)); exceeded == nil {
 			t.Errorf("%d wait, of 3", s.len())
 		}
 	})
 }
 
-// TestFloodOverAQuotaLeavesConnections counts how many look at a key at once.
+// TestFloodOverAQuotaLeavesConnections counts how many look-ups of keys there are at once.
 func TestFloodOverAQuotaLeavesConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
-		k := keeper(t, of(quota.Limits{Live: 1, Over: quota.DeadLetter}), quota.Options{})
+		s := new(fakeStore)
+		k := limiter(t, of(quota.Limits{Live: 1, Policy: quota.DeadLetter}), quota.Options{})
 		send(t, k, s, call(0))
-		s.look = time.Millisecond
+		s.lookup = time.Millisecond
 		var flood sync.WaitGroup
 		for i := range 200 {
 			flood.Go(func() {
-				if over := send(t, k, s, call(1+i)); over == nil {
+				if exceeded := send(t, k, s, call(1+i)); exceeded == nil {
 					t.Error("another one waits")
 				}
 			})
 		}
 		flood.Wait()
 		if most := s.most.Load(); most < 1 || most > 4 {
-			t.Errorf("%d looked at once, want a few", most)
+			t.Errorf("%d look-ups at once, want a few", most)
 		}
 	})
 }
 
 func TestFewTimersAreCountedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
-		k := keeper(t, of(quota.Limits{Live: 1000}), quota.Options{})
+		s := new(fakeStore)
+		k := limiter(t, of(quota.Limits{Live: 1000}), quota.Options{})
 		for i := range 900 {
 			send(t, k, s, call(i))
 			time.Sleep(time.Second)
@@ -196,9 +196,9 @@ func TestFewTimersAreCountedOnce(t *testing.T) {
 		for range 5000 { // the tenth part of what waits fires and is scheduled anew
 			i := 800 + s.counts%100
 			s.remove(call(i))
-			k.Fewer("acme")
-			if over := send(t, k, s, call(i)); over != nil {
-				t.Fatalf("refused: %+v", over)
+			k.Decremented("acme")
+			if exceeded := send(t, k, s, call(i)); exceeded != nil {
+				t.Fatalf("refused: %+v", exceeded)
 			}
 		}
 		if s.counts > 100 {
@@ -209,33 +209,33 @@ func TestFewTimersAreCountedOnce(t *testing.T) {
 
 func TestOthersTimersAreCountedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
-		k := keeper(t, of(quota.Limits{Live: 100}), quota.Options{Instances: func() int { return 2 }})
+		s := new(fakeStore)
+		k := limiter(t, of(quota.Limits{Live: 100}), quota.Options{Instances: func() int { return 2 }})
 		send(t, k, s, call(0))
 		for i := range 99 { // by another instance
 			s.schedule(call(1 + i))
 		}
 		time.Sleep(10 * time.Second)
-		if over := send(t, k, s, call(100)); over == nil {
+		if exceeded := send(t, k, s, call(100)); exceeded == nil {
 			t.Error("accepted more than may wait")
 		}
 		s.remove(call(0))
 		time.Sleep(time.Second)
-		if over := send(t, k, s, call(100)); over != nil {
-			t.Errorf("refused: %+v", over)
+		if exceeded := send(t, k, s, call(100)); exceeded != nil {
+			t.Errorf("refused: %+v", exceeded)
 		}
 	})
 }
 
 // TestInstancesTogetherKeepTheLimit has all commands come at once, to whichever
-// instance. A few may come on top, for which several saw the last places.
+// instance. A few may come on top, when several find capacity for the last ones.
 func TestInstancesTogetherKeepTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const instances, limit, commands = 3, 20, 90
-		s := &shelf{commit: 2 * time.Millisecond, slow: 100 * time.Microsecond}
+		s := &fakeStore{commit: 2 * time.Millisecond, slow: 100 * time.Microsecond}
 		var work sync.WaitGroup
 		for n := range instances {
-			k := keeper(t, of(quota.Limits{Live: limit}), quota.Options{Instances: func() int { return instances }})
+			k := limiter(t, of(quota.Limits{Live: limit}), quota.Options{Instances: func() int { return instances }})
 			for i := range commands / instances {
 				work.Go(func() {
 					time.Sleep(time.Duration(i) * time.Millisecond / 2)
@@ -255,8 +255,8 @@ func TestInstancesTogetherKeepTheLimit(t *testing.T) {
 func TestManyAtOnceNeitherTooManyNorTooFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, commands = 50, 80
-		s := &shelf{commit: 3 * time.Millisecond}
-		k := keeper(t, of(quota.Limits{Live: limit}), quota.Options{})
+		s := &fakeStore{commit: 3 * time.Millisecond}
+		k := limiter(t, of(quota.Limits{Live: limit}), quota.Options{})
 		for round := range 30 {
 			var work sync.WaitGroup
 			var refused atomic.Int64
@@ -275,29 +275,29 @@ func TestManyAtOnceNeitherTooManyNorTooFew(t *testing.T) {
 			for i := range commands / 3 {
 				s.remove(call(round*7%commands + i*3))
 			}
-			k.Fewer("acme")
+			k.Decremented("acme")
 		}
 	})
 }
 
-// TestNobodyIsRefusedForCommandsOnTheirWay has as many timers on their way as
+// TestNoCommandIsRefusedForThoseOnTheirWay has as many timers on their way as
 // may wait, which turn out to be none.
-func TestNobodyIsRefusedForCommandsOnTheirWay(t *testing.T) {
+func TestNoCommandIsRefusedForThoseOnTheirWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{commit: time.Second}
-		k := keeper(t, of(quota.Limits{Live: 3, Over: quota.DeadLetter}), quota.Options{})
+		s := &fakeStore{commit: time.Second}
+		k := limiter(t, of(quota.Limits{Live: 3, Policy: quota.DeadLetter}), quota.Options{})
 		send(t, k, s, call(0))
 		var work sync.WaitGroup
 		for range 10 {
 			work.Go(func() {
-				if over := send(t, k, s, call(0)); over != nil {
-					t.Errorf("refused: %+v", over)
+				if exceeded := send(t, k, s, call(0)); exceeded != nil {
+					t.Errorf("refused: %+v", exceeded)
 				}
 			})
 		}
 		time.Sleep(100 * time.Millisecond)
-		if over := send(t, k, s, call(1)); over != nil {
-			t.Errorf("refused, though one waits: %+v", over)
+		if exceeded := send(t, k, s, call(1)); exceeded != nil {
+			t.Errorf("refused, though one waits: %+v", exceeded)
 		}
 		work.Wait()
 	})
@@ -305,52 +305,52 @@ func TestNobodyIsRefusedForCommandsOnTheirWay(t *testing.T) {
 
 // whileCounting has a command admitted, and calls meanwhile while the timers are
 // being counted for it.
-func whileCounting(t *testing.T, k *quota.Keeper, s *shelf, key timer.Key, meanwhile func()) *quota.Over {
-	g, ok := k.Take(key.TenantID)
+func whileCounting(t *testing.T, k *quota.Limiter, s *fakeStore, key timer.Key, meanwhile func()) *quota.Exceeded {
+	r, ok := take(k, key.TenantID)
 	if !ok {
 		t.Fatal("refused")
 	}
-	g.Failed() // so they must be counted
+	r.Cancel() // so they must be counted
 	s.slow = time.Second
-	over := make(chan *quota.Over)
-	go func() { over <- send(t, k, s, key) }()
+	exceeded := make(chan *quota.Exceeded)
+	go func() { exceeded <- send(t, k, s, key) }()
 	synctest.Wait()
 	meanwhile()
-	return <-over
+	return <-exceeded
 }
 
 func TestCommandsThatAreDoneWhileTimersAreCountedCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
-		k := keeper(t, of(quota.Limits{Live: 6}), quota.Options{})
+		s := new(fakeStore)
+		k := limiter(t, of(quota.Limits{Live: 6}), quota.Options{})
 		send(t, k, s, call(0))
-		var grants []quota.Grant
+		var reservations []quota.Reservation
 		for i := range 3 {
-			g, _ := k.Take("acme")
+			r, _ := take(k, "acme")
 			s.schedule(call(1 + i))
-			grants = append(grants, g)
+			reservations = append(reservations, r)
 		}
-		if over := whileCounting(t, k, s, call(5), func() {
-			for _, g := range grants {
-				g.Done(timer.DidSchedule)
+		if exceeded := whileCounting(t, k, s, call(5), func() {
+			for _, r := range reservations {
+				r.Done(timer.Result{Outcome: timer.DidSchedule})
 			}
-		}); over != nil {
-			t.Errorf("refused, though four wait: %+v", over)
+		}); exceeded != nil {
+			t.Errorf("refused, though four wait: %+v", exceeded)
 		}
 	})
 }
 
 func TestWhatFailsWhileTimersAreCountedIsCountedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
-		k := keeper(t, of(quota.Limits{Live: 3}), quota.Options{})
+		s := new(fakeStore)
+		k := limiter(t, of(quota.Limits{Live: 3}), quota.Options{})
 		send(t, k, s, call(0))
-		g, _ := k.Take("acme")
-		if over := whileCounting(t, k, s, call(5), func() {
+		r, _ := take(k, "acme")
+		if exceeded := whileCounting(t, k, s, call(5), func() {
 			s.schedule(call(1))
 			s.schedule(call(2)) // by another instance
-			g.Failed()
-		}); over == nil {
+			r.Cancel()
+		}); exceeded == nil {
 			t.Error("four wait, three may")
 		}
 	})
@@ -358,15 +358,15 @@ func TestWhatFailsWhileTimersAreCountedIsCountedAgain(t *testing.T) {
 
 func TestWhatFailedIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := new(shelf)
-		k := keeper(t, of(quota.Limits{Live: 2}), quota.Options{})
+		s := new(fakeStore)
+		k := limiter(t, of(quota.Limits{Live: 2}), quota.Options{})
 		for i := range 5 {
-			g, over, err := k.Admit(t.Context(), s, call(i))
-			if over != nil || err != nil {
+			r, exceeded, err := k.Reserve(t.Context(), s, true, command(call(i)))
+			if exceeded != nil || err != nil {
 				break
 			}
 			s.schedule(call(i)) // but the connection broke before it said so
-			g.Failed()
+			r.Cancel()
 		}
 		if got := s.len(); got != 2 {
 			t.Errorf("%d wait, want 2", got)
@@ -376,29 +376,29 @@ func TestWhatFailedIsCounted(t *testing.T) {
 
 func TestAdmitReturnsWhatTheStoreSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{}
-		k := keeper(t, of(quota.Limits{Live: 1}), quota.Options{})
+		s := &fakeStore{}
+		k := limiter(t, of(quota.Limits{Live: 1}), quota.Options{})
 		s.fails = errors.New("the disk is gone")
-		if _, over, err := k.Admit(t.Context(), s, call(0)); !errors.Is(err, s.fails) || over != nil {
-			t.Errorf("count: %v, %v", over, err)
+		if _, exceeded, err := k.Reserve(t.Context(), s, true, command(call(0))); !errors.Is(err, s.fails) || exceeded != nil {
+			t.Errorf("count: %v, %v", exceeded, err)
 		}
 		s.fails = nil
 		send(t, k, s, call(0))
 		send(t, k, s, call(1))
 		s.fails = errors.New("the disk is gone")
-		if _, over, err := k.Admit(t.Context(), s, call(0)); !errors.Is(err, s.fails) || over != nil {
-			t.Errorf("get: %v, %v", over, err)
+		if _, exceeded, err := k.Reserve(t.Context(), s, true, command(call(0))); !errors.Is(err, s.fails) || exceeded != nil {
+			t.Errorf("get: %v, %v", exceeded, err)
 		}
 		s.fails = nil
 		s.commit = time.Hour
 		s.remove(call(0))
-		k.Fewer("acme")
+		k.Decremented("acme")
 		go send(t, k, s, call(0))
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, over, err := k.Admit(ctx, s, call(2)); !errors.Is(err, context.DeadlineExceeded) || over != nil {
-			t.Errorf("while one is on its way: %v, %v", over, err)
+		if _, exceeded, err := k.Reserve(ctx, s, true, command(call(2))); !errors.Is(err, context.DeadlineExceeded) || exceeded != nil {
+			t.Errorf("while one is on its way: %v, %v", exceeded, err)
 		}
 		time.Sleep(2 * time.Hour)
 	})
@@ -407,21 +407,76 @@ func TestAdmitReturnsWhatTheStoreSays(t *testing.T) {
 // TestOneCountIsEnough has timers fire all the time while they are counted.
 func TestOneCountIsEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{slow: time.Second}
-		k := keeper(t, of(quota.Limits{Live: 1}), quota.Options{})
+		s := &fakeStore{slow: time.Second}
+		k := limiter(t, of(quota.Limits{Live: 1}), quota.Options{})
 		send(t, k, s, call(0))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		var firing sync.WaitGroup
 		firing.Go(func() {
 			for ctx.Err() == nil {
-				k.Fewer("acme")
+				k.Decremented("acme")
 				time.Sleep(time.Millisecond)
 			}
 		})
 		defer firing.Wait()
 		defer cancel()
-		if _, over, err := k.Admit(ctx, s, call(1)); over == nil || err != nil {
-			t.Errorf("over %+v, %v; want refused", over, err)
+		if _, exceeded, err := k.Reserve(ctx, s, true, command(call(1))); exceeded == nil || err != nil {
+			t.Errorf("exceeded %+v, %v; want refused", exceeded, err)
+		}
+	})
+}
+
+// TestMessagesOfManyTimersAtTheLimit has messages accepted or refused as a whole.
+func TestMessagesOfManyTimersAtTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(fakeStore)
+		k := limiter(t, of(quota.Limits{Live: 10}), quota.Options{})
+		sendAll := func(from, to int) *quota.Exceeded {
+			var commands []timer.ScheduleTimer
+			for i := from; i < to; i++ {
+				commands = append(commands, command(call(i)))
+			}
+			r, exceeded, err := k.Reserve(t.Context(), s, true, commands...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if exceeded == nil {
+				var results []timer.Result
+				for _, c := range commands {
+					results = append(results, timer.Result{Outcome: s.schedule(c.Key)})
+				}
+				r.Done(results...)
+			}
+			return exceeded
+		}
+		for i, step := range []struct {
+			from, to int
+			want     quota.Policy
+			live     int
+		}{
+			{0, 6, "", 6},
+			{6, 11, quota.Delay, 6}, // 11 of 10
+			{6, 10, "", 10},
+			{10, 11, quota.Delay, 10},
+			{0, 10, "", 10}, // all are moved
+			{5, 11, quota.Delay, 10},
+			{20, 31, quota.DeadLetter, 10}, // more than may ever wait
+		} {
+			exceeded := sendAll(step.from, step.to)
+			if got := s.len(); got != step.live {
+				t.Errorf("step %d: %d wait, want %d", i, got, step.live)
+			}
+			switch {
+			case (exceeded == nil) != (step.want == ""):
+				t.Errorf("step %d: %+v, want %q", i, exceeded, step.want)
+			case exceeded != nil && (exceeded.Policy != step.want || exceeded.Delay < 5*time.Second || exceeded.Delay > 25*time.Second):
+				t.Errorf("step %d: %+v, want %q in 5 s to 25 s", i, exceeded, step.want)
+			}
+		}
+		s.remove(call(0))
+		k.Decremented("acme")
+		if exceeded := sendAll(5, 11); exceeded != nil {
+			t.Errorf("one is new, and one may be: %+v", exceeded)
 		}
 	})
 }

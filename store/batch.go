@@ -1,11 +1,12 @@
 // Package store holds what is the same for every database: group commit
-// ([Batch]) and retention ([Retention]). The databases themselves are in
-// store/sqlite; store/storetest is their contract as tests.
+// ([Batch]), retention ([Retention]) and transfer. The databases themselves are
+// in store/sqlite and store/postgres; store/storetest is their contract as tests.
 package store
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,10 +19,26 @@ type BatchOptions struct {
 	Limit int // commands a commit; default 2000
 }
 
+// Batching: after a commit of many commands the next one waits a little, so that
+// it is one of many too. Otherwise a fast intake makes the disk sync for a few
+// commands again and again, and delays a broker on the same disk as well.
+const (
+	batchThreshold = 32                   // commands of a commit after which the next one waits
+	batchingDelay  = 3 * time.Millisecond // how long
+)
+
+// A transaction outlives the deadline of the caller that leads, since others share
+// it. What bounds it:
+const (
+	commitTimeout = 30 * time.Second // in any case
+	stopTimeout   = time.Second      // after the caller was canceled, which means that the service stops
+)
+
 // A Batch is a [timer.Store] around a store that lets concurrent commands share
 // a commit: those that arrive while one commit is being synced make up the next.
 // A command alone is not delayed. There is no goroutine behind it: the caller
-// who comes first commits for all who came, then hands over.
+// that comes first leads: it commits for all that have come, and hands the lead
+// to the first of those that came meanwhile.
 type Batch struct {
 	timer.Store
 	schedules group[timer.ScheduleTimer]
@@ -41,91 +58,147 @@ func NewBatch(inner timer.Store, opt BatchOptions) *Batch {
 }
 
 // Schedule applies commands, in a transaction that others may share. If ctx ends
-// while they wait it returns at once; they may be applied all the same.
-func (b *Batch) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
+// while they wait it returns at once, or when the commit that they are part of has
+// ended; they may be applied all the same.
+func (b *Batch) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	return b.schedules.do(ctx, now, commands)
 }
 
 // Cancel applies commands as Schedule does.
-func (b *Batch) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
+func (b *Batch) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
 	return b.cancels.do(ctx, now, commands)
 }
 
-// commitLimit bounds a transaction, which outlives the callers it is made for.
-const commitLimit = 30 * time.Second
-
 // A group gathers commands of one type.
 type group[C any] struct {
-	apply func(context.Context, time.Time, ...C) ([]timer.Outcome, error)
+	apply func(context.Context, time.Time, ...C) ([]timer.Result, error)
 	limit int
 
 	mu      sync.Mutex
 	waiting []*call[C]
-	led     bool // somebody commits
+	led     bool // a caller has the lead
+
+	watched <-chan struct{} // the end of a context that callers share, see watch
+	unwatch func() bool
 }
 
 // A call is one caller's commands and what came of them.
 type call[C any] struct {
 	now      time.Time
 	commands []C
-	lead     chan struct{} // closed when the caller is to commit
-	done     chan struct{} // closed when outcomes and err are set
-	outcomes []timer.Outcome
+	end      <-chan struct{} // of the caller's context
+	next     chan step       // holds one
+	results  []timer.Result
 	err      error
 }
 
-func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer.Outcome, error) {
+// A step is what a caller that waits is to do next.
+type step int
+
+const (
+	finish step = iota // return results and err, which are set
+	lead               // commit
+	leave              // return the error of the context
+)
+
+func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &call[C]{now: now, commands: commands, lead: make(chan struct{}), done: make(chan struct{})}
+	c := &call[C]{now: now, commands: commands, end: ctx.Done(), next: make(chan step, 1)}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
-	if !g.led {
-		g.led = true
-		close(c.lead)
-	}
+	next := finish
+	leads := !g.led
+	g.led = true
+	watched := g.watch(ctx)
 	g.mu.Unlock()
 
-	select {
-	case <-c.done:
-	case <-c.lead:
-		g.commit(ctx)
-	case <-ctx.Done():
+	switch {
+	case leads:
+		next = lead
+	case watched:
+		next = <-c.next
+	default:
 		select {
-		case <-c.lead: // nobody else would
-			g.commit(ctx)
-		case <-c.done:
-		default:
-			g.leave(c)
-			return nil, ctx.Err()
+		case next = <-c.next:
+		case <-ctx.Done():
+			next = g.leave(c)
 		}
 	}
-	return c.outcomes, c.err
+	switch next {
+	case lead:
+		g.commit(ctx)
+	case leave:
+		return nil, ctx.Err()
+	}
+	return c.results, c.err
 }
 
-// leave takes a caller out who gave up. If it was made the leader meanwhile, it
-// makes another one.
-func (g *group[C]) leave(c *call[C]) {
+// watch reports whether a caller need not wait for the end of its context, since
+// the group does: one context is watched for all callers that share its end.
+// Thousands of goroutines that select on one channel take a fifth of the CPU. The
+// lock must be held.
+func (g *group[C]) watch(ctx context.Context) bool {
+	end := ctx.Done()
+	if end != g.watched && len(g.waiting) == 1 {
+		if g.unwatch != nil {
+			g.unwatch()
+		}
+		g.watched = end
+		g.unwatch = context.AfterFunc(ctx, func() { g.leaveAll(end) })
+	}
+	return end == g.watched
+}
+
+// leaveAll ends the wait of all callers that share the end of a context, but for
+// those that are being committed, which takes no more than stopTimeout now.
+func (g *group[C]) leaveAll(end <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i := range g.waiting {
-		if g.waiting[i] == c {
-			g.waiting = append(g.waiting[:i], g.waiting[i+1:]...)
-			break
+	var left []*call[C]
+	g.waiting = slices.DeleteFunc(g.waiting, func(c *call[C]) bool {
+		if c.end == end {
+			left = append(left, c)
 		}
-	}
-	select {
-	case <-c.lead:
-		g.handOver()
-	default:
+		return c.end == end
+	})
+	for _, c := range left {
+		select {
+		case <-c.next: // it has the lead
+			g.handOver()
+		default:
+		}
+		c.next <- leave
 	}
 }
 
-// handOver makes the longest waiting caller the leader.
+// leave removes a caller whose context has ended, unless its results are known. If
+// it was given the lead meanwhile, it hands it on.
+func (g *group[C]) leave(c *call[C]) step {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if i := slices.Index(g.waiting, c); i >= 0 {
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+	}
+	select {
+	case next := <-c.next:
+		if next == finish {
+			return finish
+		}
+		if next == lead {
+			g.handOver()
+		}
+	default:
+	}
+	return leave
+}
+
+// handOver gives the lead to the caller that has waited longest. The lock must be
+// held.
 func (g *group[C]) handOver() {
 	if g.led = len(g.waiting) > 0; g.led {
-		close(g.waiting[0].lead)
+		g.waiting[0].next <- lead
 	}
 }
 
@@ -134,37 +207,50 @@ var errPanicked = errors.New("the shared commit panicked")
 
 // commit applies what has gathered, the leader's own among it, and hands over.
 func (g *group[C]) commit(ctx context.Context) {
-	batch := g.take()
+	batch, commands := g.take()
 	defer func() { // also after a panic, else the others wait for ever
 		for _, c := range batch {
-			close(c.done)
+			c.next <- finish
+		}
+		if commands >= batchThreshold && commands < g.limit {
+			time.AfterFunc(batchingDelay, func() {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				g.handOver()
+			})
+			return
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.handOver()
 	}()
-	g.applyAll(context.WithoutCancel(ctx), batch)
+	commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(ctx.Err(), context.Canceled) {
+			time.AfterFunc(stopTimeout, cancel)
+		}
+	})()
+	g.applyAll(commit, batch, make([]C, 0, commands))
 }
 
-// take removes the calls of the next commit: the first ones, up to the limit.
-func (g *group[C]) take() []*call[C] {
+// take removes the calls of the next commit: the first ones, up to the limit. It
+// returns how many commands they have.
+func (g *group[C]) take() (batch []*call[C], commands int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n, commands := 0, 0
+	n := 0
 	for n < len(g.waiting) && (n == 0 || commands+len(g.waiting[n].commands) <= g.limit) {
 		commands += len(g.waiting[n].commands)
 		n++
 	}
-	batch := g.waiting[:n:n]
-	g.waiting = append([]*call[C](nil), g.waiting[n:]...)
-	return batch
+	batch = g.waiting[:n:n]
+	g.waiting = slices.Clone(g.waiting[n:])
+	return batch, commands
 }
 
-// applyAll applies calls in one transaction. If one of them is invalid they are
-// halved until it fails alone, which takes few transactions however many they
-// are.
-func (g *group[C]) applyAll(ctx context.Context, batch []*call[C]) {
-	var commands []C
+// applyAll applies calls in one transaction, with the latest of their times.
+func (g *group[C]) applyAll(ctx context.Context, batch []*call[C], commands []C) {
 	now := batch[0].now
 	for _, c := range batch {
 		c.err = errPanicked // until it is known better
@@ -173,23 +259,12 @@ func (g *group[C]) applyAll(ctx context.Context, batch []*call[C]) {
 			now = c.now
 		}
 	}
-	outcomes, err := g.applyWithin(ctx, now, commands)
+	results, err := g.apply(ctx, now, commands...)
 	failpoint.Here("committed")
-	if half := len(batch) / 2; half > 0 && errors.Is(err, timer.ErrInvalid) {
-		g.applyAll(ctx, batch[:half])
-		g.applyAll(ctx, batch[half:])
-		return
-	}
 	for _, c := range batch {
 		c.err = err
 		if n := len(c.commands); err == nil {
-			c.outcomes, outcomes = outcomes[:n:n], outcomes[n:]
+			c.results, results = results[:n:n], results[n:]
 		}
 	}
-}
-
-func (g *group[C]) applyWithin(ctx context.Context, now time.Time, commands []C) ([]timer.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, commitLimit)
-	defer cancel()
-	return g.apply(ctx, now, commands...)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,7 +30,8 @@ func TestBatchIsAStore(t *testing.T) {
 			timer.Reader
 			timer.Purger
 			outbox.Table
-		}{store.NewBatch(s, store.BatchOptions{}), s, s, s}
+			storetest.Database
+		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s}
 	})
 }
 
@@ -54,7 +54,7 @@ const commitTime = 10 * time.Second
 
 // A slow store takes its time for a commit, and remembers what was committed. The
 // outcome of a command is its timestamp. Commands of the service call "bad" are
-// invalid.
+// refused.
 type slow struct {
 	timer.Store
 	mu      sync.Mutex
@@ -62,21 +62,22 @@ type slow struct {
 	before  func(ctx context.Context, calls []timer.ServiceCallID) error // called in each commit; may be nil
 }
 
-func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
+func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	s.mu.Lock() // one writer at a time, as in a database
 	defer s.mu.Unlock()
 	var calls []timer.ServiceCallID
-	var outcomes []timer.Outcome
+	var results []timer.Result
 	for _, c := range commands {
-		calls, outcomes = append(calls, c.ServiceCallID), append(outcomes, timer.Outcome(c.TimestampMS))
+		r := timer.Result{Outcome: timer.Outcome(c.TimestampMS)}
+		if c.ServiceCallID == "bad" {
+			r = timer.Result{Err: timer.Invalid(timer.ReasonRefused, "bad")}
+		}
+		calls, results = append(calls, c.ServiceCallID), append(results, r)
 	}
 	if s.before != nil {
 		if err := s.before(ctx, calls); err != nil {
 			return nil, err
 		}
-	}
-	if slices.Contains(calls, "bad") {
-		return nil, timer.Invalid(timer.ReasonRefused, "bad")
 	}
 	select {
 	case <-ctx.Done():
@@ -84,7 +85,7 @@ func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.Sche
 	case <-time.After(commitTime):
 	}
 	s.commits = append(s.commits, calls)
-	return outcomes, nil
+	return results, nil
 }
 
 // sizes are how many commands each commit had.
@@ -107,8 +108,8 @@ func TestCommandAloneIsNotDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := new(slow)
 		began := time.Now()
-		outcomes, err := store.NewBatch(inner, store.BatchOptions{}).Schedule(t.Context(), began, command("a", 1), command("b", 2))
-		if diff := cmp.Diff([]timer.Outcome{1, 2}, outcomes); err != nil || diff != "" {
+		results, err := store.NewBatch(inner, store.BatchOptions{}).Schedule(t.Context(), began, command("a", 1), command("b", 2))
+		if diff := cmp.Diff([]timer.Result{{Outcome: 1}, {Outcome: 2}}, results); err != nil || diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
 		if took := time.Since(began); took != commitTime {
@@ -128,8 +129,8 @@ func TestWaitingCommandsShareACommit(t *testing.T) {
 		for i := range 201 {
 			callers.Go(func() {
 				n := int64(i%100 + 1)
-				outcomes, err := b.Schedule(t.Context(), began, command("a", n), command("b", n+1))
-				if diff := cmp.Diff([]timer.Outcome{timer.Outcome(n), timer.Outcome(n + 1)}, outcomes); err != nil || diff != "" {
+				results, err := b.Schedule(t.Context(), began, command("a", n), command("b", n+1))
+				if diff := cmp.Diff([]timer.Result{{Outcome: timer.Outcome(n)}, {Outcome: timer.Outcome(n + 1)}}, results); err != nil || diff != "" {
 					t.Errorf("%v (-want +got):\n%s", err, diff)
 				}
 			})
@@ -159,15 +160,15 @@ func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
 	})
 }
 
-// TestInvalidCommandFailsAlone puts bad commands among a thousand good ones.
-func TestInvalidCommandFailsAlone(t *testing.T) {
+// TestRefusedCommandFailsAlone puts bad commands among a thousand good ones, which
+// are committed together all the same.
+func TestRefusedCommandFailsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 1000
-		tried := 0
-		inner := &slow{before: func(context.Context, []timer.ServiceCallID) error { tried++; return nil }}
+		inner := new(slow)
 		b := store.NewBatch(inner, store.BatchOptions{})
-		var invalid atomic.Int32
+		var refused atomic.Int32
 		var running sync.WaitGroup
 		for i := range callers {
 			call := timer.ServiceCallID(fmt.Sprint("call-", i))
@@ -175,30 +176,88 @@ func TestInvalidCommandFailsAlone(t *testing.T) {
 				call = "bad"
 			}
 			running.Go(func() {
-				outcomes, err := b.Schedule(t.Context(), time.Now(), command(call, 1))
+				results, err := b.Schedule(t.Context(), time.Now(), command(call, 1))
 				switch {
-				case call == "bad" && errors.Is(err, timer.ErrInvalid):
-					invalid.Add(1)
-				case call == "bad" || err != nil || len(outcomes) != 1:
-					t.Errorf("%s: %v, %v", call, outcomes, err)
+				case err != nil || len(results) != 1:
+					t.Errorf("%s: %v, %v", call, results, err)
+				case call == "bad" && errors.Is(results[0].Err, timer.ErrInvalid):
+					refused.Add(1)
+				case call == "bad" || results[0].Err != nil:
+					t.Errorf("%s: %v", call, results)
 				}
 			})
 			synctest.Wait()
 		}
 		running.Wait()
-		if n := invalid.Load(); n != 2 {
-			t.Errorf("%d commands were invalid, want 2", n)
+		if n := refused.Load(); n != 2 {
+			t.Errorf("%d commands were refused, want 2", n)
 		}
-		var order []timer.ServiceCallID
-		for _, calls := range inner.commits {
-			order = append(order, calls...)
+		if diff := cmp.Diff([]int{1, callers - 1}, inner.sizes()); diff != "" {
+			t.Errorf("commands of each commit (-want +got):\n%s", diff)
 		}
-		if len(order) != callers-2 || order[1] != "call-1" || order[len(order)-1] != "call-998" {
-			t.Errorf("%d commands were committed, the last %s", len(order), order[len(order)-1])
+	})
+}
+
+// TestCommitAfterALargeOneWaits lets commands come one a millisecond, without and
+// after a commit of many.
+func TestCommitAfterALargeOneWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := new(slow)
+		b := store.NewBatch(inner, store.BatchOptions{})
+		var running sync.WaitGroup
+		send := func(n int) {
+			for range n {
+				running.Go(func() {
+					if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			synctest.Wait()
 		}
-		if tried > 45 {
-			t.Errorf("%d transactions for two bad commands", tried)
+		send(1)
+		send(31)
+		running.Wait()
+		send(1) // a small commit is followed at once
+		send(32)
+		time.Sleep(2*commitTime + time.Millisecond)
+		for range 3 {
+			send(1)
+			time.Sleep(900 * time.Microsecond)
 		}
+		running.Wait()
+		if diff := cmp.Diff([]int{1, 31, 1, 32, 3}, inner.sizes()); diff != "" {
+			t.Errorf("commands of each commit (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestCommitEndsSoonAfterAStop cancels the caller that commits, and one that
+// waits, while the database does not answer.
+func TestCommitEndsSoonAfterAStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := &slow{before: func(ctx context.Context, _ []timer.ServiceCallID) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		b := store.NewBatch(inner, store.BatchOptions{})
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		for _, most := range []time.Duration{time.Second, 0} {
+			go func() {
+				if _, err := b.Schedule(ctx, began, command("a", 1)); !errors.Is(err, context.Canceled) {
+					t.Errorf("error %v", err)
+				}
+				if took := time.Since(began); took > most {
+					t.Errorf("took %v, want at most %v", took, most)
+				}
+			}()
+			synctest.Wait()
+		}
+		cancel()
+		time.Sleep(time.Minute)
 	})
 }
 

@@ -1,286 +1,251 @@
 package store
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// maxLine is the longest line, in bytes.
-const maxLine = 16 << 20
+// Format of an export.
+const (
+	formatName    = "timer-service-export"
+	formatVersion = 1
+)
 
-// A lineReader reads the lines of an export, and counts them.
-type lineReader struct {
-	r      *bufio.Reader
-	number int    // of the last line
-	long   []byte // a line that does not fit the reader's buffer
+// Kinds of lines that are no records.
+const (
+	kindHeader  = "header"
+	kindTrailer = "trailer"
+)
+
+// The lines of an export. The order of the fields is the order in the file.
+type (
+	headerLine struct {
+		Kind          string `json:"kind"`
+		Format        string `json:"format"`
+		Version       int    `json:"version"`
+		Source        string `json:"source,omitzero"`
+		SchemaVersion int64  `json:"schemaVersion"`
+		ExportedAt    stamp  `json:"exportedAt,omitzero"`
+	}
+	timerLine struct {
+		Kind          Kind                `json:"kind"`
+		TenantID      timer.TenantID      `json:"tenantId,omitzero"`
+		ServiceCallID timer.ServiceCallID `json:"serviceCallId,omitzero"`
+		State         timer.State         `json:"state,omitzero"`
+		DueAt         stamp               `json:"dueAt,omitzero"`
+		RegisteredAt  stamp               `json:"registeredAt,omitzero"`
+		ReachedAt     stamp               `json:"reachedAt,omitzero"`
+		CanceledAt    stamp               `json:"canceledAt,omitzero"`
+		CorrelationID string              `json:"correlationId,omitzero"`
+		TimestampMS   int64               `json:"timestampMs"`
+		CommandID     string              `json:"commandId,omitzero"`
+		TraceParent   string              `json:"traceparent,omitzero"`
+		TraceState    string              `json:"tracestate,omitzero"`
+		Data          string              `json:"data,omitzero"` // a text, so that not a byte of it changes
+	}
+	eventLine struct {
+		Kind       Kind              `json:"kind"`
+		ID         string            `json:"id,omitzero"`
+		AppendedAt stamp             `json:"appendedAt,omitzero"`
+		ParkedAt   stamp             `json:"parkedAt,omitzero"`
+		Attempts   int               `json:"attempts"`
+		LastError  string            `json:"lastError,omitzero"`
+		Headers    map[string]string `json:"headers"`
+		Body       *string           `json:"body,omitzero"`       // if it is UTF-8
+		BodyBase64 []byte            `json:"bodyBase64,omitzero"` // else
+	}
+	trailerLine struct {
+		Kind      string `json:"kind"`
+		Scheduled int64  `json:"scheduled"`
+		Reached   int64  `json:"reached"`
+		Canceled  int64  `json:"canceled"`
+		Outbox    int64  `json:"outbox"`
+		Parked    int64  `json:"parked"`
+		SHA256    string `json:"sha256,omitzero"`
+	}
+)
+
+// A stamp is a time in a line.
+type stamp time.Time
+
+// IsZero reports whether there is no time.
+func (s stamp) IsZero() bool { return time.Time(s).IsZero() }
+
+// MarshalText returns the time as messages carry it.
+func (s stamp) MarshalText() ([]byte, error) {
+	if y := time.Time(s).UTC().Year(); y < 1 || y > 9999 {
+		return nil, fieldError(fmt.Sprintf("is in the year %d, which RFC 3339 has not", y))
+	}
+	return []byte(envelope.FormatTime(time.Time(s))), nil
 }
 
-func newLineReader(r io.Reader) *lineReader { return &lineReader{r: bufio.NewReaderSize(r, 1<<16)} }
-
-// at returns an error that begins with the number of the line.
-func (l *lineReader) at(err error) error { return fmt.Errorf("line %d: %w", l.number, err) }
-
-// next returns a line without its end, which is valid until the next one, or
-// io.EOF. It counts the line that is not there, too.
-func (l *lineReader) next() ([]byte, error) {
-	l.number++
-	line, err := l.r.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		l.long = append(l.long[:0], line...)
-		for errors.Is(err, bufio.ErrBufferFull) {
-			line, err = l.r.ReadSlice('\n')
-			if l.long = append(l.long, line...); len(l.long) > maxLine {
-				return nil, l.at(fmt.Errorf("it has more than %d bytes", maxLine))
-			}
-		}
-		line = l.long
+// UnmarshalText accepts what MarshalText returns.
+func (s *stamp) UnmarshalText(text []byte) error {
+	t, err := time.Parse("2006-01-02T15:04:05.000Z", string(text))
+	if err != nil || t.IsZero() {
+		return fieldError(fmt.Sprintf("is %s, want a time like 2030-01-31T12:00:00.000Z", timer.Quote(string(text))))
 	}
-	switch {
-	case err == nil:
-		return line[:len(line)-1], nil
-	case !errors.Is(err, io.EOF):
-		return nil, l.at(err)
-	case len(line) == 0:
-		return nil, io.EOF
+	*s = stamp(t)
+	return nil
+}
+
+// A fieldError is what is wrong with a field; the name of the field precedes it.
+type fieldError string
+
+// Error returns the text.
+func (e fieldError) Error() string { return string(e) }
+
+// A lineEncoder encodes lines. There is one way to encode a record, so that equal
+// stores have equal exports.
+type lineEncoder struct {
+	buffer bytes.Buffer
+	json   *jsontext.Encoder
+}
+
+func newLineEncoder() *lineEncoder {
+	e := new(lineEncoder)
+	e.json = jsontext.NewEncoder(&e.buffer)
+	return e
+}
+
+// line returns the line of a value, with its end. It is valid until the next call.
+func (e *lineEncoder) line(v any) ([]byte, error) {
+	e.buffer.Reset()
+	err := json.MarshalEncode(e.json, v, json.Deterministic(true))
+	return e.buffer.Bytes(), plain(err)
+}
+
+// matches returns an error unless a line, without its end, is that of a value.
+func (e *lineEncoder) matches(line []byte, v any) error {
+	again, err := e.line(v)
+	if err != nil {
+		return err
+	}
+	return sameLine(line, again)
+}
+
+// sameLine returns an error unless a line that was decoded, without its end, is
+// encoded as it was.
+func sameLine(line, again []byte) error {
+	if bytes.Equal(bytes.TrimSuffix(again, []byte("\n")), line) {
+		return nil
+	}
+	return errForm
+}
+
+var errForm = errors.New("it is not written as export writes it: the order of the fields, a space, or a field that is missing or empty")
+
+func newHeaderLine(h Header) headerLine {
+	return headerLine{kindHeader, formatName, formatVersion, h.Source, h.SchemaVersion, stamp(h.ExportedAt)}
+}
+
+func newTrailerLine(s Summary) trailerLine {
+	return trailerLine{kindTrailer, s.Timers.Scheduled, s.Timers.Reached, s.Timers.Canceled, s.Outbox, s.Parked, s.SHA256}
+}
+
+// record returns the line of a record.
+func (e *lineEncoder) record(r *Record) (line []byte, err error) {
+	if err = r.validateTexts(); err == nil {
+		if r.Kind == KindTimer {
+			line, err = e.line(newTimerLine(&r.Timer))
+		} else {
+			line, err = e.line(newEventLine(r.Kind, &r.Event))
+		}
+	}
+	if err == nil && len(line) > maxLine {
+		err = fmt.Errorf("it takes more than %d bytes", maxLine)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name(), err)
 	}
 	return line, nil
 }
 
-// A wireHeader is the first line.
-type wireHeader struct {
-	Kind          string `json:"kind"`
-	Format        string `json:"format"`
-	Version       int    `json:"version"`
-	Source        string `json:"source"`
-	SchemaVersion int64  `json:"schemaVersion"`
-	ExportedAt    string `json:"exportedAt"`
+func newTimerLine(e *timer.Entry) *timerLine {
+	return &timerLine{
+		Kind: KindTimer, TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State,
+		DueAt: stamp(e.DueAt), RegisteredAt: stamp(e.RegisteredAt), ReachedAt: stamp(e.ReachedAt), CanceledAt: stamp(e.CanceledAt),
+		CorrelationID: e.CorrelationID, TimestampMS: e.TimestampMS, CommandID: e.CommandID, TraceParent: e.Trace.Parent, TraceState: e.Trace.State, Data: e.Data,
+	}
 }
 
-// header reads the first line.
-func (l *lineReader) header() (Header, error) {
-	line, err := l.next()
-	if errors.Is(err, io.EOF) {
-		return Header{}, l.at(errors.New("there is nothing"))
+func decodeTimer(line []byte) (timer.Entry, error) {
+	var l timerLine
+	if err := strict(line, &l); err != nil {
+		return timer.Entry{}, err
 	}
-	if err != nil {
-		return Header{}, err
+	e := timer.Entry{
+		Key:     timer.Key{TenantID: l.TenantID, ServiceCallID: l.ServiceCallID},
+		Version: timer.Version{TimestampMS: l.TimestampMS, CommandID: l.CommandID},
+		State:   l.State, CorrelationID: l.CorrelationID, Trace: timer.Trace{Parent: l.TraceParent, State: l.TraceState}, Data: l.Data,
+		DueAt: time.Time(l.DueAt), RegisteredAt: time.Time(l.RegisteredAt), ReachedAt: time.Time(l.ReachedAt), CanceledAt: time.Time(l.CanceledAt),
 	}
-	// The version first: what a newer one may hold is not known.
-	var w wireHeader
-	if err := json.Unmarshal(line, &w); err != nil || w.Kind != kindHeader || w.Format != formatName {
-		return Header{}, l.at(errors.New("this is no export of the timer service"))
-	}
-	if w.Version != formatVersion {
-		return Header{}, l.at(fmt.Errorf("the export has version %d, this binary knows %d: use a newer binary", w.Version, formatVersion))
-	}
-	h := Header{Source: w.Source, SchemaVersion: w.SchemaVersion}
-	if err := strict(line, new(wireHeader)); err != nil {
-		return Header{}, l.at(err)
-	}
-	if h.ExportedAt, err = parseTime("exportedAt", w.ExportedAt); err != nil {
-		return Header{}, l.at(err)
-	}
-	if !bytes.Equal(bytes.TrimSuffix(appendHeader(nil, h), newline), line) {
-		return Header{}, l.at(errForm)
-	}
-	return h, nil
+	return e, validateTimer(e)
 }
 
-var newline = []byte("\n")
+func newEventLine(kind Kind, e *Event) *eventLine {
+	l := &eventLine{
+		Kind: kind, ID: e.ID, AppendedAt: stamp(e.AppendedAt), ParkedAt: stamp(e.ParkedAt),
+		Attempts: e.Attempts, LastError: Printable(e.LastError), Headers: e.Headers,
+	}
+	if utf8.Valid(e.Body) {
+		body := string(e.Body)
+		l.Body = &body
+	} else {
+		l.BodyBase64 = e.Body
+	}
+	return l
+}
 
-// errForm says that a line holds what it may hold, but not as we write it.
-var errForm = errors.New("it is not written as export writes it: the order of the fields, a space, or a field that is missing or empty")
+func decodeEvent(line []byte, kind Kind) (Event, error) {
+	var l eventLine
+	if err := strict(line, &l); err != nil {
+		return Event{}, err
+	}
+	e := Event{
+		ID: l.ID, AppendedAt: time.Time(l.AppendedAt), ParkedAt: time.Time(l.ParkedAt),
+		Attempts: l.Attempts, LastError: l.LastError, Headers: l.Headers, Body: l.BodyBase64,
+	}
+	if l.BodyBase64 == nil && l.Body != nil {
+		e.Body = []byte(*l.Body)
+	}
+	return e, validateEvent(e, kind)
+}
 
 // strict decodes a line that must have known fields only, each once.
 func strict(line []byte, v any) error {
-	err := json.Unmarshal(line, v, json.RejectUnknownMembers(true))
-	if err == nil {
-		return nil
-	}
+	return plain(json.Unmarshal(line, v, json.RejectUnknownMembers(true)))
+}
+
+// plain returns an error of the JSON library in words for the user of a file.
+func plain(err error) error {
 	if semantic, ok := errors.AsType[*json.SemanticError](err); ok {
-		field := timer.Quote(semantic.JSONPointer.LastToken())
-		if errors.Is(err, json.ErrUnknownName) {
-			return fmt.Errorf("the field %s is not known", field)
+		field := semantic.JSONPointer.LastToken()
+		if wrong, ok := errors.AsType[fieldError](err); ok {
+			return fmt.Errorf("%s %w", field, wrong)
 		}
-		return fmt.Errorf("the field %s is of another type than it is to be", field)
+		switch {
+		case errors.Is(err, json.ErrUnknownName):
+			return fmt.Errorf("the field %s is not known", timer.Quote(field))
+		case semantic.Err != nil:
+			return fmt.Errorf("%s: %w", field, semantic.Err)
+		}
+		return fmt.Errorf("the field %s is of another type than it is to be", timer.Quote(field))
 	}
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return fmt.Errorf("the field %s stands there twice", timer.Quote(syntactic.JSONPointer.LastToken()))
+			return fmt.Errorf("the field %s is there twice", timer.Quote(syntactic.JSONPointer.LastToken()))
 		}
 		return fmt.Errorf("it is no JSON at byte %d: %w", syntactic.ByteOffset, syntactic.Err)
 	}
 	return err
-}
-
-// wireTime is how times are written.
-const wireTime = "2006-01-02T15:04:05.000Z"
-
-// parseTime reads a time, zero if there is none.
-func parseTime(name, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(wireTime, text)
-	if err != nil || t.IsZero() {
-		return t, fmt.Errorf("%s is %s, want a time like 2030-01-31T12:00:00.000Z", name, timer.Quote(text))
-	}
-	return t, nil
-}
-
-// A wireTimer is the line of a timer.
-type wireTimer struct {
-	Kind          string              `json:"kind"`
-	TenantID      timer.TenantID      `json:"tenantId"`
-	ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
-	State         timer.State         `json:"state"`
-	DueAt         string              `json:"dueAt"`
-	RegisteredAt  string              `json:"registeredAt"`
-	ReachedAt     string              `json:"reachedAt"`
-	CanceledAt    string              `json:"canceledAt"`
-	CorrelationID string              `json:"correlationId"`
-	TimestampMS   int64               `json:"timestampMs"`
-	CommandID     string              `json:"commandId"`
-	TraceParent   string              `json:"traceparent"`
-	TraceState    string              `json:"tracestate"`
-}
-
-func decodeTimer(line []byte) (e timer.Entry, err error) {
-	var w wireTimer
-	if err := strict(line, &w); err != nil {
-		return e, err
-	}
-	e = timer.Entry{
-		Key:           timer.Key{TenantID: w.TenantID, ServiceCallID: w.ServiceCallID},
-		Version:       timer.Version{TimestampMS: w.TimestampMS, CommandID: w.CommandID},
-		State:         w.State,
-		CorrelationID: w.CorrelationID,
-		Trace:         timer.Trace{Parent: w.TraceParent, State: w.TraceState},
-	}
-	for _, t := range [...]struct {
-		name string
-		text string
-		time *time.Time
-	}{
-		{"dueAt", w.DueAt, &e.DueAt},
-		{"registeredAt", w.RegisteredAt, &e.RegisteredAt},
-		{"reachedAt", w.ReachedAt, &e.ReachedAt},
-		{"canceledAt", w.CanceledAt, &e.CanceledAt},
-	} {
-		if *t.time, err = parseTime(t.name, t.text); err != nil {
-			return e, err
-		}
-	}
-	return e, validate(e)
-}
-
-// validate returns an error unless a timer is one that a store can hold.
-func validate(e timer.Entry) error {
-	if err := e.Key.Validate(); err != nil {
-		return err
-	}
-	if err := e.Version.Validate(); err != nil {
-		return err
-	}
-	if e.CorrelationID != "" {
-		if err := timer.ValidateID("correlationId", e.CorrelationID); err != nil {
-			return err
-		}
-	}
-	if !e.DueAt.IsZero() {
-		if err := timer.ValidateDueAt(e.DueAt); err != nil {
-			return err
-		}
-	}
-	switch {
-	case e.State != timer.Scheduled && e.State != timer.Reached && e.State != timer.Canceled:
-		return fmt.Errorf("state is %s, want Scheduled, Reached or Canceled", timer.Quote(string(e.State)))
-	case e.RegisteredAt.IsZero():
-		return errors.New("registeredAt is missing")
-	case e.DueAt.IsZero() && e.State != timer.Canceled:
-		return fmt.Errorf("dueAt is missing, though it is %s", e.State)
-	case e.ReachedAt.IsZero() == (e.State == timer.Reached):
-		return errors.New("reachedAt goes with Reached, and with nothing else")
-	case e.CanceledAt.IsZero() == (e.State == timer.Canceled):
-		return errors.New("canceledAt goes with Canceled, and with nothing else")
-	case e.State == timer.Reached && e.ReachedAt.Before(e.DueAt):
-		return errors.New("reachedAt is before dueAt")
-	}
-	return nil
-}
-
-// A wireEvent is the line of an event.
-type wireEvent struct {
-	Kind       string            `json:"kind"`
-	ID         string            `json:"id"`
-	AppendedAt string            `json:"appendedAt"`
-	ParkedAt   string            `json:"parkedAt"`
-	Attempts   int               `json:"attempts"`
-	LastError  string            `json:"lastError"`
-	Headers    map[string]string `json:"headers"`
-	Body       string            `json:"body"`
-	BodyBase64 string            `json:"bodyBase64"`
-}
-
-func decodeEvent(line []byte, kind Kind) (e Event, err error) {
-	var w wireEvent
-	if err := strict(line, &w); err != nil {
-		return e, err
-	}
-	e = Event{ID: w.ID, Attempts: w.Attempts, LastError: w.LastError, Headers: w.Headers, Body: []byte(w.Body)}
-	if w.BodyBase64 != "" {
-		if e.Body, err = base64.StdEncoding.DecodeString(w.BodyBase64); err != nil {
-			return e, fmt.Errorf("bodyBase64: %w", err)
-		}
-	}
-	if e.AppendedAt, err = parseTime("appendedAt", w.AppendedAt); err != nil {
-		return e, err
-	}
-	if e.ParkedAt, err = parseTime("parkedAt", w.ParkedAt); err != nil {
-		return e, err
-	}
-	if err := timer.ValidateID("id", e.ID); err != nil {
-		return e, err
-	}
-	switch {
-	case e.AppendedAt.IsZero():
-		return e, errors.New("appendedAt is missing")
-	case e.ParkedAt.IsZero() == (kind == KindParked):
-		return e, errors.New("parkedAt goes with parked events, and with nothing else")
-	case e.Attempts < 0:
-		return e, errors.New("attempts is negative")
-	}
-	return e, nil
-}
-
-// A wireTrailer is the last line.
-type wireTrailer struct {
-	Kind      string `json:"kind"`
-	Scheduled int64  `json:"scheduled"`
-	Reached   int64  `json:"reached"`
-	Canceled  int64  `json:"canceled"`
-	Outbox    int64  `json:"outbox"`
-	Parked    int64  `json:"parked"`
-	SHA256    string `json:"sha256"`
-}
-
-func decodeTrailer(line []byte) (Summary, error) {
-	var w wireTrailer
-	if err := strict(line, &w); err != nil {
-		return Summary{}, err
-	}
-	return Summary{
-		Timers: timer.Counts{Scheduled: w.Scheduled, Reached: w.Reached, Canceled: w.Canceled},
-		Outbox: w.Outbox, Parked: w.Parked, SHA256: w.SHA256,
-	}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/store/sqlite"
@@ -99,7 +100,7 @@ func live(t *testing.T, s *sqlite.Store) {
 	rows, err := s.Head(t.Context(), 0, 400)
 	must(err)
 	for i, row := range rows[:40] {
-		must(s.Fail(t.Context(), row.Seq, fmt.Sprintf("no answer \x00\xff é %d", i)))
+		must(s.Defer(t.Context(), outbox.Deferral{Seq: row.Seq, Destination: "events", Reason: fmt.Sprintf("no answer \x00\xff é %d", i), RetryAt: noon}))
 		if i%2 == 0 {
 			must(s.Park(t.Context(), noon.Add(time.Duration(i)*time.Second), row.Seq, "too large"))
 		}

@@ -15,18 +15,19 @@ import (
 type RetentionOptions struct {
 	Keep  time.Duration // how long a timer is kept after it was Reached or Canceled; default 7 days
 	Every time.Duration // longest pause between two sweeps; default 1h
-	Batch int           // timers forgotten in one step; default 1000
+	Batch int           // timers deleted in one step; default 1000
 	Pause time.Duration // pause between two steps of a sweep, so that others write meanwhile; default 10ms
 
-	// Reference is a second opinion on the time, which is believed if it is earlier:
-	// a clock that is days ahead would forget what commands may still come for. It
-	// returns errors.ErrUnsupported if it never has one; default none.
+	// Reference is a second opinion on the time, which counts if it is earlier:
+	// by a clock that is days ahead, timers would be deleted for which commands may
+	// still come. It returns errors.ErrUnsupported if it never has one; default
+	// none.
 	Reference func(context.Context) (time.Time, error)
 }
 
-// A Retention forgets timers that are over. Keep must exceed the longest time
+// A Retention deletes finished timers. Keep must exceed the longest time
 // after which the broker may deliver a command again: a command whose timer is
-// forgotten would make it anew.
+// deleted would schedule it again.
 type Retention struct {
 	purger timer.Purger
 	clock  timer.Clock
@@ -73,7 +74,7 @@ func (r *Retention) Run(ctx context.Context) error {
 		case err != nil:
 			r.log.WarnContext(ctx, "retention failed, will retry", "error", err, "retry_in", rest)
 		case deleted > 0:
-			r.log.InfoContext(ctx, "forgot timers that are over", "timers", deleted, "older_than", r.opt.Keep)
+			r.log.InfoContext(ctx, "deleted finished timers", "timers", deleted, "older_than", r.opt.Keep)
 		}
 		if !pause.For(ctx, rest) {
 			return nil
@@ -81,7 +82,7 @@ func (r *Retention) Run(ctx context.Context) error {
 	}
 }
 
-// sweep forgets what is over, in small steps.
+// sweep deletes finished timers, in small steps.
 func (r *Retention) sweep(ctx context.Context) (deleted int, err error) {
 	now, err := r.now(ctx)
 	if err != nil {
@@ -106,14 +107,14 @@ func (r *Retention) now(ctx context.Context) (time.Time, error) {
 	if r.opt.Reference == nil {
 		return now, nil
 	}
-	said, err := r.opt.Reference(ctx)
+	reference, err := r.opt.Reference(ctx)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return now, nil
 	case err != nil:
 		return now, fmt.Errorf("ask for the time: %w", err)
-	case said.Before(now):
-		return said, nil
+	case reference.Before(now):
+		return reference, nil
 	}
 	return now, nil
 }

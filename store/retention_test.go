@@ -173,7 +173,7 @@ func TestFatalErrorEndsRetention(t *testing.T) {
 }
 
 // TestIdleSweepWritesNothing sweeps a database in which nothing is over long
-// enough, and one that somebody else is writing to.
+// enough, and one that another connection is writing to.
 func TestIdleSweepWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, sqlite.Options{})
@@ -191,7 +191,7 @@ func TestIdleSweepWritesNothing(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Update(t.Context(), func(timer.Tx) error { // nobody else can write
+	if err := s.Update(t.Context(), func(timer.Tx) error { // no other connection can write
 		deleted, err := s.Purge(t.Context(), due.Add(-time.Hour), 7)
 		if err != nil || deleted != 0 {
 			t.Errorf("purge: %d, %v", deleted, err)

@@ -14,25 +14,25 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// ErrNotEmpty says that a store holds something already, so nothing was loaded
-// into it.
+// ErrNotEmpty is returned by a [Loader] whose store has rows already. Nothing was
+// loaded into it.
 var ErrNotEmpty = errors.New("the database is not empty")
 
-// A Dumper tells all that a store holds. Dump calls yield with each timer,
-// ordered by tenant and service call, byte by byte; then with the events of the
-// outbox, in their order; then with the parked ones, in theirs. All of it is of
-// one moment. An error of yield ends it and is returned as it is. However much
-// there is, memory does not grow with it. What yield gets is its own.
+// A Dumper reads all rows of a store. Dump calls yield with each timer, ordered by
+// tenant and service call, byte by byte; then with the events of the outbox, in
+// their order; then with the parked ones, in theirs. All rows are from one
+// snapshot. An error of yield ends it and is returned unchanged. Memory use does
+// not depend on the number of rows. Yield owns what it is given.
 type Dumper interface {
 	Dump(ctx context.Context, yield func(Record) error) error
 }
 
-// A Loader takes all that another store held. Load calls next, which returns
-// records in the order in which [Dumper] tells them, until that returns io.EOF,
-// and keeps them all in one transaction: if next or anything else fails, or ctx
-// ends, it keeps nothing and returns the error. A store that is not empty is
-// refused with [ErrNotEmpty]. Events get new numbers, in the same order. However
-// much there is, memory does not grow with it.
+// A Loader writes all rows of another store. Load calls next, which returns
+// records in the order of [Dumper], until that returns io.EOF, and inserts them
+// all in one transaction: if next or an insert fails, or ctx ends, it inserts
+// nothing and returns the error. A store that is not empty is refused with
+// [ErrNotEmpty]. Events get new numbers, in the same order. Memory use does not
+// depend on the number of rows.
 type Loader interface {
 	Load(ctx context.Context, next func() (Record, error)) error
 }
@@ -43,8 +43,8 @@ type DumpLoader interface {
 	Loader
 }
 
-// A Summary says what an export holds: how many rows of each kind, and a
-// checksum over them that is the same whatever store they come from.
+// A Summary is the number of rows of each kind in an export, and a checksum of
+// them that does not depend on the kind of the store.
 type Summary struct {
 	Timers timer.Counts
 	Outbox int64  // events that wait for the broker
@@ -52,7 +52,7 @@ type Summary struct {
 	SHA256 string // of the lines between the header and the trailer, in hex
 }
 
-// Rows is how many rows there are in all.
+// Rows returns the number of all rows.
 func (s Summary) Rows() int64 {
 	return s.Timers.Scheduled + s.Timers.Reached + s.Timers.Canceled + s.Outbox + s.Parked
 }
@@ -70,43 +70,49 @@ type Header struct {
 	ExportedAt    time.Time // when the export began
 }
 
-// Stages of work that takes long, as they are told.
+// Stages of a transfer, for [Progress].
 const (
 	StageExport = "exported"
 	StageImport = "imported"
 	StageVerify = "verified"
 )
 
-// A Tell hears how far long work is: n more records have passed a stage. It may
-// be nil.
-type Tell func(stage string, n int)
+// Progress is called when n more records have completed a stage. It may be nil.
+type Progress func(stage string, n int)
 
-// tellEvery is how many records pass between two calls of a Tell.
-const tellEvery = 512
+// progressEvery is how many records there are between two calls of a Progress.
+const progressEvery = 512
 
-// Export writes all that a store holds as lines of JSON: a header, the records
-// as [Dumper] tells them, and a trailer with their counts and checksum.
-func Export(ctx context.Context, from Dumper, header Header, w io.Writer, tell Tell) (Summary, error) {
+// Export writes all rows of a store as lines of JSON: a header, the records in the
+// order of [Dumper], and a trailer with their counts and checksum.
+func Export(ctx context.Context, from Dumper, header Header, w io.Writer, progress Progress) (Summary, error) {
 	out := bufio.NewWriterSize(w, 1<<16)
-	if _, err := out.Write(appendHeader(nil, header)); err != nil {
+	write := func(v any) error {
+		line, err := newLineEncoder().line(v)
+		if err == nil {
+			_, err = out.Write(line)
+		}
+		return err
+	}
+	if err := write(newHeaderLine(header)); err != nil {
 		return Summary{}, err
 	}
-	sum, err := summarize(ctx, from, out, StageExport, tell)
+	sum, err := summarize(ctx, from, out, newTally(StageExport, progress))
 	if err != nil {
 		return Summary{}, err
 	}
-	if _, err := out.Write(appendTrailer(nil, sum)); err != nil {
+	if err := write(newTrailerLine(sum)); err != nil {
 		return Summary{}, err
 	}
 	return sum, out.Flush()
 }
 
-// summarize writes the lines of all records, and returns what they are.
-func summarize(ctx context.Context, from Dumper, w io.Writer, stage string, tell Tell) (Summary, error) {
-	t := newTally(stage, tell)
-	var line []byte
-	err := from.Dump(ctx, func(r Record) (err error) {
-		if line, err = appendRecord(line[:0], &r); err != nil {
+// summarize writes the lines of all records, and returns their summary.
+func summarize(ctx context.Context, from Dumper, w io.Writer, t *tally) (Summary, error) {
+	encoder := newLineEncoder()
+	err := from.Dump(ctx, func(r Record) error {
+		line, err := encoder.record(&r)
+		if err != nil {
 			return err
 		}
 		t.add(&r, line)
@@ -120,14 +126,13 @@ func summarize(ctx context.Context, from Dumper, w io.Writer, stage string, tell
 }
 
 // Import loads an export into a store that is empty, all of it or nothing, reads
-// the store back, and compares what it holds with the trailer. An error that is
-// the file's fault begins with the number of the line.
-func Import(ctx context.Context, to DumpLoader, r io.Reader, tell Tell) (Summary, error) {
-	in := newLineReader(r)
-	if _, err := in.header(); err != nil {
+// the store back, and compares its rows with the trailer. An error in the file
+// begins with the number of the line.
+func Import(ctx context.Context, to DumpLoader, r io.Reader, progress Progress) (Summary, error) {
+	read := &reading{lines: newLineReader(r), tally: newTally(StageImport, progress), json: newLineEncoder()}
+	if _, err := read.header(); err != nil {
 		return Summary{}, err
 	}
-	read := &reading{lines: in, tally: newTally(StageImport, tell)}
 	err := to.Load(ctx, func() (Record, error) {
 		if err := ctx.Err(); err != nil {
 			return Record{}, err
@@ -136,14 +141,14 @@ func Import(ctx context.Context, to DumpLoader, r io.Reader, tell Tell) (Summary
 	})
 	switch {
 	case err == nil:
-	case read.err != nil && !errors.Is(read.err, io.EOF): // it has the line
+	case read.err != nil && !errors.Is(read.err, io.EOF): // it has the number of the line
 		return Summary{}, read.err
 	case errors.Is(err, ErrNotEmpty), ctx.Err() != nil:
 		return Summary{}, err
 	default:
-		return Summary{}, fmt.Errorf("at line %d or a little before it: %w", in.number, err)
+		return Summary{}, fmt.Errorf("at line %d or a little before it: %w", read.lines.number, err)
 	}
-	held, err := summarize(ctx, to, io.Discard, StageVerify, tell)
+	held, err := summarize(ctx, to, io.Discard, newTally(StageVerify, progress))
 	if err != nil {
 		return Summary{}, fmt.Errorf("read back what was imported, and is in the database: %w", err)
 	}
@@ -153,17 +158,17 @@ func Import(ctx context.Context, to DumpLoader, r io.Reader, tell Tell) (Summary
 	return held, nil
 }
 
-// A tally counts records and adds up their lines.
+// A tally counts records and hashes their lines.
 type tally struct {
-	sum   Summary
-	hash  hash.Hash
-	stage string
-	tell  Tell
-	n     int // records that were not told yet
+	sum      Summary
+	hash     hash.Hash
+	stage    string
+	progress Progress
+	n        int // records that were not reported yet
 }
 
-func newTally(stage string, tell Tell) *tally {
-	return &tally{hash: sha256.New(), stage: stage, tell: tell}
+func newTally(stage string, progress Progress) *tally {
+	return &tally{hash: sha256.New(), stage: stage, progress: progress}
 }
 
 func (t *tally) add(r *Record, line []byte) {
@@ -183,21 +188,21 @@ func (t *tally) add(r *Record, line []byte) {
 			t.sum.Timers.Canceled++
 		}
 	}
-	if t.n++; t.n == tellEvery {
-		t.told()
+	if t.n++; t.n == progressEvery {
+		t.report()
 	}
 }
 
-func (t *tally) told() {
-	if t.tell != nil && t.n > 0 {
-		t.tell(t.stage, t.n)
+func (t *tally) report() {
+	if t.progress != nil && t.n > 0 {
+		t.progress(t.stage, t.n)
 	}
 	t.n = 0
 }
 
-// summary returns what was added.
+// summary returns that of all records added.
 func (t *tally) summary() Summary {
-	t.told()
+	t.report()
 	t.sum.SHA256 = hex.EncodeToString(t.hash.Sum(nil))
 	return t.sum
 }

@@ -24,13 +24,13 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file")
 
-// A shelf is a store that keeps records as they are.
-type shelf struct {
+// A memory is a store that keeps its records in memory.
+type memory struct {
 	records []store.Record
 	spoil   func(*store.Record) // what becomes of a record that is read back
 }
 
-func (s *shelf) Dump(_ context.Context, yield func(store.Record) error) error {
+func (s *memory) Dump(_ context.Context, yield func(store.Record) error) error {
 	for _, r := range s.records {
 		if s.spoil != nil {
 			s.spoil(&r)
@@ -42,7 +42,7 @@ func (s *shelf) Dump(_ context.Context, yield func(store.Record) error) error {
 	return nil
 }
 
-func (s *shelf) Load(_ context.Context, next func() (store.Record, error)) error {
+func (s *memory) Load(_ context.Context, next func() (store.Record, error)) error {
 	if len(s.records) > 0 {
 		return fmt.Errorf("load: %w", store.ErrNotEmpty)
 	}
@@ -109,7 +109,7 @@ func samples() []store.Record {
 func export(t testing.TB, records []store.Record) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := store.Export(t.Context(), &shelf{records: records}, exportedAt, &b, nil); err != nil {
+	if _, err := store.Export(t.Context(), &memory{records: records}, exportedAt, &b, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -146,7 +146,7 @@ func TestFormat(t *testing.T) {
 	if signed(got) != got {
 		t.Error("the checksum is not that of the lines between the first and the last")
 	}
-	to := new(shelf)
+	to := new(memory)
 	sum, err := store.Import(t.Context(), to, bytes.NewReader(want), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestImportTakesWhatPipesGive(t *testing.T) {
 		"without the last \n": strings.NewReader(strings.TrimSuffix(file, "\n")),
 		"with an early end":   iotest.DataErrReader(strings.NewReader(file)),
 	} {
-		to := new(shelf)
+		to := new(memory)
 		if _, err := store.Import(t.Context(), to, r, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -209,7 +209,7 @@ func TestImportRefuses(t *testing.T) {
 		{"an unknown field", replace(`"state":"Reached"`, `"state":"Reached","priority":1`), `line 2: the field "priority" is not known`},
 		{"an unknown field of an event", replace(`"attempts":2`, `"attempts":2,"seq":7`), `line 6: the field "seq" is not known`},
 		{"a field in another case", replace(`"state":"Reached"`, `"State":"Reached"`), `line 2: the field "State" is not known`},
-		{"a field twice", replace(`"state":"Reached"`, `"state":"Scheduled","state":"Reached"`), `line 2: the field "state" stands there twice`},
+		{"a field twice", replace(`"state":"Reached"`, `"state":"Scheduled","state":"Reached"`), `line 2: the field "state" is there twice`},
 		{"a line that is no JSON", signed(lines[0] + "{\"kind\":\"timer\",\n" + strings.Join(lines[1:], "")), "line 2: it is no JSON at byte 16: unexpected EOF"},
 		{"a line of an unknown kind", signed(lines[0] + "{\"kind\":\"quota\"}\n" + strings.Join(lines[1:], "")), `line 2: it begins with "{\"kind\":\"quota\"}"`},
 		{"an empty line", signed(lines[0] + "\n" + strings.Join(lines[1:], "")), `line 2: it begins with ""`},
@@ -227,6 +227,10 @@ func TestImportRefuses(t *testing.T) {
 		{"a tenant that is none", replace(`"tenantId":"acme","serviceCallId":"b"`, `"tenantId":"a.b","serviceCallId":"b"`), `line 3: invalid: tenantId "a.b"`},
 		{"no command", replace(`,"commandId":"c"`, ""), "line 3: invalid: id is empty"},
 		{"a correlation that is none", replace(`"correlationId":"req\"7"`, `"correlationId":"req 7"`), `line 2: invalid: correlationId "req 7"`},
+		{"data that are no JSON", replace(`"commandId":"c"}`, `"commandId":"c","data":"1,2"}`), "line 3: invalid: data is not one JSON value"},
+		{"data that are too long", replace(`"commandId":"c"}`, `"commandId":"c","data":"`+strings.Repeat("1", 4097)+`"}`), "line 3: invalid: data has 4097 bytes"},
+		{"data that are empty", replace(`"commandId":"c"}`, `"commandId":"c","data":""}`), "line 3: it is not written as export writes it"},
+		{"data of what is canceled", replace(`"timestampMs":1,"commandId":"c"}`, `"timestampMs":1,"commandId":"c","data":"1"}`), "line 4: data go with a due time"},
 		{"an unknown state", replace(`"state":"Scheduled"`, `"state":"Paused"`), `line 3: state is "Paused", want Scheduled, Reached or Canceled`},
 		{"a time without zone", replace(`"dueAt":"2030-05-17T12:00:00.000Z"`, `"dueAt":"2030-05-17T12:00:00.000"`), `line 2: dueAt is "2030-05-17T12:00:00.000", want a time like`},
 		{"a time finer than a millisecond", replace(`"dueAt":"2030-05-17T12:00:00.000Z"`, `"dueAt":"2030-05-17T12:00:00.000001Z"`), `line 2: dueAt is`},
@@ -273,7 +277,7 @@ func TestImportRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			to := new(shelf)
+			to := new(memory)
 			_, err := store.Import(t.Context(), to, strings.NewReader(tt.file), nil)
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v\nwant %s", err, tt.want)
@@ -285,25 +289,38 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-func TestImportTellsWhatIsNotTheFile(t *testing.T) {
+func TestImportReportsErrorsOutsideTheFile(t *testing.T) {
 	t.Parallel()
 	file := export(t, samples())
-	full := &shelf{records: samples()[:1]}
+	full := &memory{records: samples()[:1]}
 	if _, err := store.Import(t.Context(), full, strings.NewReader(file), nil); !errors.Is(err, store.ErrNotEmpty) || strings.Contains(err.Error(), "line") {
 		t.Errorf("into what is not empty: %v", err)
 	}
-	forgetful := &shelf{spoil: func(r *store.Record) { r.Timer.CorrelationID = "" }}
+	forgetful := &memory{spoil: func(r *store.Record) { r.Timer.CorrelationID = "" }}
 	if _, err := store.Import(t.Context(), forgetful, strings.NewReader(file), nil); err == nil || !strings.Contains(err.Error(), "the database does not hold what was imported") {
 		t.Errorf("a store that forgets: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := store.Import(ctx, new(shelf), strings.NewReader(file), nil); !errors.Is(err, context.Canceled) {
+	if _, err := store.Import(ctx, new(memory), strings.NewReader(file), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 	broken := io.MultiReader(strings.NewReader(file[:600]), iotest.ErrReader(errors.New("the pipe broke")))
-	if _, err := store.Import(t.Context(), new(shelf), broken, nil); err == nil || !strings.HasPrefix(err.Error(), "line 3: the pipe broke") {
+	if _, err := store.Import(t.Context(), new(memory), broken, nil); err == nil || !strings.HasPrefix(err.Error(), "line 3: the pipe broke") {
 		t.Errorf("a broken pipe: %v", err)
+	}
+}
+
+func TestDataAreExportedByteForByte(t *testing.T) {
+	t.Parallel()
+	records := samples()
+	records[0].Timer.Data, records[1].Timer.Data = "{\"a\" :\t1,\n \"b\":\"\\u00e9\u2028<>\"}", "null"
+	to := new(memory)
+	if _, err := store.Import(t.Context(), to, strings.NewReader(export(t, records)), nil); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(records, to.records); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -319,12 +336,12 @@ func TestExportRefusesWhatCouldNotBeImported(t *testing.T) {
 	} {
 		records := samples()
 		spoil(records)
-		if _, err := store.Export(t.Context(), &shelf{records: records}, exportedAt, io.Discard, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := store.Export(t.Context(), &memory{records: records}, exportedAt, io.Discard, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v\nwant %s", err, want)
 		}
 	}
 	full := writer(func([]byte) (int, error) { return 0, io.ErrShortWrite })
-	if _, err := store.Export(t.Context(), &shelf{records: samples()}, exportedAt, full, nil); !errors.Is(err, io.ErrShortWrite) {
+	if _, err := store.Export(t.Context(), &memory{records: samples()}, exportedAt, full, nil); !errors.Is(err, io.ErrShortWrite) {
 		t.Errorf("a disk that is full: %v", err)
 	}
 }
@@ -333,12 +350,12 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// What a broker said may be anything.
+// The error text of a broker may have any bytes.
 func TestErrorsOfBrokersAreMadeText(t *testing.T) {
 	t.Parallel()
 	records := samples()
 	records[4].Event.LastError = "a\xff\x00b"
-	to := new(shelf)
+	to := new(memory)
 	if _, err := store.Import(t.Context(), to, strings.NewReader(export(t, records)), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +364,7 @@ func TestErrorsOfBrokersAreMadeText(t *testing.T) {
 	}
 }
 
-func TestTransferTellsHowFarItIs(t *testing.T) {
+func TestTransferReportsProgress(t *testing.T) {
 	t.Parallel()
 	var records []store.Record
 	for i := range 1300 {
@@ -355,18 +372,18 @@ func TestTransferTellsHowFarItIs(t *testing.T) {
 		e.Timer.ServiceCallID = timer.ServiceCallID(fmt.Sprintf("call-%06d", i))
 		records = append(records, e)
 	}
-	told := make(map[string]int)
+	reported := make(map[string]int)
 	calls := 0
-	tell := func(stage string, n int) { told[stage] += n; calls++ }
+	progress := func(stage string, n int) { reported[stage] += n; calls++ }
 	var b bytes.Buffer
-	if _, err := store.Export(t.Context(), &shelf{records: records}, exportedAt, &b, tell); err != nil {
+	if _, err := store.Export(t.Context(), &memory{records: records}, exportedAt, &b, progress); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Import(t.Context(), new(shelf), &b, tell); err != nil {
+	if _, err := store.Import(t.Context(), new(memory), &b, progress); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]int{store.StageExport: 1300, store.StageImport: 1300, store.StageVerify: 1300}, told); diff != "" || calls != 9 {
-		t.Errorf("told in %d calls, want 9 (-want +got):\n%s", calls, diff)
+	if diff := cmp.Diff(map[string]int{store.StageExport: 1300, store.StageImport: 1300, store.StageVerify: 1300}, reported); diff != "" || calls != 9 {
+		t.Errorf("reported in %d calls, want 9 (-want +got):\n%s", calls, diff)
 	}
 }
 
@@ -384,7 +401,7 @@ func FuzzImport(f *testing.F) {
 				file = signed(file) // else no change would get through
 			}
 		}
-		to := new(shelf)
+		to := new(memory)
 		if _, err := store.Import(t.Context(), to, strings.NewReader(file), nil); err != nil {
 			return
 		}

@@ -1,6 +1,6 @@
-// Package timer is the domain: what a timer is, what is asked of it, what it
-// tells, and the ports through which the rest of the service reaches clocks
-// and databases. It imports the standard library only.
+// Package timer is the domain: timers, the commands that change them, the events
+// that they cause, and the ports to clocks and databases. It imports the standard
+// library only.
 //
 // A timer belongs to a tenant and to one service call of that tenant, its
 // [Key]. Commands change it, time completes it:
@@ -18,8 +18,8 @@
 // # Versions
 //
 // Every command carries a [Version]. Of all commands for a key the newest
-// wins, whatever the order of their arrival; older ones and repetitions change
-// nothing. A timer that is Reached stays Reached.
+// wins, in any order of arrival; older ones and repetitions change nothing
+// ([Status]). A timer that is Reached stays Reached.
 //
 // # Time
 //
@@ -29,8 +29,8 @@
 //
 // # Errors
 //
-// There are two kinds, because there are two reactions: what wraps
-// [ErrInvalid] can never succeed and becomes a dead letter; everything else
-// may pass and is tried again. [ErrFatal] marks the few errors after which
-// nothing may be accepted any more.
+// There are two kinds, because there are two reactions: a message with an error
+// that wraps [ErrInvalid] can never succeed and becomes a dead letter; after any
+// other error it is retried. [ErrFatal] marks the few errors after which no
+// command may be accepted any more.
 package timer

@@ -6,33 +6,34 @@ import (
 )
 
 var (
-	// ErrInvalid is what no retry can help: the message becomes a dead letter.
-	// Every [InvalidError] is one.
+	// ErrInvalid is an error that no retry can resolve: the message becomes a dead
+	// letter. Every [InvalidError] is one.
 	ErrInvalid = errors.New("invalid")
-	// ErrFatal says that the store can no longer be trusted (corrupt, replaced,
-	// or newer than this binary): stop accepting, turn red, end.
+	// ErrFatal means that the store cannot be used any more (corrupt, replaced, or
+	// newer than this binary): stop accepting commands, report unhealthy, exit.
 	ErrFatal = errors.New("fatal")
-	// ErrNotFound says that the tenant has no such timer.
+	// ErrNotFound means that the tenant has no such timer.
 	ErrNotFound = errors.New("timer not found")
 )
 
-// A Reason says why a command is invalid, in one stable word for machines.
+// A Reason is why a command is invalid, as a stable identifier for machines.
 type Reason string
 
-// Reasons, as they stand in the header of a dead letter.
+// Reasons, as in the header of a dead letter.
 const (
 	ReasonTooLarge       Reason = "too_large"       // more bytes than allowed
-	ReasonNotUTF8        Reason = "not_utf8"        // bytes that are no UTF-8
+	ReasonNotUTF8        Reason = "not_utf8"        // bytes that are not UTF-8
 	ReasonNotJSON        Reason = "not_json"        // not one well-formed JSON object
 	ReasonTooDeep        Reason = "too_deep"        // nested deeper than allowed
-	ReasonDuplicateKey   Reason = "duplicate_key"   // an object names a key twice
+	ReasonDuplicateKey   Reason = "duplicate_key"   // an object has a key twice
 	ReasonMissingField   Reason = "missing_field"   // a field is absent, null or empty
 	ReasonBadField       Reason = "bad_field"       // a field has the wrong type or form
-	ReasonBadTime        Reason = "bad_time"        // a time is not RFC 3339 with a zone, or out of range
+	ReasonBadTime        Reason = "bad_time"        // a time is not RFC 3339 with a zone or out of range, or timestampMs far from the clock
 	ReasonTenantMismatch Reason = "tenant_mismatch" // envelope, payload and topic disagree on the tenant
 	ReasonKeyMismatch    Reason = "key_mismatch"    // aggregateId is not the service call
+	ReasonUnknownType    Reason = "unknown_type"    // the type is no command
 	ReasonBeyondHorizon  Reason = "beyond_horizon"  // due later than the service accepts
-	ReasonRefused        Reason = "refused"         // the database refuses the row, such as a foreign key
+	ReasonRefused        Reason = "refused"         // the database refuses the row, for example by a foreign key
 	ReasonOverQuota      Reason = "over_quota"      // more than its tenant may have
 )
 

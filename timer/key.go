@@ -18,8 +18,8 @@ const (
 // topic or a queue name on every broker.
 type TenantID string
 
-// NoTenant stands in for the tenant of a message that names no valid one. It
-// is no valid [TenantID], so no tenant can claim it.
+// NoTenant is used for a message without a valid tenant. It is no valid
+// [TenantID], so it is not the name of one.
 const NoTenant TenantID = "_"
 
 // Validate returns an [InvalidError] unless t is well formed.
@@ -53,17 +53,17 @@ func (s ServiceCallID) Validate() error {
 	return nil
 }
 
-// A Key identifies a timer. Events of one key keep their order.
+// A Key identifies a timer.
 type Key struct {
 	TenantID      TenantID
 	ServiceCallID ServiceCallID
 }
 
-// String returns the ordering key, "tenantId.serviceCallId".
+// String returns "tenantId.serviceCallId".
 func (k Key) String() string { return string(k.TenantID) + "." + string(k.ServiceCallID) }
 
 // Compare orders keys byte by byte, the tenant first: -1 if k is before other, 0
-// if they are the same, 1 if it is behind.
+// if they are equal, 1 if it is after.
 func (k Key) Compare(other Key) int {
 	return cmp.Or(cmp.Compare(k.TenantID, other.TenantID), cmp.Compare(k.ServiceCallID, other.ServiceCallID))
 }
@@ -95,7 +95,7 @@ func (v Version) Compare(o Version) int {
 }
 
 // Validate returns an [InvalidError] unless the id is well formed and the time
-// is one that JSON carries exactly: from 0 to 2^53-1.
+// is one that all JSON implementations read exactly: from 0 to 2^53-1.
 func (v Version) Validate() error {
 	if v.TimestampMS < 0 || v.TimestampMS > 1<<53-1 {
 		return Invalid(ReasonBadField, "timestampMs %d is outside 0 to 2^53-1", v.TimestampMS)
@@ -120,7 +120,7 @@ func ValidateID(field, id string) error {
 	return nil
 }
 
-// Quote returns s quoted, in ASCII, and cut to what fits a log line or a header.
+// Quote returns s quoted, in ASCII, and cut to a length for log lines and headers.
 func Quote(s string) string {
 	const limit = 80
 	if len(s) <= limit {

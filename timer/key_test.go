@@ -107,7 +107,7 @@ func TestKeysNameBothParts(t *testing.T) {
 }
 
 // A tenant never holds a dot, so no two keys have the same text.
-func TestKeysAreToldApartByTheirText(t *testing.T) {
+func TestKeysDifferInTheirText(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.Custom(func(t *rapid.T) timer.Key {

@@ -24,15 +24,19 @@ func (f ClockFunc) Now() time.Time { return f() }
 // ends the service, everything else may pass. After an error that may pass the
 // effect is unknown; every method may be called again.
 type Store interface {
-	// Schedule applies commands in one transaction, in the order given, and
-	// returns the outcome of each. Now, rounded down, becomes RegisteredAt of
-	// the timers that are new. If one command is invalid, none is applied.
-	// The commands must be valid by [ScheduleTimer.Validate]; DueAt is kept
-	// rounded up.
-	Schedule(ctx context.Context, now time.Time, commands ...ScheduleTimer) ([]Outcome, error)
+	// Schedule applies commands in one transaction and returns the result of each,
+	// in place. The newest version of a key wins, whatever the order of the
+	// commands. Now, rounded down, becomes RegisteredAt of the
+	// timers that are new. A command that the database refuses has a result with
+	// an error, and changes nothing for the others; commands of one message (of
+	// equal tenant and version, one after the other) are applied together or not
+	// at all. The error is about the database alone: then nothing is applied, or
+	// nothing is known. The commands must be valid by [ScheduleTimer.Validate];
+	// DueAt is kept rounded up.
+	Schedule(ctx context.Context, now time.Time, commands ...ScheduleTimer) ([]Result, error)
 
 	// Cancel applies commands in one transaction, as Schedule does.
-	Cancel(ctx context.Context, now time.Time, commands ...CancelTimer) ([]Outcome, error)
+	Cancel(ctx context.Context, now time.Time, commands ...CancelTimer) ([]Result, error)
 
 	// Update runs fn in one transaction, which commits if fn returns nil and
 	// leaves no trace if it does not. Fn must not wait for anything but the
@@ -45,6 +49,12 @@ type Store interface {
 	NextDue(ctx context.Context, after time.Time) (time.Time, error)
 }
 
+// A Result is what became of one command.
+type Result struct {
+	Outcome Outcome // what it did; zero with an Err
+	Err     error   // why the database refuses it, an [ErrInvalid]; nil if it was applied
+}
+
 // A Tx is what happens when time has come, inside [Store.Update].
 type Tx interface {
 	// Reach marks at most limit entries with DueAt <= now as Reached, at now
@@ -52,8 +62,8 @@ type Tx interface {
 	// return the same entry. If more than limit are due, tenants share the
 	// limit equally, oldest first within a tenant. A tenant's entries are no
 	// more than allow allows, its oldest ones; nil allows all. With an allowance
-	// there may be fewer than limit though more are due and allowed: whoever goes
-	// on asking gets them.
+	// there may be fewer than limit though more are due and allowed: further calls
+	// return them.
 	Reach(ctx context.Context, now time.Time, limit int, allow Allowance) ([]Entry, error)
 
 	// Emit appends events to the outbox, in the order given.
@@ -65,7 +75,7 @@ type Tx interface {
 // transaction.
 type Allowance func(TenantID) int
 
-// A Reader looks at timers. It never takes a write lock, and no call takes
+// A Reader reads timers. It never takes a write lock, and no call takes
 // longer because there are more timers.
 type Reader interface {
 	// Get returns the timer, or [ErrNotFound].
@@ -79,7 +89,7 @@ type Reader interface {
 	// correlation id, for operators.
 	Correlated(ctx context.Context, correlationID string, limit int) ([]Entry, error)
 
-	// Stats tells what the store holds.
+	// Stats returns what the store holds.
 	Stats(ctx context.Context) (Stats, error)
 
 	// Counts returns the counts of one tenant, zero if there is nothing of it.
@@ -114,7 +124,7 @@ func PageSize(limit int) int {
 	return min(limit, MaxPage)
 }
 
-// PageWalk is how many timers [Reader.List] looks at in one call, so that a
+// PageWalk is how many timers [Reader.List] reads in one call, so that a
 // filter which matches few of many does not take for ever.
 const PageWalk = 10_000
 
@@ -147,7 +157,7 @@ type Stats struct {
 	Parked  int64     // events that the broker refused for good
 }
 
-// A Purger forgets what is over.
+// A Purger deletes finished timers.
 type Purger interface {
 	// Purge deletes at most limit timers that were Reached or Canceled before the
 	// time given, oldest first, and returns how many: fewer than limit if there

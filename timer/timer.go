@@ -10,9 +10,11 @@ type ScheduleTimer struct {
 	DueAt         time.Time // when to fire; a time in the past is due at once
 	CorrelationID string    // trace of the request; may be empty
 	Trace         Trace     // where the command came from; may be empty
+	Data          string    // a JSON value as it was written, for the event; empty if there is none
 }
 
-// Validate returns an [InvalidError] unless every field is well formed.
+// Validate returns an [InvalidError] unless every field is well formed. Whether
+// Data is JSON is for the package envelope to say.
 func (c ScheduleTimer) Validate() error {
 	if err := c.Key.Validate(); err != nil {
 		return err
@@ -23,14 +25,29 @@ func (c ScheduleTimer) Validate() error {
 	if err := ValidateDueAt(c.DueAt); err != nil {
 		return err
 	}
+	if err := ValidateData("data", c.Data); err != nil {
+		return err
+	}
 	if c.CorrelationID == "" {
 		return nil
 	}
 	return ValidateID("correlationId", c.CorrelationID)
 }
 
-// A CancelTimer takes a timer back. For a key that has none it leaves a
-// tombstone, so that an older ScheduleTimer that arrives late is not revived.
+// MaxDataBytes is the greatest length of the data of a timer.
+const MaxDataBytes = 4 << 10
+
+// ValidateData returns an [InvalidError] if the data of a timer are too long. Field
+// names them in the error.
+func ValidateData(field, data string) error {
+	if len(data) > MaxDataBytes {
+		return Invalid(ReasonTooLarge, "%s has %d bytes; send at most %d", field, len(data), MaxDataBytes)
+	}
+	return nil
+}
+
+// A CancelTimer cancels a timer. For a key that has none it leaves a tombstone, so
+// that an older ScheduleTimer that arrives later has no effect.
 type CancelTimer struct {
 	Key
 	Version
@@ -51,7 +68,7 @@ func (c CancelTimer) Validate() error {
 	return ValidateID("correlationId", c.CorrelationID)
 }
 
-// A DueTimeReached tells that a timer fired.
+// A DueTimeReached is the event of a timer that fired.
 type DueTimeReached struct {
 	Key
 	ID            string    // id of the event, the same at every attempt; set by the envelope
@@ -60,26 +77,27 @@ type DueTimeReached struct {
 	ReachedAt     time.Time // when it did, by the service's clock; never before DueAt
 	CorrelationID string    // that of the command; may be empty
 	Trace         Trace     // that of the command; may be empty
+	Data          string    // that of the command, byte for byte; may be empty
 }
 
 // Lateness is how long after its due time the timer fired.
 func (e DueTimeReached) Lateness() time.Duration { return e.ReachedAt.Sub(e.DueAt) }
 
-// A Trace is a W3C trace context, as it stands in the headers of a message.
+// A Trace is a W3C trace context, as in the headers of a message.
 // The zero value is none.
 type Trace struct {
 	Parent string // traceparent
 	State  string // tracestate; empty without a Parent
 }
 
-// A State is where a timer stands.
+// A State is that of a timer.
 type State string
 
 // The states of a timer. They never go back from Reached.
 const (
 	Scheduled State = "Scheduled" // waits for its due time
 	Reached   State = "Reached"   // fired; final
-	Canceled  State = "Canceled"  // taken back, or a tombstone for a key that never was
+	Canceled  State = "Canceled"  // by a command; also a tombstone for a key that had no timer
 )
 
 // An Entry is a timer as a store keeps it.
@@ -89,6 +107,7 @@ type Entry struct {
 	State         State     //
 	CorrelationID string    // that of the command which set the due time; may be empty
 	Trace         Trace     // that of the command which set the due time; may be empty
+	Data          string    // that of the command which set the due time; empty if it had none, or if Canceled
 	DueAt         time.Time // when it fires; zero for a tombstone
 	RegisteredAt  time.Time // when the first command for the key was accepted; never moves
 	ReachedAt     time.Time // when it fired; zero unless Reached
@@ -105,10 +124,11 @@ func (e Entry) Event() DueTimeReached {
 		ReachedAt:     e.ReachedAt,
 		CorrelationID: e.CorrelationID,
 		Trace:         e.Trace,
+		Data:          e.Data,
 	}
 }
 
-// An Outcome is what a command did.
+// An Outcome is the effect of a command.
 type Outcome uint8
 
 // Outcomes. The first three changed the timer, the others did not.

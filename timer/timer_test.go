@@ -100,7 +100,7 @@ func TestOutcomesHaveStableNames(t *testing.T) {
 	}
 }
 
-func TestInvalidErrorsAreToldFromAllOthers(t *testing.T) {
+func TestInvalidErrorsAreDistinct(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("decode: %w", timer.Invalid(timer.ReasonBadTime, "dueAt %s is late", timer.Quote("x")))
 	if err.Error() != `decode: invalid: dueAt "x" is late` {

@@ -6,12 +6,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
 )
 
@@ -22,7 +21,7 @@ var ErrNoClient = errors.New("gochannel lives inside the serving process; a clie
 // ErrNoServer says that no embedded server has run beside the database.
 var ErrNoServer = errors.New("no embedded server has run here")
 
-// Client returns the broker that the configuration names, for one that publishes
+// Client returns the broker that the configuration names, for a process that publishes
 // commands and waits for events, and the address it is going to use. Without a
 // URL that is the embedded server of the service that runs on the same database.
 // The caller runs the broker.
@@ -43,41 +42,32 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 		if opt.URL, err = readAddress(cfg); err != nil {
 			return nil, "", err
 		}
+		if secret, err := readFile(embeddedDir(cfg), secretFile); err == nil { // else a guest
+			opt.Security = nats.Security{Username: embedded.Owner, Password: secret}
+		}
 	}
 	opt.Client, opt.Name = true, "timer-client"
 	return nats.New(opt, log), redact(opt.URL), nil
 }
 
-// addressFile holds the URL of the embedded server while it runs.
-const addressFile = "url"
-
-func writeAddress(dir, address string) error {
-	path := filepath.Join(dir, addressFile)
-	if err := os.WriteFile(path, []byte(address+"\n"), 0o600); err != nil {
-		return fmt.Errorf("leave the address of the embedded server for clients: %w", err)
-	}
-	return nil
-}
-
 // readAddress returns where the embedded server listens. Another server may
-// listen on the port of the configuration, so there is no guessing.
+// listen on the port of the configuration, so only the file can say.
 func readAddress(cfg config.Config) (string, error) {
-	path := filepath.Join(embeddedDir(cfg), addressFile)
-	text, err := os.ReadFile(path)
+	url, err := readFile(embeddedDir(cfg), addressFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%w, beside %s: run timer-service serve with the same db_path, or set broker_url", ErrNoServer, cfg.DBPath)
 	}
 	if err != nil {
 		return "", fmt.Errorf("find the embedded server: %w", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return url, nil
 }
 
-// redact takes the credentials out of URLs with commas between them.
+// redact removes the credentials from URLs with commas between them.
 func redact(urls string) string {
 	all := strings.Split(urls, ",")
 	for i, s := range all {
-		if !strings.ContainsAny(s, "/@") { // host:port, which Kafka takes
+		if !strings.ContainsAny(s, "/@") { // host:port, the form of Kafka
 			continue
 		}
 		if u, err := url.Parse(s); err == nil {

@@ -2,6 +2,7 @@ package service
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"log/slog"
 	"os"
@@ -12,31 +13,34 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// kafkaOptions are what the configuration says of Kafka.
+// kafkaOptions returns the options of the configuration.
 func kafkaOptions(cfg config.Config) (kafka.Options, error) {
 	r := routing(cfg, kafka.DefaultRouting())
 	if err := r.Validate(); err != nil {
 		return kafka.Options{}, err
 	}
-	secure, err := tlsConfig(cfg)
-	return kafka.Options{
+	opt := kafka.Options{
 		URL:      cfg.BrokerURL.Reveal(),
 		SASL:     kafka.SASL(cfg.KafkaSASL),
 		Username: cfg.BrokerUsername,
 		Password: cfg.BrokerPassword.Reveal(),
-		TLS:      secure,
 		Routing:  r,
 		MaxAge:   cfg.KafkaMaxAge,
 		Verify:   cfg.Provision == config.Verify,
 		Instance: instance(cfg),
-	}, err
+	}
+	secure, err := tlsConfig(cfg)
+	if secure != nil {
+		opt.TLS = func() (*tls.Config, error) { return tlsConfig(cfg) } // files may be replaced
+	}
+	return opt, err
 }
 
-// instance names this service for ever: by its database, which nobody else can
-// have open, and the machine. Kafka gives what is started again under the same
-// name its partitions at once, where a stranger waits until the session of the
-// one that died is over.
-// Instances that share a database have no name that is theirs alone.
+// instance names this service by its machine and its database, which no other
+// process can have open. A service that is started again under the same name gets
+// its partitions from Kafka at once; under another name it waits until the session
+// of the one that died has expired. Instances that share a database have no name of
+// their own.
 func instance(cfg config.Config) string {
 	if !cfg.DBURL.Empty() {
 		return ""

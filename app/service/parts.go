@@ -10,13 +10,23 @@ import (
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A description says what was opened, for people.
+// A description is what was opened, for people.
 type description struct {
 	broker  string // what it is and where
 	address string // what clients connect to
+}
+
+// brokerName says which broker it is, without credentials.
+func brokerName(cfg config.Config) string {
+	switch {
+	case cfg.Embedded():
+		return "the embedded NATS server in " + embeddedDir(cfg)
+	case cfg.BrokerURL.Empty():
+		return string(cfg.Broker)
+	}
+	return redact(cfg.BrokerURL.Reveal())
 }
 
 // eventFormat is how events are written.
@@ -25,10 +35,10 @@ func eventFormat(cfg config.Config) envelope.Format {
 }
 
 // openBroker opens the broker that the configuration names, and keeps it
-// running. It takes the store so that the store outlives it: the lock of a SQLite
+// running. The store is a parameter so that it is closed later: the lock of a SQLite
 // file guards the data of the embedded server too.
 func openBroker(
-	lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, _ timer.Store,
+	lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, _ app.Store,
 ) (broker.Broker, *description, error) {
 	if cfg.Broker == config.GoChannel {
 		log.Warn("gochannel keeps everything in the memory of this process; what was not handled is lost when it ends")

@@ -51,7 +51,7 @@ func documented(t *testing.T) (url string) {
 }
 
 // TestServiceWithNoMorePermissionsThanDocumented has an administrator provision,
-// the service fire a timer of a tenant and bury what is invalid, and an operator
+// the service fire a timer of a tenant and dead-letter what is invalid, and an operator
 // remove the dead letter.
 func TestServiceWithNoMorePermissionsThanDocumented(t *testing.T) {
 	t.Parallel()
@@ -61,22 +61,22 @@ func TestServiceWithNoMorePermissionsThanDocumented(t *testing.T) {
 			"TIMER_BROKER_URL=" + url, "TIMER_BROKER_USERNAME=" + user, "TIMER_BROKER_PASSWORD=change-me-" + user, "TIMER_PROVISION=verify",
 		}, more...)...)
 	}
-	if changes, err := service.Provision(t.Context(), as("admin"), false, quiet); err != nil || len(changes) != 2 {
+	if changes, err := service.Provision(t.Context(), as("admin"), false, quiet); err != nil || len(changes) != 3 {
 		t.Fatalf("Provision: %v, %v", changes, err)
 	}
 	r := run(t, as("service"))
 	r.line("ready")
 	tenant := connected(t, as("acme", "TIMER_NATS_INBOX=_INBOX_acme"))
-	events, letters := tails(t, tenant, "svc.acme.serviceCall"), tails(t, tenant, "svc.acme.dlq")
+	events, deadLetters := tails(t, tenant, "svc.acme.serviceCall"), tails(t, tenant, "svc.acme.dlq")
 
 	command := func(id, due string) *message.Message {
 		return message.NewMessage(id, fmt.Appendf(nil, `{"id":%q,"type":"ScheduleTimer","tenantId":"acme","timestampMs":1767225600000,`+
 			`"payload":{"tenantId":"acme","serviceCallId":"order-1","dueAt":%q}}`, id, due))
 	}
-	if err := tenant.Publisher().Publish("timer.commands", command("c-1", "2026-01-01T00:00:03Z"), command("c-2", "soon")); err != nil {
+	if err := broker.NewWatermillPublisher(tenant.Publisher()).Publish("timer.commands", command("c-1", "2026-01-01T00:00:03Z"), command("c-2", "soon")); err != nil {
 		t.Fatal(err)
 	}
-	for what, in := range map[string]<-chan *message.Message{"event": events, "dead letter": letters} {
+	for what, in := range map[string]<-chan *message.Message{"event": events, "dead letter": deadLetters} {
 		select {
 		case <-in:
 		case <-time.After(time.Minute):

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/config"
@@ -18,18 +17,14 @@ import (
 var ErrNothingToProvision = errors.New("the broker lives inside the serving process, which makes what it needs by itself")
 
 // Provision makes what the routing needs at the broker that the configuration
-// names, or, if dry, only tells what it would make. It returns
+// names, or, if dry, only returns what it would make. It returns
 // [ErrNothingToProvision] if that is inside the serving process.
 func Provision(ctx context.Context, cfg config.Config, dry bool, log *slog.Logger) ([]broker.Change, error) {
 	b, err := provisioned(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	p, ok := b.(broker.Provisioner)
-	if !ok {
-		return nil, ErrNothingToProvision
-	}
-	changes, err := p.Provision(ctx, dry)
+	changes, err := b.Provision(ctx, dry)
 	if err != nil {
 		return changes, fmt.Errorf("provision %s: %w", redact(cfg.BrokerURL.Reveal()), err)
 	}
@@ -39,10 +34,8 @@ func Provision(ctx context.Context, cfg config.Config, dry bool, log *slog.Logge
 // provisioned returns the broker that the configuration names, which is not run.
 func provisioned(cfg config.Config, log *slog.Logger) (broker.Broker, error) {
 	switch {
-	case cfg.Embedded():
+	case cfg.Embedded(), cfg.Broker == config.GoChannel:
 		return nil, ErrNothingToProvision
-	case cfg.Broker == config.GoChannel:
-		return gochannel.New(gochannel.Options{}, log), nil
 	case cfg.Broker == config.Kafka:
 		opt, err := kafkaOptions(cfg)
 		return kafka.New(opt, log), err

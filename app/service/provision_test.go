@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/event-service-agent/timer-service/app/service"
-	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
 func TestGoChannelSaysThatItIsNotDurable(t *testing.T) {
@@ -48,7 +48,7 @@ func TestGoChannelSaysThatItIsNotDurable(t *testing.T) {
 
 func TestServiceThatVerifiesWaitsForWhatAnAdministratorMakes(t *testing.T) {
 	t.Parallel()
-	server, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: t.TempDir(), SyncLazily: true}, quiet)
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestServiceThatVerifiesWaitsForWhatAnAdministratorMakes(t *testing.T) {
 	cfg := load(t, "TIMER_BROKER_URL="+server.URL(), "TIMER_PROVISION=verify")
 	r := run(t, cfg)
 	r.line("waiting")
-	if changes, err := service.Provision(t.Context(), cfg, false, quiet); err != nil || len(changes) != 2 {
+	if changes, err := service.Provision(t.Context(), cfg, false, quiet); err != nil || len(changes) != 3 {
 		t.Fatalf("Provision: %v, %v", changes, err)
 	}
 	r.line("ready")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,24 +15,26 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// quotasInterval is how often the quotas file is looked at.
+// quotasInterval is how often the quotas file is checked.
 const quotasInterval = time.Second
 
-// A quotas keeps what a file says in force.
+// A quotas applies the limits of a file.
 type quotas struct {
 	file     string
 	log      *slog.Logger
 	counters *app.Counters
-	keeper   *quota.Keeper
-	said     string      // what the file said at the start, for people
-	loaded   os.FileInfo // the file as it was loaded last, well or not; nil if it was gone
-	seen     os.FileInfo // the same at the last look
+	limiter  *quota.Limiter
+	summary  string // of the file at the start, for people
+
+	mu     sync.Mutex
+	loaded os.FileInfo // the file as it was loaded last, valid or not; nil if there was none
+	seen   os.FileInfo // the same at the last check
 
 	instances atomic.Pointer[func() int] // how many share the database; nil: one
 }
 
 // loadQuotas returns those of the configuration, nil if it names no file. The
-// error holds all that is wrong with the file.
+// error has all mistakes of the file.
 func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*quotas, error) {
 	if cfg.QuotasFile == "" {
 		return nil, nil //nolint:nilnil // there are none
@@ -39,12 +42,12 @@ func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*q
 	q := &quotas{file: cfg.QuotasFile, log: log, counters: counters}
 	q.seen, _ = stat(q.file)
 	q.loaded = q.seen
-	book, err := config.LoadQuotas(q.file)
+	limits, err := config.LoadQuotas(q.file)
 	if err != nil {
 		return nil, err
 	}
-	q.said = describe(book)
-	q.keeper, err = quota.New(book, timer.ClockFunc(time.Now), quota.Options{Instances: q.count})
+	q.summary = describe(limits)
+	q.limiter, err = quota.New(limits, timer.ClockFunc(time.Now), quota.Options{Instances: q.count})
 	return q, err
 }
 
@@ -56,16 +59,14 @@ func (q *quotas) count() int {
 	return 1
 }
 
-// share lets those share the rates that share a store.
-func (q *quotas) share(s timer.Store) {
-	if shared, ok := s.(interface{ Instances() int }); ok && q != nil {
-		count := shared.Instances
-		q.instances.Store(&count)
-	}
+// share divides the rates among the instances that share a store.
+func (q *quotas) share(s app.Store) {
+	count := s.Instances
+	q.instances.Store(&count)
 }
 
-// Run loads the file whenever it has changed, until ctx is done. What is wrong
-// with it is logged once, and the limits stay as they are.
+// Run loads the file whenever it has changed, until ctx is done. A mistake
+// in it is logged once, and the limits stay as they are.
 func (q *quotas) Run(ctx context.Context) error {
 	tick := time.NewTicker(quotasInterval)
 	defer tick.Stop()
@@ -75,36 +76,54 @@ func (q *quotas) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		q.look(ctx)
+		q.reload(ctx)
 	}
 }
 
-// look loads the file if it has changed, and no more since the last look: it may
-// be half written, and half of it may well be valid.
-func (q *quotas) look(ctx context.Context) {
+// reload loads the file if it has changed, and not again since the last check: it may
+// be half written, and half of it may be valid.
+func (q *quotas) reload(ctx context.Context) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	before := q.seen
 	now, err := stat(q.file)
 	q.seen = now
 	if same(now, q.loaded) || !same(now, before) {
 		return
 	}
-	q.loaded = now
-	var book quota.Book
-	if err == nil {
-		book, err = config.LoadQuotas(q.file)
-	}
-	if err == nil {
-		err = q.keeper.Use(book)
-	}
-	q.counters.QuotasChanged(err)
+	limits, err := q.load(now, err)
 	if err != nil {
 		q.log.ErrorContext(ctx, "quotas stay as they were: the file is wrong", "file", q.file, "error", err)
 		return
 	}
-	q.log.InfoContext(ctx, "new quotas are in force", "file", q.file, "quotas", describe(book))
+	q.log.InfoContext(ctx, "new quotas are in force", "file", q.file, "quotas", limits)
 }
 
-// stat returns what the file system says of a file, nil if that is an error.
+// reloadNow loads the file, changed or not, and returns what is in force, for people.
+func (q *quotas) reloadNow() (string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now, err := stat(q.file)
+	q.seen = now
+	return q.load(now, err)
+}
+
+// load loads the file, of which it is known what stat said. If there is a mistake in
+// it the limits stay as they are.
+func (q *quotas) load(now os.FileInfo, err error) (string, error) {
+	q.loaded = now
+	var limits quota.Config
+	if err == nil {
+		limits, err = config.LoadQuotas(q.file)
+	}
+	if err == nil {
+		err = q.limiter.Use(limits)
+	}
+	q.counters.QuotasChanged(err)
+	return describe(limits), err
+}
+
+// stat returns the information about a file, nil if that is an error.
 func stat(name string) (os.FileInfo, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -113,7 +132,7 @@ func stat(name string) (os.FileInfo, error) {
 	return info, nil
 }
 
-// same reports whether a file was not changed.
+// same reports whether a file is unchanged.
 func same(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -121,10 +140,10 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// describe says in a line what is in force.
-func describe(book quota.Book) string {
-	text := "default " + config.FormatLimits(book.Default)
-	switch n := len(book.Tenants); n {
+// describe summarizes the limits in a line.
+func describe(limits quota.Config) string {
+	text := "default " + config.FormatLimits(limits.Default)
+	switch n := len(limits.Tenants); n {
 	case 0:
 		return text
 	case 1:

@@ -47,16 +47,16 @@ func TestQuotasAreLoadedAgain(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		expect := func(what string, horizon time.Duration, said string) {
+		expect := func(what string, horizon time.Duration, logged string) {
 			t.Helper()
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
-			if got := q.keeper.Horizon("acme"); got != horizon {
+			if got := q.limiter.Horizon("acme"); got != horizon {
 				t.Errorf("%s: horizon %v, want %v", what, got, horizon)
 			}
 			text := log.Take()
-			if lines := strings.Count(text, "\n"); said == "" && lines != 0 || said != "" && (lines != 1 || !strings.Contains(text, said)) {
-				t.Errorf("%s: the log says %q, want one line with %q", what, text, said)
+			if lines := strings.Count(text, "\n"); logged == "" && lines != 0 || logged != "" && (lines != 1 || !strings.Contains(text, logged)) {
+				t.Errorf("%s: the log says %q, want one line with %q", what, text, logged)
 			}
 		}
 		expect("as it was", 24*time.Hour, "")
@@ -80,7 +80,7 @@ func TestQuotasAreLoadedAgain(t *testing.T) {
 	})
 }
 
-// TestQuotasAreNotLoadedHalfWritten looks while a file is being written.
+// TestQuotasAreNotLoadedHalfWritten loads while a file is being written.
 func TestQuotasAreNotLoadedHalfWritten(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "quotas.yaml")
@@ -103,8 +103,8 @@ func TestQuotasAreNotLoadedHalfWritten(t *testing.T) {
 		if step.text != "" {
 			write(step.text)
 		}
-		q.look(t.Context())
-		if got := q.keeper.Horizon("acme"); got != step.want {
+		q.reload(t.Context())
+		if got := q.limiter.Horizon("acme"); got != step.want {
 			t.Errorf("step %d: horizon %v, want %v", i, got, step.want)
 		}
 	}

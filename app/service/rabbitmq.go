@@ -1,6 +1,7 @@
 package service
 
 import (
+	"crypto/tls"
 	"log/slog"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -13,12 +14,12 @@ func rabbitOptions(cfg config.Config) (rabbitmq.Options, error) {
 	if err := r.Validate(); err != nil {
 		return rabbitmq.Options{}, err
 	}
-	secure, err := tlsConfig(cfg)
+	_, err := tlsConfig(cfg)
 	return rabbitmq.Options{
 		URL:       cfg.BrokerURL.Reveal(),
 		Username:  cfg.BrokerUsername,
 		Password:  cfg.BrokerPassword.Reveal(),
-		TLS:       secure,
+		TLS:       func() (*tls.Config, error) { return tlsConfig(cfg) }, // again for each connection: files are replaced
 		Routing:   r,
 		Exchange:  cfg.RabbitMQExchange,
 		QueueType: rabbitmq.QueueType(cfg.RabbitMQQueueType),

@@ -1,6 +1,6 @@
 // Package service is the standalone assembly: it opens the store and the broker
-// that the configuration names and runs the app on them. It is the one place
-// that knows the drivers.
+// that the configuration names and runs the app on them. It is the one package
+// that imports the drivers.
 package service
 
 import (
@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"go.uber.org/dig"
@@ -18,45 +21,52 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // startTimeout bounds the start; a migration of a large database is the longest
 // part of it. An absent broker does not delay the start.
 const startTimeout = 5 * time.Minute
 
-// Run serves until ctx is done, then stops cleanly and returns nil. To out it
-// prints one line a part, and "ready" when commands are taken. It returns an
+// Run serves until ctx is done, then stops cleanly and returns nil. At SIGHUP it
+// loads the quotas again. To out it
+// prints a line for each part, and "ready" when commands are handled. It returns an
 // error if something can't start, or if a part dies.
 func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) error {
+	hangUp := make(chan os.Signal, 1) // asks to reload; else it would end the process
+	signal.Notify(hangUp, syscall.SIGHUP)
+	defer signal.Stop(hangUp)
 	counters := new(app.Counters)
 	limits, err := loadQuotas(cfg, counters, log)
 	if err != nil {
 		return err
 	}
+	opt, owned := options(cfg, counters, limits), make(ownership)
+	opt.Owned = func() { close(owned) }
 	service := fx.New(
 		fx.WithLogger(func() fxevent.Logger {
+			if !cfg.LogFX {
+				return fxevent.NopLogger
+			}
 			l := &fxevent.SlogLogger{Logger: log}
-			l.UseLogLevel(slog.LevelDebug)
-			l.UseErrorLevel(slog.LevelDebug) // Run returns it
+			l.UseErrorLevel(slog.LevelInfo) // Run returns it
 			return l
 		}),
 		fx.StartTimeout(startTimeout),
-		fx.StopTimeout(cfg.DrainTimeout+stopMargin),
-		fx.Supply(cfg, log, counters, limits, fx.Annotate(out, fx.As(new(io.Writer)))),
-		fx.Provide(func(lc fx.Lifecycle) (timer.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker),
-		app.Module(options(cfg, counters, limits)),
-		fx.Invoke(keepQuotas),
+		fx.StopTimeout(stopTimeout(cfg)),
+		fx.Supply(cfg, log, counters, limits, owned, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
+		fx.Provide(func(lc fx.Lifecycle) (app.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker),
+		app.Module(opt),
+		fx.Invoke(keepQuotas, keepReloading),
 		fx.Invoke(announce),
 	)
 	if err := service.Err(); err != nil {
 		if ctx.Err() != nil {
-			return nil // told to stop while it waited for the database
+			return nil // stopped while it waited for the database
 		}
 		return dig.RootCause(err)
 	}
-	// A start is not torn apart by the end of ctx: fx would leave its hooks
-	// running. What was started is stopped, whatever happens next.
+	// The end of ctx does not interrupt a start: fx would leave its hooks
+	// running. What was started is stopped in any case.
 	starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
 	defer cancel()
 	if err := service.Start(starting); err != nil {
@@ -82,9 +92,6 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	return err
 }
 
-// stopMargin is what a stop may take beside the draining of the app.
-const stopMargin = 10 * time.Second
-
 // options returns those of the app, as the configuration has them.
 func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
 	opt := app.Options{
@@ -92,28 +99,36 @@ func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
 		BatchSize:       cfg.BatchSize,
 		Retention:       cfg.Retention,
 		Horizon:         cfg.Horizon,
+		MaxClockAhead:   cfg.MaxClockAhead,
+		IgnoreOthers:    cfg.UnknownTypes == config.Ignore,
 		DrainTimeout:    cfg.DrainTimeout,
+		CatchUpTimeout:  cfg.CatchUpTimeout,
 		Counters:        counters,
+		Takeover:        cfg.Takeover,
+		BrokerName:      brokerName(cfg),
 	}
 	if q != nil {
-		opt.Quotas = q.keeper
+		opt.Quotas = q.limiter
 	}
 	return opt
 }
 
 // keepQuotas loads the quotas again when their file changes.
-func keepQuotas(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s timer.Store, q *quotas) {
+func keepQuotas(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s app.Store, q *quotas) {
 	if q == nil {
 		return
 	}
 	q.share(s)
-	app.Running(lc, sd, log, "quotas", q.Run, nil)
+	app.Running(lc, sd, log, "quotas", q.Run, nil, closeTimeout)
 }
 
-// announce prints a line a part once everything runs. It is invoked last, so
+// An ownership is closed when the database owns the commands.
+type ownership chan struct{}
+
+// announce prints a line for each part once everything runs. It is invoked last, so
 // that its hook starts last.
 func announce(
-	lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker, d *description, q *quotas, log *slog.Logger,
+	lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker, d *description, q *quotas, owned ownership, log *slog.Logger,
 ) {
 	r := b.Routing()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -127,20 +142,24 @@ func announce(
 			line("router", "commands from %s, dead letters to %s", r.Commands, r.DeadLetters)
 			line("poller", "sleeps until the next timer is due, at most %s; %d timers a batch", cfg.PollingInterval, cfg.BatchSize)
 			if q != nil {
-				line("quotas", "%s: %s", q.file, q.said)
+				line("quotas", "%s: %s", q.file, q.summary)
 			}
 			if cfg.EventFormat == config.CloudEvents {
 				line("forwarder", "events to %s, as CloudEvents from %s", r.Events, cfg.EventSource)
 			} else {
 				line("forwarder", "events to %s", r.Events)
 			}
-			if b.Ready(ctx) == nil {
-				line("ready", "%s", d.address)
-				return
+			select {
+			case <-owned:
+				if b.Ready(ctx) == nil {
+					line("ready", "%s", d.address)
+					return
+				}
+			default:
 			}
 			line("waiting", "for the broker at %s; it will be tried for ever", d.address)
 			go func() {
-				if awaitReady(ctx, b, log) {
+				if awaitReady(ctx, b, owned, log) {
 					line("ready", "%s", d.address)
 				}
 			}()
@@ -149,8 +168,9 @@ func announce(
 	))
 }
 
-// awaitReady waits until the broker answers. It returns false if ctx ended.
-func awaitReady(ctx context.Context, b broker.Broker, log *slog.Logger) bool {
+// awaitReady waits until the broker answers, and the database owns the commands. It
+// returns false if ctx ended.
+func awaitReady(ctx context.Context, b broker.Broker, owned ownership, log *slog.Logger) bool {
 	t := time.NewTicker(100 * time.Millisecond)
 	defer t.Stop()
 	var last string
@@ -162,7 +182,12 @@ func awaitReady(ctx context.Context, b broker.Broker, log *slog.Logger) bool {
 		}
 		err := b.Ready(ctx)
 		if err == nil {
-			return true
+			select {
+			case <-ctx.Done():
+				return false
+			case <-owned:
+				return true
+			}
 		}
 		if err.Error() != last {
 			last = err.Error()

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/event-service-agent/timer-service/app/service"
-	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -46,11 +46,16 @@ type running struct {
 
 func run(t *testing.T, cfg config.Config) *running {
 	t.Helper()
+	return runLogged(t, cfg, quiet)
+}
+
+func runLogged(t *testing.T, cfg config.Config, log *slog.Logger) *running {
+	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	in, out := io.Pipe()
 	r := &running{t: t, lines: bufio.NewScanner(in), stop: stop, ended: make(chan error, 1)}
 	go func() {
-		r.ended <- service.Run(ctx, cfg, out, quiet)
+		r.ended <- service.Run(ctx, cfg, out, log)
 		out.Close()
 	}()
 	t.Cleanup(func() { r.finish() })
@@ -90,7 +95,7 @@ func TestPrintsALineAPartAndReady(t *testing.T) {
 	address := r.line("ready")
 	b, found, err := service.Client(cfg, quiet)
 	if err != nil || found != address || b == nil {
-		t.Errorf("a client looks at %q, %v; the service is at %q", found, err, address)
+		t.Errorf("a client connects to %q, %v; the service is at %q", found, err, address)
 	}
 	if err := r.finish(); err != nil {
 		t.Errorf("Run: %v", err)
@@ -126,26 +131,6 @@ func TestConfiguredSourcesAreValid(t *testing.T) {
 	}
 }
 
-func TestTakesAFreePortIfItsOwnIsTaken(t *testing.T) {
-	t.Parallel()
-	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	port := other.Addr().(*net.TCPAddr).Port
-	cfg := load(t)
-	cfg.NATSPort = port
-	r := run(t, cfg)
-	if says := r.line("broker"); !strings.Contains(says, fmt.Sprintf("port %d is taken", port)) {
-		t.Errorf("broker says %q", says)
-	}
-	address := r.line("ready")
-	if _, found, err := service.Client(cfg, quiet); err != nil || found != address {
-		t.Errorf("a client looks at %q, %v; the service is at %q", found, err, address)
-	}
-}
-
 func TestWaitsForAnAbsentBroker(t *testing.T) {
 	t.Parallel()
 	probe, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -159,7 +144,7 @@ func TestWaitsForAnAbsentBroker(t *testing.T) {
 	if says := r.line("waiting"); !strings.Contains(says, fmt.Sprint(port)) {
 		t.Errorf("waiting says %q", says)
 	}
-	server, err := nats.StartEmbedded(nats.EmbeddedOptions{Port: port, StoreDir: t.TempDir()}, quiet)
+	server, err := embedded.Start(embedded.Options{Port: port, StoreDir: t.TempDir()}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

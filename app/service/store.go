@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/fx"
 
+	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/store/postgres"
@@ -19,9 +20,9 @@ import (
 
 // openStore opens the database, migrates it, and closes it last. A database that
 // others share and that is not there yet is waited for until ctx ends.
-func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (timer.Store, error) {
+func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (app.Store, error) {
 	if cfg.DBURL.Empty() {
-		ctx = context.WithoutCancel(ctx) // a start is not torn apart
+		ctx = context.WithoutCancel(ctx) // a start is not interrupted
 	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -29,13 +30,13 @@ func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slo
 	if err != nil {
 		return nil, err
 	}
-	lc.Append(fx.StopHook(s.Close))
+	lc.Append(closeHook("the database", s.Close))
 	return s, nil
 }
 
 // A closingStore is one that was opened here.
 type closingStore interface {
-	timer.Store
+	app.Store
 	io.Closer
 }
 
@@ -51,12 +52,12 @@ func openDatabase(ctx context.Context, cfg config.Config, log *slog.Logger) (clo
 }
 
 const (
-	databasePause = time.Second // between two tries to open a database
-	tellTries     = 30          // tries from one word of it to the next
+	databasePause = time.Second // between two tries to open the database
+	logTries      = 30          // tries between two lines of the log
 )
 
 // awaitPostgres opens a PostgreSQL database. One that does not answer yet is
-// waited for as long as a start may take, as where both are started together.
+// waited for as long as a start may take: both may be started together.
 func awaitPostgres(ctx context.Context, cfg config.Config, log *slog.Logger) (*postgres.Store, error) {
 	durability := postgres.Strict
 	if cfg.Durability == config.Relaxed {
@@ -67,7 +68,7 @@ func awaitPostgres(ctx context.Context, cfg config.Config, log *slog.Logger) (*p
 		if err == nil || !postgres.IsAbsent(err) {
 			return s, err
 		}
-		if tries%tellTries == 0 {
+		if tries%logTries == 0 {
 			log.WarnContext(ctx, "waiting for the database", "error", err)
 		}
 		if !pause.For(ctx, databasePause) {
@@ -98,12 +99,15 @@ func Reader(ctx context.Context, cfg config.Config) (interface {
 }
 
 // Migrate brings the schema of the database to the version of this binary, and
-// creates a SQLite database if there is none. With reference it also ties timers
-// to the host's table service_calls. It tells the version before and after.
+// creates a SQLite database if there is none. With reference it also adds a foreign key from timers
+// to the host's table service_calls. It returns the version before and after.
 func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to int64, err error) {
 	migrate, tie := sqlite.MigrateFrom, sqlite.ReferenceServiceCalls
 	var db *sql.DB
 	if cfg.DBURL.Empty() {
+		if err := sqlite.Create(cfg.DBPath); err != nil {
+			return 0, 0, err
+		}
 		db, err = sql.Open("sqlite", sqlite.DSN(cfg.DBPath))
 	} else {
 		db, err = postgres.Connect(cfg.DBURL.Reveal())
@@ -119,7 +123,7 @@ func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to i
 	return from, to, tie(ctx, db)
 }
 
-// SchemaVersions tells which version of each database's schema this binary works
+// SchemaVersions returns the version of each schema that this binary works
 // with.
 func SchemaVersions() map[string]int64 {
 	return map[string]int64{"sqlite": sqlite.SchemaVersion, "postgres": postgres.SchemaVersion}

@@ -9,9 +9,9 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// tlsConfig returns what the configuration says of TLS with the broker: who
-// signs its certificate, and our own. It returns nil if that is nothing; what
-// the system trusts is trusted then.
+// tlsConfig returns the TLS settings for the broker: the authority that
+// signs its certificate, and our own certificate. It returns nil if neither is set;
+// then the authorities of the system are trusted.
 func tlsConfig(cfg config.Config) (*tls.Config, error) {
 	if cfg.BrokerTLSCA == "" && cfg.BrokerTLSCert == "" {
 		return nil, nil
@@ -24,7 +24,7 @@ func tlsConfig(cfg config.Config) (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("broker_tls_ca: %s holds no certificate in PEM form", cfg.BrokerTLSCA)
+			return nil, fmt.Errorf("broker_tls_ca: %s has no certificate in PEM form", cfg.BrokerTLSCA)
 		}
 	}
 	if cfg.BrokerTLSCert != "" {

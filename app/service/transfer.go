@@ -13,8 +13,8 @@ import (
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
-// ErrNoBackup says that the database is not a file.
-var ErrNoBackup = errors.New("PostgreSQL has tools of its own: pg_dump for a copy, continuous archiving for any moment (point-in-time recovery); backup copies a SQLite file")
+// ErrNoBackup says that the database is not a SQLite file.
+var ErrNoBackup = errors.New("PostgreSQL has tools of its own: pg_dump for a copy, continuous archiving for any point in time (point-in-time recovery); backup copies a SQLite file")
 
 // Backup copies the SQLite database into a file, which is absent or empty, whether
 // a service runs or not.
@@ -25,18 +25,18 @@ func Backup(ctx context.Context, cfg config.Config, to string) error {
 	return sqlite.Backup(ctx, cfg.DBPath, to)
 }
 
-// A Contents is what a copy holds.
+// A Contents is the content of a copy, in numbers.
 type Contents = sqlite.Contents
 
-// Inspect checks a copy of a SQLite database, and counts what it holds.
+// Inspect checks a copy of a SQLite database, and counts its timers and events.
 func Inspect(ctx context.Context, path string) (Contents, error) { return sqlite.Inspect(ctx, path) }
 
-// Export writes all that the database holds, see [store.Export]. No service may
+// Export writes all timers and events, see [store.Export]. No service may
 // run on it.
-func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, tell store.Tell) (sum store.Summary, err error) {
+func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, progress store.Progress) (sum store.Summary, err error) {
 	header := store.Header{Source: "sqlite", SchemaVersion: sqlite.SchemaVersion, ExportedAt: now}
 	if cfg.DBURL.Empty() {
-		return exportFile(ctx, cfg.DBPath, header, w, tell)
+		return exportFile(ctx, cfg.DBPath, header, w, progress)
 	}
 	header.Source, header.SchemaVersion = "postgres", postgres.SchemaVersion
 	r, err := postgres.OpenReader(ctx, cfg.DBURL.Reveal())
@@ -47,7 +47,7 @@ func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, 
 	if err := idle(ctx, r); err != nil {
 		return sum, err
 	}
-	if sum, err = store.Export(ctx, r, header, w, tell); err != nil {
+	if sum, err = store.Export(ctx, r, header, w, progress); err != nil {
 		return sum, err
 	}
 	if err := idle(ctx, r); err != nil {
@@ -56,8 +56,8 @@ func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, 
 	return sum, nil
 }
 
-// exportFile writes all that a SQLite database holds.
-func exportFile(ctx context.Context, path string, header store.Header, w io.Writer, tell store.Tell) (sum store.Summary, err error) {
+// exportFile writes all timers and events of a SQLite database.
+func exportFile(ctx context.Context, path string, header store.Header, w io.Writer, progress store.Progress) (sum store.Summary, err error) {
 	held, err := sqlite.Hold(path)
 	if err != nil {
 		return sum, err
@@ -68,14 +68,14 @@ func exportFile(ctx context.Context, path string, header store.Header, w io.Writ
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return store.Export(ctx, r, header, w, tell)
+	return store.Export(ctx, r, header, w, progress)
 }
 
 // Import loads an export into the database, which must be empty and is created if
 // there is none, see [store.Import]. No service may run on it.
-func Import(ctx context.Context, cfg config.Config, from io.Reader, tell store.Tell) (sum store.Summary, err error) {
+func Import(ctx context.Context, cfg config.Config, from io.Reader, progress store.Progress) (sum store.Summary, err error) {
 	if cfg.DBURL.Empty() {
-		return importFile(ctx, cfg, from, tell)
+		return importFile(ctx, cfg, from, progress)
 	}
 	durability := postgres.Strict
 	if cfg.Durability == config.Relaxed {
@@ -89,24 +89,24 @@ func Import(ctx context.Context, cfg config.Config, from io.Reader, tell store.T
 	if err := idle(ctx, s.Reader); err != nil {
 		return sum, err
 	}
-	if sum, err = store.Import(ctx, s, from, tell); err != nil {
+	if sum, err = store.Import(ctx, s, from, progress); err != nil {
 		err = errors.Join(explained(cfg, err), idle(ctx, s.Reader)) // it may be why
 	}
 	return sum, err
 }
 
 // importFile loads an export into a SQLite database.
-func importFile(ctx context.Context, cfg config.Config, from io.Reader, tell store.Tell) (sum store.Summary, err error) {
+func importFile(ctx context.Context, cfg config.Config, from io.Reader, progress store.Progress) (sum store.Summary, err error) {
 	s, err := sqlite.Open(ctx, cfg.DBPath, sqlite.Options{})
 	if err != nil {
 		return sum, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	sum, err = store.Import(ctx, s, from, tell)
+	sum, err = store.Import(ctx, s, from, progress)
 	return sum, explained(cfg, err)
 }
 
-// explained says which database is not empty, and what to do.
+// explained names the database that is not empty, and what to do.
 func explained(cfg config.Config, err error) error {
 	if errors.Is(err, store.ErrNotEmpty) {
 		return fmt.Errorf("%s holds timers or events already: import into a new database", storeName(cfg))
@@ -115,7 +115,7 @@ func explained(cfg config.Config, err error) error {
 }
 
 // idle returns an error if instances run on a PostgreSQL database. Unlike a SQLite
-// file it has no lock that would keep away those that start later.
+// file it has no lock that keeps instances from starting later.
 func idle(ctx context.Context, r *postgres.Reader) error {
 	n, err := r.Running(ctx)
 	if err == nil && n > 0 {

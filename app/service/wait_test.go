@@ -11,27 +11,27 @@ import (
 	"github.com/event-service-agent/timer-service/app/service"
 )
 
-// TestStopsWhileItWaitsForTheDatabase is told to stop before there is one.
+// TestStopsWhileItWaitsForTheDatabase is stopped before there is one.
 func TestStopsWhileItWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := nobody.Close(); err != nil {
+	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
-	cfg := load(t, "TIMER_BROKER=gochannel", "TIMER_DB_URL=postgres://user:secret@"+nobody.Addr().String()+"/timers?sslmode=disable")
+	cfg := load(t, "TIMER_BROKER=gochannel", "TIMER_DB_URL=postgres://user:secret@"+closed.Addr().String()+"/timers?sslmode=disable")
 	ctx, stop := context.WithCancel(t.Context())
-	said := stopper{on: "waiting for the database", stop: stop}
-	if err := service.Run(ctx, cfg, io.Discard, slog.New(slog.NewTextHandler(&said, nil))); err != nil {
+	logs := stopper{on: "waiting for the database", stop: stop}
+	if err := service.Run(ctx, cfg, io.Discard, slog.New(slog.NewTextHandler(&logs, nil))); err != nil {
 		t.Errorf("Run: %v", err)
 	}
 	if ctx.Err() == nil {
 		t.Error("it did not wait")
 	}
-	if strings.Contains(said.text, "secret") {
-		t.Errorf("the log has the password: %s", said.text)
+	if strings.Contains(logs.text, "secret") {
+		t.Errorf("the log has the password: %s", logs.text)
 	}
 }
 

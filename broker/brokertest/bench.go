@@ -75,7 +75,7 @@ const filled = 10_000
 
 func fill(b *testing.B, n *node, topic string) {
 	for all := ballast(filled); len(all) > 0; all = all[1000:] {
-		if err := n.Publisher().Publish(topic, all[:1000]...); err != nil {
+		if err := broker.NewWatermillPublisher(n.Publisher()).Publish(topic, all[:1000]...); err != nil {
 			b.Error(err)
 		}
 	}

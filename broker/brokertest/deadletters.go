@@ -16,7 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// tenant returns a tenant that nobody used before.
+// tenant returns a tenant that was never used before.
 func tenant() timer.TenantID {
 	return timer.TenantID(strings.ReplaceAll(uuid.NewString(), "-", ""))
 }
@@ -31,8 +31,8 @@ func letter(t timer.TenantID, body string) *message.Message {
 	return m
 }
 
-// bury publishes dead letters of a tenant, and returns them.
-func (w *world) bury(t timer.TenantID, bodies ...string) []*message.Message {
+// deadLetter publishes dead letters of a tenant, and returns them.
+func (w *world) deadLetter(t timer.TenantID, bodies ...string) []*message.Message {
 	w.Helper()
 	all := make([]*message.Message, len(bodies))
 	for i, body := range bodies {
@@ -81,11 +81,11 @@ func visitsInOrder(w *world) {
 			w.Errorf("%d letters of a tenant without any", len(got))
 		}
 	}
-	sent := w.bury(a, "1", "2")
-	w.bury(b, "other")
-	w.bury(a+"-1", "longer name")
-	w.bury(a[:20], "shorter name")
-	sent = append(sent, w.bury(a, "3")...)
+	sent := w.deadLetter(a, "1", "2")
+	w.deadLetter(b, "other")
+	w.deadLetter(a+"-1", "longer name")
+	w.deadLetter(a[:20], "shorter name")
+	sent = append(sent, w.deadLetter(a, "3")...)
 	w.publish(w, w.Routing().EventsOf(a), plain("an event"))
 
 	got := w.visit(w.node, a, keep)
@@ -111,13 +111,13 @@ func visitsInOrder(w *world) {
 
 func visitRemoves(w *world) {
 	a, b := tenant(), tenant()
-	w.bury(a, "1", "2", "3", "4", "5")
-	w.bury(b, "2")
+	w.deadLetter(a, "1", "2", "3", "4", "5")
+	w.deadLetter(b, "2")
 	seen := w.visit(w.node, a, func(m *message.Message) (bool, error) {
 		return slices.Contains([]string{"1", "2", "4"}, string(m.Payload)), nil
 	})
 	wantBodies(w, "the first visit", seen, "1", "2", "3", "4", "5")
-	w.bury(a, "6")
+	w.deadLetter(a, "6")
 	for _, n := range []*node{w.node, w.start()} {
 		wantBodies(w, "what is left", w.visit(n, a, keep), "3", "5", "6")
 	}
@@ -128,11 +128,11 @@ func visitRemoves(w *world) {
 
 func visitEnds(w *world) {
 	t := tenant()
-	w.bury(t, "1", "2", "3")
+	w.deadLetter(t, "1", "2", "3")
 	late := 0
 	seen := w.visit(w.node, t, func(m *message.Message) (bool, error) {
 		late++
-		w.bury(t, fmt.Sprint("late ", late))
+		w.deadLetter(t, fmt.Sprint("late ", late))
 		return string(m.Payload) == "1", nil
 	})
 	wantBodies(w, "what was there when the visit began", seen, "1", "2", "3")
@@ -141,7 +141,7 @@ func visitEnds(w *world) {
 
 func visitFails(w *world) {
 	t := tenant()
-	w.bury(t, "1", "2", "3")
+	w.deadLetter(t, "1", "2", "3")
 	enough := errors.New("enough")
 	seen := 0
 	err := w.VisitDeadLetters(w.Context(), t, func(m *message.Message) (bool, error) {
@@ -179,10 +179,10 @@ func visitFails(w *world) {
 
 func visitAll(w *world) {
 	a, b := tenant(), tenant()
-	first := w.bury(a, "a 1")
-	second := w.bury(b, "b 1")
-	third := w.bury(timer.NoTenant, "nobody's")
-	fourth := w.bury(a, "a 2")
+	first := w.deadLetter(a, "a 1")
+	second := w.deadLetter(b, "b 1")
+	third := w.deadLetter(timer.NoTenant, "nobody's")
+	fourth := w.deadLetter(a, "a 2")
 	if !w.features.AllTenants {
 		if err := w.VisitDeadLetters(w.Context(), "", keep); !errors.Is(err, broker.ErrNameTenant) {
 			w.Errorf("a visit to all tenants: %v, want ErrNameTenant", err)
@@ -216,7 +216,7 @@ func visitAll(w *world) {
 		}
 		return m.UUID == third[0].UUID, nil
 	})
-	wantBodies(w, "the letters that name no tenant", nobodys, "nobody's")
+	wantBodies(w, "the dead letters that name no tenant", nobodys, "nobody's")
 	for _, t := range []timer.TenantID{"*", ">", "a b", "a.b", "a*", "\r\n", timer.TenantID(strings.Repeat("t", 5_000))} {
 		if err := w.VisitDeadLetters(w.Context(), t, func(*message.Message) (bool, error) {
 			return false, errors.New("visited")
@@ -240,7 +240,7 @@ func visitHostile(w *world) {
 	}
 	var want []string
 	for _, m := range hostile {
-		err := w.Publisher().Publish(w.Routing().DeadLettersOf(t), m)
+		err := broker.NewWatermillPublisher(w.Publisher()).Publish(w.Routing().DeadLettersOf(t), m)
 		if err == nil {
 			want = append(want, string(m.Payload))
 		} else if !errors.Is(err, broker.ErrRefused) {
@@ -270,7 +270,7 @@ func visitMany(w *world) {
 			odd = append(odd, want[i])
 		}
 	}
-	w.bury(t, want...)
+	w.deadLetter(t, want...)
 	i := 0
 	wantBodies(w, "a thousand letters", w.visit(w.node, t, func(*message.Message) (bool, error) {
 		i++

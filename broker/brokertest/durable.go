@@ -112,7 +112,7 @@ func comeAndGo(w *world) {
 		for i := range n / 10 {
 			for j, m := range many(10) {
 				m.Payload = []byte(strconv.Itoa(i*10 + j))
-				if err := w.Publisher().Publish(topic, m); err != nil {
+				if err := broker.NewWatermillPublisher(w.Publisher()).Publish(topic, m); err != nil {
 					w.Error(err)
 				}
 			}
@@ -133,7 +133,7 @@ func comeAndGo(w *world) {
 					seen[string(msg.Payload)]++
 					mu.Unlock()
 					msg.Ack()
-				case <-time.After(patience):
+				case <-time.After(timeout):
 				}
 			}
 			if err := s.Close(); err != nil {

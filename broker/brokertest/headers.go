@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -137,56 +136,38 @@ func fences(destination string) map[string]string {
 	}
 }
 
-// A clerk is a store that notes the commands it is given.
-type clerk struct {
+// A recorder is a store that notes the commands it is given.
+type recorder struct {
 	mu       sync.Mutex
 	commands map[timer.ServiceCallID]timer.ScheduleTimer
 	times    map[timer.ServiceCallID]int // how often each came
 	canceled int
 }
 
-func (c *clerk) Schedule(_ context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, command := range commands {
-		c.commands[command.ServiceCallID] = command
-		c.times[command.ServiceCallID]++
+func (r *recorder) Schedule(_ context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range commands {
+		r.commands[c.ServiceCallID] = c
+		r.times[c.ServiceCallID]++
 	}
-	return make([]timer.Outcome, len(commands)), nil
+	return make([]timer.Result, len(commands)), nil
 }
 
-func (c *clerk) Cancel(_ context.Context, _ time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.canceled += len(commands)
-	return make([]timer.Outcome, len(commands)), nil
-}
-
-// handle runs the handlers on the broker until the test ends, and returns what
-// the store is given.
-func (w *world) handle(clock time.Time) *clerk {
-	c := &clerk{commands: make(map[timer.ServiceCallID]timer.ScheduleTimer), times: make(map[timer.ServiceCallID]int)}
-	h := handlers.New(c, w.Routing(), w.Subscriber("service"), w.Publisher(),
-		timer.ClockFunc(func() time.Time { return clock }), slog.New(slog.DiscardHandler), handlers.Options{})
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(ctx) }()
-	w.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			w.Errorf("handlers: %v", err)
-		}
-	})
-	<-h.Running()
-	return c
+func (r *recorder) Cancel(_ context.Context, _ time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.canceled += len(commands)
+	return make([]timer.Result, len(commands)), nil
 }
 
 // commandHeaders sends commands with headers of all kinds through the handlers:
 // correlation and trace cross over, nothing else does.
 func commandHeaders(w *world) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	letters := w.subscribe(w, "operator", w.Routing().DeadLettersOf("acme"))
-	c := w.handle(noon)
+	deadLetters := w.subscribe(w, "operator", w.Routing().DeadLettersOf("acme"))
+	r := &recorder{commands: make(map[timer.ServiceCallID]timer.ScheduleTimer), times: make(map[timer.ServiceCallID]int)}
+	w.runHandlers(r, w.Subscriber("service"), noon)
 	cases := headedCommands()
 	for name, value := range fences("evil") { // each alone, and beside what is read
 		cases = append(cases, headed{"fence " + name, map[string]string{name: value, "correlationId": "corr"}, "corr", timer.Trace{}})
@@ -198,12 +179,12 @@ func commandHeaders(w *world) {
 	for i, test := range cases {
 		command := timer.ScheduleTimer{
 			Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))},
-			Version: timer.Version{TimestampMS: int64(i), CommandID: fmt.Sprint("command-", i)},
+			Version: timer.Version{TimestampMS: noon.UnixMilli() + int64(i), CommandID: fmt.Sprint("command-", i)},
 			DueAt:   noon.Add(time.Hour),
 		}
 		m := message.NewMessage(fmt.Sprintf("%s-%s", command.CommandID, traceParent), envelope.Schedule(command))
 		maps.Copy(m.Metadata, test.headers)
-		switch err := w.Publisher().Publish(w.Routing().CommandsOf("acme"), m); {
+		switch err := w.send(w.Routing().CommandsOf("acme"), m)[0]; {
 		case errors.Is(err, broker.ErrRefused):
 			refused++
 			w.Logf("refused: %s", test.what)
@@ -218,29 +199,28 @@ func commandHeaders(w *world) {
 		w.Errorf("%d of %d were refused", refused, len(cases))
 	}
 	await(w, "commands that are handled", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.commands) >= len(want)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.commands) >= len(want)
 	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if diff := cmp.Diff(want, c.commands); diff != "" {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if diff := cmp.Diff(want, r.commands); diff != "" {
 		w.Errorf("commands (-want +got):\n%s", diff)
 	}
-	for call, times := range c.times {
+	for call, times := range r.times {
 		if times != 1 {
 			w.Errorf("the command for %s came %d times", call, times)
 		}
 	}
-	if c.canceled > 0 {
-		w.Errorf("%d were canceled", c.canceled)
+	if r.canceled > 0 {
+		w.Errorf("%d were canceled", r.canceled)
 	}
-	none(w, letters, 10*time.Millisecond)
+	none(w, deadLetters, 10*time.Millisecond)
 }
 
 // fenced publishes messages with headers that some broker takes for commands.
-// All that is not refused arrives where it was sent, after all before it, and
-// nothing anywhere else.
+// All that is not refused arrives where it was sent, and nothing anywhere else.
 func fenced(w *world) {
 	topic, elsewhere := w.topic(), w.topic()
 	if elsewhere == topic {
@@ -252,7 +232,7 @@ func fenced(w *world) {
 	for name, value := range fences(elsewhere) {
 		m := keyed("call-1", name)
 		m.Metadata.Set(name, value)
-		switch err := w.Publisher().Publish(topic, m); {
+		switch err := w.send(topic, m)[0]; {
 		case errors.Is(err, broker.ErrRefused):
 			w.Logf("refused: %s", name)
 		case err != nil:
@@ -269,13 +249,15 @@ func fenced(w *world) {
 		got = append(got, string(msg.Payload))
 		msg.Ack()
 	}
+	slices.Sort(want)
+	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
 		w.Errorf("arrived (-want +got):\n%s", diff)
 	}
 	none(w, messages, 10*time.Millisecond)
 	w.publish(w, elsewhere, plain("sent there"))
 	if msg := next(w, strays); string(msg.Payload) != "sent there" {
-		w.Errorf("%q arrived where nobody sent it", msg.Payload)
+		w.Errorf("%q arrived where it was not sent", msg.Payload)
 	} else {
 		msg.Ack()
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // atOnce is how many tests of a driver run at the same time, at least.
-const atOnce = 4
+const atOnce = 8
 
 // Main runs the tests of a driver as m.Run does, on a machine of few cores more
 // of them at once: they wait for their server most of the time. It respects the

@@ -1,11 +1,14 @@
 package brokertest
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
 )
 
 func restarts(w *world) {
@@ -18,16 +21,20 @@ func restarts(w *world) {
 		defer close(done)
 		all := many(n)
 		for len(all) > 0 {
-			batch := make([]*message.Message, each)
-			for i, m := range all[:each] {
+			batch := make([]*message.Message, min(each, len(all)))
+			for i, m := range all[:len(batch)] {
 				batch[i] = m.Copy()
 			}
-			if w.Publisher().Publish(topic, batch...) != nil {
-				pause(10 * time.Millisecond)
-				continue // with the same ids
+			var failed []*message.Message // they are published again with the same ids
+			for i, err := range w.send(topic, batch...) {
+				if err != nil {
+					failed = append(failed, all[i])
+				}
 			}
-			all = all[each:]
-			published.Add(each)
+			published.Add(int64(len(batch) - len(failed)))
+			if all = append(failed, all[len(batch):]...); len(failed) > 0 {
+				pause(10 * time.Millisecond)
+			}
 		}
 	}()
 
@@ -65,8 +72,8 @@ func down(w *world) {
 
 	await(w, "a broker that is not ready", func() bool { return w.Ready(w.Context()) != nil })
 	for range 3 {
-		if err := w.Publisher().Publish(topic, plain("lost")); err == nil {
-			w.Error("Publish works without a server")
+		if err := w.send(topic, plain("lost"))[0]; !errors.Is(err, broker.ErrUnavailable) {
+			w.Errorf("without a server: %v, want ErrUnavailable", err)
 		}
 	}
 	w.server.Start()
@@ -90,8 +97,8 @@ func early(w *world) {
 	n := w.run()
 	topic := w.topic()
 	messages := n.subscribe(w, "reader", topic)
-	if err := n.Publisher().Publish(topic, plain("lost")); err == nil {
-		w.Error("Publish works without a server")
+	if err := n.send(topic, plain("lost"))[0]; !errors.Is(err, broker.ErrUnavailable) {
+		w.Errorf("without a server: %v, want ErrUnavailable", err)
 	}
 	if n.Ready(w.Context()) == nil {
 		w.Error("ready without a server")

@@ -16,8 +16,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 60 * time.Second
+// timeout is how long what must come may take.
+const timeout = 60 * time.Second
 
 // A world is a server, and what a test does to it.
 type world struct {
@@ -26,6 +26,8 @@ type world struct {
 	server   Server
 	fake     bool // time is that of a bubble
 	*node         // the broker that most tests need
+
+	newServer Open
 }
 
 // A node is a broker that runs.
@@ -35,7 +37,7 @@ type node struct {
 }
 
 func newWorld(t *testing.T, f Features, open Open, fake bool) *world {
-	w := &world{T: t, features: f, server: open(t), fake: fake}
+	w := &world{T: t, features: f, server: open(t), fake: fake, newServer: open}
 	w.node = w.start()
 	return w
 }
@@ -64,7 +66,7 @@ func (w *world) run() *node {
 			if err != nil {
 				w.Errorf("Run: %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(timeout):
 			w.Error("Run did not end")
 		}
 	})}
@@ -72,22 +74,22 @@ func (w *world) run() *node {
 	return n
 }
 
-// await waits until something has happened that nobody can be asked to tell.
+// await polls until something has happened that no event tells of.
 func await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	late := time.After(patience)
+	late := time.After(timeout)
 	for !happened() {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("waited %v in vain for %s", patience, what)
+			t.Fatalf("waited %v in vain for %s", timeout, what)
 		}
 	}
 }
 
-// topic returns a topic that nobody used before.
+// topic returns a topic that was never used before.
 func (w *world) topic() string {
 	tenant := timer.TenantID(strings.ReplaceAll(uuid.NewString(), "-", ""))
 	return w.Routing().EventsOf(tenant)
@@ -96,7 +98,7 @@ func (w *world) topic() string {
 // publish publishes messages, which must work.
 func (n *node) publish(t testing.TB, topic string, messages ...*message.Message) {
 	t.Helper()
-	if err := n.Publisher().Publish(topic, messages...); err != nil {
+	if err := broker.Join(n.send(topic, messages...)); err != nil {
 		t.Fatalf("publish to %s: %v", topic, err)
 	}
 }
@@ -108,8 +110,24 @@ func (n *node) subscribe(t testing.TB, role, topic string) <-chan *message.Messa
 	return messages
 }
 
-// know has the broker know a role before something is published for it, if the
-// driver asks for that.
+// send publishes messages and returns the result of each.
+func (n *node) send(topic string, messages ...*message.Message) []error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	return n.Publisher().Publish(ctx, to(topic, messages...)...)
+}
+
+// to addresses messages to a topic.
+func to(topic string, messages ...*message.Message) []broker.Message {
+	all := make([]broker.Message, len(messages))
+	for i, m := range messages {
+		all[i] = broker.Message{Topic: topic, Message: m}
+	}
+	return all
+}
+
+// know makes a role known to the broker before something is published for it, if
+// the driver asks for that.
 func (n *node) know(t testing.TB, role, topic string) {
 	t.Helper()
 	if s, ok := n.Subscriber(role).(message.SubscribeInitializer); ok {
@@ -140,7 +158,7 @@ func next(t testing.TB, messages <-chan *message.Message) *message.Message {
 			t.Fatal("the subscription ended by itself")
 		}
 		return msg
-	case <-time.After(patience):
+	case <-time.After(timeout):
 		t.Fatal("no message came")
 	}
 	return nil

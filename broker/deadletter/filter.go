@@ -7,20 +7,22 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Filter says which letters are meant: those that fit all of its fields. The
-// zero Filter means all letters of all tenants.
+// A Filter selects dead letters: those that fit all of its fields. The zero Filter
+// selects all dead letters of all tenants.
 type Filter struct {
-	Tenant  timer.TenantID // whose; "" for all, [timer.NoTenant] for those that name nobody
-	IDs     []string       // any of these; none for all
-	Reasons []timer.Reason // any of these; none for all
-	Since   time.Time      // last became a dead letter then or later; zero for all. One without its time is older.
-	Limit   int            // how many at most, oldest first; 0 for all
+	Tenant      timer.TenantID // whose; "" for all, [timer.NoTenant] for those that name none
+	IDs         []string       // any of these; none for all
+	Reasons     []timer.Reason // any of these; none for all
+	Correlation string         // only with this correlation id; any if empty
+	Since       time.Time      // last became a dead letter then or later; zero for all. One without its time is older.
+	Limit       int            // how many at most, oldest first; 0 for all
 }
 
-// fits reports whether a letter is meant.
-func (f Filter) fits(l Letter) bool {
-	return (f.Tenant == "" || f.Tenant == l.Tenant) &&
-		(len(f.IDs) == 0 || slices.Contains(f.IDs, l.ID)) &&
-		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, l.Reason)) &&
-		(f.Since.IsZero() || !l.LastAt.Before(f.Since))
+// fits reports whether a dead letter is selected.
+func (f Filter) fits(m Message) bool {
+	return (f.Tenant == "" || f.Tenant == m.Tenant) &&
+		(len(f.IDs) == 0 || slices.Contains(f.IDs, m.ID)) &&
+		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, m.Reason)) &&
+		(f.Correlation == "" || f.Correlation == m.CorrelationID) &&
+		(f.Since.IsZero() || !m.LastAt.Before(f.Since))
 }

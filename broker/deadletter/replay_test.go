@@ -17,10 +17,10 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// replay replays letters and returns what was told of them.
-func replay(t *testing.T, s *shelf, f deadletter.Filter, opt deadletter.Options) (told, deadletter.Summary) {
+// replay replays dead letters and returns what became of them.
+func replay(t *testing.T, s *model, f deadletter.Filter, opt deadletter.Options) (outcomes, deadletter.Summary) {
 	t.Helper()
-	results := told{}
+	results := outcomes{}
 	opt.Tell = results.tell
 	sum, err := deadletter.New(s).Replay(t.Context(), f, opt)
 	if err != nil {
@@ -31,17 +31,17 @@ func replay(t *testing.T, s *shelf, f deadletter.Filter, opt deadletter.Options)
 
 func TestReplayPublishesTheOriginal(t *testing.T) {
 	t.Parallel()
-	s := (&shelf{routing: shared}).put("a", "deadLetterReplays", "1", "deadLetterCount", "2",
+	s := (&model{routing: shared}).put("a", "deadLetterReplays", "1", "deadLetterCount", "2",
 		"correlationId", "req-7", "traceparent", parent, "Nats-Rollup", "all", "x-secret", "token")
 	results, sum := replay(t, s, deadletter.Filter{}, deadletter.Options{})
-	if diff := cmp.Diff(told{"a": deadletter.Replayed}, results); diff != "" || sum.Done != 1 {
-		t.Errorf("told %d (-want +got):\n%s", sum.Done, diff)
+	if diff := cmp.Diff(outcomes{"a": deadletter.Replayed}, results); diff != "" || sum.Done != 1 {
+		t.Errorf("replayed %d (-want +got):\n%s", sum.Done, diff)
 	}
-	if len(s.published) != 1 || len(s.letters) != 0 {
-		t.Fatalf("%d published, %d letters left, want one and none", len(s.published), len(s.letters))
+	if len(s.published) != 1 || len(s.kept) != 0 {
+		t.Fatalf("%d published, %d dead letters left, want one and none", len(s.published), len(s.kept))
 	}
 	got := s.published[0]
-	if got.topic != "timer.commands" || string(got.Payload) != `{"letter":"a"}` || got.UUID == "" || got.UUID == "a" || got.UUID == "command-a" {
+	if got.topic != "timer.commands" || string(got.Payload) != `{"deadLetter":"a"}` || got.UUID == "" || got.UUID == "a" || got.UUID == "command-a" {
 		t.Errorf("published %s to %s as %s", got.Payload, got.topic, got.UUID)
 	}
 	want := message.Metadata{
@@ -52,40 +52,40 @@ func TestReplayPublishesTheOriginal(t *testing.T) {
 	}
 }
 
-// Killed between the publish and the removal, it leaves the letter, and does the
+// Killed between the publish and the removal, it leaves the dead letter, and does the
 // same again: under the same id, which the broker drops.
 func TestReplayThatIsKilledLosesNothing(t *testing.T) {
 	t.Parallel()
-	s := (&shelf{routing: shared}).put("a").put("b")
+	s := (&model{routing: shared}).put("a").put("b")
 	s.publish = func(string, *message.Message) error {
-		if len(s.letters) < 2 {
-			t.Error("a letter was removed before its original was published")
+		if len(s.kept) < 2 {
+			t.Error("a dead letter was removed before its original was published")
 		}
 		return nil
 	}
 	s.remove = func(context.Context) error { return errDown }
-	results := told{}
+	results := outcomes{}
 	sum, err := deadletter.New(s).Replay(t.Context(), deadletter.Filter{}, deadletter.Options{Tell: results.tell})
 	if !errors.Is(err, errDown) || !strings.Contains(err.Error(), `"a" was replayed, but may still be there`) {
 		t.Errorf("error %v", err)
 	}
-	if sum.Done != 0 || len(results) != 0 || len(s.letters) != 2 || len(s.published) != 1 {
-		t.Errorf("%+v, told %v, %d letters left, %d published", sum, results, len(s.letters), len(s.published))
+	if sum.Done != 0 || len(results) != 0 || len(s.kept) != 2 || len(s.published) != 1 {
+		t.Errorf("%+v, results %v, %d dead letters left, %d published", sum, results, len(s.kept), len(s.published))
 	}
 	s.remove, s.publish = nil, nil
 	replay(t, s, deadletter.Filter{}, deadletter.Options{})
-	if len(s.letters) != 0 || len(s.published) != 3 || s.published[0].UUID != s.published[1].UUID {
-		t.Errorf("%d letters left, %d published, the first two as %s and %s", len(s.letters), len(s.published), s.published[0].UUID, s.published[1].UUID)
+	if len(s.kept) != 0 || len(s.published) != 3 || s.published[0].UUID != s.published[1].UUID {
+		t.Errorf("%d dead letters left, %d published, the first two as %s and %s", len(s.kept), len(s.published), s.published[0].UUID, s.published[1].UUID)
 	}
 }
 
 // Two replays are one to the broker only if they are the same.
 func TestReplaysOfOthersHaveOtherIDs(t *testing.T) {
 	t.Parallel()
-	s := &shelf{routing: shared}
+	s := &model{routing: shared}
 	s.put("a").put("b").put("a", "deadLetterReplays", "1").put("a", broker.MetaTopic, "svc.other.dlq").
 		put("a", "deadLetterLastAt", "2026-01-01T12:00:00.001Z").put("a")
-	s.letters[5].Payload = []byte("another")
+	s.kept[5].Payload = []byte("another")
 	replay(t, s, deadletter.Filter{}, deadletter.Options{})
 	ids := map[string]bool{}
 	for _, p := range s.published {
@@ -98,7 +98,7 @@ func TestReplaysOfOthersHaveOtherIDs(t *testing.T) {
 
 func TestReplayRefusesWhatCanNotWork(t *testing.T) {
 	t.Parallel()
-	s := (&shelf{routing: shared}).put("whole").put("cut", "deadLetterTruncated", "true").
+	s := (&model{routing: shared}).put("whole").put("cut", "deadLetterTruncated", "true").
 		put("twice", "deadLetterReplays", "2").put("thrice", "deadLetterReplays", "3").put("large").put("last")
 	s.publish = func(_ string, msg *message.Message) error {
 		if strings.Contains(string(msg.Payload), "large") {
@@ -107,14 +107,14 @@ func TestReplayRefusesWhatCanNotWork(t *testing.T) {
 		return nil
 	}
 	results, sum := replay(t, s, deadletter.Filter{}, deadletter.Options{})
-	want := told{
+	want := outcomes{
 		"whole": "replayed", "twice": "replayed", "last": "replayed",
 		"cut":    "refused: its body was cut, so it is not the original",
 		"thrice": "refused: it was replayed 3 times already",
 		"large":  "refused: " + broker.ErrRefused.Error() + ": too large",
 	}
 	if diff := cmp.Diff(want, results); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("results (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"cut", "thrice", "large"}, s.left()); diff != "" || sum.Done != 3 || sum.Refused != 3 {
 		t.Errorf("%+v, left (-want +got):\n%s", sum, diff)
@@ -123,60 +123,60 @@ func TestReplayRefusesWhatCanNotWork(t *testing.T) {
 
 func TestReplayEndsWhenTheBrokerIsDown(t *testing.T) {
 	t.Parallel()
-	s := (&shelf{routing: shared}).put("a").put("b").put("c")
+	s := (&model{routing: shared}).put("a").put("b").put("c")
 	s.publish = func(string, *message.Message) error {
 		if len(s.published) == 1 {
 			return errDown
 		}
 		return nil
 	}
-	results := told{}
+	results := outcomes{}
 	sum, err := deadletter.New(s).Replay(t.Context(), deadletter.Filter{}, deadletter.Options{Tell: results.tell})
 	if !errors.Is(err, errDown) || !strings.Contains(err.Error(), `"b", which stays`) {
 		t.Errorf("error %v", err)
 	}
 	if diff := cmp.Diff([]string{"b", "c"}, s.left()); diff != "" || sum.Done != 1 || results["a"] != "replayed" {
-		t.Errorf("%+v, told %v, left (-want +got):\n%s", sum, results, diff)
+		t.Errorf("%+v, results %v, left (-want +got):\n%s", sum, results, diff)
 	}
 }
 
-// Brokers guard topics: a letter goes to the commands of whose it is, or nowhere.
+// Brokers guard topics: a dead letter goes to the commands of its own tenant, or nowhere.
 func TestReplayGoesToTheCommandsOfItsTenant(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name    string
 		routing broker.Routing
 		tenant  timer.TenantID
-		from    string // topic of the original, as the letter says
+		from    string // topic of the original, as the dead letter says
 		to      string // empty if refused
 	}{
 		{"one topic for all", shared, "acme", "timer.commands", "timer.commands"},
 		{"a topic that is no more", shared, "acme", "svc.acme.timer", "timer.commands"},
 		{"no topic", shared, "acme", "", "timer.commands"},
 		{"a topic of the service's own", shared, "acme", "svc.acme.dlq", "timer.commands"},
-		{"of nobody, one topic for all", shared, timer.NoTenant, "elsewhere", "timer.commands"},
+		{"of no tenant, one topic for all", shared, timer.NoTenant, "elsewhere", "timer.commands"},
 		{"a topic per tenant", perTenant, "acme", "svc.acme.timer", "svc.acme.timer"},
 		{"a topic per tenant, once shared", perTenant, "acme", "timer.commands", "svc.acme.timer"},
 		{"another tenant's topic", perTenant, "acme", "svc.victim.timer", "svc.acme.timer"},
-		{"of nobody, from a topic that names nobody", perTenant, timer.NoTenant, "svc.-.timer", "svc.-.timer"},
-		{"of nobody, but from a tenant's topic", perTenant, timer.NoTenant, "svc.victim.timer", ""},
-		{"of nobody, from no topic", perTenant, timer.NoTenant, "", ""},
-		{"of nobody, from another topic", perTenant, timer.NoTenant, "svc.acme.serviceCall", ""},
-		{"of nobody, from an empty name", perTenant, timer.NoTenant, "svc..timer", ""},
-		{"of nobody, from two names", perTenant, timer.NoTenant, "svc.a.b.timer", ""},
-		{"of nobody, from all topics", perTenant, timer.NoTenant, "svc.*.timer", ""},
+		{"of no tenant, from a topic that names none", perTenant, timer.NoTenant, "svc.-.timer", "svc.-.timer"},
+		{"of no tenant, but from a tenant's topic", perTenant, timer.NoTenant, "svc.victim.timer", ""},
+		{"of no tenant, from no topic", perTenant, timer.NoTenant, "", ""},
+		{"of no tenant, from another topic", perTenant, timer.NoTenant, "svc.acme.serviceCall", ""},
+		{"of no tenant, from an empty name", perTenant, timer.NoTenant, "svc..timer", ""},
+		{"of no tenant, from two names", perTenant, timer.NoTenant, "svc.a.b.timer", ""},
+		{"of no tenant, from all topics", perTenant, timer.NoTenant, "svc.*.timer", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s := (&shelf{routing: tt.routing}).put("a", broker.MetaTopic, tt.routing.DeadLettersOf(tt.tenant), "deadLetterTopic", tt.from)
+			s := (&model{routing: tt.routing}).put("a", broker.MetaTopic, tt.routing.DeadLettersOf(tt.tenant), "deadLetterTopic", tt.from)
 			results, _ := replay(t, s, deadletter.Filter{Tenant: tt.tenant}, deadletter.Options{})
 			got := ""
 			for _, p := range s.published {
 				got = p.topic
 			}
-			if got != tt.to || len(s.published)+len(s.letters) != 1 {
-				t.Errorf("went to %q, want %q; told %v", got, tt.to, results)
+			if got != tt.to || len(s.published)+len(s.kept) != 1 {
+				t.Errorf("went to %q, want %q; results %v", got, tt.to, results)
 			}
 		})
 	}
@@ -185,7 +185,7 @@ func TestReplayGoesToTheCommandsOfItsTenant(t *testing.T) {
 func TestReplayKeepsToTheRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &shelf{routing: shared}
+		s := &model{routing: shared}
 		for i := range 11 {
 			s.put(fmt.Sprint(i)).put(fmt.Sprint("cut-", i), "deadLetterTruncated", "true")
 		}
@@ -196,14 +196,14 @@ func TestReplayKeepsToTheRate(t *testing.T) {
 		}
 		replay(t, s, deadletter.Filter{}, deadletter.Options{Rate: 20})
 		if took := time.Since(began); took != 500*time.Millisecond {
-			t.Errorf("11 letters at 20 a second took %v, want the first at once and the others within 500ms", took)
+			t.Errorf("11 dead letters at 20 a second took %v, want the first at once and the others within 500ms", took)
 		}
 		began = time.Now()
 		if _, err := deadletter.New(s).Discard(t.Context(), deadletter.Filter{}, deadletter.Options{Rate: 0.5}); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took != 20*time.Second || len(s.letters) != 0 {
-			t.Errorf("11 letters at 1 in 2 s took %v, and left %d", took, len(s.letters))
+		if took := time.Since(began); took != 20*time.Second || len(s.kept) != 0 {
+			t.Errorf("11 dead letters at 1 in 2 s took %v, and left %d", took, len(s.kept))
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestReplayEndsCleanlyWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		s := (&shelf{routing: shared}).put("a").put("b").put("c")
+		s := (&model{routing: shared}).put("a").put("b").put("c")
 		s.publish = func(string, *message.Message) error {
 			if len(s.published) == 1 {
 				cancel()
@@ -237,8 +237,8 @@ func TestReplayEndsCleanlyWithItsContext(t *testing.T) {
 		if _, err = deadletter.New(s).Replay(ctx, deadletter.Filter{}, deadletter.Options{Rate: 0.01}); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v", err)
 		}
-		if took := time.Since(began); took != time.Second || len(s.letters) != 1 {
-			t.Errorf("ended after %v, with %d letters left", took, len(s.letters))
+		if took := time.Since(began); took != time.Second || len(s.kept) != 1 {
+			t.Errorf("ended after %v, with %d dead letters left", took, len(s.kept))
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		s.remove = func(ctx context.Context) error {
@@ -247,8 +247,8 @@ func TestReplayEndsCleanlyWithItsContext(t *testing.T) {
 			return ctx.Err()
 		}
 		_, err = deadletter.New(s).Replay(ctx, deadletter.Filter{}, deadletter.Options{})
-		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "may still be there") || len(s.letters) != 1 {
-			t.Errorf("error %v, %d letters left", err, len(s.letters))
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "may still be there") || len(s.kept) != 1 {
+			t.Errorf("error %v, %d dead letters left", err, len(s.kept))
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -12,62 +11,34 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// letters are the newest dead letters, oldest first.
-type letters struct {
-	most int // that are kept
-
-	mu        sync.Mutex
-	all       []buried
-	forgotten int64
-}
-
-// A buried message is a dead letter of a tenant.
-type buried struct {
+// A deadLetter is one of a tenant.
+type deadLetter struct {
 	tenant timer.TenantID
-	letter *message.Message // never handed out
+	msg    *message.Message // never given to a visit, which gets a copy
 }
 
-func (l *letters) add(t timer.TenantID, letter *message.Message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, buried{t, letter})
-	if n := len(l.all) - l.most; n > 0 {
-		l.all = slices.Delete(l.all, 0, n)
-		l.forgotten += int64(n)
+// keep keeps a dead letter, and drops the oldest if there are too many. The
+// caller holds mu.
+func (b *Broker) keep(d deadLetter) {
+	b.deadLetters = append(b.deadLetters, d)
+	if n := len(b.deadLetters) - b.opt.DeadLetters; n > 0 {
+		b.deadLetters = b.deadLetters[n:]
+		b.dropped += int64(n)
 	}
 }
 
-// of returns the letters of a tenant, or all.
-func (l *letters) of(t timer.TenantID) (found []*message.Message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, b := range l.all {
-		if t == "" || t == b.tenant {
-			found = append(found, b.letter)
-		}
-	}
-	return found
-}
-
-// remove removes a letter. It may be gone already.
-func (l *letters) remove(letter *message.Message) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = slices.DeleteFunc(l.all, func(b buried) bool { return b.letter == letter })
-}
-
-// Forgotten returns how many dead letters made room for newer ones, and can't be
-// visited any more.
-func (b *Broker) Forgotten() int64 {
-	b.letters.mu.Lock()
-	defer b.letters.mu.Unlock()
-	return b.letters.forgotten
+// DroppedDeadLetters returns how many dead letters were dropped for newer ones,
+// and can't be visited any more.
+func (b *Broker) DroppedDeadLetters() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dropped
 }
 
 // VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that
 // is kept when it begins, oldest first. See [broker.DeadLetters] for the contract.
 func (b *Broker) VisitDeadLetters(
-	ctx context.Context, tenant timer.TenantID, visit func(letter *message.Message) (remove bool, err error),
+	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
 	if err := broker.ValidateVisit(tenant); err != nil {
 		return err
@@ -78,15 +49,23 @@ func (b *Broker) VisitDeadLetters(
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	for _, kept := range b.letters.of(tenant) {
-		letter := kept.Copy()
-		letter.Payload = bytes.Clone(kept.Payload) // visit may write into it
-		remove, err := visit(letter)
+	b.mu.Lock()
+	kept := slices.Clone(b.deadLetters)
+	b.mu.Unlock()
+	for _, d := range kept {
+		if tenant != "" && tenant != d.tenant {
+			continue
+		}
+		seen := d.msg.Copy()
+		seen.Payload = bytes.Clone(d.msg.Payload) // visit may write into it
+		remove, err := visit(seen)
 		if err != nil {
 			return err
 		}
 		if remove {
-			b.letters.remove(kept)
+			b.mu.Lock()
+			b.deadLetters = slices.DeleteFunc(slices.Clone(b.deadLetters), func(o deadLetter) bool { return o.msg == d.msg })
+			b.mu.Unlock()
 		}
 		if err := ctx.Err(); err != nil {
 			return err

@@ -8,26 +8,27 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 )
 
-func TestOldestDeadLettersMakeRoom(t *testing.T) {
+func TestOldestDeadLettersAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, gochannel.Options{Letters: 3})
+		b := start(t, gochannel.Options{DeadLetters: 3})
 		for i := range 5 {
-			letter := message.NewMessage(fmt.Sprint(i), []byte{byte(i)})
-			if err := b.Publisher().Publish(b.Routing().DeadLettersOf("acme"), letter); err != nil {
+			deadLetter := message.NewMessage(fmt.Sprint(i), []byte{byte(i)})
+			if err := broker.NewWatermillPublisher(b.Publisher()).Publish(b.Routing().DeadLettersOf("acme"), deadLetter); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if n := b.Forgotten(); n != 2 {
-			t.Errorf("%d were forgotten, want 2", n)
+		if n := b.DroppedDeadLetters(); n != 2 {
+			t.Errorf("%d were dropped, want 2", n)
 		}
 		for range 2 {
 			var seen []string
-			if err := b.VisitDeadLetters(t.Context(), "", func(letter *message.Message) (bool, error) {
-				seen = append(seen, fmt.Sprint(letter.UUID, letter.Payload))
-				letter.Payload[0] = 99 // changes nothing for others
+			if err := b.VisitDeadLetters(t.Context(), "", func(deadLetter *message.Message) (bool, error) {
+				seen = append(seen, fmt.Sprint(deadLetter.UUID, deadLetter.Payload))
+				deadLetter.Payload[0] = 99 // changes nothing for others
 				return false, nil
 			}); err != nil {
 				t.Fatal(err)

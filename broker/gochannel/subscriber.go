@@ -1,29 +1,181 @@
 package gochannel
 
 import (
+	"bytes"
 	"context"
-	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker/inflight"
 )
+
+// An entry is a published message.
+type entry struct {
+	broker    *Broker
+	msg       *message.Message // never given to handlers, which get copies
+	unsettled atomic.Int32     // groups that have not acked it
+}
+
+// settle notes that one group is finished with the message.
+func (e *entry) settle() {
+	if e.unsettled.Add(-1) == 0 {
+		<-e.broker.pending
+	}
+}
+
+// A group is what the subscribers of a role share: the messages of a topic that
+// none of them has acked.
+type group struct {
+	broker *Broker
+	ready  chan struct{} // holds one: the queue is not empty
+
+	// Guarded by the mu of the broker.
+	users     int // subscribers that keep the group
+	discarded bool
+	queue     []*delivery
+	owners    map[*inflight.Window]map[*delivery]bool // what each subscription has, without what waits for its retry
+}
+
+// A delivery is an entry in a group. See [inflight.Delivery].
+type delivery struct {
+	*entry
+	group *group
+	times int // how often it was delivered
+
+	// Guarded by the mu of the broker.
+	owner   map[*delivery]bool // what its subscription has
+	answers int                // how often it was acked, nacked or discarded
+}
+
+// Bytes returns the size of the body and a little for the rest.
+func (d *delivery) Bytes() int { return len(d.msg.Payload) + 512 }
+
+// Message returns a copy.
+func (d *delivery) Message() *message.Message {
+	d.broker.mu.Lock()
+	d.owner[d] = true
+	d.broker.mu.Unlock()
+	d.times++
+	c := d.msg.Copy()
+	c.Payload = bytes.Clone(d.msg.Payload) // readers may write into it
+	return c
+}
+
+// Stale returns false: a message has one subscription.
+func (d *delivery) Stale() bool { return false }
+
+// Ack removes the message from the group.
+func (d *delivery) Ack() {
+	d.broker.mu.Lock()
+	defer d.broker.mu.Unlock()
+	delete(d.owner, d)
+	d.answers++
+	d.settle()
+}
+
+// Retry returns false: the window holds the message.
+func (d *delivery) Retry(time.Duration) bool {
+	d.broker.mu.Lock()
+	defer d.broker.mu.Unlock()
+	delete(d.owner, d)
+	d.answers++
+	return false
+}
+
+// Return queues the message for another subscription.
+func (d *delivery) Return() {
+	d.broker.mu.Lock()
+	defer d.broker.mu.Unlock()
+	delete(d.owner, d)
+	d.group.push(d)
+}
+
+// push queues a delivery. The caller holds the mu of the broker.
+func (g *group) push(d *delivery) {
+	if g.discarded {
+		d.answers++
+		d.settle()
+		return
+	}
+	g.queue = append(g.queue, d)
+	g.wake()
+}
+
+// wake wakes one subscription that waits for the queue.
+func (g *group) wake() {
+	select {
+	case g.ready <- struct{}{}:
+	default:
+	}
+}
+
+// pop takes the oldest delivery for a subscription, nil if there is none.
+func (g *group) pop(owner map[*delivery]bool) *delivery {
+	g.broker.mu.Lock()
+	defer g.broker.mu.Unlock()
+	if len(g.queue) == 0 {
+		return nil
+	}
+	d := g.queue[0]
+	g.queue = g.queue[1:]
+	if len(g.queue) > 0 {
+		g.wake()
+	}
+	d.owner = owner
+	owner[d] = true
+	return d
+}
+
+// own returns where to note what a new subscription has.
+func (g *group) own(w *inflight.Window) map[*delivery]bool {
+	g.broker.mu.Lock()
+	defer g.broker.mu.Unlock()
+	owner := make(map[*delivery]bool)
+	g.owners[w] = owner
+	return owner
+}
+
+// deliver gives deliveries to a window until ctx is done.
+func (g *group) deliver(ctx context.Context, w *inflight.Window, owner map[*delivery]bool) {
+	for ctx.Err() == nil {
+		if d := g.pop(owner); d != nil {
+			w.Add(d, d.times+1)
+			continue
+		}
+		select {
+		case <-g.ready:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// requeue queues what a subscription had in flight when its subscriber closed.
+func (g *group) requeue(w *inflight.Window) {
+	g.broker.mu.Lock()
+	defer g.broker.mu.Unlock()
+	for d := range g.owners[w] {
+		g.push(d)
+	}
+	delete(g.owners, w)
+	if len(g.queue) > 0 {
+		g.wake() // the wake-up of the subscription may have been for another one
+	}
+}
 
 // subscriber subscribes for a role. See [broker.Broker] for its contract.
 type subscriber struct {
-	broker  *Broker
-	role    string
-	closing chan struct{}
-	open    sync.WaitGroup // subscriptions whose channel is not closed yet
-
-	mu     sync.Mutex
-	closed bool
-	groups map[string]*group // by topic; this subscriber keeps them
+	*inflight.Subscriptions
+	broker *Broker
+	role   string
+	closed bool              // guarded by the mu of the broker
+	groups map[string]*group // by topic, those that this subscriber keeps; guarded by the mu of the broker
 }
 
-// SubscribeInitialize has messages of a topic kept for the role from now on, as
+// SubscribeInitialize keeps messages of a topic for the role from now on, as
 // Subscribe does.
 func (s *subscriber) SubscribeInitialize(topic string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	_, err := s.group(topic)
 	return err
 }
@@ -31,67 +183,72 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 // Subscribe delivers what was published to a topic since the role first
 // subscribed, and is not acked.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	g, err := s.group(topic)
-	if err != nil {
-		return nil, err
-	}
-	ctx, stop := context.WithCancel(ctx)
-	m := &member{ctx: ctx, out: make(chan *message.Message), gone: s.closing}
-	g.add(m)
-	s.open.Add(1)
-	if !s.broker.start(func() {
-		defer s.open.Done()
-		select {
-		case <-ctx.Done():
-		case <-s.closing:
-		case <-s.broker.ended:
-		}
-		stop()
-		g.remove(m)
-	}) {
-		s.open.Done()
-		stop()
-		g.remove(m)
+	if err != nil || !s.Join() {
 		return nil, ErrClosed
 	}
-	return m.out, nil
+	intake, stop := s.Until(ctx)
+	w := inflight.New(intake, inflight.Options{})
+	go func() {
+		defer s.broker.term.Done()
+		owner := g.own(w)
+		g.deliver(intake, w, owner)
+		w.Close()
+		stop()
+		s.Left()
+		open, closed := s.Until(context.WithoutCancel(ctx)) // until then acks have an effect
+		w.Wait(open.Done())
+		closed()
+		g.requeue(w)
+	}()
+	return w.Messages(), nil
 }
 
 // group returns the group of the role for a topic, and keeps it until Close.
 func (s *subscriber) group(topic string) (*group, error) {
+	b := s.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if s.closed {
 		return nil, ErrClosed
 	}
 	if g, ok := s.groups[topic]; ok {
 		return g, nil
 	}
-	g, err := s.broker.join(groupKey{s.role, topic})
-	if err != nil {
-		return nil, err
+	if b.groups[topic] == nil {
+		b.groups[topic] = make(map[string]*group)
 	}
-	if s.groups == nil {
-		s.groups = make(map[string]*group)
+	g, ok := b.groups[topic][s.role]
+	if !ok {
+		g = &group{broker: b, ready: make(chan struct{}, 1), owners: make(map[*inflight.Window]map[*delivery]bool)}
+		b.groups[topic][s.role] = g
 	}
+	g.users++
 	s.groups[topic] = g
 	return g, nil
 }
 
 // Close ends all subscriptions and waits until their channels are closed. What
 // is in flight goes to other subscribers of the role; without any it is
-// forgotten.
+// discarded.
 func (s *subscriber) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
+	err := s.Subscriptions.Close()
+	b := s.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	s.closed = true
-	close(s.closing)
-	s.open.Wait()
-	for _, g := range s.groups {
-		s.broker.leave(g)
+	for topic, g := range s.groups {
+		delete(s.groups, topic)
+		if g.users--; g.users > 0 {
+			continue
+		}
+		delete(b.groups[topic], s.role)
+		g.discarded = true
+		for _, d := range g.queue {
+			d.answers++
+			d.settle()
+		}
+		g.queue = nil
 	}
-	return nil
+	return err
 }

@@ -2,94 +2,72 @@ package gochannel
 
 import (
 	"context"
-	"sync"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
 // tailBuffer is how many messages a reader of a tail may be behind. More are
 // dropped.
 const tailBuffer = 8192
 
-// tail subscribes to what is published from now on. See [broker.Broker] for its
+// tails subscribes to what is published from now on. See [broker.Broker] for its
 // contract.
-type tail struct {
-	broker  *Broker
-	mu      sync.Mutex
-	closed  bool
-	closing chan struct{}
-	open    sync.WaitGroup
+type tails struct {
+	*inflight.Subscriptions
+	broker *Broker
 }
 
 // Subscribe delivers what is published to a topic from now on.
-func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, ErrClosed
-	}
-	ctx, stop := context.WithCancel(ctx)
-	in, err := t.broker.bus.Subscribe(ctx, topic)
-	if err != nil {
-		stop()
-		return nil, err
-	}
-	out, buffer := make(chan *message.Message), make(chan *message.Message, tailBuffer)
-	t.open.Add(1)
-	if !t.broker.start(func() {
-		defer t.open.Done()
-		var parts sync.WaitGroup
-		defer parts.Wait()
-		parts.Go(func() { take(in, buffer) })
-		parts.Go(func() { hand(ctx, buffer, out) })
-		select {
-		case <-t.closing:
-		case <-t.broker.ended:
-		case <-ctx.Done():
+func (t tails) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	return t.Tail(ctx, func(context.Context, bool) (inflight.Listener, error) {
+		b, l := t.broker, make(tail, tailBuffer)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.tails[topic] == nil {
+			b.tails[topic] = make(map[tail]bool)
 		}
-		stop() // in ends, then buffer, then out
-	}) {
-		t.open.Done()
-		stop()
-		return nil, ErrClosed
-	}
-	return out, nil
+		b.tails[topic][l] = true
+		return listener{l, b, topic}, nil
+	})
 }
 
-// Close ends all subscriptions and waits until their channels are closed.
-func (t *tail) Close() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.closed {
-		t.closed = true
-		close(t.closing)
+// A tail has what its reader has not read.
+type tail chan *message.Message
+
+// offer adds a message, unless the reader is too far behind.
+func (t tail) offer(msg *message.Message) {
+	select {
+	case t <- msg:
+	default:
 	}
-	t.open.Wait()
-	return nil
 }
 
-// take takes messages as fast as they are published, so that nobody waits for a
-// slow reader.
-func take(in <-chan *message.Message, buffer chan<- *message.Message) {
-	defer close(buffer)
-	for msg := range in {
-		msg.Ack()
+// A listener reads a tail.
+type listener struct {
+	tail
+	broker *Broker
+	topic  string
+}
+
+// Receive sends copies of the messages.
+func (l listener) Receive(ctx context.Context, send func(*message.Message) bool) {
+	for {
 		select {
-		case buffer <- msg.Copy():
-		default:
-		}
-	}
-}
-
-// hand hands messages to whoever reads out.
-func hand(ctx context.Context, buffer <-chan *message.Message, out chan<- *message.Message) {
-	defer close(out)
-	for msg := range buffer {
-		msg.SetContext(ctx)
-		select {
-		case out <- msg:
+		case msg := <-l.tail:
+			if !send(msg.Copy()) {
+				return
+			}
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// Close ends the tail.
+func (l listener) Close() {
+	l.broker.mu.Lock()
+	defer l.broker.mu.Unlock()
+	delete(l.broker.tails[l.topic], l.tail)
 }

@@ -21,7 +21,7 @@ func TestContextIsAContext(t *testing.T) {
 			t.Run(name+" by "+by, func(t *testing.T) {
 				parent, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
 				defer cancel()
-				f := inflight.NewContext(parent)
+				f := &inflight.Context{Context: parent}
 				if f.Value(key{}) != "value" || f.Err() != nil {
 					t.Errorf("value %v, error %v", f.Value(key{}), f.Err())
 				}
@@ -47,12 +47,4 @@ func TestContextIsAContext(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestContextLeavesItsPlaceOnce(t *testing.T) {
-	t.Parallel()
-	f := inflight.NewContext(t.Context())
-	f.Leave()
-	f.Leave()
-	<-f.Left()
 }

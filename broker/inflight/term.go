@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A Term is the time in which a broker is used. What was begun in it is over when
-// [Term.End] returns.
+// A Term is the lifetime of a broker: from [NewTerm] until [Term.End], which
+// waits for all work that was counted in it.
 type Term struct {
 	work sync.WaitGroup
 	over chan struct{}
@@ -18,14 +18,14 @@ type Term struct {
 // NewTerm returns a Term that has begun.
 func NewTerm() *Term { return &Term{over: make(chan struct{})} }
 
-// Over is closed when the term has ended, and not all of it is over yet.
+// Over is closed as soon as End is called.
 func (t *Term) Over() <-chan struct{} { return t.over }
 
-// Begin counts one thing more that End waits for, until [Term.Done]. It returns
-// false if the term has ended.
+// Begin counts one piece of work, until [Term.Done]. It returns false if the term
+// has ended.
 func (t *Term) Begin() bool { return t.Add(&t.work) }
 
-// Add counts one thing more in a group that somebody else waits for after End.
+// Add counts one piece of work in a group that the caller waits for after End.
 // It returns false if the term has ended.
 func (t *Term) Add(group *sync.WaitGroup) bool {
 	t.mu.Lock()
@@ -37,10 +37,10 @@ func (t *Term) Add(group *sync.WaitGroup) bool {
 	return true
 }
 
-// Go runs f, and End waits for it. It is for what was begun itself.
+// Go runs f as a piece of work. It is called from work that is counted already.
 func (t *Term) Go(f func()) { t.work.Go(f) }
 
-// Done says that something that was begun is over.
+// Done ends a piece of work of Begin or of [Subscriptions.Join].
 func (t *Term) Done() { t.work.Done() }
 
 // Until returns a context that ends with ctx, when closing is closed, or with the
@@ -63,7 +63,7 @@ func (t *Term) Until(ctx context.Context, closing <-chan struct{}) (_ context.Co
 	}
 }
 
-// End ends the term, and waits for what was begun. It can be called again.
+// End ends the term and waits for its work. It can be called again.
 func (t *Term) End() {
 	t.mu.Lock()
 	if !t.ended {
@@ -74,22 +74,22 @@ func (t *Term) End() {
 	t.work.Wait()
 }
 
-// Subscriptions are those of one subscriber. They end with it, or with the term
-// of its broker.
+// Subscriptions are those of one subscriber. They end with [Subscriptions.Close],
+// or with the term of the broker.
 type Subscriptions struct {
 	term    *Term
 	closing chan struct{}
-	open    sync.WaitGroup // those that may still send
+	open    sync.WaitGroup // subscriptions that may still send
 	once    sync.Once
 }
 
-// NewSubscriptions returns none yet.
+// NewSubscriptions returns Subscriptions without any subscription.
 func NewSubscriptions(t *Term) *Subscriptions {
 	return &Subscriptions{term: t, closing: make(chan struct{})}
 }
 
-// Join counts one more, until it calls Left, and then [Term.Done]. It returns
-// false if it is too late.
+// Join counts one subscription, until it calls Left, and then [Term.Done]. It
+// returns false if the subscriber is closed or the term has ended.
 func (s *Subscriptions) Join() bool {
 	t := s.term
 	t.mu.Lock()
@@ -107,10 +107,10 @@ func (s *Subscriptions) Join() bool {
 	return true
 }
 
-// Left says that a subscription has closed its channel.
+// Left is called by a subscription after it has closed its channel.
 func (s *Subscriptions) Left() { s.open.Done() }
 
-// Closing is closed with the subscriber.
+// Closing is closed as soon as Close is called.
 func (s *Subscriptions) Closing() <-chan struct{} { return s.closing }
 
 // Until returns a context that ends with ctx, with the subscriber, or with the

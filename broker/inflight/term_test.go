@@ -9,7 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-func TestEndWaitsForWhatWasBegun(t *testing.T) {
+func TestEndWaitsForItsWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		term := inflight.NewTerm()
 		if !term.Begin() {

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -31,7 +32,10 @@ const (
 	schemeTLS   = "kafka+ssl"
 )
 
-const defaultPort = "9092"
+const (
+	defaultPort = "9092"
+	dialTimeout = 5 * time.Second
+)
 
 // An address is what the URL of the options says.
 type address struct {
@@ -93,7 +97,7 @@ func (b *Broker) base() ([]kgo.Opt, error) {
 		kgo.ClientID("timer-service"),
 		kgo.SeedBrokers(a.seeds...),
 		kgo.WithLogger(logger{b.log}),
-		kgo.DialTimeout(5 * time.Second),
+		kgo.DialTimeout(dialTimeout),
 		kgo.RetryTimeout(apiTimeout),
 		kgo.RetryBackoffFn(backoff),
 		kgo.MetadataMinAge(250 * time.Millisecond), // a leader that moved is found soon
@@ -101,11 +105,7 @@ func (b *Broker) base() ([]kgo.Opt, error) {
 		kgo.DisableClientMetrics(),
 	}
 	if a.tls {
-		config := b.opt.TLS
-		if config == nil {
-			config = &tls.Config{MinVersion: tls.VersionTLS12}
-		}
-		opts = append(opts, kgo.DialTLSConfig(config))
+		opts = append(opts, kgo.Dialer(b.dialTLS))
 	} else if b.opt.TLS != nil {
 		return nil, errors.New("TLS is set up, but the scheme is not kafka+ssl")
 	}
@@ -126,7 +126,20 @@ func (b *Broker) base() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
+// dialTLS makes a connection with the certificates of now: files may have been
+// replaced since the last one.
+func (b *Broker) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if b.opt.TLS != nil {
+		var err error
+		if d.Config, err = b.opt.TLS(); err != nil {
+			return nil, fmt.Errorf("set up TLS: %w", err)
+		}
+	}
+	return d.DialContext(ctx, network, address)
+}
+
 // backoff returns the pause after a number of failures, from 1.
 func backoff(failures int) time.Duration {
-	return min(minBackoff<<min(failures-1, 10), time.Second)
+	return min(minBackoff<<min(failures-1, 10), 500*time.Millisecond)
 }

@@ -8,9 +8,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
@@ -46,8 +51,8 @@ func works(t *testing.T, opt kafka.Options) {
 	}
 }
 
-// fails proves that a broker gets no connection, goes on trying, and tells
-// nobody a password.
+// fails proves that a broker gets no connection, goes on trying, and shows no
+// password.
 func fails(t *testing.T, opt kafka.Options, why string) {
 	t.Helper()
 	opt.Routing = routing()
@@ -60,7 +65,7 @@ func fails(t *testing.T, opt kafka.Options, why string) {
 		err := b.Ready(ctx)
 		return err != nil && strings.Contains(err.Error(), why)
 	})
-	publishing := b.Publisher().Publish(opt.Routing.EventsOf("acme"))
+	publishing := broker.NewWatermillPublisher(b.Publisher()).Publish(opt.Routing.EventsOf("acme"))
 	_, provisioning := b.Provision(ctx, true)
 	if provisioning == nil {
 		t.Error("Provision works")
@@ -71,11 +76,11 @@ func fails(t *testing.T, opt kafka.Options, why string) {
 	}
 	for _, err := range []error{b.Ready(t.Context()), publishing, provisioning} {
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("an error tells the password: %v", err)
+			t.Errorf("an error shows the password: %v", err)
 		}
 	}
 	if strings.Contains(log.String(), "hunter2") {
-		t.Errorf("the log tells the password:\n%s", &log)
+		t.Errorf("the log shows the password:\n%s", &log)
 	}
 }
 
@@ -110,7 +115,7 @@ func TestSpeaksTLS(t *testing.T) {
 	server := &tls.Config{Certificates: []tls.Certificate{a.issue(t, "server")}, MinVersion: tls.VersionTLS12}
 
 	c := serve(t, kfake.TLS(server))
-	works(t, kafka.Options{URL: "kafka+ssl://" + c.url(), TLS: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}})
+	works(t, kafka.Options{URL: "kafka+ssl://" + c.url(), TLS: always(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12})})
 	fails(t, kafka.Options{URL: "kafka+ssl://" + c.url()}, "certificate")
 	fails(t, kafka.Options{URL: c.url()}, "TLS")
 
@@ -118,11 +123,68 @@ func TestSpeaksTLS(t *testing.T) {
 	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, trusted
 	m := serve(t, kfake.TLS(mutual), kfake.EnableSASL(), kfake.Superuser("PLAIN", user, password))
 	own := &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{a.issue(t, "client")}, MinVersion: tls.VersionTLS12}
-	works(t, kafka.Options{URL: "kafka+ssl://" + m.url(), TLS: own, SASL: kafka.Plain, Username: user, Password: password})
+	works(t, kafka.Options{URL: "kafka+ssl://" + m.url(), TLS: always(own), SASL: kafka.Plain, Username: user, Password: password})
 	fails(t, kafka.Options{
-		URL: "kafka+ssl://" + m.url(), TLS: &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12},
+		URL: "kafka+ssl://" + m.url(), TLS: always(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}),
 		SASL: kafka.Plain, Username: user, Password: password,
 	}, "")
+}
+
+// always returns one configuration for every connection.
+func always(c *tls.Config) func() (*tls.Config, error) {
+	return func() (*tls.Config, error) { return c, nil }
+}
+
+// TestCertificatesThatWereReplacedAreUsed replaces the files with the authority
+// and with the certificate of the client while the broker runs, and restarts the
+// server with those of the new authority.
+func TestCertificatesThatWereReplacedAreUsed(t *testing.T) {
+	t.Parallel()
+	dir, r := t.TempDir(), routing()
+	ca, cert, key := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	write := func(file, kind string, der []byte) {
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate := func() kfake.Opt {
+		a := newAuthority(t)
+		own := a.issue(t, "client")
+		der, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(ca, "CERTIFICATE", a.certificate.Raw)
+		write(cert, "CERTIFICATE", own.Certificate[0])
+		write(key, "PRIVATE KEY", der)
+		trusted := x509.NewCertPool()
+		trusted.AddCert(a.certificate)
+		return kfake.TLS(&tls.Config{
+			Certificates: []tls.Certificate{a.issue(t, "server")}, MinVersion: tls.VersionTLS12,
+			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted,
+		})
+	}
+	files := func() (*tls.Config, error) {
+		trusted := x509.NewCertPool()
+		authority, err := os.ReadFile(ca)
+		if err != nil || !trusted.AppendCertsFromPEM(authority) {
+			return nil, fmt.Errorf("no certificate: %w", err)
+		}
+		own, err := tls.LoadX509KeyPair(cert, key)
+		return &tls.Config{RootCAs: trusted, Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}, err
+	}
+	c := serve(t, rotate())
+	b := ready(t, kafka.Options{URL: "kafka+ssl://" + c.url(), TLS: files, Routing: r})
+	messages, _ := subscribe(t, b, r.EventsOf("acme"))
+	publish(t, b, r.EventsOf("acme"), "before")
+	expect(t, messages, "before")
+
+	c.stop()
+	c.opts = append(c.opts, rotate())
+	c.start()
+	until(t, "a connection with the new certificates", func() bool { return b.Ready(t.Context()) == nil })
+	publish(t, b, r.EventsOf("acme"), "after")
+	expect(t, messages, "after")
 }
 
 // An authority signs certificates.

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,19 +15,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// readTimeout is how long a reader waits for the next record of which there
-// should be one.
-const readTimeout = 5 * time.Second
+const (
+	readTimeout   = 5 * time.Second // longest wait for the next record, where there should be one
+	removeTimeout = 20 * time.Second
+)
 
-// VisitDeadLetters visits the letters of a tenant, see [broker.DeadLetters]. A
-// letter is removed by a tombstone, a record with its key and no value: it is
-// not visited again, and Kafka frees its space when it compacts the topic.
+// VisitDeadLetters visits the dead letters of a tenant, see [broker.DeadLetters].
+// One is removed by a tombstone, a record with its key and no value: it is not
+// visited again, and Kafka frees its space when it compacts the topic.
 func (b *Broker) VisitDeadLetters(
-	ctx context.Context, tenant timer.TenantID, visit func(letter *message.Message) (remove bool, err error),
+	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
 	if err := broker.ValidateVisit(tenant); err != nil {
 		return err
@@ -36,11 +35,11 @@ func (b *Broker) VisitDeadLetters(
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	client, err := b.current()
+	client, err := b.keeper.Current()
 	if err != nil {
 		return fmt.Errorf("visit dead letters: %w", err)
 	}
-	topics, err := b.letterTopics(ctx, client, tenant)
+	topics, err := b.deadLetterTopics(ctx, client, tenant)
 	if err != nil {
 		return fmt.Errorf("visit dead letters: %w", err)
 	}
@@ -52,9 +51,9 @@ func (b *Broker) VisitDeadLetters(
 	return nil
 }
 
-// letterTopics returns the topics of a tenant's letters that are there, or of
-// all tenants.
-func (b *Broker) letterTopics(ctx context.Context, client *kgo.Client, tenant timer.TenantID) (topics []string, err error) {
+// deadLetterTopics returns the topics of a tenant's dead letters that are there,
+// or of all tenants.
+func (b *Broker) deadLetterTopics(ctx context.Context, client *kgo.Client, tenant timer.TenantID) (topics []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	var wanted []string // all
@@ -72,7 +71,7 @@ func (b *Broker) letterTopics(ctx context.Context, client *kgo.Client, tenant ti
 		switch {
 		case !matches(b.opt.Routing.DeadLetters, topic) || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
 		case d.Err != nil:
-			return nil, fmt.Errorf("look for topic %s: %w", topic, d.Err)
+			return nil, fmt.Errorf("find topic %s: %w", topic, d.Err)
 		default:
 			topics = append(topics, topic)
 		}
@@ -81,18 +80,18 @@ func (b *Broker) letterTopics(ctx context.Context, client *kgo.Client, tenant ti
 	return topics, nil
 }
 
-// visitTopic visits the letters of one topic. It reads the topic twice: letters
+// visitTopic visits the dead letters of one topic. It reads the topic twice: they
 // are long, and what removes them comes after them.
 func (b *Broker) visitTopic(
 	ctx context.Context, client *kgo.Client, topic string, tenant timer.TenantID,
-	visit func(letter *message.Message) (remove bool, err error),
+	visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
 	remover, err := b.dial(append(b.producing(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		return err
 	}
 	defer remover.Close()
-	last := make(map[letterID]int64) // offset of the last record of each letter, -1 if that is a tombstone
+	last := make(map[recordID]int64) // offset of the last record of each dead letter, -1 if that is a tombstone
 	err = b.read(ctx, client, topic, func(r *kgo.Record) error {
 		last[idOf(r)] = r.Offset
 		if r.Value == nil {
@@ -107,11 +106,11 @@ func (b *Broker) visitTopic(
 		if offset, there := last[idOf(r)]; !there || offset != r.Offset {
 			return nil
 		}
-		letter := unmarshal(r)
-		if whose, _ := b.opt.Routing.DeadLetterOf(topic, letter); tenant != "" && whose != tenant {
+		deadLetter := unmarshal(r)
+		if owner, _ := b.opt.Routing.DeadLetterOf(topic, deadLetter); tenant != "" && owner != tenant {
 			return nil
 		}
-		remove, err := visit(letter)
+		remove, err := visit(deadLetter)
 		if err != nil || !remove {
 			return err
 		}
@@ -119,35 +118,36 @@ func (b *Broker) visitTopic(
 	})
 }
 
-// A letterID is what the records of a letter have in common: the letter itself,
-// those of its key before it, and the tombstone that removes it.
-type letterID struct {
+// A recordID is what the records of a dead letter have in common: itself, those of
+// its key before it, and the tombstone that removes it.
+type recordID struct {
 	partition int32
 	key       string
 }
 
-// idOf returns whose record it is. A letter of others may have no key, where the
-// topic is not compacted: the key of its tombstone then says where it stands.
-func idOf(r *kgo.Record) letterID {
+// idOf returns which dead letter a record is of. One that another program
+// published may have no key, where the topic is not compacted: the key of its
+// tombstone then is its position.
+func idOf(r *kgo.Record) recordID {
 	if len(r.Key) == 0 {
-		return letterID{r.Partition, "letter without a key at " + position(r)}
+		return recordID{r.Partition, "letter without a key at " + position(r)}
 	}
-	return letterID{r.Partition, string(r.Key)}
+	return recordID{r.Partition, string(r.Key)}
 }
 
-// remove publishes a tombstone, into the partition of the letter.
-func (b *Broker) remove(ctx context.Context, remover *kgo.Client, letter *kgo.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+// remove publishes a tombstone, into the partition of the dead letter.
+func (b *Broker) remove(ctx context.Context, remover *kgo.Client, r *kgo.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	tombstone := &kgo.Record{Topic: letter.Topic, Partition: letter.Partition, Key: []byte(idOf(letter).key)}
-	if err := (publisher{b}).send(ctx, remover, []*kgo.Record{tombstone}); err != nil {
-		return fmt.Errorf("remove the letter at %s: %w", position(letter), err)
+	tombstone := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: []byte(idOf(r).key)}
+	if err := remover.ProduceSync(ctx, tombstone).FirstErr(); err != nil {
+		return fmt.Errorf("remove the dead letter at %s: %w", position(r), err)
 	}
 	return nil
 }
 
-// read calls handle with every record of a topic that is there now, partition by
-// partition; those of the service have one.
+// read calls handle with every record of a topic that is there now, in the order
+// of its partition; topics of the service have one.
 func (b *Broker) read(ctx context.Context, client *kgo.Client, topic string, handle func(*kgo.Record) error) error {
 	ends, err := endOffsets(ctx, client, topic)
 	if err != nil {
@@ -157,26 +157,18 @@ func (b *Broker) read(ctx context.Context, client *kgo.Client, topic string, han
 	if err != nil {
 		return err
 	}
-	numbers := slices.SortedFunc(maps.Keys(ends), cmp.Compare[int32])
-	for _, number := range numbers {
-		if starts[number] >= ends[number] {
-			continue
-		}
-		if err := b.readPartition(ctx, client, topic, number, starts[number], ends[number], handle); err != nil {
-			return err
+	unread := make(map[int32]kgo.Offset)
+	for number, end := range ends {
+		if starts[number] < end {
+			unread[number] = kgo.NewOffset().At(starts[number])
 		}
 	}
-	return nil
-}
-
-// readPartition calls handle with the records of a partition between two
-// offsets.
-func (b *Broker) readPartition(
-	ctx context.Context, client *kgo.Client, topic string, number int32, from, to int64, handle func(*kgo.Record) error,
-) error {
+	if len(unread) == 0 {
+		return nil
+	}
 	reader, err := b.dial(
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {number: kgo.NewOffset().At(from)}}),
-		kgo.KeepControlRecords(), // so that the end is met, whatever stands there
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: maps.Clone(unread)}),
+		kgo.KeepControlRecords(), // so that the end is met, whatever record is there
 		kgo.MaxDecompressBatchBytes(maxBatch),
 		kgo.FetchMaxWait(100*time.Millisecond),
 	)
@@ -184,22 +176,21 @@ func (b *Broker) readPartition(
 		return err
 	}
 	defer reader.Close()
-	for next := from; next < to; {
+	for len(unread) > 0 {
 		records, err := poll(ctx, reader)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		if err != nil {
-			return fmt.Errorf("read partition %d from offset %d: %w", number, next, err)
-		}
-		if len(records) == 0 {
+		case err != nil:
+			return fmt.Errorf("read to the end: %w", err)
+		case len(records) == 0:
 			return ping(ctx, client) // the last records may have been compacted away
 		}
 		for _, r := range records {
-			if next = r.Offset + 1; next > to {
-				return nil
+			if r.Offset+1 >= ends[r.Partition] {
+				delete(unread, r.Partition)
 			}
-			if r.Attrs.IsControl() {
+			if r.Offset >= ends[r.Partition] || r.Attrs.IsControl() {
 				continue
 			}
 			if err := ctx.Err(); err != nil {
@@ -214,8 +205,8 @@ func (b *Broker) readPartition(
 }
 
 // poll returns the next records. If there are none for a while it returns none,
-// and what went wrong meanwhile, if anything did.
-func poll(ctx context.Context, reader *kgo.Client) (_ []*kgo.Record, trouble error) {
+// and the last error of that time.
+func poll(ctx context.Context, reader *kgo.Client) (_ []*kgo.Record, last error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	for ctx.Err() == nil {
@@ -225,13 +216,9 @@ func poll(ctx context.Context, reader *kgo.Client) (_ []*kgo.Record, trouble err
 		}
 		fetches.EachError(func(_ string, _ int32, err error) {
 			if ctx.Err() == nil {
-				trouble = err
+				last = err
 			}
 		})
 	}
-	return nil, trouble
+	return nil, last
 }
-
-// waitAgain waits before something is tried again that failed n times. It
-// returns false if ctx is done.
-func waitAgain(ctx context.Context, n int) bool { return pause.For(ctx, backoff(n)) }

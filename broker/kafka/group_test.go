@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -43,9 +44,9 @@ func numbers(n int) (bodies []string) {
 	return bodies
 }
 
-// TestNothingIsCommittedBeforeItIsAcked holds one message of many in a
-// partition. The offset stands at it, and a second instance gets it, and what
-// came later, but nothing that was acked.
+// TestNothingIsCommittedBeforeItIsAcked leaves one message of many in a partition
+// without an ack. The offset stays at it, and a second instance is delivered what
+// is there from it on.
 func TestNothingIsCommittedBeforeItIsAcked(t *testing.T) {
 	t.Parallel()
 	c, r := serve(t), routing()
@@ -54,58 +55,74 @@ func TestNothingIsCommittedBeforeItIsAcked(t *testing.T) {
 	b, stop := start(t, opt)
 	messages, s := subscribe(t, b, topic)
 	publish(t, b, topic, numbers(100)...)
-	var held []*message.Message
+	var unacked *message.Message
 	for range 100 {
 		msg := <-messages
-		if n, _ := strconv.Atoi(string(msg.Payload)); n == 10 || n == 90 {
-			held = append(held, msg)
+		if msg.Metadata.Get(broker.MetaPosition) == "0/90" {
+			unacked = msg
 			continue
 		}
 		msg.Ack()
 	}
-	if !slices.ContainsFunc(held, func(m *message.Message) bool { return m.Metadata.Get(broker.MetaPosition) == "0/10" }) {
-		t.Fatalf("held %v", held)
-	}
-	admin := kadm.NewClient(client(t, c))
-	until(t, "a commit of what is below the first that is held, and of what is above", func() bool {
-		offsets, err := admin.FetchOffsets(t.Context(), "reader."+topic)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, ok := offsets.Lookup(topic, 0)
-		if ok && o.At > 10 {
-			t.Fatalf("committed %d", o.At)
-		}
-		return ok && o.At == 10 && o.Metadata == "acked:AU8BCQ" // one is not, 79 are, one is not, 9 are
-	})
+	committed(t, c, topic, 0, 90)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	publish(t, b, topic, "later")
-	held[1].Ack() // after Close, and before the end
-	until(t, "a commit of what was acked after Close", func() bool {
-		offsets, err := admin.FetchOffsets(t.Context(), "reader."+topic)
-		o, ok := offsets.Lookup(topic, 0)
-		return err == nil && ok && o.Metadata != "acked:AU8BCQ"
-	})
 	stop()
-
+	want := []string{string(unacked.Payload), "91", "92", "93", "94", "95", "96", "97", "98", "99", "later"}
 	second, _ := subscribe(t, ready(t, opt), topic)
 	var got []string
-	for range 2 {
+	for range want {
 		msg := <-second
 		got = append(got, string(msg.Payload))
 		msg.Ack()
 	}
-	slices.Sort(got) // without a key there is no order
-	if want := []string{string(held[0].Payload), "later"}; cmp.Diff(want, got) != "" {
-		t.Errorf("the second instance got %q, want %q", got, want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the second instance (-want +got):\n%s", diff)
 	}
+	committed(t, c, topic, 0, 101)
 }
 
-// TestMembersThatComeAndGoKeepTheOrder adds instances and stops them while
+// committed waits until the group of the role "reader" has committed an offset.
+func committed(t *testing.T, c *cluster, topic string, number int32, offset int64) {
+	t.Helper()
+	admin := kadm.NewClient(client(t, c))
+	until(t, fmt.Sprintf("a commit of offset %d", offset), func() bool {
+		offsets, err := admin.FetchOffsets(t.Context(), "reader."+topic)
+		o, ok := offsets.Lookup(topic, number)
+		if err == nil && ok && o.At > offset {
+			t.Fatalf("committed %d, want %d", o.At, offset)
+		}
+		return err == nil && ok && o.At == offset
+	})
+}
+
+// TestCommitOfAnOldVersionIsRead begins at an offset with the metadata of a former
+// version, which kept what was handled above the offset there. It comes again.
+func TestCommitOfAnOldVersionIsRead(t *testing.T) {
+	t.Parallel()
+	c, r := serve(t), routing()
+	topic := r.EventsOf("acme")
+	one(t, c, topic)
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
+	publish(t, b, topic, numbers(5)...)
+	old := make(kadm.Offsets)
+	old.Add(kadm.Offset{Topic: topic, Partition: 0, At: 2, LeaderEpoch: -1, Metadata: "acked:AQE"}) // 2 is not, 3 is
+	if err := kadm.NewClient(client(t, c)).CommitAllOffsets(t.Context(), "reader."+topic, old); err != nil {
+		t.Fatal(err)
+	}
+	messages, _ := subscribe(t, b, topic)
+	for _, body := range []string{"2", "3", "4"} {
+		expect(t, messages, body)
+	}
+	committed(t, c, topic, 0, 5)
+}
+
+// TestMembersThatComeAndGoLoseNothing adds instances and stops them while
 // messages of many keys are published, and reads all of them.
-func TestMembersThatComeAndGoKeepTheOrder(t *testing.T) {
+func TestMembersThatComeAndGoLoseNothing(t *testing.T) {
 	t.Parallel()
 	const keys, each, members = 30, 40, 6
 	c, r := serve(t), routing()
@@ -124,7 +141,7 @@ func TestMembersThatComeAndGoKeepTheOrder(t *testing.T) {
 			load(b, topic, keys, n+1)
 		}
 	}()
-	in := reader{t: t, seen: make(map[string]int)}
+	in := reader{t: t}
 	for i := range members {
 		if i%2 == 0 {
 			other, s := subscribe(t, ready(t, opt), topic)
@@ -139,9 +156,9 @@ func TestMembersThatComeAndGoKeepTheOrder(t *testing.T) {
 	}
 }
 
-// TestTopicThatIsMadeAnewIsRead deletes a topic while it is subscribed to, and
-// makes it again, where offsets begin anew.
-func TestTopicThatIsMadeAnewIsRead(t *testing.T) {
+// TestTopicThatIsMadeAgainIsRead deletes a topic while it is subscribed to, and
+// makes it again, where offsets begin at zero.
+func TestTopicThatIsMadeAgainIsRead(t *testing.T) {
 	t.Parallel()
 	c, r := serve(t), routing()
 	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
@@ -155,13 +172,13 @@ func TestTopicThatIsMadeAnewIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "a topic that is made again", func() bool {
-		m := message.NewMessage("anew", []byte("anew"))
-		return b.Publisher().Publish(topic, m) == nil
+		m := message.NewMessage("again", []byte("again"))
+		return broker.NewWatermillPublisher(b.Publisher()).Publish(topic, m) == nil
 	})
-	expect(t, messages, "anew")
+	expect(t, messages, "again")
 }
 
-// TestLogThatWasCutIsReadFromWhatIsLeft removes records that nobody has read.
+// TestLogThatWasCutIsReadFromWhatIsLeft removes records that were not read.
 func TestLogThatWasCutIsReadFromWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	c, r := serve(t), routing()
@@ -182,7 +199,7 @@ func TestLogThatWasCutIsReadFromWhatIsLeft(t *testing.T) {
 	var got []string
 	for range 5 {
 		msg := <-messages
-		got = append(got, string(msg.Payload)) // without a key there is no order
+		got = append(got, string(msg.Payload)) // there is no order
 		msg.Ack()
 	}
 	slices.Sort(got)
@@ -255,6 +272,9 @@ func TestForeignRecordsArrive(t *testing.T) {
 		if msg.UUID == "" || msg.Metadata.Get(broker.MetaTopic) != topic {
 			t.Errorf("%.20q: id %q, topic %q", record.Value, msg.UUID, msg.Metadata.Get(broker.MetaTopic))
 		}
+		if sent := string(msg.Payload) == "named" || string(msg.Payload) == "watermill"; sent == (msg.Metadata.Get(broker.MetaNoID) == "true") {
+			t.Errorf("%.20q: made-up id is %q", record.Value, msg.Metadata.Get(broker.MetaNoID))
+		}
 		switch string(msg.Payload) {
 		case "twice":
 			if msg.Metadata.Get("a") != "1" {
@@ -282,7 +302,62 @@ func TestBatchesFitTheTopic(t *testing.T) {
 	for i := range 1000 {
 		batch = append(batch, message.NewMessage(strconv.Itoa(i), []byte(strings.Repeat("x", 1000))))
 	}
-	if err := b.Publisher().Publish(topic, batch...); err != nil {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, batch...); err != nil {
 		t.Errorf("a thousand small messages to a topic that takes %s bytes at once: %v", limit, err)
+	}
+}
+
+// TestBatchThatIsRefusedFailsWhatIsAtFault publishes a message that is too large
+// for its topic, between others that are not, as a client that can't read the
+// topic's settings.
+func TestBatchThatIsRefusedFailsWhatIsAtFault(t *testing.T) {
+	t.Parallel()
+	c, r := serve(t), routing()
+	topic := r.EventsOf("acme")
+	if err := c.CreateTopic(topic, 1, map[string]string{"max.message.bytes": "200000"}); err != nil {
+		t.Fatal(err)
+	}
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Client: true})
+	var messages []broker.Message
+	for _, size := range []int{10, 250_000, 20, 30} {
+		messages = append(messages, broker.Message{Topic: topic, Message: message.NewMessage(strconv.Itoa(size), []byte(strings.Repeat("x", size)))})
+	}
+	for i, err := range b.Publisher().Publish(t.Context(), messages...) {
+		if errors.Is(err, broker.ErrRefused) != (i == 1) || (err != nil) != (i == 1) {
+			t.Errorf("message of %d bytes: %v", len(messages[i].Payload), err)
+		}
+	}
+	if n := stored(c, topic); n != 3 {
+		t.Errorf("%d messages are stored, want 3", n)
+	}
+}
+
+// TestCatchUpReachesTheEndOfATransaction has a log whose last records are none:
+// markers that end transactions.
+func TestCatchUpReachesTheEndOfATransaction(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	b := ready(t, kafka.Options{URL: c.url()})
+	messages, err := b.Subscriber("timer-service").Subscribe(t.Context(), "timer.commands")
+	if err != nil {
+		t.Fatal(err)
+	}
+	producer, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID("producer"), kgo.DefaultProduceTopic("timer.commands"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	if err := producer.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := producer.ProduceSync(t.Context(), kgo.StringRecord("command")).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	if err := producer.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, messages, "command")
+	if err := b.CatchUp(t.Context(), "timer-service"); err != nil {
+		t.Errorf("CatchUp: %v", err)
 	}
 }

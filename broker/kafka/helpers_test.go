@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
@@ -29,7 +30,7 @@ func run(t testing.TB, opt kafka.Options) (_ *kafka.Broker, stop func()) {
 	return b, stop
 }
 
-// until waits until something has happened that nobody can be asked to tell.
+// until polls until something has happened.
 func until(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -39,7 +40,7 @@ func until(t testing.TB, what string, happened func() bool) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
 }
@@ -75,7 +76,7 @@ func subscribe(t testing.TB, b *kafka.Broker, topic string) (<-chan *message.Mes
 func publish(t testing.TB, b *kafka.Broker, topic string, bodies ...string) {
 	t.Helper()
 	for _, body := range bodies {
-		if err := b.Publisher().Publish(topic, message.NewMessage(uuid.NewString(), []byte(body))); err != nil {
+		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage(uuid.NewString(), []byte(body))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +93,7 @@ func expect(t testing.TB, messages <-chan *message.Message, body string) *messag
 		msg.Ack()
 		return msg
 	case <-time.After(time.Minute):
-		t.Fatalf("waited in vain for %.20q", body)
+		t.Fatalf("timed out waiting for %.20q", body)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 )
 
@@ -29,7 +30,7 @@ func instance(t *testing.T, opt kafka.Options) (b *kafka.Broker, stop func()) {
 // publishOne publishes until that works.
 func publishOne(t *testing.T, b *kafka.Broker, topic, body string) {
 	t.Helper()
-	for b.Publisher().Publish(topic, message.NewMessage(body, []byte(body))) != nil {
+	for broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage(body, []byte(body))) != nil {
 		if t.Context().Err() != nil {
 			t.Fatal("could not publish")
 		}

@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
@@ -20,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(brokertest.Main(m)) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-var features = brokertest.Features{Durable: true, Replays: true, Positions: true, Wildcards: true, Offers: true, AllTenants: true, MaxBytes: 2 << 20}
+var features = brokertest.Features{Durable: true, Replays: true, Positions: true, Wildcards: true, AllTenants: true, FakeTime: true, Uncounted: true, MaxBytes: 2 << 20}
 
 // routing gives every tenant topics of its own, so that tests have theirs.
 func routing() broker.Routing {
@@ -77,13 +80,23 @@ func (c *cluster) stop() {
 
 func (c *cluster) url() string { return strings.Join(c.ListenAddrs(), ",") }
 
+// open starts a cluster on a network in memory, which works on fake time too.
 func open(t testing.TB) brokertest.Server {
-	c, r := serve(t), routing()
-	url := c.url()
+	network := new(kfake.VirtualNetwork)
+	c := serve(t, kfake.ListenFn(network.Listen), kfake.Ports(9092))
+	return c.server(kgo.Dialer(network.DialContext))
+}
+
+// server returns the cluster as the suite asks for.
+func (c *cluster) server(opts ...kgo.Opt) brokertest.Server {
+	opt := kafka.Options{URL: c.url(), Routing: routing(), Connect: opts}
 	return brokertest.Server{
-		Broker: func() broker.Broker { return kafka.New(kafka.Options{URL: url, Routing: r}, quiet) },
+		Broker: func() broker.Broker { return kafka.New(opt, quiet) },
 		Stop:   c.stop,
 		Start:  c.start,
+		Fail: func(topic string) (restore func()) {
+			return c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.NotEnoughReplicas, Count: -1}).Remove
+		},
 	}
 }
 
@@ -91,4 +104,6 @@ func TestContract(t *testing.T) { brokertest.Run(t, features, open) }
 
 func TestWatermill(t *testing.T) { brokertest.Watermill(t, features, open) }
 
-func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, features, open) }
+func BenchmarkBroker(b *testing.B) {
+	brokertest.Bench(b, features, func(t testing.TB) brokertest.Server { return serve(t).server() })
+}

@@ -7,9 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// logger takes what the client library has to say. It is talkative: what is a
-// warning there is mended by a retry here, and a driver that can't go on says so
-// itself.
+// logger logs what the client library logs, at the debug level: what is a warning
+// there is followed by a retry, and a driver that can't go on logs that itself.
 type logger struct{ log *slog.Logger }
 
 // Level returns the least severe level that is wanted.
@@ -22,5 +21,5 @@ func (l logger) Level() kgo.LogLevel {
 
 // Log logs.
 func (l logger) Log(_ kgo.LogLevel, text string, keyvals ...any) {
-	l.log.DebugContext(context.Background(), "Kafka client", append([]any{"says", text}, keyvals...)...)
+	l.log.DebugContext(context.Background(), "Kafka client", append([]any{"event", text}, keyvals...)...)
 }

@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
@@ -19,15 +19,15 @@ const (
 	sessionTimeout   = 10 * time.Second       // after which the partitions of a process that died go to others
 	heartbeat        = 2 * time.Second        // must be well below
 	rebalanceTimeout = 30 * time.Second       // longest time that others wait for us to let go of partitions
-	revokeTimeout    = 3 * time.Second        // longest wait for what is in flight before we do
+	drainTimeout     = 3 * time.Second        // longest wait for what is in flight before we do
 	commitInterval   = 200 * time.Millisecond // between commits, while there is something to commit
 	commitTimeout    = 5 * time.Second
-	patternLook      = 3 * time.Second // between looks for new topics of a pattern
+	newTopics        = 3 * time.Second // until a new topic of a pattern is found
 	lastTimeout      = 3 * time.Second // longest wait for the last commit, and for leaving
-	maxBatch         = 256 << 20       // bytes of a batch when it is unpacked; servers take a packed million
+	maxBatch         = 256 << 20       // bytes of a batch when it is unpacked; servers accept a packed million
 )
 
-// run is a member of the consumer group until no subscription is left.
+// run is a member of the consumer group until there is no subscription any more.
 func (g *group) run() {
 	defer close(g.gone)
 	if g.before != nil {
@@ -48,7 +48,7 @@ func (g *group) run() {
 		if ctx.Err() != nil {
 			return
 		}
-		g.broker.log.WarnContext(ctx, "subscription broke, will retry", "group", g.name(), "error", err, "retry_in", backoff)
+		g.broker.log.WarnContext(ctx, "subscription failed, will retry", "group", g.name(), "error", err, "retry_in", backoff)
 		if !pause.For(ctx, backoff) {
 			return
 		}
@@ -74,23 +74,24 @@ func (g *group) options() []kgo.Opt {
 		kgo.OnPartitionsAssigned(g.assigned),
 		kgo.OnPartitionsRevoked(g.revoked),
 		kgo.OnPartitionsLost(g.lost),
-		kgo.OnOffsetsFetched(g.fetched),
+		kgo.WithHooks(&g.broker.outages),
+		kgo.KeepControlRecords(), // which end a transaction: the end of a log that holds nothing else is reached too
 	}
 	if g.broker.opt.Instance != "" {
 		opts = append(opts, kgo.InstanceID(g.broker.opt.Instance))
 	}
 	if pattern, ok := tenantPattern(g.id.topic); ok {
-		opts = append(opts, kgo.ConsumeTopics(pattern), kgo.ConsumeRegex(), kgo.MetadataMaxAge(patternLook))
+		opts = append(opts, kgo.ConsumeTopics(pattern), kgo.ConsumeRegex(), kgo.MetadataMaxAge(newTopics))
 	}
 	return opts
 }
 
 // consume joins the group and polls until ctx is done. It returns an error if it
-// has to begin anew.
+// has to begin again.
 func (g *group) consume(ctx context.Context) error {
-	client := g.broker.usable(ctx.Done())
-	if client == nil {
-		return ErrClosed
+	client, err := g.broker.keeper.Await(ctx)
+	if err != nil {
+		return err
 	}
 	if !strings.Contains(g.id.topic, anyTenant) {
 		if err := g.broker.ensure(ctx, client, g.id.topic); err != nil && !errors.Is(err, errMissing) {
@@ -111,53 +112,57 @@ func (g *group) consume(ctx context.Context) error {
 	err = g.poll(polling, member)
 	cancel()
 	<-committed
-	g.part(member)
+	g.finish(member)
 	return err
 }
 
-// part commits for the last time and leaves the group.
-func (g *group) part(member *kgo.Client) {
+// finish commits for the last time and leaves the group.
+func (g *group) finish(member *kgo.Client) {
+	member.AllowRebalance()
+	g.mu.Lock()
+	parts := slices.Collect(maps.Values(g.parts))
+	g.mu.Unlock()
+	g.drain(parts, lastTimeout)
 	ctx, cancel := context.WithTimeout(context.Background(), lastTimeout)
 	defer cancel()
-	member.AllowRebalance()
-	if err := g.commit(ctx, member); err != nil {
+	if err := g.commit(ctx, member, lastTimeout); err != nil {
 		g.broker.log.WarnContext(ctx, "last commit failed, messages will come again", "group", g.name(), "error", err)
 	}
 	_ = member.LeaveGroupContext(ctx) // if not, the session ends by itself
 	member.CloseAllowingRebalance()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id := range g.parts {
+		g.drop(id)
+	}
 }
 
-// poll takes what comes, as long as somebody wants it, until ctx is done. It
+// poll takes what comes, as long as there is capacity, until ctx is done. It
 // returns an error if the topic was deleted and made again: the client library
 // stays with the one it knew.
 func (g *group) poll(ctx context.Context, member *kgo.Client) error {
-	told := ""
-	for g.awaitHunger(ctx) {
-		limited, cancel := ctx, context.CancelFunc(func() {})
-		if g.throttle(member) {
-			limited, cancel = context.WithTimeout(ctx, 100*time.Millisecond) // then it may be otherwise
-		}
-		fetches := member.PollRecords(limited, highWater)
-		cancel()
+	last := ""
+	for g.awaitCapacity(ctx) {
+		fetches := member.PollRecords(ctx, pollAtOnce)
 		g.receive(fetches)
 		member.AllowRebalance()
-		err := g.trouble(member, fetches)
+		err := skipTooLarge(member, fetches)
 		if errors.Is(err, kerr.UnknownTopicID) {
 			return err
 		}
-		if err != nil && err.Error() != told && ctx.Err() == nil {
-			told = err.Error()
-			g.broker.log.WarnContext(ctx, "trouble with a subscription, will retry", "group", g.name(), "error", err)
-			g.broker.check()
+		if err != nil && err.Error() != last && ctx.Err() == nil {
+			last = err.Error()
+			g.broker.log.WarnContext(ctx, "subscription has errors, will retry", "group", g.name(), "error", err)
+			g.broker.keeper.Recheck()
 		}
 	}
 	return nil
 }
 
-// trouble returns all that went wrong in a poll. It mends itself but a batch
-// that is too large when it is unpacked, which is stepped over: it would be met
-// again for ever.
-func (g *group) trouble(member *kgo.Client, fetches kgo.Fetches) (trouble error) {
+// skipTooLarge returns all errors of a poll. The library recovers from them by
+// itself, but for a batch that is too large when it is unpacked. That one is
+// skipped: it would be met again for ever.
+func skipTooLarge(member *kgo.Client, fetches kgo.Fetches) (all error) {
 	fetches.EachError(func(topic string, number int32, err error) {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			return
@@ -168,31 +173,9 @@ func (g *group) trouble(member *kgo.Client, fetches kgo.Fetches) (trouble error)
 		if topic != "" {
 			err = fmt.Errorf("topic %s, partition %d: %w", topic, number, err)
 		}
-		trouble = errors.Join(trouble, err)
+		all = errors.Join(all, err)
 	})
-	return trouble
-}
-
-// receive takes what was polled. Rebalances wait meanwhile.
-func (g *group) receive(fetches kgo.Fetches) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	any := false
-	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-		id := partition{f.Topic, f.Partition}
-		for _, r := range f.Records {
-			p := g.parts[id]
-			if p == nil {
-				return // it went to others
-			}
-			p.add(r, r.Value == nil && kindOf(g.broker.opt.Routing, r.Topic) == deadLetters)
-			any = true
-		}
-	})
-	if any {
-		failpoint.Here("fetched")
-		g.wake()
-	}
+	return all
 }
 
 // assigned begins with partitions.
@@ -206,47 +189,17 @@ func (g *group) assigned(_ context.Context, _ *kgo.Client, got map[string][]int3
 			g.parts[id] = newPart(g, id)
 		}
 	}
-	g.share()
-}
-
-// fetched learns what was handled before the partitions were assigned.
-func (g *group) fetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	note := func(topic string, number int32, offset int64, metadata *string, code int16) {
-		p := g.parts[partition{topic, number}]
-		if p == nil || p.next >= 0 || kerr.ErrorForCode(code) != nil {
-			return
-		}
-		if metadata == nil {
-			metadata = new(string)
-		}
-		p.learn(offset, *metadata)
-	}
-	for _, t := range resp.Topics {
-		for _, p := range t.Partitions {
-			note(t.Topic, p.Partition, p.Offset, p.Metadata, p.ErrorCode)
-		}
-	}
-	for _, in := range resp.Groups {
-		for _, t := range in.Topics {
-			for _, p := range t.Partitions {
-				note(t.Topic, p.Partition, p.Offset, p.Metadata, p.ErrorCode)
-			}
-		}
-	}
-	return nil
 }
 
 // revoked lets go of partitions, after what is in flight was settled and
-// committed, as far as that does not take long.
-func (g *group) revoked(ctx context.Context, member *kgo.Client, lost map[string][]int32) {
+// committed, within a few seconds.
+func (g *group) revoked(ctx context.Context, member *kgo.Client, revoked map[string][]int32) {
 	var parts []*part
 	g.mu.Lock()
-	for topic, numbers := range lost {
+	for topic, numbers := range revoked {
 		for _, n := range numbers {
 			if p := g.parts[partition{topic, n}]; p != nil {
-				p.sub, p.leaving = nil, true
+				p.leaving = true
 				parts = append(parts, p)
 			}
 		}
@@ -255,18 +208,18 @@ func (g *group) revoked(ctx context.Context, member *kgo.Client, lost map[string
 	if len(parts) == 0 {
 		return
 	}
-	g.quiet(parts, revokeTimeout)
+	g.drain(parts, drainTimeout)
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	g.committing.Lock()
 	defer g.committing.Unlock()
-	if err := g.send(ctx, member); err != nil {
+	if err := g.commitLocked(ctx, member); err != nil {
 		g.broker.log.WarnContext(ctx, "commit before a rebalance failed, messages will come again", "group", g.name(), "error", err)
 	}
-	g.lose(lost)
+	g.lose(revoked)
 }
 
-// lost lets go of partitions that others have already.
+// lost lets go of partitions that other members have already.
 func (g *group) lost(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
 	if len(lost) > 0 {
 		g.broker.log.WarnContext(ctx, "partitions lost, messages will come again", "group", g.name())
@@ -284,14 +237,20 @@ func (g *group) lose(lost map[string][]int32) {
 			g.drop(partition{topic, n})
 		}
 	}
-	g.share()
 }
 
-// drop forgets a partition.
+// drop forgets a partition. What is held of it no longer counts.
 func (g *group) drop(id partition) {
-	if p := g.parts[id]; p != nil {
-		p.gone.Store(true)
-		delete(g.parts, id)
-		delete(g.paused, id)
+	p := g.parts[id]
+	if p == nil {
+		return
 	}
+	p.gone = true
+	delete(g.parts, id)
+	for _, d := range p.open {
+		if d.state == held {
+			d.become(settled)
+		}
+	}
+	signal(g.fewer)
 }

@@ -15,9 +15,8 @@ import (
 // watermill-kafka read and write it too.
 const headerUUID = "_watermill_message_uuid"
 
-// marshal makes a record. Its key is that of the ordering of a timer, so that
-// all of a timer is in one partition; a dead letter is keyed by its own id, so
-// that it can be removed.
+// marshal makes a record. Its key is [broker.Key], so that all of a timer is in
+// one partition; a dead letter is keyed by its own id, so that it can be removed.
 func marshal(topic string, k kind, msg *message.Message) *kgo.Record {
 	id := msg.UUID
 	if id == "" {
@@ -47,17 +46,21 @@ func marshal(topic string, k kind, msg *message.Message) *kgo.Record {
 	return r
 }
 
-// unmarshal makes a message of whatever is in a topic. It never fails: what
-// makes no sense must reach the handlers, to become a dead letter.
+// unmarshal makes a message of any record. It never fails: what can't be decoded
+// must reach the handlers, to become a dead letter.
 func unmarshal(r *kgo.Record) *message.Message {
 	id, found := header(r, headerUUID)
 	if !found || id == "" {
 		id, found = header(r, envelope.HeaderMessageID)
 	}
-	if !found || id == "" {
+	none := !found || id == ""
+	if none {
 		id = uuid.NewString()
 	}
 	msg := message.NewMessage(id, r.Value)
+	if none {
+		msg.Metadata[broker.MetaNoID] = "true"
+	}
 	for _, h := range r.Headers {
 		if _, twice := msg.Metadata[h.Key]; !twice && !reserved(h.Key) {
 			msg.Metadata[h.Key] = string(h.Value)
@@ -68,7 +71,7 @@ func unmarshal(r *kgo.Record) *message.Message {
 	return msg
 }
 
-// position tells where a record stands: partition and offset.
+// position returns partition and offset of a record.
 func position(r *kgo.Record) string {
 	return strconv.Itoa(int(r.Partition)) + "/" + strconv.FormatInt(r.Offset, 10)
 }
@@ -86,16 +89,16 @@ func header(r *kgo.Record, name string) (string, bool) {
 // reserved reports whether a header is not metadata but ours.
 func reserved(name string) bool {
 	switch name {
-	case headerUUID, broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery:
+	case headerUUID, headerRetryAt, headerDeliveries, broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery, broker.MetaNoID:
 		return true
 	}
 	return false
 }
 
-// headerBytes is about what a header takes in memory beside its text.
+// headerBytes is about the memory of a header beside its text.
 const headerBytes = 64
 
-// weight returns about how many bytes of memory a record takes.
+// weight returns about how many bytes of memory a record needs.
 func weight(r *kgo.Record) int {
 	n := len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {

@@ -7,29 +7,29 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // alone returns a group that has one partition, and a subscription to it.
-func alone(t *testing.T) (*group, *part) {
+func alone(t *testing.T) (*group, *part, *subscription) {
 	t.Helper()
 	b := New(Options{}, slog.New(slog.DiscardHandler))
-	s := &subscription{broker: b, more: make(chan struct{}, 1)}
 	g := &group{
-		broker: b, id: groupID{"reader", "topic"}, subs: []*subscription{s},
-		room:   make(chan struct{}, 1),
+		broker: b, id: groupID{"reader", "topic"}, users: 1,
+		queued: make(chan struct{}, 1),
+		fewer:  make(chan struct{}, 1),
 		idle:   make(chan struct{}, 1),
 		parts:  make(map[partition]*part),
-		paused: make(map[partition]bool),
 	}
 	g.assigned(t.Context(), nil, map[string][]int32{"topic": {0}})
-	return g, g.parts[partition{"topic", 0}]
+	return g, g.parts[partition{"topic", 0}], &subscription{broker: b, group: g}
 }
 
-// polled returns records of a partition, at these offsets, as a poll does.
-func polled(number int32, value string, offsets ...int64) kgo.Fetches {
+// fetched returns records of a partition, at these offsets, as a poll does.
+func fetched(number int32, value string, offsets ...int64) kgo.Fetches {
 	p := kgo.FetchPartition{Partition: number}
 	for _, offset := range offsets {
 		p.Records = append(p.Records, &kgo.Record{Topic: "topic", Partition: number, Offset: offset, Value: []byte(value)})
@@ -37,33 +37,56 @@ func polled(number int32, value string, offsets ...int64) kgo.Fetches {
 	return kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "topic", Partitions: []kgo.FetchPartition{p}}}}}
 }
 
-// waits returns the offsets of deliveries that no window has.
-func waits(g *group) (offsets []int64) {
-	for _, p := range g.parts {
-		for _, d := range p.queue {
-			offsets = append(offsets, d.record.Offset)
-		}
+// takeAll takes what is queued.
+func takeAll(g *group, s *subscription) (taken []*delivery) {
+	for d := g.next(s); d != nil; d = g.next(s) {
+		taken = append(taken, d)
+	}
+	return taken
+}
+
+// offsetsOf returns the offsets of deliveries.
+func offsetsOf(deliveries []*delivery) (offsets []int64) {
+	for _, d := range deliveries {
+		offsets = append(offsets, d.record.Offset)
 	}
 	slices.Sort(offsets)
 	return offsets
+}
+
+// TestOffsetBelowWhichAllIsHandled acks in an order of its own.
+func TestOffsetBelowWhichAllIsHandled(t *testing.T) {
+	t.Parallel()
+	g, p, s := alone(t)
+	if p.low() != -1 {
+		t.Errorf("the position is %d before the first record", p.low())
+	}
+	g.receive(fetched(0, "x", 10, 11, 13, 14)) // there may be gaps
+	had := takeAll(g, s)
+	for _, step := range []struct {
+		ack int
+		low int64
+	}{{2, 10}, {0, 11}, {1, 14}, {3, 15}} {
+		had[step.ack].Ack()
+		if p.low() != step.low {
+			t.Errorf("the position is %d after the ack of %d, want %d", p.low(), had[step.ack].record.Offset, step.low)
+		}
+	}
 }
 
 // TestLogThatWasCutKeepsWhatIsBelow cuts a log at an offset below which records
 // are not handled yet. They are still delivered, and the position waits for them.
 func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 	t.Parallel()
-	g, p := alone(t)
-	g.receive(polled(0, "old", 10, 11, 12, 13, 14))
-	had := g.taken(p.sub) // a window has all of them
+	g, p, s := alone(t)
+	g.receive(fetched(0, "old", 10, 11, 12, 13, 14))
+	had := takeAll(g, s)
 	had[0].Ack()
 	had[4].Return()
 
-	g.receive(polled(0, "new", 13, 14))
-	if offset, _ := g.parts[p.partition].mark(); offset != 11 {
-		t.Errorf("the position is %d, want 11, which is not handled", offset)
-	}
-	if got := waits(g); cmp.Diff([]int64{13, 14}, got) != "" {
-		t.Errorf("%v wait, want the new 13 and 14", got)
+	g.receive(fetched(0, "new", 13, 14))
+	if p.low() != 11 {
+		t.Errorf("the position is %d, want 11, which is not handled", p.low())
 	}
 	for i, stale := range []bool{1: false, 2: false, 3: true, 4: true} {
 		if i > 0 && had[i].Stale() != stale {
@@ -73,43 +96,27 @@ func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 	had[3].Ack() // of a record that is no more
 	had[1].Ack()
 	had[2].Ack()
-	if offset, above := g.parts[p.partition].mark(); offset != 13 || len(above) > 0 {
-		t.Errorf("the position is %d and %v, want 13, the first new one", offset, above)
+	if p.low() != 13 {
+		t.Errorf("the position is %d, want 13, the first new one", p.low())
 	}
-	for _, d := range g.taken(p.sub) {
-		if string(d.Body()) != "new" {
-			t.Errorf("got %s %d", d.Body(), d.record.Offset)
+	again := takeAll(g, s)
+	if got := offsetsOf(again); cmp.Diff([]int64{13, 14}, got) != "" {
+		t.Errorf("%v are delivered, want the new 13 and 14", got)
+	}
+	for _, d := range again {
+		if string(d.record.Value) != "new" {
+			t.Errorf("got %s %d", d.record.Value, d.record.Offset)
 		}
 		d.Ack()
 	}
-	if offset, _ := g.parts[p.partition].mark(); offset != 15 || g.parts[p.partition].given != 0 {
-		t.Errorf("the position is %d, %d are given", offset, g.parts[p.partition].given)
+	if p.low() != 15 || p.busy != 0 {
+		t.Errorf("the position is %d, %d are in flight", p.low(), p.busy)
 	}
 }
 
-// TestLogThatBeganAnewWhileNobodyLookedIsRead reads offsets below the position
-// that is kept: what was handled above it is of another log.
-func TestLogThatBeganAnewWhileNobodyLookedIsRead(t *testing.T) {
+// TestEveryBatchThatIsSkippedIsNamed meets two in one poll.
+func TestEveryBatchThatIsSkippedIsNamed(t *testing.T) {
 	t.Parallel()
-	g, p := alone(t)
-	p.learn(100, ranges{{102, 105}}.encode(100))
-	g.receive(polled(0, "new", 0, 102, 103))
-	if got := waits(g); cmp.Diff([]int64{0, 102, 103}, got) != "" {
-		t.Errorf("%v wait, want all", got)
-	}
-
-	g, p = alone(t)
-	p.learn(100, ranges{{102, 105}}.encode(100))
-	g.receive(polled(0, "old", 100, 102, 105))
-	if got := waits(g); cmp.Diff([]int64{100, 105}, got) != "" {
-		t.Errorf("%v wait, want those that were not handled", got)
-	}
-}
-
-// TestEveryBatchThatIsSteppedOverIsTold meets two in one poll.
-func TestEveryBatchThatIsSteppedOverIsTold(t *testing.T) {
-	t.Parallel()
-	g, _ := alone(t)
 	member, err := kgo.NewClient()
 	if err != nil {
 		t.Fatal(err)
@@ -118,59 +125,124 @@ func TestEveryBatchThatIsSteppedOverIsTold(t *testing.T) {
 	large := func(number int32, offset int64) kgo.FetchPartition {
 		return kgo.FetchPartition{Partition: number, Err: &kgo.ErrDecompressTooLarge{Topic: "topic", Partition: number, Offset: offset, NextOffset: offset + 1}}
 	}
-	err = g.trouble(member, kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "topic", Partitions: []kgo.FetchPartition{large(0, 41), large(1, 57)}}}}})
+	err = skipTooLarge(member, kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: "topic", Partitions: []kgo.FetchPartition{large(0, 41), large(1, 57)}}}}})
 	if !errors.Is(err, kgo.ErrMaxDecompress) || !strings.Contains(err.Error(), "offset 41") || !strings.Contains(err.Error(), "offset 57") {
-		t.Errorf("told %v, want both places", err)
+		t.Errorf("error %v, want both offsets", err)
 	}
 }
 
 // TestLargeRecordsFillTheQueue polls few records that take much memory.
 func TestLargeRecordsFillTheQueue(t *testing.T) {
 	t.Parallel()
-	g, p := alone(t)
+	g, _, s := alone(t)
 	large := strings.Repeat("x", 1<<20)
 	for offset := range int64(200) {
-		if !g.hungry() {
+		if !g.capacity() {
 			break
 		}
-		g.receive(polled(0, large, offset))
+		g.receive(fetched(0, large, offset))
 	}
-	if n := len(p.queue); n > 128 {
+	if n := len(g.queue); n > 64 {
 		t.Errorf("%d MiB wait for a window that takes none", n)
 	}
-	for range 2 {
-		for _, d := range g.taken(p.sub) {
-			d.Ack()
-		}
-	}
-	if !g.hungry() {
-		t.Errorf("%d wait, and there is no room", len(p.queue))
+	takeAll(g, s)
+	if !g.capacity() || g.queuedBytes != 0 {
+		t.Errorf("%d bytes wait after all were taken", g.queuedBytes)
 	}
 }
 
-// TestPartitionThatGoesToOthersIsNotSharedAnew has a subscription join while what
-// is in flight of a revoked partition is waited for.
-func TestPartitionThatGoesToOthersIsNotSharedAnew(t *testing.T) {
+// TestPartitionThatIsRevokedIsNotDelivered tries to take from a partition while what
+// is in flight of it is waited for before it goes to another member.
+func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, p := alone(t)
-		g.users = 1
-		g.receive(polled(0, "old", 10))
-		had := g.taken(p.sub)
+		g, _, s := alone(t)
+		g.receive(fetched(0, "old", 10, 11))
+		had := g.next(s)
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
 			g.revoked(t.Context(), nil, map[string][]int32{"topic": {0}})
 		}()
 		synctest.Wait()
-		other := &subscription{broker: g.broker, more: make(chan struct{}, 1)}
-		g.join(other)
-		if p.sub != nil {
-			t.Error("a partition that goes to others was given to a subscription")
+		if d := g.next(s); d != nil {
+			t.Errorf("offset %d of a partition that goes to another member was delivered", d.record.Offset)
 		}
-		had[0].Return()
+		g.committing.Lock() // no commit: there is no member
+		g.parts[partition{"topic", 0}].dirty = false
+		g.committing.Unlock()
+		had.Return()
 		<-gone
-		if len(g.parts) > 0 {
+		if len(g.parts) > 0 || !had.Stale() {
 			t.Errorf("%d partitions are left", len(g.parts))
 		}
 	})
+}
+
+// TestRetryIsHeldThenDue nacks a message for a short time.
+func TestRetryIsHeldThenDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, s := alone(t)
+		g.receive(fetched(0, "x", 10))
+		d := g.next(s)
+		d.Retry(25 * time.Second)
+		if p.busy != 0 || g.held != 1 {
+			t.Errorf("%d in flight, %d held, want that it waits outside of the window", p.busy, g.held)
+		}
+		began := time.Now()
+		if again := g.take(t.Context(), s); again != d || again.count != 1 || time.Since(began) != 25*time.Second {
+			t.Errorf("delivered after %v", time.Since(began))
+		}
+		d.Ack()
+		if p.low() != 11 || g.held != 0 || g.heldBytes != 0 {
+			t.Errorf("the position is %d, %d held", p.low(), g.held)
+		}
+	})
+}
+
+// TestHeadersOfARetryAreBounded reads what a hostile producer may have set.
+func TestHeadersOfARetryAreBounded(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_800_000_000_000)
+	for _, test := range []struct {
+		at, deliveries string
+		wait           time.Duration
+		count          int
+	}{
+		{"", "", 0, 0},
+		{"1800000001000", "3", time.Second, 3},
+		{"9223372036854775807", "9223372036854775807", time.Hour, 1_000_000},
+		{"99999999999999999999999", "99999999999999999999999", time.Hour, 1_000_000},
+		{"-1", "-5", 0, 0},
+		{"-99999999999999999999", "x", 0, 0},
+		{"0x10", "1e3", 0, 0},
+	} {
+		r := &kgo.Record{Headers: []kgo.RecordHeader{{Key: headerRetryAt, Value: []byte(test.at)}, {Key: headerDeliveries, Value: []byte(test.deliveries)}}}
+		count, at := retryOf(r, now)
+		if wait := max(0, at.Sub(now)); wait != test.wait || count != test.count {
+			t.Errorf("%q, %q: wait %v and count %d, want %v and %d", test.at, test.deliveries, wait, count, test.wait, test.count)
+		}
+	}
+}
+
+// TestRetryKeepsTheRecord compares a record with the one that is published for
+// its retry.
+func TestRetryKeepsTheRecord(t *testing.T) {
+	t.Parallel()
+	old := &kgo.Record{Topic: "topic", Key: []byte("acme.call"), Value: []byte("body"), Headers: []kgo.RecordHeader{
+		{Key: "traceparent", Value: []byte("00-1")}, {Key: headerDeliveries, Value: []byte("1")}, {Key: "a", Value: nil}, {Key: headerRetryAt, Value: []byte("5")},
+	}}
+	d := &delivery{record: old, count: 2, notBefore: time.UnixMilli(7000)}
+	want := &kgo.Record{Topic: "topic", Key: []byte("acme.call"), Value: []byte("body"), Headers: []kgo.RecordHeader{
+		{Key: "traceparent", Value: []byte("00-1")}, {Key: "a", Value: nil}, {Key: headerRetryAt, Value: []byte("7000")}, {Key: headerDeliveries, Value: []byte("2")},
+	}}
+	got := d.again()
+	if got.Topic != want.Topic || string(got.Key) != string(want.Key) || string(got.Value) != string(want.Value) {
+		t.Errorf("record %v", got)
+	}
+	if diff := cmp.Diff(want.Headers, got.Headers); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+	if len(old.Headers) != 4 {
+		t.Error("the old record was changed")
+	}
 }

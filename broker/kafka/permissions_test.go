@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
@@ -43,23 +45,27 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	}
 	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.User("PLAIN", "service", password, plus(
-			allow(topic, "timer.commands", literal, read, describe, configs, create),
+			allow(topic, "timer.commands", literal, read, write, describe, configs, create),
 			allow(topic, "service.events", literal, write, describe, configs, create),
 			allow(topic, "service.events.", prefixed, write, describe, configs, create),
-			allow(group, "timer-service.timer.commands", literal, read))...),
+			allow(group, "timer-service.timer.commands", literal, read),
+			allow(group, "timer-service.timer.commands.owner", literal, read))...),
 		kfake.User("PLAIN", "producer", password, plus(
 			allow(topic, "timer.commands", literal, write, describe),
 			allow(topic, "service.events", literal, read, describe),
 			allow(topic, "service.events.acme.dlq", literal, read, describe))...),
 		kfake.User("PLAIN", "operator", password, allow(topic, "service.events.", prefixed, read, describe, write)...),
-		kfake.User("PLAIN", "nobody", password),
+		kfake.User("PLAIN", "stranger", password),
 	)
 	as := func(name string, client bool) kafka.Options {
 		return kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: name, Password: password, Client: client}
 	}
-	service := ready(t, as("service", false))
+	service, stop := start(t, as("service", false))
+	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
+	if got, err := service.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
+		t.Errorf("the owner is %v, %v", got, err)
+	}
 	s := service.Subscriber("timer-service")
-	defer s.Close()
 	commands, err := s.Subscribe(t.Context(), "timer.commands")
 	if err != nil {
 		t.Fatal(err)
@@ -70,10 +76,10 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 	publish(t, producer, "timer.commands", "command")
-	expect(t, commands, "command")
+	delayed(t, commands, time.Hour)
 	publish(t, service, "service.events", "event")
 	expect(t, events, "event")
-	publish(t, service, letters, "letter")
+	publish(t, service, deadLetters, "dead letter")
 	operator := ready(t, as("operator", true))
 	for want := range 2 {
 		seen := 0
@@ -81,22 +87,28 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 			seen++
 			return true, nil
 		}); err != nil || seen != 1-want {
-			t.Errorf("visit %d: %d letters, %v", want, seen, err)
+			t.Errorf("visit %d: %d dead letters, %v", want, seen, err)
 		}
 	}
-	for _, attempt := range []struct{ user, topic string }{{"producer", "service.events"}, {"producer", letters}, {"operator", "timer.commands"}} {
+	for _, attempt := range []struct{ user, topic string }{{"producer", "service.events"}, {"producer", deadLetters}, {"operator", "timer.commands"}} {
 		b := ready(t, as(attempt.user, true))
-		if err := b.Publisher().Publish(attempt.topic, message.NewMessage("1", []byte("forged"))); err == nil {
+		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(attempt.topic, message.NewMessage("1", []byte("forged"))); err == nil {
 			t.Errorf("%s may publish to %s", attempt.user, attempt.topic)
 		}
 	}
-	denied, _ := run(t, as("nobody", false))
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if stop(); stored(c, "timer.commands") != 2 {
+		t.Error("the command that waits for its retry was not published again at the stop")
+	}
+	denied, _ := run(t, as("stranger", false))
 	until(t, "a reason", func() bool { return denied.Ready(t.Context()) != nil })
 }
 
-// TestLettersThatMayNotBeReadAreAnError visits letters as somebody who may see
-// that their topic is there, and no more.
-func TestLettersThatMayNotBeReadAreAnError(t *testing.T) {
+// TestDeadLettersThatMayNotBeReadAreAnError visits dead letters as a user who may
+// see that their topic is there, and no more.
+func TestDeadLettersThatMayNotBeReadAreAnError(t *testing.T) {
 	t.Parallel()
 	const topic, prefixed = kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypePrefixed
 	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
@@ -106,9 +118,9 @@ func TestLettersThatMayNotBeReadAreAnError(t *testing.T) {
 	as := func(name string) kafka.Options {
 		return kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: name, Password: password, Client: name != "service"}
 	}
-	publish(t, ready(t, as("service")), letters, "letter")
+	publish(t, ready(t, as("service")), deadLetters, "dead letter")
 	err := ready(t, as("onlooker")).VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
-		t.Error("a letter was visited")
+		t.Error("a dead letter was visited")
 		return false, nil
 	})
 	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
@@ -116,7 +128,7 @@ func TestLettersThatMayNotBeReadAreAnError(t *testing.T) {
 	}
 }
 
-// TestTailThatMayNotReadSaysSo tails a topic as somebody who may see that it is
+// TestTailThatMayNotReadSaysSo tails a topic as a user who may see that it is
 // there, and no more.
 func TestTailThatMayNotReadSaysSo(t *testing.T) {
 	t.Parallel()
@@ -142,6 +154,6 @@ func TestTailThatMayNotReadSaysSo(t *testing.T) {
 	}
 	until(t, "a reason in the log", func() bool { return strings.Contains(log.String(), "TOPIC_AUTHORIZATION_FAILED") })
 	if n := strings.Count(log.String(), "TOPIC_AUTHORIZATION_FAILED"); n != 1 {
-		t.Errorf("told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 }

@@ -24,9 +24,9 @@ func (a asked) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.D
 	}
 }
 
-// TestServerThatStandsStillForAMomentIsNotAway leaves the question whether the
-// server is there unanswered until it is asked again.
-func TestServerThatStandsStillForAMomentIsNotAway(t *testing.T) {
+// TestServerThatPausesIsNotAway leaves the question whether the server is there
+// unanswered until it is asked again.
+func TestServerThatPausesIsNotAway(t *testing.T) {
 	t.Parallel()
 	c, r, log := serve(t), routing(), new(logbuf.Buffer)
 	var (
@@ -59,7 +59,7 @@ func TestServerThatStandsStillForAMomentIsNotAway(t *testing.T) {
 	})
 	over, end := context.WithCancel(t.Context())
 	end()
-	_ = b.Ready(over) // has the server looked at
+	_ = b.Ready(over) // has the server checked
 	<-again
 	publish(t, b, r.EventsOf("acme"), "after")
 	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
@@ -67,7 +67,7 @@ func TestServerThatStandsStillForAMomentIsNotAway(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if strings.Contains(log.String(), "not usable") {
-		t.Errorf("a moment was taken for an outage:\n%s", log)
+	if strings.Contains(log.String(), "not connected") {
+		t.Errorf("a pause was taken for an outage:\n%s", log)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// Times between looks for what is new.
+// Times between two polls for what is new.
 const (
-	partitionLook = 5 * time.Second        // partitions of a topic
-	topicLook     = 200 * time.Millisecond // a topic that is not there
+	partitionsInterval = 5 * time.Second        // partitions of a topic
+	topicInterval      = 200 * time.Millisecond // a topic that is not there
 )
 
 // tail subscribes to what is published from now on. See [broker.Broker] for its
@@ -35,57 +35,48 @@ func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	if err := checkTopic(topic); err != nil {
 		return nil, err
 	}
-	if !t.Join() {
-		return nil, ErrClosed
-	}
-	reader, known, err := t.begin(ctx, topic)
-	if err != nil {
-		t.Left()
-		t.broker.term.Done()
-		return nil, fmt.Errorf("tail %s: %w", topic, err)
-	}
-	out := make(chan *message.Message)
-	ctx, stop := t.Until(ctx)
-	go func() {
-		defer t.broker.term.Done()
-		defer t.Left()
-		defer close(out)
-		defer reader.Close()
-		defer stop()
-		t.forward(ctx, reader, topic, known, out)
-	}()
-	return out, nil
+	return t.Tail(ctx, func(ctx context.Context, _ bool) (inflight.Listener, error) {
+		l, err := t.broker.listen(ctx, topic)
+		if err != nil {
+			return nil, fmt.Errorf("tail %s: %w", topic, err)
+		}
+		return l, nil
+	})
 }
 
-// begin returns a client that reads the topic from its end, and the partitions
-// that it reads.
-func (t *tail) begin(ctx context.Context, topic string) (_ *kgo.Client, known map[int32]bool, err error) {
-	client, err := t.broker.current()
+// A listener reads a topic.
+type listener struct {
+	*kgo.Client
+	broker *Broker
+	topic  string
+	known  map[int32]bool // partitions that it reads
+}
+
+// listen returns a listener that reads a topic from its end.
+func (b *Broker) listen(ctx context.Context, topic string) (*listener, error) {
+	client, err := b.keeper.Current()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	known = make(map[int32]bool)
-	opts := []kgo.Opt{kgo.MaxDecompressBatchBytes(maxBatch)}
-	switch err := t.broker.ensure(ctx, client, topic); {
-	case errors.Is(err, errMissing): // it begins when somebody makes it
+	known, from := make(map[int32]bool), make(map[int32]kgo.Offset)
+	switch err := b.ensure(ctx, client, topic); {
+	case errors.Is(err, errMissing): // it begins when the topic is made
 	case err != nil:
-		return nil, nil, err
+		return nil, err
 	default:
 		ends, err := endOffsets(ctx, client, topic)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		from := make(map[int32]kgo.Offset)
 		for number, offset := range ends {
 			from[number] = kgo.NewOffset().At(offset)
 			known[number] = true
 		}
-		opts = append(opts, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
 	}
-	reader, err := t.broker.dial(opts...)
-	return reader, known, err
+	reader, err := b.dial(kgo.MaxDecompressBatchBytes(maxBatch), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
+	return &listener{reader, b, topic, known}, err
 }
 
 // endOffsets returns where the partitions of a topic end. It waits for leaders.
@@ -109,67 +100,63 @@ func offsets(
 			}
 			return found, nil
 		}
-		if !waitAgain(ctx, n) {
-			return nil, fmt.Errorf("look for the ends of topic %s: %w", topic, err)
+		if !pause.For(ctx, backoff(n)) {
+			return nil, fmt.Errorf("read the ends of topic %s: %w", topic, err)
 		}
 	}
 }
 
-// forward delivers messages until ctx is done. It looks for new partitions from
-// time to time, and reads them from their beginning.
-func (t *tail) forward(ctx context.Context, reader *kgo.Client, topic string, known map[int32]bool, out chan<- *message.Message) {
-	var looking sync.WaitGroup
-	defer looking.Wait()
+// Receive sends messages until ctx is done, with those of partitions that are
+// added meanwhile.
+func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool) {
+	var adding sync.WaitGroup
+	defer adding.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	looking.Go(func() { t.look(ctx, reader, topic, known) })
-	told := ""
+	adding.Go(func() { l.addPartitions(ctx) })
+	last := ""
 	for ctx.Err() == nil {
-		fetches := reader.PollFetches(ctx)
+		fetches := l.PollFetches(ctx)
 		fetches.EachError(func(_ string, number int32, err error) {
-			if ctx.Err() == nil && err.Error() != told {
-				told = err.Error()
-				t.broker.log.WarnContext(ctx, "trouble with a tail, will retry", "topic", topic, "partition", number, "error", err)
+			if ctx.Err() == nil && err.Error() != last {
+				last = err.Error()
+				l.broker.log.WarnContext(ctx, "tail has errors, will retry", "topic", l.topic, "partition", number, "error", err)
 			}
 		})
 		for r := range fetches.RecordsAll() {
-			if r.Value == nil && kindOf(t.broker.opt.Routing, topic) == deadLetters {
-				continue // a letter was removed
+			if r.Value == nil && kindOf(l.broker.opt.Routing, l.topic) == deadLetters {
+				continue // a dead letter was removed
 			}
-			msg := unmarshal(r)
-			msg.SetContext(ctx)
-			select {
-			case out <- msg:
-			case <-ctx.Done():
+			if !send(unmarshal(r)) {
 				return
 			}
 		}
 	}
 }
 
-// look adds partitions that are new.
-func (t *tail) look(ctx context.Context, reader *kgo.Client, topic string, known map[int32]bool) {
+// addPartitions reads partitions that are new from their beginning.
+func (l *listener) addPartitions(ctx context.Context) {
 	for {
-		wait := partitionLook
-		if len(known) == 0 {
-			wait = topicLook
+		wait := partitionsInterval
+		if len(l.known) == 0 {
+			wait = topicInterval
 		}
 		if !pause.For(ctx, wait) {
 			return
 		}
-		details, err := kadm.NewClient(reader).ListTopics(ctx, topic)
-		if err != nil || details[topic].Err != nil {
-			continue // the next look may tell
+		details, err := kadm.NewClient(l.Client).ListTopics(ctx, l.topic)
+		if err != nil || details[l.topic].Err != nil {
+			continue // the next poll may succeed
 		}
 		added := make(map[int32]kgo.Offset)
-		for number := range details[topic].Partitions {
-			if !known[number] {
-				known[number] = true
+		for number := range details[l.topic].Partitions {
+			if !l.known[number] {
+				l.known[number] = true
 				added[number] = kgo.NewOffset().AtStart()
 			}
 		}
 		if len(added) > 0 {
-			reader.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: added})
+			l.AddConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: added})
 		}
 	}
 }

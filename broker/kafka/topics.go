@@ -58,7 +58,7 @@ func matches(template, topic string) bool {
 
 const tenantToken = "{tenant}"
 
-// checkTopic returns a [broker.ErrRefused] unless Kafka takes the name. It
+// checkTopic returns a [broker.ErrRefused] unless Kafka accepts the name. It
 // refuses empty parts between dots too: they come from empty tenants.
 func checkTopic(topic string) error {
 	bad := func(r rune) bool {
@@ -87,7 +87,7 @@ type plan struct {
 // planFor returns how a topic is made.
 func (b *Broker) planFor(topic string) plan {
 	if kindOf(b.opt.Routing, topic) == deadLetters {
-		// Letters wait until somebody removes them: a tombstone for their key.
+		// Dead letters are there until a tombstone for their key removes them.
 		return plan{topic, 1, map[string]string{settingCleanup: "compact"}}
 	}
 	return plan{topic, b.opt.Partitions, map[string]string{
@@ -118,7 +118,7 @@ func (b *Broker) fixed() (topics []string) {
 	return topics
 }
 
-// Provision makes the topics that do not hold the tenant, or, if dry, tells what
+// Provision makes the topics that do not hold the tenant, or, if dry, returns what
 // it would make. The others are made with their first message.
 func (b *Broker) Provision(ctx context.Context, dry bool) ([]broker.Change, error) {
 	if err := b.validate(); err != nil {
@@ -136,7 +136,7 @@ func (b *Broker) Provision(ctx context.Context, dry bool) ([]broker.Change, erro
 	var changes []broker.Change
 	for _, p := range missing {
 		if !dry {
-			if err := b.create(ctx, client, p); err != nil {
+			if _, err := b.create(ctx, client, p); err != nil {
 				return changes, err
 			}
 		}
@@ -145,8 +145,8 @@ func (b *Broker) Provision(ctx context.Context, dry bool) ([]broker.Change, erro
 	return changes, nil
 }
 
-// settle makes the topics that have to be there, or says which are missing.
-func (b *Broker) settle(ctx context.Context, client *kgo.Client) error {
+// prepare makes the topics that have to be there, or says which are missing.
+func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	if b.opt.Client {
 		return ping(ctx, client)
 	}
@@ -165,7 +165,7 @@ func (b *Broker) settle(ctx context.Context, client *kgo.Client) error {
 		return nil
 	}
 	for _, p := range missing {
-		if err := b.create(ctx, client, p); err != nil {
+		if _, err := b.create(ctx, client, p); err != nil {
 			return err
 		}
 		b.log.InfoContext(ctx, "created topic", "topic", p.topic, "partitions", p.partitions)
@@ -183,11 +183,11 @@ func (b *Broker) survey(ctx context.Context, client *kgo.Client) (missing []plan
 	r := b.opt.Routing
 	wanted := topics
 	if strings.Contains(r.Commands+r.Events, tenantToken) {
-		wanted = nil // all there are: those of tenants are looked at too
+		wanted = nil // all there are: those of tenants are verified too
 	}
 	details, err := admin.ListTopics(ctx, wanted...)
 	if err != nil {
-		return nil, fmt.Errorf("look for the topics: %w", err)
+		return nil, fmt.Errorf("find the topics: %w", err)
 	}
 	var there []string
 	for topic := range details {
@@ -200,7 +200,7 @@ func (b *Broker) survey(ctx context.Context, client *kgo.Client) (missing []plan
 		case !details.Has(topic), errors.Is(err, kerr.UnknownTopicOrPartition):
 			missing = append(missing, b.planFor(topic))
 		case err != nil:
-			return nil, fmt.Errorf("look for topic %s: %w", topic, err)
+			return nil, fmt.Errorf("find topic %s: %w", topic, err)
 		default:
 			there = append(there, topic)
 		}
@@ -241,33 +241,45 @@ func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.T
 	return nil
 }
 
-// create makes a topic, unless somebody did meanwhile.
-func (b *Broker) create(ctx context.Context, client *kgo.Client, p plan) error {
+// create makes a topic, unless it is there already.
+func (b *Broker) create(ctx context.Context, client *kgo.Client, p plan) (kadm.TopicID, error) {
 	settings := make(map[string]*string)
 	for name, value := range p.settings {
 		settings[name] = &value
 	}
-	_, err := kadm.NewClient(client).CreateTopic(ctx, p.partitions, -1, settings, p.topic)
+	made, err := kadm.NewClient(client).CreateTopic(ctx, p.partitions, -1, settings, p.topic)
 	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
-		return refusal(fmt.Errorf("create topic %s: %w", p.topic, err))
+		return made.ID, classify(fmt.Errorf("create topic %s: %w", p.topic, err))
 	}
-	return nil
+	return made.ID, nil
 }
+
+// A topicState is what is known of a topic.
+type topicState struct {
+	id    kadm.TopicID // that of the one that was found last; zero if the server has none
+	found bool         // whether it was found ever
+	fresh bool         // whether it need not be searched again
+	limit int          // bytes of its largest batch; 0 if unknown
+}
+
+// maxKnown is how many topics are remembered. Hostile tenants make many.
+const maxKnown = 10_000
 
 // ensure makes sure that a topic is there. It makes the topic if it may.
 func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) error {
 	b.mu.Lock()
-	known := b.known[topic]
+	known := b.topics[topic]
 	b.mu.Unlock()
-	if known {
+	if known.fresh {
 		return nil
 	}
 	details, err := kadm.NewClient(client).ListTopics(ctx, topic)
 	if err != nil {
-		return fmt.Errorf("look for topic %s: %w", topic, err)
+		return fmt.Errorf("find topic %s: %w", topic, err)
 	}
 	k := kindOf(b.opt.Routing, topic)
-	switch err := details[topic].Err; {
+	found := details[topic]
+	switch err := found.Err; {
 	case details.Has(topic) && err == nil && b.opt.Client:
 	case details.Has(topic) && err == nil:
 		err := b.inspect(ctx, kadm.NewClient(client), details, []string{topic})
@@ -278,48 +290,49 @@ func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) e
 			b.log.WarnContext(ctx, "dead letters may get lost", "topic", topic, "error", err)
 		}
 	case err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition):
-		return refusal(fmt.Errorf("look for topic %s: %w", topic, err))
+		return classify(fmt.Errorf("find topic %s: %w", topic, err))
 	case b.opt.Client || b.opt.Verify:
 		return fmt.Errorf("%w: topic %s does not exist", errMissing, topic)
 	default:
-		if err := b.create(ctx, client, b.planFor(topic)); err != nil {
+		if found.ID, err = b.create(ctx, client, b.planFor(topic)); err != nil {
 			return err
 		}
 	}
+	if known.found && known.id != found.ID {
+		client.PurgeTopicsFromProducing(topic) // it was deleted and made again, and the client library stays with the old one
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.known) >= maxKnown {
-		clear(b.known)
+	if len(b.topics) >= maxKnown {
+		clear(b.topics)
 	}
-	b.known[topic] = true
+	b.topics[topic] = topicState{id: found.ID, found: true, fresh: true, limit: b.topics[topic].limit}
 	return nil
 }
 
-// maxKnown is how many topics are remembered. Hostile tenants make many.
-const maxKnown = 10_000
+// unsure has a topic searched again before the next message. The lock must be
+// held.
+func (b *Broker) unsure(topic string) {
+	t := b.topics[topic]
+	t.fresh = false
+	b.topics[topic] = t
+}
 
-// limit notes how large a batch of records a topic takes.
+// limit notes the size of the largest batch of records of a topic.
 func (b *Broker) limit(topic string, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.limits[topic] = bytes
+	t := b.topics[topic]
+	t.limit = bytes
+	b.topics[topic] = t
 }
 
-// limitOf returns how large a batch of records is sent to a topic, in bytes.
-func (b *Broker) limitOf(topic string) int32 {
+// batchLimit returns how large a batch of records is sent to a topic, in bytes.
+func (b *Broker) batchLimit(topic string) int32 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n, ok := b.limits[topic]; ok {
+	if n := b.topics[topic].limit; n > 0 {
 		return int32(max(min(n, maxRecord), minMaxBytes))
 	}
 	return maxRecord
-}
-
-// forget has a topic looked for again. It reports whether it was known.
-func (b *Broker) forget(topic string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	known := b.known[topic]
-	delete(b.known, topic)
-	return known
 }

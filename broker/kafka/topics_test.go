@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	made    = "partitions=12, replication factor of the cluster, cleanup.policy=delete, message.timestamp.type=LogAppendTime, retention.bytes=-1, retention.ms=259200000"
-	letters = "service.events.acme.dlq"
+	made        = "partitions=12, replication factor of the cluster, cleanup.policy=delete, message.timestamp.type=LogAppendTime, retention.bytes=-1, retention.ms=259200000"
+	deadLetters = "service.events.acme.dlq"
 )
 
 func TestProvisionTellsAndMakesWhatIsMissing(t *testing.T) {
@@ -51,8 +51,8 @@ func TestWithVerifyNothingIsMade(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "topic timer.commands, topic service.events does not exist")
 	})
 	messages, _ := subscribe(t, b, "timer.commands")
-	m := message.NewMessage("1", []byte("letter"))
-	if err := b.Publisher().Publish(letters, m); err == nil || !strings.Contains(err.Error(), letters) {
+	m := message.NewMessage("1", []byte("dead letter"))
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(deadLetters, m); err == nil || !strings.Contains(err.Error(), deadLetters) {
 		t.Errorf("publish to a topic that is missing: %v, want its name", err)
 	}
 	if _, err := kafka.New(kafka.Options{URL: c.url()}, quiet).Provision(t.Context(), false); err != nil {
@@ -62,7 +62,7 @@ func TestWithVerifyNothingIsMade(t *testing.T) {
 	publish(t, b, "timer.commands", "hello")
 	expect(t, messages, "hello")
 	details, err := kadm.NewClient(client(t, c)).ListTopics(t.Context())
-	if err != nil || details.Has(letters) {
+	if err != nil || details.Has(deadLetters) {
 		t.Errorf("topics: %v, %v", details.Names(), err)
 	}
 }
@@ -75,7 +75,7 @@ func TestClientMakesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Publisher().Publish("service.events", message.NewMessage("1", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish("service.events", message.NewMessage("1", nil)); err == nil || errors.Is(err, broker.ErrRefused) {
 		t.Errorf("publish to a topic that is missing: %v, want an error that may pass", err)
 	}
 	service := ready(t, kafka.Options{URL: c.url()})
@@ -114,7 +114,7 @@ func TestTopicThatCouldLoseMessagesEndsRun(t *testing.T) {
 		if err := c.CreateTopic(r.EventsOf("acme"), 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
 			t.Fatal(err)
 		}
-		err := b.Publisher().Publish(r.EventsOf("acme"), message.NewMessage("1", nil))
+		err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.EventsOf("acme"), message.NewMessage("1", nil))
 		if err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "cleanup.policy=compact") {
 			t.Errorf("publish: %v, want an error that names the setting and may pass", err)
 		}
@@ -125,7 +125,7 @@ func TestOptionsThatCannotWorkEndRun(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]kafka.Options{
 		"scheme":      {URL: "nats://a"},
-		"letters":     {Routing: broker.Routing{Commands: "a b", Events: "b", DeadLetters: "c"}},
+		"characters":  {Routing: broker.Routing{Commands: "a b", Events: "b", DeadLetters: "c"}},
 		"SASL":        {SASL: "gssapi", Username: "u", Password: "p"},
 		"way to log ": {Username: "u", Password: "p"},
 	} {
@@ -136,13 +136,13 @@ func TestOptionsThatCannotWorkEndRun(t *testing.T) {
 }
 
 // TestDeadLettersAreKeptUntilTheyAreRemoved has the topic compacted, after which
-// every letter is there that was not removed, and nothing of those that were.
+// every dead letter is there that was not removed, and nothing of those that were.
 func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
 	b := ready(t, kafka.Options{URL: c.url()})
-	messages, _ := subscribe(t, b, letters)
-	publish(t, b, letters, "a", "", "c", "d") // one has no body, which is no tombstone
+	messages, _ := subscribe(t, b, deadLetters)
+	publish(t, b, deadLetters, "a", "", "c", "d") // one has no body, which is no tombstone
 	for range 4 {
 		(<-messages).Ack()
 	}
@@ -166,18 +166,18 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	if got := visit("none"); got != "a.d." {
 		t.Errorf("visited %q after two were removed and the topic was compacted", got)
 	}
-	publish(t, b, letters, "e")
+	publish(t, b, deadLetters, "e")
 	expect(t, messages, "e") // and no tombstone
 
 	cl := client(t, c)
 	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "service.events.other.dlq", Value: nil, Key: []byte("x")}).FirstErr(); err == nil {
-		t.Error("the topic of a tenant without letters is there")
+		t.Error("the topic of a tenant without dead letters is there")
 	}
 }
 
-// TestForeignLettersAreRemoved visits letters that others published: without a
+// TestForeignDeadLettersAreRemoved visits what other programs published: without a
 // key, and in a partition that is not that of their key.
-func TestForeignLettersAreRemoved(t *testing.T) {
+func TestForeignDeadLettersAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := serve(t)
 	b := ready(t, kafka.Options{URL: c.url()})
@@ -236,7 +236,7 @@ func TestPublishEndsWhenTheServerGoes(t *testing.T) {
 	topic := r.EventsOf("acme")
 	publish(t, b, topic, "before")
 	c.stop()
-	if err := b.Publisher().Publish(topic, message.NewMessage("1", nil)); err == nil {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("1", nil)); err == nil {
 		t.Error("Publish works without a server")
 	}
 	c.start()

@@ -31,7 +31,7 @@ const (
 )
 
 // verify returns an error that names the setting if a topic could lose messages
-// without a word. A setting that is not told has its default.
+// silently. A setting that is absent has its default.
 func verify(k kind, replicas int, settings map[string]string) error {
 	number := func(name string, fallback int64) int64 {
 		n, err := strconv.ParseInt(settings[name], 10, 64)
@@ -49,7 +49,7 @@ func verify(k kind, replicas int, settings map[string]string) error {
 	policy := settings[settingCleanup]
 	if k == deadLetters {
 		if policy != "" && policy != "compact" {
-			return fmt.Errorf("%s=%s: dead letters would go before somebody has looked at them; set it to compact", settingCleanup, policy)
+			return fmt.Errorf("%s=%s: dead letters would go before an operator has read them; set it to compact", settingCleanup, policy)
 		}
 		return nil
 	}

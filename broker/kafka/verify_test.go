@@ -87,39 +87,3 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 }
-
-func TestRangesComeBackAsTheyWere(t *testing.T) {
-	t.Parallel()
-	for _, want := range []ranges{nil, {{8, 9}}, {{8, 9}, {10, 400}, {401, 1 << 33}}} {
-		if diff := cmp.Diff(want, decodeRanges(7, want.encode(7)), cmp.AllowUnexported(span{})); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	}
-	var many ranges
-	for i := range int64(100_000) {
-		many = append(many, span{1000 * i, 1000*i + 500})
-	}
-	text := many.encode(0)
-	got := decodeRanges(0, text)
-	if len(text) > maxMeta+len(rangesMark) || len(got) < 500 {
-		t.Errorf("%d ranges in %d bytes", len(got), len(text))
-	}
-	if diff := cmp.Diff(many[:len(got)], got, cmp.AllowUnexported(span{})); diff != "" {
-		t.Error(diff)
-	}
-	for _, text := range []string{"", "consumer-1-abc", "acked:", "acked:!", "acked:gA", "acked:AA", "acked://///////////w8B", "acked:AAA"} {
-		if got := decodeRanges(7, text); len(got) > 0 {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-	r := ranges{{8, 9}, {12, 14}}
-	var handled []int64
-	for offset := range int64(20) {
-		if r.contain(offset) {
-			handled = append(handled, offset)
-		}
-	}
-	if diff := cmp.Diff([]int64{8, 12, 13}, handled); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}

@@ -18,7 +18,7 @@ func (b *Broker) ask(ctx context.Context, s *session, subject string, question, 
 	subject = b.api(subject)
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	ctx, stop := b.asking(ctx, subject)
+	ctx, stop := b.requesting(ctx, subject)
 	defer stop()
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -26,7 +26,7 @@ func (b *Broker) ask(ctx context.Context, s *session, subject string, question, 
 	}
 	answer, err := s.conn.RequestWithContext(ctx, subject, body)
 	if errors.Is(err, natsgo.ErrNoResponders) {
-		return b.nobody()
+		return b.noAnswer()
 	}
 	if err != nil {
 		return b.suspect(cause(ctx, err))
@@ -43,10 +43,10 @@ func (b *Broker) ask(ctx context.Context, s *session, subject string, question, 
 	return json.Unmarshal(answer.Data, into)
 }
 
-// nobody says why nobody answers.
-func (b *Broker) nobody() error {
+// noAnswer returns why there is no answer.
+func (b *Broker) noAnswer() error {
 	if b.opt.Domain != "" {
-		return fmt.Errorf("nobody answers for the JetStream domain %s: %w", b.opt.Domain, jetstream.ErrJetStreamNotEnabled)
+		return fmt.Errorf("no answer for the JetStream domain %s: %w", b.opt.Domain, jetstream.ErrJetStreamNotEnabled)
 	}
 	return jetstream.ErrJetStreamNotEnabled
 }
@@ -61,7 +61,8 @@ func (b *Broker) api(subject string) string {
 
 // A getRequest asks for a message of the stream, as the server reads it.
 type getRequest struct {
-	Sequence uint64 `json:"seq"`
+	Sequence uint64 `json:"seq,omitempty"`
+	Last     string `json:"last_by_subj,omitempty"` // the last one on this subject, without a Sequence
 	Filter   string `json:"next_by_subj,omitempty"` // the first from Sequence on that matches; empty: the one at Sequence
 }
 

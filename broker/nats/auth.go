@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Security is how a [Broker] shows who it is, and how it knows the server. Files
+// Security is how a [Broker] authenticates, and how it verifies the server. Files
 // are read at every connect, so that they can be replaced while it runs. At most
 // one of Credentials, NKey, Username and Token is set; what the URL names wins
 // over Username and Token.
@@ -29,7 +29,7 @@ type Security struct {
 }
 
 // options returns those of the connection, and the public key that it is going to
-// show, if it has one. An error may pass: the file may be mended.
+// show, if it has one. An error is retried: the file may be replaced.
 func (s Security) options() (options []natsgo.Option, key string, err error) {
 	if s.Credentials != "" {
 		if _, err := s.token(); err != nil { // the library gives up if it is so at first
@@ -149,13 +149,12 @@ func (s Security) secure(o *natsgo.Options) error {
 	return nil
 }
 
-// explain says what the server does not like, without any secret. The client
-// library only says that it does not.
+// explain adds what the server refuses, without any secret, which the client
+// library does not say.
 func (s Security) explain(err error, url string) error {
 	denied := errors.Is(err, natsgo.ErrAuthorization) || errors.Is(err, natsgo.ErrAuthExpired) ||
 		errors.Is(err, natsgo.ErrAuthRevoked) || errors.Is(err, natsgo.ErrAccountAuthExpired)
-	// A server that does not like a certificate says so in an alert, or ends the
-	// connection.
+	// A server that refuses a certificate sends an alert, or ends the connection.
 	alert := err != nil && (strings.Contains(err.Error(), "remote error: tls") || strings.Contains(err.Error(), "closed by remote after TLS handshake"))
 	what := "a client without credentials"
 	switch {

@@ -19,7 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
-// guarded starts a server that does not let everybody in.
+// guarded starts a server that clients authenticate with.
 func guarded(t testing.TB, opt *server.Options) *server.Server {
 	t.Helper()
 	opt.Host, opt.Port, opt.NoSigs, opt.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
@@ -42,9 +42,9 @@ func launch(t testing.TB, opt *server.Options) *server.Server {
 	return s
 }
 
-// mends has a broker be not ready, for a reason that is told, until something is
-// mended. No secret may be in what it tells or logs.
-func mends(t *testing.T, opt nats.Options, reason string, mend func(), secrets ...string) {
+// recovers has a broker be not ready, for a reason that Ready returns, until repair
+// is called. No secret may be in an error or in the log.
+func recovers(t *testing.T, opt nats.Options, reason string, repair func(), secrets ...string) {
 	t.Helper()
 	var log logbuf.Buffer
 	b := nats.New(opt, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -57,7 +57,7 @@ func mends(t *testing.T, opt nats.Options, reason string, mend func(), secrets .
 			t.Errorf("Run: %v", err)
 		}
 	}()
-	told := ""
+	got := ""
 	safe := func(text string) {
 		t.Helper()
 		for _, secret := range secrets {
@@ -69,20 +69,20 @@ func mends(t *testing.T, opt nats.Options, reason string, mend func(), secrets .
 	late := time.After(30 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for !strings.Contains(told, reason) {
+	for !strings.Contains(got, reason) {
 		err := b.Ready(ctx)
 		if err == nil {
 			t.Fatal("ready with what is wrong")
 		}
-		told = err.Error()
-		safe(told)
+		got = err.Error()
+		safe(got)
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("says %q, want %q", told, reason)
+			t.Fatalf("says %q, want %q", got, reason)
 		}
 	}
-	mend()
+	repair()
 	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
 	publish(t, b, "it works")
 	safe(log.String())
@@ -91,18 +91,18 @@ func mends(t *testing.T, opt nats.Options, reason string, mend func(), secrets .
 	}
 }
 
-func TestPasswordThatIsMendedAtTheServer(t *testing.T) {
+func TestPasswordThatIsCorrectedAtTheServer(t *testing.T) {
 	t.Parallel()
 	users := func(password string) []*server.User { return []*server.User{{Username: "timer", Password: password}} }
 	s := guarded(t, &server.Options{Users: users("an0ther")})
-	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Username: "timer", Password: "hunter2"}},
+	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Username: "timer", Password: "hunter2"}},
 		"user name or its password", func() { reload(t, s, func(o *server.Options) { o.Users = users("hunter2") }) }, "hunter2", "an0ther")
 }
 
-func TestTokenThatIsMendedAtTheServer(t *testing.T) {
+func TestTokenThatIsCorrectedAtTheServer(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, &server.Options{Authorization: "an0ther"})
-	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Token: "hunter2"}},
+	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Token: "hunter2"}},
 		"refuses the token", func() { reload(t, s, func(o *server.Options) { o.Authorization = "hunter2" }) }, "hunter2", "an0ther")
 }
 
@@ -110,15 +110,15 @@ func TestCredentialsInTheURLWin(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, &server.Options{Users: []*server.User{{Username: "url", Password: "an0ther"}}})
 	url := strings.Replace(s.ClientURL(), "//", "//url:hunter2@", 1)
-	mends(t, nats.Options{URL: url, Security: nats.Security{Username: "timer", Password: "unused"}}, "credentials in the URL", func() {
+	recovers(t, nats.Options{URL: url, Security: nats.Security{Username: "timer", Password: "unused"}}, "credentials in the URL", func() {
 		reload(t, s, func(o *server.Options) { o.Users = []*server.User{{Username: "url", Password: "hunter2"}} })
 	}, "hunter2", "an0ther", "unused")
 }
 
-func TestClientWithoutCredentialsIsToldSo(t *testing.T) {
+func TestClientWithoutCredentialsLearnsSo(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, &server.Options{Authorization: "an0ther"})
-	mends(t, nats.Options{URL: s.ClientURL()}, "a client without credentials", func() {
+	recovers(t, nats.Options{URL: s.ClientURL()}, "a client without credentials", func() {
 		reload(t, s, func(o *server.Options) { o.Authorization = "" })
 	}, "an0ther")
 }
@@ -164,7 +164,7 @@ func TestNKeyThatIsReplaced(t *testing.T) {
 	right, rightSeed, public := seedFile(t)
 	s := guarded(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
 	opt := nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: wrong}}
-	mends(t, opt, "the nkey in "+wrong, func() { replace(t, wrong, right) }, wrongSeed, rightSeed)
+	recovers(t, opt, "the nkey in "+wrong, func() { replace(t, wrong, right) }, wrongSeed, rightSeed)
 }
 
 func TestNKeyThatComesLater(t *testing.T) {
@@ -172,13 +172,13 @@ func TestNKeyThatComesLater(t *testing.T) {
 	right, seed, public := seedFile(t)
 	s := guarded(t, &server.Options{Nkeys: []*server.NkeyUser{{Nkey: public}}})
 	absent := filepath.Join(t.TempDir(), "absent.nk")
-	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: absent}}, absent, func() { replace(t, absent, right) }, seed)
+	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: absent}}, absent, func() { replace(t, absent, right) }, seed)
 
 	broken := filepath.Join(t.TempDir(), "broken.nk")
 	if err := os.WriteFile(broken, []byte("SUAhunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: broken}}, "nkey in "+broken, func() { replace(t, broken, right) }, seed, "hunter2")
+	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{NKey: broken}}, "nkey in "+broken, func() { replace(t, broken, right) }, seed, "hunter2")
 }
 
 // credentialsOf writes the credentials of a new user of an account.
@@ -219,7 +219,7 @@ func TestCredentialsFileThatIsReplaced(t *testing.T) {
 	wrong, wrongSeed := credentialsOf(t, stranger)
 	absent := filepath.Join(t.TempDir(), "absent.creds")
 	for _, file := range []string{wrong, absent} {
-		mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Credentials: file}}, file,
+		recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{Credentials: file}}, file,
 			func() { replace(t, file, right) }, rightSeed, wrongSeed)
 	}
 }
@@ -252,11 +252,11 @@ func TestServerWithACertificateOfAnotherAuthority(t *testing.T) {
 	t.Parallel()
 	ours, others := newAuthority(t), newAuthority(t)
 	s := guarded(t, &server.Options{TLSConfig: ours.server(t, nil), TLSTimeout: 5})
-	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: others.file}},
+	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: others.file}},
 		"certificate signed by unknown authority", func() { replace(t, others.file, ours.file) })
 
 	absent := filepath.Join(t.TempDir(), "absent.pem")
-	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: absent}}, absent, func() { replace(t, absent, ours.file) })
+	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: absent}}, absent, func() { replace(t, absent, ours.file) })
 }
 
 func TestClientWithACertificateOfAnotherAuthority(t *testing.T) {
@@ -265,7 +265,7 @@ func TestClientWithACertificateOfAnotherAuthority(t *testing.T) {
 	s := guarded(t, &server.Options{TLSConfig: ours.server(t, ours), TLSTimeout: 5, TLSVerify: true})
 	cert, key := others.issue(t, "timer-service")
 	right, rightKey := ours.issue(t, "timer-service")
-	mends(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: ours.file, Cert: cert, Key: key}}, cert, func() {
+	recovers(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: ours.file, Cert: cert, Key: key}}, cert, func() {
 		replace(t, key, rightKey)
 		replace(t, cert, right)
 	})
@@ -291,4 +291,36 @@ func TestOneOfSeveralServersIsEnough(t *testing.T) {
 		URL: "nats://127.0.0.1:1, " + s.ClientURL(), Security: nats.Security{Username: "timer", Password: "right"},
 	})
 	publish(t, b, "it works")
+}
+
+// TestCertificatesThatAreRotated replaces the certificates of server and client,
+// and the authority that signed them, and starts the server again: the driver
+// connects with the new files.
+func TestCertificatesThatAreRotated(t *testing.T) {
+	t.Parallel()
+	old, renewed := newAuthority(t), newAuthority(t)
+	opt := &server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+		TLSConfig: old.server(t, old), TLSTimeout: 5, TLSVerify: true,
+	}
+	s := launch(t, opt)
+	cert, key := old.issue(t, "timer-service")
+	b := ready(t, nats.Options{URL: s.ClientURL(), Security: nats.Security{CA: old.file, Cert: cert, Key: key}})
+	messages := subscribe(t, b, "reader", topic)
+	publish(t, b, "before")
+	expect(t, messages, "before")
+
+	s.Shutdown()
+	s.WaitForShutdown()
+	until(t, "a connection that is lost", func() bool { return b.Ready(t.Context()) != nil })
+	newCert, newKey := renewed.issue(t, "timer-service")
+	replace(t, old.file, renewed.file)
+	replace(t, cert, newCert)
+	replace(t, key, newKey)
+	again := opt.Clone()
+	again.Port, again.TLSConfig = portOf(t, s.ClientURL()), renewed.server(t, renewed)
+	launch(t, again)
+	until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
+	publish(t, b, "after")
+	expectAll(t, messages, "after")
 }

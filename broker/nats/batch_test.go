@@ -4,61 +4,51 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/internal/proxy"
 )
 
-// TestBatchesWhereOneByOneIsSlow publishes through a connection that is slow, and
-// through one that is not, and looks for the mark that a batch leaves. Client or
-// not, the first messages go out one by one, to see how long that takes.
-func TestBatchesWhereOneByOneIsSlow(t *testing.T) {
-	for _, slow := range []bool{false, true} {
-		for _, client := range []bool{false, true} {
-			t.Run(fmt.Sprintf("slow %t, client %t", slow, client), func(t *testing.T) {
-				bubble(t, func(t *testing.T) { publishesInBatches(t, slow, client) })
+// TestLargeCallsGoOutInBatches wants the header that a batch leaves: in those
+// of a large call, unless the stream takes no batches. Clients ask first.
+func TestLargeCallsGoOutInBatches(t *testing.T) {
+	for _, tt := range []struct {
+		messages      int
+		allow, client bool
+		want          bool
+	}{
+		{400, true, false, true}, {400, true, true, true}, {99, true, false, false}, {400, false, false, false}, {400, false, true, false},
+	} {
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := serve(t)
+				_, js := client(t, e)
+				stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+					Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Discard: jetstream.DiscardNew, MaxBytes: 1 << 30, AllowAtomicPublish: tt.allow,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := ready(t, nats.Options{Server: e, Client: tt.client})
+				all := make([]broker.Message, tt.messages)
+				for i := range all {
+					all[i] = event("acme", nil)
+				}
+				if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
+					t.Fatal(err)
+				}
+				for i, sent := range all {
+					m, err := stream.GetMsg(t.Context(), uint64(i)+1)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := m.Header.Get("Nats-Batch-Id") != ""; got != tt.want || m.Header.Get("Nats-Msg-Id") != sent.UUID {
+						t.Fatalf("message %d has the headers %v; want a batch: %t", i, m.Header, tt.want)
+					}
+				}
 			})
-		}
+		})
 	}
-}
-
-func publishesInBatches(t *testing.T, slow, asClient bool) {
-	e := serve(t)
-	ready(t, nats.Options{Server: e}) // makes the stream
-	way := between(t, e)
-	b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(way)}, Client: asClient})
-	if slow {
-		way.Delay(proxy.ToClient, 500*time.Millisecond)
-	}
-	const n = 400
-	messages := make([]*message.Message, n)
-	for i := range messages {
-		messages[i] = message.NewMessage(fmt.Sprint(i), nil)
-	}
-	if err := b.Publisher().Publish(topic, messages...); err != nil {
-		t.Fatal(err)
-	}
-	_, js := client(t, e)
-	stream, err := js.Stream(t.Context(), "svc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for sequence, want := range map[uint64]bool{1: false, n: slow} {
-		m, err := stream.GetMsg(t.Context(), sequence)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := m.Header.Get("Nats-Batch-Id") != ""; got != want {
-			t.Errorf("message %d is of a batch: %t, want %t", sequence, got, want)
-		}
-		if got, want := m.Header.Get("Nats-Msg-Id"), fmt.Sprint(sequence-1); got != want {
-			t.Errorf("message %d has the id %s, want %s", sequence, got, want)
-		}
-	}
-	synctest.Wait()
-	time.Sleep(time.Second) // the server's flusher, which no shutdown waits for, ends
 }

@@ -13,7 +13,9 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 // A cluster is three servers in this process, with routes between them.
@@ -76,7 +78,7 @@ func (c *cluster) urls() string {
 }
 
 // stream makes the stream and the consumer, on all three, as an administrator
-// does, and returns how to look at it.
+// does, and returns a client.
 func (c *cluster) stream() jetstream.JetStream {
 	c.Helper()
 	conn, err := natsgo.Connect(c.urls(), natsgo.MaxReconnects(-1), natsgo.ReconnectWait(50*time.Millisecond))
@@ -128,9 +130,7 @@ func (c *cluster) healed(js jetstream.JetStream) {
 // TestClusterThatLosesItsNodesLosesNothing stops one node after the other, each
 // the leader of something once, while commands come in.
 func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers and ends them again and again: not with -short")
-	}
+	longtest.Skip(t, "starts and stops the servers of a cluster")
 	t.Parallel()
 	c := newCluster(t)
 	js := c.stream()
@@ -145,7 +145,7 @@ func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
 		defer tick.Stop()
 		for i := 0; i < n; <-tick.C {
 			m := message.NewMessage(fmt.Sprint(i), fmt.Append(nil, i))
-			if producer.Publisher().Publish(commands, m) == nil {
+			if broker.NewWatermillPublisher(producer.Publisher()).Publish(commands, m) == nil {
 				i++ // else again, with the same id
 			}
 		}
@@ -183,9 +183,7 @@ func TestClusterThatLosesItsNodesLosesNothing(t *testing.T) {
 // TestLeaderThatStepsDownDelaysOnly has others lead the stream and its consumer,
 // again and again: the connection stays.
 func TestLeaderThatStepsDownDelaysOnly(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts servers and ends them again and again: not with -short")
-	}
+	longtest.Skip(t, "starts and stops the servers of a cluster")
 	t.Parallel()
 	c := newCluster(t)
 	js := c.stream()
@@ -198,7 +196,7 @@ func TestLeaderThatStepsDownDelaysOnly(t *testing.T) {
 			}
 			body := fmt.Sprint(what, round)
 			m := message.NewMessage(body, []byte(body))
-			until(t, "a new leader", func() bool { return b.Publisher().Publish(commands, m) == nil })
+			until(t, "a new leader", func() bool { return broker.NewWatermillPublisher(b.Publisher()).Publish(commands, m) == nil })
 			expect(t, messages, body)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/url"
 	"sync"
 	"sync/atomic"
@@ -12,88 +13,106 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// A session is one connection object. It outlives many reconnects.
+// A session is one connection object of the client library, which reconnects by
+// itself, for ever.
 type session struct {
-	conn   *natsgo.Conn
-	js     jetstream.JetStream
-	acks   *acks       // of what is published
-	owned  bool        // whether to close it
-	key    string      // public nkey that is shown to the server; may be empty
-	seen   bool        // whether the stream was there when it was last looked for
-	told   bool        // whether it was logged that there is no connection
-	asked  bool        // whether there was no reason to log yet
-	atomic atomic.Bool // whether the stream takes atomic batches
-	pace   pace        // how fast it takes messages one by one
-	ask    sync.Once   // of a client, which has not looked at the stream
+	conn    *natsgo.Conn
+	js      jetstream.JetStream
+	unacked *semaphore.Weighted   // messages sent and not acked
+	owned   bool                  // whether to close it
+	nkey    string                // public nkey that is shown to the server; may be empty
+	lost    atomic.Bool           // whether there is no connection now
+	failed  atomic.Pointer[error] // why the last try to connect again failed
+	seen    bool                  // whether the stream was there when it was last looked up
+	batches atomic.Bool           // whether to use atomic batches
+	ask     sync.Once             // of a client, which has not looked up the stream
 }
 
-// connected reports whether it makes sense to send something.
-func (s *session) connected() bool { return s != nil && s.conn.IsConnected() }
+// newKeeper returns what keeps the session.
+func (b *Broker) newKeeper() *connection.Keeper[*session] {
+	return connection.New(connection.Options[*session]{
+		Server: "NATS",
+		Dial:   func(context.Context) (*session, error) { return b.dial(natsgo.RetryOnFailedConnect(true)) },
+		Watch:  b.watch,
+		Verify: b.verifySession,
+		Ping:   func(ctx context.Context, s *session) error { return s.conn.FlushWithContext(ctx) },
+		Close:  closeSession,
+		Drain:  b.term.End,
+		Attrs: func(s *session) []any {
+			return []any{"server", s.conn.ConnectedServerVersion(), "stream", b.opt.Stream}
+		},
+	}, b.log)
+}
 
 // Run connects and keeps connected until ctx is done. It returns an error only
 // if the options can't work, or if the stream is refused.
 func (b *Broker) Run(ctx context.Context) error {
-	if !b.begun.CompareAndSwap(false, true) {
-		return errors.New("the broker has been run already")
-	}
-	defer b.end()
 	if err := b.opt.Routing.Validate(); err != nil {
+		b.term.End()
 		return fmt.Errorf("routing: %w", err)
 	}
-	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		s, err := b.dial(natsgo.RetryOnFailedConnect(true))
-		if errors.Is(err, errFile) {
-			if b.set(nil, fmt.Errorf("%w: %w", ErrNotConnected, err)) {
-				b.log.WarnContext(ctx, "not connected, will retry", "error", err)
-			}
-			if !pause.For(ctx, backoff) {
-				return nil
-			}
-			continue
-		}
+	return b.keeper.Run(ctx)
+}
+
+// dial returns a session, connected or not. An error is a [connection.Fatal],
+// unless a file can't be read, which may be replaced.
+func (b *Broker) dial(more ...natsgo.Option) (*session, error) {
+	s := &session{conn: b.opt.Conn, unacked: semaphore.NewWeighted(maxUnacked)}
+	if s.conn == nil {
+		secure, nkey, err := b.opt.Security.options()
 		if err != nil {
-			return fmt.Errorf("connect with NATS: %w", withoutURL(err))
+			return nil, err
 		}
-		b.set(s, ErrNotConnected)
-		err = b.keep(ctx, s)
-		if err != nil || ctx.Err() != nil {
-			b.end()
-			b.finish(ctx, s)
-			return err
+		options := append([]natsgo.Option{
+			natsgo.Name(b.opt.Name),
+			natsgo.CustomInboxPrefix(b.opt.Inbox),
+			natsgo.MaxReconnects(-1),
+			natsgo.ReconnectWait(250 * time.Millisecond),
+			natsgo.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
+			natsgo.ReconnectBufSize(-1),   // what can't be sent now fails now: its sender has it in the outbox
+			natsgo.IgnoreAuthErrorAbort(), // credentials may be corrected while we run
+			natsgo.PingInterval(5 * time.Second),
+			natsgo.MaxPingsOutstanding(2),
+			natsgo.Timeout(5 * time.Second),
+			natsgo.FlusherTimeout(5 * time.Second), // a half-open connection must not hold a writer for a minute
+			natsgo.ErrorHandler(b.asyncError),
+			natsgo.ReconnectErrHandler(func(_ *natsgo.Conn, err error) { s.failed.Store(&err) }),
+		}, append(more, secure...)...)
+		if b.opt.Server != nil {
+			options = append(options, natsgo.InProcessServer(b.opt.Server))
 		}
-		if !s.owned {
-			return errors.New("the connection of the host was closed")
+		conn, err := natsgo.Connect(b.opt.URL, append(options, b.opt.Connect...)...)
+		if err != nil {
+			return nil, connection.Fatal(fmt.Errorf("connect with NATS: %w", b.opt.Security.explain(withoutURL(err), b.opt.URL)))
 		}
-		b.log.WarnContext(ctx, "connection closed for good, will make a new one", "error", s.conn.LastError(), "retry_in", backoff)
-		b.set(nil, ErrNotConnected)
-		if !pause.For(ctx, backoff) {
-			return nil
-		}
+		s.conn, s.owned, s.nkey = conn, true, nkey
 	}
-}
-
-// end ends all subscriptions and waits for them.
-func (b *Broker) end() {
-	b.term.End()
-}
-
-// finish sends what is on its way, such as acks, and closes the connection.
-func (b *Broker) finish(ctx context.Context, s *session) {
-	b.set(nil, ErrClosed)
-	s.acks.close()
-	if s.connected() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
-		defer cancel()
-		_ = s.conn.FlushWithContext(ctx) // what is lost now comes again
+	s.lost.Store(!s.conn.IsConnected())
+	if s.conn.IsClosed() {
+		return nil, connection.Fatal(errors.New("the connection of the host was closed"))
 	}
-	if s.owned {
-		s.conn.Close()
+	options := []jetstream.JetStreamOpt{
+		jetstream.WithDefaultTimeout(apiTimeout),
+		jetstream.WithPublishAsyncTimeout(publishTimeout),
+		jetstream.WithPublishAsyncMaxPending(math.MaxInt), // the session has a limit of its own, which heeds contexts
 	}
+	var err error
+	if b.opt.Domain == "" {
+		s.js, err = jetstream.New(s.conn, options...)
+	} else {
+		s.js, err = jetstream.NewWithDomain(s.conn, b.opt.Domain, options...)
+	}
+	if err != nil {
+		return nil, connection.Fatal(err)
+	}
+	return s, nil
 }
 
 // withoutURL takes the URL, which may hold a password, out of an error.
@@ -104,214 +123,129 @@ func withoutURL(err error) error {
 	return err
 }
 
-// errFile says that a file which is needed to connect is not as it should be.
-var errFile = errors.New("can't connect yet")
+// flushTimeout is how long the end of Run waits for the server to read what was
+// sent, such as acks. A server that does not answer must not hold up a stop.
+const flushTimeout = 500 * time.Millisecond
 
-// dial returns a session, connected or not. It fails only if no retry can help,
-// or with errFile.
-func (b *Broker) dial(more ...natsgo.Option) (*session, error) {
-	s := &session{conn: b.opt.Conn}
-	if s.conn == nil {
-		secure, key, err := b.opt.Security.options()
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errFile, err)
-		}
-		options := append([]natsgo.Option{
-			natsgo.Name(b.opt.Name),
-			natsgo.CustomInboxPrefix(b.opt.Inbox),
-			natsgo.MaxReconnects(-1),
-			natsgo.ReconnectWait(250 * time.Millisecond),
-			natsgo.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
-			natsgo.ReconnectBufSize(-1),   // what can't be sent now fails now: its sender has it in the outbox
-			natsgo.IgnoreAuthErrorAbort(), // credentials may be mended while we run
-			natsgo.PingInterval(5 * time.Second),
-			natsgo.MaxPingsOutstanding(2),
-			natsgo.Timeout(5 * time.Second),
-			natsgo.FlusherTimeout(5 * time.Second), // a half-open connection must not hold a writer for a minute
-			natsgo.ErrorHandler(b.asyncError),
-		}, append(more, secure...)...)
-		if b.opt.Server != nil {
-			options = append(options, natsgo.InProcessServer(b.opt.Server))
-		}
-		conn, err := natsgo.Connect(b.opt.URL, append(options, b.opt.Connect...)...)
-		if err != nil {
-			return nil, err
-		}
-		s.conn, s.owned, s.key = conn, true, key
+// closeSession sends what is on its way, such as acks, and closes the connection.
+func closeSession(s *session) {
+	if !s.lost.Load() {
+		s.js.CleanupPublisher()
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		_ = s.conn.FlushWithContext(ctx) // what is lost now comes again
 	}
-	var err error
-	if b.opt.Domain == "" {
-		s.js, err = jetstream.New(s.conn, jetstream.WithDefaultTimeout(apiTimeout))
-	} else {
-		s.js, err = jetstream.NewWithDomain(s.conn, b.opt.Domain, jetstream.WithDefaultTimeout(apiTimeout))
+	if s.owned {
+		s.conn.Close()
 	}
-	s.acks = newAcks(s.conn, b.opt.Stream)
-	return s, err
 }
 
-// keep provisions the stream whenever the connection is made, and tells when it
-// is lost. It returns nil if ctx ended or the connection is closed for good,
-// and an error if the stream is refused.
-func (b *Broker) keep(ctx context.Context, s *session) error {
+// watch has the session verified whenever the connection is lost or made. It
+// returns when the connection is closed for good, or ctx is done.
+func (b *Broker) watch(ctx context.Context, s *session) error {
 	status := s.conn.StatusChanged(natsgo.CONNECTED, natsgo.RECONNECTING, natsgo.DISCONNECTED, natsgo.CLOSED)
 	defer s.conn.RemoveStatusListener(status)
-	retry := time.NewTimer(0)
-	defer retry.Stop()
-
-	for backoff := minBackoff; ; {
+	for {
+		b.setLost(s, !s.conn.IsConnected())
+		b.keeper.Recheck()
+		if s.conn.IsClosed() {
+			return lastError(s.conn)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-status:
-			if now = latest(now, status); now == natsgo.RECONNECTING || now == natsgo.DISCONNECTED {
-				b.lost(ctx, s)
-				continue
+			if now != natsgo.CONNECTED {
+				// At once: asking the client library may take as long as it waits for an
+				// answer of the server, with its lock held (nats.go v1.55.0).
+				b.setLost(s, true)
+				b.keeper.Recheck()
 			}
-		case <-b.kick:
-		case <-retry.C:
-		}
-		if s.conn.IsClosed() {
-			return nil
-		}
-		wait := look
-		if !s.conn.IsConnected() {
-			if b.lost(ctx, s); b.opt.Security.replaced(s.key) {
-				s.conn.Close()
-				return nil
-			}
-			if s.key != "" {
-				wait = lookKey
-			}
-		} else if err := b.provision(ctx, s); err != nil {
-			if errors.Is(err, errUnfit) {
-				b.set(s, err)
-				return err
-			}
-			if b.set(s, err) && ctx.Err() == nil {
-				b.log.WarnContext(ctx, "stream is not usable, will retry", "error", err)
-			}
-			if errors.Is(err, errGone) {
-				pause.For(ctx, settle)
-				s.seen = false
-			}
-			wait, backoff = backoff, min(2*backoff, maxBackoff)
-		} else {
-			b.forgive()
-			if b.set(s, nil) {
-				b.log.InfoContext(ctx, "connected", "server", s.conn.ConnectedServerVersion(), "stream", b.opt.Stream)
-			}
-			backoff, s.told, s.asked = minBackoff, false, false
-		}
-		retry.Reset(wait)
-	}
-}
-
-// latest returns the last of the changes there are.
-func latest(now natsgo.Status, status <-chan natsgo.Status) natsgo.Status {
-	for {
-		select {
-		case now = <-status:
-		default:
-			return now
 		}
 	}
 }
 
-// lost notes that there is no connection: at once, since asking the client
-// library why may take as long as it waits for an answer of the server, with its
-// lock held (nats.go v1.55.0).
-func (b *Broker) lost(ctx context.Context, s *session) {
-	if _, why := b.state(); !errors.Is(why, ErrNotConnected) {
-		b.set(s, ErrNotConnected)
+// forget ends the time in which something may come again that was lost with a
+// connection.
+func (b *Broker) forget() {
+	if b.recent.Add(-1) > 0 {
+		return
 	}
-	err := b.opt.Security.explain(s.conn.LastError(), b.opt.URL)
-	if err != nil {
-		b.set(s, fmt.Errorf("%w: %w", ErrNotConnected, err))
-	}
-	switch {
-	case s.told:
-	case err == nil && !s.asked:
-		s.asked = true // the reason may come a moment later
-	default:
-		_, why := b.state()
-		b.log.WarnContext(ctx, "not connected, will retry", "error", why)
-		s.told = true
-	}
-}
-
-// state returns the session, which may be nil, and why it is not ready.
-func (b *Broker) state() (*session, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.session, b.why
-}
-
-// set changes what everyone sees. It reports whether readiness changed.
-func (b *Broker) set(s *session, why error) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	same := text(b.why) == text(why)
-	if same && b.session == s {
-		return false
+	for s := range b.open {
+		s.mu.Lock()
+		s.gap = false
+		s.mu.Unlock()
 	}
-	b.session, b.why = s, why
-	close(b.changed)
-	b.changed = make(chan struct{})
-	return !same
 }
 
-func text(err error) string {
-	if err == nil {
-		return ""
+// setLost notes whether there is a connection now, and counts those that are lost.
+func (b *Broker) setLost(s *session, lost bool) {
+	if !lost {
+		s.failed.Store(nil)
 	}
-	return err.Error()
+	if before := s.lost.Swap(lost); lost && !before {
+		b.outages.Add(1)
+		b.recent.Add(1)
+		time.AfterFunc(ackWait, b.forget)
+	}
 }
 
-// usable waits until there is a session that is connected and provisioned. It
-// returns nil if stop was closed, or Run is over, first.
-func (b *Broker) usable(stop <-chan struct{}) *session {
-	for {
-		b.mu.Lock()
-		s, why, changed := b.session, b.why, b.changed
-		b.mu.Unlock()
-		if s != nil && why == nil {
-			return s
+// verifySession makes sure that there is a connection, and that the stream is
+// there and fit.
+func (b *Broker) verifySession(ctx context.Context, s *session) error {
+	if s.lost.Load() {
+		if b.opt.Security.replaced(s.nkey) {
+			s.conn.Close() // the library keeps the key, so that another session must be made
 		}
-		select {
-		case <-changed:
-		case <-stop:
-			return nil
-		case <-b.term.Over():
-			return nil
+		err := b.opt.Security.explain(lastError(s.conn), b.opt.URL)
+		if failed := s.failed.Load(); err == nil && failed != nil {
+			err = *failed
 		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", connection.ErrNotConnected, err)
+		}
+		return connection.ErrNotConnected
 	}
-}
-
-// current returns the session, if it is connected. The client library is asked
-// last: see lost.
-func (b *Broker) current() (*session, error) {
-	s, why := b.state()
+	err := b.provision(ctx, s)
 	switch {
-	case errors.Is(why, ErrNotConnected):
-		return nil, why
-	case s.connected():
-		return s, nil
-	case why == nil:
-		why = ErrNotConnected
+	case errors.Is(err, errUnfit):
+		return connection.Fatal(err)
+	case errors.Is(err, errGone):
+		pause.For(ctx, deleteTime)
+		s.seen = false
+	case err == nil:
+		b.clearDenied()
 	}
-	return nil, why
+	return err
 }
 
-// check has the connection and the stream looked at soon.
-func (b *Broker) check() {
+// lastError returns why there is no connection, nil if the client library does
+// not say so at once.
+func lastError(conn *natsgo.Conn) error {
+	last := make(chan error, 1)
+	go func() { last <- conn.LastError() }() // ends as soon as the library unlocks its lock
 	select {
-	case b.kick <- struct{}{}:
-	default:
+	case err := <-last:
+		return err
+	case <-time.After(100 * time.Millisecond):
+		return nil
 	}
 }
 
-// asyncError logs what the client library has nobody to tell. Broken headers are
-// news of a message, which comes all the same.
+// current returns the session if there is a connection now, else an error that
+// wraps [broker.ErrUnavailable].
+func (b *Broker) current() (*session, error) {
+	s, err := b.keeper.Current()
+	if err == nil && s.lost.Load() {
+		err = connection.ErrNotConnected
+	}
+	return s, err
+}
+
+// asyncError logs what the client library can't return. Broken headers are those
+// of a message, which is delivered all the same.
 func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error) {
 	subject := ""
 	if sub != nil {

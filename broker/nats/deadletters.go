@@ -15,13 +15,13 @@ import (
 )
 
 // VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that
-// the stream has when it begins, oldest first. If visit returns true the letter
-// is deleted. See [broker.DeadLetters] for the contract.
+// the stream has when it begins, oldest first. If visit returns true it is
+// deleted. See [broker.DeadLetters] for the contract.
 //
-// It asks for one letter after the other, and makes no consumer: who may do that
-// needs no more permissions than to read and delete messages of the stream.
+// It asks for one after the other, and makes no consumer, so that it needs no more
+// permissions than to read and delete messages of the stream.
 func (b *Broker) VisitDeadLetters(
-	ctx context.Context, tenant timer.TenantID, visit func(letter *message.Message) (remove bool, err error),
+	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
 	if err := broker.ValidateVisit(tenant); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (b *Broker) VisitDeadLetters(
 }
 
 func (b *Broker) visit(
-	ctx context.Context, s *session, tenant timer.TenantID, visit func(letter *message.Message) (bool, error),
+	ctx context.Context, s *session, tenant timer.TenantID, visit func(deadLetter *message.Message) (bool, error),
 ) error {
 	var stream struct {
 		State struct {
@@ -67,11 +67,11 @@ func (b *Broker) visit(
 			return err
 		}
 		next.Sequence = found.Sequence + 1
-		letter := found.message()
-		if whose, ok := b.opt.Routing.DeadLetterOf(found.Subject, letter); !ok || tenant != "" && whose != tenant {
+		deadLetter := found.message()
+		if owner, ok := b.opt.Routing.DeadLetterOf(found.Subject, deadLetter); !ok || tenant != "" && owner != tenant {
 			continue // of a topic that all tenants share
 		}
-		remove, err := visit(letter)
+		remove, err := visit(deadLetter)
 		if err == nil && remove {
 			err = b.remove(ctx, s, found)
 		}
@@ -84,7 +84,7 @@ func (b *Broker) visit(
 
 // message returns the message as it was published.
 func (m stored) message() *message.Message {
-	header, _ := natsgo.DecodeHeadersMsg(m.Header) // a letter with broken headers must be seen, too
+	header, _ := natsgo.DecodeHeadersMsg(m.Header) // one with broken headers must be visited, too
 	msg := unmarshal(m.Subject, header, m.Data)
 	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(m.Sequence, 10)
 	return msg

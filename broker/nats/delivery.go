@@ -9,19 +9,18 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
-// A position tells messages apart, also those of a stream that was deleted and
-// made again, where sequences begin anew.
+// A position identifies a message, also after its stream was deleted and made
+// again: then sequences begin anew.
 type position struct {
 	sequence uint64
 	stored   int64 // Unix nanoseconds
 }
 
-// A delivery is a message in flight: taken from the server, and neither acked
-// nor nacked. It is an [envelope.Offer].
+// A delivery is a message that was received and is not settled. It is what the
+// window has in flight, see [inflight.Delivery].
 type delivery struct {
 	position
 	to       *subscription
@@ -29,8 +28,9 @@ type delivery struct {
 	in       *natsgo.Msg
 	bytes    int
 	number   int       // how often it was delivered, from 1
+	order    uint64    // among all deliveries of the consumer
 	consumer time.Time // when the consumer it came from was created
-	sent     bool      // handed to the handler
+	tick     int       // of the heartbeat, when it came
 }
 
 // newDelivery returns what came on a connection. It returns an error if that is
@@ -47,78 +47,64 @@ func (s *subscription) newDelivery(conn *natsgo.Conn, in *natsgo.Msg) (*delivery
 		in:       in,
 		bytes:    weight(in),
 		number:   int(min(meta.NumDelivered, 1<<30)),
+		order:    meta.Sequence.Consumer,
 	}, nil
 }
 
 // headerBytes is about what a header takes in memory beside its text, where a
-// message may have a hundred thousand of three letters each.
+// message may have a hundred thousand short ones.
 const headerBytes = 128
 
-// weight returns about how many bytes of memory a message takes, whatever is
-// large in it.
+// weight returns about how many bytes of memory a message takes.
 func weight(in *natsgo.Msg) int { return in.Size() + headerBytes*len(in.Header) }
 
-// message returns the message as handlers read it.
-func (d *delivery) message() *message.Message {
+// Bytes returns about how much memory the message takes.
+func (d *delivery) Bytes() int { return d.bytes }
+
+// Message returns the message as handlers read it.
+func (d *delivery) Message() *message.Message {
 	msg := unmarshal(d.in.Subject, d.in.Header, d.in.Data)
 	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(d.sequence, 10)
-	msg.Metadata[broker.MetaDelivery] = strconv.Itoa(d.number)
 	return msg
 }
 
-// Topic returns the subject that the message came on.
-func (d *delivery) Topic() string { return d.in.Subject }
+// Stale reports whether the consumer that the message came from was deleted.
+func (d *delivery) Stale() bool { return d.to.stale(d) }
 
-// Header returns the value of a header, or "".
-func (d *delivery) Header(name string) string {
-	if reserved(name) {
-		return ""
-	}
-	return d.in.Header.Get(name)
-}
-
-// Body returns the body.
-func (d *delivery) Body() []byte { return d.in.Data }
-
-// Deliveries returns how often the message was delivered.
-func (d *delivery) Deliveries() int { return d.number }
-
-// Ack tells the server that an offer is done.
+// Ack acks the message at the server. If that is lost the message
+// comes again.
 func (d *delivery) Ack() {
-	defer d.to.offers.Done()
-	if d.to.current(d) {
-		d.to.told(d.ack())
+	if !d.Stale() {
+		d.to.sent(d.send("+ACK"))
 		failpoint.Here("acked")
 	}
 	d.to.drop(d)
 }
 
-// Pass delivers an offer, or hands it back to the server if the intake is over.
-func (d *delivery) Pass() {
-	defer d.to.offers.Done()
-	d.to.gate.RLock()
-	defer d.to.gate.RUnlock()
-	if !d.to.closed {
-		d.to.line(d)
-		return
+// Retry has the server deliver the message again after a delay.
+func (d *delivery) Retry(delay time.Duration) bool {
+	if !d.Stale() {
+		d.to.sent(d.nak(delay))
 	}
-	d.to.told(d.nak(0))
 	d.to.drop(d)
+	return true
 }
 
-// ack tells the server that the message is done.
-func (d *delivery) ack() error { return d.conn.Publish(d.in.Reply, []byte("+ACK")) }
+// Return has the subscription return the message when it has ended.
+func (d *delivery) Return() {
+	d.to.drop(d)
+	d.to.returned = append(d.to.returned, d)
+}
 
-// nak tells the server to deliver the message again after a delay, which may
-// be 0.
+// nak has the server deliver the message again after a delay, which may be 0.
 func (d *delivery) nak(delay time.Duration) error {
 	if delay <= 0 {
-		return d.conn.Publish(d.in.Reply, []byte("-NAK"))
+		return d.send("-NAK")
 	}
-	return d.conn.Publish(d.in.Reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
+	return d.send(fmt.Sprintf(`-NAK {"delay": %d}`, delay.Nanoseconds()))
 }
 
-// working tells the server that the message is being worked on.
-func (d *delivery) working() error { return d.conn.Publish(d.in.Reply, []byte("+WPI")) }
+// inProgress has the server wait for another ack wait.
+func (d *delivery) inProgress() error { return d.send("+WPI") }
 
-var _ envelope.Offer = (*delivery)(nil)
+func (d *delivery) send(what string) error { return d.conn.Publish(d.in.Reply, []byte(what)) }

@@ -8,68 +8,135 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
-// What the server does not permit it does not answer: it tells the connection,
-// later, in a text. So that nobody waits in vain, whoever waits for an answer is
-// told what was denied.
+// The server does not answer what it does not permit: it notifies the connection,
+// later, in a text. So that no request waits in vain, each is notified of what was
+// denied.
 
 // deniedSubject matches the text about a message, or a subscription, with its
 // subject.
 var deniedSubject = regexp.MustCompile(`(Publish|Subscription) to "([^"]+)"`)
 
-// A question is one that waits for an answer of the server.
-type question struct {
-	prefix string // of the subjects it is asked on
-	cancel context.CancelCauseFunc
-}
-
-// deny tells all who wait for it that something was denied.
+// deny notifies all requests that something was denied.
 func (b *Broker) deny(err error) {
 	b.mu.Lock()
 	b.denied = err
-	s, asked := b.session, slices.Collect(maps.Keys(b.asked))
+	requests := slices.Collect(maps.Values(b.requests))
 	b.mu.Unlock()
 	found := deniedSubject.FindStringSubmatch(err.Error())
 	if found == nil {
 		return
 	}
-	subject, deaf := found[2], found[1] == "Subscription"
-	if deaf && !strings.HasPrefix(subject, b.opt.Inbox) {
-		return
-	}
-	for _, q := range asked { // who may not hear answers waits for none
-		if deaf || strings.HasPrefix(subject, q.prefix) {
-			q.cancel(err)
+	subject, inbox := found[2], found[1] == "Subscription"
+	if inbox {
+		if !strings.HasPrefix(subject, b.opt.Inbox) {
+			return
 		}
+		subject = "" // no answer is received, whatever the subject
 	}
-	if s != nil {
-		s.acks.deny(func(m *natsgo.Msg) bool { return deaf || m.Subject == subject }, err)
+	for _, notify := range requests {
+		notify(subject, err)
 	}
-	if s != nil && deaf {
-		s.acks.close()
+	if s, err := b.keeper.Current(); err == nil && inbox {
+		s.js.CleanupPublisher() // it subscribes again with the next publish
 	}
 }
 
-// asking returns a context that ends with ctx, or when something with the prefix
-// is denied, which is its cause then. Stop ends it too, and must be called.
-func (b *Broker) asking(ctx context.Context, prefix string) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	q := &question{prefix, cancel}
+// notifyDenied has denied called with what is denied from now on: a subject that
+// was published to, or "" if answers can't be received. Stop ends that, and must
+// be called.
+func (b *Broker) notifyDenied(denied func(subject string, err error)) (stop func()) {
 	b.mu.Lock()
-	b.asked[q] = struct{}{}
-	b.mu.Unlock()
-	return ctx, func() {
+	defer b.mu.Unlock()
+	b.lastRequest++
+	id := b.lastRequest
+	b.requests[id] = denied
+	return func() {
 		b.mu.Lock()
-		delete(b.asked, q)
-		b.mu.Unlock()
+		defer b.mu.Unlock()
+		delete(b.requests, id)
+	}
+}
+
+// requesting returns a context that ends with ctx, or when a subject with the
+// prefix is denied, which is its cause then. Stop ends it too, and must be called.
+func (b *Broker) requesting(ctx context.Context, prefix string) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	end := b.notifyDenied(func(subject string, err error) {
+		if subject == "" || strings.HasPrefix(subject, prefix) {
+			cancel(err)
+		}
+	})
+	return ctx, func() {
+		end()
 		cancel(nil)
 	}
 }
 
-// cause returns why a question failed.
+// Denials are what was denied while messages wait for their acks.
+type denials struct {
+	mu      sync.Mutex
+	denied  map[string]error // by subject; "" for all
+	changed chan struct{}    // closed with the next denial
+}
+
+func (d *denials) add(subject string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.denied == nil {
+		d.denied = make(map[string]error)
+	}
+	d.denied[subject] = err
+	if d.changed != nil {
+		close(d.changed)
+		d.changed = nil
+	}
+}
+
+// of returns why messages to a subject are denied, nil if they are not. Changed is
+// closed with the next denial.
+func (d *denials) of(subject string) (changed <-chan struct{}, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.changed == nil {
+		d.changed = make(chan struct{})
+	}
+	if all := d.denied[""]; all != nil {
+		return d.changed, unavailable(all)
+	}
+	return d.changed, d.denied[subject]
+}
+
+// await waits for an ack, for the denial of its subject, or for the end of ctx.
+func (d *denials) await(ctx context.Context, subject string, ack jetstream.PubAckFuture) (*jetstream.PubAck, error) {
+	for {
+		changed, err := d.of(subject)
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case a := <-ack.Ok():
+			return a, nil
+		case err := <-ack.Err():
+			return nil, err
+		case <-changed:
+		case <-ctx.Done():
+			select {
+			case a := <-ack.Ok(): // it came before
+				return a, nil
+			default:
+				return nil, ctx.Err()
+			}
+		}
+	}
+}
+
+// cause returns why a request failed.
 func cause(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); err != nil && errors.Is(why, natsgo.ErrPermissionViolation) {
 		return why
@@ -87,40 +154,30 @@ func (b *Broker) suspect(err error) error {
 	return fmt.Errorf("%w (%w)", err, b.denied)
 }
 
-// forgive forgets what was denied: permissions may have changed.
-func (b *Broker) forgive() {
+// clearDenied forgets what was denied: permissions may have changed.
+func (b *Broker) clearDenied() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.denied = nil
 }
 
-// deny gives up messages.
-func (a *acks) deny(these func(*natsgo.Msg) bool, err error) {
-	a.mu.Lock()
-	calls := slices.Collect(maps.Values(a.calls))
-	a.mu.Unlock()
-	for _, s := range calls {
-		s.giveUpOn(func(i int) bool { return these(s.messages[i]) }, err)
-	}
-}
-
-// ails notes what is wrong with a subscription, nil if nothing is any more.
-func (b *Broker) ails(s *subscription, err error) {
+// setSubscriptionError notes what is wrong with a subscription, nil if nothing is.
+func (b *Broker) setSubscriptionError(s *subscription, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
-		delete(b.ill, s)
+		delete(b.failing, s)
 	} else {
-		b.ill[s] = err
+		b.failing[s] = err
 	}
 }
 
-// illness returns what is wrong with subscriptions.
-func (b *Broker) illness() error {
+// subscriptionErrors returns what is wrong with subscriptions.
+func (b *Broker) subscriptionErrors() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []error
-	for _, err := range b.ill {
+	for _, err := range b.failing {
 		all = append(all, err)
 	}
 	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })

@@ -54,7 +54,7 @@ func TestContractInADomain(t *testing.T) {
 	if os.Getenv("TIMER_TEST_NATS_DOMAIN") == "" {
 		t.Skip("SKIPPED: set TIMER_TEST_NATS_DOMAIN=1 to run the whole contract across a leaf node; it takes minutes")
 	}
-	f := embedded
+	f := features
 	f.FakeTime = false
 	hubURL, leafURL := leaf(t)
 	brokertest.Run(t, f, func(t testing.TB) brokertest.Server {
@@ -93,7 +93,7 @@ func TestDomainThatIsNotThereIsNamed(t *testing.T) {
 		err := b.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), "domain moon")
 	})
-	if err := b.Publisher().Publish(topic, message.NewMessage("id", nil)); err == nil {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("id", nil)); err == nil {
 		t.Error("publish without a stream works")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
 func TestEmbeddedTakesAFreePortIfItsOwnIsTaken(t *testing.T) {
@@ -22,7 +23,7 @@ func TestEmbeddedTakesAFreePortIfItsOwnIsTaken(t *testing.T) {
 	defer l.Close()
 	taken := l.Addr().(*net.TCPAddr).Port
 	for _, port := range []int{taken, 0} {
-		e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: t.TempDir(), Port: port}, quiet)
+		e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), Port: port}, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +41,7 @@ func TestEmbeddedTakesAFreePortIfItsOwnIsTaken(t *testing.T) {
 
 func TestEmbeddedListensOnTheLoopbackOnly(t *testing.T) {
 	t.Parallel()
-	e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: t.TempDir()}, quiet)
+	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestEmbeddedListensOnTheLoopbackOnly(t *testing.T) {
 func TestEmbeddedKeepsItsDataToItself(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "here")
-	e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: dir, DontListen: true}, quiet)
+	e, err := embedded.Start(embedded.Options{StoreDir: dir, DontListen: true}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestEmbeddedKeepsMessagesOverARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for i, lazily := range []bool{false, true, false} {
-		e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: dir, DontListen: true, SyncLazily: lazily}, quiet)
+		e, err := embedded.Start(embedded.Options{StoreDir: dir, DontListen: true, SyncLazily: lazily}, quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,7 @@ func TestEmbeddedNeedsADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"", file} {
-		if e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: dir, DontListen: true}, quiet); err == nil {
+		if e, err := embedded.Start(embedded.Options{StoreDir: dir, DontListen: true}, quiet); err == nil {
 			e.Shutdown()
 			t.Errorf("a server with its data in %q", dir)
 		}
@@ -112,16 +113,16 @@ func TestEmbeddedNeedsADirectory(t *testing.T) {
 // another port.
 func TestEmbeddedHasItsFolderAlone(t *testing.T) {
 	t.Parallel()
-	opt := nats.EmbeddedOptions{StoreDir: t.TempDir(), DontListen: true}
-	first, err := nats.StartEmbedded(opt, quiet)
+	opt := embedded.Options{StoreDir: t.TempDir(), DontListen: true}
+	first, err := embedded.Start(opt, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nats.StartEmbedded(opt, quiet); err == nil || !strings.Contains(err.Error(), "broker_url") {
+	if _, err := embedded.Start(opt, quiet); err == nil || !strings.Contains(err.Error(), "broker_url") {
 		t.Errorf("the second server: %v, want one that says what to do", err)
 	}
 	first.Shutdown()
-	again, err := nats.StartEmbedded(opt, quiet)
+	again, err := embedded.Start(opt, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

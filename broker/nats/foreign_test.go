@@ -13,8 +13,9 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
 func TestForeignProducersAreDelivered(t *testing.T) {
@@ -55,7 +56,7 @@ func TestForeignProducersAreDelivered(t *testing.T) {
 }
 
 // raw publishes to the topic what no client library would send.
-func raw(t testing.TB, e *nats.Embedded, header, body string) {
+func raw(t testing.TB, e *embedded.Server, header, body string) {
 	t.Helper()
 	conn, err := e.InProcessConn()
 	if err != nil {
@@ -103,8 +104,7 @@ func TestForeignRollupPurgesNothing(t *testing.T) {
 	})
 }
 
-// Whoever may publish commands may choose their ids, and those of events can be
-// worked out by who knows their commands. The stream takes an id only once,
+// A producer chooses the ids of its commands, and can work out those of events. The stream takes an id only once,
 // whatever the subject.
 func TestForeignMessageWithOurIDHidesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestForeignMessageWithOurIDHidesNothing(t *testing.T) {
 			if _, err := js.PublishMsg(t.Context(), taken, jetstream.WithMsgID(batch[n/2].UUID)); err != nil {
 				t.Fatal(err)
 			}
-			if err := b.Publisher().Publish(topic, batch...); err != nil {
+			if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, batch...); err != nil {
 				t.Fatal(err)
 			}
 			for range n {
@@ -137,44 +137,6 @@ func TestForeignMessageWithOurIDHidesNothing(t *testing.T) {
 			if len(missing) > 0 {
 				t.Errorf("of %d events these are missing: %v", n, missing)
 			}
-		}
-	})
-}
-
-// A message that leaves its place holds up nobody, and can still be acked or
-// nacked.
-func TestMessageThatLeavesItsPlaceHoldsUpNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := ready(t, nats.Options{Server: serve(t)})
-		for i := range 3 {
-			m := message.NewMessage(fmt.Sprint(i), fmt.Append(nil, i))
-			m.Metadata.Set("tenantId", "acme")
-			m.Metadata.Set("serviceCallId", "crowd")
-			if err := b.Publisher().Publish(topic, m); err != nil {
-				t.Fatal(err)
-			}
-		}
-		messages := subscribe(t, b, "reader", topic)
-		first := <-messages
-		select {
-		case msg := <-messages:
-			t.Fatalf("%s did not wait for %s", msg.Payload, first.Payload)
-		case <-time.After(time.Second):
-		}
-		for range 2 {
-			envelope.LeavePlace(first.Context())
-		}
-		expect(t, messages, "1")
-		if first.Context().Err() != nil {
-			t.Error("the context of a message that left its place is over")
-		}
-		first.Nack()
-		expect(t, messages, "2")
-		expect(t, messages, "0") // again
-		select {
-		case msg := <-messages:
-			t.Errorf("got %s", msg.Payload)
-		case <-time.After(time.Minute):
 		}
 	})
 }

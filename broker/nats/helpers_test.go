@@ -12,13 +12,15 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
 const topic = "svc.acme.serviceCall"
 
 // bubble runs a test that reconnects in a bubble of testing/synctest. The client
-// library keeps the timer of a reconnect for whoever needs one next (timer.go,
+// library keeps the timer of a reconnect for its next use (timer.go,
 // nats.go v1.55.0), and a timer of a bubble is fatal elsewhere. Two collections
 // of garbage empty what it is kept in.
 func bubble(t *testing.T, test func(*testing.T)) {
@@ -29,9 +31,9 @@ func bubble(t *testing.T, test func(*testing.T)) {
 }
 
 // serve starts a server that only this process reaches.
-func serve(t testing.TB) *nats.Embedded {
+func serve(t testing.TB) *embedded.Server {
 	t.Helper()
-	e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: t.TempDir(), DontListen: true}, quiet)
+	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), DontListen: true}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +57,7 @@ func run(t testing.TB, opt nats.Options) *nats.Broker {
 	return b
 }
 
-// until waits until something has happened that nobody can be asked to tell.
+// until polls until something has happened.
 func until(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -94,7 +96,7 @@ func subscribe(t testing.TB, b *nats.Broker, role, topic string) <-chan *message
 func publish(t testing.TB, b *nats.Broker, bodies ...string) {
 	t.Helper()
 	for _, body := range bodies {
-		if err := b.Publisher().Publish(topic, message.NewMessage(uuid.NewString(), []byte(body))); err != nil {
+		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage(uuid.NewString(), []byte(body))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,7 +117,7 @@ func expect(t testing.TB, messages <-chan *message.Message, body string) {
 }
 
 // client returns a connection that knows nothing of ours.
-func client(t testing.TB, e *nats.Embedded) (*natsgo.Conn, jetstream.JetStream) {
+func client(t testing.TB, e *embedded.Server) (*natsgo.Conn, jetstream.JetStream) {
 	t.Helper()
 	conn, err := natsgo.Connect("", natsgo.InProcessServer(e))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 // An inbox is where the server sends the messages that it was asked for. It
 // outlives reconnects: a server that did not notice the end of a connection
-// goes on answering what was asked for there, and what nobody listens to comes
+// goes on answering what was asked for there, and what is not received comes
 // again after the ack wait only.
 type inbox struct {
 	conn     *natsgo.Conn
@@ -21,8 +21,8 @@ func (s *subscription) listen(conn *natsgo.Conn) (*inbox, error) {
 	if s.inbox != nil && s.inbox.conn == conn {
 		return s.inbox, nil
 	}
-	s.forget()
-	messages := make(chan *natsgo.Msg, maxAckPending+pullMessages) // all that the server may send, and what it has to say
+	s.closeInbox()
+	messages := make(chan *natsgo.Msg, 2*maxHeld) // all that the server may send, and statuses
 	sub, err := conn.ChanSubscribe(conn.NewInbox(), messages)
 	if err != nil {
 		return nil, err
@@ -33,12 +33,12 @@ func (s *subscription) listen(conn *natsgo.Conn) (*inbox, error) {
 
 // leave closes the inbox, and receives what it holds and what the server sends
 // until it knows. An inbox that is closed on this side first throws that away.
-func (s *subscription) leave(ctx context.Context) {
+func (s *subscription) leave() {
 	in := s.inbox
 	if in == nil {
 		return
 	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	ending, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	// In process hardly anything is on its way. There it is not drained, since
 	// that takes a timer which may be of another synctest bubble (nats.go v1.55.0).
@@ -46,12 +46,12 @@ func (s *subscription) leave(ctx context.Context) {
 	if remote && in.sub.Drain() == nil { // it fails only if the connection is closed
 		_ = in.conn.FlushWithContext(ending) // if it fails, what is on the wire comes again
 	}
-	s.forget()
-	s.empty(ctx, &puller{conn: in.conn}, in.messages)
+	s.closeInbox()
+	s.empty(&puller{conn: in.conn}, in.messages)
 }
 
-// forget closes the inbox, if it is open.
-func (s *subscription) forget() {
+// closeInbox closes the inbox, if it is open.
+func (s *subscription) closeInbox() {
 	if s.inbox != nil {
 		_ = s.inbox.sub.Unsubscribe() // it fails only if the connection is closed
 		s.inbox = nil
@@ -59,10 +59,13 @@ func (s *subscription) forget() {
 }
 
 // whileConnected returns a context that ends with ctx, or when the connection
-// is lost. Stop ends it too, and must be called.
+// is lost, which it may be already. Stop ends it too, and must be called.
 func whileConnected(ctx context.Context, conn *natsgo.Conn) (_ context.Context, stop func()) {
 	lost := conn.StatusChanged(natsgo.RECONNECTING, natsgo.CLOSED)
 	ctx, cancel := context.WithCancel(ctx)
+	if !conn.IsConnected() {
+		cancel()
+	}
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)

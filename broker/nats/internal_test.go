@@ -2,6 +2,7 @@ package nats
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -236,13 +237,16 @@ func TestWhateverComesBecomesAMessage(t *testing.T) {
 		{"a foreign producer", natsgo.Header{"messageId": {"c"}}, "c", message.Metadata{"messageId": "c"}},
 		{"repeated", natsgo.Header{"a": {"1", "2"}, "none": {}, "Nats-Msg-Id": {"", "x"}}, "", message.Metadata{"a": "1"}},
 		{"commands to the server", natsgo.Header{"Nats-Rollup": {"all"}, "nats-batch-id": {"x"}}, "", nil},
-		{"what we say ourselves", natsgo.Header{broker.MetaTopic: {"x"}, broker.MetaPosition: {"1"}, broker.MetaDelivery: {"9"}}, "", nil},
+		{"what we say ourselves", natsgo.Header{broker.MetaTopic: {"x"}, broker.MetaPosition: {"1"}, broker.MetaDelivery: {"9"}, broker.MetaNoID: {"x"}}, "", nil},
 		{"names as they stand", natsgo.Header{"TENANTID": {"x"}, "tenantId": {"y"}}, "", message.Metadata{"TENANTID": "x", "tenantId": "y"}},
 	} {
 		msg := unmarshal("svc.a.b", tt.header, []byte("\xff"))
 		want := message.Metadata{broker.MetaTopic: "svc.a.b"}
 		for name, value := range tt.want {
 			want[name] = value
+		}
+		if tt.id == "" {
+			want[broker.MetaNoID] = "true"
 		}
 		if diff := cmp.Diff(want, msg.Metadata); diff != "" {
 			t.Errorf("%s: metadata (-want +got):\n%s", tt.name, diff)
@@ -253,28 +257,39 @@ func TestWhateverComesBecomesAMessage(t *testing.T) {
 	}
 }
 
-func TestFailuresAreCountedByReason(t *testing.T) {
+func TestResultsSayWhetherARetryHelps(t *testing.T) {
 	t.Parallel()
-	var f failures
-	if err := f.join(3); err != nil {
-		t.Errorf("got %v", err)
+	api := func(code jetstream.ErrorCode, text string) error {
+		return &jetstream.APIError{ErrorCode: code, Description: text}
 	}
-	full := errors.New("stream full")
-	for range 998 {
-		f.add(1, full)
-	}
-	f.add(2, refusal(natsgo.ErrMaxPayload))
-	err := f.join(1000)
-	if !errors.Is(err, full) || !errors.Is(err, broker.ErrRefused) || !errors.Is(err, natsgo.ErrMaxPayload) {
-		t.Errorf("got %v", err)
-	}
-	if n := strings.Count(err.Error(), "\n"); n != 1 || !strings.Contains(err.Error(), "998 of 1000") {
-		t.Errorf("got %d lines: %v", n+1, err)
+	for _, tt := range []struct {
+		err  error
+		want error // nil: neither refused nor unavailable
+	}{
+		{api(codeMessageTooLarge, "message size exceeds maximum allowed"), broker.ErrRefused},
+		{api(codeHeadersTooLarge, "header size exceeds maximum allowed of 64k"), broker.ErrRefused},
+		{natsgo.ErrMaxPayload, broker.ErrRefused},
+		{natsgo.ErrBadSubject, broker.ErrRefused},
+		{fmt.Errorf("%w: Publish to \"svc.a\"", natsgo.ErrPermissionViolation), nil}, // it may be permitted later
+		{api(codeStoreFailed, "maximum bytes exceeded"), broker.ErrUnavailable},
+		{api(codeStoreFailed, "maximum messages exceeded"), broker.ErrUnavailable},
+		{api(codeResources, "insufficient resources"), broker.ErrUnavailable},
+		{natsgo.ErrConnectionClosed, broker.ErrUnavailable},
+		{natsgo.ErrReconnectBufExceeded, broker.ErrUnavailable},
+		{api(codeStoreFailed, "maximum messages per subject exceeded"), nil},
+		{jetstream.ErrNoStreamResponse, nil},
+		{jetstream.ErrInvalidJSAck, nil},
+	} {
+		got := result(tt.err)
+		if !errors.Is(got, tt.err) || errors.Is(got, broker.ErrRefused) != (tt.want == broker.ErrRefused) || //nolint:errorlint // which of the two is meant
+			errors.Is(got, broker.ErrUnavailable) != (tt.want == broker.ErrUnavailable) { //nolint:errorlint // as above
+			t.Errorf("%v: %v, want one that wraps %v", tt.err, got, tt.want)
+		}
 	}
 }
 
-// A message whose headers make no sense comes all the same. Whoever sends them
-// by the million must not fill the disk with log lines.
+// A message whose headers make no sense comes all the same. A million
+// of them must not fill the disk with log lines.
 func TestBrokenHeadersFillNoLog(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/textproto"
@@ -58,7 +59,11 @@ func sendable(msg *message.Message) *message.Message {
 // unmarshal makes a message of whatever came on a subject. It never fails: what makes no
 // sense must reach the handlers, to become a dead letter.
 func unmarshal(subject string, header natsgo.Header, body []byte) *message.Message {
-	msg := message.NewMessage(idOf(header), body)
+	id := idOf(header)
+	msg := message.NewMessage(cmp.Or(id, uuid.NewString()), body)
+	if id == "" {
+		msg.Metadata[broker.MetaNoID] = "true"
+	}
 	msg.Metadata[broker.MetaTopic] = subject
 	for name, values := range header {
 		if len(values) > 0 && !reserved(name) {
@@ -69,21 +74,21 @@ func unmarshal(subject string, header natsgo.Header, body []byte) *message.Messa
 }
 
 // idOf returns the id of a message: what the broker knows it by, else what a
-// producer may have called it, else a new one.
+// producer may have called it, or "" if it has none.
 func idOf(header natsgo.Header) string {
 	for _, name := range []string{natsgo.MsgIdHdr, wmnats.WatermillUUIDHdr, envelope.HeaderMessageID} {
 		if id := header.Get(name); id != "" {
 			return id
 		}
 	}
-	return uuid.NewString()
+	return ""
 }
 
-// reserved reports whether a header is not metadata: the server takes it for a
+// reserved reports whether a header is not metadata: to the server it is a
 // command, or it is ours.
 func reserved(name string) bool {
 	switch name {
-	case wmnats.WatermillUUIDHdr, broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery:
+	case wmnats.WatermillUUIDHdr, broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery, broker.MetaNoID:
 		return true
 	}
 	const prefix = "Nats-"

@@ -1,3 +1,40 @@
+// Package nats is the driver for NATS JetStream: a server elsewhere, or one in
+// this process (broker/nats/embedded).
+//
+//	Publish ──► atomic batch, or pipelined ──► stream ──► durable consumer ──► pull
+//	                                                                            │
+//	handler ◄── inflight.Window ◄── queue ◄── held, kept in progress ◄──────────┘
+//	   └── ack, or nak with a delay ──► consumer
+//
+// # Stream (stream.go, provision.go)
+//
+// One stream holds commands, events and dead letters. It is created if it is
+// absent. One that exists is verified and never changed; one that could drop a
+// message silently is refused, with an error that names the setting.
+//
+// # Publishing (publisher.go, batch.go, duplicates.go)
+//
+// All messages of a call are sent at once and each waits for its own ack. With
+// [Options.AtomicBatches] a call of 100 or more goes out in batches of 1,000, if
+// the stream takes them. A batch that is refused, perhaps because of one message, is sent again one by one.
+//
+// # Subscribing (consumer.go, subscription.go, consume.go, pull.go)
+//
+// Every role and topic has a durable pull consumer, which outlives the
+// subscription and counts deliveries without a limit. Instances of a role share
+// its messages. The server waits 5 s for an ack, and is notified of what is in
+// progress: what a killed process had comes back within 5 s. A nacked message
+// waits at the server for its retry.
+//
+// # Owners (owner.go)
+//
+// A second stream holds one message for each consumer: which database owns it.
+//
+// # Connection (connect.go, auth.go, denied.go)
+//
+// The driver connects and reconnects for ever, reads its files again each time,
+// and finds a half-open connection within 15 seconds. While there is none, Publish
+// fails at once, and subscriptions wait.
 package nats
 
 import (
@@ -13,28 +50,27 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
-)
-
-var (
-	// ErrNotConnected says that there is no connection now; one is being made.
-	ErrNotConnected = errors.New("not connected with NATS")
-	// ErrClosed says that the broker's Run has ended, or the subscriber was closed.
-	ErrClosed = errors.New("closed")
 )
 
 // Options tune a [Broker]. The zero value is ready to use with a server on this
 // machine. Of URL, Server and Conn set one at most.
 type Options struct {
 	URL    string       // servers, with commas between them; default nats://127.0.0.1:4222
-	Server *Embedded    // server in this process
+	Server Server       // server in this process, such as that of broker/nats/embedded
 	Conn   *natsgo.Conn // connection of the host, which keeps and closes it
 
-	Security Security        // who we are; default nobody, without TLS unless the URL or the server asks for it
+	Security Security        // how the client authenticates; default not at all, without TLS unless the URL or the server asks for it
 	Connect  []natsgo.Option // more options for the connection; they win over our own
 	Name     string          // name of the connection, for operators; default "timer-service"
 	Inbox    string          // what subjects for answers begin with; default "_INBOX_" and the Name; a Conn has its own
-	Domain   string          // JetStream domain that the stream is in; default that of the server
+	// AtomicBatches publishes calls of 100 messages or more in atomic batches, if the
+	// stream takes them. A server that syncs each write is about ten times as fast
+	// with them, any other slower. A Server of this process decides by itself.
+	AtomicBatches bool
+
+	Domain string // JetStream domain that the stream is in; default that of the server
 
 	Routing  broker.Routing // default [DefaultRouting]
 	Stream   string         // stream that holds all topics; default "svc"
@@ -43,8 +79,15 @@ type Options struct {
 	MinAge   time.Duration  // how long a stream must keep messages; default 1 day
 	Prefix   string         // put before the names of durable consumers
 	Role     string         // whose consumer [Broker.Provision] makes; default "timer-service"
-	Verify   bool           // create and change nothing: wait until somebody else has
+	Verify   bool           // create and change nothing: wait until an administrator has
 	Client   bool           // use the stream as it is: do not create it, do not verify it
+}
+
+// A Server is a NATS server in this process.
+type Server interface {
+	natsgo.InProcessConnProvider
+	Syncs() bool     // whether the disk has what was acked
+	Capacity() int64 // how large a stream may become, in bytes
 }
 
 // Limits.
@@ -54,11 +97,8 @@ const (
 	defaultMinAge   = 24 * time.Hour
 	defaultName     = "timer-service"
 	apiTimeout      = 5 * time.Second // longest wait for an answer about streams and consumers
-	readyTimeout    = time.Second     // longest wait in Ready
 	minBackoff      = 50 * time.Millisecond
 	maxBackoff      = 5 * time.Second
-	lookKey         = time.Second      // between looks at the nkey while there is no connection
-	look            = 10 * time.Second // between looks at the connection that nothing asked for
 )
 
 // DefaultRouting returns the topics of NATS.
@@ -77,18 +117,18 @@ type Broker struct {
 	opt Options
 	log *slog.Logger
 
-	kick  chan struct{}  // holds one: look at the connection and the stream
-	term  *inflight.Term // of subscriptions, ends with Run
-	begun atomic.Bool
+	keeper  *connection.Keeper[*session]
+	term    *inflight.Term // of subscriptions, ends with Run
+	batches chan struct{}  // a slot for each atomic batch in flight
+	outages atomic.Int64   // how often the connection was lost
+	recent  atomic.Int64   // how often within the last ack wait: what was lost with it comes again
 
-	mu      sync.Mutex
-	denied  error                   // what the server said last that we may not do, on this connection
-	asked   map[*question]struct{}  // questions that wait for an answer
-	ill     map[*subscription]error // subscriptions that have no fit consumer
-	session *session                // nil while there is no connection object
-	why     error                   // why not ready; nil if ready
-	changed chan struct{}           // closed when session or why change
-	slots   chan struct{}           // atomic batches in flight
+	mu          sync.Mutex
+	open        map[*subscription]bool                     // those that have not ended
+	failing     map[*subscription]error                    // errors of subscriptions without a fit consumer
+	denied      error                                      // what the server denied last
+	requests    map[uint64]func(subject string, err error) // notified of what is denied
+	lastRequest uint64
 }
 
 // New returns a Broker. It touches no network: call [Broker.Run].
@@ -120,23 +160,23 @@ func New(opt Options, log *slog.Logger) *Broker {
 	if opt.MinAge <= 0 {
 		opt.MinAge = defaultMinAge
 	}
-	return &Broker{
+	b := &Broker{
 		opt: opt, log: log,
-		kick:    make(chan struct{}, 1),
-		term:    inflight.NewTerm(),
-		why:     ErrNotConnected,
-		changed: make(chan struct{}),
-		asked:   make(map[*question]struct{}),
-		ill:     make(map[*subscription]error),
-		slots:   make(chan struct{}, maxBatches),
+		term:     inflight.NewTerm(),
+		batches:  make(chan struct{}, maxBatches),
+		open:     make(map[*subscription]bool),
+		failing:  make(map[*subscription]error),
+		requests: make(map[uint64]func(string, error)),
 	}
+	b.keeper = b.newKeeper()
+	return b
 }
 
 // Routing names the topics.
 func (b *Broker) Routing() broker.Routing { return b.opt.Routing }
 
 // Publisher returns the publisher.
-func (b *Broker) Publisher() message.Publisher { return publisher{b} }
+func (b *Broker) Publisher() broker.Publisher { return publisher{b} }
 
 // Subscriber returns a subscriber for a role.
 func (b *Broker) Subscriber(role string) message.Subscriber {
@@ -151,38 +191,22 @@ func (b *Broker) Tail() message.Subscriber {
 // Ready returns nil while connected and provisioned, with a fit consumer for each
 // subscription, after a round trip to the server.
 func (b *Broker) Ready(ctx context.Context) error {
-	s, why := b.state()
-	if why != nil {
-		return why
+	if err := b.keeper.Ready(ctx); err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	answered := make(chan error, 1)
-	go func() { answered <- s.conn.FlushWithContext(ctx) }() // ends with ctx, or as soon as the library lets go of its lock: see lost
-	select {
-	case err := <-answered:
-		if err != nil {
-			return errors.Join(ErrNotConnected, err)
-		}
-		if _, why = b.state(); why != nil { // there may have been a reconnect meanwhile
-			return why
-		}
-		return b.illness()
-	case <-ctx.Done():
-		return errors.Join(ErrNotConnected, ctx.Err())
-	}
+	return b.subscriptionErrors()
 }
 
-// Now returns the time of the server, a second opinion on our own. It returns
-// [errors.ErrUnsupported] if the server does not tell (before 2.10), or lives on
-// our clock.
+// Now returns the time of the server, a second source beside our own clock. It
+// returns [errors.ErrUnsupported] if the server does not return it (before 2.10),
+// or runs in this process.
 func (b *Broker) Now(ctx context.Context) (time.Time, error) {
 	if b.opt.Server != nil {
 		return time.Time{}, fmt.Errorf("the embedded server has no clock of its own: %w", errors.ErrUnsupported)
 	}
-	s, why := b.state()
-	if s == nil || errors.Is(why, ErrNotConnected) {
-		return time.Time{}, ErrNotConnected
+	s, err := b.current()
+	if err != nil {
+		return time.Time{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -193,5 +217,5 @@ func (b *Broker) Now(ctx context.Context) (time.Time, error) {
 	if t := stream.CachedInfo().TimeStamp; !t.IsZero() {
 		return t, nil
 	}
-	return time.Time{}, fmt.Errorf("the server does not tell its time: %w", errors.ErrUnsupported)
+	return time.Time{}, fmt.Errorf("the server does not return its time: %w", errors.ErrUnsupported)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
 func TestMain(m *testing.M) {
@@ -21,12 +22,12 @@ func TestMain(m *testing.M) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// embedded are the features of a server in this process that only this process
+// features are those of a server in this process that only this process
 // reaches.
-var embedded = brokertest.Features{Durable: true, Replays: true, Positions: true, Dedupes: true, Wildcards: true, Offers: true, AllTenants: true, FakeTime: true, MaxBytes: 2 << 20}
+var features = brokertest.Features{Durable: true, Replays: true, Positions: true, Dedupes: true, Wildcards: true, AllTenants: true, FakeTime: true, MaxBytes: 2 << 20}
 
 func openEmbedded(t testing.TB) brokertest.Server {
-	e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: t.TempDir(), DontListen: true}, quiet)
+	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), DontListen: true}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,17 +37,17 @@ func openEmbedded(t testing.TB) brokertest.Server {
 
 func TestContractInProcess(t *testing.T) {
 	t.Parallel()
-	brokertest.Run(t, embedded, openEmbedded)
+	brokertest.Run(t, features, openEmbedded)
 }
 
 // openListening starts a server that can be stopped, and started again on the
 // same port and directory.
 func openListening(t testing.TB) brokertest.Server {
-	opt := nats.EmbeddedOptions{StoreDir: t.TempDir()}
-	var e *nats.Embedded
+	opt := embedded.Options{StoreDir: t.TempDir()}
+	var e *embedded.Server
 	start := func() {
 		var err error
-		if e, err = nats.StartEmbedded(opt, quiet); err != nil {
+		if e, err = embedded.Start(opt, quiet); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +64,7 @@ func openListening(t testing.TB) brokertest.Server {
 
 func TestContractOverTheNetwork(t *testing.T) {
 	t.Parallel()
-	f := embedded
+	f := features
 	f.FakeTime = false
 	brokertest.Run(t, f, openListening)
 }
@@ -72,9 +73,9 @@ func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
 func TestWatermill(t *testing.T) {
 	t.Parallel()
-	brokertest.Watermill(t, embedded, openEmbedded)
+	brokertest.Watermill(t, features, openEmbedded)
 }
 
-func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, embedded, openEmbedded) }
+func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, features, openEmbedded) }
 
-func BenchmarkBrokerOverTheNetwork(b *testing.B) { brokertest.Bench(b, embedded, openListening) }
+func BenchmarkBrokerOverTheNetwork(b *testing.B) { brokertest.Bench(b, features, openListening) }

@@ -12,7 +12,10 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
 
@@ -20,11 +23,11 @@ import (
 // are for who changes its data meanwhile.
 func listening(t testing.TB) (at string, stop, start func(), dir string) {
 	t.Helper()
-	opt := nats.EmbeddedOptions{StoreDir: t.TempDir(), SyncLazily: true}
-	var e *nats.Embedded
+	opt := embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}
+	var e *embedded.Server
 	start = func() {
 		var err error
-		if e, err = nats.StartEmbedded(opt, quiet); err != nil {
+		if e, err = embedded.Start(opt, quiet); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,7 +80,7 @@ func TestWhatNoClientLibraryWouldSend(t *testing.T) {
 	}
 	expectAll(t, subscribe(t, b, "auditor", topic), "before", "good 0", "once", "status", "folded", "large") // nothing was purged
 
-	if err := b.Publisher().Publish("svc."+strings.Repeat("s", 5_000)+".serviceCall", message.NewMessage("", nil)); err == nil {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish("svc."+strings.Repeat("s", 5_000)+".serviceCall", message.NewMessage("", nil)); err == nil {
 		t.Error("a subject of 5,000 characters is published to")
 	}
 	publish(t, b, "after")
@@ -105,6 +108,7 @@ func rawTCP(t testing.TB, at, text string) {
 }
 
 func TestHalfOpenConnectionIsFoundOverTheNetwork(t *testing.T) {
+	longtest.Skip(t, "waits until two pings had no answer")
 	t.Parallel()
 	at, _, _, _ := listening(t)
 	p := proxy.New(proxy.TCP(at))
@@ -118,13 +122,13 @@ func TestHalfOpenConnectionIsFoundOverTheNetwork(t *testing.T) {
 	publish(t, b, "before")
 	expect(t, messages, "before")
 	p.Drop(proxy.ToServer, proxy.ToClient)
-	if err := b.Publisher().Publish(topic, message.NewMessage("lost", nil)); err == nil {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("lost", nil)); err == nil {
 		t.Error("publish through a connection that swallows everything")
 	}
 	p.Pass()
 	until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
 	publish(t, b, "after")
-	expect(t, messages, "after")
+	expectAll(t, messages, "after") // the last ack before may be lost
 }
 
 // TestServerThatComesBackWithAnOlderState restores a backup of the server's data

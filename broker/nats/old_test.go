@@ -29,7 +29,7 @@ func external(t testing.TB) string {
 	return address
 }
 
-// openExternal uses a stream and topics that nobody else has, and removes them.
+// openExternal uses a stream and topics of its own, and removes them.
 func openExternal(t testing.TB) brokertest.Server {
 	address, prefix := external(t), "test-"+name()
 	opt := nats.Options{
@@ -54,6 +54,7 @@ func openExternal(t testing.TB) brokertest.Server {
 		if err == nil {
 			err = js.DeleteStream(context.Background(), prefix)
 		}
+		_ = js.DeleteStream(context.Background(), prefix+"-owner") // if there is one
 		if err != nil {
 			t.Errorf("remove the stream %s: %v", prefix, err)
 		}
@@ -71,13 +72,13 @@ func TestContractOnAnotherServer(t *testing.T) {
 	}
 	version := conn.ConnectedServerVersion()
 	conn.Close()
-	f := embedded
+	f := features
 	f.FakeTime, f.Repeats = false, repeats(t, version)
 	brokertest.Run(t, f, openExternal)
 }
 
-// repeats reports whether a server of a version has a fault that 2.10.18 mended:
-// if a message was given back and nobody asks for it at that moment, the server
+// repeats reports whether a server of a version has a fault that 2.10.18 repaired:
+// if a message was returned while no client asks for messages, the server
 // takes a step back in the stream and delivers the newest message again, acked
 // or not (consumer.go, "We will redo this one").
 func repeats(t testing.TB, version string) bool {
@@ -104,5 +105,5 @@ func portOf(t testing.TB, address string) int {
 
 func BenchmarkBrokerOnAnotherServer(b *testing.B) {
 	external(b)
-	brokertest.Bench(b, embedded, openExternal)
+	brokertest.Bench(b, features, openExternal)
 }

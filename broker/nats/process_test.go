@@ -15,6 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 // binary builds the server that go.mod names, once.
@@ -63,7 +64,7 @@ func openProcess(t testing.TB, path string) brokertest.Server {
 	}
 }
 
-// freePort returns a port that nobody listens on.
+// freePort returns a free port.
 func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -77,15 +78,13 @@ func freePort(t testing.TB) int {
 // TestContractOnAProcess kills a server of the version in go.mod.
 func TestContractOnAProcess(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts servers and ends them again and again: not with -short")
-	}
+	longtest.Skip(t, "starts and kills server processes")
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(filepath.Dir(path)) })
-	f := embedded
+	f := features
 	f.FakeTime = false
 	brokertest.Run(t, f, func(t testing.TB) brokertest.Server { return openProcess(t, path) })
 }
@@ -93,10 +92,8 @@ func TestContractOnAProcess(t *testing.T) {
 // TestContractOnAnotherProcess kills a server that is installed: an old one.
 func TestContractOnAnotherProcess(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts servers and ends them again and again: not with -short")
-	}
-	external(t) // whoever has one that runs has the program
+	longtest.Skip(t, "starts and kills server processes")
+	external(t) // a machine with a server that runs has the program
 	path := os.Getenv("TIMER_TEST_NATS_SERVER")
 	if path == "" {
 		path = "nats-server"
@@ -111,7 +108,7 @@ func TestContractOnAnotherProcess(t *testing.T) {
 	out, err := exec.Command(path, "--version").Output()
 	t.Logf("%s (%v)", out, err)
 	_, version, _ := strings.Cut(strings.TrimSpace(string(out)), " v")
-	f := embedded
+	f := features
 	f.FakeTime, f.Repeats = false, repeats(t, version)
 	brokertest.Run(t, f, func(t testing.TB) brokertest.Server { return openProcess(t, path) })
 }

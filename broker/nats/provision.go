@@ -12,10 +12,10 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// Provision makes the stream and the durable consumer of [Options.Role], or, if
-// dry, tells what it would make. What exists is verified and never changed. It
-// needs the permissions of an administrator, unless all is there. See
-// [broker.Provisioner].
+// Provision makes the stream, the one that keeps owners, and the durable consumer of
+// [Options.Role], or, if dry, only returns what it would make. What exists is verified and never changed,
+// but for a consumer as older versions made it, which is updated. It needs the
+// permissions of an administrator, unless all is there.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
 	if err := b.opt.Routing.Validate(); err != nil {
 		return nil, fmt.Errorf("routing: %w", err)
@@ -23,9 +23,8 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 	b = New(b.opt, b.log) // Run may be running
 	s, err := b.dial()
 	if err != nil {
-		return nil, fmt.Errorf("connect with NATS: %w", b.opt.Security.explain(withoutURL(err), b.opt.URL))
+		return nil, err
 	}
-	b.set(s, nil)
 	if s.owned {
 		defer s.conn.Close()
 	}
@@ -40,11 +39,19 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 		return changes, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 	}
 	absent := dry && len(changes) > 0
-	made, err = b.provisionConsumer(ctx, s, dry, absent)
-	if made != nil {
-		changes = append(changes, *made)
+	for _, provision := range []func() (*broker.Change, error){
+		func() (*broker.Change, error) { return b.provisionConsumer(ctx, s, dry, absent) },
+		func() (*broker.Change, error) { return b.provisionOwners(ctx, s, dry) },
+	} {
+		made, err := provision()
+		if made != nil {
+			changes = append(changes, *made)
+		}
+		if err != nil {
+			return changes, err
+		}
 	}
-	return changes, err
+	return changes, nil
 }
 
 func (b *Broker) provisionStream(ctx context.Context, s *session, dry bool) (*broker.Change, error) {
@@ -76,17 +83,18 @@ func (b *Broker) provisionConsumer(ctx context.Context, s *session, dry, absent 
 	want := consumerConfig(b.opt.Prefix+durable(b.opt.Role, topic), topic)
 	if !absent {
 		info, err := b.lookUpConsumer(ctx, s, want.Durable)
-		if err == nil {
-			return nil, verifyConsumer(info.Config, want)
-		}
-		if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		switch {
+		case errors.Is(err, jetstream.ErrConsumerNotFound):
+		case err != nil:
 			return nil, fmt.Errorf("consumer %s: %w", want.Durable, err)
+		case !outdated(info.Config):
+			return nil, verifyConsumer(info.Config, want)
 		}
 	}
 	made := &broker.Change{
 		Object: "consumer " + want.Durable,
-		Detail: fmt.Sprintf("of stream %s; filter %s; durable, pull; explicit acks within %v; unlimited deliveries; at most %d messages in flight",
-			b.opt.Stream, topic, want.AckWait, want.MaxAckPending),
+		Detail: fmt.Sprintf("of stream %s; filter %s; durable, pull; explicit acks within %v; unlimited deliveries; unlimited messages in flight",
+			b.opt.Stream, topic, want.AckWait),
 	}
 	if dry {
 		return made, nil
@@ -103,7 +111,7 @@ func (b *Broker) provisionConsumer(ctx context.Context, s *session, dry, absent 
 const oldestMajor, oldestMinor = 2, 9
 
 // modern returns an error that wraps errUnfit if a server is too old. One that
-// tells no version that can be read is taken as it is.
+// has no version that can be parsed is accepted.
 func modern(version string) error {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 {
@@ -116,5 +124,3 @@ func modern(version string) error {
 	}
 	return fmt.Errorf("%w: the NATS server is version %s; at least %d.%d is needed", errUnfit, version, oldestMajor, oldestMinor)
 }
-
-var _ broker.Provisioner = (*Broker)(nil)

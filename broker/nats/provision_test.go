@@ -34,7 +34,7 @@ func TestProvisionMakesWhatIsMissingOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serve(t)
 		_, js := client(t, e)
-		const all = "stream svc, consumer " + durable
+		const all = "stream svc, consumer " + durable + ", stream svc-owner"
 		for i, tt := range []struct {
 			dry  bool
 			want string
@@ -69,7 +69,7 @@ func TestProvisionMakesWhatIsMissingOnce(t *testing.T) {
 // send publishes a message to a subject.
 func send(t testing.TB, b *nats.Broker, subject, body string) {
 	t.Helper()
-	if err := b.Publisher().Publish(subject, message.NewMessage("", []byte(body))); err != nil {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(subject, message.NewMessage("", []byte(body))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -156,7 +156,7 @@ func TestVerifyMakesNothingAndTellsWhatIsMissing(t *testing.T) {
 	})
 }
 
-// What can't be changed of a consumer is told, in whatever way the service is run.
+// What can't be changed of a consumer is an error, whatever the setting of provision.
 func TestConsumerThatCanNotBeMendedIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serve(t)

@@ -4,131 +4,159 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
 const (
-	publishTimeout = 20 * time.Second // longest wait for the acks of a call
+	publishTimeout = 20 * time.Second // longest wait for the acks of a call, if its context allows more
 	maxUnacked     = 8192             // messages sent and not acked, of all calls together
 )
 
-// publisher publishes to the stream. See [broker.Broker] for its contract.
+// once has the client library send a message once: what is sent again later comes
+// behind others of its key.
+var once = jetstream.WithRetryAttempts(0)
+
+// publisher publishes to the stream. See [broker.Publisher] for its contract.
 type publisher struct{ *Broker }
 
-// Close does nothing: the connection ends with [Broker.Run].
-func (p publisher) Close() error { return nil }
-
-// Publish returns when the stream has stored all messages. Nothing is published
-// if one of them is refused before it is sent.
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	topics := make([]string, len(messages))
-	for i := range topics {
-		topics[i] = topic
-	}
-	return p.PublishTo(topics, messages)
+// An outgoing message is one of a call of Publish that may be sent.
+type outgoing struct {
+	*natsgo.Msg
+	result *error // nil until something is wrong
 }
 
-// PublishTo publishes each message to the topic at the same index, otherwise as
-// Publish does. Batches do not mind how many topics they hold.
-func (p publisher) PublishTo(topics []string, messages []*message.Message) error {
-	out := make([]*natsgo.Msg, len(messages))
-	for i, msg := range messages {
-		var err error
-		if out[i], err = marshal(topics[i], msg); err != nil {
-			return fmt.Errorf("publish %s: %w", msg.UUID, err)
+// Publish publishes messages: a thousand in one atomic batch where the stream
+// takes batches, else pipelined, each with an ack of its own.
+func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
+	results := make([]error, len(messages))
+	out := make([]outgoing, 0, len(messages))
+	s, err := p.current()
+	for i, m := range messages {
+		msg, refused := marshal(m.Topic, m.Message)
+		switch {
+		case refused != nil:
+			results[i] = refused
+		case err != nil:
+			results[i] = err
+		default:
+			out = append(out, outgoing{msg, &results[i]})
 		}
 	}
 	if len(out) == 0 {
-		return nil
+		return results
 	}
-	s, err := p.current()
-	if err != nil {
-		return fmt.Errorf("publish to %s: %w", topics[0], err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	out, err = p.publishBatches(ctx, s, out)
-	if err == nil {
-		err = p.pipeline(ctx, s, out)
-	}
-	if err != nil {
-		if errors.Is(err, jetstream.ErrNoStreamResponse) {
-			p.check()
+	var known []duplicate
+	for part := range slices.Chunk(out, p.partSize(ctx, s, len(out))) {
+		if !p.publishBatch(ctx, s, part) {
+			known = append(known, p.send(ctx, s, part)...)
 		}
-		return fmt.Errorf("publish to %s: %w", topics[0], err)
 	}
-	return nil
+	p.verifyDuplicates(ctx, s, known)
+	if slices.ContainsFunc(results, func(err error) bool { return errors.Is(err, jetstream.ErrNoStreamResponse) }) {
+		p.keeper.Recheck()
+	}
+	return results
 }
 
-// pipeline sends messages one behind the other and waits for all acks. After
-// the first that can't be sent it sends no more.
-func (p publisher) pipeline(ctx context.Context, s *session, messages []*natsgo.Msg) error {
-	var failed failures
-	known := s.acks.send(ctx, messages, &failed)
-	s.pace.acked.Add(int64(len(messages) - failed.messages()))
-	p.contest(ctx, s, known, &failed)
-	return failed.join(len(messages))
+// send publishes messages one behind the other, waits for all acks, and sets the
+// result of each that failed. It returns those that the stream had already.
+func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (known []duplicate) {
+	connected, end := whileConnected(ctx, s.conn)
+	defer end()
+	var denied denials
+	defer p.notifyDenied(denied.add)()
+	for part := range slices.Chunk(messages, maxUnacked) {
+		if s.unacked.Acquire(connected, int64(len(part))) != nil {
+			for _, m := range part {
+				*m.result = noAck(ctx)
+			}
+			continue
+		}
+		acks := make([]jetstream.PubAckFuture, len(part))
+		for i, m := range part {
+			if connected.Err() != nil {
+				break
+			}
+			var err error
+			if acks[i], err = s.js.PublishMsgAsync(m.Msg, once); err != nil {
+				*m.result, acks[i] = result(err), nil
+			}
+			failpoint.Here("publishing")
+		}
+		for i, m := range part {
+			if acks[i] == nil {
+				if *m.result == nil {
+					*m.result = noAck(ctx)
+				}
+				continue
+			}
+			ack, err := denied.await(connected, m.Subject, acks[i])
+			switch {
+			case err == nil && ack.Duplicate:
+				known = append(known, duplicate{m, ack.Sequence})
+			case err != nil && errors.Is(err, connected.Err()):
+				*m.result = noAck(ctx)
+			case err != nil:
+				*m.result = result(err)
+			}
+		}
+		s.unacked.Release(int64(len(part)))
+	}
+	return known
+}
+
+// noAck says that it is not known whether a message was stored.
+func noAck(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return connection.ErrNotConnected
+	}
+	return fmt.Errorf("no ack of the server: %w", ctx.Err())
 }
 
 // Codes of JetStream errors for which the client library has no names.
 const (
+	codeResources       = 10023
 	codeMessageTooLarge = 10054
+	codeStoreFailed     = 10077
 	codeHeadersTooLarge = 10097
 )
 
-// refusal makes an error a [broker.ErrRefused] if no retry can help.
-func refusal(err error) error {
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	if ok && (api.ErrorCode == codeMessageTooLarge || api.ErrorCode == codeHeadersTooLarge) ||
-		errors.Is(err, natsgo.ErrMaxPayload) || errors.Is(err, natsgo.ErrBadSubject) {
-		return fmt.Errorf("%w: %w", broker.ErrRefused, err)
+// result returns the result of a message that failed, as [broker.Publisher] asks
+// for: refused for good, the broker is away or full, or what the error is.
+func result(err error) error {
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
+		switch {
+		case api.ErrorCode == codeMessageTooLarge, api.ErrorCode == codeHeadersTooLarge:
+			return refused(err)
+		case api.ErrorCode == codeResources,
+			api.ErrorCode == codeStoreFailed && (strings.HasPrefix(api.Description, "maximum bytes") || strings.HasPrefix(api.Description, "maximum messages exceeded")):
+			return unavailable(err)
+		}
+		return err
 	}
-	return err
-}
-
-// failures are what went wrong in one call. A thousand messages that fail for
-// one reason are one failure.
-type failures struct {
-	errs   []error
-	counts []int
-}
-
-func (f *failures) add(messages int, err error) {
-	for i, known := range f.errs {
-		if known.Error() == err.Error() {
-			f.counts[i] += messages
-			return
+	for _, never := range []error{natsgo.ErrMaxPayload, natsgo.ErrBadSubject} {
+		if errors.Is(err, never) {
+			return refused(err)
 		}
 	}
-	f.errs = append(f.errs, err)
-	f.counts = append(f.counts, messages)
-}
-
-func (f *failures) merge(others failures) {
-	for i, err := range others.errs {
-		f.add(others.counts[i], err)
-	}
-}
-
-// messages returns how many failed.
-func (f *failures) messages() (n int) {
-	for _, count := range f.counts {
-		n += count
-	}
-	return n
-}
-
-// join returns all failures as one error, nil if there is none.
-func (f *failures) join(messages int) error {
-	var err error
-	for i, e := range f.errs {
-		err = errors.Join(err, fmt.Errorf("%d of %d messages: %w", f.counts[i], messages, e))
+	for _, away := range []error{natsgo.ErrConnectionClosed, natsgo.ErrDisconnected, natsgo.ErrReconnectBufExceeded, jetstream.ErrJetStreamPublisherClosed} {
+		if errors.Is(err, away) {
+			return unavailable(err)
+		}
 	}
 	return err
 }
+
+func refused(err error) error     { return fmt.Errorf("%w: %w", broker.ErrRefused, err) }
+func unavailable(err error) error { return fmt.Errorf("%w: %w", broker.ErrUnavailable, err) }

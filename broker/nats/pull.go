@@ -11,16 +11,15 @@ import (
 )
 
 const (
-	pullMessages  = 4096             // messages asked for at once: as many come in a round trip, however long that is
-	pullBytes     = 8 << 20          // bytes asked for at once, unless one message may be larger
-	pullExpires   = 30 * time.Second // how long the server keeps a request
-	pullHeartbeat = 5 * time.Second  // how often it tells that it does
+	pullBytes     = 8 << 20         // bytes asked for at once, unless one message may be larger
+	pullExpires   = 5 * time.Second // how long the server keeps a request: so long a process that is frozen is sent messages
+	pullHeartbeat = 2 * time.Second // how often the server says that it keeps a request
 )
 
-// A puller asks a consumer for messages. The client library has one too, which
-// throws away what it has buffered when it stops, so that it comes again after
-// the ack wait only, and takes an empty message with a header "Status" for one
-// of the server (nats.go v1.55.0).
+// A puller asks a consumer for messages. The client library's own throws away what
+// it has buffered when it stops, so that it comes again after the ack wait only,
+// and takes an empty message with a header "Status", which any producer may send,
+// for one of the server: ADR 0006.
 type puller struct {
 	conn    *natsgo.Conn
 	subject string // where to ask
@@ -36,13 +35,15 @@ type pullRequest struct {
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
 
-// ask asks for more messages when half of those asked for have come.
-func (p *puller) ask() error {
-	if p.open > pullMessages/2 {
+// ask asks for as many messages as there is capacity for. It does so in large
+// requests, unless nothing is asked for.
+func (p *puller) ask(capacity int) error {
+	n := capacity - p.open
+	if n <= 0 || p.open > 0 && n < maxHeld/4 {
 		return nil
 	}
 	body, err := json.Marshal(pullRequest{
-		Batch: pullMessages - p.open,
+		Batch: n,
 		// A message larger than the limit would stall the consumer for good.
 		MaxBytes: max(pullBytes, int(p.conn.MaxPayload())+64<<10),
 		Expires:  pullExpires, Heartbeat: pullHeartbeat,
@@ -50,17 +51,17 @@ func (p *puller) ask() error {
 	if err != nil {
 		return err
 	}
-	p.open = pullMessages
+	p.open += n
 	return p.conn.PublishRequest(p.subject, p.inbox, body)
 }
 
-// fromStream reports whether m is a message of the stream. Others are what the
-// server has to say.
+// fromStream reports whether m is a message of the stream. Others are the
+// server's own.
 func fromStream(m *natsgo.Msg) bool { return strings.HasPrefix(m.Reply, "$JS.ACK.") }
 
-// told notes what the server has to say. It returns an error if there is more
-// to it than the end of a request.
-func (p *puller) told(m *natsgo.Msg) error {
+// status reads a message of the server. It returns an error if it is more than
+// the end of a request.
+func (p *puller) status(m *natsgo.Msg) error {
 	status, description := m.Header.Get("Status"), m.Header.Get("Description")
 	switch status {
 	case "100": // a heartbeat
@@ -75,7 +76,7 @@ func (p *puller) told(m *natsgo.Msg) error {
 	}
 	left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
 	if err != nil {
-		left = p.open // old servers do not tell; at worst too much is asked for
+		left = p.open // old servers do not count; at worst too much is asked for
 	}
 	p.open = max(p.open-left, 0)
 	return nil

@@ -9,15 +9,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
 // TestStopLeavesNothingBehind stops again and again while messages come in. What
-// the server has sent, and nobody has acked or given back, would come again only
-// after the ack wait of 30 s: too late for timers.
+// the server has sent, and was neither acked nor returned, would come again only
+// after the ack wait.
 func TestStopLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	const rounds = 40
-	e, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: t.TempDir(), SyncLazily: true}, quiet)
+	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,17 +19,17 @@ const minDuplicates = 2 * time.Minute
 var (
 	// errUnfit says that the stream can't be used as it is configured.
 	errUnfit = errors.New("unfit stream")
-	// errGone says that the stream was there, and is not any more.
+	// errGone says that the stream was deleted.
 	errGone = errors.New("the stream was deleted, and will be made again")
 )
 
-// settle is how long the server gets to delete a stream before it is made
+// deleteTime is how long the server gets to delete a stream before it is made
 // again. If both happen at once the new stream never answers a publish
 // (nats-server v2.15.2).
-const settle = 2 * time.Second
+const deleteTime = 2 * time.Second
 
 // provision makes sure that the stream is there and fit. An error that wraps
-// errUnfit needs a person; others may pass.
+// errUnfit needs an operator; others are retried.
 func (b *Broker) provision(ctx context.Context, s *session) error {
 	if b.opt.Client {
 		return nil
@@ -55,12 +55,12 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 		return err
 	}
 	s.seen = true
-	s.atomic.Store(config.AllowAtomicPublish)
+	s.batches.Store(config.AllowAtomicPublish && b.batching())
 	return nil
 }
 
-// lookUpStream returns how the stream is configured, as the server tells: what an
-// older one does not know is not in it.
+// lookUpStream returns how the stream is configured, as the server returns it: without
+// what an older one does not know.
 func (b *Broker) lookUpStream(ctx context.Context, s *session) (jetstream.StreamConfig, error) {
 	var info jetstream.StreamInfo
 	err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info)
@@ -96,10 +96,10 @@ func (b *Broker) streamConfig() jetstream.StreamConfig {
 func (b *Broker) create(ctx context.Context, s *session) (config jetstream.StreamConfig, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	ctx, stop := b.asking(ctx, b.api("STREAM."))
+	ctx, stop := b.requesting(ctx, b.api("STREAM."))
 	defer stop()
 	stream, err := s.js.CreateStream(ctx, b.streamConfig())
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // someone else was faster
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another instance was faster
 		stream, err = s.js.Stream(ctx, b.opt.Stream)
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeSubjectOverlap || api.ErrorCode == codeInvalidConfig) {
@@ -125,7 +125,7 @@ func (b *Broker) maxBytes() int64 {
 	if b.opt.Server == nil {
 		return b.opt.MaxBytes
 	}
-	return min(b.opt.MaxBytes, b.opt.Server.room())
+	return min(b.opt.MaxBytes, b.opt.Server.Capacity())
 }
 
 // verify returns an error that names the setting, and the fix, if messages
@@ -134,7 +134,7 @@ func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) er
 	limited := c.MaxBytes > 0 || c.MaxMsgs > 0 || c.MaxMsgsPerSubject > 0
 	for _, check := range []struct {
 		bad       bool
-		says, fix string
+		text, fix string
 	}{
 		{c.Retention != jetstream.LimitsPolicy, fmt.Sprintf("retention is %v, which removes messages that others still need", c.Retention), "limits"},
 		{c.Storage != jetstream.FileStorage, "storage is memory, which forgets", "file"},
@@ -144,14 +144,14 @@ func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) er
 		{c.Duplicates < minDuplicates, fmt.Sprintf("duplicate_window is %v, too short to know a message that is sent again", c.Duplicates), "at least " + minDuplicates.String()},
 		{c.AllowRollup, "allow_rollup_hdrs lets any producer purge the stream", "false"},
 		{c.PersistMode == jetstream.AsyncPersistMode, "persist_mode is async, which acks before messages are durable", "default"},
-		{c.AllowMsgSchedules, "allow_msg_schedules lets who may publish commands publish to every subject", "false"},
+		{c.AllowMsgSchedules, "allow_msg_schedules lets a producer of commands publish to every subject", "false"},
 		{c.SubjectTransform != nil, "subject_transform moves messages to other subjects", "none"},
 		{c.Mirror != nil, "it is a mirror, so nothing can be published", "another stream"},
-		{c.NoAck, "no_ack is set, so nobody knows what was stored", "false"},
+		{c.NoAck, "no_ack is set, so it is not known what was stored", "false"},
 		{c.Sealed, "it is sealed, so nothing can be published", "another stream"},
 	} {
 		if check.bad {
-			return fmt.Errorf("stream %s: %s; set it to: %s", c.Name, check.says, check.fix)
+			return fmt.Errorf("stream %s: %s; set it to: %s", c.Name, check.text, check.fix)
 		}
 	}
 	for _, p := range patterns(r) {

@@ -8,9 +8,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
-	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // maxDurable is how much of the name of a consumer is for people.
@@ -26,39 +24,28 @@ type subscriber struct {
 }
 
 // Subscribe delivers what the role has not acked yet, of a topic that may hold
-// wildcards. It returns an error only after Close, or if the topic can't be one.
+// wildcards, in no order. It returns an error only after Close, or if the topic can't be one.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	return s.SubscribeOffers(ctx, topic, nil)
-}
-
-// SubscribeOffers subscribes as Subscribe does, and offers each message to take
-// first unless that is nil. See [broker.Offerer].
-func (s *subscriber) SubscribeOffers(
-	ctx context.Context, topic string, take func(envelope.Offer) bool,
-) (<-chan *message.Message, error) {
 	if err := checkFilter(topic); err != nil {
 		return nil, err
 	}
 	if !s.Join() {
-		return nil, ErrClosed
+		return nil, inflight.ErrClosed
 	}
-	sub := &subscription{
-		broker:  s.broker,
-		topic:   topic,
-		durable: s.broker.opt.Prefix + durable(s.role, topic),
-		closing: s.Closing(),
-		taker:   take,
-		out:     make(chan *message.Message),
-		over:    make(chan struct{}),
-		held:    make(map[position]*delivery),
-		room:    make(chan struct{}, 1),
-	}
+	ctx, stop := s.Until(ctx)
+	sub := newSubscription(ctx, s.broker, s.broker.opt.Prefix+durable(s.role, topic), topic)
+	s.broker.setOpen(sub, true)
 	go func() {
 		defer s.broker.term.Done()
-		sub.run(ctx, s.Left)
+		defer stop()
+		defer s.broker.setOpen(sub, false)
+		sub.run(ctx, s.Closing(), s.Left)
 	}()
-	return sub.out, nil
+	return sub.window.Messages(), nil
 }
+
+// ConsumerName returns the name of the durable consumer of a role and a topic.
+func ConsumerName(role, topic string) string { return durable(role, topic) }
 
 // durable names the consumer of a role and a topic. It is stable, since the
 // position of the role is kept under it.
@@ -82,5 +69,3 @@ func token(s string) string {
 		return '_'
 	}, s)
 }
-
-var _ broker.Offerer = (*subscriber)(nil)

@@ -5,228 +5,215 @@ import (
 	"sync"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-	natsgo "github.com/nats-io/nats.go"
-
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
 const (
-	heartbeat = 10 * time.Second // how often the server is told of every message that it is being worked on
-	maxHeld   = 64 << 20         // bytes of messages in flight; the rest waits at the server
+	heartbeat    = ackWait / 3      // how often the server is notified that messages are in progress
+	maxHeld      = 2048             // messages received and not settled; the rest waits at the server
+	maxHeldBytes = 64 << 20         // that they take, about
+	settleWait   = 30 * time.Second // after Close, for handlers that still work on messages
 )
 
-// A subscription is one call of Subscribe.
+// A subscription is one call of Subscribe. It asks the consumer for messages
+// (consume.go), holds each until it is settled, and gives it to the window, which
+// gives it to the handler.
 type subscription struct {
 	broker  *Broker
 	topic   string
 	durable string
-	closing <-chan struct{}           // closed with the subscriber
-	taker   func(envelope.Offer) bool // offered each message first; nil if nobody is
-	ctx     context.Context           // ends with the intake
-	over    chan struct{}             // closed when messages in flight are given up
-	inbox   *inbox                    // nil while it is closed; of whoever takes messages
-	silent  bool                      // the server did not do what it was asked for; of whoever takes messages
+	window  *inflight.Window
+	barrier chan barrier // read when all that came before was received
+	inbox   *inbox       // nil while it is closed; of the goroutine that receives
+	silent  bool         // the server did not do what it was asked for; of the same goroutine
 
-	gate   sync.RWMutex // held for reading by whoever takes or sends
-	closed bool         // no more is taken or sent
-	out    chan *message.Message
-	lanes  broker.Lanes
-	offers sync.WaitGroup // taken, and neither acked nor passed on
-
-	mu     sync.Mutex
-	held   map[position]*delivery
-	bytes  int           // of those held
-	room   chan struct{} // holds one: bytes became fewer
-	count  int           // messages taken so far
-	since  time.Time     // when the consumer was created
-	unsent int           // acks that could not be sent
-	why    error         // of the last of them
+	mu       sync.Mutex
+	held     map[position]*delivery
+	bytes    int           // of those held
+	freed    chan struct{} // holds one: something was settled
+	ticks    int           // of the heartbeat
+	received int           // messages so far
+	newest   uint64        // order of the last delivery that came; 0 if none did
+	gap      bool          // one before it did not come, and a connection was lost
+	created  time.Time     // when the consumer was
+	returned []*delivery   // no handler has them, and the intake has ended
+	unsent   int           // acks that could not be sent
+	why      error         // of the last of them
 }
 
-// run takes messages until ctx is done, the subscriber is closed or the broker
-// is over. Then it closes out, calls left, and waits for the messages in flight.
-func (s *subscription) run(ctx context.Context, left func()) {
-	ctx, stop := s.broker.term.Until(ctx, s.closing)
-	defer stop()
-	s.ctx = ctx
+func newSubscription(ctx context.Context, b *Broker, durable, topic string) *subscription {
+	return &subscription{
+		broker: b, topic: topic, durable: durable,
+		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
+		barrier: make(chan barrier),
+		held:    make(map[position]*delivery),
+		freed:   make(chan struct{}, 1),
+	}
+}
+
+// run delivers messages until ctx is done. Then it closes the window, calls left,
+// and waits for messages in flight until the broker ends, or for a while after
+// the subscriber was closed.
+func (s *subscription) run(ctx context.Context, closing <-chan struct{}, left func()) {
+	finished := make(chan struct{})
 	var parts sync.WaitGroup
 	defer parts.Wait()
-	parts.Go(s.keepAlive)
-	s.subscribed(ctx)
+	defer close(finished)
+	parts.Go(func() { s.keepAlive(finished) })
 
-	s.gate.Lock()
-	s.closed = true
-	close(s.out)
-	s.gate.Unlock()
+	s.consume(ctx)
+	s.window.Close()
 	left()
-	s.giveBack()
+	for _, d := range s.returned { // not before: the server would send them here again
+		s.sent(d.nak(0))
+	}
 
-	idle := make(chan struct{})
+	stop := make(chan struct{})
 	parts.Go(func() {
-		s.offers.Wait() // they may be passed on
-		s.lanes.Wait()
-		close(idle)
-	})
-	select {
-	case <-idle:
-	case <-s.broker.term.Over():
-	case <-s.closing:
-		t := time.NewTimer(ackWait) // then the server gives them to others
+		defer close(stop)
+		select {
+		case <-finished:
+			return
+		case <-s.broker.term.Over():
+			return
+		case <-closing:
+		}
+		t := time.NewTimer(settleWait)
 		defer t.Stop()
 		select {
-		case <-idle:
+		case <-finished:
 		case <-s.broker.term.Over():
 		case <-t.C:
 		}
-	}
-	close(s.over)
+	})
+	s.window.Wait(stop)
 }
 
-// receive offers a message, or puts it into the lane of its key. It blocks while
-// the messages in flight are too large.
-func (s *subscription) receive(ctx context.Context, conn *natsgo.Conn, in *natsgo.Msg) {
-	d, err := s.newDelivery(conn, in)
-	if err != nil {
-		return // something else was sent to our inbox
-	}
-	s.gate.RLock()
-	switch {
-	case s.closed:
-		s.told(d.nak(0))
-	case s.hold(d) && ctx.Err() == nil: // else giveBack finds it
-		failpoint.Here("fetched")
-		if !s.offer(d) {
-			s.line(d)
-		}
-	}
-	s.gate.RUnlock()
-	for s.full() {
-		select {
-		case <-s.room:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// offer reports whether somebody took the message before it was one.
-func (s *subscription) offer(d *delivery) bool {
-	if s.taker == nil {
-		return false
-	}
-	s.offers.Add(1)
-	s.mark(d, true)
-	if s.taker(d) {
-		return true
-	}
-	s.offers.Done()
-	return false
-}
-
-// line puts a message into the lane of its key. The gate must be held.
-func (s *subscription) line(d *delivery) {
-	s.mark(d, false)
-	msg := d.message()
-	s.lanes.Go(broker.Key(msg), func() { s.deliver(s.ctx, d, msg) })
-}
-
-// deliver hands a message to whoever reads out, and returns when the next one of
-// its key may follow. If nobody reads any more, giveBack does.
-func (s *subscription) deliver(ctx context.Context, d *delivery, msg *message.Message) {
-	f := inflight.NewContext(ctx)
-	msg.SetContext(envelope.WithPlace(f, f.Leave))
-	if !s.send(ctx, d, msg) {
-		f.End()
-		return
-	}
-	finish := func() {
-		s.settle(d, msg)
-		s.drop(d)
-		f.End()
-	}
-	select {
-	case <-msg.Acked():
-	case <-msg.Nacked():
-	case <-s.over:
-	case <-f.Left():
-		s.lanes.Go("", func() {
-			select {
-			case <-msg.Acked():
-			case <-msg.Nacked():
-			case <-s.over:
-			}
-			finish()
-		})
-		return
-	}
-	finish()
-}
-
-// settle tells the server what became of a message, if anything did.
-func (s *subscription) settle(d *delivery, msg *message.Message) {
-	if !s.current(d) {
-		return
-	}
-	select {
-	case <-msg.Acked():
-		s.told(d.ack())
-		failpoint.Here("acked")
-	case <-msg.Nacked():
-		s.told(d.nak(broker.RedeliveryDelay(d.number)))
-	default: // it was given up
-	}
-}
-
-// send reports whether somebody took the message before ctx was done.
-func (s *subscription) send(ctx context.Context, d *delivery, msg *message.Message) bool {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
-	if s.closed || ctx.Err() != nil {
-		return false
-	}
-	select {
-	case s.out <- msg:
-	case <-ctx.Done():
-		return false
-	}
-	s.mark(d, true)
-	return true
-}
-
-// giveBack returns what nobody took to the server, for others. Before the intake
-// has ended the server would send it here again.
-func (s *subscription) giveBack() {
-	for _, d := range s.all() {
-		if !d.sent {
-			s.told(d.nak(0))
-		}
-	}
-}
-
-// keepAlive tells the server that messages in flight are being worked on, until
-// they are given up.
-func (s *subscription) keepAlive() {
+// keepAlive notifies the server that messages are in progress, until done is
+// closed. Those that came after the last time are young enough.
+func (s *subscription) keepAlive(done <-chan struct{}) {
 	t := time.NewTicker(heartbeat)
 	defer t.Stop()
 	for {
 		select {
-		case <-s.over:
-			s.tell()
+		case <-done:
+			s.logUnsent()
 			return
 		case <-t.C:
 		}
-		s.tell()
-		select {
-		case <-s.closing: // by now another instance should get them
-			continue
-		default:
+		s.logUnsent()
+		var old []*delivery
+		s.mu.Lock()
+		s.ticks++
+		for _, d := range s.held {
+			if d.tick < s.ticks-1 {
+				old = append(old, d)
+			}
 		}
-		for _, d := range s.all() {
-			_ = d.working() // if not, it comes again
+		s.mu.Unlock()
+		for _, d := range old {
+			_ = d.inProgress() // if it can't be sent the message comes again
 		}
+	}
+}
+
+// receive holds a message and adds it to the window. One that is held already was
+// delivered again since the server did not hear of it in time: it is settled by
+// the delivery that is held.
+func (s *subscription) receive(d *delivery) {
+	s.mu.Lock()
+	if s.newest > 0 && d.order > s.newest+1 && s.broker.recent.Load() > 0 {
+		s.gap = true
+	}
+	s.newest = max(s.newest, d.order)
+	if _, ok := s.held[d.position]; ok {
+		s.mu.Unlock()
+		return
+	}
+	d.consumer, d.tick = s.created, s.ticks
+	s.held[d.position] = d
+	s.bytes += d.bytes
+	s.received++
+	s.mu.Unlock()
+	failpoint.Here("fetched")
+	if !s.window.Add(d, d.number) {
+		s.drop(d)
+	}
+}
+
+// drop notes that a message is settled, or will come again.
+func (s *subscription) drop(d *delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held[d.position] != d {
+		return
+	}
+	delete(s.held, d.position)
+	s.bytes -= d.bytes
+	select {
+	case s.freed <- struct{}{}:
+	default:
+	}
+}
+
+// capacity returns how many more messages may be held.
+func (s *subscription) capacity() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bytes >= maxHeldBytes {
+		return 0
+	}
+	return max(0, maxHeld-len(s.held))
+}
+
+// count returns how many messages were received so far.
+func (s *subscription) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.received
+}
+
+// renew notes when the consumer was created that messages come from now on. It
+// reports whether that is another consumer than before.
+func (s *subscription) renew(created time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	same := s.created.Equal(created)
+	if s.created = created; !same {
+		s.newest, s.gap = 0, false
+	}
+	return !same
+}
+
+// stale reports whether the consumer that a message came from was deleted. An ack
+// would go to the consumer that has its name now, where it could be for another
+// message.
+func (s *subscription) stale(d *delivery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !d.consumer.Equal(s.created)
+}
+
+// sent notes whether an ack could be sent. If not, its message comes again.
+func (s *subscription) sent(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsent++
+	s.why = err
+}
+
+// logUnsent logs how many acks could not be sent since it was last called.
+func (s *subscription) logUnsent() {
+	s.mu.Lock()
+	n, why := s.unsent, s.why
+	s.unsent, s.why = 0, nil
+	s.mu.Unlock()
+	if n > 0 {
+		s.broker.log.WarnContext(context.Background(), "acks not sent, messages will come again",
+			"consumer", s.durable, "messages", n, "error", why)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker/inflight"
-	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // tailBuffer is how many messages a reader of a tail may be behind. More are
@@ -29,102 +28,66 @@ func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mes
 	if err := checkFilter(topic); err != nil {
 		return nil, err
 	}
-	if !t.Join() {
-		return nil, ErrClosed
-	}
-	started := false
-	defer func() {
-		if !started {
-			t.Left()
-			t.broker.term.Done()
+	messages, err := t.Tail(ctx, func(ctx context.Context, again bool) (inflight.Listener, error) {
+		connected := func(context.Context) (*session, error) { return t.broker.current() }
+		if again {
+			connected = t.broker.keeper.Await
 		}
-	}()
-	s, err := t.broker.current()
+		s, err := connected(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return listen(ctx, s, topic)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("tail %s: %w", topic, err)
 	}
-	e, err := listen(ctx, s, topic)
-	if err != nil {
-		return nil, fmt.Errorf("tail %s: %w", topic, err)
-	}
-	started = true
-	out := make(chan *message.Message)
-	go func() {
-		defer t.broker.term.Done()
-		defer t.Left()
-		defer close(out)
-		t.run(ctx, topic, e, out)
-	}()
-	return out, nil
+	return messages, nil
 }
 
-// An ear is a subscription on one connection.
-type ear struct {
+// A listener is a subscription on one connection.
+type listener struct {
+	conn   *natsgo.Conn
+	sub    *natsgo.Subscription
 	in     chan *natsgo.Msg
 	closed chan natsgo.Status // gets a value when the connection is closed for good
-	end    func()
 }
 
 // listen subscribes, and waits until the server knows.
-func listen(ctx context.Context, s *session, topic string) (*ear, error) {
+func listen(ctx context.Context, s *session, topic string) (inflight.Listener, error) {
 	in := make(chan *natsgo.Msg, tailBuffer)
 	sub, err := s.conn.ChanSubscribe(topic, in)
 	if err != nil {
 		return nil, err
 	}
-	closed := s.conn.StatusChanged(natsgo.CLOSED)
-	e := &ear{in: in, closed: closed, end: func() {
-		s.conn.RemoveStatusListener(closed)
-		_ = sub.Unsubscribe() // it fails only if the connection is closed
-	}}
+	l := &listener{conn: s.conn, sub: sub, in: in, closed: s.conn.StatusChanged(natsgo.CLOSED)}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if err := s.conn.FlushWithContext(ctx); err != nil {
-		e.end()
+		l.Close()
 		return nil, err
 	}
-	return e, nil
+	return l, nil
 }
 
-// run delivers messages until ctx is done, the tail is closed or the broker is
-// over. If the connection is closed for good, it listens on the next one.
-func (t *tail) run(ctx context.Context, topic string, e *ear, out chan<- *message.Message) {
-	ctx, stop := t.Until(ctx)
-	defer stop()
-	for {
-		e.forward(ctx, out)
-		e.end()
-		for again := true; again; {
-			s := t.broker.usable(ctx.Done())
-			if s == nil {
-				return
-			}
-			var err error
-			if e, err = listen(ctx, s, topic); err == nil {
-				again = false
-			} else if !pause.For(ctx, minBackoff) {
-				return
-			}
-		}
-	}
-}
-
-// forward delivers messages until ctx is done or the connection is closed.
-func (e *ear) forward(ctx context.Context, out chan<- *message.Message) {
+// Receive sends messages until ctx is done or the connection is closed.
+func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.closed:
+		case <-l.closed:
 			return
-		case m := <-e.in:
-			msg := unmarshal(m.Subject, m.Header, m.Data)
-			msg.SetContext(ctx)
-			select {
-			case <-ctx.Done():
+		case m := <-l.in:
+			if !send(unmarshal(m.Subject, m.Header, m.Data)) {
 				return
-			case out <- msg:
 			}
 		}
 	}
+}
+
+// Close ends the subscription.
+func (l *listener) Close() {
+	l.conn.RemoveStatusListener(l.closed)
+	_ = l.sub.Unsubscribe() // it fails only if the connection is closed
 }

@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -72,22 +73,40 @@ func parse(text string) (s server, err error) {
 	return s, nil
 }
 
-// auth says who we are to a server.
-func (opt Options) auth(s server) []amqp.Authentication {
+// tls returns the TLS configuration for a server, nil without TLS.
+func (opt Options) tls(s server) (*tls.Config, error) {
+	if !s.tls {
+		return nil, nil
+	}
+	var c *tls.Config
+	if opt.TLS != nil {
+		given, err := opt.TLS()
+		if err != nil {
+			return nil, err
+		}
+		c = given.Clone()
+	}
+	if c == nil {
+		c = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	if c.ServerName == "" {
+		c.ServerName = s.host
+	}
+	return c, nil
+}
+
+// auth is the identity that a server is shown. Secure is nil without TLS.
+func (opt Options) auth(s server, secure *tls.Config) []amqp.Authentication {
 	user, password := opt.Username, opt.Password
 	if s.named {
 		user, password = s.user, s.password
 	}
+	certified := secure != nil && (len(secure.Certificates) > 0 || secure.GetClientCertificate != nil)
 	switch {
-	case user == "" && password == "" && s.tls && opt.certified():
+	case user == "" && password == "" && certified:
 		return []amqp.Authentication{&amqp.ExternalAuth{}}
 	case user == "" && password == "":
 		user, password = "guest", "guest"
 	}
 	return []amqp.Authentication{&amqp.PlainAuth{Username: user, Password: password}}
-}
-
-// certified reports whether we have a certificate of our own.
-func (opt Options) certified() bool {
-	return opt.TLS != nil && (len(opt.TLS.Certificates) > 0 || opt.TLS.GetClientCertificate != nil)
 }

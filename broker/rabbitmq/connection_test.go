@@ -33,7 +33,7 @@ func TestNothingIsLostWhenTheConnectionDies(t *testing.T) {
 				for j := range batch {
 					batch[j] = text(fmt.Sprint(i + j))
 				}
-				if again = b.Publisher().Publish(r.opt.Routing.Commands, batch...) != nil; again {
+				if again = broker.NewWatermillPublisher(b.Publisher()).Publish(r.opt.Routing.Commands, batch...) != nil; again {
 					until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 				}
 			}
@@ -78,7 +78,7 @@ func TestWhatIsNotAckedComesBackWithTheNextConnection(t *testing.T) {
 		seen[string(msg.Payload)]++
 		msg.Ack()
 	}
-	held["1"].Ack() // in vain, and harmless
+	held["1"].Ack() // too late, and harmless
 	held["3"].Nack()
 	publish(t, b, r.topic(), "4")
 	expect(t, messages, "4")
@@ -92,17 +92,17 @@ func TestWhatIsNotAckedComesBackWithTheNextConnection(t *testing.T) {
 func TestServersAreTriedInTurn(t *testing.T) {
 	t.Parallel()
 	r := open(t)
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	refusing, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody.Close()
-	r.opt.URL = "amqp://guest:guest@" + nobody.Addr().String() + ", " + r.opt.URL
+	refusing.Close()
+	r.opt.URL = "amqp://guest:guest@" + refusing.Addr().String() + ", " + r.opt.URL
 	b := r.ready(r.opt)
 	publish(t, b, r.topic(), "event")
 }
 
-func TestCredentialsMayBeMendedLater(t *testing.T) {
+func TestCredentialsMayBeCorrectedLater(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	var log logbuf.Buffer
@@ -124,7 +124,7 @@ func TestCredentialsMayBeMendedLater(t *testing.T) {
 		t.Errorf("Run: %v", err)
 	}
 	if strings.Contains(log.String(), "hunter2") || log.String() == "" {
-		t.Errorf("the log tells the password, or nothing: %s", log.String())
+		t.Errorf("the log has the password, or nothing: %s", log.String())
 	}
 
 	r.opt.URL = strings.Replace(right, "guest:guest@", "", 1)
@@ -167,8 +167,8 @@ func TestVisitEndsWithTheConnection(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	b := r.ready(r.opt)
-	letters := r.opt.Routing.DeadLettersOf("acme")
-	publish(t, b, letters, "1", "2", "3")
+	deadLetters := r.opt.Routing.DeadLettersOf("acme")
+	publish(t, b, deadLetters, "1", "2", "3")
 	err := b.VisitDeadLetters(t.Context(), "acme", func(m *message.Message) (bool, error) {
 		if string(m.Payload) == "2" {
 			r.proxy.Reset()
@@ -180,7 +180,7 @@ func TestVisitEndsWithTheConnection(t *testing.T) {
 	}
 	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 	var all []string
-	until(t, "the letters that the server takes back", func() bool {
+	until(t, "the dead letters that the server requeues", func() bool {
 		all = nil
 		_ = b.VisitDeadLetters(t.Context(), "acme", func(m *message.Message) (bool, error) {
 			all = append(all, string(m.Payload))
@@ -189,6 +189,6 @@ func TestVisitEndsWithTheConnection(t *testing.T) {
 		return len(all) == 3
 	})
 	if strings.Join(all, "") != "123" {
-		t.Errorf("letters are %q", all)
+		t.Errorf("dead letters are %q", all)
 	}
 }

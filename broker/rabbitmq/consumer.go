@@ -3,78 +3,53 @@ package rabbitmq
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
-// A consumer takes from a queue on one connection, which ends with it: the
-// server then gives what was not acked to others, or here again.
+// A consumer takes from queues on one channel. What was not acked when the channel
+// ends the server delivers again.
 type consumer struct {
-	topic   string
-	conn    *connection
+	broker  *Broker
+	conn    *serverConn
 	channel *amqp.Channel
-	in      <-chan amqp.Delivery
+	tags    []string               // of the consumers at the server, which are the names of the queues
+	in      []<-chan amqp.Delivery // of each queue
 	closed  <-chan *amqp.Error
-	valve   *valve
-	acks    *acks
+	flow    *flow        // of the connection; nil if it is shared
+	taken   atomic.Int64 // messages that the window has taken
+	calls   sync.Mutex   // held while the server is asked on the channel
+
+	mu       sync.Mutex
+	canceled bool     // the server sends no more
+	returned []uint64 // given back before that, when they would come here again
 }
 
-// tag names the one consumer of a channel.
-const tag = "timer-service"
-
-// consume begins to consume.
-func (s *subscription) consume(ctx context.Context) (*consumer, error) {
-	if err := s.broker.makeRole(ctx, s.queue); err != nil {
-		return nil, err
-	}
-	c := &consumer{topic: s.topic, valve: newValve()}
-	var err error
-	if c.conn, err = s.broker.dial(ctx, s.broker.servers, s.queue.name, c.valve); err != nil {
-		return nil, err
-	}
-	err = s.broker.within(ctx, func() error { return c.open(s.queue) })
-	if err != nil {
-		c.conn.end()
-		return nil, err
-	}
-	c.acks = newAcks(c.channel)
-	return c, nil
-}
-
-func (c *consumer) open(q queue) (err error) {
-	if c.channel, err = c.conn.Channel(); err != nil {
-		return err
-	}
-	c.closed = c.channel.NotifyClose(make(chan *amqp.Error, 1))
-	if err = c.channel.Qos(prefetch, 0, false); err != nil {
-		return err
-	}
-	c.in, err = c.channel.Consume(q.name, tag, false, false, false, false, nil)
-	return err
-}
-
-// deliver hands messages to the window until ctx is done, or the server ends it.
-func (c *consumer) deliver(ctx context.Context, w *inflight.Window) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case in, ok := <-c.in:
-			if !ok {
-				return c.why()
-			}
-			failpoint.Here("fetched")
-			w.Add(&delivery{consumer: c, in: in}, deliveries(&in))
-			c.valve.taken()
+// open begins to consume, with a prefetch for each queue.
+func (c *consumer) open(ctx context.Context, prefetch int, queues ...queue) error {
+	return c.broker.openChannel(ctx, c.conn, func(channel *amqp.Channel) error {
+		c.channel, c.closed = channel, channel.NotifyClose(make(chan *amqp.Error, 1))
+		if err := channel.Qos(prefetch, 0, false); err != nil {
+			return err
 		}
-	}
+		for _, q := range queues {
+			in, err := channel.Consume(q.name, q.name, false, false, false, false, nil)
+			if err != nil {
+				return err
+			}
+			c.tags, c.in = append(c.tags, q.name), append(c.in, in)
+		}
+		return nil
+	})
 }
 
 // why returns why the server sends nothing more.
@@ -89,69 +64,86 @@ func (c *consumer) why() error {
 	if c.conn.alive() {
 		return errors.New("the server ended the consumer: the queue was deleted, or moved")
 	}
-	return ErrNotConnected
+	return connection.ErrNotConnected
 }
 
-// cancel tells the server to send no more, and gives back what it has sent and
-// nobody has. If it does not answer the connection ends.
-func (c *consumer) cancel() {
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		for in := range c.in {
-			c.acks.giveBack(in.DeliveryTag)
-			c.valve.taken()
+// cancel has the server send no more, and gives back what no handler has. It
+// reports whether the server answers.
+func (c *consumer) cancel() bool {
+	return c.broker.attempt(apiTimeout, func() {
+		for i, tag := range c.tags {
+			drained := make(chan struct{})
+			go func() {
+				defer close(drained)
+				for in := range c.in[i] {
+					c.giveBack(in.DeliveryTag)
+				}
+			}()
+			c.calls.Lock()
+			if c.channel.Cancel(tag, false) != nil {
+				_ = c.channel.Close()
+			}
+			c.calls.Unlock()
+			<-drained
 		}
-	}()
-	late := time.AfterFunc(apiTimeout, func() { _ = c.conn.wire.Close() })
-	defer late.Stop()
-	if err := c.channel.Cancel(tag, false); err != nil {
-		c.conn.end()
-	}
-	<-drained
-	c.acks.canceled()
-}
-
-// end sends the last acks and closes the connection.
-func (c *consumer) end() {
-	c.acks.close()
-	c.conn.end()
-}
-
-// deliveries returns how often the server has delivered a message, this time
-// included. Classic queues only tell whether it is the first time.
-func deliveries(in *amqp.Delivery) int {
-	if text, ok := readable(in.Headers["x-delivery-count"]); ok {
-		if n, err := strconv.Atoi(text); err == nil && n > 0 && n < 1<<30 {
-			return n + 1
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.canceled = true
+		for _, tag := range c.returned {
+			_ = c.channel.Nack(tag, false, true)
 		}
+	})
+}
+
+// close closes the channel, after the acks that were sent.
+func (c *consumer) close() {
+	c.broker.attempt(closeTimeout, func() { _ = c.channel.Close() })
+}
+
+// giveBack gives a message back to the server.
+func (c *consumer) giveBack(tag uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.canceled {
+		c.returned = append(c.returned, tag)
+		return
 	}
-	if in.Redelivered {
-		return 2
-	}
-	return 1
+	_ = c.channel.Nack(tag, false, true) // if not, the channel is closed, which gives it back
 }
 
 // A delivery is a message in flight. It is an [inflight.Delivery].
 type delivery struct {
-	consumer *consumer
-	in       amqp.Delivery
+	consumer   *consumer
+	retries    *retries // of its subscription
+	in         amqp.Delivery
+	deliveries int // how often it was delivered, this time included
 }
 
-// headerBytes is about what a header takes in memory beside its text.
-const headerBytes = 128
+// Message returns a new message.
+func (d *delivery) Message() *message.Message { return unmarshal(d.retries.topic, &d.in) }
 
-// Topic returns the topic that was subscribed to.
-func (d *delivery) Topic() string { return d.consumer.topic }
+// Stale reports whether the channel has ended.
+func (d *delivery) Stale() bool { return !d.consumer.conn.alive() || d.consumer.channel.IsClosed() }
 
-// Header returns the value of a header, or "".
-func (d *delivery) Header(name string) string { return header(&d.in, name) }
+// Ack has the server forget it.
+func (d *delivery) Ack() {
+	_ = d.consumer.channel.Ack(d.in.DeliveryTag, false) // if not, it is delivered again
+	failpoint.Here("acked")
+}
 
-// Body returns the body.
-func (d *delivery) Body() []byte { return d.in.Body }
+// Return gives it back to the server.
+func (d *delivery) Return() { d.consumer.giveBack(d.in.DeliveryTag) }
+
+// Retry publishes it to a retry queue, and acks it when that is confirmed.
+func (d *delivery) Retry(delay time.Duration) bool {
+	return !d.Stale() && d.retries.put(d, delay, d.deliveries)
+}
 
 // Bytes returns about how much memory it takes.
 func (d *delivery) Bytes() int { return len(d.in.Body) + 3*headerBytes + weight(d.in.Headers) }
+
+// headerBytes is about what a header takes in memory beside its text.
+const headerBytes = 128
 
 // weight returns about how much memory the value of a header takes.
 func weight(value any) int {
@@ -173,21 +165,21 @@ func weight(value any) int {
 	return n
 }
 
-// Message returns a new message.
-func (d *delivery) Message() *message.Message { return unmarshal(d.consumer.topic, &d.in) }
+// maxDeliveries bounds what a header says of earlier deliveries.
+const maxDeliveries = 1 << 30
 
-// Stale reports whether the connection has ended.
-func (d *delivery) Stale() bool { return !d.consumer.conn.alive() || d.consumer.channel.IsClosed() }
-
-// Ack tells the server that it is handled.
-func (d *delivery) Ack() { d.consumer.acks.ack(d.in.DeliveryTag) }
-
-// Return gives it back to the server.
-func (d *delivery) Return() { d.consumer.acks.giveBack(d.in.DeliveryTag) }
-
-// String names it for people.
-func (d *delivery) String() string {
-	return fmt.Sprintf("delivery %d of %s", d.in.DeliveryTag, d.Topic())
+// deliveries returns how often the server has delivered a message, this time
+// included. A classic queue only says whether it is the first time.
+func deliveries(in *amqp.Delivery) int {
+	if text, ok := readable(in.Headers["x-delivery-count"]); ok {
+		if n, err := strconv.Atoi(text); err == nil && n > 0 && n < maxDeliveries {
+			return n + 1
+		}
+	}
+	if in.Redelivered {
+		return 2
+	}
+	return 1
 }
 
 var _ inflight.Delivery = (*delivery)(nil)

@@ -2,24 +2,39 @@ package rabbitmq
 
 import "context"
 
-// Tell has the broker tell of each queue that it makes or finds, so that tests
-// can remove it.
-func (b *Broker) Tell(made func(queue string)) { b.made = made }
+// OnQueue has the broker call made with each queue that it makes or finds, so that
+// tests can remove it.
+func (b *Broker) OnQueue(made func(queue string)) { b.made = made }
 
-// KillOutlet has the server end the channel that b publishes on, as it does
+// KillChannel has the server end the channel that b publishes on, as it does
 // after an error.
-func KillOutlet(b *Broker) {
-	if o := b.outlet.now.Load(); o != nil {
-		_ = o.channel.ExchangeDeclarePassive("is not there", "direct", true, false, false, false, nil)
+func KillChannel(b *Broker) {
+	if c := b.channel.Load(); c != nil {
+		_ = c.channel.ExchangeDeclarePassive("does not exist", "direct", true, false, false, false, nil)
 	}
 }
 
-// OpenOutlet opens a channel to publish on, as Publish does.
-func OpenOutlet(ctx context.Context, b *Broker) error {
-	_, err := b.openOutlet(ctx)
+// OpenChannel opens a channel to publish on, as Publish does.
+func OpenChannel(ctx context.Context, b *Broker) error {
+	_, err := b.openConfirmChannel(ctx)
 	return err
 }
 
-// Answered waits until the server has answered what it was asked, also what
-// nobody waits for.
-func Answered(b *Broker) { b.asks.Wait() }
+// Answered waits until the server has answered everything, also what no caller
+// waits for.
+func Answered(b *Broker) { b.calls.Wait() }
+
+// Retries reports whether all subscriptions use retry queues.
+func Retries(b *Broker) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.open {
+		s.retries.mu.Lock()
+		ready := s.retries.ready
+		s.retries.mu.Unlock()
+		if !ready {
+			return false
+		}
+	}
+	return true
+}

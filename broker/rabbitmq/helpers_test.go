@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/timer"
@@ -24,7 +25,12 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(together{m}) }
+
+// together runs more tests at once than there are processors.
+type together struct{ *testing.M }
+
+func (m together) Run() int { return brokertest.Main(m.M) }
 
 // external returns the URL of a server that the tests did not start.
 func external(t testing.TB) string {
@@ -109,7 +115,7 @@ func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "")[:16] }
 // broker returns a broker that is not run yet.
 func (r *rabbit) broker(opt rabbitmq.Options) *rabbitmq.Broker {
 	b := rabbitmq.New(opt, quiet)
-	b.Tell(func(queue string) {
+	b.OnQueue(func(queue string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.made[queue] = true
@@ -144,7 +150,7 @@ func (r *rabbit) ready(opt rabbitmq.Options) *rabbitmq.Broker {
 // topic is one for events.
 func (r *rabbit) topic() string { return r.opt.Routing.EventsOf("acme") }
 
-// until waits until something has happened that nobody can be asked to tell.
+// until waits until something has happened that has no event.
 func until(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -154,7 +160,7 @@ func until(t testing.TB, what string, happened func() bool) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("waited in vain for %s", what)
+			t.Fatalf("no %s within a minute", what)
 		}
 	}
 }
@@ -175,7 +181,7 @@ func subscribe(t testing.TB, b *rabbitmq.Broker, role, topic string) <-chan *mes
 func publish(t testing.TB, b *rabbitmq.Broker, topic string, bodies ...string) {
 	t.Helper()
 	for _, body := range bodies {
-		if err := b.Publisher().Publish(topic, text(body)); err != nil {
+		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, text(body)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -195,7 +201,7 @@ func next(t testing.TB, messages <-chan *message.Message) *message.Message {
 		}
 		return msg
 	case <-time.After(time.Minute):
-		t.Fatal("waited in vain for a message")
+		t.Fatal("no message within a minute")
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// send publishes as somebody who is not us does.
+// send publishes as another program does.
 func (r *rabbit) send(p amqp.Publishing) {
 	r.Helper()
 	if err := r.raw.PublishWithContext(r.Context(), "", r.opt.Routing.Commands, false, false, p); err != nil {
@@ -62,7 +62,7 @@ func TestForeignHeadersOfEveryTypeAreTextOrLeftOut(t *testing.T) {
 		delete(got.Metadata, name)
 	}
 	if got.UUID != "the id" || len(got.Metadata) > 0 {
-		t.Errorf("id %s, and headers that nobody wants: %v", got.UUID, got.Metadata)
+		t.Errorf("id %s, and other headers: %v", got.UUID, got.Metadata)
 	}
 	select {
 	case msg := <-tail:

@@ -13,31 +13,38 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
 func TestWhoWeAreToAServer(t *testing.T) {
 	t.Parallel()
-	certified := &tls.Config{Certificates: []tls.Certificate{{}}}
+	certified := func() (*tls.Config, error) { return &tls.Config{Certificates: []tls.Certificate{{}}}, nil }
+	others := func() (*tls.Config, error) { return new(tls.Config), nil }
 	for _, test := range []struct {
 		name string
 		opt  Options
 		want string
 	}{
-		{"nobody", Options{URL: "amqp://h"}, "PLAIN \x00guest\x00guest"},
+		{"no user", Options{URL: "amqp://h"}, "PLAIN \x00guest\x00guest"},
 		{"the user of the URL", Options{URL: "amqp://u:p%2F@h", Username: "other", Password: "secret"}, "PLAIN \x00u\x00p/"},
 		{"the user of the settings", Options{URL: "amqp://h", Username: "u", Password: "p"}, "PLAIN \x00u\x00p"},
 		{"a certificate", Options{URL: "amqps://h", TLS: certified}, "EXTERNAL \x00*\x00*"},
 		{"a certificate and a user", Options{URL: "amqps://h", TLS: certified, Username: "u", Password: "p"}, "PLAIN \x00u\x00p"},
 		{"a certificate that is not shown", Options{URL: "amqp://h", TLS: certified}, "PLAIN \x00guest\x00guest"},
-		{"a certificate of others", Options{URL: "amqps://h", TLS: &tls.Config{}}, "PLAIN \x00guest\x00guest"},
+		{"a certificate of others", Options{URL: "amqps://h", TLS: others}, "PLAIN \x00guest\x00guest"},
 	} {
 		all, err := servers(test.opt.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
-		auth := test.opt.auth(all[0])[0]
+		secure, err := test.opt.tls(all[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		auth := test.opt.auth(all[0], secure)[0]
 		if got := auth.Mechanism() + " " + auth.Response(); got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
@@ -61,55 +68,15 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// An ack of many must name a message that was not acked before, and none that is
-// not handled may be below it.
-func TestAcksOfManyMeanOnlyWhatIsHandled(t *testing.T) {
-	t.Parallel()
-	type sent struct {
-		Back   []uint64
-		UpTo   uint64
-		Single []uint64
-	}
-	a := &acks{wake: make(chan struct{}, 1), settled: make(map[uint64]struct{}), holds: true}
-	for i, step := range []struct {
-		ack, back []uint64
-		canceled  bool
-		want      sent
-	}{
-		{ack: []uint64{2}, want: sent{Single: []uint64{2}}},
-		{ack: []uint64{1}, want: sent{UpTo: 1}}, // 2 is acked already
-		{ack: []uint64{5, 3, 4, 8}, want: sent{UpTo: 5, Single: []uint64{8}}},
-		{ack: []uint64{10}, back: []uint64{6}, want: sent{Single: []uint64{10}}}, // 6 waits
-		{ack: []uint64{7}, want: sent{Single: []uint64{7}}},
-		{canceled: true, want: sent{Back: []uint64{6}}},
-		{ack: []uint64{11, 9}, back: []uint64{12}, want: sent{Back: []uint64{12}, UpTo: 11}},
-		{},
-	} {
-		for _, tag := range step.ack {
-			a.ack(tag)
-		}
-		for _, tag := range step.back {
-			a.giveBack(tag)
-		}
-		if step.canceled {
-			a.canceled()
-		}
-		back, upTo, single, _ := a.next()
-		if diff := cmp.Diff(step.want, sent{back, upTo, single}, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("step %d (-want +got):\n%s", i, diff)
-		}
-	}
-}
-
 // frame is one of AMQP.
 func frame(kind byte, payload []byte) []byte {
 	b := append([]byte{kind, 0, 1}, binary.BigEndian.AppendUint32(nil, uint32(len(payload)))...)
 	return append(append(b, payload...), 0xce)
 }
 
-// FuzzSieve: whatever a server sends, the sieve neither panics nor holds back the
+// FuzzFilter: whatever a server sends, the filter neither panics nor holds back the
 // frames behind it, and passes on the same bytes unless it changes a header.
-func FuzzSieve(f *testing.F) {
+func FuzzFilter(f *testing.F) {
 	head := append(make([]byte, 12), 0x20, 0)
 	f.Add(frame(frameHeader, append(slices.Clone(head), 0, 0, 0, 5, 1, 'a', 't', 1, 9)))
 	f.Add(frame(frameHeader, append(slices.Clone(head), 0xff, 0xff, 0xff, 0xff)))
@@ -118,9 +85,9 @@ func FuzzSieve(f *testing.F) {
 	f.Add([]byte("AMQP\x00\x00\x09\x01"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		v := newValve()
-		v.open() // nobody takes what it holds back
-		out, err := io.ReadAll(newSieve(bytes.NewReader(in), v))
+		v := newFlow()
+		v.open() // nothing takes what it holds back
+		out, err := io.ReadAll(newFilter(bytes.NewReader(in), v))
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatal(err)
 		}
@@ -133,12 +100,12 @@ func FuzzSieve(f *testing.F) {
 	})
 }
 
-func TestSieveKeepsWhatTheLibraryReads(t *testing.T) {
+func TestFilterKeepsWhatTheLibraryReads(t *testing.T) {
 	t.Parallel()
 	good := frame(frameHeader, append(append(make([]byte, 12), 0x20, 0), 0, 0, 0, 4, 1, 'a', 't', 1))
 	bad := frame(frameHeader, append(append(make([]byte, 12), 0x24, 0), 0, 0, 0, 3, 1, 'a', '?', 'x'))
 	kept := frame(frameHeader, append(append(make([]byte, 12), 0x04, 0), 'x'))
-	out, err := io.ReadAll(newSieve(bytes.NewReader(slices.Concat(good, bad, good)), nil))
+	out, err := io.ReadAll(newFilter(bytes.NewReader(slices.Concat(good, bad, good)), nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +123,12 @@ func TestNameOfARolesQueueIsItsOwn(t *testing.T) {
 			t.Errorf("roles %.20q and %.20q share the queue %s", role, other, name)
 		}
 		seen[name] = role
+		for _, q := range retryQueues(queue{name: ownName(strings.Repeat("t", maxName), role)}) {
+			if len(q.name) > 255 || q.key != q.name || seen[q.name] != "" {
+				t.Errorf("role %.20q has the retry queue %q", role, q.name)
+			}
+			seen[q.name] = role
+		}
 		if len(name) > 255 || checkName(name[:min(len(name), maxName)]) != nil {
 			t.Errorf("role %.20q has the queue %q", role, name)
 		}
@@ -171,63 +144,86 @@ func TestQuorumQueuesDeliverForEver(t *testing.T) {
 	}
 }
 
-// TestWhoComesTooLateIsToldSoAtOnce asks and publishes after the end.
-func TestWhoComesTooLateIsToldSoAtOnce(t *testing.T) {
+func TestCallsAfterTheEndFailAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(Options{}, nil)
-		b.out.set(&connection{Connection: new(amqp.Connection), gone: make(chan struct{})}, nil)
-		b.end()
+		b.term.End()
 		ctx, cancel := context.WithTimeout(t.Context(), apiTimeout)
 		defer cancel()
 		for i := range 2 {
-			if err := b.askOn(ctx, nil, nil); !errors.Is(err, ErrClosed) {
-				t.Errorf("question %d: %v, want ErrClosed", i, err)
-			}
-			if _, err := b.openOutlet(ctx); !errors.Is(err, ErrClosed) {
-				t.Errorf("outlet %d: %v, want ErrClosed", i, err)
+			if err := b.declareOn(ctx, nil, nil); !errors.Is(err, connection.ErrClosed) {
+				t.Errorf("declaration %d: %v, want ErrClosed", i, err)
 			}
 		}
 	})
 }
 
-func TestEachTopicWhoseQueueIsGoneIsForgotten(t *testing.T) {
+// TestAMessageIsReturnedBeforeItIsConfirmed has both wait for the call.
+func TestAMessageIsReturnedBeforeItIsConfirmed(t *testing.T) {
 	t.Parallel()
-	b := New(Options{}, nil)
-	c := newCall(3)
-	for _, topic := range []string{"a", "b", "c"} {
-		b.known.add(topic)
+	returns, closed := make(chan amqp.Return, 2), make(chan *amqp.Error)
+	c := &confirmChannel{returns: returns, closed: closed, channel: new(amqp.Channel), sent: make(map[target][]*sent), queues: make(map[string]*state)}
+	all := make([]*sent, 3)
+	for i := range all {
+		all[i] = &sent{target: target{"a", []string{"1", "1", "2"}[i]}, confirm: new(amqp.DeferredConfirmation)}
+		c.sent[all[i].target] = append(c.sent[all[i].target], all[i])
 	}
-	c.answer(1, &returnedError{topic: "a"})
-	c.answer(1, errNack)
-	c.answer(1, &returnedError{topic: "b"})
-	publisher{b}.mend(c.failed.errs, &outlet{channel: new(amqp.Channel)})
-	for topic, want := range map[string]bool{"a": false, "b": false, "c": true} {
-		if got := b.known.has(topic); got != want {
-			t.Errorf("topic %s is known: %v, want %v", topic, got, want)
+	returns <- amqp.Return{RoutingKey: "a", MessageId: "1"}
+	for i, returned := range []bool{true, true, false} {
+		err := c.result(all[i])
+		if _, ok := errors.AsType[*returnedError](err); ok != returned {
+			t.Errorf("message %d: %v, returned %v", i, err, returned)
+		}
+	}
+	if len(c.sent) > 0 {
+		t.Errorf("still there: %v", c.sent)
+	}
+}
+
+func TestHeadersOfRetriesAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, value := range []any{nil, int64(-1), int64(1) << 62, -int64(1) << 62, int32(7), "7", amqp.Table{}} {
+		in := amqp.Delivery{Headers: amqp.Table{headerDeliveries: value, headerHoldUntil: value, headerRetryAt: value}}
+		if n := earlierDeliveries(&in); n < 1 || n > maxDeliveries {
+			t.Errorf("%v: %d deliveries", value, n)
+		}
+		if wait := until(number(&in, headerHoldUntil)); wait < 0 || wait > 10*maxRetryWait {
+			t.Errorf("%v: wait %v", value, wait)
 		}
 	}
 }
 
-// TestAMessageIsReturnedBeforeItIsConfirmed lets what the server says pile up:
-// the library drops what waits for us for too long.
-func TestAMessageIsReturnedBeforeItIsConfirmed(t *testing.T) {
+func TestRetryKeepsTheMessageButForCommandsToTheServer(t *testing.T) {
 	t.Parallel()
-	for range 20 {
-		returns, confirms, closed := make(chan amqp.Return, 1), make(chan amqp.Confirmation, 1), make(chan *amqp.Error)
-		o := &outlet{room: make(chan struct{}, 1), over: make(chan struct{}), onWay: make(map[uint64]onWay)}
-		o.conn, o.returns, o.confirms, o.closed = &connection{Connection: new(amqp.Connection)}, returns, confirms, closed
-		c := newCall(1)
-		o.room <- struct{}{}
-		o.expect(c, sending{topic: "a", Publishing: amqp.Publishing{MessageId: "1"}})
-		returns <- amqp.Return{RoutingKey: "a", MessageId: "1"}
-		confirms <- amqp.Confirmation{DeliveryTag: 1, Ack: true}
-		close(returns)
-		close(confirms)
-		close(closed)
-		o.listen()
-		<-c.done
-		if _, ok := errors.AsType[*returnedError](c.failure()); !ok {
-			t.Fatalf("got %v, want an error that says that it was returned", c.failure())
+	in := amqp.Delivery{
+		Headers:     amqp.Table{"a": int16(1), "traceparent": "t", "CC": []any{"x"}, "bcc": []any{"y"}, "x-delivery-count": int64(3), "x-death": "d"},
+		ContentType: "c", ContentEncoding: "e", CorrelationId: "corr", ReplyTo: "r", MessageId: "m", Type: "t", AppId: "app", Priority: 3,
+		Expiration: "1000", UserId: "other", DeliveryMode: amqp.Transient, Body: []byte("body"),
+	}
+	want := amqp.Publishing{
+		Headers:     amqp.Table{"a": int16(1), "traceparent": "t", "x-death": "d"},
+		ContentType: "c", ContentEncoding: "e", CorrelationId: "corr", ReplyTo: "r", MessageId: "m", Type: "t", AppId: "app", Priority: 3,
+		DeliveryMode: amqp.Persistent, Body: []byte("body"),
+	}
+	if diff := cmp.Diff(want, republishing(&in)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAMessageWithoutAnIDSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		in   amqp.Delivery
+		want string // id; empty: made up
+	}{
+		{amqp.Delivery{}, ""},
+		{amqp.Delivery{Headers: amqp.Table{broker.MetaNoID: "x"}}, ""},
+		{amqp.Delivery{MessageId: "a", Headers: amqp.Table{"messageId": "b", broker.MetaNoID: "x"}}, "a"},
+		{amqp.Delivery{Headers: amqp.Table{"messageId": "b"}}, "b"},
+	} {
+		msg := unmarshal("commands", &tt.in)
+		if noID := msg.Metadata.Get(broker.MetaNoID); msg.UUID == "" || (noID == "true") != (tt.want == "") || tt.want != "" && (msg.UUID != tt.want || noID != "") {
+			t.Errorf("%v: id %q, %q", tt.in, msg.UUID, noID)
 		}
 	}
 }

@@ -26,14 +26,14 @@ func TestHeadersCountAsMemory(t *testing.T) {
 }
 
 // TestHeadersWaitInTheNetwork announces messages that are nothing but headers
-// until the sieve reads no more.
+// until the filter reads no more.
 func TestHeadersWaitInTheNetwork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gives := frame(frameMethod, []byte{0, classBasic, 0, methodGives})
+		deliver := frame(frameMethod, []byte{0, classBasic, 0, methodDeliver})
 		header := frame(frameHeader, append(append(make([]byte, 12), 0x80, 0), make([]byte, 100_000)...))
 		const n = 2 * maxHeld / 100_000
-		v := newValve()
-		s := newSieve(bytes.NewReader(bytes.Repeat(slices.Concat(gives, header), n)), v)
+		v := newFlow()
+		s := newFilter(bytes.NewReader(bytes.Repeat(slices.Concat(deliver, header), n)), v)
 		var out atomic.Int64
 		ended := make(chan struct{})
 		go func() {
@@ -51,7 +51,7 @@ func TestHeadersWaitInTheNetwork(t *testing.T) {
 		if got := out.Load(); got < maxHeld || got > maxHeld+maxHeld/4 {
 			t.Errorf("%d bytes were read, want about %d", got, maxHeld)
 		}
-		for len(v.each) > 0 { // nobody adds while all wait
+		for len(v.each) > 0 { // nothing is added while all wait
 			v.taken()
 			synctest.Wait()
 		}

@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,48 +24,50 @@ const (
 	jsonType   = "application/json"
 )
 
-// marshal makes a message for the wire, or returns a [broker.ErrRefused]. What
+// marshal makes a message for the server, or returns a [broker.ErrRefused]. What
 // can't be a header, or is a command to the server, is left out.
-func marshal(topic string, msg *message.Message) (amqp.Publishing, error) {
+func marshal(topic string, msg *message.Message) (outgoing, error) {
 	if err := checkName(topic); err != nil {
-		return amqp.Publishing{}, err
+		return outgoing{}, err
 	}
-	refuse := func(why string) (amqp.Publishing, error) {
-		return amqp.Publishing{}, fmt.Errorf("%w: %s", broker.ErrRefused, why)
+	refuse := func(format string, args ...any) (outgoing, error) {
+		return outgoing{}, fmt.Errorf("%w: %s", broker.ErrRefused, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case len(msg.Payload) > maxBody:
-		return refuse(fmt.Sprintf("body of %d bytes, the limit is %d", len(msg.Payload), maxBody))
+		return refuse("body of %d bytes, the limit is %d", len(msg.Payload), maxBody)
 	case !isShort(msg.UUID):
-		return refuse("message id " + timer.Quote(msg.UUID) + " can't be a property")
+		return refuse("message id %s can't be a property", timer.Quote(msg.UUID))
 	}
-	out := amqp.Publishing{
+	out := outgoing{topic: topic, named: true, properties: headerBytes + len(msg.UUID), Publishing: amqp.Publishing{
 		Headers:      make(amqp.Table, len(msg.Metadata)),
 		ContentType:  jsonType,
 		DeliveryMode: amqp.Persistent,
 		MessageId:    msg.UUID,
 		Timestamp:    time.Now(), //nolint:forbidigo // for people; the body has the time that counts
 		Body:         msg.Payload,
-	}
-	bytes := 0
+	}}
 	for name, value := range msg.Metadata {
 		if reserved(name) || !validName(name) || !utf8.ValidString(value) {
 			continue
 		}
 		out.Headers[name] = value
-		bytes += len(name) + len(value) + 8
+		out.properties += len(name) + len(value) + 8
 	}
-	if bytes > maxHeaders {
-		return refuse(fmt.Sprintf("headers of %d bytes, the limit is %d", bytes, maxHeaders))
+	if out.properties > maxHeaders {
+		return refuse("headers of %d bytes, the limit is %d", out.properties, maxHeaders)
 	}
 	if id := msg.Metadata.Get(envelope.HeaderCorrelationID); isShort(id) {
 		out.CorrelationId = id
+		out.properties += len(id)
 	}
 	if kind := msg.Metadata.Get(envelope.HeaderContentType); kind != "" && isShort(kind) {
 		out.ContentType = kind
+		out.properties += len(kind)
 	}
 	if kind := msg.Metadata.Get(envelope.HeaderType); isShort(kind) {
 		out.Type = kind
+		out.properties += len(kind)
 	}
 	return out, nil
 }
@@ -72,7 +75,11 @@ func marshal(topic string, msg *message.Message) (amqp.Publishing, error) {
 // unmarshal makes a message of whatever came from a topic. It never fails: what
 // makes no sense must reach the handlers, to become a dead letter.
 func unmarshal(topic string, in *amqp.Delivery) *message.Message {
-	msg := message.NewMessage(idOf(in), in.Body)
+	id := idOf(in)
+	msg := message.NewMessage(cmp.Or(id, uuid.NewString()), in.Body)
+	if id == "" {
+		msg.Metadata[broker.MetaNoID] = "true"
+	}
 	for name, value := range in.Headers {
 		if reserved(name) {
 			continue
@@ -90,17 +97,6 @@ func unmarshal(topic string, in *amqp.Delivery) *message.Message {
 	}
 	msg.Metadata[broker.MetaTopic] = topic
 	return msg
-}
-
-// header returns the value of a header as unmarshal has it, or "".
-func header(in *amqp.Delivery, name string) string {
-	if reserved(name) {
-		return ""
-	}
-	if text, ok := readable(in.Headers[name]); ok {
-		return text
-	}
-	return property(in, name)
 }
 
 // properties are the headers that AMQP has a property for.
@@ -122,15 +118,13 @@ func property(in *amqp.Delivery, name string) string {
 }
 
 // idOf returns the id of a message: that of AMQP, else what a producer may have
-// called it, else a new one.
+// called it, or "" if it has none.
 func idOf(in *amqp.Delivery) string {
 	if in.MessageId != "" {
 		return in.MessageId
 	}
-	if id, _ := readable(in.Headers[envelope.HeaderMessageID]); id != "" {
-		return id
-	}
-	return uuid.NewString()
+	id, _ := readable(in.Headers[envelope.HeaderMessageID])
+	return id
 }
 
 // readable returns the value of a header as text. It returns false for one that
@@ -157,10 +151,10 @@ func readable(value any) (string, bool) {
 
 // reserved reports whether a header is not metadata: the server takes it for a
 // command (CC and BCC copy the message into other queues), it is the server's
-// own, or ours.
+// own, or of this driver.
 func reserved(name string) bool {
 	switch name {
-	case "", broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery:
+	case "", broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery, broker.MetaNoID:
 		return true
 	}
 	const prefix = "x-"

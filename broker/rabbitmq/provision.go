@@ -7,26 +7,28 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
-// Provision makes the exchange, the queue of commands and that of dead letters
-// without a tenant; or, if dry, only looks. The queues of tenants are made when
-// something is published to them first. An exchange or a queue that is there
-// must fit; who may not configure it sees only whether it is there.
+// Provision makes the exchange, the queue of commands with its retry queues, and
+// that of dead letters without a tenant; or, if dry, only returns what is missing.
+// The queues of tenants are made before the first message is published to them.
+// An exchange or a queue that exists must fit. A user without the permission to
+// configure it learns only whether it exists.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
 	if err := b.opt.check(); err != nil {
 		return nil, err
 	}
-	all, err := servers(b.opt.URL)
+	servers, err := servers(b.opt.URL)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := b.dial(ctx, all, "provision", nil)
+	conn, err := b.dial(ctx, servers, "provision", nil, func() {})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotConnected, err)
+		return nil, fmt.Errorf("%w: %w", connection.ErrNotConnected, err)
 	}
 	defer conn.end()
-	defer context.AfterFunc(ctx, func() { _ = conn.wire.Close() })()
+	defer context.AfterFunc(ctx, func() { _ = conn.network.Close() })()
 
 	missing, err := compare(conn, func(ch *amqp.Channel) error { return b.hasExchange(ch) }, b.declareExchange)
 	if err != nil {
@@ -38,9 +40,14 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 			return nil, b.explain("exchange "+b.opt.Exchange, err)
 		}
 	}
-	for _, q := range b.required() {
+	all := b.required()
+	for _, q := range append(all, retryQueues(all[0])...) {
 		declare := func(ch *amqp.Channel) error { return q.declare(ch, conn.version()) }
 		absent, err := compare(conn, q.exists, declare)
+		if singleActive(err) {
+			q = q.single()
+			absent, err = compare(conn, q.exists, declare)
+		}
 		if err != nil {
 			return changes, b.explain("queue "+q.name, err)
 		}
@@ -62,8 +69,8 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 	return changes, nil
 }
 
-// make has f make something, unless dry.
-func (b *Broker) make(conn *connection, dry bool, f func(*amqp.Channel) error) error {
+// make calls f to make something, unless dry.
+func (b *Broker) make(conn *serverConn, dry bool, f func(*amqp.Channel) error) error {
 	if dry {
 		return nil
 	}
@@ -72,7 +79,7 @@ func (b *Broker) make(conn *connection, dry bool, f func(*amqp.Channel) error) e
 
 // compare reports whether something is missing. If it is there it is declared,
 // which changes nothing, and fails if it is another.
-func compare(conn *connection, exists, declare func(*amqp.Channel) error) (missing bool, err error) {
+func compare(conn *serverConn, exists, declare func(*amqp.Channel) error) (missing bool, err error) {
 	if err = onChannel(conn, exists); code(err) == amqp.NotFound {
 		return true, nil
 	}
@@ -83,7 +90,7 @@ func compare(conn *connection, exists, declare func(*amqp.Channel) error) (missi
 }
 
 // onChannel has f use a channel of its own, which an error breaks.
-func onChannel(conn *connection, f func(*amqp.Channel) error) error {
+func onChannel(conn *serverConn, f func(*amqp.Channel) error) error {
 	ch, err := conn.Channel()
 	if err != nil {
 		return err
@@ -93,5 +100,3 @@ func onChannel(conn *connection, f func(*amqp.Channel) error) error {
 	}
 	return ch.Close()
 }
-
-var _ broker.Provisioner = (*Broker)(nil)

@@ -18,8 +18,16 @@ import (
 func (r *rabbit) remove() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.made[r.opt.Routing.Commands] = true
-	r.made[r.opt.Routing.DeadLettersOf(timer.NoTenant)] = true
+	for _, queue := range append(retryQueues(r.opt.Routing.Commands), r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)) {
+		r.made[queue] = true
+	}
+}
+
+func retryQueues(of string) (all []string) {
+	for _, delay := range []string{"2s", "6s", "30s", "2m", "10m"} {
+		all = append(all, of+".retry."+delay)
+	}
+	return all
 }
 
 func objects(changes []broker.Change) (all []string) {
@@ -39,8 +47,11 @@ func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
 	opt.Verify = true // as the service does, which an administrator provisions for
 	service := r.run(opt)
 	b := r.broker(r.opt)
-	commands, letters := r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)
-	want := []string{"exchange " + r.opt.Exchange, "queue " + commands, "queue " + letters}
+	commands, deadLetters := r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)
+	want := []string{"exchange " + r.opt.Exchange, "queue " + commands, "queue " + deadLetters}
+	for _, queue := range retryQueues(commands) {
+		want = append(want, "queue "+queue)
+	}
 	for _, dry := range []bool{true, true, false} {
 		changes, err := b.Provision(t.Context(), dry)
 		if err != nil {
@@ -63,11 +74,11 @@ func TestProvisionMakesWhatIsMissingAndTellsBefore(t *testing.T) {
 		}
 	}
 	until(t, "a service that is ready", func() bool { return service.Ready(t.Context()) == nil })
-	if _, err := r.raw.QueueDelete(letters, false, false, false); err != nil {
+	if _, err := r.raw.QueueDelete(deadLetters, false, false, false); err != nil {
 		t.Fatal(err)
 	}
 	changes, err := b.Provision(t.Context(), false)
-	if diff := cmp.Diff(want[2:], objects(changes)); diff != "" || err != nil {
+	if diff := cmp.Diff(want[2:3], objects(changes)); diff != "" || err != nil {
 		t.Errorf("when a queue is missing: %v (-want +got):\n%s", err, diff)
 	}
 }
@@ -82,7 +93,7 @@ func TestVerifiedBrokerMakesNoQueue(t *testing.T) {
 	opt := r.opt
 	opt.Verify = true
 	b := r.ready(opt)
-	if err := b.Publisher().Publish(r.topic(), text("event")); err == nil || !strings.Contains(err.Error(), r.topic()) {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("event")); err == nil || !strings.Contains(err.Error(), r.topic()) {
 		t.Errorf("publish without a queue: %v, want an error that names it", err)
 	}
 	s := b.Subscriber("timer-service")
@@ -111,12 +122,11 @@ func TestVerifiedBrokerMakesNoQueue(t *testing.T) {
 func TestQueueThatDoesNotFitIsRefusedByTheNameOfItsArgument(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string]amqp.Table{
-		"x-max-length":             {"x-max-length": 10, "x-single-active-consumer": true},
-		"x-message-ttl":            {"x-message-ttl": 60_000, "x-single-active-consumer": true},
-		"x-expires":                {"x-expires": 600_000, "x-single-active-consumer": true},
-		"x-dead-letter-exchange":   {"x-dead-letter-exchange": "x", "x-single-active-consumer": true},
-		"x-single-active-consumer": nil,
-		"x-queue-type":             {"x-queue-type": "quorum", "x-single-active-consumer": true},
+		"x-max-length":           {"x-max-length": 10},
+		"x-message-ttl":          {"x-message-ttl": 60_000},
+		"x-expires":              {"x-expires": 600_000},
+		"x-dead-letter-exchange": {"x-dead-letter-exchange": "x"},
+		"x-queue-type":           {"x-queue-type": "quorum"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -170,7 +180,7 @@ func TestOptionsThatCantWorkEndRun(t *testing.T) {
 	} {
 		b := rabbitmq.New(opt, quiet)
 		for what, err := range map[string]error{"Run": b.Run(t.Context()), "Provision": second(b.Provision(t.Context(), true))} {
-			if err == nil || errors.Is(err, rabbitmq.ErrNotConnected) || strings.Contains(err.Error(), "hunter2") {
+			if err == nil || errors.Is(err, broker.ErrUnavailable) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
 		}

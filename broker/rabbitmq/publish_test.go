@@ -13,6 +13,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
 
@@ -28,13 +29,13 @@ func TestMessageThatNoQueueTakesIsAnErrorThatNamesTheQueue(t *testing.T) {
 		for i := range batch {
 			all = append(all, text(fmt.Sprint(i)))
 		}
-		err := c.Publisher().Publish(r.topic(), all...)
+		err := broker.NewWatermillPublisher(c.Publisher()).Publish(r.topic(), all...)
 		if err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), r.topic()) {
 			t.Errorf("%d messages: %v, want an error that names %s and may pass", batch, err, r.topic())
 		}
 	}
 	messages := subscribe(t, b, "reader", r.topic())
-	if err := c.Publisher().Publish(r.topic(), text("routed")); err != nil {
+	if err := broker.NewWatermillPublisher(c.Publisher()).Publish(r.topic(), text("routed")); err != nil {
 		t.Errorf("with a queue: %v", err)
 	}
 	expect(t, messages, "routed")
@@ -50,7 +51,9 @@ func TestQueueThatIsDeletedIsMadeAgain(t *testing.T) {
 	if _, err := r.raw.QueueDelete(r.topic(), false, false, false); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a queue that takes messages", func() bool { return b.Publisher().Publish(r.topic(), text("after")) == nil })
+	until(t, "a queue that takes messages", func() bool {
+		return broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("after")) == nil
+	})
 	expect(t, messages, "after")
 }
 
@@ -64,10 +67,12 @@ func TestExchangeThatIsDeletedIsMadeAgain(t *testing.T) {
 	if err := r.raw.ExchangeDelete(r.opt.Exchange, false, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Publisher().Publish(r.topic(), text("lost")); err == nil {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("lost")); err == nil {
 		t.Error("Publish works without an exchange")
 	}
-	until(t, "an exchange that takes messages", func() bool { return b.Publisher().Publish(r.topic(), text("after")) == nil })
+	until(t, "an exchange that takes messages", func() bool {
+		return broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("after")) == nil
+	})
 }
 
 func TestMessageThatAFullQueueDoesNotTakeIsAnError(t *testing.T) {
@@ -87,13 +92,13 @@ func TestMessageThatAFullQueueDoesNotTakeIsAnError(t *testing.T) {
 	for i := range 3 {
 		publish(t, b, r.topic(), fmt.Sprint(i))
 	}
-	if err := b.Publisher().Publish(r.topic(), text("too many")); err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "nack") {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("too many")); err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "nack") {
 		t.Errorf("got %v, want an error about a nack that may pass", err)
 	}
 	if _, err := r.raw.QueuePurge(q.Name, false); err != nil {
 		t.Fatal(err)
 	}
-	publish(t, b, r.topic(), "there is room again")
+	publish(t, b, r.topic(), "no longer full")
 }
 
 func TestChannelThatDiesWhilePublishingLosesNothing(t *testing.T) {
@@ -105,7 +110,7 @@ func TestChannelThatDiesWhilePublishingLosesNothing(t *testing.T) {
 	var work sync.WaitGroup
 	work.Go(func() {
 		for i := range n {
-			for b.Publisher().Publish(r.topic(), text(fmt.Sprint(i)), text(fmt.Sprint(i, " too"))) != nil {
+			for broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text(fmt.Sprint(i)), text(fmt.Sprint(i, " too"))) != nil {
 				until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 			}
 		}
@@ -114,7 +119,7 @@ func TestChannelThatDiesWhilePublishingLosesNothing(t *testing.T) {
 	for len(seen) < 2*n {
 		msg := next(t, messages)
 		if seen[string(msg.Payload)] = true; len(seen)%100 == 50 {
-			rabbitmq.KillOutlet(b)
+			rabbitmq.KillChannel(b)
 		}
 		msg.Ack()
 	}
@@ -126,16 +131,13 @@ func TestPublishOfOneCallToManyTopicsMakesTheirQueues(t *testing.T) {
 	r := open(t)
 	b := r.ready(r.opt)
 	var topics []string
-	var all []*message.Message
+	var all []broker.Message
 	for i := range 100 {
 		topics = append(topics, r.opt.Routing.EventsOf(tenant(i)))
-		all = append(all, text(fmt.Sprint(i)))
+		all = append(all, broker.Message{Topic: topics[i], Message: text(fmt.Sprint(i))})
 	}
-	many := b.Publisher().(interface {
-		PublishTo(topics []string, messages []*message.Message) error
-	})
 	for range 2 {
-		if err := many.PublishTo(topics, all); err != nil {
+		if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,9 +147,11 @@ func TestPublishOfOneCallToManyTopicsMakesTheirQueues(t *testing.T) {
 			t.Fatalf("queue %d has %d messages, %v; want 2", i, q.Messages, err)
 		}
 	}
-	topics[50] = "not a topic"
-	if err := many.PublishTo(topics, all); !errors.Is(err, broker.ErrRefused) {
-		t.Errorf("with a topic that can't be one: %v", err)
+	all[50].Topic = "not a topic"
+	for i, err := range b.Publisher().Publish(t.Context(), all...) {
+		if (i == 50) != errors.Is(err, broker.ErrRefused) || i != 50 && err != nil {
+			t.Errorf("message %d: %v", i, err)
+		}
 	}
 }
 
@@ -159,8 +163,8 @@ func TestPublishWithoutAConnectionFailsAtOnce(t *testing.T) {
 	r.proxy.Refuse()
 	r.proxy.Reset()
 	until(t, "a broker that is not ready", func() bool { return b.Ready(t.Context()) != nil })
-	if err := b.Publisher().Publish(r.topic(), text("lost")); !errors.Is(err, rabbitmq.ErrNotConnected) {
-		t.Errorf("got %v, want ErrNotConnected", err)
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("lost")); !errors.Is(err, broker.ErrUnavailable) {
+		t.Errorf("got %v, want ErrUnavailable", err)
 	}
 	r.proxy.Pass()
 	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
@@ -168,9 +172,7 @@ func TestPublishWithoutAConnectionFailsAtOnce(t *testing.T) {
 }
 
 func TestServerThatDiesWithoutAWordIsFound(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes as long as the server may be silent: not with -short")
-	}
+	longtest.Skip(t, "waits until a silent server is given up")
 	t.Parallel()
 	r := open(t)
 	b := r.ready(r.opt)
@@ -178,7 +180,7 @@ func TestServerThatDiesWithoutAWordIsFound(t *testing.T) {
 	publish(t, b, r.topic(), "before")
 	expect(t, messages, "before")
 	r.proxy.Drop(proxy.ToServer, proxy.ToClient)
-	if err := b.Publisher().Publish(r.topic(), text("lost")); err == nil {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(r.topic(), text("lost")); err == nil {
 		t.Error("Publish works without a server")
 	}
 	r.proxy.Pass()
@@ -193,14 +195,14 @@ func TestServerThatDiesWithoutAWordIsFound(t *testing.T) {
 	}
 }
 
-func TestOutletThatNobodyWaitsForIsOfUseLater(t *testing.T) {
+func TestChannelWhoseCallerIsGoneIsOfUseLater(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	b := r.ready(r.opt)
 	late, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
-		if err := rabbitmq.OpenOutlet(late, b); err != nil && !errors.Is(err, context.Canceled) {
+		if err := rabbitmq.OpenChannel(late, b); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -4,109 +4,211 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// publishTimeout is the longest wait for the confirms of a call. A write that
-// the server does not take ends sooner.
-const publishTimeout = 15 * time.Second
+// How long a call waits for a confirm. A queue without a majority of its nodes
+// never confirms, and must not delay the results of the others. A server may be
+// slow, and its confirms come in about the order of sending then.
+const (
+	quiet          = 3 * time.Second  // of a queue that confirms none, while others do
+	confirmTimeout = 10 * time.Second // of a server that confirms none
+)
 
-// publisher publishes to the exchange. See [broker.Broker] for its contract.
+// A publisher publishes to the exchange. See [broker.Publisher] for its contract.
+//
+// A message whose confirm does not come in time has failed, and until that confirm
+// comes no other is sent to its queue. If it comes after all, the message is not
+// sent again when it is published again within two minutes.
 type publisher struct{ *Broker }
 
-// Close does nothing: the connection ends with [Broker.Run].
-func (p publisher) Close() error { return nil }
-
-// Publish returns when queues have all messages. Nothing is published if one of
-// them is refused before it is sent.
-func (p publisher) Publish(topic string, messages ...*message.Message) error {
-	topics := make([]string, len(messages))
-	for i := range topics {
-		topics[i] = topic
-	}
-	return p.PublishTo(topics, messages)
+// An outgoing is a message for the server.
+type outgoing struct {
+	topic string
+	amqp.Publishing
+	properties int  // bytes of its properties, about
+	named      bool // its MessageId is its own
 }
 
-// PublishTo publishes each message to the topic at the same index, otherwise as
-// Publish does.
-func (p publisher) PublishTo(topics []string, messages []*message.Message) error {
-	out := make([]sending, len(messages))
-	for i, msg := range messages {
-		ready, err := marshal(topics[i], msg)
-		if err != nil {
-			return fmt.Errorf("publish %.80q: %w", msg.UUID, err)
+// Publish publishes messages.
+func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
+	results, batch := make([]error, len(messages)), make([]outgoing, len(messages))
+	for i, m := range messages {
+		batch[i], results[i] = marshal(m.Topic, m.Message)
+	}
+	p.ensure(ctx, batch, results)
+	p.send(ctx, batch, results)
+	return results
+}
+
+// ensure makes the queue of each topic that is published to for the first time.
+// A broker that makes no queues relies on the server to return what has none.
+func (b *Broker) ensure(ctx context.Context, batch []outgoing, results []error) {
+	if b.opt.Client || b.opt.Verify {
+		return
+	}
+	failed := make(map[string]error)
+	for i, m := range batch {
+		if _, ok := b.known.Load(m.topic); ok || results[i] != nil {
+			continue
 		}
-		out[i] = sending{topic: topics[i], Publishing: ready}
+		err, tried := failed[m.topic]
+		if !tried {
+			err = b.makeQueues(ctx, b.queueOf(b.opt.Role, m.topic))
+		}
+		if err == nil {
+			b.known.Store(m.topic, true)
+			continue
+		}
+		failed[m.topic], results[i] = err, err
 	}
-	if len(out) == 0 {
-		return nil
-	}
-	if err := p.send(topics, out); err != nil {
-		return fmt.Errorf("publish to %s: %w", topics[0], err)
-	}
-	return nil
 }
 
-func (p publisher) send(topics []string, messages []sending) error {
-	if reason := p.out.blockedBy(); reason != "" {
-		return fmt.Errorf("%w: %s", ErrBlocked, reason)
+// send sends each message that has no result yet, and sets its result.
+func (b *Broker) send(ctx context.Context, batch []outgoing, results []error) {
+	channel, err := b.openConfirmChannel(ctx)
+	c := call{ctx: ctx, confirms: channel, results: results}
+	for i, m := range batch {
+		switch {
+		case results[i] != nil:
+		case err != nil:
+			results[i] = err
+		default:
+			results[i] = c.write(i, m)
+		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
-	defer cancel()
-	if err := p.ensure(ctx, topics); err != nil {
+	for len(c.pending) > 0 {
+		c.settle()
+	}
+	for _, err := range results {
+		if returned, ok := errors.AsType[*returnedError](err); ok {
+			b.known.Delete(returned.topic)
+		}
+	}
+	if channel != nil && channel.channel.IsClosed() { // the exchange may be gone
+		b.main.Recheck()
+	}
+}
+
+// A call is one call of Publish.
+type call struct {
+	ctx      context.Context // of the caller, who waits
+	confirms *confirmChannel
+	results  []error
+	pending  []unconfirmed // in the order of sending
+}
+
+// An unconfirmed is a message that was sent.
+type unconfirmed struct {
+	*sent
+	index int // of its result
+}
+
+// write sends a message, whose result is set when its confirm has come, or
+// returns why not.
+func (c *call) write(i int, m outgoing) error {
+	if m.properties > c.confirms.maxProperties() {
+		return fmt.Errorf("%w: properties larger than the %d bytes that the server takes", broker.ErrRefused, c.confirms.maxProperties())
+	}
+	if published, err := c.confirms.earlier(m); published || err != nil {
 		return err
 	}
-	o, err := p.openOutlet(ctx)
+	if err := c.acquire(); err != nil {
+		return err
+	}
+	s, err := c.confirms.send(c.ctx, m)
 	if err != nil {
 		return err
 	}
-	for _, m := range messages {
-		if m.bytes() > o.maxHeader {
-			return fmt.Errorf("%w: properties larger than the %d bytes that the server takes", broker.ErrRefused, o.maxHeader)
-		}
-	}
-	c := newCall(len(messages))
-	o.send(ctx, c, messages)
-	select {
-	case <-c.done:
-	case <-o.over:
-		<-c.done // all that was on its way has an answer
-	case <-ctx.Done():
-		if reason := p.out.blockedBy(); reason != "" {
-			return fmt.Errorf("%w: %s", ErrBlocked, reason)
-		}
-		return errNoConfirm
-	}
-	p.mend(c.failed.errs, o)
-	return c.failed.join(len(messages))
+	c.pending = append(c.pending, unconfirmed{s, i})
+	return nil
 }
 
-// mend has what a failed call may have found missing made again.
-func (p publisher) mend(errs []error, o *outlet) {
-	for _, err := range errs {
-		if returned, ok := errors.AsType[*returnedError](err); ok {
-			p.known.forget(returned.topic)
+// acquire counts a message that this call waits for, among those of all calls.
+func (c *call) acquire() error {
+	for {
+		select {
+		case c.confirms.window <- struct{}{}:
+			return nil
+		default:
+		}
+		if len(c.pending) > 0 {
+			c.settle()
+			continue
+		}
+		select {
+		case c.confirms.window <- struct{}{}: // another call released it
+			return nil
+		case <-c.ctx.Done():
+			return errNoConfirm
 		}
 	}
-	if len(errs) > 0 && o.channel.IsClosed() { // the exchange may be gone
-		p.main.check()
+}
+
+// settle waits for a confirm, and removes from pending what has a result.
+func (c *call) settle() {
+	late := time.NewTimer(quiet / 2)
+	defer late.Stop()
+	select {
+	case <-c.pending[0].confirm.Done():
+		n := 0
+		for ; n < len(c.pending) && c.pending[n].confirmed(); n++ {
+			c.finish(c.pending[n])
+		}
+		c.pending = c.pending[n:]
+	case <-late.C:
+		c.abandon()
+	case <-c.ctx.Done():
+		c.abandon()
 	}
+}
+
+// abandon removes from pending what is confirmed, and what is not waited for any
+// more: messages to a queue that is stuck, and all when the server is silent or
+// blocks the connection, or the context of the call ends.
+func (c *call) abandon() {
+	stuck, all := make(map[string]bool), c.ctx.Err() != nil || c.confirms.conn.takesMessages() != nil
+	c.pending = slices.DeleteFunc(c.pending, func(u unconfirmed) bool {
+		done := u.confirmed()
+		if done {
+			c.finish(u)
+		} else if !all && c.confirms.stuck(u.sent) {
+			stuck[u.topic] = true
+		}
+		return done
+	})
+	c.pending = slices.DeleteFunc(c.pending, func(u unconfirmed) bool {
+		over := all || stuck[u.topic] || c.confirms.silent(u.sent)
+		if over {
+			c.results[u.index] = c.confirms.abandon(u.sent, stuck[u.topic])
+		}
+		return over
+	})
+}
+
+func (c *call) finish(u unconfirmed) {
+	c.results[u.index] = c.confirms.result(u.sent)
+	c.confirms.release()
 }
 
 // errNoConfirm says that it is not known whether a queue has a message.
-var errNoConfirm = fmt.Errorf("no confirm within %v", publishTimeout)
+var errNoConfirm = errors.New("no confirm in time")
+
+// errNack is what the server answers if a queue did not take a message.
+var errNack = errors.New("the server did not take it (basic.nack): a queue is full, or the server failed")
 
 // A returnedError says that the server has no queue for a message.
 type returnedError struct {
-	topic string
-	why   string
+	topic  string
+	reason string
 }
 
 // Error names the queue.
 func (e *returnedError) Error() string {
-	return fmt.Sprintf("the server returned it (%s): no queue is bound to the exchange under the key %s", e.why, e.topic)
+	return fmt.Sprintf("the server returned it (%s): no queue is bound to the exchange under the key %s", e.reason, e.topic)
 }

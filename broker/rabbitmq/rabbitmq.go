@@ -1,3 +1,44 @@
+// Package rabbitmq is the driver for RabbitMQ, over AMQP 0-9-1.
+//
+//	Publish ─► svc.direct (exchange) ─key─► queue ─► consumer ─► Window ─► handler ─► ack
+//	                                                    ▲                      │ nack
+//	                                          after its delay                  ▼
+//	                                                    └──── queue.retry.2s … queue.retry.10m
+//
+// # Exchange and queues
+//
+// Everything is published to one direct exchange, with the topic as the routing
+// key. Each topic has a durable queue of its name, which is that of the role
+// [Options.Role] and of consumers of other programs; another role has a queue
+// "topic.role" under the same key. The queue of a topic is made before the first
+// message is published to it, that of another role when it subscribes: a role
+// gets nothing of what was published before. An exchange or a queue that exists
+// is compared and never changed.
+//
+// # Publishing
+//
+// Messages are persistent and confirmed by the server, each by itself: one that
+// the server does not take, or returns because no queue takes it, fails alone.
+// At most 1000 are unconfirmed. See [publisher].
+//
+// # Subscribing
+//
+// A subscription has a connection of its own and up to 4096 messages in flight,
+// in any order. Instances of a role compete for its queue. What was not acked
+// when the connection breaks is delivered again. A nacked message is published to
+// a retry queue of its queue before it is acked, and waits there: see [retries].
+//
+// # Owner
+//
+// An empty queue beside the one of the commands has an argument that says which
+// database owns them: see [Broker.Claim].
+//
+// # Connections
+//
+// One connection publishes, since the server stops reading from it when it is low
+// on memory or disk. Another one declares, listens for tails and consumes the
+// retry queues. Each is made again for ever, and a server that is silent for 15
+// seconds is given up.
 package rabbitmq
 
 import (
@@ -13,18 +54,13 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-var (
-	// ErrNotConnected says that there is no connection now; one is being made.
-	ErrNotConnected = errors.New("not connected with RabbitMQ")
-	// ErrBlocked says that the server takes no messages for now, since it is low
-	// on memory or disk.
-	ErrBlocked = errors.New("blocked by RabbitMQ")
-	// ErrClosed says that the broker's Run has ended, or the subscriber was closed.
-	ErrClosed = errors.New("closed")
-)
+// ErrBlocked says that the server takes no messages for now, since it is low on
+// memory or disk.
+var ErrBlocked = fmt.Errorf("%w: blocked by RabbitMQ", broker.ErrUnavailable)
 
 // A QueueType is how the server keeps a queue.
 type QueueType string
@@ -38,25 +74,30 @@ const (
 // Options tune a [Broker]. The zero value is ready to use with a server on this
 // machine.
 type Options struct {
-	URL      string      // servers, with commas between them, tried in turn; default amqp://127.0.0.1:5672/, its path is the virtual host
-	Username string      // for URLs without a user; default "guest" if Password is empty too
-	Password string      // for URLs without a user
-	TLS      *tls.Config // for amqps URLs. With a certificate and neither user nor password the certificate says who we are
-	Name     string      // name of the connections, for operators; default "timer-service"
+	URL      string // servers, separated by commas, tried in turn; default amqp://127.0.0.1:5672/, its path is the virtual host
+	Username string // for URLs without a user; default "guest" if Password is empty too
+	Password string // for URLs without a user
+	Name     string // name of the connections, for operators; default "timer-service"
+
+	// TLS returns the configuration for amqps URLs. It is called for each
+	// connection, so that files which were replaced are read again. With a
+	// certificate and neither user nor password the certificate is the identity.
+	// Default: what the system trusts.
+	TLS func() (*tls.Config, error)
 
 	Routing   broker.Routing // names of queues, which are the routing keys too; default [DefaultRouting]
 	Exchange  string         // direct exchange that everything is published to; default "svc.direct"
 	QueueType QueueType      // of queues that have to be made; default Classic
 	Role      string         // the role that reads the queue named as the topic; default "timer-service". Others have a queue of their own
-	Verify    bool           // make no exchange and no queue for topics: only check that they are there
-	Client    bool           // use what is there: make nothing and check nothing
+	Verify    bool           // make no exchange and no queue: only check that they exist
+	Client    bool           // make nothing and check nothing
 }
 
 // Limits.
 const (
 	defaultURL   = "amqp://127.0.0.1:5672/"
 	apiTimeout   = 5 * time.Second // longest wait for an answer about exchanges and queues
-	readyTimeout = time.Second     // longest wait in Ready, and for a connection to close
+	closeTimeout = time.Second     // longest wait for a connection or channel to close
 	minBackoff   = 50 * time.Millisecond
 	maxBackoff   = 5 * time.Second
 )
@@ -76,18 +117,22 @@ type Broker struct {
 	opt Options
 	log *slog.Logger
 
-	servers []server // set by Run
-	main    *link    // declares queues, tails
-	out     *link    // publishes; the server may stop reading from it
-	admin   admin
-	outlet  outlets
-	known   known
-	made    func(queue string) // told of each queue that was made or found; nil but in tests
+	servers []server                        // set by Run
+	main    *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
+	out     *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
+	admin   exclusive                       // a channel of main that declares
+	confirm exclusive                       // the opening of a channel of out
+	channel atomic.Pointer[confirmChannel]  // the channel of out
+	known   sync.Map                        // topics whose queue exists
+	single  sync.Map                        // queues with a single active consumer
+	owners  sync.Map                        // our owner, as it is kept, by its queue
+	made    func(queue string)              // called with each queue that was made or found; nil but in tests
 	begun   atomic.Bool
 	term    *inflight.Term // of what uses the connections, ends with Run
+	outages atomic.Int64   // connections that were lost
+	calls   sync.WaitGroup // waiting for an answer of the server, and get one when the connections are closed
 
 	mu   sync.Mutex
-	asks sync.WaitGroup          // what waits for an answer, and gets one when the connections are closed
 	open map[*subscription]error // why it gets nothing, nil if it does
 }
 
@@ -111,23 +156,81 @@ func New(opt Options, log *slog.Logger) *Broker {
 	if opt.Role == "" {
 		opt.Role = "timer-service"
 	}
-	return &Broker{
+	b := &Broker{
 		opt: opt, log: log,
-		main:   newLink("main"),
-		out:    newLink("publisher"),
-		admin:  admin{slot: make(chan struct{}, 1)},
-		outlet: outlets{slot: make(chan struct{}, 1)},
-		known:  known{topics: make(map[string]bool)},
-		term:   inflight.NewTerm(),
-		open:   make(map[*subscription]error),
+		admin:   newExclusive(),
+		confirm: newExclusive(),
+		term:    inflight.NewTerm(),
+		open:    make(map[*subscription]error),
 	}
+	b.main = b.keeper("main", b.verify)
+	b.out = b.keeper("publisher", func(_ context.Context, c *serverConn) error { return c.takesMessages() })
+	return b
+}
+
+// Run connects and keeps connected until ctx is done. It returns an error only
+// if the options can't work, or if an exchange or a queue exists that does not
+// fit.
+func (b *Broker) Run(ctx context.Context) error {
+	if !b.begun.CompareAndSwap(false, true) {
+		return errors.New("the broker has been run already")
+	}
+	defer b.term.End()
+	if err := b.opt.check(); err != nil {
+		return err
+	}
+	var err error
+	if b.servers, err = servers(b.opt.URL); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 2)
+	for _, k := range []*connection.Keeper[*serverConn]{b.main, b.out} {
+		go func() {
+			defer stop() // of the other one
+			ended <- k.Run(ctx)
+		}()
+	}
+	err = errors.Join(<-ended, <-ended)
+	b.calls.Wait()
+	return err
+}
+
+// check returns why the options can work with no server.
+func (opt Options) check() error {
+	if err := opt.Routing.Validate(); err != nil {
+		return fmt.Errorf("routing: %w", err)
+	}
+	if opt.QueueType != Classic && opt.QueueType != Quorum {
+		return fmt.Errorf("queue type %q: set %s or %s", opt.QueueType, Classic, Quorum)
+	}
+	for _, name := range []string{opt.Exchange, opt.Routing.Subscription()} {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ready returns nil while both connections can be used, the server takes
+// messages, the exchange and the queues exist, and every subscription gets what
+// is published from now on. It asks the server.
+func (b *Broker) Ready(ctx context.Context) error {
+	if err := b.out.Ready(ctx); err != nil {
+		return err
+	}
+	if err := b.subscribed(); err != nil {
+		return err
+	}
+	return b.main.Ready(ctx)
 }
 
 // Routing names the topics.
 func (b *Broker) Routing() broker.Routing { return b.opt.Routing }
 
 // Publisher returns the publisher.
-func (b *Broker) Publisher() message.Publisher { return publisher{b} }
+func (b *Broker) Publisher() broker.Publisher { return publisher{b} }
 
 // Subscriber returns a subscriber for a role.
 func (b *Broker) Subscriber(role string) message.Subscriber {
@@ -139,40 +242,7 @@ func (b *Broker) Tail() message.Subscriber {
 	return &tail{Subscriptions: inflight.NewSubscriptions(b.term), broker: b}
 }
 
-// Ready returns nil while both connections stand, the server takes messages,
-// the exchange and the queues are there, and every subscription gets what is
-// published from now on. It asks the server.
-func (b *Broker) Ready(ctx context.Context) error {
-	for _, l := range []*link{b.main, b.out} {
-		if _, err := l.current(); err != nil {
-			return err
-		}
-		if reason := l.blockedBy(); reason != "" {
-			return fmt.Errorf("%w: %s", ErrBlocked, reason)
-		}
-	}
-	if err := b.waiting(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	if err := b.ask(ctx, b.hasExchange); err != nil {
-		return fmt.Errorf("ask RabbitMQ for exchange %s: %w", b.opt.Exchange, err)
-	}
-	_, err := b.main.current() // there may have been a reconnect meanwhile
-	return err
-}
-
-// waiting says which subscription gets nothing, and why.
-func (b *Broker) waiting() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for s, why := range b.open {
-		if why != nil {
-			return fmt.Errorf("subscription of queue %s: %w", s.queue, why)
-		}
-	}
-	return nil
-}
+// Now returns [errors.ErrUnsupported]: RabbitMQ does not tell its time.
+func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
 
 var _ broker.Broker = (*Broker)(nil)

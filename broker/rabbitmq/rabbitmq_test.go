@@ -1,14 +1,35 @@
 package rabbitmq_test
 
 import (
+	"errors"
 	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 )
 
-var features = brokertest.Features{Durable: true, Offers: true, MaxBytes: 1<<20 + 1}
+var features = brokertest.Features{Durable: true, MaxBytes: 1<<20 + 1}
+
+// fail has a topic fail: no queue is bound to its key, and one that does not fit
+// has its name.
+func (r *rabbit) fail(topic string) (restore func()) {
+	reader := topic + ".reader" // the queue of the role that the suite subscribes
+	_, deleted := r.raw.QueueDelete(topic, false, false, false)
+	unbound := r.raw.QueueUnbind(reader, topic, r.opt.Exchange, nil)
+	_, declared := r.raw.QueueDeclare(topic, true, false, false, false, amqp.Table{"x-max-length": 1})
+	if err := errors.Join(deleted, unbound, declared); err != nil {
+		r.Fatal(err)
+	}
+	return func() {
+		_, deleted := r.raw.QueueDelete(topic, false, false, false)
+		if err := errors.Join(deleted, r.raw.QueueBind(reader, topic, r.opt.Exchange, false, nil)); err != nil {
+			r.Error(err)
+		}
+	}
+}
 
 // contract opens a server that a proxy seems to stop and start.
 func contract(t testing.TB) brokertest.Server {
@@ -20,6 +41,7 @@ func contract(t testing.TB) brokertest.Server {
 			r.proxy.Reset()
 		},
 		Start: r.proxy.Pass,
+		Fail:  r.fail,
 	}
 }
 

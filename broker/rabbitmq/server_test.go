@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
-	"github.com/event-service-agent/timer-service/internal/crash"
+	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
 )
 
@@ -30,10 +32,8 @@ type own struct {
 // serve starts a server of the test's own.
 func serve(t testing.TB) *own {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts RabbitMQ, which takes a while: not with -short")
-	}
-	port, err := crash.FreePort(context.Background())
+	longtest.Skip(t, "starts a RabbitMQ server")
+	port, err := freeport.Find(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +63,21 @@ func (o *own) ctl(args ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		o.Fatalf("rabbitmqctl %q: %v\n%s", args, err, out)
 	}
+}
+
+// rabbit returns the server as one that nothing has to be removed from.
+func (o *own) rabbit() *rabbit {
+	o.Helper()
+	conn, err := amqp.Dial(o.URL())
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(func() { conn.Close() })
+	r := &rabbit{TB: o, opt: rabbitmq.Options{URL: o.URL(), Routing: rabbitmq.DefaultRouting()}, made: make(map[string]bool)}
+	if r.raw, err = conn.Channel(); err != nil {
+		o.Fatal(err)
+	}
+	return r
 }
 
 // run runs a broker until the test ends.
@@ -104,7 +119,7 @@ func TestServerThatIsKilledUnderLoadLosesNothing(t *testing.T) {
 				for j := range 10 {
 					batch = append(batch, text(fmt.Sprint(i*10+j)))
 				}
-				if again = b.Publisher().Publish("timer.commands", batch...) != nil; again {
+				if again = broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", batch...) != nil; again {
 					until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 				}
 			}
@@ -128,7 +143,7 @@ func TestServerThatIsKilledUnderLoadLosesNothing(t *testing.T) {
 	work.Wait()
 }
 
-func TestServerThatIsLowOnMemoryIsToldOf(t *testing.T) {
+func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
 	b := o.ready(rabbitmq.Options{URL: o.URL()})
@@ -137,14 +152,14 @@ func TestServerThatIsLowOnMemoryIsToldOf(t *testing.T) {
 	held := next(t, messages)
 	o.ctl("set_vm_memory_high_watermark", "0.00000001")
 	began := time.Now()
-	err := b.Publisher().Publish("timer.commands", text("during"))
-	if took := time.Since(began); !errors.Is(err, rabbitmq.ErrBlocked) || took > 30*time.Second {
+	err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", text("during"))
+	if took := time.Since(began); !errors.Is(err, rabbitmq.ErrBlocked) || !errors.Is(err, broker.ErrUnavailable) || took > 30*time.Second {
 		t.Errorf("the first message meanwhile: %v after %v, want ErrBlocked within 30 s", err, took)
 	}
 	if err := b.Ready(t.Context()); !errors.Is(err, rabbitmq.ErrBlocked) || !strings.Contains(err.Error(), "memory") {
 		t.Errorf("Ready: %v, want ErrBlocked with a reason", err)
 	}
-	if err := b.Publisher().Publish("timer.commands", text("during too")); !errors.Is(err, rabbitmq.ErrBlocked) {
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", text("during too")); !errors.Is(err, rabbitmq.ErrBlocked) {
 		t.Errorf("the next message: %v, want ErrBlocked", err)
 	}
 	held.Ack() // which does not depend on it
@@ -196,6 +211,10 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	}
 	service := o.ready(of("service, `provision: create`"))
 	commands := subscribe(t, service, "timer-service", "timer.commands")
+	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
+	if got, err := service.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
+		t.Errorf("the owner is %v, %v", got, err)
+	}
 
 	opt := of("a producer that waits (`schedule --wait`)")
 	opt.Client = true
@@ -217,7 +236,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	opt.Client = true
 	expect(t, subscribe(t, o.ready(opt), "timer-service", "svc.acme.q"), "event")
 
-	publish(t, service, "svc.acme.dlq", "letter")
+	publish(t, service, "svc.acme.dlq", "dead letter")
 	opt = of("one who visits dead letters")
 	opt.Client = true
 	seen := 0
@@ -225,21 +244,26 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 		seen++
 		return true, nil
 	}); err != nil || seen != 1 {
-		t.Errorf("visited %d letters, %v", seen, err)
+		t.Errorf("visited %d dead letters, %v", seen, err)
 	}
 
 	opt = of("service, `provision: verify`")
 	opt.Verify = true
 	verified := o.ready(opt)
+	if got, err := verified.Claim(t.Context(), "timer-service", broker.Owner{Database: "other"}, false); err != nil || got != mine {
+		t.Errorf("for who verifies the owner is %v, %v", got, err)
+	}
 	publish(t, verified, "svc.acme.q", "event of the other")
-	none := verified.Publisher().Publish("svc.new.q", text("lost"))
+	subscribe(t, verified, "timer-service", "timer.commands")
+	until(t, "retry queues of both", func() bool { return rabbitmq.Retries(service) && rabbitmq.Retries(verified) })
+	none := broker.NewWatermillPublisher(verified.Publisher()).Publish("svc.new.q", text("lost"))
 	if none == nil || !strings.Contains(none.Error(), "svc.new.q") {
 		t.Errorf("a tenant without a queue: %v, want an error that names it", none)
 	}
 }
 
-// RabbitMQ gives up a consumer that does not ack for long, half an hour unless
-// told otherwise.
+// RabbitMQ closes a channel whose message is not acked for long, half an hour by
+// default.
 func TestMessageThatIsHandledForTooLongComesAgain(t *testing.T) {
 	t.Parallel()
 	o := serve(t)
@@ -252,7 +276,7 @@ func TestMessageThatIsHandledForTooLongComesAgain(t *testing.T) {
 	if string(again.Payload) != "slow" || again.Metadata.Get(broker.MetaDelivery) != "2" {
 		t.Errorf("got %q, delivery %s", again.Payload, again.Metadata.Get(broker.MetaDelivery))
 	}
-	slow.Ack() // in vain
+	slow.Ack() // too late
 	again.Ack()
 	publish(t, b, "timer.commands", "next")
 	for {

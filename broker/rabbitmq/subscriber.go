@@ -4,12 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
-	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+const (
+	prefetch    = 4096                   // messages in flight of a subscription
+	maxInFlight = 64 << 20               // their bytes
+	ackWait     = 30 * time.Second       // how long messages in flight can be acked after Close
+	lastAcks    = 100 * time.Millisecond // the same after the end of Run: for those that are on their way
 )
 
 // subscriber subscribes for a role. See [broker.Broker] for its contract. After
@@ -27,7 +37,7 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 	if err := checkName(topic); err != nil {
 		return err
 	}
-	return s.broker.makeRole(context.Background(), s.broker.queueOf(s.role, topic))
+	return s.broker.makeQueues(context.Background(), s.broker.queueOf(s.role, topic))
 }
 
 // Subscribe delivers what the role has not acked yet. While there is a
@@ -35,30 +45,23 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 // published from then on. It returns an error only after Close, or if the topic
 // can't be one.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	return s.SubscribeOffers(ctx, topic, nil)
-}
-
-// SubscribeOffers subscribes as Subscribe does, and offers each message to take
-// first unless that is nil. See [broker.Offerer].
-func (s *subscriber) SubscribeOffers(
-	ctx context.Context, topic string, take func(envelope.Offer) bool,
-) (<-chan *message.Message, error) {
 	if err := checkName(topic); err != nil {
 		return nil, err
 	}
+	if !s.Join() {
+		return nil, connection.ErrClosed
+	}
+	intake, end := s.Until(ctx)
 	sub := &subscription{
 		broker:  s.broker,
 		topic:   topic,
 		queue:   s.broker.queueOf(s.role, topic),
+		window:  inflight.New(intake, inflight.Options{Messages: prefetch, Bytes: maxInFlight}),
 		closing: s.Closing(),
 	}
-	if !s.Join() {
-		return nil, ErrClosed
-	}
-	s.broker.attached(sub, errNotYet)
-	_ = s.broker.makeRole(ctx, sub.queue) // what fails now is tried again
-	intake, end := s.Until(ctx)
-	sub.window = inflight.New(intake, inflight.Options{Take: take, Messages: prefetch, Bytes: maxInFlight})
+	sub.retries = newRetries(sub)
+	s.broker.state(sub, errNotBegun)
+	_ = s.broker.makeQueues(ctx, sub.queue) // what fails now is tried again
 	go func() {
 		defer s.broker.term.Done()
 		defer end()
@@ -67,42 +70,176 @@ func (s *subscriber) SubscribeOffers(
 	return sub.window.Messages(), nil
 }
 
-// makeRole makes a queue, or checks that it is there.
-func (b *Broker) makeRole(ctx context.Context, q queue) error {
-	if b.opt.Client {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	conn, err := b.main.current()
-	if err != nil {
-		return err
-	}
-	return b.makeQueue(ctx, conn, q)
-}
+// errNotBegun is why a new subscription gets nothing.
+var errNotBegun = errors.New("it has not begun")
 
-// errNotYet is why a new subscription gets nothing.
-var errNotYet = errors.New("it has not begun")
-
-// attached notes why a subscription gets nothing, nil if it does. It reports
-// whether that is another reason than before.
-func (b *Broker) attached(sub *subscription, why error) bool {
+// state notes why a subscription gets nothing, nil if it does. It reports whether
+// that is another reason than before.
+func (b *Broker) state(sub *subscription, why error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	news := text(b.open[sub]) != text(why)
+	before, ok := b.open[sub]
 	b.open[sub] = why
-	return news
+	return !ok || fmt.Sprint(before) != fmt.Sprint(why)
 }
 
-// left notes that a subscription wants nothing any more.
-func (b *Broker) left(sub *subscription) {
+// ended notes that a subscription wants nothing any more.
+func (b *Broker) ended(sub *subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.open, sub)
 }
 
-var (
-	_ broker.Offerer               = (*subscriber)(nil)
-	_ message.SubscribeInitializer = (*subscriber)(nil)
-	_ fmt.Stringer                 = server{}
-)
+// subscribed returns which subscription gets nothing, and why.
+func (b *Broker) subscribed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s, why := range b.open {
+		if why != nil {
+			return fmt.Errorf("subscription of queue %s: %w", s.queue.name, why)
+		}
+	}
+	return nil
+}
+
+// A subscription is one call of Subscribe. It has a connection of its own, which
+// is held back alone when its messages are too large.
+type subscription struct {
+	broker  *Broker
+	topic   string
+	queue   queue
+	window  *inflight.Window
+	retries *retries
+	closing <-chan struct{}          // closed with the subscriber
+	current atomic.Pointer[consumer] // the last that has begun
+}
+
+// run takes messages until ctx is done. Then it ends the intake, calls left, and
+// waits for the messages in flight.
+func (s *subscription) run(ctx context.Context, left func()) {
+	retried := make(chan *consumer, 1)
+	go func() { retried <- s.retries.run(ctx) }()
+	c := s.consume(ctx)
+	s.broker.ended(s)
+	s.window.Close()
+	left()
+	r := <-retried
+	gone := make(chan struct{})
+	if c == nil {
+		close(gone)
+	} else if gone = c.conn.gone; !c.cancel() {
+		c.conn.end()
+	}
+	if r != nil {
+		r.cancel()
+	}
+	s.drain(gone)
+	if r != nil {
+		r.close()
+	}
+	if c != nil {
+		c.conn.end()
+	}
+}
+
+// drain waits for messages in flight as long as they can be acked.
+func (s *subscription) drain(gone <-chan struct{}) {
+	stop, idle := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stop)
+		var late <-chan time.Time
+		closing, over := s.closing, s.broker.term.Over()
+		for {
+			select {
+			case <-idle:
+				return
+			case <-gone:
+				return
+			case <-late:
+				return
+			case <-closing:
+				closing, late = nil, time.After(ackWait)
+			case <-over:
+				closing, over, late = nil, nil, time.After(lastAcks)
+			}
+		}
+	}()
+	s.window.Wait(stop)
+	close(idle)
+	<-stop
+}
+
+// consume takes from the queue until ctx is done, on one connection after the
+// other. It returns the last one, nil if there is none.
+func (s *subscription) consume(ctx context.Context) *consumer {
+	b := s.broker
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		if _, err := b.main.Await(ctx); err != nil { // which has the exchange made
+			return nil
+		}
+		f := newFlow()
+		c, err := s.open(ctx, f)
+		if err == nil {
+			b.state(s, nil)
+			err = s.deliver(ctx, c, f)
+			if ctx.Err() != nil {
+				return c
+			}
+			b.outages.Add(1)
+			c.conn.end()
+			backoff = minBackoff
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if errors.Is(err, errUnfit) {
+			backoff = maxBackoff
+		}
+		if b.state(s, err) {
+			b.log.WarnContext(ctx, "subscription interrupted, will retry", "queue", s.queue.name, "error", err)
+		}
+		if !pause.For(ctx, backoff) {
+			return nil
+		}
+	}
+}
+
+// open begins to consume on a new connection.
+func (s *subscription) open(ctx context.Context, f *flow) (*consumer, error) {
+	if err := s.broker.makeQueues(ctx, s.queue); err != nil {
+		return nil, err
+	}
+	conn, err := s.broker.dial(ctx, s.broker.servers, s.queue.name, f, func() {})
+	if err != nil {
+		return nil, err
+	}
+	c := &consumer{broker: s.broker, conn: conn, flow: f}
+	if err := c.open(ctx, prefetch, s.queue); err != nil {
+		conn.end()
+		return nil, err
+	}
+	s.current.Store(c)
+	return c, nil
+}
+
+// deliver hands messages to the window until ctx is done, or the server ends it.
+func (s *subscription) deliver(ctx context.Context, c *consumer, f *flow) error {
+	for {
+		select {
+		case <-ctx.Done():
+			f.open() // what still comes is given back
+			return nil
+		case in, ok := <-c.in[0]:
+			if !ok {
+				return c.why()
+			}
+			failpoint.Here("fetched")
+			n := deliveries(&in)
+			s.window.Add(&delivery{consumer: c, retries: s.retries, in: in, deliveries: n}, n)
+			c.taken.Add(1)
+			f.taken()
+		}
+	}
+}
+
+var _ message.SubscribeInitializer = (*subscriber)(nil)

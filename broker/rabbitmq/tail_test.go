@@ -4,13 +4,14 @@ import (
 	"context"
 	"testing"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 )
 
-// TestTailThatNobodyWaitsForLeavesNoQueue gives up while the server makes the
+// TestTailWhoseCallerIsGoneLeavesNoQueue gives up while the server makes the
 // queue of a tail. One that stayed would take messages of the topic until the
 // connection ends.
-func TestTailThatNobodyWaitsForLeavesNoQueue(t *testing.T) {
+func TestTailWhoseCallerIsGoneLeavesNoQueue(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	b := r.ready(r.opt)
@@ -29,5 +30,7 @@ func TestTailThatNobodyWaitsForLeavesNoQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	rabbitmq.Answered(b)
-	until(t, "no queue that takes messages", func() bool { return c.Publisher().Publish(r.topic(), text("for nobody")) != nil })
+	until(t, "no queue that takes messages", func() bool {
+		return broker.NewWatermillPublisher(c.Publisher()).Publish(r.topic(), text("for no queue")) != nil
+	})
 }

@@ -2,19 +2,21 @@ package rabbitmq
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// errUnfit says that an exchange or a queue is there that can't be used as it is.
+// errUnfit says that an exchange or a queue exists that can't be used as it is.
 var errUnfit = errors.New("unfit")
 
 // Arguments of queues, see https://www.rabbitmq.com/docs/queues.
@@ -38,16 +40,13 @@ func (b *Broker) queueOf(role, topic string) queue {
 	if role != b.opt.Role {
 		q.name = ownName(topic, role)
 	}
-	if b.opt.QueueType != Classic { // the server's default, which others who declare the queue may not name
+	if b.opt.QueueType != Classic { // the server's default, which other programs that declare the queue need not name
 		q.args[argType] = string(b.opt.QueueType)
-	}
-	if topic == b.opt.Routing.Subscription() {
-		q.args[argSingle] = true
 	}
 	return q
 }
 
-// required are the queues without which we are not ready.
+// required are the queues without which the broker is not ready.
 func (b *Broker) required() []queue {
 	return []queue{
 		b.queueOf(b.opt.Role, b.opt.Routing.Subscription()),
@@ -55,22 +54,30 @@ func (b *Broker) required() []queue {
 	}
 }
 
-// settle makes sure that the exchange and the required queues are there and fit.
-func (b *Broker) settle(ctx context.Context, conn *connection) error {
+// verify makes sure that the exchange and the required queues exist and fit.
+func (b *Broker) verify(ctx context.Context, conn *serverConn) error {
 	if b.opt.Client {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if err := b.askOn(ctx, conn, b.makeExchange); err != nil {
-		return b.explain("exchange "+b.opt.Exchange, err)
+	if err := b.declareOn(ctx, conn, b.makeExchange); err != nil {
+		return b.fatal(b.explain("exchange "+b.opt.Exchange, err))
 	}
 	for _, q := range b.required() {
 		if err := b.makeQueue(ctx, conn, q); err != nil {
-			return err
+			return b.fatal(err)
 		}
 	}
 	return nil
+}
+
+// fatal returns err as one that ends Run, if it needs a person.
+func (b *Broker) fatal(err error) error {
+	if errors.Is(err, errUnfit) {
+		return connection.Fatal(err)
+	}
+	return err
 }
 
 func (b *Broker) hasExchange(ch *amqp.Channel) error {
@@ -92,8 +99,8 @@ func (b *Broker) makeExchange(ch *amqp.Channel) error {
 	return ifPermitted(b.declareExchange(ch))
 }
 
-// ifPermitted forgives an error of a declaration that only compares: who may not
-// change what is there can't compare it.
+// ifPermitted ignores that a declaration that only compares is not permitted: a
+// user without the permission to configure a queue can't compare it.
 func ifPermitted(err error) error {
 	if code(err) == amqp.AccessRefused {
 		return nil
@@ -106,7 +113,7 @@ func (q queue) exists(ch *amqp.Channel) error {
 	return err
 }
 
-// declare makes the queue if it is not there, and fails if it is there with other
+// declare makes the queue if it does not exist, and fails if it exists with other
 // arguments. Version is the server's.
 func (q queue) declare(ch *amqp.Channel, version string) error {
 	args := maps.Clone(q.args)
@@ -118,8 +125,7 @@ func (q queue) declare(ch *amqp.Channel, version string) error {
 }
 
 // hasNoLimit reports whether quorum queues of a server deliver a message for
-// ever unless told otherwise. From RabbitMQ 4.0 on they drop it after the 20th
-// time.
+// ever by default. From RabbitMQ 4.0 on they drop it after the 20th time.
 func hasNoLimit(version string) bool { return strings.HasPrefix(version, "3.") }
 
 func (q queue) bind(ch *amqp.Channel, exchange string) error {
@@ -128,16 +134,52 @@ func (q queue) bind(ch *amqp.Channel, exchange string) error {
 
 // describe says what the queue is, for people.
 func (q queue) describe(opt Options) string {
-	text := fmt.Sprintf("durable, %s, bound to exchange %s under the key %s", opt.QueueType, opt.Exchange, q.key)
-	if q.args[argSingle] != nil {
-		text += ", single active consumer"
+	return fmt.Sprintf("durable, %s, bound to exchange %s under the key %s", opt.QueueType, opt.Exchange, q.key)
+}
+
+// makeQueues makes queues and binds them, or checks that they exist.
+func (b *Broker) makeQueues(ctx context.Context, queues ...queue) error {
+	if b.opt.Client {
+		return nil
 	}
-	return text
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	conn, err := b.main.Current()
+	if err != nil {
+		return err
+	}
+	for _, q := range queues {
+		if err := b.makeQueue(ctx, conn, q); err != nil {
+			if code(err) == amqp.NotFound { // the exchange
+				b.main.Recheck()
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 // makeQueue makes a queue and binds it, or only compares it.
-func (b *Broker) makeQueue(ctx context.Context, conn *connection, q queue) error {
-	err := b.askOn(ctx, conn, func(ch *amqp.Channel) error {
+func (b *Broker) makeQueue(ctx context.Context, conn *serverConn, q queue) error {
+	if _, ok := b.single.Load(q.name); ok {
+		q = q.single()
+	}
+	err := b.declareQueue(ctx, conn, q)
+	if singleActive(err) {
+		if err = b.declareQueue(ctx, conn, q.single()); err == nil {
+			b.single.Store(q.name, true)
+			b.log.WarnContext(ctx, "the queue has a single active consumer, so only one instance takes from it at a time; "+
+				"to change that, stop the service when the queue is empty and delete it", "queue", q.name)
+		}
+	}
+	if err == nil && b.made != nil {
+		b.made(q.name)
+	}
+	return b.explain("queue "+q.name, err)
+}
+
+func (b *Broker) declareQueue(ctx context.Context, conn *serverConn, q queue) error {
+	return b.declareOn(ctx, conn, func(ch *amqp.Channel) error {
 		if b.opt.Verify {
 			if err := q.exists(ch); err != nil {
 				return err
@@ -149,10 +191,19 @@ func (b *Broker) makeQueue(ctx context.Context, conn *connection, q queue) error
 		}
 		return q.bind(ch, b.opt.Exchange)
 	})
-	if err == nil && b.made != nil {
-		b.made(q.name)
-	}
-	return b.explain("queue "+q.name, err)
+}
+
+// singleActive reports whether a declaration failed because the queue has a
+// single active consumer, as earlier versions of the service made it.
+func singleActive(err error) bool {
+	return code(err) == amqp.PreconditionFailed && strings.Contains(err.Error(), argSingle)
+}
+
+// single returns the queue with a single active consumer.
+func (q queue) single() queue {
+	q.args = maps.Clone(q.args)
+	q.args[argSingle] = true
+	return q
 }
 
 // explain says what an error of the server means for an exchange or a queue. One
@@ -175,55 +226,6 @@ func code(err error) int {
 		return e.Code
 	}
 	return 0
-}
-
-// Known are the topics whose queue was there.
-type known struct {
-	mu     sync.Mutex
-	topics map[string]bool
-}
-
-func (k *known) has(topic string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.topics[topic]
-}
-
-func (k *known) add(topic string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.topics[topic] = true
-}
-
-func (k *known) forget(topic string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.topics, topic)
-}
-
-// ensure makes the queue of each topic that is published to for the first time.
-// Whoever makes no queues relies on the server to return what has none.
-func (b *Broker) ensure(ctx context.Context, topics []string) error {
-	if b.opt.Client || b.opt.Verify {
-		return nil
-	}
-	for _, topic := range topics {
-		if b.known.has(topic) {
-			continue
-		}
-		conn, err := b.main.current()
-		if err != nil {
-			return err
-		}
-		if err := b.makeQueue(ctx, conn, b.queueOf(b.opt.Role, topic)); err != nil {
-			if code(err) == amqp.NotFound { // the exchange
-				b.main.check()
-			}
-			return err
-		}
-		b.known.add(topic)
-	}
-	return nil
 }
 
 // maxName is the length of the longest topic, in bytes. Names and routing keys
@@ -250,4 +252,24 @@ func checkName(name string) error {
 		}
 	}
 	return nil
+}
+
+// maxRole is how much of a role's name is for people.
+const maxRole = 40
+
+// ownName names the queue of a role and a topic. It is stable, since the queue
+// outlives the service.
+func ownName(topic, role string) string {
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, role)
+	if clean == role && role != "" && len(role) <= maxRole {
+		return topic + "." + role
+	}
+	sum := sha256.Sum256([]byte(role)) // else two roles could share a queue
+	return topic + "." + clean[:min(len(clean), maxRole)] + "-" + hex.EncodeToString(sum[:4])
 }

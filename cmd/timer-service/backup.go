@@ -9,7 +9,6 @@ import (
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/store"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 type backupCmd struct {
@@ -18,11 +17,13 @@ type backupCmd struct {
 
 // Help is printed below the summary.
 func (backupCmd) Help() string {
-	return `Copies the SQLite database while the service runs, or while it does not. The copy
-is of one moment and has everything that was acknowledged before. It is written
-as FILE.partial, checked, counted, and gets its name when it is whole and on the
-disk. To restore it, stop the service, remove the database with its -wal and
--shm, put the copy in its place, and start. PostgreSQL has tools of its own.
+	return `Copies the SQLite database, whether the service runs or not. The copy is a
+consistent snapshot with everything that was acknowledged before. It is written as
+FILE.partial, checked, synced to disk, and renamed to FILE.
+
+To restore it, stop the service, remove the database with its -wal and -shm files,
+move the copy to the path of the database, and start the service. For PostgreSQL use
+its own tools.
 
 Examples:
 
@@ -38,42 +39,39 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 	if !e.cfg.DBURL.Empty() {
 		return wrong("backup", "%w", service.ErrNoBackup)
 	}
-	file, err := newWholeFile("backup", b.File)
+	file, err := newPartialFile("backup", b.File)
 	if err != nil {
 		return err
 	}
 	defer file.discard()
 	began := e.now()
-	if err := copying(ctx, e, file); err != nil {
+	if err := copyDatabase(ctx, e, file.partial()); err != nil {
 		return interrupted(ctx, err)
 	}
-	bytes, err := file.sync()
-	if err != nil {
-		return err
-	}
 	if isTerminal(e.stderr) {
-		fmt.Fprintf(e.stderr, "checking %s\n", size(bytes))
+		fmt.Fprintln(e.stderr, "checking the copy")
 	}
 	c, err := service.Inspect(ctx, file.partial())
 	if err != nil {
 		return interrupted(ctx, fmt.Errorf("check the copy: %w", err))
 	}
-	if err := file.finish(); err != nil {
+	bytes, err := file.finish()
+	if err != nil {
 		return err
 	}
-	e.out.print(&backedUp{
-		Result: "backed up", File: b.File, Bytes: bytes, SchemaVersion: c.SchemaVersion,
-		counts: counts(c.Counts), Outbox: c.Outbox, Parked: c.Parked, Seconds: e.now().Sub(began).Seconds(),
-	})
+	sum := store.Summary{Timers: c.Counts, Outbox: c.Outbox, Parked: c.Parked}
+	done := showTransfer("backed up", b.File, sum, byteCount(bytes), e.now().Sub(began))
+	done.SchemaVersion = c.SchemaVersion
+	e.out.print(done)
 	return nil
 }
 
-// copying copies the database, and shows how much of it is there.
-func copying(ctx context.Context, e *env, file *wholeFile) error {
+// copyDatabase copies the database into a file, and shows the progress.
+func copyDatabase(ctx context.Context, e *env, path string) error {
 	p := newProgress(e, "MB copied")
 	done := make(chan error, 1)
-	go func() { done <- service.Backup(ctx, e.cfg, file.partial()) }()
-	tick := time.NewTicker(progressBlink)
+	go func() { done <- service.Backup(ctx, e.cfg, path) }()
+	tick := time.NewTicker(terminalInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -81,35 +79,15 @@ func copying(ctx context.Context, e *env, file *wholeFile) error {
 			p.clear()
 			return err
 		case <-tick.C:
-			if info, err := os.Stat(file.partial()); err == nil {
+			if info, err := os.Stat(path); err == nil {
 				p.add(int(info.Size()/1e6) - p.n)
 			}
 		}
 	}
 }
 
-// A backedUp is what backup prints.
-type backedUp struct {
-	Result        string `json:"result"`
-	File          string `json:"file"`
-	Bytes         int64  `json:"bytes"`
-	SchemaVersion int64  `json:"schemaVersion"`
-	counts
-	Outbox  int64   `json:"outbox"`
-	Parked  int64   `json:"parked"`
-	Seconds float64 `json:"seconds"`
-}
-
-func (b *backedUp) text() string {
-	sum := store.Summary{Timers: timer.Counts(b.counts), Outbox: b.Outbox, Parked: b.Parked}
-	return fmt.Sprintf("backed up %s, schema %d, to %s: %s in %.1f s", sum, b.SchemaVersion, printable(b.File), size(b.Bytes), b.Seconds)
-}
-
-// size returns a number of bytes for people.
-func size(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
-
-// oneDatabase returns an error if it could be misunderstood which database is
-// meant: the file is named, but a URL is set and would win.
+// oneDatabase returns an error if it is unclear which database is meant: a flag
+// names a file, but a URL is set and would win.
 func oneDatabase(cfg config.Config, verb string) error {
 	for _, v := range cfg.Values() {
 		if v.Key == "db_path" && v.From == config.FromFlag.String() && !cfg.DBURL.Empty() {

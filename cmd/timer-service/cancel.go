@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	"github.com/google/uuid"
 
@@ -11,33 +11,40 @@ import (
 )
 
 type cancelCmd struct {
-	Tenant      string `arg:"" help:"Owner of the timer."`
-	Call        string `arg:"" help:"Service call."`
-	Correlation string `placeholder:"ID" help:"Correlation id of this request."`
+	Tenant      string    `arg:"" help:"Owner of the timer."`
+	Call        string    `arg:"" help:"Service call."`
+	Correlation string    `placeholder:"ID" help:"Correlation id of this request."`
+	Wait        bool      `help:"Wait until the database says what became of it."`
+	Timeout     *duration `placeholder:"30s" help:"How long to wait."`
 }
 
 // Help is printed below the summary.
 func (cancelCmd) Help() string {
-	return `Publishes a CancelTimer. A timer that fired stays as it is; a key without a timer
-is marked, so that an older ScheduleTimer on its way has no effect.
+	return `Publishes a CancelTimer. A timer that has fired stays as it is. If there is no
+timer, the service keeps a tombstone, so that an older ScheduleTimer that arrives
+later has no effect.
+
+If the database can be read here it says what the timer was before. With --wait
+it waits until the command was handled; anything but a canceled timer is exit
+code 1.
 
 Examples:
 
-    timer-service cancel acme order-1`
+    timer-service cancel acme order-1
+    timer-service cancel acme order-1 --wait`
 }
 
-// Run publishes the command.
+// Run publishes the command, and waits for its result if --wait is given.
 func (c *cancelCmd) Run(ctx context.Context, e *env) error {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("make an id: %w", err)
-	}
-	asked := timer.CancelTimer{
+	cancel := timer.CancelTimer{
 		Key:           timer.Key{TenantID: timer.TenantID(c.Tenant), ServiceCallID: timer.ServiceCallID(c.Call)},
-		Version:       timer.Version{TimestampMS: e.now().UnixMilli(), CommandID: id.String()},
+		Version:       timer.Version{TimestampMS: e.now().UnixMilli(), CommandID: uuid.Must(uuid.NewV7()).String()},
 		CorrelationID: c.Correlation,
 	}
-	if err := asked.Validate(); err != nil {
+	if err := checkTimeout("cancel", c.Wait, c.Timeout); err != nil {
+		return err
+	}
+	if err := cancel.Validate(); err != nil {
 		return refused("cancel", err)
 	}
 	b, err := connect(ctx, e, "cancel")
@@ -45,15 +52,24 @@ func (c *cancelCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer b.close()
-	cmd := command{
-		id:      asked.CommandID,
-		topic:   b.Routing().CommandsOf(asked.TenantID),
-		body:    envelope.Cancel(asked),
-		headers: envelope.CancelHeaders(asked),
+	was, read := before(ctx, e, cancel.Key)
+	if c.Wait && !read {
+		return errors.New("cancel --wait: nothing was published: the database that says what became of it can't be read here")
 	}
-	if err := b.publish(cmd); err != nil {
+	var answers *answers
+	if c.Wait {
+		if answers, err = b.answersOf(ctx, cancel.TenantID); err != nil {
+			return err
+		}
+	}
+	m := newMessage(cancel.CommandID, envelope.Cancel(cancel), envelope.CancelHeaders(cancel))
+	done, err := b.command(ctx, m, cancel.Version)
+	if err != nil {
 		return err
 	}
-	e.out.print(publishedCancel(asked, cmd))
-	return nil
+	done.Before = was
+	if read {
+		done.was = was.was()
+	}
+	return answers.report(ctx, e, m, done, c.Timeout, judgeCancel)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io"
 	"slices"
@@ -14,36 +13,36 @@ import (
 const program = "timer-service"
 
 const description = `A durable timer service: it takes ScheduleTimer commands from a broker, keeps
-timers in SQL, and publishes DueTimeReached when their time comes.
+timers in SQL, and publishes DueTimeReached when a timer is due.
 
 Try it: "timer-service serve" in one terminal, and in another
 "timer-service schedule acme order-1 --in 3s --wait".
 
-Exit codes: 0 done, 1 failure, 2 wrong verb, flag, value or setting, 3 no such
+Exit codes: 0 success, 1 failure, 2 wrong verb, flag, value or setting, 3 no such
 timer or dead letter. Results go to stdout, errors and logs to stderr.`
 
-// A cli is the grammar of the command line. Every setting is a flag besides,
-// see [settingFlags].
+// A cli is the grammar of the command line. Every setting is a flag too, see
+// [settingFlags].
 type cli struct {
 	Output string `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Form of the output: text for people, or json, one object a line."`
 	File   string `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
 
 	Serve     serveCmd     `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
-	Schedule  scheduleCmd  `cmd:"" help:"Ask for an event when a time has come."`
-	Cancel    cancelCmd    `cmd:"" help:"Take a timer back."`
+	Schedule  scheduleCmd  `cmd:"" help:"Schedule a timer, or the timers of a file."`
+	Cancel    cancelCmd    `cmd:"" help:"Cancel a timer."`
 	Get       getCmd       `cmd:"" help:"Show one timer."`
 	List      listCmd      `cmd:"" help:"List the timers of a tenant, or of a correlation id."`
-	Stats     statsCmd     `cmd:"" help:"Count timers by state, and events that wait."`
+	Stats     statsCmd     `cmd:"" help:"Count timers by state, and events in the outbox."`
 	Publish   publishCmd   `cmd:"" help:"Publish commands from a file."`
-	Tail      tailCmd      `cmd:"" help:"Print commands, events or dead letters as they come."`
-	Dlq       dlqCmd       `cmd:"" help:"Look at dead letters, replay or discard them."`
+	Tail      tailCmd      `cmd:"" help:"Print commands, events or dead letters as they arrive."`
+	Dlq       dlqCmd       `cmd:"" help:"List, show, replay or discard dead letters."`
 	Backup    backupCmd    `cmd:"" help:"Copy the SQLite database, also while the service runs."`
 	Export    exportCmd    `cmd:"" help:"Write all timers and events into a file, to move them to another database."`
-	Import    importCmd    `cmd:"" help:"Load what export wrote into an empty database."`
-	Migrate   migrateCmd   `cmd:"" help:"Bring the database to the schema of this binary."`
-	Provision provisionCmd `cmd:"" help:"Make the streams, topics and queues that the service needs."`
-	Settings  settingsCmd  `cmd:"" name:"config" help:"Show every setting, its value, and where that came from."`
-	Version   versionCmd   `cmd:"" help:"Show what this binary was built from."`
+	Import    importCmd    `cmd:"" help:"Load an export into an empty database."`
+	Migrate   migrateCmd   `cmd:"" help:"Migrate the database to the schema of this binary."`
+	Provision provisionCmd `cmd:"" help:"Create the streams, topics and queues that the service needs."`
+	Settings  settingsCmd  `cmd:"" name:"config" help:"Show every setting, its value, and where the value came from."`
+	Version   versionCmd   `cmd:"" help:"Show the version of this binary, of Go and of the schemas."`
 }
 
 // A parsed is a command line that is well formed.
@@ -52,6 +51,9 @@ type parsed struct {
 	flags settingFlags
 	kong  *kong.Context
 }
+
+// verb returns the verb that was given, such as "serve" or "dlq list".
+func (p *parsed) verb() string { return p.kong.Selected().Path() }
 
 // parse reads the arguments. It returns nil without an error if they asked for
 // help, which is printed.
@@ -85,7 +87,10 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 		}
 		return nil, &usageError{err: errors.Join(errNoVerb, nothing.PrintUsage(false))}
 	}
-	p.kong, err = k.Parse(flagged(args))
+	if args[0] == "help" { // "help schedule" is "schedule --help"
+		args = append(slices.Clone(args[1:]), "--help")
+	}
+	p.kong, err = k.Parse(args)
 	switch {
 	case helped:
 		return nil, nil
@@ -95,15 +100,7 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 	return p, nil
 }
 
-// flagged turns "help schedule" into "schedule --help".
-func flagged(args []string) []string {
-	if args[0] != "help" {
-		return args
-	}
-	return append(slices.Clone(args[1:]), "--help")
-}
-
-// misspelled returns the usageError of what kong refuses.
+// misspelled returns the usageError of a command line that kong refuses.
 func misspelled(err error) error {
 	help := program
 	if at, ok := errors.AsType[*kong.ParseError](err); ok && at.Context != nil && at.Context.Selected() != nil {
@@ -114,28 +111,4 @@ func misspelled(err error) error {
 		text = name + ": needs a value"
 	}
 	return &usageError{err: errors.New(text), help: help + " --help"}
-}
-
-// verb returns the verb that was given, such as "serve" or "dlq list".
-func (p *parsed) verb() string { return verbOf(p.kong.Selected()) }
-
-// verbOf returns the name of a verb, without its arguments.
-func verbOf(node *kong.Node) string {
-	if node.Parent == nil || node.Parent.Type == kong.ApplicationNode {
-		return node.Name
-	}
-	return verbOf(node.Parent) + " " + node.Name
-}
-
-// settings returns those that were given as flags, by name without dashes.
-func (p *parsed) settings() map[string]string { return p.flags.given() }
-
-// needsConfig reports whether the verb has a use for the configuration. One
-// that has none must not fail on it.
-func (p *parsed) needsConfig() bool { return p.verb() != "version" }
-
-// run does what the verb asks.
-func (p *parsed) run(ctx context.Context, e *env) error {
-	p.kong.BindTo(ctx, (*context.Context)(nil))
-	return p.kong.Run(e)
 }

@@ -39,10 +39,17 @@ func servingAt(t *testing.T, environ ...string) (_ []string, address string) {
 // serve runs the service until stop is called, or the test ends.
 func serve(t *testing.T, environ []string) (address string, stop func()) {
 	t.Helper()
+	return serveAs(t, environ, false)
+}
+
+// serveAs is serve, which may take over.
+func serveAs(t *testing.T, environ []string, takeover bool) (address string, stop func()) {
+	t.Helper()
 	cfg, err := config.Load(nil, environ, "")
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Takeover = takeover
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	printed, out := io.Pipe()
 	ended := make(chan error, 1)
@@ -103,7 +110,7 @@ func TestScheduleWaitsForTheEvent(t *testing.T) {
 		t.Errorf("prints\n%s", text.stdout)
 	}
 	if text.stderr != "" {
-		t.Errorf("stderr holds %q, want nothing", text.stderr)
+		t.Errorf("stderr is %q, want nothing", text.stderr)
 	}
 
 	args[2], args[len(args)-1] = "order-2", "command-2"
@@ -145,8 +152,8 @@ func TestScheduleInThePastIsDueAtOnce(t *testing.T) {
 		map[string]any{"result": resultReached, "dueAt": "2020-02-29T11:00:00.001Z"})
 }
 
-// A deadLetter says why, and ends the wait long before its time.
-func TestScheduleTellsOfTheDeadLetter(t *testing.T) {
+// A dead letter says why, and ends the wait before the timeout.
+func TestSchedulePrintsTheDeadLetter(t *testing.T) {
 	t.Parallel()
 	environ := serving(t, "TIMER_HORIZON=1h")
 	args := []string{"schedule", "acme", "order-1", "--in", "2h", "--wait"}
@@ -162,17 +169,18 @@ func TestScheduleTellsOfTheDeadLetter(t *testing.T) {
 	}
 }
 
-// A timer that fired is final: nothing will come, and the message says so.
-func TestScheduleGivesUpAfterTheTimeout(t *testing.T) {
+// Without the database nothing says that a timer has fired, which is final.
+func TestScheduleEndsAfterTheTimeout(t *testing.T) {
 	t.Parallel()
-	environ := serving(t)
+	environ, address := servingAt(t)
 	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
+	environ = []string{"TIMER_BROKER_URL=" + address, "TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "none.db")}
 	args := []string{"schedule", "acme", "order-1", "--in", "10ms", "--wait", "--timeout", "90ms", "-o", "json"}
 	got := do(t, environ, args...).wants(t, exitFailure)
 	has(t, decode(t, got.stdout), map[string]any{"result": resultTimeout})
-	for _, want := range []string{"acme.order-1", "no event within 90ms", "timer-service get acme order-1"} {
+	for _, want := range []string{"acme.order-1", "no answer within 90ms", "timer-service get acme order-1"} {
 		if !strings.Contains(got.stderr, want) {
-			t.Errorf("stderr does not hold %q: %s", want, got.stderr)
+			t.Errorf("stderr lacks %q: %s", want, got.stderr)
 		}
 	}
 }
@@ -198,7 +206,7 @@ func TestScheduleStopsWaitingWhenInterrupted(t *testing.T) {
 	}
 }
 
-func TestCancelTakesATimerBack(t *testing.T) {
+func TestCancelCancelsATimer(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
 	scheduled := decode(t, do(t, environ, "schedule", "acme", "order-1", "--in", "1h", "-o", "json").wants(t, exitOK).stdout)
@@ -209,15 +217,85 @@ func TestCancelTakesATimerBack(t *testing.T) {
 	if !strings.HasPrefix(text, "published  acme.order-2  CancelTimer  id ") {
 		t.Errorf("prints %q", text)
 	}
-	// Commands of one key keep their order, and the wait is for a later one.
+	// The newer version wins.
 	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
 	has(t, decode(t, do(t, environ, "get", "acme", "order-1", "-o", "json").wants(t, exitOK).stdout), map[string]any{"state": "Reached"})
+}
+
+// TestScheduleEndsWhenThereWillBeNoEvent would take a minute if it waited.
+func TestScheduleEndsWhenThereWillBeNoEvent(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	first := do(t, environ, "schedule", "acme", "--in", "0", "--wait").wants(t, exitOK).stdout
+	if again := do(t, environ, "schedule", "acme", "--in", "0", "--wait").wants(t, exitOK).stdout; strings.Fields(first)[1] == strings.Fields(again)[1] {
+		t.Errorf("two calls without an id have one: %s%s", first, again)
+	}
+	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
+	again := do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait", "-o", "json").wants(t, exitFailure)
+	if !strings.Contains(again.stderr, "acme.order-1: already reached at 20") || !strings.Contains(again.stderr, "use a new call id") {
+		t.Errorf("stderr %q", again.stderr)
+	}
+	has(t, decode(t, again.stdout), map[string]any{"result": resultIgnored})
+
+	waiting, stderr := make(chan int, 1), new(strings.Builder)
+	go func() {
+		waiting <- run(t.Context(), []string{"schedule", "acme", "order-2", "--in", "1h", "--wait"}, environ, io.Discard, stderr)
+	}()
+	await(t, environ, "order-2", "Scheduled")
+	do(t, environ, "cancel", "acme", "order-2").wants(t, exitOK)
+	if code := <-waiting; code != exitFailure || !strings.Contains(stderr.String(), "acme.order-2: a newer command canceled it at 20") {
+		t.Errorf("exit code %d, stderr %q", code, stderr)
+	}
+}
+
+// await waits until a timer has a state.
+func await(t *testing.T, environ []string, call, state string) {
+	t.Helper()
+	for {
+		got := do(t, environ, "get", "acme", call, "-o", "json")
+		if got.code == exitOK && decode(t, got.stdout)["state"] == state {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatal(got.stderr)
+		}
+	}
+}
+
+func TestCancelSaysWhatBecameOfIt(t *testing.T) {
+	t.Parallel()
+	environ, address := servingAt(t)
+	do(t, environ, "schedule", "acme", "fired", "--in", "0", "--wait").wants(t, exitOK)
+	do(t, environ, "schedule", "acme", "waits", "--in", "1h").wants(t, exitOK)
+	await(t, environ, "waits", "Scheduled")
+	for _, tt := range []struct {
+		call, prints, fails string
+	}{
+		{"waits", "(was due at 20", ""},
+		{"waits", "(canceled before, at 20", ""},
+		{"none", "(no such timer, the service keeps a tombstone)", ""},
+		{"fired", "(reached at 20", "acme.fired: already reached at 20"},
+	} {
+		code := exitOK
+		if tt.fails != "" {
+			code = exitFailure
+		}
+		got := do(t, environ, "cancel", "acme", tt.call, "--wait").wants(t, code)
+		if canceled := strings.Contains(got.stdout, "\ncanceled   acme."+tt.call+"\n"); !strings.Contains(got.stdout, tt.prints) || canceled == (tt.fails != "") || !strings.Contains(got.stderr, tt.fails) {
+			t.Errorf("%s: prints %q, and %q", tt.call, got.stdout, got.stderr)
+		}
+	}
+	elsewhere := []string{"TIMER_BROKER_URL=" + address, "TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "none.db")}
+	do(t, elsewhere, "cancel", "acme", "other").wants(t, exitOK)
+	if got := do(t, elsewhere, "cancel", "acme", "other", "--wait").wants(t, exitFailure); !strings.Contains(got.stderr, "nothing was published") {
+		t.Errorf("stderr %q", got.stderr)
+	}
 }
 
 // Without a broker the message names the address that was tried.
 func TestNoBrokerIsAFailureInTime(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1" // a port that only the superuser can take
+	const unused = "127.0.0.1:1" // a port that only the superuser can take
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -225,8 +303,8 @@ func TestNoBrokerIsAFailureInTime(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	never := filepath.Join(t.TempDir(), "timers.db")
 	stopped := filepath.Join(t.TempDir(), "timers.db")
-	left := filepath.Join(filepath.Dir(stopped), "timers.nats")
-	if err := errors.Join(os.Mkdir(left, 0o700), os.WriteFile(filepath.Join(left, "url"), []byte("nats://"+nobody), 0o600)); err != nil {
+	data := filepath.Join(filepath.Dir(stopped), "timers.nats")
+	if err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "url"), []byte("nats://"+unused), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {
@@ -235,8 +313,8 @@ func TestNoBrokerIsAFailureInTime(t *testing.T) {
 		want    []string
 	}{
 		{"a service that never ran", []string{"TIMER_DB_PATH=" + never}, []string{never, "run timer-service serve with the same db_path"}},
-		{"a service that has stopped", []string{"TIMER_DB_PATH=" + stopped}, []string{nobody, `is "timer-service serve" running`}},
-		{"no server", []string{"TIMER_BROKER_URL=nats://user:hunter2@" + nobody}, []string{nobody, "is the server up?"}},
+		{"a service that has stopped", []string{"TIMER_DB_PATH=" + stopped}, []string{unused, `is "timer-service serve" running`}},
+		{"no server", []string{"TIMER_BROKER_URL=nats://user:hunter2@" + unused}, []string{unused, "is the server up?", "connection refused"}},
 		{"a server that says nothing", []string{"TIMER_BROKER_URL=nats://" + silent.Addr().String()}, []string{silent.Addr().String(), "is the server up?"}},
 	}
 	for _, tt := range tests {
@@ -245,7 +323,7 @@ func TestNoBrokerIsAFailureInTime(t *testing.T) {
 			got := do(t, tt.environ, "schedule", "acme", "order-1", "--in", "3s").wants(t, exitFailure)
 			for _, want := range tt.want {
 				if !strings.Contains(got.stderr, want) {
-					t.Errorf("stderr does not hold %q: %s", want, got.stderr)
+					t.Errorf("stderr lacks %q: %s", want, got.stderr)
 				}
 			}
 			if strings.Contains(got.stderr, "hunter2") || strings.Count(got.stderr, "\n") != 1 || got.stdout != "" {
@@ -257,13 +335,20 @@ func TestNoBrokerIsAFailureInTime(t *testing.T) {
 
 func TestServePrintsObjectsForMachines(t *testing.T) {
 	t.Parallel()
+	t.Run("flag", func(t *testing.T) { printsObjects(t, nil, "-o", "json") })
+	t.Run("log format", func(t *testing.T) { printsObjects(t, []string{"TIMER_LOG_FORMAT=json"}) })
+}
+
+func printsObjects(t *testing.T, environ []string, more ...string) {
+	t.Helper()
+	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	printed, out := io.Pipe()
 	code := make(chan int, 1)
-	args := []string{"serve", "-o", "json", "--broker", "gochannel", "--db-path", filepath.Join(t.TempDir(), "timers.db")}
+	args := append([]string{"serve", "--broker", "gochannel", "--db-path", filepath.Join(t.TempDir(), "timers.db")}, more...)
 	go func() {
-		code <- run(ctx, args, nil, out, io.Discard)
+		code <- run(ctx, args, environ, out, io.Discard)
 		out.Close()
 	}()
 	var got []string

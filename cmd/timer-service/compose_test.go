@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
@@ -24,6 +26,8 @@ func TestComposeFile(t *testing.T) {
 			Profiles    []string
 			DependsOn   []string `yaml:"depends_on"`
 			Environment map[string]string
+			Volumes     []string
+			Ports       []string
 		}
 		Volumes map[string]any
 	}
@@ -49,12 +53,42 @@ func TestComposeFile(t *testing.T) {
 		}
 	}
 
+	alone := file.Services["timer-embedded"]
+	settings := []string{"TIMER_DB_PATH=/data/timers.db"} // of the image
+	for key, value := range alone.Environment {
+		settings = append(settings, key+"="+value)
+	}
+	cfg, err := config.Load(nil, settings, "")
+	if err != nil || !cfg.Embedded() || cfg.NATSToken.Empty() || !slices.Equal(alone.Profiles, []string{"embedded"}) || len(alone.DependsOn) > 0 {
+		t.Errorf("embedded: %+v: %v", alone, err)
+	}
+	if host, port, _ := cfg.NATSAddress(); config.IsLoopback(host) || !slices.Equal(alone.Ports, []string{fmt.Sprintf("127.0.0.1:%d:%d", port, port)}) {
+		t.Errorf("embedded: listens on %s:%d, and has the ports %q", host, port, alone.Ports)
+	}
+	if !slices.ContainsFunc(alone.Volumes, func(v string) bool {
+		name, folder, _ := strings.Cut(v, ":")
+		_, is := file.Volumes[name]
+		return is && path.Dir(cfg.DBPath) == folder
+	}) {
+		t.Errorf("embedded: keeps %s in none of the volumes %q", cfg.DBPath, alone.Volumes)
+	}
+
+	// A misspelled variable of any service would be found by the service only.
+	for name, one := range file.Services {
+		for key := range one.Environment {
+			is := slices.ContainsFunc(config.Settings(), func(s config.Setting) bool { return s.Env == key })
+			if strings.HasPrefix(name, "timer-") && !is {
+				t.Errorf("%s: %s is no setting", name, key)
+			}
+		}
+	}
+
 	scale, database := file.Services["timer-scale"], file.Services["postgres"]
 	var environ []string
 	for key, value := range scale.Environment {
 		environ = append(environ, key+"="+value)
 	}
-	cfg, err := config.Load(nil, environ, "")
+	cfg, err = config.Load(nil, environ, "")
 	if err != nil || cfg.DBURL.Empty() || cfg.BrokerURL.Empty() || !slices.Equal(scale.DependsOn, []string{"nats", "postgres"}) {
 		t.Errorf("scale: %+v: %v", scale, err)
 	}

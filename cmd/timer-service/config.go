@@ -1,10 +1,6 @@
 package main
 
 import (
-	"fmt"
-
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/event-service-agent/timer-service/config"
 )
 
@@ -12,11 +8,11 @@ type settingsCmd struct{}
 
 // Help is printed below the summary.
 func (settingsCmd) Help() string {
-	return `One setting has one name, spelled three ways: polling_interval in the file,
+	return `A setting has one name in three spellings: polling_interval in the file,
 TIMER_POLLING_INTERVAL in the environment, --polling-interval as a flag. A flag
-wins over the environment, the environment over the file, the file over the
-default. All mistakes are reported at once, with exit code 2. Secrets are never
-printed. What the file of quotas_file says is printed, too.
+overrides the environment, the environment the file, and the file the default. All
+mistakes are reported at once, with exit code 2. Secrets are never printed. The
+quotas of quotas_file are printed too.
 
 Examples:
 
@@ -32,30 +28,23 @@ func (settingsCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	values = append(values, quotas...)
-	if e.out.json {
-		for _, v := range values {
-			e.out.line(v)
-		}
-		return nil
+	rows := e.out.rows("setting", "value", "from")
+	for _, v := range append(values, quotas...) {
+		rows.add(v, v.Key, orDash(v.Value), v.From)
 	}
-	t := newTable("setting", "value", "from")
-	for _, v := range values {
-		t.AppendRow(table.Row{v.Key, orDash(v.Value), v.From})
-	}
-	fmt.Fprintln(e.out.w, t.Render())
+	rows.end()
 	return nil
 }
 
-// loadQuotas returns what the file with quotas says, a value for the default and
-// one for each tenant that has its own.
+// loadQuotas returns the quotas of quotas_file: a value for the default, and one
+// for each tenant that has its own.
 func loadQuotas(cfg config.Config) ([]config.Value, error) {
 	if cfg.QuotasFile == "" {
 		return nil, nil
 	}
-	book, err := config.LoadQuotas(cfg.QuotasFile)
+	limits, err := config.LoadQuotas(cfg.QuotasFile)
 	if err != nil {
 		return nil, mistakes(err)
 	}
-	return config.QuotaValues(book), nil
+	return config.QuotaValues(limits), nil
 }

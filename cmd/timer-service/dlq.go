@@ -4,76 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
-	"github.com/event-service-agent/timer-service/config"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 type dlqCmd struct {
 	List    dlqListCmd    `cmd:"" help:"List dead letters, oldest first."`
 	Show    dlqShowCmd    `cmd:"" help:"Show dead letters with their bodies."`
-	Replay  dlqReplayCmd  `cmd:"" help:"Publish the originals of dead letters once more."`
+	Replay  dlqReplayCmd  `cmd:"" help:"Publish the originals of dead letters again."`
 	Discard dlqDiscardCmd `cmd:"" help:"Remove dead letters for good."`
 }
 
-// errNoLetter says that there is no dead letter of an id.
-var errNoLetter = errors.New("no such dead letter")
+// errNoDeadLetter says that there is no dead letter with an id.
+var errNoDeadLetter = errors.New("no such dead letter")
 
-// A moment is a flag that takes a time, or how long ago that was.
-type moment struct {
-	ago time.Duration
-	at  time.Time // zero if ago counts
+// detailWidth is how many characters of a detail a table shows.
+const detailWidth = 60
+
+// deadLetterFlags select dead letters.
+type deadLetterFlags struct {
+	Tenant      string   `placeholder:"TENANT" help:"Only those of a tenant; _ for those that name no valid one."`
+	Reason      []string `placeholder:"REASON" help:"Only those with this reason, such as beyond_horizon; several with commas between them."`
+	Since       since    `placeholder:"7d" help:"Only those that became dead letters within this duration, or since a time in RFC 3339."`
+	Correlation string   `placeholder:"ID" help:"Only those with this correlation id."`
+	ID          []string `name:"id" placeholder:"ID" help:"Only those with this id; several with commas between them."`
 }
 
-// UnmarshalText reads RFC 3339 with a zone, or a duration.
-func (m *moment) UnmarshalText(text []byte) error {
-	if ago, err := config.ParseDuration(string(text)); err == nil && ago >= 0 {
-		m.ago = ago
-		return nil
-	}
-	at, err := envelope.ParseTime(string(text))
-	if err != nil {
-		return fmt.Errorf("must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z, not %s", timer.Quote(string(text)))
-	}
-	m.at = at
-	return nil
-}
-
-// before returns the time that is meant, if it is now now.
-func (m *moment) before(now time.Time) time.Time {
-	if m == nil {
-		return time.Time{}
-	}
-	if m.at.IsZero() {
-		return now.Add(-m.ago)
-	}
-	return m.at
-}
-
-// A letterFilter are the flags that say which letters are meant.
-type letterFilter struct {
-	Tenant string   `placeholder:"TENANT" help:"Only those of a tenant; _ for those that name no valid one."`
-	Reason []string `placeholder:"REASON" help:"Only those with this reason, such as beyond_horizon, or one of several with commas between them."`
-	Since  *moment  `placeholder:"7d" help:"Only those that became dead letters in this last while, or since a time in RFC 3339."`
-	ID     []string `name:"id" placeholder:"ID" help:"Only those with this id, or one of several with commas between them."`
-}
-
-// filter returns what is meant, if that makes sense. IDs are those given without
-// a flag.
-func (l *letterFilter) filter(e *env, verb string, ids []string, limit int) (deadletter.Filter, error) {
+// filter returns the filter of the flags. IDs are those given without a flag.
+func (d *deadLetterFlags) filter(verb string, ids []string, limit int) (deadletter.Filter, error) {
 	f := deadletter.Filter{
-		Tenant: timer.TenantID(l.Tenant),
-		IDs:    append(append([]string(nil), ids...), l.ID...),
-		Since:  l.Since.before(e.now()),
-		Limit:  limit,
+		Tenant:      timer.TenantID(d.Tenant),
+		IDs:         slices.Concat(ids, d.ID),
+		Since:       time.Time(d.Since),
+		Correlation: d.Correlation,
+		Limit:       limit,
 	}
-	for _, reason := range l.Reason {
+	for _, reason := range d.Reason {
 		f.Reasons = append(f.Reasons, timer.Reason(reason))
 	}
 	if err := broker.ValidateVisit(f.Tenant); err != nil {
@@ -85,43 +56,247 @@ func (l *letterFilter) filter(e *env, verb string, ids []string, limit int) (dea
 	return f, nil
 }
 
-// some reports whether any flag or id says which letters are meant.
-func some(f deadletter.Filter) bool {
-	return f.Tenant != "" || len(f.IDs) > 0 || len(f.Reasons) > 0 || !f.Since.IsZero()
-}
-
-// withLetters connects with the broker, lets do work on its dead letters, and
-// disconnects. The broker outlives ctx, so that what is half done can be ended.
-func withLetters(ctx context.Context, e *env, verb string, do func(*deadletter.Office) (deadletter.Summary, error)) error {
-	c, err := connectLasting(ctx, e, verb)
+// withDeadLetters connects with the broker, lets do work on its dead letters, and
+// disconnects.
+func withDeadLetters(ctx context.Context, e *env, verb string, limit int, do func(*deadletter.Service) (deadletter.Summary, error)) error {
+	c, err := connect(ctx, e, verb)
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	sum, err := do(deadletter.New(c.Broker))
+	if sum.More {
+		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", limit)
+	}
 	return outcome(verb, sum, err)
 }
 
-// outcome returns what is to be said of work that is over, or nil.
+// outcome returns the error of finished work, or nil.
 func outcome(verb string, sum deadletter.Summary, err error) error {
 	switch {
 	case errors.Is(err, broker.ErrNameTenant):
 		return wrong(verb, "%w with --tenant", err)
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted; the other letters are where they were: %w", err)
+		return fmt.Errorf("interrupted; the other dead letters are unchanged: %w", err)
 	case err != nil:
 		return err
 	case len(sum.Missing) > 0:
 		for i, id := range sum.Missing {
 			sum.Missing[i] = timer.Quote(id)
 		}
-		return fmt.Errorf("%w: %s", errNoLetter, strings.Join(sum.Missing, ", "))
+		return fmt.Errorf("%w: %s", errNoDeadLetter, strings.Join(sum.Missing, ", "))
 	}
 	return nil
 }
 
-// A shownLetter is a dead letter as it is printed.
-type shownLetter struct {
+type dlqListCmd struct {
+	deadLetterFlags
+	Limit int `default:"100" help:"How many at most; 0 is all."`
+}
+
+// Help is printed below the summary.
+func (dlqListCmd) Help() string {
+	return `Reads the broker; nothing is removed. With -o json there is one object a line,
+with the body of the original, and no output if there is no dead letter.
+
+Examples:
+
+    timer-service dlq list
+    timer-service dlq list --tenant acme --reason beyond_horizon --since 24h
+    timer-service dlq list --correlation req-7
+    timer-service dlq list --tenant acme --limit 0 -o json`
+}
+
+// Run prints the dead letters.
+func (d *dlqListCmd) Run(ctx context.Context, e *env) error {
+	f, err := d.filter("dlq list", nil, d.Limit)
+	if err != nil {
+		return err
+	}
+	rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail")
+	return withDeadLetters(ctx, e, "dlq list", d.Limit, func(o *deadletter.Service) (deadletter.Summary, error) {
+		sum, err := o.List(ctx, f, func(m deadletter.Message) error {
+			s := showDeadLetter(m)
+			rows.add(s, printable(s.ID), s.TenantID, printable(orDash(string(s.Reason))), s.LastAt, s.Count, short(s.Detail, detailWidth))
+			return nil
+		})
+		if rows.end() && err == nil && len(sum.Missing) == 0 {
+			fmt.Fprintln(e.stderr, "no dead letters")
+		}
+		return sum, err
+	})
+}
+
+type dlqShowCmd struct {
+	IDs    []string `arg:"" name:"id" help:"Ids of dead letters, as dlq list prints them."`
+	Tenant string   `placeholder:"TENANT" help:"Tenant of the dead letters, for brokers that can't list their topics."`
+}
+
+// Help is printed below the summary.
+func (dlqShowCmd) Help() string {
+	return `Prints the fields of a dead letter, and the body of its original: as it is if it
+is printable, else in base64. The exit code is 3 if there is no such dead letter.
+
+Examples:
+
+    timer-service dlq show 31b57e33-eb4d-5b11-a6d2-6a5b2d2ffb2c
+    timer-service dlq show 31b57e33-eb4d-5b11-a6d2-6a5b2d2ffb2c -o json`
+}
+
+// Run prints the dead letters.
+func (d *dlqShowCmd) Run(ctx context.Context, e *env) error {
+	flags := deadLetterFlags{Tenant: d.Tenant}
+	f, err := flags.filter("dlq show", d.IDs, 0)
+	if err != nil {
+		return err
+	}
+	return withDeadLetters(ctx, e, "dlq show", 0, func(o *deadletter.Service) (deadletter.Summary, error) {
+		first := true
+		return o.List(ctx, f, func(m deadletter.Message) error {
+			if !first && !e.out.json {
+				fmt.Fprintln(e.out.w)
+			}
+			first = false
+			e.out.print(showDeadLetter(m))
+			return nil
+		})
+	})
+}
+
+type dlqReplayCmd struct{ removeFlags }
+
+// Help is printed below the summary.
+func (dlqReplayCmd) Help() string {
+	return `Publishes each original to the commands of its tenant, and removes the dead letter
+when the broker has made the original durable. If the service refuses it again,
+there is a new dead letter, with the count raised. A dead letter that was replayed
+three times stays, and so does one whose body was cut: they are reported as
+refused, and the exit code is 1. After an interrupt or a crash nothing is lost: run
+it again. The exit code is 3 if there is no dead letter with an id.
+
+Examples:
+
+    timer-service dlq replay --tenant acme --reason beyond_horizon --dry-run
+    timer-service dlq replay 31b57e33-eb4d-5b11-a6d2-6a5b2d2ffb2c
+    timer-service dlq replay --all --rate 100`
+}
+
+// Run replays the dead letters.
+func (d *dlqReplayCmd) Run(ctx context.Context, e *env) error {
+	return d.run(ctx, e, "dlq replay", (*deadletter.Service).Replay)
+}
+
+type dlqDiscardCmd struct{ removeFlags }
+
+// Help is printed below the summary.
+func (dlqDiscardCmd) Help() string {
+	return `Removes dead letters from the broker: their originals are lost. The exit code is 3
+if there is no dead letter with an id.
+
+Examples:
+
+    timer-service dlq discard 31b57e33-eb4d-5b11-a6d2-6a5b2d2ffb2c
+    timer-service dlq discard --tenant acme --reason not_json --dry-run
+    timer-service dlq discard --tenant _ --since 24h`
+}
+
+// Run removes the dead letters.
+func (d *dlqDiscardCmd) Run(ctx context.Context, e *env) error {
+	return d.run(ctx, e, "dlq discard", (*deadletter.Service).Discard)
+}
+
+// removeFlags are those of replay and discard.
+type removeFlags struct {
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of dead letters, as dlq list prints them."`
+	deadLetterFlags
+	All    bool    `help:"All dead letters of all tenants, unless another flag selects some."`
+	Limit  int     `help:"How many at most, oldest first; 0 is all." default:"0"`
+	Rate   float64 `placeholder:"N" help:"Most dead letters a second; 0 is no limit."`
+	DryRun bool    `help:"Only print what would be done."`
+}
+
+// run does the work, and prints a line for each dead letter.
+func (r *removeFlags) run(
+	ctx context.Context, e *env, verb string,
+	work func(*deadletter.Service, context.Context, deadletter.Filter, deadletter.Options) (deadletter.Summary, error),
+) error {
+	f, err := r.filter(verb, r.IDs, r.Limit)
+	switch {
+	case err != nil:
+		return err
+	case !r.All && f.Tenant == "" && len(f.IDs)+len(f.Reasons) == 0 && f.Correlation == "" && f.Since.IsZero():
+		return wrong(verb, "say which: ids, --tenant, --reason, --correlation or --since; or --all")
+	case r.All && len(f.IDs) > 0:
+		return wrong(verb, "ids and --all exclude each other; give one")
+	case r.Rate < 0:
+		return wrong(verb, "--rate must not be negative; 0 is no limit")
+	}
+	p := newProgress(e, "dead letters")
+	if isTerminal(e.out.w) {
+		p = nil // the lines show it
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	report := func(result deadletter.Result) {
+		e.out.print(showRemoved(result, r.DryRun))
+		p.add(1)
+		if e.out.failed() != nil { // what is done must be reported
+			stop()
+		}
+	}
+	return withDeadLetters(ctx, e, verb, r.Limit, func(o *deadletter.Service) (deadletter.Summary, error) {
+		sum, err := work(o, ctx, f, deadletter.Options{Rate: r.Rate, DryRun: r.DryRun, Tell: report})
+		p.clear()
+		switch {
+		case err != nil || len(sum.Missing) > 0:
+		case sum.Done+sum.Refused == 0:
+			fmt.Fprintln(e.stderr, "no dead letters")
+		case sum.Refused > 0 && !r.DryRun:
+			err = fmt.Errorf("%d of %d dead letters stay where they are", sum.Refused, sum.Done+sum.Refused)
+		}
+		return sum, err
+	})
+}
+
+// A removed is what replay or discard did with a dead letter, or would do.
+type removed struct {
+	Result    string         `json:"result"`
+	DryRun    bool           `json:"dryRun,omitempty"`
+	ID        string         `json:"id"`
+	TenantID  timer.TenantID `json:"tenantId"`
+	Reason    timer.Reason   `json:"reason,omitempty"`
+	Topic     string         `json:"topic,omitempty"`     // where it was replayed to
+	MessageID string         `json:"messageId,omitempty"` // of the message it was replayed as
+	Why       string         `json:"why,omitempty"`       // why it was refused
+}
+
+func showRemoved(r deadletter.Result, dry bool) *removed {
+	s := &removed{
+		Result: r.Did, DryRun: dry, ID: r.Message.ID, TenantID: r.Message.Tenant, Reason: r.Message.Reason, Topic: r.Topic, MessageID: r.ID,
+	}
+	if r.Why != nil {
+		s.Why = r.Why.Error()
+	}
+	return s
+}
+
+func (r *removed) text() string {
+	what := r.Result
+	if r.DryRun {
+		what = "would be " + what
+	}
+	text := fmt.Sprintf("%-10s %s  %s  %s", what, r.ID, r.TenantID, orDash(string(r.Reason)))
+	switch {
+	case r.Why != "":
+		text += "  " + r.Why
+	case r.Topic != "":
+		text += "  to " + r.Topic
+	}
+	return printable(text)
+}
+
+// A shownDeadLetter is a dead letter as list and show print it.
+type shownDeadLetter struct {
 	ID            string         `json:"id"`
 	TenantID      timer.TenantID `json:"tenantId"`
 	Reason        timer.Reason   `json:"reason,omitempty"`
@@ -138,45 +313,22 @@ type shownLetter struct {
 	shownBody
 }
 
-func showLetter(l deadletter.Letter) *shownLetter {
-	return &shownLetter{
-		ID:            l.ID,
-		TenantID:      l.Tenant,
-		Reason:        l.Reason,
-		Detail:        l.Detail,
-		Topic:         l.Topic,
-		Position:      l.Position,
-		OriginalID:    l.OriginalID,
-		FirstAt:       stamp(l.FirstAt),
-		LastAt:        stamp(l.LastAt),
-		Count:         l.Count,
-		Replays:       l.Replays,
-		Truncated:     l.Truncated,
-		CorrelationID: l.CorrelationID,
-		shownBody:     showBody(l.Body),
+func showDeadLetter(m deadletter.Message) *shownDeadLetter {
+	return &shownDeadLetter{
+		ID: m.ID, TenantID: m.Tenant, Reason: m.Reason, Detail: m.Detail, Topic: m.Topic, Position: m.Position, OriginalID: m.OriginalID,
+		FirstAt: stamp(m.FirstAt), LastAt: stamp(m.LastAt), Count: m.Count, Replays: m.Replays, Truncated: m.Truncated,
+		CorrelationID: m.CorrelationID, shownBody: showBody(m.Body),
 	}
 }
 
-func (s *shownLetter) text() string {
-	var b strings.Builder
-	line := func(name, value string) { fmt.Fprintf(&b, "%-14s %s\n", name, printable(orDash(value))) }
-	line("id", s.ID)
-	line("tenant", string(s.TenantID))
-	line("reason", string(s.Reason))
-	line("detail", s.Detail)
-	line("topic", s.Topic)
-	line("position", s.Position)
-	line("original", s.OriginalID)
-	line("first at", s.FirstAt.String())
-	line("last at", s.LastAt.String())
-	line("count", strconv.Itoa(s.Count))
-	line("replays", strconv.Itoa(s.Replays))
-	line("correlation", s.CorrelationID)
-	kind := s.kind()
+func (s *shownDeadLetter) text() string {
+	body, note := s.forPeople()
 	if s.Truncated {
-		kind += ", cut: not the original"
+		note += ", cut: not the original"
 	}
-	line("body", kind)
-	b.WriteString(s.shownBody.text())
-	return strings.TrimSuffix(b.String(), "\n")
+	return fields(
+		"id", s.ID, "tenant", s.TenantID, "reason", s.Reason, "detail", s.Detail, "topic", s.Topic, "position", s.Position,
+		"original", s.OriginalID, "first at", s.FirstAt, "last at", s.LastAt, "count", s.Count, "replays", s.Replays,
+		"correlation", s.CorrelationID, "body", note,
+	) + "\n" + strings.TrimSuffix(body, "\n")
 }

@@ -34,7 +34,7 @@ func commands(n int, in time.Duration) (lines []string) {
 		lines = append(lines, string(envelope.Schedule(timer.ScheduleTimer{
 			Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("order-", i+1))},
 			Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: fmt.Sprint("command-", i+1)},
-			DueAt:   time.Now().Add(in),
+			DueAt:   time.Now().Add(in), CorrelationID: fmt.Sprint("req-", i+1),
 		})))
 	}
 	return lines
@@ -50,27 +50,27 @@ func fileOf(t *testing.T, lines ...string) string {
 	return name
 }
 
-// bury publishes lines that the service refuses, and waits for as many dead
+// deadLettersOf publishes lines that the service refuses, and waits for their dead
 // letters.
-func bury(t *testing.T, environ []string, lines ...string) {
+func deadLettersOf(t *testing.T, environ []string, lines ...string) {
 	t.Helper()
-	heard := tailing(t, environ, "dlq", "-n", fmt.Sprint(len(lines)), "-o", "json")
+	tailed := tailing(t, environ, "dlq", "-n", fmt.Sprint(len(lines)), "-o", "json")
 	do(t, environ, "publish", "--raw", fileOf(t, lines...)).wants(t, exitOK)
-	(<-heard).wants(t, exitOK)
+	(<-tailed).wants(t, exitOK)
 }
 
-// tailing begins to listen, and returns what the tail prints when it ends.
+// tailing starts tail, waits until it listens, and returns its output when it ends.
 func tailing(t *testing.T, environ []string, args ...string) <-chan ran {
 	t.Helper()
 	p := prepare(t, environ, "main", append([]string{"tail"}, args...)...)
-	listening := p.stderr.hears("listening")
+	listening := p.stderr.expects("listening")
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan ran, 1)
-	over := make(chan struct{})
+	finished := make(chan struct{})
 	go func() {
-		defer close(over)
+		defer close(finished)
 		var stdout strings.Builder
 		for p.lines.Scan() {
 			stdout.WriteString(p.lines.Text() + "\n")
@@ -80,15 +80,15 @@ func tailing(t *testing.T, environ []string, args ...string) <-chan ran {
 	}()
 	select {
 	case <-listening:
-	case <-over:
+	case <-finished:
 		t.Fatalf("tail ended: %s", p.stderr.String())
 	}
 	return ended
 }
 
-// letters returns the dead letters that dlq list prints, in the order of their
+// listDeadLetters returns the dead letters that dlq list prints, in the order of their
 // originals: many are made at once.
-func letters(t *testing.T, environ []string, args ...string) []map[string]any {
+func listDeadLetters(t *testing.T, environ []string, args ...string) []map[string]any {
 	t.Helper()
 	all := objects(t, do(t, environ, append([]string{"dlq", "list", "-o", "json"}, args...)...).wants(t, exitOK).stdout)
 	position := func(l map[string]any) int {
@@ -107,13 +107,13 @@ func TestDlqListsAndShows(t *testing.T) {
 	t.Parallel()
 	environ := serving(t, "TIMER_HORIZON=1h")
 	do(t, environ, "dlq", "list").wants(t, exitOK)
-	bury(t, environ, append(commands(2, 2*time.Hour), "not \x1b[31mJSON\u202e", "\xff\xfe")...)
+	deadLettersOf(t, environ, append(commands(2, 2*time.Hour), "not \x1b[31mJSON\u202e", "\xff\xfe")...)
 
-	all := letters(t, environ)
+	all := listDeadLetters(t, environ)
 	if len(all) != 4 {
-		t.Fatalf("%d letters, want 4", len(all))
+		t.Fatalf("%d dead letters, want 4", len(all))
 	}
-	has(t, all[0], map[string]any{"tenantId": "acme", "reason": "beyond_horizon", "topic": "timer.commands", "count": 1., "replays": 0., "originalId": "command-1"})
+	has(t, all[0], map[string]any{"tenantId": "acme", "reason": "beyond_horizon", "topic": "timer.commands", "count": 1., "replays": 0., "originalId": "command-1", "correlationId": "req-1"})
 	if _, err := envelope.Decode([]byte(all[0]["body"].(string))); err != nil {
 		t.Errorf("the body is %v: %v", all[0]["body"], err)
 	}
@@ -130,10 +130,12 @@ func TestDlqListsAndShows(t *testing.T) {
 		{[]string{"--reason", "beyond_horizon,not_json"}, 3},
 		{[]string{"--since", "1h"}, 4},
 		{[]string{"--since", "2200-01-01T00:00:00Z"}, 0},
+		{[]string{"--correlation", "req-2"}, 1},
+		{[]string{"--correlation", "req"}, 0},
 		{[]string{"--limit", "3"}, 3},
 		{[]string{"--id", all[1]["id"].(string)}, 1},
 	} {
-		if got := letters(t, environ, tt.args...); len(got) != tt.want {
+		if got := listDeadLetters(t, environ, tt.args...); len(got) != tt.want {
 			t.Errorf("%q lists %d, want %d", tt.args, len(got), tt.want)
 		}
 	}
@@ -144,7 +146,7 @@ func TestDlqListsAndShows(t *testing.T) {
 	}
 	limited := do(t, environ, "dlq", "list", "--limit", "1").wants(t, exitOK)
 	if !strings.Contains(limited.stderr, "raise --limit, now 1") {
-		t.Errorf("stderr holds %q, want how to see more", limited.stderr)
+		t.Errorf("stderr is %q, want how to see more", limited.stderr)
 	}
 
 	shown := do(t, environ, "dlq", "show", all[0]["id"].(string), all[2]["id"].(string)).wants(t, exitOK).stdout
@@ -155,49 +157,49 @@ func TestDlqListsAndShows(t *testing.T) {
 	}
 	for _, out := range []string{shown, text.stdout, do(t, environ, "dlq", "list", "-o", "json").stdout} {
 		if strings.ContainsAny(out, "\x1b\u202e") {
-			t.Errorf("upsets terminals: %q", out)
+			t.Errorf("terminals would interpret %q", out)
 		}
 	}
-	missing := do(t, environ, "dlq", "show", "nobody").wants(t, exitNotFound)
-	if !strings.Contains(missing.stderr, `no such dead letter: "nobody"`) || missing.stdout != "" {
+	missing := do(t, environ, "dlq", "show", "unknown").wants(t, exitNotFound)
+	if !strings.Contains(missing.stderr, `no such dead letter: "unknown"`) || missing.stdout != "" {
 		t.Errorf("prints %q and %q", missing.stdout, missing.stderr)
 	}
 }
 
-// What is mended is replayed and handled; what is not comes back, and stays after
-// three replays.
+// A command that is valid now is replayed and handled. One that is not becomes a
+// dead letter again, and stays after three replays.
 func TestDlqReplays(t *testing.T) {
 	t.Parallel()
 	environ := []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0"}
 	_, stop := serve(t, append(environ, "TIMER_HORIZON=1h"))
-	bury(t, environ, append(commands(3, 2*time.Hour), `{"tenantId":"acme"}`)...)
+	deadLettersOf(t, environ, append(commands(3, 2*time.Hour), `{"tenantId":"acme"}`)...)
 	stop()
 	serve(t, append(environ, "TIMER_HORIZON=3h"))
 
 	dry := do(t, environ, "dlq", "replay", "--all", "--dry-run").wants(t, exitOK)
-	if got := letters(t, environ); len(got) != 4 || strings.Count(dry.stdout, "would be replayed ") != 4 {
-		t.Errorf("a dry run prints\n%sand leaves %d letters", dry.stdout, len(got))
+	if got := listDeadLetters(t, environ); len(got) != 4 || strings.Count(dry.stdout, "would be replayed ") != 4 {
+		t.Errorf("a dry run prints\n%sand %d dead letters remain", dry.stdout, len(got))
 	}
-	one := letters(t, environ)[0]["id"].(string)
+	one := listDeadLetters(t, environ)[0]["id"].(string)
 	text := do(t, environ, "dlq", "replay", one).wants(t, exitOK).stdout
 	if want := "replayed   " + one + "  acme  beyond_horizon  to timer.commands\n"; text != want {
 		t.Errorf("prints %q, want %q", text, want)
 	}
 	again := do(t, environ, "dlq", "replay", one).wants(t, exitNotFound)
 	if !strings.Contains(again.stderr, "no such dead letter") {
-		t.Errorf("stderr holds %q", again.stderr)
+		t.Errorf("stderr is %q", again.stderr)
 	}
 	for replays := range 3 {
-		heard := tailing(t, environ, "dlq", "--tenant", "acme", "-n", "1", "-o", "json")
+		tailed := tailing(t, environ, "dlq", "--tenant", "acme", "-n", "1", "-o", "json")
 		out := objects(t, do(t, environ, "dlq", "replay", "--tenant", "acme", "-o", "json").wants(t, exitOK).stdout)
 		if want := []int{3, 1, 1}[replays]; len(out) != want {
-			t.Errorf("replay %d is of %d letters, want %d", replays+1, len(out), want)
+			t.Errorf("replay %d is of %d dead letters, want %d", replays+1, len(out), want)
 		}
 		for _, o := range out {
 			has(t, o, map[string]any{"result": "replayed", "tenantId": "acme", "topic": "timer.commands"})
 		}
-		letter := decode(t, (<-heard).wants(t, exitOK).stdout)["headers"].(map[string]any)
-		has(t, letter, map[string]any{"deadLetterReplays": fmt.Sprint(replays + 1), "deadLetterCount": fmt.Sprint(replays + 2)})
+		header := decode(t, (<-tailed).wants(t, exitOK).stdout)["headers"].(map[string]any)
+		has(t, header, map[string]any{"deadLetterReplays": fmt.Sprint(replays + 1), "deadLetterCount": fmt.Sprint(replays + 2)})
 	}
 	refused := do(t, environ, "dlq", "replay", "--all").wants(t, exitFailure)
 	if !strings.Contains(refused.stdout, "it was replayed 3 times already") || !strings.Contains(refused.stderr, "1 of 1 dead letters stay") {
@@ -207,29 +209,29 @@ func TestDlqReplays(t *testing.T) {
 		awaitTimer(t, environ, call)
 	}
 
-	left := letters(t, environ)[0]["id"].(string)
+	remaining := listDeadLetters(t, environ)[0]["id"].(string)
 	do(t, environ, "dlq", "discard", "--tenant", "beta").wants(t, exitOK)
-	do(t, environ, "dlq", "discard", left, "--dry-run").wants(t, exitOK)
-	if got := letters(t, environ); len(got) != 1 {
-		t.Fatalf("%d letters are left, want 1", len(got))
+	do(t, environ, "dlq", "discard", remaining, "--dry-run").wants(t, exitOK)
+	if got := listDeadLetters(t, environ); len(got) != 1 {
+		t.Fatalf("%d dead letters remain, want 1", len(got))
 	}
-	discarded := do(t, environ, "dlq", "discard", left).wants(t, exitOK).stdout
-	if want := "discarded  " + left + "  acme  missing_field\n"; discarded != want || len(letters(t, environ)) != 0 {
+	discarded := do(t, environ, "dlq", "discard", remaining).wants(t, exitOK).stdout
+	if want := "discarded  " + remaining + "  acme  missing_field\n"; discarded != want || len(listDeadLetters(t, environ)) != 0 {
 		t.Errorf("prints %q, want %q", discarded, want)
 	}
 }
 
-// Killed at any moment, every letter is still there, or its command was handled.
+// After a kill each dead letter still exists, or its command was handled.
 func TestDlqReplayThatIsKilledLosesNothing(t *testing.T) {
 	t.Parallel()
 	const n = 40
 	environ := []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0"}
 	_, stop := serve(t, append(environ, "TIMER_HORIZON=1h"))
-	bury(t, environ, commands(n, 2*time.Hour)...)
+	deadLettersOf(t, environ, commands(n, 2*time.Hour)...)
 	stop()
 	serve(t, append(environ, "TIMER_HORIZON=3h"))
-	if got := len(letters(t, environ, "--limit", "0")); got != n {
-		t.Fatalf("%d letters, want %d", got, n)
+	if got := len(listDeadLetters(t, environ, "--limit", "0")); got != n {
+		t.Fatalf("%d dead letters, want %d", got, n)
 	}
 
 	p := startIn(t, environ, "main", "dlq", "replay", "--all", "--rate", "20")
@@ -240,12 +242,12 @@ func TestDlqReplayThatIsKilledLosesNothing(t *testing.T) {
 	if code := p.ends(t); code != -1 {
 		t.Fatalf("exit code %d, want that it was killed\n%s", code, p.stderr.String())
 	}
-	left := letters(t, environ, "--limit", "0")
-	if len(left) == 0 || len(left) > n/2 {
-		t.Errorf("%d letters are left, want some, and half of %d at most", len(left), n)
+	remaining := listDeadLetters(t, environ, "--limit", "0")
+	if len(remaining) == 0 || len(remaining) > n/2 {
+		t.Errorf("%d dead letters remain, want some, and half of %d at most", len(remaining), n)
 	}
 	ids := make(map[string]bool)
-	for _, l := range left {
+	for _, l := range remaining {
 		ids[l["originalId"].(string)] = true
 	}
 	for i := 1; i <= n; i++ {
@@ -258,8 +260,8 @@ func TestDlqReplayThatIsKilledLosesNothing(t *testing.T) {
 	for i := range n {
 		awaitTimer(t, environ, fmt.Sprint("order-", i+1))
 	}
-	if got := letters(t, environ); len(got) != 0 {
-		t.Errorf("letters are left: %v", got)
+	if got := listDeadLetters(t, environ); len(got) != 0 {
+		t.Errorf("dead letters remain: %v", got)
 	}
 }
 
@@ -274,37 +276,37 @@ func awaitTimer(t *testing.T, environ []string, call string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("no timer %s: its letter is gone and its command was not handled", call)
+			t.Fatalf("no timer %s: its dead letter was removed and its command was not handled", call)
 		}
 	}
 }
 
-// Work that is interrupted says so, and leaves what it did not get to.
+// Interrupted work says so, and the other dead letters remain.
 func TestDlqDiscardIsInterrupted(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	bury(t, environ, `{"a":1}`, `{"a":2}`, `{"a":3}`)
+	deadLettersOf(t, environ, `{"a":1}`, `{"a":2}`, `{"a":3}`)
 	p := startIn(t, environ, "main", "dlq", "discard", "--all", "--rate", "0.1")
 	p.prints(t, "discarded")
 	p.signal(t, os.Interrupt)
 	if code := p.ends(t); code != exitFailure || !strings.Contains(p.stderr.String(), "interrupted") {
 		t.Errorf("exit code %d, want %d and that it was interrupted: %s", code, exitFailure, p.stderr.String())
 	}
-	if left := letters(t, environ); len(left) == 0 || len(left) == 3 {
-		t.Errorf("%d letters are left of 3", len(left))
+	if remaining := listDeadLetters(t, environ); len(remaining) == 0 || len(remaining) == 3 {
+		t.Errorf("%d dead letters of 3 remain", len(remaining))
 	}
 }
 
-// What is gone for good is told of, or not done.
+// A dead letter is only discarded if that can be reported.
 func TestDiscardEndsWithItsOutput(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	bury(t, environ, "one", "two", "three")
+	deadLettersOf(t, environ, "one", "two", "three")
 	var stderr strings.Builder
 	if code := run(t.Context(), []string{"dlq", "discard", "--all"}, environ, full{}, &stderr); code != exitFailure || !strings.Contains(stderr.String(), errFull.Error()) {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
-	if left := letters(t, environ); len(left) != 2 {
-		t.Errorf("%d of 3 letters are left after the output failed at the first", len(left))
+	if remaining := listDeadLetters(t, environ); len(remaining) != 2 {
+		t.Errorf("%d of 3 dead letters remain after the output failed at the first", len(remaining))
 	}
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"time"
 
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/timer"
@@ -10,16 +13,19 @@ import (
 type getCmd struct {
 	Tenant string `arg:"" help:"Owner of the timer."`
 	Call   string `arg:"" help:"Service call."`
+	Data   bool   `help:"Print the data of the timer, too."`
 }
 
 // Help is printed below the summary.
 func (getCmd) Help() string {
-	return `Reads the database, whether the service runs or not. Exit code 3 says that there
-is no such timer.
+	return `Reads the database, whether the service runs or not. The exit code is 3 if there
+is no such timer. Of the data that travel with a timer only the size is printed,
+unless --data is given.
 
 Examples:
 
     timer-service get acme order-1
+    timer-service get acme order-1 --data
     timer-service get acme order-1 -o json --db-path /var/lib/timers.db`
 }
 
@@ -38,6 +44,91 @@ func (g *getCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err // names the key
 	}
-	e.out.print(show(entry))
+	shown := show(entry)
+	if g.Data {
+		shown.withData(entry.Data)
+	}
+	e.out.print(shown)
 	return nil
+}
+
+// A shownTimer is a timer as get and list print it.
+type shownTimer struct {
+	TenantID      timer.TenantID      `json:"tenantId"`
+	ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
+	State         timer.State         `json:"state"`
+	DueAt         stamp               `json:"dueAt,omitzero"` // none for a tombstone
+	RegisteredAt  stamp               `json:"registeredAt"`
+	ReachedAt     stamp               `json:"reachedAt,omitzero"`
+	LatenessMS    *int64              `json:"latenessMs,omitempty"`
+	CanceledAt    stamp               `json:"canceledAt,omitzero"`
+	CorrelationID string              `json:"correlationId,omitempty"`
+	CommandID     string              `json:"commandId"`   // of the newest command that took effect
+	TimestampMS   int64               `json:"timestampMs"` // of the same
+	DataBytes     int                 `json:"dataBytes,omitempty"`
+	Data          json.RawMessage     `json:"data,omitempty"` // if it was asked for
+	data          string
+}
+
+func show(e timer.Entry) *shownTimer {
+	s := &shownTimer{
+		TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State,
+		DueAt: stamp(e.DueAt), RegisteredAt: stamp(e.RegisteredAt), ReachedAt: stamp(e.ReachedAt), CanceledAt: stamp(e.CanceledAt),
+		CorrelationID: e.CorrelationID, CommandID: e.CommandID, TimestampMS: e.TimestampMS,
+		DataBytes: len(e.Data),
+	}
+	if e.State == timer.Reached {
+		late := e.ReachedAt.Sub(e.DueAt).Milliseconds()
+		s.LatenessMS = &late
+	}
+	return s
+}
+
+// withData adds the data of the timer.
+func (s *shownTimer) withData(data string) {
+	s.data = data
+	if json.Valid([]byte(data)) {
+		s.Data = json.RawMessage(data)
+	}
+}
+
+func (s *shownTimer) text() string {
+	pairs := []any{
+		"tenant", s.TenantID, "service call", s.ServiceCallID, "state", s.State, "due at", s.DueAt, "registered at", s.RegisteredAt,
+	}
+	if !s.ReachedAt.IsZero() {
+		pairs = append(pairs, "reached at", s.ReachedAt.String()+", "+s.late()+" late")
+	}
+	if !s.CanceledAt.IsZero() {
+		pairs = append(pairs, "canceled at", s.CanceledAt)
+	}
+	pairs = append(pairs,
+		"correlation", s.CorrelationID, "command", fmt.Sprintf("%s of %s", s.CommandID, stamp(time.UnixMilli(s.TimestampMS))))
+	if s.DataBytes == 0 {
+		return fields(pairs...)
+	}
+	data, note := "", fmt.Sprintf("%d bytes", s.DataBytes)
+	if s.data != "" {
+		data, note = showBody([]byte(s.data)).forPeople()
+		data = "\n" + data
+	}
+	return fields(append(pairs, "data", note)...) + data
+}
+
+// late returns how late the timer fired, or "-" if it did not.
+func (s *shownTimer) late() string {
+	if s.LatenessMS == nil {
+		return "-"
+	}
+	return lateness(*s.LatenessMS)
+}
+
+// lateness returns milliseconds for people: exact below ten seconds, and rounded
+// to seconds above.
+func lateness(ms int64) string {
+	const exact = 10_000
+	if ms < exact {
+		return fmt.Sprintf("%d ms", ms)
+	}
+	return (time.Duration(ms) * time.Millisecond).Round(time.Second).String()
 }

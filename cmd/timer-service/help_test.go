@@ -42,7 +42,7 @@ func TestHelpVerbIsTheSame(t *testing.T) {
 	}
 }
 
-// Help must come whatever else is wrong.
+// Help is printed even if the configuration is wrong.
 func TestHelpNeedsNoConfiguration(t *testing.T) {
 	t.Parallel()
 	environ := []string{"TIMER_BATCH_SIZE=many", "TIMER_CONFIG=/nowhere"}
@@ -77,24 +77,22 @@ func TestEverySettingIsAFlag(t *testing.T) {
 	for verb, shown := range shownSettings {
 		for _, key := range shown {
 			if !slices.Contains(keys, key) {
-				t.Errorf("help of %s is to show %s, which is no setting", verb, key)
+				t.Errorf("help of %s names %s, which is not a setting", verb, key)
 			}
 		}
 	}
 }
 
-// Who talks to a broker may set what that broker asks for, whichever it is.
+// A client must find the settings of every broker in its help.
 func TestHelpOfClientsShowsEveryBroker(t *testing.T) {
 	t.Parallel()
-	ofServers := []string{
-		"nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type", // what is made
-	}
+	ofProvision := []string{"nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type"}
 	for _, s := range config.Settings() {
 		broker, _, _ := strings.Cut(s.Key, "_")
 		if !slices.Contains([]string{"nats", "kafka", "rabbitmq", "broker"}, broker) {
 			continue
 		}
-		if !slices.Contains(clientSettings, s.Key) && !slices.Contains(ofServers, s.Key) {
+		if !slices.Contains(clientSettings, s.Key) && !slices.Contains(ofProvision, s.Key) {
 			t.Errorf("help of clients does not show %s", s.Key)
 		}
 		if !slices.Contains(provisionSettings, s.Key) {

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 )
 
-// What is said of letters and tails holds for brokers that are not NATS.
+// The verbs about dead letters and tail work with brokers other than NATS.
 func TestDeadLettersOfKafka(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -32,21 +32,21 @@ func TestDeadLettersOfKafka(t *testing.T) {
 	}
 	all := do(t, environ, "tail", "dlq").wants(t, exitUsage)
 	if !strings.Contains(all.stderr, "name one with --tenant") {
-		t.Errorf("stderr holds %q, want what to do", all.stderr)
+		t.Errorf("stderr is %q, want what to do", all.stderr)
 	}
 	stop()
 	serve(t, append(environ, "TIMER_HORIZON=9h"))
-	if got := letters(t, environ); len(got) != 3 {
-		t.Fatalf("%d letters, want 3: %v", len(got), got)
+	if got := listDeadLetters(t, environ); len(got) != 3 {
+		t.Fatalf("%d dead letters, want 3: %v", len(got), got)
 	}
 	do(t, environ, "dlq", "replay", "--tenant", "acme").wants(t, exitOK)
 	awaitTimer(t, environ, "order-1")
-	left := letters(t, environ)
-	if len(left) != 1 || left[0]["tenantId"] != "beta" {
-		t.Fatalf("letters are left: %v", left)
+	remaining := listDeadLetters(t, environ)
+	if len(remaining) != 1 || remaining[0]["tenantId"] != "beta" {
+		t.Fatalf("dead letters remain: %v", remaining)
 	}
-	do(t, environ, "dlq", "discard", left[0]["id"].(string)).wants(t, exitOK)
-	if got := letters(t, environ); len(got) != 0 {
-		t.Errorf("letters are left: %v", got)
+	do(t, environ, "dlq", "discard", remaining[0]["id"].(string)).wants(t, exitOK)
+	if got := listDeadLetters(t, environ); len(got) != 0 {
+		t.Errorf("dead letters remain: %v", got)
 	}
 }

@@ -9,24 +9,24 @@ import (
 	"io"
 )
 
-// maxLine is the longest line, in bytes: more than any broker takes by default.
+// maxLine is the longest line, in bytes: more than any broker accepts by default.
 const maxLine = 1 << 20
 
-// linesAhead is how many lines are read before they are asked for.
+// linesAhead is how many lines are read ahead.
 const linesAhead = 2 * maxBatch
 
 var errLongLine = errors.New("longer than 1 MiB")
 
-// A line is one body of a file, and the number of the line that it begins with.
+// A line is one body of a file, and the number of its first line.
 type line struct {
 	number int
 	body   []byte
 	err    error // why there is no body
 }
 
-// readLines reads bodies, one a line, or one that is all there is. Lines without
-// anything are left out. Failed gets the error of the reader, or nil, after the
-// lines were closed.
+// readLines reads bodies, one a line, or one JSON object over several lines that
+// is the whole file. Empty lines are left out. After lines is closed, failed gets
+// the error of the reader, or nil.
 func readLines(ctx context.Context, in io.Reader) (_ <-chan line, failed <-chan error) {
 	lines, ended := make(chan line, linesAhead), make(chan error, 1)
 	go func() {
@@ -44,22 +44,16 @@ func readLines(ctx context.Context, in io.Reader) (_ <-chan line, failed <-chan 
 	return lines, ended
 }
 
-// splitLines calls yield with each body until it returns false.
+// splitLines calls yield with each body until it returns false. While the first
+// lines may be one object they are kept back, until that is decided.
 func splitLines(in io.Reader, yield func(line) bool) error {
 	r := bufio.NewReader(in)
-	var held []line // the first lines, while they may be one body
-	var text []byte // what is held, with what is between
-	look := 0       // how long the text is when it is looked at again
+	var kept []line // the lines that are kept back; nil if none are
+	var text []byte // what was read since the first of them
+	check := 0      // how long the text is when it is decoded again
 	first := true
 	for number := 1; ; number++ {
-		read, err := r.ReadSlice('\n')
-		raw := bytes.Clone(read)
-		for errors.Is(err, bufio.ErrBufferFull) {
-			read, err = r.ReadSlice('\n')
-			if len(raw) <= maxLine {
-				raw = append(raw, read...)
-			}
-		}
+		raw, err := readLine(r)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
@@ -69,36 +63,36 @@ func splitLines(in io.Reader, yield func(line) bool) error {
 		}
 		empty := len(l.body) == 0 && l.err == nil
 		if first && !empty {
-			// An object that goes on is not complete after its first line.
 			first = false
 			if l.err == nil && l.body[0] == '{' && !json.Valid(l.body) {
-				held = []line{}
+				kept = []line{}
 			}
 		}
-		switch {
-		case held != nil:
+		if kept == nil {
+			if !empty && !yield(l) {
+				return nil
+			}
+		} else {
 			text = append(text, raw...)
 			if !empty {
-				held = append(held, l)
+				kept = append(kept, l)
 			}
-			hope := true
-			if len(text) >= look { // seldom: whoever looks reads all of it
-				hope, look = begins(text), 2*len(text)
+			undecided := true
+			if len(text) >= check { // decoding reads the whole text, so each time it must have doubled
+				undecided, check = isPrefix(text), 2*len(text)
 			}
-			if err == nil && hope && len(text) <= maxLine && l.err == nil {
+			if err == nil && undecided && len(text) <= maxLine && l.err == nil {
 				continue
 			}
-			if whole := bytes.TrimSpace(text); err != nil && len(held) > 1 && json.Valid(whole) {
-				held = []line{{number: held[0].number, body: whole}}
+			if whole := bytes.TrimSpace(text); err != nil && len(kept) > 1 && json.Valid(whole) {
+				kept = []line{{number: kept[0].number, body: whole}}
 			}
-			for _, l := range held {
+			for _, l := range kept {
 				if !yield(l) {
 					return nil
 				}
 			}
-			held = nil
-		case !empty && !yield(l):
-			return nil
+			kept = nil
 		}
 		if err != nil {
 			return nil
@@ -106,9 +100,22 @@ func splitLines(in io.Reader, yield func(line) bool) error {
 	}
 }
 
-// begins reports whether a text may be the beginning of one JSON value, or the
-// whole. If not, the lines that follow need not wait for its end.
-func begins(text []byte) bool {
+// readLine returns a line with its end. Of one that is longer than maxLine it
+// returns the beginning, more than maxLine bytes, and skips the rest.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	read, err := r.ReadSlice('\n')
+	raw := bytes.Clone(read)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		read, err = r.ReadSlice('\n')
+		if len(raw) <= maxLine {
+			raw = append(raw, read...)
+		}
+	}
+	return raw, err
+}
+
+// isPrefix reports whether a text is one JSON value, or may be the beginning of one.
+func isPrefix(text []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(text))
 	var value json.RawMessage
 	if err := d.Decode(&value); err != nil {

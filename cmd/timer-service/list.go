@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/timer"
@@ -20,13 +18,13 @@ type listCmd struct {
 	DueBefore   instant `placeholder:"TIME" help:"Only those due before then."`
 	Limit       int     `default:"100" help:"How many at most, up to 1000."`
 	After       string  `placeholder:"CALL" help:"Only service calls after this one: the last of the page before."`
-	Correlation string  `placeholder:"ID" help:"Timers with this correlation id: those of the tenant, or of whatever tenant."`
+	Correlation string  `placeholder:"ID" help:"Only timers with this correlation id; without a tenant, those of all tenants."`
 }
 
 // Help is printed below the summary.
 func (listCmd) Help() string {
 	return `Reads the database, whether the service runs or not. Timers are ordered by
-service call. With -o json there is one object a line, and nothing if there is
+service call. With -o json there is one object a line, and no output if there is
 no timer.
 
 Examples:
@@ -53,18 +51,25 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	if e.out.json {
-		for _, entry := range page.Entries {
-			e.out.print(show(entry))
-		}
-		return nil
+	rows := e.out.rows("tenant", "service call", "state", "due at", "late", "correlation")
+	for _, entry := range page.Entries {
+		s := show(entry)
+		rows.add(s, s.TenantID, s.ServiceCallID, s.State, s.DueAt, s.late(), orDash(s.CorrelationID))
 	}
-	l.table(e, page)
+	switch empty := rows.end(); {
+	case empty:
+		fmt.Fprintln(e.stderr, "no timers")
+	case e.out.json:
+	case page.Next != "":
+		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
+	case l.Tenant == "" && len(page.Entries) == l.Limit:
+		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", l.Limit)
+	}
 	return nil
 }
 
-// find reads as many timers as were asked for, however many there are that do
-// not match between them.
+// find reads pages, which may have few timers or none that match, until the limit
+// is reached or there are no more.
 func (l *listCmd) find(ctx context.Context, r timer.Reader, filter timer.Filter) (found timer.Page, err error) {
 	if l.Tenant == "" {
 		found.Entries, err = r.Correlated(ctx, l.Correlation, l.Limit)
@@ -83,7 +88,7 @@ func (l *listCmd) find(ctx context.Context, r timer.Reader, filter timer.Filter)
 	}
 }
 
-// filter returns what is asked for, if that makes sense.
+// filter returns the filter of the flags, or what is wrong with them.
 func (l *listCmd) filter() (timer.Filter, error) {
 	filter := timer.Filter{
 		DueFrom: time.Time(l.DueFrom), DueBefore: time.Time(l.DueBefore), CorrelationID: l.Correlation,
@@ -112,52 +117,11 @@ func (l *listCmd) filter() (timer.Filter, error) {
 			return filter, wrong("list", "--after: %s", detail(err))
 		}
 	}
-	return filter, l.only(&filter)
-}
-
-// only sets the state to look for, in whatever case it was written.
-func (l *listCmd) only(filter *timer.Filter) error {
-	if l.State == "" {
-		return nil
+	states := []timer.State{timer.Scheduled, timer.Reached, timer.Canceled}
+	if n := slices.IndexFunc(states, func(s timer.State) bool { return strings.EqualFold(l.State, string(s)) }); n >= 0 {
+		filter.State = states[n]
+	} else if l.State != "" {
+		return filter, wrong("list", "--state must be Scheduled, Reached or Canceled, not %s", timer.Quote(l.State))
 	}
-	for _, s := range []timer.State{timer.Scheduled, timer.Reached, timer.Canceled} {
-		if strings.EqualFold(l.State, string(s)) {
-			filter.State = s
-			return nil
-		}
-	}
-	return wrong("list", "--state must be Scheduled, Reached or Canceled, not %s", timer.Quote(l.State))
-}
-
-// table prints the timers for people, and what there is to know beside them.
-func (l *listCmd) table(e *env, page timer.Page) {
-	if len(page.Entries) == 0 {
-		fmt.Fprintln(e.stderr, "no timers")
-		return
-	}
-	t := newTable("tenant", "service call", "state", "due at", "late", "correlation")
-	for _, entry := range page.Entries {
-		s := show(entry)
-		t.AppendRow(table.Row{s.TenantID, s.ServiceCallID, s.State, s.DueAt, s.late(), orDash(s.CorrelationID)})
-	}
-	t.SetColumnConfigs([]table.ColumnConfig{{Name: "late", Align: text.AlignRight, AlignHeader: text.AlignRight}})
-	fmt.Fprintln(e.out.w, t.Render())
-	switch {
-	case page.Next != "":
-		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
-	case l.Tenant == "" && len(page.Entries) == l.Limit:
-		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", l.Limit)
-	}
-}
-
-// newTable returns a table without lines, which people read and awk splits.
-func newTable(headers ...any) table.Writer {
-	t := table.NewWriter()
-	style := table.StyleDefault
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
-	t.SetStyle(style)
-	t.SuppressTrailingSpaces()
-	t.AppendHeader(headers)
-	return t
+	return filter, nil
 }

@@ -1,12 +1,29 @@
-// Command timer-service runs the timer service, and talks to one that runs:
-// timer-service --help lists its verbs.
+// Command timer-service runs the timer service, and is a client of one that
+// runs: timer-service --help lists its verbs. One verb is one file; cli.go has
+// the grammar of all of them.
 package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Exit codes.
+const (
+	exitOK       = 0
+	exitFailure  = 1 // the work failed
+	exitUsage    = 2 // a wrong verb, flag, value or setting: nothing was tried
+	exitNotFound = 3 // there is no such timer or dead letter
 )
 
 func main() {
@@ -26,4 +43,95 @@ func untilSignal() context.Context {
 		os.Exit(exitFailure)
 	}()
 	return ctx
+}
+
+// An env is what a verb works with.
+type env struct {
+	cfg    config.Config
+	log    *slog.Logger
+	out    output
+	stdin  io.Reader
+	stderr io.Writer        // for people: remarks beside the output
+	now    func() time.Time // the clock
+}
+
+// input opens a file for reading; "-" is stdin.
+func (e *env) input(verb, name string) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(e.stdin), nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, wrong(verb, "%w", err)
+	}
+	return file, nil
+}
+
+// run does what the arguments ask, and returns the exit code. Environ is as
+// [os.Environ] returns it. Results go to stdout, errors and logs to stderr.
+func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
+	out := &checked{w: stdout}
+	err := execute(ctx, args, environ, out, stderr)
+	if failed := out.failed(); failed != nil {
+		err = fmt.Errorf("write the output: %w", failed)
+	}
+	if err != nil {
+		printError(stderr, err)
+	}
+	return codeOf(err)
+}
+
+func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writer) error {
+	p, err := parse(args, stdout, stderr)
+	if err != nil || p == nil {
+		return err
+	}
+	e := &env{
+		log:    slog.New(slog.DiscardHandler),
+		out:    output{w: stdout, json: p.cli.Output == formatJSON},
+		stdin:  os.Stdin,
+		stderr: stderr,
+		now:    time.Now,
+	}
+	if p.verb() != "version" { // which must not fail because of the configuration
+		if e.cfg, err = config.Load(p.flags.given(), environ, p.cli.File); err != nil {
+			return mistakes(err)
+		}
+		e.log = logger(e.cfg, stderr, p.verb())
+		if names := e.cfg.Ignored(); len(names) > 0 {
+			e.log.DebugContext(ctx, "variables of Kubernetes are no settings", "names", names)
+		}
+	}
+	p.kong.BindTo(ctx, (*context.Context)(nil))
+	return p.kong.Run(e)
+}
+
+// logger returns where logs go. A verb that ends by itself says what matters in
+// its output or its error, so it logs only if the user set a level.
+func logger(cfg config.Config, stderr io.Writer, verb string) *slog.Logger {
+	wanted := verb == "serve"
+	for _, v := range cfg.Values() {
+		wanted = wanted || v.Key == "log_level" && v.From != config.FromDefault.String()
+	}
+	opt := &slog.HandlerOptions{Level: cfg.LogLevel}
+	switch {
+	case !wanted:
+		return slog.New(slog.DiscardHandler)
+	case cfg.LogFormat == config.JSON:
+		return slog.New(slog.NewJSONHandler(stderr, opt))
+	}
+	return slog.New(slog.NewTextHandler(stderr, opt))
+}
+
+func codeOf(err error) int {
+	_, usage := errors.AsType[*usageError](err)
+	switch {
+	case err == nil:
+		return exitOK
+	case usage:
+		return exitUsage
+	case errors.Is(err, timer.ErrNotFound), errors.Is(err, errNoDeadLetter):
+		return exitNotFound
+	}
+	return exitFailure
 }

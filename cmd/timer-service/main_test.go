@@ -24,14 +24,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A ran is what a run left.
+// A ran is the result of a run.
 type ran struct {
 	code           int
 	stdout, stderr string
 }
 
-// do runs the program in this process, with an environment of nothing but what
-// is given.
+// do runs the program in this process, with only the given environment.
 func do(t *testing.T, environ []string, args ...string) ran {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -8,14 +8,14 @@ import (
 )
 
 type migrateCmd struct {
-	ReferenceServiceCalls bool `help:"Also let timers reference service_calls (tenant_id, service_call_id) of the same database, and go with them."`
+	ReferenceServiceCalls bool `help:"Also add a foreign key from timers to service_calls (tenant_id, service_call_id) of the same database. A timer is deleted with its service call."`
 }
 
 // Help is printed below the summary.
 func (migrateCmd) Help() string {
-	return `The service migrates its database when it starts; this does it without starting,
-such as before a roll-out. Migrations only go forward. A database newer than
-this binary is refused.
+	return `The service migrates its database when it starts. This verb only migrates, such as
+before a roll-out. There is no way back to an older schema. A database that is newer
+than this binary is an error.
 
 Examples:
 
@@ -37,7 +37,7 @@ func (m *migrateCmd) Run(ctx context.Context, e *env) error {
 type migrated struct {
 	From                  int64 `json:"from"` // version of the schema; 0 is none
 	To                    int64 `json:"to"`
-	ReferenceServiceCalls bool  `json:"referenceServiceCalls"` // whether that was asked for
+	ReferenceServiceCalls bool  `json:"referenceServiceCalls"` // whether the flag was given
 }
 
 func (m *migrated) text() string {

@@ -12,6 +12,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
@@ -29,12 +32,12 @@ type result interface {
 
 // An output prints results.
 type output struct {
-	w    io.Writer // remembers its errors, so nobody else has to
+	w    io.Writer // keeps its first error, so that callers need not check
 	json bool      // whether for machines
 }
 
-// failed returns the first error of a write. Who prints for ever, or does what
-// can't be undone, ends with it.
+// failed returns the first error of a write. A verb that prints without end, or
+// that does what can't be undone, must stop at it.
 func (o output) failed() error {
 	if c, ok := o.w.(*checked); ok {
 		return c.failed()
@@ -57,14 +60,14 @@ func (o output) line(v any) {
 	j := json.NewEncoder(&b)
 	j.SetEscapeHTML(false)
 	if err := j.Encode(v); err != nil {
-		panic(fmt.Sprintf("encode %T: %v", v, err)) // a type of ours that cannot be encoded
+		panic(fmt.Sprintf("encode %T: %v", v, err)) // one of our types is wrong
 	}
-	_, _ = o.w.Write(escaped(b.Bytes())) // the writer remembers
+	_, _ = o.w.Write(escaped(b.Bytes())) // the writer keeps the error
 }
 
-// escaped returns JSON in which what could upset a terminal is escaped. The
-// encoder has done so with most of it, but not with control characters beyond
-// ASCII, or those that turn the direction of the text.
+// escaped returns JSON in which each character that is not printable is escaped,
+// for the sake of terminals. The encoder escapes control characters of ASCII, but
+// not those beyond it, or those that change the direction of the text.
 func escaped(line []byte) []byte {
 	hostile := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 	if bytes.IndexFunc(line, hostile) < 0 {
@@ -81,6 +84,70 @@ func escaped(line []byte) []byte {
 		}
 	}
 	return out
+}
+
+// printable returns a text from outside on one line, with a question mark for
+// each character that a terminal might interpret.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// short returns a text from outside, printable, and cut to a width.
+func short(s string, width int) string { return text.Snip(printable(s), width, "…") }
+
+// fields returns pairs of a name and a value for people, one pair a line.
+func fields(pairs ...any) string {
+	var lines []string
+	for i := 0; i < len(pairs); i += 2 {
+		lines = append(lines, fmt.Sprintf("%-14s %s", pairs[i], printable(orDash(fmt.Sprint(pairs[i+1])))))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A rows prints results one by one: objects at once, for machines, or a table at
+// the end, for people.
+type rows struct {
+	out   output
+	table table.Writer
+}
+
+// rows returns rows with the headers of the table, which has no borders, so that
+// awk can split it. Columns of numbers, and late, are aligned to the right.
+func (o output) rows(headers ...any) *rows {
+	t := table.NewWriter()
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
+	t.SetColumnConfigs([]table.ColumnConfig{{Name: "late", Align: text.AlignRight, AlignHeader: text.AlignRight}})
+	t.AppendHeader(headers)
+	return &rows{o, t}
+}
+
+// add prints v as JSON, or adds the cells to the table.
+func (r *rows) add(v any, cells ...any) {
+	if r.out.json {
+		r.out.line(v)
+		return
+	}
+	r.table.AppendRow(cells)
+}
+
+// end prints the table. It reports whether people should know that it is empty.
+func (r *rows) end() (empty bool) {
+	if r.out.json {
+		return false
+	}
+	if r.table.Length() > 0 {
+		fmt.Fprintln(r.out.w, r.table.Render())
+	}
+	return r.table.Length() == 0
 }
 
 // A stamp is a time as messages carry it. The zero stamp stands for none.
@@ -108,7 +175,10 @@ func orDash(s string) string {
 	return s
 }
 
-// A checked writer remembers its first error and then writes nothing more.
+// size returns a number of bytes for people.
+func size(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
+
+// A checked writer keeps its first error and then writes nothing more.
 type checked struct {
 	mu  sync.Mutex
 	w   io.Writer
@@ -132,20 +202,4 @@ func (c *checked) failed() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
-}
-
-// parts turns lines, "part  what it is", into JSON objects. Each Write must be
-// whole lines.
-type parts struct{ out output }
-
-// Write prints one object a line.
-func (p parts) Write(lines []byte) (int, error) {
-	for line := range bytes.Lines(lines) {
-		part, text, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
-		p.out.line(struct {
-			Part string `json:"part"`
-			Text string `json:"text,omitempty"`
-		}{part, strings.TrimSpace(text)})
-	}
-	return len(lines), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,54 +12,59 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
 // A process is the program as a process of its own.
 type process struct {
 	*exec.Cmd
 	lines  *bufio.Scanner // of its stdout
-	stderr overheard
+	stderr stream
 }
 
-// An overheard is what a process writes while others listen.
-type overheard struct {
+// A stream keeps what a process writes, and notifies a test of a word in it.
+type stream struct {
 	mu    sync.Mutex
 	text  strings.Builder
-	word  string        // somebody waits for
-	heard chan struct{} // closed when the word comes
+	word  string        // that a test waits for
+	found chan struct{} // closed when the word is written
 }
 
 // Write adds what was written.
-func (o *overheard) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text.Write(p)
-	if o.heard != nil && strings.Contains(o.text.String(), o.word) {
-		close(o.heard)
-		o.heard = nil
+func (s *stream) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text.Write(p)
+	if s.found != nil && strings.Contains(s.text.String(), s.word) {
+		close(s.found)
+		s.found = nil
 	}
 	return len(p), nil
 }
 
 // String returns all that was written.
-func (o *overheard) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+func (s *stream) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
-// hears returns a channel that is closed when a word is written. It is asked
-// once, before the process starts.
-func (o *overheard) hears(word string) <-chan struct{} {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	heard := make(chan struct{})
-	o.word, o.heard = word, heard
-	return heard
+// expects returns a channel that is closed when a word is written, or was. It
+// waits for one word at a time.
+func (s *stream) expects(word string) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := make(chan struct{})
+	if strings.Contains(s.text.String(), word) {
+		close(found)
+		return found
+	}
+	s.word, s.found = word, found
+	return found
 }
 
-// start starts the program, which "main" or a part of it, and kills it when the
-// test ends.
+// start starts the program, "main" or "stuck", and kills it when the test ends.
 func start(t *testing.T, which string, args ...string) *process {
 	t.Helper()
 	return startIn(t, nil, which, args...)
@@ -141,7 +147,33 @@ func TestServeStopsCleanlyOnASignal(t *testing.T) {
 	}
 }
 
-func TestServeTellsWhyItCannotStart(t *testing.T) {
+// TestServeTakesOver starts a second service on the broker of the first.
+func TestServeTakesOver(t *testing.T) {
+	t.Parallel()
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	serve := []string{"serve", "--broker-url", server.URL()}
+	first := start(t, "main", serve...)
+	first.prints(t, "ready")
+	second := start(t, "main", serve...)
+	if code := second.ends(t); code != exitFailure || !strings.Contains(second.stderr.String(), "timer.commands on "+server.URL()+" belongs to sqlite ") {
+		t.Errorf("exit code %d, want %d and whose the commands are\n%s", code, exitFailure, second.stderr.String())
+	}
+	third := start(t, "main", append(serve, "--takeover")...)
+	third.prints(t, "ready")
+	if code := first.ends(t); code != exitFailure || !strings.Contains(first.stderr.String(), "--takeover") {
+		t.Errorf("the first one: exit code %d, want %d and the way out\n%s", code, exitFailure, first.stderr.String())
+	}
+	third.signal(t, syscall.SIGTERM)
+	if code := third.ends(t); code != exitOK {
+		t.Errorf("the third one: exit code %d\n%s", code, third.stderr.String())
+	}
+}
+
+func TestServeSaysWhyItCannotStart(t *testing.T) {
 	t.Parallel()
 	p := start(t, "main", "serve", "--nats-port", "0", "--db-path", filepath.Join("no", "such", "folder.db"))
 	want := program + ": create the database: there is no folder no/such\n"
@@ -150,7 +182,7 @@ func TestServeTellsWhyItCannotStart(t *testing.T) {
 	}
 }
 
-func TestNothingAskedIsExitCodeTwo(t *testing.T) {
+func TestNoVerbIsExitCodeTwo(t *testing.T) {
 	t.Parallel()
 	p := start(t, "main")
 	if code := p.ends(t); code != exitUsage || !strings.Contains(p.stderr.String(), "Usage: timer-service") {
@@ -158,7 +190,7 @@ func TestNothingAskedIsExitCodeTwo(t *testing.T) {
 	}
 }
 
-// stuck is a program that does not stop when it is told to.
+// stuck is a program that does not stop at the first signal.
 func stuck() {
 	ctx := untilSignal()
 	fmt.Println("running")

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// How often progress is shown: on one line of a terminal, and on lines of a log.
+// How often progress is shown: on one line of a terminal, and as lines of a log.
 const (
-	progressBlink = 100 * time.Millisecond
-	progressPause = 5 * time.Second
+	terminalInterval = 100 * time.Millisecond
+	logInterval      = 5 * time.Second
 )
 
-// A progress tells people on stderr how far long work is. A nil progress tells
+// A progress shows on stderr how much of a long work is done. A nil progress shows
 // nothing.
 type progress struct {
 	w        io.Writer
@@ -31,17 +31,17 @@ func newProgress(e *env, what string) *progress {
 	return &progress{w: e.stderr, terminal: isTerminal(e.stderr), what: what, now: e.now, began: now, shown: now}
 }
 
-// add notes that n more are done, and shows it if it is time.
+// add adds n to what is done, and shows it if the interval is over.
 func (p *progress) add(n int) {
 	if p == nil {
 		return
 	}
 	p.n += n
-	now, pause := p.now(), progressPause
+	now, interval := p.now(), logInterval
 	if p.terminal {
-		pause = progressBlink
+		interval = terminalInterval
 	}
-	if now.Sub(p.shown) < pause {
+	if now.Sub(p.shown) < interval {
 		return
 	}
 	p.shown = now
@@ -53,14 +53,24 @@ func (p *progress) add(n int) {
 	fmt.Fprintln(p.w, line)
 }
 
-// clear takes the progress off a terminal, to make room for something else.
+// addRows is add for work in stages; a new stage counts from 0.
+func (p *progress) addRows(stage string, n int) {
+	if what := "rows " + stage; what != p.what {
+		p.clear()
+		now := p.now()
+		p.what, p.n, p.began, p.shown = what, 0, now, now
+	}
+	p.add(n)
+}
+
+// clear removes the progress from a terminal, before other output.
 func (p *progress) clear() {
 	if p != nil && p.terminal && p.shown.After(p.began) {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
 }
 
-// isTerminal reports whether somebody may be looking at what is written.
+// isTerminal reports whether a writer is a terminal.
 func isTerminal(w io.Writer) bool {
 	if c, ok := w.(*checked); ok {
 		w = c.w

@@ -13,19 +13,19 @@ import (
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 )
 
-func TestProgressIsShownNowAndThen(t *testing.T) {
+func TestProgressIsShownAtIntervals(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		terminal bool
 		want     string
 	}{
-		{false, "101 letters, 20/s\n201 letters, 20/s\n"},
+		{false, "101 dead letters, 20/s\n201 dead letters, 20/s\n"},
 		{true, "\r\x1b[K"},
 	}
 	for _, tt := range tests {
 		var stderr strings.Builder
 		clock := noon
-		p := newProgress(&env{stderr: &stderr, now: func() time.Time { return clock }}, "letters")
+		p := newProgress(&env{stderr: &stderr, now: func() time.Time { return clock }}, "dead letters")
 		p.terminal = tt.terminal
 		p.clear() // there is nothing to clear
 		for range 220 {
@@ -45,7 +45,7 @@ func TestProgressIsShownNowAndThen(t *testing.T) {
 	none.add(1)
 	none.clear()
 	if isTerminal(&strings.Builder{}) || isTerminal(&checked{w: &strings.Builder{}}) {
-		t.Error("a builder is no terminal")
+		t.Error("a builder is not a terminal")
 	}
 	file, err := os.Create(fileOf(t))
 	if err != nil {
@@ -53,11 +53,11 @@ func TestProgressIsShownNowAndThen(t *testing.T) {
 	}
 	defer file.Close()
 	if isTerminal(file) {
-		t.Error("a file is no terminal")
+		t.Error("a file is not a terminal")
 	}
 }
 
-// What a broker can't do is said in the words of the command line.
+// Errors name the flag to use.
 func TestDlqSaysHowItEnded(t *testing.T) {
 	t.Parallel()
 	down := errors.New("broker is down")

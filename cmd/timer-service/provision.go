@@ -9,16 +9,16 @@ import (
 )
 
 type provisionCmd struct {
-	DryRun bool `help:"Only tell what would be made."`
+	DryRun bool `help:"Only print what would be created."`
 }
 
 // Help is printed below the summary.
 func (provisionCmd) Help() string {
-	return `The service makes the streams, topics and queues that it needs when it starts,
-unless provision is "verify": then it waits until they are there. This makes them
-without starting, such as with the credentials of an administrator, so that the
-service can do with fewer permissions. What is there is checked and never
-changed; what does not fit is an error that names the setting.
+	return `When it starts, the service creates the streams, topics and queues that it needs,
+unless the setting provision is "verify": then it waits until they exist. This verb
+only creates them, such as with the credentials of an administrator, so that the
+service needs fewer permissions. What exists is checked and never changed; if it
+does not fit, the error names the setting.
 
 Examples:
 
@@ -26,7 +26,7 @@ Examples:
     timer-service provision --broker-url nats://nats.example --nats-credentials admin.creds`
 }
 
-// Run makes what the broker needs.
+// Run creates what is missing at the broker.
 func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 	changes, err := service.Provision(ctx, e.cfg, p.DryRun, e.log)
 	if errors.Is(err, service.ErrNothingToProvision) {
@@ -37,7 +37,7 @@ func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 	for i, c := range changes {
 		made.Changes[i] = change(c)
 	}
-	if err == nil || len(changes) > 0 { // what was made is made, whatever came after it
+	if err == nil || len(changes) > 0 { // what was made before an error is reported too
 		e.out.print(made)
 	}
 	return err
@@ -47,10 +47,10 @@ func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 type provisioned struct {
 	Changes []change `json:"changes"`
 	DryRun  bool     `json:"dryRun"` // whether the changes were not made
-	inside  bool
+	inside  bool     // whether the broker is in the serving process
 }
 
-// A change is one thing that was made, or would be.
+// A change is one object that was made, or would be.
 type change struct {
 	Object string `json:"object"`
 	Detail string `json:"detail"`

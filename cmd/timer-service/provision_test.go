@@ -6,12 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 )
 
 func TestProvision(t *testing.T) {
 	t.Parallel()
-	server, err := nats.StartEmbedded(nats.EmbeddedOptions{StoreDir: t.TempDir(), SyncLazily: true}, slog.New(slog.DiscardHandler))
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestProvision(t *testing.T) {
 	if err := json.Unmarshal([]byte(do(t, environ, "provision", "-o", "json").wants(t, exitOK).stdout), &made); err != nil {
 		t.Fatal(err)
 	}
-	if len(made.Changes) != 2 || made.DryRun || made.Changes[0].Object != "stream timers" || made.Changes[0].Detail == "" {
+	if len(made.Changes) != 3 || made.DryRun || made.Changes[0].Object != "stream timers" || made.Changes[0].Detail == "" {
 		t.Errorf("made %+v", made)
 	}
 	if got := do(t, environ, "provision").wants(t, exitOK).stdout; got != "nothing to do: all is there\n" {

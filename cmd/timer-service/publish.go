@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
-	"os"
-	"strings"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
@@ -14,31 +13,35 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Limits of what is published together, and of what is said about what is not.
+// Limits of one call of the publisher, and of the errors that are printed.
 const (
 	maxBatch      = 256
 	maxBatchBytes = 1 << 20
-	maxComplaints = 20
+	maxErrors     = 20
 )
+
+var errInterrupted = errors.New("interrupted")
 
 type publishCmd struct {
 	File string  `arg:"" help:"File with one envelope a line, or one envelope; - is stdin."`
-	Raw  bool    `help:"Publish what is no valid command, too, as it is."`
+	Raw  bool    `help:"Publish also what is not a valid command, as it is."`
 	Rate float64 `placeholder:"N" help:"Most messages a second; 0 is no limit."`
 }
 
 // Help is printed below the summary.
 func (publishCmd) Help() string {
-	return `Publishes each line as a message, to the commands of the tenant that it names,
-under its own id, unless another line has that already. What is no valid
-ScheduleTimer or CancelTimer is refused, with its line, and the others are
-published: exit code 1. Interrupted or killed, it can be run again: the broker
-drops an id that it knows, and the service the version of a timer that it has.
-With --raw that is so for valid commands only.
+	return `Publishes each line as a message, to the commands of the tenant that the line
+names. The id of the message is that of the command; if two different lines have
+the same id, the second one gets a new id. A line that is not a valid
+ScheduleTimer, ScheduleTimers or CancelTimer is reported by its number, the others
+are published, and the exit code is 1.
+
+After an interrupt or a crash, publish the file again: the broker drops ids that
+it received recently, and the service ignores versions that it has. Lines that
+only --raw publishes are published twice then.
 
 Examples:
 
@@ -52,38 +55,57 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 	if p.Rate < 0 {
 		return wrong("publish", "--rate must not be negative; 0 is no limit")
 	}
-	in := e.stdin
-	if p.File != "-" {
-		file, err := os.Open(p.File)
-		if err != nil {
-			return wrong("publish", "%w", err)
+	return sendFile(ctx, e, "publish", p.File, "messages", "publish it", func(s *sender, in io.Reader) error {
+		s.raw, s.batch, s.ids = p.Raw, maxBatch, newIDs(maxIDs)
+		if p.Rate > 0 {
+			s.batch = min(max(int(p.Rate/10), 1), maxBatch)
+			s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
 		}
-		defer file.Close()
-		in = file
+		return s.sendAll(ctx, in)
+	})
+}
+
+// A sender publishes lines.
+type sender struct {
+	client   *client
+	stderr   io.Writer
+	progress *progress
+	raw      bool
+	batch    int           // most messages in one call of the publisher
+	limiter  *rate.Limiter // nil if there is no limit
+	ids      *ids
+
+	sent, refused int
+}
+
+// sendFile opens a file, connects, lets send publish the lines, and prints how
+// many were published. What names that which is published, and do what the user
+// does to it again.
+func sendFile(ctx context.Context, e *env, verb, file, what, do string, send func(*sender, io.Reader) error) error {
+	in, err := e.input(verb, file)
+	if err != nil {
+		return err
 	}
-	c, err := connect(ctx, e, "publish")
+	defer in.Close()
+	c, err := connect(ctx, e, verb)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, "messages"), raw: p.Raw, batch: maxBatch, ids: newIDs(maxIDs)}
-	if p.Rate > 0 {
-		s.batch = min(max(int(p.Rate/10), 1), maxBatch)
-		s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
-	}
-	err = s.sendAll(ctx, in)
+	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, what)}
+	err = send(s, in)
 	s.progress.clear()
 	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; publish it again from the start: what the broker has already changes nothing", err)
+		return fmt.Errorf("%w; %s again from the start: lines that were published already change nothing", err, do)
 	case s.refused > 0:
-		return fmt.Errorf("messages refused: %d", s.refused)
+		return fmt.Errorf("%s refused: %d", what, s.refused)
 	}
 	return nil
 }
 
-// A sentCount is what publish prints.
+// A sentCount is how many messages or timers of a file were published.
 type sentCount struct {
 	Result   string `json:"result"`
 	Messages int    `json:"messages"`
@@ -94,30 +116,17 @@ func (s *sentCount) text() string {
 	return fmt.Sprintf("%d published, %d refused", s.Messages, s.Refused)
 }
 
-// A sender publishes lines.
-type sender struct {
-	client   *client
-	stderr   io.Writer
-	progress *progress
-	raw      bool
-	batch    int           // messages that are published together, at most
-	limiter  *rate.Limiter // nil if there is no limit
-	ids      *ids
-
-	sent, refused int
-}
-
-// A posted line is on its way.
-type posted struct {
-	number int
+// A pending message is one that is not published yet.
+type pending struct {
+	number int // of its line
 	topic  string
 	msg    *message.Message
 }
 
-// sendAll publishes what can be read, until its end or that of ctx.
+// sendAll publishes the lines of a reader, until its end or that of ctx.
 func (s *sender) sendAll(ctx context.Context, in io.Reader) error {
 	lines, failed := readLines(ctx, in)
-	var batch []posted
+	var batch []pending
 	bytes := 0
 	for {
 		var line line
@@ -125,17 +134,17 @@ func (s *sender) sendAll(ctx context.Context, in io.Reader) error {
 		select {
 		case line, more = <-lines:
 		case <-ctx.Done():
-			return errors.New("interrupted")
+			return errInterrupted
 		}
 		if more {
-			if one, err := s.post(line); err != nil {
+			if p, err := s.message(line); err != nil {
 				s.refuse(line.number, err)
 			} else {
-				batch = append(batch, one)
+				batch = append(batch, p)
 				bytes += len(line.body)
 			}
 		}
-		// What is there is published when it is enough, or no more is there yet.
+		// A batch is published when it is full, or when no line is waiting.
 		if len(batch) > 0 && (!more || len(batch) == s.batch || bytes >= maxBatchBytes || len(lines) == 0) {
 			if err := s.send(ctx, batch); err != nil {
 				return err
@@ -148,16 +157,18 @@ func (s *sender) sendAll(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// post returns the message that a line is, or why there is none.
-func (s *sender) post(l line) (posted, error) {
+// message returns the message of a line, or why there is none.
+func (s *sender) message(l line) (pending, error) {
 	if l.err != nil {
-		return posted{}, l.err
+		return pending{}, l.err
 	}
 	decoded, err := envelope.Decode(l.body)
 	var headers map[string]string
 	switch m := decoded.Payload.(type) {
 	case timer.ScheduleTimer:
 		headers = envelope.ScheduleHeaders(m)
+	case timer.ScheduleTimers:
+		headers = envelope.ScheduleManyHeaders(m)
 	case timer.CancelTimer:
 		headers = envelope.CancelHeaders(m)
 	default:
@@ -165,12 +176,12 @@ func (s *sender) post(l line) (posted, error) {
 			if err == nil {
 				err = fmt.Errorf("%s is no command; --raw publishes it all the same", timer.Quote(decoded.Type))
 			}
-			return posted{}, err
+			return pending{}, err
 		}
 	}
 	var id string
 	tenant := decoded.TenantID
-	if headers == nil { // it is to arrive as often as it is published
+	if headers == nil { // each copy of it must arrive
 		id, tenant = uuid.NewString(), envelope.TenantOf(l.body)
 	} else {
 		id = s.ids.of(decoded.ID, l.body)
@@ -178,70 +189,79 @@ func (s *sender) post(l line) (posted, error) {
 	routing := s.client.Routing()
 	topic := routing.CommandsOf(tenant)
 	if tenant == timer.NoTenant && topic != routing.Commands {
-		return posted{}, errors.New("names no tenant, and there is a topic for each")
+		return pending{}, errors.New("names no tenant, and there is a topic for each")
 	}
-	msg := message.NewMessage(id, l.body)
-	for name, value := range headers {
-		msg.Metadata.Set(name, value)
-	}
-	return posted{l.number, topic, msg}, nil
+	return pending{l.number, topic, newMessage(id, l.body, headers)}, nil
 }
 
-// refuse tells of a line that is not published.
+// refuse counts a line that is not published, and prints why.
 func (s *sender) refuse(number int, err error) {
 	s.refused++
-	if s.refused > maxComplaints {
+	if s.refused > maxErrors {
 		return
 	}
 	s.progress.clear()
-	fmt.Fprintf(s.stderr, "line %d: %s\n", number, printable(discreet(detail(err))))
-	if s.refused == maxComplaints {
-		fmt.Fprintln(s.stderr, "more are refused, and counted")
+	fmt.Fprintf(s.stderr, "line %d: %s\n", number, printable(redact(detail(err))))
+	if s.refused == maxErrors {
+		fmt.Fprintln(s.stderr, "further refused lines are only counted")
 	}
 }
 
-// send publishes a batch. What the broker refuses is found by publishing one
-// after the other.
-func (s *sender) send(ctx context.Context, batch []posted) error {
+// send publishes a batch.
+func (s *sender) send(ctx context.Context, batch []pending) error {
 	if s.limiter != nil && s.limiter.WaitN(ctx, len(batch)) != nil {
-		return errors.New("interrupted")
+		return errInterrupted
 	}
-	err := s.publish(batch)
-	switch {
-	case err == nil:
-		s.sent += len(batch)
-		s.progress.add(len(batch))
-		return nil
-	case !errors.Is(err, broker.ErrRefused):
-		return fmt.Errorf("lines %d to %d: %w", batch[0].number, batch[len(batch)-1].number, err)
-	case len(batch) == 1:
-		s.refuse(batch[0].number, err)
-		return nil
+	messages := make([]broker.Message, len(batch))
+	for i, p := range batch {
+		messages[i] = broker.Message{Topic: p.topic, Message: p.msg}
 	}
-	for i := range batch {
-		if err := s.send(ctx, batch[i:i+1]); err != nil {
-			return err
+	var failed error
+	for i, err := range s.client.Publisher().Publish(ctx, messages...) {
+		switch {
+		case err == nil:
+			s.sent++
+		case errors.Is(err, broker.ErrRefused):
+			s.refuse(batch[i].number, err)
+		case failed == nil:
+			failed = fmt.Errorf("lines %d to %d: line %d: %w", batch[0].number, batch[len(batch)-1].number, batch[i].number, err)
 		}
 	}
-	return nil
+	s.progress.add(len(batch))
+	return failed
 }
 
-// publish publishes a batch in one go if the broker can, else topic by topic.
-func (s *sender) publish(batch []posted) error {
-	topics, all := make([]string, len(batch)), make([]*message.Message, len(batch))
-	byTopic := make(map[string][]*message.Message)
-	for i, p := range batch {
-		topics[i], all[i] = p.topic, p.msg
-		byTopic[p.topic] = append(byTopic[p.topic], p.msg)
+// maxIDs is how many ids publish keeps at least: those of two minutes, the
+// deduplication window of a NATS stream, at 8,000 a second.
+const maxIDs = 1 << 20
+
+// The ids are the latest ids of commands, each with the body that it was used
+// for. A broker drops a message whose id it knows, whatever the body is, and a
+// CloudEvent id is unique for its source only.
+type ids struct {
+	most        int               // ids in each of the maps
+	seed        maphash.Seed      // of the hashes
+	now, before map[uint64]uint64 // hash of the body, by that of the id
+}
+
+func newIDs(most int) *ids {
+	return &ids{most: most, seed: maphash.MakeSeed(), now: make(map[uint64]uint64)}
+}
+
+// of returns the id to publish a body with: its own, or, if that was used for
+// another body, one that is derived from the body.
+func (s *ids) of(id string, body []byte) string {
+	key, value := maphash.String(s.seed, id), maphash.Bytes(s.seed, body)
+	first, known := s.now[key]
+	if !known {
+		first, known = s.before[key]
 	}
-	pub := s.client.Publisher()
-	if wide, ok := pub.(outbox.MultiPublisher); ok {
-		return wide.PublishTo(topics, all)
+	if known && first != value {
+		return uuid.NewSHA1(uuid.NameSpaceOID, body).String()
 	}
-	for topic, messages := range byTopic {
-		if err := pub.Publish(topic, messages...); err != nil {
-			return fmt.Errorf("%s: %w", strings.TrimSpace(topic), err)
-		}
+	if len(s.now) >= s.most {
+		s.now, s.before = make(map[uint64]uint64), s.now
 	}
-	return nil
+	s.now[key] = value
+	return id
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// noon is when the timers of these tests were asked for.
+// noon is when the timers of these tests were scheduled.
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // populated returns the path of a database, closed again, with timers of acme:
@@ -101,10 +102,38 @@ func TestGetPrintsEveryFieldOfATimer(t *testing.T) {
 	golden(t, filepath.Join("testdata", "get.txt"), text)
 }
 
+// TestDataAreShownBySize unless they are asked for.
+func TestDataAreShownBySize(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	const data = `{"order": 7.0, "marker":"é"}`
+	do(t, environ, "schedule", "acme", "order-1", "--in", "1h", "--data", data).wants(t, exitOK)
+	awaitTimer(t, environ, "order-1")
+	for _, args := range [][]string{{"get", "acme", "order-1"}, {"get", "acme", "order-1", "-o", "json"}, {"list", "acme"}, {"list", "acme", "-o", "json"}} {
+		got := do(t, environ, args...).wants(t, exitOK).stdout
+		if strings.Contains(got, "marker") {
+			t.Errorf("%q prints the data: %s", args, got)
+		}
+		if size := strings.Contains(got, `"dataBytes":29`) || strings.Contains(got, "29 bytes"); !size && !slices.Equal(args, []string{"list", "acme"}) {
+			t.Errorf("%q does not print the size: %s", args, got)
+		}
+	}
+	if got := do(t, environ, "get", "acme", "order-1", "--data").wants(t, exitOK).stdout; !strings.HasSuffix(got, "\n"+data+"\n") {
+		t.Errorf("get --data prints %s", got)
+	}
+	got := decode(t, do(t, environ, "get", "acme", "order-1", "--data", "-o", "json").wants(t, exitOK).stdout)
+	if diff := cmp.Diff(map[string]any{"order": 7.0, "marker": "é"}, got["data"]); diff != "" {
+		t.Errorf("get --data -o json (-want +got):\n%s", diff)
+	}
+	if got := decode(t, do(t, environ, "list", "acme", "-o", "json").wants(t, exitOK).stdout); got["data"] != nil {
+		t.Errorf("list prints data: %v", got)
+	}
+}
+
 func TestGetOfNoTimerIsExitCodeThree(t *testing.T) {
 	t.Parallel()
 	path := populated(t)
-	for _, args := range [][]string{{"acme", "nope"}, {"nobody", "a-1"}, {"beta", "a-1"}} {
+	for _, args := range [][]string{{"acme", "nope"}, {"unknown", "a-1"}, {"beta", "a-1"}} {
 		got := do(t, []string{"TIMER_DB_PATH=" + path}, append([]string{"get"}, args...)...).wants(t, exitNotFound)
 		if got.stdout != "" || !strings.Contains(got.stderr, strings.Join(args, ".")) || !strings.Contains(got.stderr, "not found") {
 			t.Errorf("prints %q and %q, want only that %v is not found", got.stdout, got.stderr, args)
@@ -143,7 +172,7 @@ func TestList(t *testing.T) {
 		{"due before a time", []string{"acme", "--due-before", "2030-01-01T12:00:02+00:00"}, []string{"acme.a-1"}, ""},
 		{"of a correlation and a tenant", []string{"acme", "--correlation", "req-7"}, []string{"acme.b-1"}, ""},
 		{"of a correlation, over tenants", []string{"--correlation", "req-7"}, []string{"acme.b-1", "beta.x-1"}, ""},
-		{"of a tenant without timers", []string{"nobody"}, nil, "no timers"},
+		{"of a tenant without timers", []string{"unknown"}, nil, "no timers"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -192,7 +221,7 @@ func TestStats(t *testing.T) {
 	}{
 		{[]string{}, `{"scheduled":2,"reached":1,"canceled":2,"nextDue":"2030-01-01T13:00:00.000Z","outbox":0,"parked":0}`},
 		{[]string{"acme"}, `{"tenantId":"acme","scheduled":1,"reached":1,"canceled":2}`},
-		{[]string{"nobody"}, `{"tenantId":"nobody","scheduled":0,"reached":0,"canceled":0}`},
+		{[]string{"unknown"}, `{"tenantId":"unknown","scheduled":0,"reached":0,"canceled":0}`},
 		{[]string{"--tenants", "--after", "acme"}, `{"tenantId":"beta","scheduled":1,"reached":0,"canceled":0}`},
 		{[]string{"--tenants", "--after", "zoe"}, ``},
 	} {
@@ -206,7 +235,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-func TestMigrateTellsFromWhereToWhere(t *testing.T) {
+func TestMigratePrintsBothVersions(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "timers.db")
 	var first, again migrated
@@ -232,5 +261,14 @@ func TestMigrateRefusesReferencesToNothing(t *testing.T) {
 	got := do(t, nil, "migrate", "--db-path", path, "--reference-service-calls").wants(t, exitFailure)
 	if !strings.Contains(got.stderr, "service_calls") {
 		t.Errorf("stderr does not name the table: %s", got.stderr)
+	}
+}
+
+func TestLatenessIsReadable(t *testing.T) {
+	t.Parallel()
+	for ms, want := range map[int64]string{-3: "-3 ms", 0: "0 ms", 9_999: "9999 ms", 10_000: "10s", 28_101_156_558: "7805h52m37s"} {
+		if got := lateness(ms); got != want {
+			t.Errorf("lateness(%d) = %s, want %s", ms, got, want)
+		}
 	}
 }

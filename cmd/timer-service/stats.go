@@ -3,10 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
-
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/timer"
@@ -21,8 +17,8 @@ type statsCmd struct {
 
 // Help is printed below the summary.
 func (statsCmd) Help() string {
-	return `Reads counts that the database keeps, whether the service runs or not, however
-many timers there are.
+	return `Reads the database, whether the service runs or not. The database keeps the counts,
+so this is fast for any number of timers.
 
 Examples:
 
@@ -63,7 +59,7 @@ func (s *statsCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// check returns what does not go together.
+// check returns what is wrong with the flags.
 func (s *statsCmd) check() error {
 	switch {
 	case s.Tenant != "" && s.Tenants:
@@ -90,27 +86,14 @@ func (s *statsCmd) each(ctx context.Context, e *env, r timer.Reader) error {
 	if err != nil {
 		return err
 	}
-	if e.out.json {
-		for _, c := range page {
-			e.out.print(&tenantCounts{TenantID: c.TenantID, counts: counts(c.Counts)})
-		}
-		return nil
-	}
-	if len(page) == 0 {
-		fmt.Fprintln(e.stderr, "no timers")
-		return nil
-	}
-	t := newTable("tenant", "scheduled", "reached", "canceled")
-	var right []table.ColumnConfig
-	for _, name := range []string{"scheduled", "reached", "canceled"} {
-		right = append(right, table.ColumnConfig{Name: name, Align: text.AlignRight, AlignHeader: text.AlignRight})
-	}
-	t.SetColumnConfigs(right)
+	rows := e.out.rows("tenant", "scheduled", "reached", "canceled")
 	for _, c := range page {
-		t.AppendRow(table.Row{c.TenantID, c.Scheduled, c.Reached, c.Canceled})
+		rows.add(&tenantCounts{TenantID: c.TenantID, counts: counts(c.Counts)}, c.TenantID, c.Scheduled, c.Reached, c.Canceled)
 	}
-	fmt.Fprintln(e.out.w, t.Render())
-	if len(page) == s.Limit {
+	switch empty := rows.end(); {
+	case empty:
+		fmt.Fprintln(e.stderr, "no timers")
+	case !e.out.json && len(page) == s.Limit:
 		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page[len(page)-1].TenantID)
 	}
 	return nil
@@ -123,8 +106,8 @@ type counts struct {
 	Canceled  int64 `json:"canceled"`
 }
 
-func (c counts) text() string {
-	return fmt.Sprintf("%-14s %d\n%-14s %d\n%-14s %d", "scheduled", c.Scheduled, "reached", c.Reached, "canceled", c.Canceled)
+func (c counts) pairs() []any {
+	return []any{"scheduled", c.Scheduled, "reached", c.Reached, "canceled", c.Canceled}
 }
 
 // TenantCounts are those of one tenant.
@@ -134,26 +117,22 @@ type tenantCounts struct {
 }
 
 func (c *tenantCounts) text() string {
-	return fmt.Sprintf("%-14s %s\n", "tenant", c.TenantID) + c.counts.text()
+	return fields(append([]any{"tenant", c.TenantID}, c.pairs()...)...)
 }
 
 // Totals are over all tenants.
 type totals struct {
 	counts
-	NextDue stamp `json:"nextDue,omitzero"` // none if no timer waits
-	Outbox  int64 `json:"outbox"`           // events that wait for the broker
+	NextDue stamp `json:"nextDue,omitzero"` // none if no timer is Scheduled
+	Outbox  int64 `json:"outbox"`           // events that are not published yet
 	Oldest  stamp `json:"oldest,omitzero"`  // when the oldest of them was appended; none if there is none
 	Parked  int64 `json:"parked"`           // events that the broker refused for good
 }
 
 func (t *totals) text() string {
-	var b strings.Builder
-	line := func(name string, value any) { fmt.Fprintf(&b, "\n%-14s %v", name, value) }
-	line("next due", t.NextDue)
-	line("outbox", t.Outbox)
+	pairs := append(t.pairs(), "next due", t.NextDue, "outbox", t.Outbox)
 	if !t.Oldest.IsZero() {
-		line("oldest event", t.Oldest)
+		pairs = append(pairs, "oldest event", t.Oldest)
 	}
-	line("parked", t.Parked)
-	return t.counts.text() + b.String()
+	return fields(append(pairs, "parked", t.Parked)...)
 }

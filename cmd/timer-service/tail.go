@@ -2,33 +2,41 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// bodyWidth is how much of a body that is none of ours a line shows.
+// bodyWidth is how many characters of an unknown body a line shows.
 const bodyWidth = 100
 
+var errHungUp = errors.New("the broker closed the subscription")
+
 type tailCmd struct {
-	What   string `arg:"" enum:"commands,events,dlq" help:"What to listen to: commands, events or dlq."`
+	What   string `arg:"" enum:"commands,events,dlq" help:"What to print: commands, events or dlq."`
 	Tenant string `placeholder:"TENANT" help:"Only those of a tenant."`
-	Number int    `short:"n" placeholder:"N" help:"End after so many messages; default none."`
+	Number int    `short:"n" placeholder:"N" help:"End after N messages; default no end."`
 }
 
 // Help is printed below the summary.
 func (tailCmd) Help() string {
-	return `Prints messages as they come, until it is interrupted. What was published before
-is not shown, nothing is taken away from anybody, and nothing is awaited: while
-the broker is away, or faster than the output, messages are missed. With -o json
-there is one object a message, with its headers and its body.
+	return `Prints messages as they arrive, until it is interrupted. It shows only what is
+published from now on, and takes no message from another consumer. It is not
+reliable: messages are missed while the broker is away, or when they arrive faster
+than they can be printed. With -o json there is one object a message, with its
+headers and its body.
 
 Examples:
 
@@ -54,26 +62,25 @@ func (t *tailCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	ear, messages, err := listen(ctx, c, topic)
+	messages, err := c.listen(ctx, topic)
 	switch {
-	case errors.Is(err, broker.ErrRefused) && t.Tenant == "" && !shared: // a wildcard that is for subscriptions only
+	case errors.Is(err, broker.ErrRefused) && t.Tenant == "" && !shared: // a wildcard that this user may not subscribe to
 		return wrong("tail", "this broker can't listen to all tenants at once: name one with --tenant (%w)", err)
 	case err != nil:
 		return err
 	}
-	defer ear.close()
 	fmt.Fprintf(e.stderr, "listening to %s\n", topic)
 	for n := 0; t.Number == 0 || n < t.Number; {
 		m, open := <-messages
 		switch {
 		case !open && ctx.Err() != nil:
-			return nil // that is how it ends
+			return nil // an interrupt is the usual end
 		case !open:
-			return errors.New("the broker hung up")
+			return errHungUp
 		}
 		m.Ack()
 		if t.Tenant == "" || !shared || tenantOf(m) == timer.TenantID(t.Tenant) {
-			e.out.print(heardOf(m, e.now()))
+			e.out.print(showMessage(m, e.now()))
 			n++
 		}
 		if err := e.out.failed(); err != nil {
@@ -83,7 +90,7 @@ func (t *tailCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// topic returns the topic to listen to, and whether all tenants share it.
+// topic returns the topic to subscribe to, and whether all tenants share it.
 func (t *tailCmd) topic(r broker.Routing) (topic string, shared bool, err error) {
 	template, of := r.Commands, r.CommandsOf
 	switch t.What {
@@ -102,8 +109,8 @@ func (t *tailCmd) topic(r broker.Routing) (topic string, shared bool, err error)
 	return of(timer.TenantID(r.Wildcard)), shared, nil
 }
 
-// tenantOf returns whose message of a shared topic it is: by its header, which
-// dead letters have, else by its body.
+// tenantOf returns the tenant of a message on a shared topic: that of its header,
+// which dead letters have, else that of its body.
 func tenantOf(m *message.Message) timer.TenantID {
 	if tenant := timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID)); tenant != "" {
 		return tenant
@@ -111,46 +118,52 @@ func tenantOf(m *message.Message) timer.TenantID {
 	return envelope.TenantOf(m.Payload)
 }
 
-// A heard message is one as tail prints it.
-type heard struct {
-	At       stamp             `json:"at"` // when it came here
+// A shownMessage is a message as tail prints it.
+type shownMessage struct {
+	At       stamp             `json:"at"` // when it arrived here
 	Topic    string            `json:"topic"`
 	Position string            `json:"position,omitempty"`
 	ID       string            `json:"id"`
 	Headers  map[string]string `json:"headers,omitempty"`
+	Body     any               `json:"body,omitempty"` // as JSON if it is, else text
 	shownBody
 }
 
-func heardOf(m *message.Message, at time.Time) *heard {
-	h := &heard{
+func showMessage(m *message.Message, at time.Time) *shownMessage {
+	s := &shownMessage{
 		At: stamp(at), Topic: m.Metadata.Get(broker.MetaTopic), Position: m.Metadata.Get(broker.MetaPosition), ID: m.UUID,
 		Headers: make(map[string]string), shownBody: showBody(m.Payload),
 	}
+	switch {
+	case json.Valid(m.Payload) && utf8.Valid(m.Payload):
+		s.Body = json.RawMessage(m.Payload)
+	case s.shownBody.Body != nil:
+		s.Body = *s.shownBody.Body
+	}
 	for name, value := range m.Metadata {
-		if name != broker.MetaTopic && name != broker.MetaPosition && name != broker.MetaDelivery {
-			h.Headers[name] = value
+		if name != broker.MetaTopic && name != broker.MetaPosition && name != broker.MetaDelivery && name != broker.MetaNoID {
+			s.Headers[name] = value
 		}
 	}
-	return h
+	return s
 }
 
-func (h *heard) text() string {
-	columns := append([]string{h.At.String(), h.Topic}, h.gist()...)
-	return printable(strings.Join(append(columns, "id "+h.ID), "  "))
+func (s *shownMessage) text() string {
+	columns := append([]string{s.At.String(), s.Topic}, s.summary()...)
+	return printable(strings.Join(append(columns, "id "+s.ID), "  "))
 }
 
-// gist returns what is worth knowing of a message: what it is, whose, and what it
-// says.
-func (h *heard) gist() []string {
-	if h.Headers[envelope.HeaderType] == envelope.TypeDeadLetter {
+// summary returns the type of a message, its key, and what else matters.
+func (s *shownMessage) summary() []string {
+	if s.Headers[envelope.HeaderType] == envelope.TypeDeadLetter {
 		return []string{
-			envelope.TypeDeadLetter, orDash(h.Headers[envelope.HeaderTenantID]),
-			orDash(h.Headers[envelope.HeaderDeadLetterReason]) + ": " + short(h.Headers[envelope.HeaderDeadLetterDetail], bodyWidth),
+			envelope.TypeDeadLetter, orDash(s.Headers[envelope.HeaderTenantID]),
+			orDash(s.Headers[envelope.HeaderDeadLetterReason]) + ": " + short(s.Headers[envelope.HeaderDeadLetterDetail], bodyWidth),
 		}
 	}
-	decoded, err := envelope.Decode(h.bytes)
+	decoded, err := envelope.Decode(s.bytes)
 	if err != nil {
-		return []string{"invalid", short(string(h.bytes), bodyWidth)}
+		return []string{"invalid", short(string(s.bytes), bodyWidth)}
 	}
 	switch m := decoded.Payload.(type) {
 	case timer.ScheduleTimer:
@@ -160,5 +173,33 @@ func (h *heard) gist() []string {
 	case timer.DueTimeReached:
 		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %s late", stamp(m.DueAt), lateness(m.Lateness().Milliseconds()))}
 	}
-	return []string{short(decoded.Type, bodyWidth), short(string(h.bytes), bodyWidth)}
+	return []string{short(decoded.Type, bodyWidth), short(string(s.bytes), bodyWidth)}
+}
+
+// A shownBody is the body of a message as it is printed: text if it is UTF-8.
+type shownBody struct {
+	Body   *string `json:"body,omitempty"`
+	Base64 *string `json:"bodyBase64,omitempty"` // if it is not UTF-8
+	bytes  []byte
+}
+
+func showBody(body []byte) shownBody {
+	s := shownBody{bytes: body}
+	if utf8.Valid(body) {
+		s.Body = new(string(body))
+	} else {
+		s.Base64 = new(base64.StdEncoding.EncodeToString(body))
+	}
+	return s
+}
+
+// forPeople returns the body, or base64 in lines if not all of it is printable,
+// and a note that says which.
+func (s shownBody) forPeople() (body, note string) {
+	note = fmt.Sprintf("%d bytes", len(s.bytes))
+	hostile := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
+	if s.Body != nil && strings.IndexFunc(*s.Body, hostile) < 0 {
+		return *s.Body, note
+	}
+	return text.WrapHard(base64.StdEncoding.EncodeToString(s.bytes), 76), note + ", in base64 since not all of them are printable"
 }

@@ -43,7 +43,7 @@ func TestTailPrintsALineAMessage(t *testing.T) {
 		for i, parts := range tt.want {
 			for _, part := range parts {
 				if !strings.Contains(lines[i], part) {
-					t.Errorf("%s: line %d does not hold %q: %s", tt.name, i+1, part, lines[i])
+					t.Errorf("%s: line %d lacks %q: %s", tt.name, i+1, part, lines[i])
 				}
 			}
 		}
@@ -54,7 +54,7 @@ func TestTailEndsWellWhenInterrupted(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
 	p := prepare(t, environ, "main", "tail", "events")
-	listening := p.stderr.hears("listening to svc.*.serviceCall")
+	listening := p.stderr.expects("listening to svc.*.serviceCall")
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,13 +96,12 @@ func TestTailNamesTheTopic(t *testing.T) {
 	}
 }
 
-// Anybody may publish anything anywhere.
-// Nobody waits for messages that can't be printed.
+// tail must not wait for messages that it can't print.
 func TestTailEndsWithItsOutput(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	var stderr overheard
-	listening := stderr.hears("listening")
+	var stderr stream
+	listening := stderr.expects("listening")
 	ended := make(chan int, 1)
 	go func() { ended <- run(t.Context(), []string{"tail", "commands"}, environ, full{}, &stderr) }()
 	<-listening
@@ -112,19 +111,20 @@ func TestTailEndsWithItsOutput(t *testing.T) {
 	}
 }
 
-func TestTailUpsetsNoTerminal(t *testing.T) {
+// Any producer may publish anything to any topic.
+func TestTailPrintsNothingThatATerminalInterprets(t *testing.T) {
 	t.Parallel()
 	hostile := "\x1b[2J\u202e\u009b1m\r\nnext\x00\xff"
 	m := message.NewMessage(hostile, []byte(hostile))
 	for _, name := range []string{broker.MetaTopic, envelope.HeaderTenantID, envelope.HeaderDeadLetterReason, envelope.HeaderDeadLetterDetail} {
 		m.Metadata.Set(name, hostile)
 	}
-	letter := m.Copy()
-	letter.Metadata.Set(envelope.HeaderType, envelope.TypeDeadLetter)
+	dead := m.Copy()
+	dead.Metadata.Set(envelope.HeaderType, envelope.TypeDeadLetter)
 	typed := m.Copy()
 	typed.Payload = []byte("{\"type\":\"\u202e\",\"x\":\"\u009b\"}")
-	for _, m := range []*message.Message{m, letter, typed} {
-		h := heardOf(m, noon)
+	for _, m := range []*message.Message{m, dead, typed} {
+		h := showMessage(m, noon)
 		var out strings.Builder
 		output{w: &out, json: true}.print(h)
 		output{w: &out}.print(h)

@@ -78,8 +78,8 @@ func TestExportAndImport(t *testing.T) {
 			t.Errorf("%v prints nothing", args)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(first), "*")); len(left) != 1 {
-		t.Errorf("beside the export is %v", left)
+	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(first), "*")); len(files) != 1 {
+		t.Errorf("the folder of the export has %v", files)
 	}
 }
 
@@ -104,8 +104,8 @@ func TestExportAndImportThroughAPipe(t *testing.T) {
 	}
 }
 
-// What is wrong with an export is told by its line, and nothing is kept.
-func TestImportOfASpoiledFileKeepsNothing(t *testing.T) {
+// An error in an export names its line, and nothing is loaded.
+func TestImportOfAChangedFileLoadsNothing(t *testing.T) {
 	t.Parallel()
 	file := beside(t, "timers.jsonl")
 	do(t, nil, "export", file, "--db-path", populated(t)).wants(t, exitOK)
@@ -157,12 +157,12 @@ func TestBackup(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("the copy is %v, %v, want it for its owner only", info, err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(copied), "*")); len(left) != 1 {
-		t.Errorf("beside the copy is %v", left)
+	if files, _ := filepath.Glob(filepath.Join(filepath.Dir(copied), "*")); len(files) != 1 {
+		t.Errorf("the folder of the copy has %v", files)
 	}
 	want := do(t, nil, "list", "acme", "--db-path", from).wants(t, exitOK).stdout
 	if diff := cmp.Diff(want, do(t, nil, "list", "acme", "--db-path", copied).wants(t, exitOK).stdout); diff != "" {
-		t.Errorf("the copy holds (-want +got):\n%s", diff)
+		t.Errorf("the copy has (-want +got):\n%s", diff)
 	}
 	other := beside(t, "other.db")
 	var fields map[string]any
@@ -180,8 +180,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// What is there is never written over, and nothing is left of what failed.
-func TestFilesAreWholeOrAbsent(t *testing.T) {
+// An existing file is never overwritten, and a failure leaves no file.
+func TestFilesAreCompleteOrAbsent(t *testing.T) {
 	t.Parallel()
 	from := populated(t)
 	for _, verb := range []string{"backup", "export"} {
@@ -194,7 +194,7 @@ func TestFilesAreWholeOrAbsent(t *testing.T) {
 		}
 		gone := func(name string) {
 			if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != "precious" {
-				t.Errorf("%s: %s holds %q, %v", verb, name, text, err)
+				t.Errorf("%s: %s has %q, %v", verb, name, text, err)
 			}
 			os.Remove(filepath.Join(dir, name))
 		}
@@ -213,15 +213,15 @@ func TestFilesAreWholeOrAbsent(t *testing.T) {
 		gone("file.partial")
 		refuses("there is no folder "+filepath.Join(dir, "absent"), filepath.Join(dir, "absent", "file"))
 		refuses("exists", dir)
-		refuses("db_url is set and wins", path, "--db-url", "postgres://nobody@localhost/timers")
+		refuses("db_url is set and wins", path, "--db-url", "postgres://user@localhost/timers")
 		do(t, nil, verb, path, "--db-path", filepath.Join(dir, "absent.db")).wants(t, exitFailure)
-		if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
-			t.Errorf("%s left %v", verb, left)
+		if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) > 0 {
+			t.Errorf("%s left %v", verb, files)
 		}
 	}
 	do(t, nil, "import", "/nowhere/timers.jsonl").wants(t, exitUsage)
-	do(t, nil, "import", "-", "--db-path", "x.db", "--db-url", "postgres://nobody@localhost/timers").wants(t, exitUsage)
-	got := do(t, []string{"TIMER_DB_URL=postgres://nobody:hunter2@localhost/timers"}, "backup", beside(t, "x")).wants(t, exitUsage)
+	do(t, nil, "import", "-", "--db-path", "x.db", "--db-url", "postgres://user@localhost/timers").wants(t, exitUsage)
+	got := do(t, []string{"TIMER_DB_URL=postgres://user:hunter2@localhost/timers"}, "backup", beside(t, "x")).wants(t, exitUsage)
 	for _, want := range []string{"pg_dump", "point-in-time recovery"} {
 		if !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("a backup of PostgreSQL: %s", got.stderr)
@@ -248,16 +248,16 @@ func TestBesideAService(t *testing.T) {
 	do(t, nil, "get", "acme", "order-1", "--db-path", copied).wants(t, exitOK)
 }
 
-// TestBackupsWhileCommandsPourIn makes one after the other: each has at least the timers that were there when
+// TestBackupsUnderLoad makes one after the other: each has at least the timers that were there when
 // it began, and a service starts on it.
-func TestBackupsWhileCommandsPourIn(t *testing.T) {
+func TestBackupsUnderLoad(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
 	var commands strings.Builder
 	const n = 2000
 	tomorrow := envelope.FormatTime(time.Now().Add(24 * time.Hour))
 	for i := range n {
-		fmt.Fprintf(&commands, `{"id":"c-%[1]d","type":"ScheduleTimer","tenantId":"acme","timestampMs":1,"payload":{"tenantId":"acme","serviceCallId":"order-%[1]d","dueAt":"%[2]s"}}`+"\n", i, tomorrow)
+		fmt.Fprintf(&commands, `{"id":"c-%[1]d","type":"ScheduleTimer","tenantId":"acme","timestampMs":%[3]d,"payload":{"tenantId":"acme","serviceCallId":"order-%[1]d","dueAt":"%[2]s"}}`+"\n", i, tomorrow, time.Now().UnixMilli())
 	}
 	file := beside(t, "commands.jsonl")
 	if err := os.WriteFile(file, []byte(commands.String()), 0o600); err != nil {
@@ -278,7 +278,7 @@ func TestBackupsWhileCommandsPourIn(t *testing.T) {
 		before = scheduled("stats")
 		copied = beside(t, "copy.db")
 		if held := scheduled("backup", copied); held < before {
-			t.Errorf("the copy holds %v timers, there were %v before", held, before)
+			t.Errorf("the copy has %v timers, there were %v before", held, before)
 		}
 	}
 	(<-published).wants(t, exitOK)
@@ -315,10 +315,10 @@ func TestATimerMovesToPostgresAndFiresThere(t *testing.T) {
 	back := beside(t, "back.jsonl")
 	do(t, onPostgres, "export", back).wants(t, exitOK)
 	if records(t, there) != records(t, back) {
-		t.Errorf("SQLite held\n%s\nPostgreSQL holds\n%s", records(t, there), records(t, back))
+		t.Errorf("SQLite had\n%s\nPostgreSQL has\n%s", records(t, there), records(t, back))
 	}
 
-	_, stop = serve(t, onPostgres)
+	_, stop = serveAs(t, onPostgres, true) // for the broker it is another database
 	do(t, onPostgres, "schedule", "acme", "after", "--in", "0", "--wait").wants(t, exitOK)
 	for _, args := range [][]string{{"export", beside(t, "x")}, {"import", there}} {
 		if got := do(t, onPostgres, args...).wants(t, exitFailure); !strings.Contains(got.stderr, "instances run on the database, 1 of them: stop all of them first") {
@@ -344,11 +344,11 @@ func TestATimerMovesToPostgresAndFiresThere(t *testing.T) {
 	do(t, home, "import", end).wants(t, exitOK)
 	do(t, home, "export", last).wants(t, exitOK)
 	if records(t, end) != records(t, last) || !strings.Contains(records(t, last), `"reached":3`) {
-		t.Errorf("PostgreSQL held\n%s\nSQLite holds\n%s", records(t, end), records(t, last))
+		t.Errorf("PostgreSQL had\n%s\nSQLite has\n%s", records(t, end), records(t, last))
 	}
 }
 
-// anHourPasses makes timers due that were asked for an hour ahead.
+// anHourPasses makes timers due that were scheduled an hour ahead.
 func anHourPasses(t *testing.T, path string) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})

@@ -24,7 +24,7 @@ func TestUsageMistakes(t *testing.T) {
 		{"setting with a wrong value", []string{"serve", "--batch-size", "many"}, []string{`batch_size="many" (--batch-size)`, "whole number"}},
 		{"form of output", []string{"version", "-o", "xml"}, []string{"--output", `"text","json"`, "xml"}},
 		{"too many arguments", []string{"get", "acme", "x", "y"}, []string{"unexpected argument y"}},
-		{"no service call", []string{"schedule", "acme"}, []string{"<call>", "schedule --help"}},
+		{"no time", []string{"schedule", "acme"}, []string{"--in 3s", "schedule --help"}},
 		{"no tenant", []string{"get"}, []string{"<tenant> <call>", "get --help"}},
 		{"invalid tenant", []string{"schedule", "_acme", "x", "--in", "3s"}, []string{`tenantId "_acme"`, "A-Z a-z 0-9 _ -"}},
 		{"long tenant", []string{"get", long, "x"}, []string{"tenantId is longer than 64"}},
@@ -36,17 +36,21 @@ func TestUsageMistakes(t *testing.T) {
 		{"two times", []string{"schedule", "acme", "x", "--in", "3s", "--at", "2030-01-01T00:00:00Z"}, []string{"--in and --at exclude each other"}},
 		{"time without zone", []string{"schedule", "acme", "x", "--at", "2030-01-01T00:00:00"}, []string{"--at", "2030-01-01T00:00:00", "no zone", "Z or an offset"}},
 		{"time that is none", []string{"schedule", "acme", "x", "--at", "tomorrow"}, []string{"--at", "tomorrow", "RFC 3339"}},
+		{"data that are no JSON", []string{"schedule", "acme", "x", "--in", "3s", "--data", "{a:1}"}, []string{"--data is not one JSON value"}},
+		{"data that are too long", []string{"schedule", "acme", "x", "--in", "3s", "--data", strings.Repeat("1", 5000)}, []string{"--data has 5000 bytes; send at most 4096"}},
+		{"data that are empty", []string{"schedule", "acme", "x", "--in", "3s", "--data", ""}, []string{"--data is empty"}},
+		{"data for a file", []string{"schedule", "--file", "x", "--data", "1"}, []string{"--file excludes"}},
 		{"negative duration", []string{"schedule", "acme", "x", "--in=-3s"}, []string{"--in must not be negative", "0 is due at once", "--at"}},
 		{"negative duration after a blank", []string{"schedule", "acme", "x", "--in", "-3s"}, []string{"--in", "-3s"}},
 		{"duration that is none", []string{"schedule", "acme", "x", "--in", "soon"}, []string{"--in", "soon", "3s, 90m or 7d"}},
 		{"due too late", []string{"schedule", "acme", "x", "--in", "73000d"}, []string{"dueAt", "outside 2000 to 2200"}},
 		{"timeout without wait", []string{"schedule", "acme", "x", "--in", "3s", "--timeout", "3s"}, []string{"--timeout needs --wait"}},
-		{"timeout of nothing", []string{"schedule", "acme", "x", "--in", "3s", "--wait", "--timeout", "0"}, []string{"--timeout", "more than nothing"}},
-		{"list of nobody", []string{"list"}, []string{"tenant", "--correlation"}},
+		{"timeout of 0", []string{"schedule", "acme", "x", "--in", "3s", "--wait", "--timeout", "0"}, []string{"--timeout", "more than 0"}},
+		{"list without a tenant", []string{"list"}, []string{"tenant", "--correlation"}},
 		{"state of a correlation", []string{"list", "--correlation", "r", "--state", "Reached"}, []string{"--due-before go with a tenant"}},
 		{"invalid correlation to list", []string{"list", "--correlation", "a b"}, []string{`--correlation "a b"`, "visible ASCII"}},
 		{"counts of one and of all", []string{"stats", "acme", "--tenants"}, []string{"exclude each other"}},
-		{"page of nothing", []string{"stats", "--after", "acme"}, []string{"--after goes with --tenants"}},
+		{"page without --tenants", []string{"stats", "--after", "acme"}, []string{"--after goes with --tenants"}},
 		{"counts of no tenant", []string{"stats", "a b"}, []string{"tenantId"}},
 		{"unknown state", []string{"list", "acme", "--state", "Done"}, []string{"--state", "Scheduled, Reached or Canceled", "Done"}},
 		{"empty page", []string{"list", "acme", "--limit", "0"}, []string{"--limit", "1 to 1000", "not 0"}},
@@ -55,15 +59,15 @@ func TestUsageMistakes(t *testing.T) {
 		{"page after nonsense", []string{"list", "acme", "--after", "a b"}, []string{"--after", `"a b"`}},
 		{"dead letters without a verb", []string{"dlq"}, []string{"expected one of", `"list"`, "dlq --help"}},
 		{"dead letter without an id", []string{"dlq", "show"}, []string{"<id>", "dlq show"}},
-		{"replay of nothing named", []string{"dlq", "replay"}, []string{"ids, --tenant, --reason or --since; or --all", "dlq replay --help"}},
+		{"replay of nothing named", []string{"dlq", "replay"}, []string{"ids, --tenant, --reason, --correlation or --since; or --all", "dlq replay --help"}},
 		{"discard of nothing named", []string{"dlq", "discard", "--limit", "1"}, []string{"say which", "dlq discard --help"}},
 		{"replay of all and one", []string{"dlq", "replay", "x", "--all"}, []string{"ids and --all exclude each other"}},
 		{"replay at no rate", []string{"dlq", "replay", "--all", "--rate=-1"}, []string{"--rate must not be negative"}},
-		{"letters of no tenant", []string{"dlq", "list", "--tenant", "a.b"}, []string{"--tenant", `"a.b"`}},
-		{"letters since nonsense", []string{"dlq", "list", "--since", "soon"}, []string{"--since", "soon", "90m or 7d"}},
-		{"letters since a time to come", []string{"dlq", "list", "--since=-3s"}, []string{"--since", "-3s"}},
-		{"fewer letters than none", []string{"dlq", "list", "--limit=-1"}, []string{"--limit must not be negative"}},
-		{"letters of gochannel", []string{"dlq", "list", "--broker", "gochannel"}, []string{"gochannel lives inside the serving process"}},
+		{"dead letters of no tenant", []string{"dlq", "list", "--tenant", "a.b"}, []string{"--tenant", `"a.b"`}},
+		{"dead letters since nonsense", []string{"dlq", "list", "--since", "soon"}, []string{"--since", "soon", "90m or 7d"}},
+		{"dead letters since a time to come", []string{"dlq", "list", "--since=-3s"}, []string{"--since", "-3s"}},
+		{"a negative limit of dead letters", []string{"dlq", "list", "--limit=-1"}, []string{"--limit must not be negative"}},
+		{"dead letters of gochannel", []string{"dlq", "list", "--broker", "gochannel"}, []string{"gochannel lives inside the serving process"}},
 		{"tail of nothing", []string{"tail"}, []string{"<what>", "tail --help"}},
 		{"tail of something else", []string{"tail", "timers"}, []string{`"commands","events","dlq"`, "timers"}},
 		{"tail of no tenant", []string{"tail", "dlq", "--tenant", "*"}, []string{"--tenant", `"*"`}},
@@ -80,11 +84,11 @@ func TestUsageMistakes(t *testing.T) {
 			t.Parallel()
 			got := do(t, nil, tt.args...).wants(t, exitUsage)
 			if got.stdout != "" {
-				t.Errorf("stdout holds %q, want nothing", got.stdout)
+				t.Errorf("stdout is %q, want nothing", got.stdout)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(got.stderr, want) {
-					t.Errorf("stderr does not hold %q:\n%s", want, got.stderr)
+					t.Errorf("stderr lacks %q:\n%s", want, got.stderr)
 				}
 			}
 		})
@@ -117,17 +121,17 @@ func TestMistakesHideCredentials(t *testing.T) {
 	}
 }
 
-func TestMistakesOfTheConfigurationComeAllAtOnce(t *testing.T) {
+func TestMistakesOfTheConfigurationAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	got := do(t, []string{"TIMER_RETENTION=1", "TIMER_BROKR=nats"}, "serve", "--batch-size", "x").wants(t, exitUsage)
 	for _, want := range []string{"3 mistakes", "batch_size", "retention", "TIMER_BROKR", "did you mean TIMER_BROKER?"} {
 		if !strings.Contains(got.stderr, want) {
-			t.Errorf("stderr does not hold %q:\n%s", want, got.stderr)
+			t.Errorf("stderr lacks %q:\n%s", want, got.stderr)
 		}
 	}
 }
 
-// A deployment that forgets its verb must not look as if it had done its work.
+// A deployment that forgets its verb must fail.
 func TestNoVerbIsHelpAndAMistake(t *testing.T) {
 	t.Parallel()
 	got := do(t, nil).wants(t, exitUsage)

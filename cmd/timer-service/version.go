@@ -34,7 +34,7 @@ type build struct {
 	Schema   schemas `json:"schema"`             // versions of the database schemas it works with
 	Revision string  `json:"revision,omitempty"` // commit; none if built outside a repository
 	Time     string  `json:"time,omitempty"`     // of the commit
-	Modified bool    `json:"modified,omitempty"` // whether there was more than the commit
+	Modified bool    `json:"modified,omitempty"` // whether there were uncommitted changes
 }
 
 // Schemas are versions by the name of the database.
@@ -72,14 +72,12 @@ func built() *build {
 }
 
 func (b *build) text() string {
-	var s strings.Builder
-	fmt.Fprintf(&s, "%s %s\n%-9s %s\n%-9s %s\n", program, b.Version, "go", b.Go, "schema", b.Schema)
-	modified := ""
-	if b.Modified {
-		modified = ", modified"
-	}
+	text := fmt.Sprintf("%s %s\n%-9s %s\n%-9s %s", program, b.Version, "go", b.Go, "schema", b.Schema)
 	if b.Revision != "" {
-		fmt.Fprintf(&s, "%-9s %s of %s%s\n", "revision", b.Revision, b.Time, modified)
+		text += fmt.Sprintf("\n%-9s %s of %s", "revision", b.Revision, b.Time)
+		if b.Modified {
+			text += ", modified"
+		}
 	}
-	return strings.TrimSuffix(s.String(), "\n")
+	return text
 }

@@ -14,107 +14,137 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A tail is what the service tells a tenant from now on.
-type tail struct {
+// The answers are what the service publishes for a tenant from now on, and what
+// the database says of a command.
+type answers struct {
 	events, deadLetters <-chan *message.Message
-	ears                []ear
+	conclusions         <-chan conclusion // nil if no database can be read here
 }
 
-// tailOf begins to listen. What is published after it returned will be seen.
-func tailOf(ctx context.Context, c *client, tenant timer.TenantID) (*tail, error) {
-	t := new(tail)
-	for _, s := range []struct {
-		topic string
-		to    *<-chan *message.Message
-	}{
-		{c.Routing().EventsOf(tenant), &t.events},
-		{c.Routing().DeadLettersOf(tenant), &t.deadLetters},
-	} {
-		e, messages, err := listen(ctx, c, s.topic)
-		if err != nil {
-			t.close()
-			return nil, err
-		}
-		t.ears, *s.to = append(t.ears, e), messages
+// answersOf subscribes to the answers for a tenant. What is published after it
+// returned will arrive.
+func (c *client) answersOf(ctx context.Context, tenant timer.TenantID) (*answers, error) {
+	events, err := c.listen(ctx, c.Routing().EventsOf(tenant))
+	if err != nil {
+		return nil, err
 	}
-	return t, nil
+	deadLetters, err := c.listen(ctx, c.Routing().DeadLettersOf(tenant))
+	return &answers{events: events, deadLetters: deadLetters}, err
 }
 
-// close ends the listening.
-func (t *tail) close() {
-	for _, e := range t.ears {
-		e.close()
+// defaultTimeout is how long to wait for an answer, after the due time if there is
+// one.
+const defaultTimeout = duration(30 * time.Second)
+
+// checkTimeout returns what is wrong with the --timeout of a verb.
+func checkTimeout(verb string, wait bool, timeout *duration) error {
+	switch {
+	case timeout != nil && !wait:
+		return wrong(verb, "--timeout needs --wait")
+	case timeout != nil && *timeout <= 0:
+		return wrong(verb, "--timeout must be more than 0, such as 30s")
 	}
+	return nil
 }
 
-// await waits for the event of a command, or its dead letter, until a time
-// after it is due, and notes in done what came. All but the event is an error.
-func (t *tail) await(
-	ctx context.Context, now func() time.Time,
-	asked timer.ScheduleTimer, cmd command, timeout time.Duration, done *published,
+// report prints a command that was published, waits for its answer unless a is nil,
+// and prints that.
+func (a *answers) report(
+	ctx context.Context, e *env, m *message.Message, done *published, timeout *duration, judge func(timer.Entry, timer.Version) *conclusion,
 ) error {
-	patience := time.NewTimer(max(asked.DueAt.Sub(now()), 0) + timeout)
-	defer patience.Stop()
+	if a == nil || !e.out.json {
+		e.out.print(done) // before the wait, which may be long
+	}
+	if a == nil {
+		return nil
+	}
+	if timeout == nil {
+		timeout = new(defaultTimeout)
+	}
+	polling, stop := context.WithCancel(ctx)
+	defer stop()
+	a.conclusions = conclusions(polling, e, done, judge)
+	err := a.wait(ctx, e.now, m, time.Duration(*timeout), done)
+	switch {
+	case e.out.json:
+		e.out.print(done)
+	case err == nil:
+		fmt.Fprintln(e.out.w, done.answer())
+	}
+	return err
+}
+
+// wait waits for the event of a command, its dead letter, or another outcome, until
+// the timeout after the due time, and adds it to done. Everything but the event, or
+// the end of a timer that was to be canceled, is an error.
+func (a *answers) wait(ctx context.Context, now func() time.Time, m *message.Message, timeout time.Duration, done *published) error {
+	due := time.Time(done.DueAt)
+	deadline := time.NewTimer(max(due.Sub(now()), 0) + timeout)
+	defer deadline.Stop()
 	for {
 		select {
-		case m, open := <-t.events:
+		case answer, open := <-a.events:
 			if !open {
-				return t.lost(ctx, asked.Key)
+				return stopped(ctx, done.key())
 			}
 			arrived := now()
-			m.Ack()
-			if event, ok := eventOf(m, asked); ok {
-				done.fired(event, arrived)
+			answer.Ack()
+			if done.fired(answer, arrived) {
 				return nil
 			}
-		case m, open := <-t.deadLetters:
+		case answer, open := <-a.deadLetters:
 			if !open {
-				return t.lost(ctx, asked.Key)
+				return stopped(ctx, done.key())
 			}
-			m.Ack()
-			if isOf(m, cmd) {
-				return done.refused(m)
+			answer.Ack()
+			if answer.Metadata.Get(envelope.HeaderDeadLetterOriginalID) == m.UUID || bytes.Equal(answer.Payload, m.Payload) {
+				return done.refused(answer)
 			}
+		case c := <-a.conclusions:
+			done.Result, done.ReachedAt = c.result, stamp(c.reachedAt)
+			return c.err
 		case <-ctx.Done():
-			return t.lost(ctx, asked.Key)
-		case <-patience.C:
+			return stopped(ctx, done.key())
+		case <-deadline.C:
 			done.Result = resultTimeout
-			return fmt.Errorf("%s: no event within %s of the due time; it may have fired before, or been replaced or canceled: see %q",
-				asked.Key, config.FormatDuration(timeout), fmt.Sprintf("%s get %s %s", program, asked.TenantID, asked.ServiceCallID))
+			return fmt.Errorf("%s: no answer within %s of the due time; the service may be down, or the timer may have fired, been replaced or canceled: see %q",
+				done.key(), config.FormatDuration(timeout), fmt.Sprintf("%s get %s %s", program, done.TenantID, done.ServiceCallID))
 		}
 	}
 }
 
-// lost is the error of a wait that ended for another reason than time. The
-// timer stays as it is.
-func (t *tail) lost(ctx context.Context, key timer.Key) error {
-	reason := errors.New("the broker hung up")
+// stopped returns the error of a wait that ended before its timeout.
+func stopped(ctx context.Context, key timer.Key) error {
+	reason := errHungUp
 	if ctx.Err() != nil {
 		reason = errors.New("interrupted")
 	}
-	return fmt.Errorf("%s: stopped waiting, and the timer stays: %w", key, reason)
+	return fmt.Errorf("%s: stopped waiting; the timer is still scheduled: %w", key, reason)
 }
 
-// eventOf returns the event that a message carries if it is the one asked for:
-// of this key, and of this due time, since an earlier one may be on its way.
-func eventOf(m *message.Message, asked timer.ScheduleTimer) (timer.DueTimeReached, bool) {
+// fired reports whether a message is the event of the command: of its key and its
+// due time, since an earlier event of the key may arrive late. If so, it adds the
+// event to p.
+func (p *published) fired(m *message.Message, arrived time.Time) bool {
 	decoded, err := envelope.Decode(m.Payload)
 	if err != nil {
-		return timer.DueTimeReached{}, false // not ours
+		return false // from another producer
 	}
+	due := timer.RoundUp(time.Time(p.DueAt))
 	event, ok := decoded.Payload.(timer.DueTimeReached)
-	return event, ok && event.Key == asked.Key && event.DueAt.Equal(timer.RoundUp(asked.DueAt))
+	if !ok || event.Key != p.key() || !event.DueAt.Equal(due) {
+		return false
+	}
+	late, delay := event.Lateness().Milliseconds(), arrived.Sub(event.DueAt).Milliseconds()
+	p.Result, p.EventID, p.ReachedAt = resultReached, event.ID, stamp(event.ReachedAt)
+	p.LatenessMS, p.ArrivalDelayMS = &late, &delay
+	return true
 }
 
-// isOf reports whether a dead letter is that of the command.
-func isOf(m *message.Message, cmd command) bool {
-	return m.Metadata.Get(envelope.HeaderDeadLetterOriginalID) == cmd.id || bytes.Equal(m.Payload, cmd.body)
-}
-
-// refused notes the dead letter, and returns the error that it is.
+// refused adds the dead letter to p, and returns it as an error.
 func (p *published) refused(m *message.Message) error {
 	p.Result = resultDeadLetter
 	p.Reason = timer.Reason(printable(m.Metadata.Get(envelope.HeaderDeadLetterReason)))
 	p.Detail = printable(m.Metadata.Get(envelope.HeaderDeadLetterDetail))
-	return fmt.Errorf("%s.%s: refused: %s (%s)", p.TenantID, p.ServiceCallID, p.Detail, p.Reason)
+	return fmt.Errorf("%s: refused: %s (%s)", p.key(), p.Detail, p.Reason)
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A listener is a tail to which a test talks, and the command it waits for.
-type listener struct {
-	tail
-	asked timer.ScheduleTimer
-	cmd   command
-	done  *published
+// A waiter waits for the answers that a test gives to its command.
+type waiter struct {
+	answers
+	command *message.Message
+	done    *published
 }
 
-func listening(due time.Time) (l *listener, events, deadLetters chan *message.Message) {
+func waiting(due time.Time) (w *waiter, events, deadLetters chan *message.Message) {
 	events, deadLetters = make(chan *message.Message, 8), make(chan *message.Message, 8)
-	asked := timer.ScheduleTimer{
+	schedule := timer.ScheduleTimer{
 		Key:     timer.Key{TenantID: "acme", ServiceCallID: "order-1"},
 		Version: timer.Version{TimestampMS: 1, CommandID: "command-1"},
 		DueAt:   due,
 	}
-	cmd := command{id: asked.CommandID, topic: "timer.commands", body: envelope.Schedule(asked)}
-	l = &listener{tail: tail{events: events, deadLetters: deadLetters}, asked: asked, cmd: cmd, done: publishedSchedule(asked, cmd)}
-	return l, events, deadLetters
+	m := newMessage(schedule.CommandID, envelope.Schedule(schedule), envelope.ScheduleHeaders(schedule))
+	w = &waiter{answers{events: events, deadLetters: deadLetters}, m, newPublished(m, schedule.Version)}
+	w.done.DueAt = stamp(due)
+	return w, events, deadLetters
 }
 
-func (l *listener) wait(t *testing.T, timeout time.Duration) error {
-	return l.await(t.Context(), time.Now, l.asked, l.cmd, timeout, l.done)
+func (w *waiter) run(t *testing.T, timeout time.Duration) error {
+	return w.wait(t.Context(), time.Now, w.command, timeout, w.done)
 }
 
 func eventAt(call timer.ServiceCallID, due time.Time) *message.Message {
@@ -50,12 +50,12 @@ func deadLetter(body, originalID string) *message.Message {
 	return m
 }
 
-// Teams share topics, so a wait must take its own event for nobody else's.
-func TestWaitPassesOverWhatIsNotItsOwn(t *testing.T) {
+// Topics are shared, so a wait must skip the events of other commands.
+func TestWaitSkipsOtherEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		due := time.Now().Add(time.Hour + time.Nanosecond) // kept rounded up
-		l, events, deadLetters := listening(due)
+		w, events, deadLetters := waiting(due)
 		events <- message.NewMessage("junk", []byte("\xff{"))
 		events <- message.NewMessage("other", []byte(`{"type":"OrderPlaced"}`))
 		events <- eventAt("order-2", due)
@@ -64,14 +64,14 @@ func TestWaitPassesOverWhatIsNotItsOwn(t *testing.T) {
 
 		began := time.Now()
 		time.AfterFunc(time.Hour+5*time.Millisecond, func() { events <- eventAt("order-1", due) })
-		if err := l.wait(t, time.Second); err != nil {
+		if err := w.run(t, time.Second); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != time.Hour+5*time.Millisecond {
 			t.Errorf("an event ended the wait after %v", took)
 		}
-		if l.done.Result != resultReached || *l.done.LatenessMS != 2 || *l.done.ArrivalDelayMS != 4 {
-			t.Errorf("noted %s, %d ms late, here after %d ms", l.done.Result, *l.done.LatenessMS, *l.done.ArrivalDelayMS)
+		if w.done.Result != resultReached || *w.done.LatenessMS != 2 || *w.done.ArrivalDelayMS != 4 {
+			t.Errorf("result %s, %d ms late, here after %d ms", w.done.Result, *w.done.LatenessMS, *w.done.ArrivalDelayMS)
 		}
 	})
 }
@@ -85,14 +85,14 @@ func TestWaitEndsAfterTheTimeout(t *testing.T) {
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			l, _, _ := listening(time.Now().Add(tt.in))
+			w, _, _ := waiting(time.Now().Add(tt.in))
 			began := time.Now()
-			err := l.wait(t, 30*time.Second)
+			err := w.run(t, 30*time.Second)
 			if took := time.Since(began); took != tt.want {
 				t.Errorf("due in %v: waited %v, want %v", tt.in, took, tt.want)
 			}
-			if err == nil || l.done.Result != resultTimeout {
-				t.Errorf("due in %v: result %s, error %v", tt.in, l.done.Result, err)
+			if err == nil || w.done.Result != resultTimeout {
+				t.Errorf("due in %v: result %s, error %v", tt.in, w.done.Result, err)
 			}
 		})
 	}
@@ -100,25 +100,25 @@ func TestWaitEndsAfterTheTimeout(t *testing.T) {
 
 func TestWaitKnowsItsDeadLetterByIDOrBody(t *testing.T) {
 	t.Parallel()
-	l, _, _ := listening(noon)
-	for _, m := range []*message.Message{deadLetter("{}", "command-1"), deadLetter(string(l.cmd.body), "")} {
-		l, _, deadLetters := listening(noon)
+	w, _, _ := waiting(noon)
+	for _, m := range []*message.Message{deadLetter("{}", "command-1"), deadLetter(string(w.command.Payload), "")} {
+		w, _, deadLetters := waiting(noon)
 		deadLetters <- m
-		err := l.wait(t, time.Hour)
-		if l.done.Result != resultDeadLetter || l.done.Reason != "refused" || err == nil {
-			t.Fatalf("noted %+v, error %v", l.done, err)
+		err := w.run(t, time.Hour)
+		if w.done.Result != resultDeadLetter || w.done.Reason != "refused" || err == nil {
+			t.Fatalf("result %+v, error %v", w.done, err)
 		}
 		if want := "acme.order-1: refused: no ?[31mservice call (refused)"; err.Error() != want {
-			t.Errorf("error %q, want %q, which upsets no terminal", err, want)
+			t.Errorf("error %q, want %q, which terminals do not interpret", err, want)
 		}
 	}
 }
 
-func TestWaitEndsWhenTheBrokerHangsUp(t *testing.T) {
+func TestWaitEndsWithItsSubscription(t *testing.T) {
 	t.Parallel()
-	l, events, _ := listening(noon)
+	w, events, _ := waiting(noon)
 	close(events)
-	if err := l.wait(t, time.Hour); err == nil || !strings.Contains(err.Error(), "hung up") {
-		t.Errorf("error %v, want that the broker hung up", err)
+	if err := w.run(t, time.Hour); err == nil || !strings.Contains(err.Error(), "closed the subscription") {
+		t.Errorf("error %v, want that the subscription was closed", err)
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/store/sqlite"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 func main() {
@@ -58,7 +57,7 @@ func Monolith(path string, execute func(call string)) fx.Option {
 	return fx.Options(
 		fx.Provide(
 			func(lc fx.Lifecycle) (*sql.DB, error) { return openDB(lc, path) },
-			func(db *sql.DB) timer.Store { return sqlite.New(db, sqlite.Options{}) },
+			func(db *sql.DB) app.Store { return sqlite.New(db, sqlite.Options{}) },
 			newBroker,
 			func() *slog.Logger {
 				return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -68,7 +67,7 @@ func Monolith(path string, execute func(call string)) fx.Option {
 			},
 		),
 		fx.Invoke(func(lc fx.Lifecycle, sd fx.Shutdowner, o *Orchestration, log *slog.Logger) {
-			app.Running(lc, sd, log, "orchestration", o.Run, o.Subscribed())
+			app.Running(lc, sd, log, "orchestration", o.Run, o.Subscribed(), 5*time.Second)
 		}),
 		app.Module(app.Options{}),
 	)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxtest"
 
+	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
@@ -24,7 +25,7 @@ import (
 type house struct {
 	app    *fxtest.App
 	db     *sql.DB
-	store  timer.Store
+	store  app.Store
 	broker broker.Broker
 	*Orchestration
 
@@ -110,10 +111,10 @@ func TestTimerWithoutServiceCallIsADeadLetter(t *testing.T) {
 	}
 	body := envelope.Schedule(timer.ScheduleTimer{
 		Key:     timer.Key{TenantID: "acme", ServiceCallID: "nobody-knows"},
-		Version: timer.Version{TimestampMS: 1, CommandID: "c-1"},
+		Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "c-1"},
 		DueAt:   time.Now(),
 	})
-	if err := h.broker.Publisher().Publish(h.broker.Routing().CommandsOf("acme"), message.NewMessage("c-1", body)); err != nil {
+	if err := broker.NewWatermillPublisher(h.broker.Publisher()).Publish(h.broker.Routing().CommandsOf("acme"), message.NewMessage("c-1", body)); err != nil {
 		t.Fatal(err)
 	}
 	m := <-dead

@@ -43,7 +43,10 @@ func (o *Orchestration) Subscribed() chan struct{} {
 	return o.subscribed
 }
 
-// Book stores a service call and asks to be called back when it is due.
+// Book stores a service call and asks to be called back when it is due. These are
+// two writes: a process that dies between them leaves a service call that nothing
+// starts. An application that cannot bear that keeps an outbox of its own for the
+// command, in the transaction of the first write.
 func (o *Orchestration) Book(ctx context.Context, tenant timer.TenantID, call timer.ServiceCallID, due time.Time) error {
 	if _, err := o.db.ExecContext(ctx,
 		`INSERT INTO service_calls (tenant_id, service_call_id) VALUES (?, ?)`, string(tenant), string(call)); err != nil {
@@ -55,7 +58,10 @@ func (o *Orchestration) Book(ctx context.Context, tenant timer.TenantID, call ti
 		Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id},
 		DueAt:   due,
 	})
-	return o.broker.Publisher().Publish(o.broker.Routing().CommandsOf(tenant), message.NewMessage(id, body))
+	return o.broker.Publisher().Publish(ctx, broker.Message{
+		Topic:   o.broker.Routing().CommandsOf(tenant),
+		Message: message.NewMessage(id, body),
+	})[0]
 }
 
 // Cancel forgets a service call. Its timer goes with it, by the foreign key.

@@ -16,7 +16,7 @@ func (m mailbox) Close() error { return nil }
 
 func (m mailbox) Subscribe(context.Context, string) (<-chan *message.Message, error) { return m, nil }
 
-// TestAnswersGetLost answers a message and looks at what its broker hears.
+// TestAnswersGetLost answers a message and reads what reaches its broker.
 func TestAnswersGetLost(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -5,40 +5,43 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/broker"
 )
 
-// NewPublisher returns a publisher whose Publish and PublishTo fail as "publish".
-// It is an [outbox.MultiPublisher] if the one given is.
-func NewPublisher(inner message.Publisher, decide Decide) message.Publisher {
-	p := &publisher{inner, decide}
-	if many, ok := inner.(outbox.MultiPublisher); ok {
-		return &multiPublisher{p, many}
+// A Publisher is a publisher that fails as "publish", each message by itself.
+type Publisher struct {
+	broker.Publisher
+	Decide Decide
+}
+
+// Publish publishes those messages that do not fail before they are published.
+func (p *Publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
+	results := make([]error, len(messages))
+	var sent []broker.Message
+	var of []int // which of messages each of sent is
+	for i, m := range messages {
+		if kind := p.Decide.kind("publish"); kind != None {
+			results[i] = ErrInjected
+			if kind == Before {
+				continue
+			}
+		}
+		sent, of = append(sent, m), append(of, i)
 	}
-	return p
-}
-
-type publisher struct {
-	message.Publisher
-	decide Decide
-}
-
-func (p *publisher) Publish(topic string, messages ...*message.Message) error {
-	return p.decide.call("publish", func() error { return p.Publisher.Publish(topic, messages...) })
-}
-
-type multiPublisher struct {
-	*publisher
-	many outbox.MultiPublisher
-}
-
-func (p *multiPublisher) PublishTo(topics []string, messages []*message.Message) error {
-	return p.decide.call("publish", func() error { return p.many.PublishTo(topics, messages) })
+	if len(sent) == 0 {
+		return results
+	}
+	for i, err := range p.Publisher.Publish(ctx, sent...) {
+		if err != nil {
+			results[of[i]] = err
+		}
+	}
+	return results
 }
 
 // A Subscriber is a subscriber whose Subscribe fails as "subscribe", and the
-// answers to its messages as "ack" and "nack". Nobody is told that an answer
-// failed: one that fails before it takes effect is lost, and the message comes
+// answers to its messages as "ack" and "nack". A handler does not learn that its
+// answer failed: one that fails before it takes effect is lost, and the message comes
 // again as if it had been handed back; one that fails after it took effect has
 // arrived.
 type Subscriber struct {
@@ -81,6 +84,7 @@ func (s *Subscriber) answer(m, c *message.Message) {
 		}
 	case <-c.Nacked():
 		s.Decide.kind("nack")
+		m.Metadata = c.Metadata // the delay that the handler asks for
 	}
 	m.Nack()
 }

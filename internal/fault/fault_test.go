@@ -11,6 +11,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
@@ -26,8 +27,8 @@ var ports = []struct {
 	{reflect.TypeFor[timer.Reader](), nil},
 	{reflect.TypeFor[timer.Purger](), nil},
 	{reflect.TypeFor[outbox.Table](), nil},
-	{reflect.TypeFor[message.Publisher](), []string{"Close"}},
-	{reflect.TypeFor[outbox.MultiPublisher](), nil},
+	{reflect.TypeFor[outbox.Shards](), nil},
+	{reflect.TypeFor[broker.Publisher](), nil},
 	{reflect.TypeFor[message.Subscriber](), []string{"Close"}},
 }
 
@@ -72,9 +73,6 @@ func TestEveryOperationFails(t *testing.T) {
 
 // operation is the name that a method fails under.
 func operation(method string) string {
-	if method == "PublishTo" {
-		method = "Publish"
-	}
 	words := regexp.MustCompile(`[A-Z][a-z]*`).FindAllString(method, -1)
 	return strings.ToLower(strings.Join(words, "_"))
 }
@@ -82,7 +80,10 @@ func operation(method string) string {
 // wrapped returns everything that fails.
 func wrapped(in *inner, decide fault.Decide) []any {
 	store := &fault.Store{Full: in, Decide: decide}
-	return []any{store, fault.NewPublisher(in, decide), &fault.Subscriber{Subscriber: in, Decide: decide}}
+	return []any{
+		store, store.Outbox().Table(), &fault.Shards{Shards: in, Decide: decide},
+		&fault.Publisher{Publisher: in, Decide: decide}, &fault.Subscriber{Subscriber: in, Decide: decide},
+	}
 }
 
 // call calls a method of a port on whichever of the wrapped has it, and returns
@@ -110,6 +111,8 @@ func invoke(t *testing.T, on any, method string) error {
 		switch in := m.Type().In(i); in {
 		case reflect.TypeFor[context.Context]():
 			args[i] = reflect.ValueOf(t.Context())
+		case reflect.TypeFor[[]broker.Message]():
+			args[i] = reflect.ValueOf(make([]broker.Message, 1))
 		case reflect.TypeFor[func(timer.Tx) error]():
 			args[i] = reflect.ValueOf(func(timer.Tx) error { return nil })
 		default:
@@ -121,6 +124,11 @@ func invoke(t *testing.T, on any, method string) error {
 		invoke = m.CallSlice
 	}
 	results := invoke(args)
-	err, _ := results[len(results)-1].Interface().(error)
-	return err
+	switch last := results[len(results)-1].Interface().(type) {
+	case error:
+		return last
+	case []error:
+		return last[0]
+	}
+	return nil
 }

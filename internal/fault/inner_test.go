@@ -6,6 +6,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -18,11 +19,11 @@ func (i *inner) note(method string) error {
 	return nil
 }
 
-func (i *inner) Schedule(context.Context, time.Time, ...timer.ScheduleTimer) ([]timer.Outcome, error) {
+func (i *inner) Schedule(context.Context, time.Time, ...timer.ScheduleTimer) ([]timer.Result, error) {
 	return nil, i.note("Schedule")
 }
 
-func (i *inner) Cancel(context.Context, time.Time, ...timer.CancelTimer) ([]timer.Outcome, error) {
+func (i *inner) Cancel(context.Context, time.Time, ...timer.CancelTimer) ([]timer.Result, error) {
 	return nil, i.note("Cancel")
 }
 
@@ -67,17 +68,28 @@ func (i *inner) Purge(context.Context, time.Time, int) (int, error) {
 	return 0, i.note("Purge")
 }
 
+func (i *inner) Outbox() outbox.Outbox { return outbox.Single(i) }
+
 func (i *inner) Head(context.Context, int64, int) ([]outbox.Row, error) { return nil, i.note("Head") }
+
+func (i *inner) Deferred(context.Context, time.Time, string, int, int) ([]outbox.Row, error) {
+	return nil, i.note("Deferred")
+}
 
 func (i *inner) Delete(context.Context, ...int64) error { return i.note("Delete") }
 
-func (i *inner) Fail(context.Context, int64, string) error { return i.note("Fail") }
+func (i *inner) Defer(context.Context, ...outbox.Deferral) error { return i.note("Defer") }
 
 func (i *inner) Park(context.Context, time.Time, int64, string) error { return i.note("Park") }
 
-func (i *inner) Publish(string, ...*message.Message) error { return i.note("Publish") }
+func (i *inner) Own(context.Context) (outbox.Lease, error) { return nil, i.note("Own") }
 
-func (i *inner) PublishTo([]string, []*message.Message) error { return i.note("PublishTo") }
+func (i *inner) TakeOver(context.Context) (outbox.Lease, error) { return nil, i.note("TakeOver") }
+
+func (i *inner) Publish(_ context.Context, messages ...broker.Message) []error {
+	_ = i.note("Publish")
+	return make([]error, len(messages))
+}
 
 func (i *inner) Subscribe(context.Context, string) (<-chan *message.Message, error) {
 	messages := make(chan *message.Message)
@@ -86,3 +98,19 @@ func (i *inner) Subscribe(context.Context, string) (<-chan *message.Message, err
 }
 
 func (i *inner) Close() error { return nil }
+
+func (i *inner) Prepare(context.Context) error { return nil }
+
+func (i *inner) Watch(context.Context) error { return nil }
+
+func (i *inner) Now(context.Context) (time.Time, error) { return time.Time{}, nil }
+
+func (i *inner) Identity(context.Context) (id, name string, err error) {
+	return "", "", i.note("Identity")
+}
+
+func (i *inner) Attach(context.Context, string, string, bool) (other string, err error) {
+	return "", i.note("Attach")
+}
+
+func (i *inner) Instances() int { return 1 }

@@ -13,7 +13,13 @@ type Full interface {
 	timer.Store
 	timer.Reader
 	timer.Purger
-	outbox.Table
+	Outbox() outbox.Outbox
+	Prepare(ctx context.Context) error
+	Identity(ctx context.Context) (id, name string, err error)
+	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
+	Watch(ctx context.Context) error
+	Now(ctx context.Context) (time.Time, error)
+	Instances() int
 }
 
 // A Store is a store whose calls fail as Decide has it, each under the name of
@@ -24,13 +30,13 @@ type Store struct {
 }
 
 // Schedule fails as "schedule".
-func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
-	return get(s.Decide, "schedule", func() ([]timer.Outcome, error) { return s.Full.Schedule(ctx, now, commands...) })
+func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	return get(s.Decide, "schedule", func() ([]timer.Result, error) { return s.Full.Schedule(ctx, now, commands...) })
 }
 
 // Cancel fails as "cancel".
-func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
-	return get(s.Decide, "cancel", func() ([]timer.Outcome, error) { return s.Full.Cancel(ctx, now, commands...) })
+func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	return get(s.Decide, "cancel", func() ([]timer.Result, error) { return s.Full.Cancel(ctx, now, commands...) })
 }
 
 // Update fails as "update", after its commit or before it began. What happens
@@ -81,24 +87,78 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 	return get(s.Decide, "purge", func() (int, error) { return s.Full.Purge(ctx, before, limit) })
 }
 
+// Outbox returns the outbox, with a [Table] or [Shards] that fail.
+func (s *Store) Outbox() outbox.Outbox {
+	o := s.Full.Outbox()
+	if shards := o.Shards(); shards != nil {
+		return outbox.Sharded(&Shards{shards, s.Decide})
+	}
+	return outbox.Single(&Table{o.Table(), s.Decide})
+}
+
+// A Table is an outbox whose calls fail under the names of its methods.
+type Table struct {
+	outbox.Table
+	Decide Decide
+}
+
 // Head fails as "head".
-func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
-	return get(s.Decide, "head", func() ([]outbox.Row, error) { return s.Full.Head(ctx, after, limit) })
+func (t *Table) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	return get(t.Decide, "head", func() ([]outbox.Row, error) { return t.Table.Head(ctx, after, limit) })
+}
+
+// Deferred fails as "deferred".
+func (t *Table) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
+	return get(t.Decide, "deferred", func() ([]outbox.Row, error) { return t.Table.Deferred(ctx, now, from, limit, each) })
 }
 
 // Delete fails as "delete".
-func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
-	return s.Decide.call("delete", func() error { return s.Full.Delete(ctx, seqs...) })
+func (t *Table) Delete(ctx context.Context, seqs ...int64) error {
+	return t.Decide.call("delete", func() error { return t.Table.Delete(ctx, seqs...) })
 }
 
-// Fail fails as "fail".
-func (s *Store) Fail(ctx context.Context, seq int64, reason string) error {
-	return s.Decide.call("fail", func() error { return s.Full.Fail(ctx, seq, reason) })
+// Defer fails as "defer".
+func (t *Table) Defer(ctx context.Context, rows ...outbox.Deferral) error {
+	return t.Decide.call("defer", func() error { return t.Table.Defer(ctx, rows...) })
 }
 
 // Park fails as "park".
-func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
-	return s.Decide.call("park", func() error { return s.Full.Park(ctx, now, seq, reason) })
+func (t *Table) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
+	return t.Decide.call("park", func() error { return t.Table.Park(ctx, now, seq, reason) })
+}
+
+// Shards are an outbox in shards whose calls fail under the names of their methods.
+type Shards struct {
+	outbox.Shards
+	Decide Decide
+}
+
+// Own fails as "own".
+func (s *Shards) Own(ctx context.Context) (outbox.Lease, error) {
+	return get(s.Decide, "own", func() (outbox.Lease, error) { return s.lease(s.Shards.Own(ctx)) })
+}
+
+// TakeOver fails as "take_over".
+func (s *Shards) TakeOver(ctx context.Context) (outbox.Lease, error) {
+	return get(s.Decide, "take_over", func() (outbox.Lease, error) { return s.lease(s.Shards.TakeOver(ctx)) })
+}
+
+// lease returns one whose table fails.
+func (s *Shards) lease(l outbox.Lease, err error) (outbox.Lease, error) {
+	if l == nil {
+		return nil, err
+	}
+	return struct {
+		*Table
+		tenure
+	}{&Table{l, s.Decide}, l}, err
+}
+
+// A tenure is a lease without its table.
+type tenure interface {
+	Shard() int
+	Lost() <-chan struct{}
+	Release()
 }
 
 // A tx is a transaction whose calls fail.

@@ -7,16 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/event-service-agent/timer-service/internal/crash"
+	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/internal/rabbitd"
 )
 
 func TestServerStartsAgainWhereItWas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts RabbitMQ twice, which takes a while: not with -short")
-	}
+	longtest.Skip(t, "starts a RabbitMQ server")
 	t.Parallel()
-	port, err := crash.FreePort(t.Context())
+	port, err := freeport.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,13 +51,13 @@ func TestThroughPgBouncer(t *testing.T) {
 		t.Parallel()
 		s := open(t, through(t), relaxed)
 		run(t, s.DB(), `INSERT INTO timer_outbox (id, payload, headers, appended_at, shard) SELECT 'id', '', '{}', now(), generate_series(0, 5)`)
-		for _, l := range []outbox.Lead{own(t, s), orphan(t, s), orphan(t, s)} {
+		for _, l := range []outbox.Lease{own(t, s), takeOver(t, s), takeOver(t, s)} {
 			defer l.Release()
 			if length(t, l) != 1 {
 				t.Error("a shard that is led has no event")
 			}
 		}
-		if l, err := s.Orphan(t.Context()); err == nil {
+		if l, err := s.TakeOver(t.Context()); err == nil {
 			t.Errorf("took %v with the last connection", l)
 		}
 	})

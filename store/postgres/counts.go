@@ -25,7 +25,7 @@ func (s *Store) foldIfDue(ctx context.Context, time bool) error {
 	}
 	for range foldRounds {
 		var fresh int64
-		if err := s.rows(ctx, "look at the counts", sqlFresh, []any{least}, scan(&fresh)); err != nil || fresh < least {
+		if err := s.rows(ctx, "read the counts", sqlFresh, []any{least}, scan(&fresh)); err != nil || fresh < least {
 			return err
 		}
 		if err := s.fold(ctx); err != nil {

@@ -112,9 +112,9 @@ func TestFoldWaitsForMany(t *testing.T) {
 	}
 }
 
-// TestWatchTellsOfCountsThatCannotBeFolded has counts that nobody may change: the
+// TestWatchReportsCountsThatCannotBeFolded has counts that no role may change: the
 // service goes on, and its log says so.
-func TestWatchTellsOfCountsThatCannotBeFolded(t *testing.T) {
+func TestWatchReportsCountsThatCannotBeFolded(t *testing.T) {
 	t.Parallel()
 	s := own(t, pgtest.URL(t))
 	for _, text := range []string{

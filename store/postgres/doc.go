@@ -1,7 +1,7 @@
 // Package postgres keeps timers and the outbox in a PostgreSQL database, version
 // 15 or newer, through pgx. Any number of instances may work on the same one.
 // [Open] is for a service that has a URL, [New] for a host with a handle of its
-// own, [OpenReader] for people who look while services run.
+// own, [OpenReader] for reading while services run.
 //
 // # Durability
 //
@@ -15,8 +15,8 @@
 // All are at READ COMMITTED, whatever the database has as its default, and short:
 // none waits for anything but rows. Schedule and Cancel wait for each other where
 // they have the same keys, and lock in an order that leads to no deadlock. Reach
-// and Purge wait for nobody: they pass by what another transaction is changing.
-// Reads see what was committed and wait for nobody.
+// and Purge wait for no transaction: they skip what another transaction is changing.
+// Reads see what was committed and never wait.
 //
 // A process that is stopped in the middle of a transaction, as by SIGSTOP, keeps
 // its rows from others for four seconds; then the server ends the transaction.

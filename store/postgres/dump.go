@@ -50,7 +50,7 @@ func (r *Reader) Dump(ctx context.Context, yield func(store.Record) error) error
 }
 
 // each runs a statement and calls fn for each row, as they come. If fn fails, the
-// connection ends with it: whoever gives up must not read millions of rows first.
+// connection ends with it: a caller that gives up must not read millions of rows first.
 func each(ctx context.Context, c *pgx.Conn, text string, fn func(pgx.Rows) error) error {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -78,8 +78,8 @@ func scanEvent(rows pgx.Rows) (e store.Event, err error) {
 }
 
 // Running tells how many instances run on the database: each leads a shard of the
-// outbox. One that has started this moment, or that is stopped, is not counted.
+// outbox. One that has just started, or that is stopped, is not counted.
 func (r *Reader) Running(ctx context.Context) (n int, err error) {
-	err = r.rows(ctx, "look for instances", sqlInstances, nil, scan(&n))
+	err = r.rows(ctx, "count instances", sqlInstances, nil, scan(&n))
 	return n, err
 }

@@ -70,9 +70,12 @@ func (r refusal) Unwrap() []error { return []error{r.error, r.cause} }
 // missing is the code of a row whose service call is not there.
 const missing = "23503"
 
-// isMissing reports whether a row was refused because what it refers to is not
-// there.
-func isMissing(err error) bool { return codeOf(err) == missing }
+// isMissing reports whether a row was refused because its service call does not
+// exist.
+func isMissing(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == missing && e.ConstraintName == referenceName
+}
 
 // detail is how the server names a key, in any language:
 // Key (tenant_id, service_call_id)=(acme, call-1) is not present in table ...

@@ -11,7 +11,7 @@ import (
 
 var noon = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
 
-// relaxed is what tests need: nobody cuts the power.
+// relaxed is what tests need: the power is not cut.
 var relaxed = postgres.Options{Durability: postgres.Relaxed}
 
 func schedule(call timer.ServiceCallID) timer.ScheduleTimer {

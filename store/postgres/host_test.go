@@ -208,11 +208,11 @@ func TestReachPassesByWhatAnotherHolds(t *testing.T) {
 	scheduled(t, a, "call-1", "call-2", "call-3", "call-4", "call-5")
 	ours := errors.New("ours")
 	err := a.Update(t.Context(), func(tx timer.Tx) error {
-		entries, err := tx.Reach(t.Context(), noon, 2, nil) // crowded
+		entries, err := tx.Reach(t.Context(), noon, 2, nil) // backlogged
 		if err != nil || len(entries) != 2 {
 			t.Errorf("reached %d, %v, want 2", len(entries), err)
 		}
-		if got := reach(t, b, 1); len(got) != 1 { // crowded too
+		if got := reach(t, b, 1); len(got) != 1 { // backlogged too
 			t.Errorf("the other one reached %v, want one", got)
 		}
 		if got := reach(t, b, 10); len(got) != 2 {
@@ -249,7 +249,7 @@ func TestPurgePassesByWhatAnotherHolds(t *testing.T) {
 	}
 	deleted, err := s.Purge(t.Context(), noon.Add(time.Hour), 10)
 	if err != nil || deleted != 1 {
-		t.Errorf("purged %d, %v, want the one that nobody holds", deleted, err)
+		t.Errorf("purged %d, %v, want the one that is not locked", deleted, err)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestTimerThatIsPurgedMeanwhileIsScheduledAnew(t *testing.T) {
 	if _, err := host.ExecContext(t.Context(), `SELECT 1 FROM timer_schedules WHERE service_call_id = 'call-1' FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	outcomes := make(chan []timer.Outcome)
+	outcomes := make(chan []timer.Result)
 	go func() {
 		again := []timer.ScheduleTimer{schedule("call-1"), schedule("call-2")}
 		for i := range again {
@@ -288,8 +288,8 @@ func TestTimerThatIsPurgedMeanwhileIsScheduledAnew(t *testing.T) {
 	if err := host.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-outcomes; !slices.Equal(got, []timer.Outcome{timer.DidSchedule, timer.DidSchedule}) {
-		t.Errorf("the commands were told %v", got)
+	if got := <-outcomes; !slices.Equal(got, slices.Repeat([]timer.Result{{Outcome: timer.DidSchedule}}, 2)) {
+		t.Errorf("the commands got %v", got)
 	}
 	for _, call := range []timer.ServiceCallID{"call-1", "call-2"} {
 		if e := get(t, s, call); e.State != timer.Scheduled {

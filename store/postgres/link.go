@@ -26,8 +26,8 @@ func onConn(ctx context.Context, db *sql.DB, fn func(context.Context, *pgx.Conn)
 	return withConn(bounded, db, fn)
 }
 
-// look runs statements in a transaction that only reads, in one round trip.
-func look(ctx context.Context, db *sql.DB, steps ...step) error {
+// readTx runs statements in a transaction that only reads, in one round trip.
+func readTx(ctx context.Context, db *sql.DB, steps ...step) error {
 	return onConn(ctx, db, func(ctx context.Context, c *pgx.Conn) error {
 		defer rollBack(ctx, c) // if it fails
 		return send(ctx, c, slices.Concat(reading(), steps, []step{{text: commit}})...)
@@ -81,6 +81,11 @@ type step struct {
 // have no names, and nothing is remembered for the next time: so a PgBouncer in
 // between may give each transaction another connection to the server. Arguments
 // and results are binary, which depends on no setting of the session.
+//
+// It is not a pgx.Batch, since that takes its mode from the configuration of the
+// connection (pgx v5.12, a TODO in Conn.sendBatch): on a host's handle it would
+// prepare statements by default, which breaks behind a PgBouncer, or with the
+// simple protocol send them as text.
 func send(ctx context.Context, c *pgx.Conn, steps ...step) error {
 	return exchange(ctx, c, make([]*pgconn.StatementDescription, len(steps)), steps)
 }

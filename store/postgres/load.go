@@ -18,7 +18,7 @@ var _ store.DumpLoader = (*Store)(nil)
 const parkedRows = 500
 
 // Load keeps all that another store held: timers and events by COPY. Events go to
-// shard 0, which whoever is the first instance leads, or takes over.
+// shard 0, which the first instance owns, or takes over.
 func (s *Store) Load(ctx context.Context, next func() (store.Record, error)) error {
 	s.working.RLock()
 	defer s.working.RUnlock()
@@ -59,7 +59,7 @@ type load struct {
 func (l *load) all(ctx context.Context) error {
 	timers := []string{
 		"tenant_id", "service_call_id", "correlation_id", "due_at", "registered_at", "reached_at", "canceled_at", "state",
-		"command_at", "command_id", "traceparent", "tracestate",
+		"command_at", "command_id", "traceparent", "tracestate", "data",
 	}
 	if err := l.copy(ctx, "timer_schedules", timers, store.KindTimer, timerRow); err != nil {
 		return err
@@ -124,15 +124,15 @@ func (l *load) copy(ctx context.Context, table string, columns []string, kind st
 func timerRow(r *store.Record) ([]any, error) {
 	e := &r.Timer
 	return []any{
-		string(e.TenantID), string(e.ServiceCallID), text(e.CorrelationID), moment(e.DueAt), moment(e.RegisteredAt), moment(e.ReachedAt),
-		moment(e.CanceledAt), string(e.State), e.TimestampMS, e.CommandID, text(e.Trace.Parent), text(e.Trace.State),
+		string(e.TenantID), string(e.ServiceCallID), text(e.CorrelationID), timestamp(e.DueAt), timestamp(e.RegisteredAt), timestamp(e.ReachedAt),
+		timestamp(e.CanceledAt), string(e.State), e.TimestampMS, e.CommandID, text(e.Trace.Parent), text(e.Trace.State), text(e.Data),
 	}, nil
 }
 
 func eventRow(r *store.Record) ([]any, error) {
 	e := &r.Event
 	headers, err := e.HeadersText()
-	return []any{0, e.ID, body(e), headers, moment(e.AppendedAt), e.Attempts, text(e.LastError)}, err
+	return []any{0, e.ID, body(e), headers, timestamp(e.AppendedAt), e.Attempts, text(e.LastError)}, err
 }
 
 // body is that of an event, never null.
@@ -151,8 +151,8 @@ func text(s string) any {
 	return s
 }
 
-// moment is a time as a column that may be null.
-func moment(t time.Time) any {
+// timestamp is a time as a column that may be null.
+func timestamp(t time.Time) any {
 	if t.IsZero() {
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = 1
+const SchemaVersion = 4
 
 // Migrate brings the schema of a database to [SchemaVersion], each step in a
 // transaction. It changes nothing, and returns an error that wraps
@@ -57,7 +57,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 func locked(ctx context.Context, db *sql.DB, fn func() error) error {
 	return withConn(ctx, db, func(ctx context.Context, c *pgx.Conn) error {
 		defer rollBack(ctx, c)
-		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlPatience}, step{text: sqlLock, args: []any{int32(lockMigrate)}}); err != nil {
+		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlTimeouts}, step{text: sqlLock, args: []any{int32(lockMigrate)}}); err != nil {
 			return err
 		}
 		return fn()
@@ -77,10 +77,10 @@ func up(ctx context.Context, db *sql.DB) error {
 // version returns that of the schema, 0 if there is none.
 func version(ctx context.Context, db *sql.DB) (v int64, err error) {
 	var exists bool
-	if err := look(ctx, db, step{text: sqlExists, args: []any{migration.Table}, each: scan(&exists)}); err != nil || !exists {
+	if err := readTx(ctx, db, step{text: sqlExists, args: []any{migration.Table}, each: scan(&exists)}); err != nil || !exists {
 		return 0, err
 	}
-	err = look(ctx, db, step{text: sqlVersion, each: scan(&v)})
+	err = readTx(ctx, db, step{text: sqlVersion, each: scan(&v)})
 	return v, err
 }
 

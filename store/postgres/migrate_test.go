@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -78,7 +79,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 		"Migrate": postgres.Migrate(t.Context(), db), "Verify": postgres.Verify(t.Context(), db),
 		"Prepare": postgres.New(db, relaxed).Prepare(t.Context()), "Watch": postgres.New(db, relaxed).Watch(t.Context()),
 	} {
-		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "version 17, this binary knows 1") {
+		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), fmt.Sprintf("version 17, this binary knows %d", postgres.SchemaVersion)) {
 			t.Errorf("%s: %v, want ErrFatal with both versions", what, err)
 		}
 	}
@@ -115,7 +116,7 @@ func TestOlderSchemaIsNotRead(t *testing.T) {
 	url := pgtest.URL(t)
 	_, read := postgres.OpenReader(t.Context(), url)
 	for what, err := range map[string]error{"OpenReader": read, "Verify": postgres.Verify(t.Context(), handle(t, url))} {
-		if err == nil || errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "version 0, this binary needs 1: run") {
+		if err == nil || errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), fmt.Sprintf("version 0, this binary needs %d: run", postgres.SchemaVersion)) {
 			t.Errorf("%s: %v, want one that says how to migrate", what, err)
 		}
 	}

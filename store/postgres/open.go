@@ -32,14 +32,16 @@ type Store struct {
 
 	instances atomic.Int64 // that share the database, as far as this one has seen
 
-	working sync.RWMutex // held for reading by whoever works, for writing by Close
+	referenced atomic.Bool // the server has refused a command without a service call
+
+	working sync.RWMutex // held for reading while a call works, for writing by Close
 
 	mu    sync.Mutex
 	known bool // the database was looked at
 
-	floor   floor
-	crowded atomic.Bool // the last claim was a full batch, and more was due
-	walked  walked      // where the last round of fair claims ended
+	watermark  watermark
+	backlogged atomic.Bool // the last claim was a full batch, and more was due
+	walked     walked      // where the last round of fair claims ended
 }
 
 // Open connects to the database, migrates it, and returns a store with a handle
@@ -60,10 +62,18 @@ func Open(ctx context.Context, url string, opt Options) (_ *Store, err error) {
 	if err = s.lookAtServer(ctx); err != nil {
 		return nil, err
 	}
-	if err = Migrate(ctx, db); err != nil {
+	from, _, err := MigrateFrom(ctx, db)
+	if err != nil {
 		return nil, err
 	}
-	return s, s.ready(ctx)
+	id, name, err := s.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if from == 0 {
+		s.opt.Log.InfoContext(ctx, "made a new database", "database", name, "database_id", id)
+	}
+	return s, nil
 }
 
 // New returns a store on a host's database, which the host opened with pgx's
@@ -80,7 +90,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{Reader: &Reader{db: db}, opt: opt, floor: floor{began: time.Now()}} //nolint:forbidigo // for the pace, not for timers
+	return &Store{Reader: &Reader{db: db}, opt: opt, watermark: watermark{began: time.Now()}} //nolint:forbidigo // for the pace, not for timers
 }
 
 // OpenReader connects to the database for reading only, also while services run

@@ -27,13 +27,15 @@ type plan struct {
 }
 
 const (
-	byPlace  = "Tid Scan"
-	byKey    = "timer_schedules_pkey"
-	byDue    = "idx_timer_schedules_due_at"
-	byTenant = "idx_timer_schedules_tenant_due"
-	byNumber = "timer_outbox_pkey"
-	folded   = "idx_timer_counts_folded"
-	fresh    = "idx_timer_counts_fresh"
+	byPlace    = "Tid Scan"
+	byKey      = "timer_schedules_pkey"
+	byDue      = "idx_timer_schedules_due_at"
+	byTenant   = "idx_timer_schedules_tenant_due"
+	byNumber   = "timer_outbox_pkey"
+	byDeferred = "timer_outbox_deferred_pkey"
+	byRetry    = "idx_timer_outbox_deferred_retry"
+	folded     = "idx_timer_counts_folded"
+	fresh      = "idx_timer_counts_fresh"
 )
 
 var (
@@ -54,33 +56,34 @@ var plans = map[string]plan{
 	"cancel_new":     {[]any{texts, texts, longs, texts, noon}, nil},
 	"correlated":     {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
 	"counts":         {[]any{"tenant-1"}, []string{folded, fresh}},
-	"delete":         {[]any{int32(0), longs}, []string{byNumber}},
+	"delete":         {[]any{int32(0), longs}, []string{byNumber, byDeferred}},
 	"due_counts":     {[]any{later, int64(100), noon}, []string{byDue}},
-	"fail":           {[]any{int32(0), int64(1), "refused"}, []string{byNumber}},
+	"defer":          {[]any{int32(0), longs, texts, texts, times}, []string{byNumber, byDeferred}},
+	"deferred":       {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
 	"fold":           {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
 	"fresh":          {[]any{int64(1000)}, []string{fresh}},
 	"get":            {[]any{"tenant-1", "call-1"}, []string{byKey}},
 	"head":           {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
 	"list":           {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk)}, []string{byKey}},
 	"next_due":       {[]any{time.Time{}, noon}, []string{byDue}},
-	"orphan":         {nil, []string{byNumber}},
-	"park":           {[]any{int32(0), int64(1), "refused", noon}, []string{byNumber}},
+	"take_over":      {nil, []string{byNumber, byDeferred}},
+	"park":           {[]any{int32(0), int64(1), "refused", noon}, []string{byNumber, byDeferred}},
 	"purge":          {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
 	"reach":          {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
 	"reach_shares":   {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},
-	"schedule_again": {[]any{places, bools, longs, texts, times, texts, texts, texts}, []string{byPlace}},
-	"schedule_new":   {[]any{texts, texts, longs, texts, times, texts, texts, texts, noon}, nil},
-	"standing":       {[]any{texts, texts}, []string{byKey}},
-	"stats":          {nil, []string{byDue, folded, fresh, byNumber, "timer_outbox_parked_pkey"}},
+	"schedule_again": {[]any{places, bools, longs, texts, times, texts, texts, texts, texts}, []string{byPlace}},
+	"schedule_new":   {[]any{texts, texts, longs, texts, times, texts, texts, texts, texts, noon}, nil},
+	"status":         {[]any{texts, texts}, []string{byKey}},
+	"stats":          {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},
 	"tenant_counts":  {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
 	"tenants":        {[]any{later, "tenant-1", int64(1000), int64(100)}, []string{byTenant}},
 }
 
-// whole are statements that read or write all there is, while nobody waits.
-var whole = []string{"dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "orphans"}
+// whole are statements that read or write all there is, while no caller waits.
+var whole = []string{"attach", "broker", "identity", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"exists", "instances", "lock", "now", "own", "parents", "patience", "reference", "server", "settings", "try_lock", "version"}
+var notOurs = []string{"exists", "instances", "lock", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server
@@ -130,7 +133,7 @@ func TestPlans(t *testing.T) {
 
 func analyze(t *testing.T, s *Store) {
 	t.Helper()
-	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_parked, timer_counts`); err != nil {
+	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_deferred, timer_outbox_parked, timer_counts`); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -19,53 +19,53 @@ const minWalk = 1000
 
 // spareWalk is how many more are looked at while none of them may fire: those
 // that may not leave more due than the limit for as long as they like, and the
-// poller looks ten times a second then.
+// poller polls ten times a second then.
 const spareWalk = 9 * minWalk
 
 // Reach marks due timers and returns them. While more are due than the limit it
 // first gives each tenant with due timers an equal share, then fills up with the
 // oldest of all.
 //
-// What another transaction is changing is skipped, so that nobody waits: it is
+// What another transaction is changing is skipped, so that no transaction waits: it is
 // marked there, moved away, or still due when this is called again. What is
 // marked was locked before, as its newest version says it is due.
 func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
 	}
-	due := claim{now: timer.RoundDown(now), floor: t.store.floor.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
-	// Where more was due than a batch holds, more is due: then nobody looks whether
+	due := claim{now: timer.RoundDown(now), watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
+	// Where more was due than a batch holds, more is due: then it is not checked whether
 	// it is. What is shared is all there is, if that is less.
-	crowded, err := allow == nil && t.store.crowded.Load(), error(nil)
-	if !crowded {
-		crowded, err = due.start(ctx, t)
+	backlogged, err := allow == nil && t.store.backlogged.Load(), error(nil)
+	if !backlogged {
+		backlogged, err = due.start(ctx, t)
 	}
-	if err == nil && crowded {
+	if err == nil && backlogged {
 		err = due.share(ctx, t)
 	}
-	t.store.crowded.Store(crowded && len(due.entries) == limit)
+	t.store.backlogged.Store(backlogged && len(due.entries) == limit)
 	failpoint.Here("claimed")
 	return due.entries, err
 }
 
 // A claim is timers that were marked.
 type claim struct {
-	now     time.Time
-	floor   time.Time // where due times begin
-	limit   int
-	allow   timer.Allowance
-	entries []timer.Entry
-	taken   map[timer.TenantID]int
+	now       time.Time
+	watermark time.Time // where due times begin
+	limit     int
+	allow     timer.Allowance
+	entries   []timer.Entry
+	taken     map[timer.TenantID]int
 }
 
 // start claims all that is due, unless that is more than the limit.
-func (c *claim) start(ctx context.Context, t *transaction) (crowded bool, err error) {
+func (c *claim) start(ctx context.Context, t *transaction) (backlogged bool, err error) {
 	if c.allow == nil {
-		return c.take(ctx, t, sqlReach, c.now, int64(c.limit), true, c.floor)
+		return c.take(ctx, t, sqlReach, c.now, int64(c.limit), true, c.watermark)
 	}
 	var shares shares
 	total := 0
-	err = t.rows(ctx, sqlDueCounts, []any{c.now, int64(c.limit + 1), c.floor}, func(rows pgx.Rows) error {
+	err = t.rows(ctx, sqlDueCounts, []any{c.now, int64(c.limit + 1), c.watermark}, func(rows pgx.Rows) error {
 		var tenant string
 		var n int
 		err := rows.Scan(&tenant, &n)
@@ -90,7 +90,7 @@ func (c *claim) share(ctx context.Context, t *transaction) error {
 	}
 	if c.allow == nil {
 		if rest := c.limit - len(c.entries); rest > 0 {
-			_, err = c.take(ctx, t, sqlReach, c.now, int64(rest), false, c.floor)
+			_, err = c.take(ctx, t, sqlReach, c.now, int64(rest), false, c.watermark)
 		}
 		return err
 	}
@@ -156,35 +156,30 @@ func (c *claim) takeShares(ctx context.Context, t *transaction, s shares) error 
 	if len(s.tenants) == 0 {
 		return nil
 	}
-	_, err := c.take(ctx, t, sqlReachShares, c.now, s.tenants, s.sizes, c.floor)
+	_, err := c.take(ctx, t, sqlReachShares, c.now, s.tenants, s.sizes, c.watermark)
 	return err
 }
 
 // take claims with a statement, which says in its first column whether it left
 // all alone because there is too much.
-func (c *claim) take(ctx context.Context, t *transaction, text string, args ...any) (crowded bool, err error) {
+func (c *claim) take(ctx context.Context, t *transaction, text string, args ...any) (backlogged bool, err error) {
 	err = t.rows(ctx, text, args, func(rows pgx.Rows) error {
-		var tenant, call, correlation, command, parent, state *string
+		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
 		var due, registered *time.Time
 		var timestamp *int64
-		if err := rows.Scan(&crowded, &tenant, &call, &correlation, &due, &registered, &timestamp, &command, &parent, &state); err != nil {
+		if err := rows.Scan(&backlogged, (*nullable)(&e.TenantID), (*nullable)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
+			&timestamp, (*nullable)(&e.CommandID), (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data)); err != nil {
 			return fmt.Errorf("read a due timer: %w", err)
 		}
-		if tenant == nil { // nothing was claimed
+		if e.TenantID == "" { // nothing was claimed
 			return nil
 		}
-		e := timer.Entry{
-			Key:           timer.Key{TenantID: timer.TenantID(*tenant), ServiceCallID: timer.ServiceCallID(*call)},
-			Version:       timer.Version{TimestampMS: *timestamp, CommandID: *command},
-			State:         timer.Reached,
-			CorrelationID: textOf(correlation), Trace: timer.Trace{Parent: textOf(parent), State: textOf(state)},
-			DueAt: due.UTC(), RegisteredAt: registered.UTC(), ReachedAt: c.now,
-		}
+		e.TimestampMS, e.DueAt, e.RegisteredAt = *timestamp, due.UTC(), registered.UTC()
 		c.entries = append(c.entries, e)
 		c.taken[e.TenantID]++
 		return nil
 	})
-	return crowded, err
+	return backlogged, err
 }
 
 // Walked is where the last walk of a store ended.

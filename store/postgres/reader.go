@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -54,8 +55,8 @@ func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error
 	return r.nextDue(ctx, after, time.Time{})
 }
 
-func (r *Reader) nextDue(ctx context.Context, after, floor time.Time) (due time.Time, err error) {
-	err = r.seek(ctx, "find the next due time", sqlNextDue, []any{timer.RoundDown(after), floor}, func(rows pgx.Rows) error {
+func (r *Reader) nextDue(ctx context.Context, after, watermark time.Time) (due time.Time, err error) {
+	err = r.seek(ctx, "find the next due time", sqlNextDue, []any{timer.RoundDown(after), watermark}, func(rows pgx.Rows) error {
 		err := rows.Scan(&due)
 		due = due.UTC()
 		return err
@@ -160,14 +161,12 @@ func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (
 
 // scanEntry reads a timer, after other columns.
 func scanEntry(rows pgx.Rows, before ...any) (e timer.Entry, err error) {
-	var correlation, parent, state *string
 	var due, reached, canceled *time.Time
-	err = rows.Scan(append(before, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), &correlation, &due, &e.RegisteredAt, &reached, &canceled,
-		(*string)(&e.State), &e.TimestampMS, &e.CommandID, &parent, &state)...)
+	err = rows.Scan(append(before, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &e.RegisteredAt, &reached, &canceled,
+		(*string)(&e.State), &e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data))...)
 	if err != nil {
 		return e, fmt.Errorf("read a timer: %w", err)
 	}
-	e.CorrelationID, e.Trace = textOf(correlation), timer.Trace{Parent: textOf(parent), State: textOf(state)}
 	e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)
 	e.RegisteredAt = e.RegisteredAt.UTC()
 	return e, nil
@@ -179,6 +178,15 @@ func instant(t *time.Time) time.Time {
 		return time.Time{}
 	}
 	return t.UTC()
+}
+
+// A nullable is a text column that may be null: then it is empty.
+type nullable string
+
+// ScanText keeps a text.
+func (n *nullable) ScanText(column pgtype.Text) error {
+	*n = nullable(column.String)
+	return nil
 }
 
 // textOf returns the text of a column, empty for null.

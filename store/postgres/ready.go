@@ -12,7 +12,7 @@ import (
 // oldest is the first version of the server that works, as server_version_num.
 const oldest = 150000
 
-// ready looks at the database unless that was done.
+// ready checks the database unless that was done.
 func (s *Store) ready(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,10 +41,10 @@ func (r *Reader) choose(ctx context.Context) error {
 	})
 }
 
-// Prepare looks at the database before the first use: the server's version and
+// Prepare checks the database before the first use: the server's version and
 // how it syncs, and the schema, as [Verify] does.
 func (s *Store) Prepare(ctx context.Context) error {
-	return classify("look at the database", s.ready(ctx))
+	return classify("check the database", s.ready(ctx))
 }
 
 // lookAtServer returns an error that wraps [timer.ErrFatal] if the server can't
@@ -52,7 +52,7 @@ func (s *Store) Prepare(ctx context.Context) error {
 func (s *Store) lookAtServer(ctx context.Context) error {
 	var number int64
 	var version, synchronous, fsync string
-	if err := look(ctx, s.db, step{text: sqlServer, each: scan(&number, &version, &synchronous, &fsync)}); err != nil {
+	if err := readTx(ctx, s.db, step{text: sqlServer, each: scan(&number, &version, &synchronous, &fsync)}); err != nil {
 		return err
 	}
 	return judge(number, version, synchronous, fsync, s.opt.Durability)

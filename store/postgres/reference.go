@@ -18,7 +18,7 @@ const referenceName = "timer_schedules_service_call"
 // have the primary key (tenant_id, service_call_id), or a unique one; an error
 // names what is missing, or how many timers have no service call.
 //
-// It keeps others waiting for a moment only: the reference holds for new timers
+// Others wait only briefly: the reference holds for new timers
 // first, then the old ones are looked at beside those who write.
 func ReferenceServiceCalls(ctx context.Context, db *sql.DB) error {
 	const doing = "reference service_calls"
@@ -44,13 +44,13 @@ func reference(ctx context.Context, c *pgx.Conn) error {
 			return err
 		}
 	}
-	var orphans int64
-	if err := send(ctx, c, step{text: sqlOrphans, each: scan(&orphans)}); err != nil {
+	var unreferenced int64
+	if err := send(ctx, c, step{text: sqlUnreferenced, each: scan(&unreferenced)}); err != nil {
 		return err
 	}
-	if orphans > 0 {
+	if unreferenced > 0 {
 		_, err := c.Exec(ctx, `ALTER TABLE timer_schedules DROP CONSTRAINT `+referenceName)
-		return errors.Join(fmt.Errorf("%d timers have no service call: add their service calls, or delete them, first", orphans), err)
+		return errors.Join(fmt.Errorf("%d timers have no service call: add their service calls, or delete them, first", unreferenced), err)
 	}
 	_, err := c.Exec(ctx, `ALTER TABLE timer_schedules VALIDATE CONSTRAINT `+referenceName)
 	return err

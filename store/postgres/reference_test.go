@@ -1,8 +1,9 @@
 package postgres_test
 
 import (
-	"context"
+	"database/sql"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -89,7 +91,7 @@ func TestReferenceKeepsWhatIsThere(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			schema := u.Query().Get("search_path") // which whoever deletes need not have in his
+			schema := u.Query().Get("search_path") // which a role that deletes need not have in its
 			run(t, handle(t, pgtest.Server(t)), `DELETE FROM `+schema+`.service_calls WHERE service_call_id = 'call-1'`)
 			if _, err := s.Get(t.Context(), schedule("call-1").Key); !errors.Is(err, timer.ErrNotFound) {
 				t.Errorf("a timer whose service call was deleted: %v, want ErrNotFound", err)
@@ -102,60 +104,98 @@ func TestReferenceKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestCommandsWithoutServiceCall sends commands for service calls that are not
-// there, to a database that minds.
-func TestCommandsWithoutServiceCall(t *testing.T) {
+// TestReferenced runs the contract of a store with the foreign key.
+func TestReferenced(t *testing.T) {
 	t.Parallel()
+	storetest.Referenced(t, func(t testing.TB, calls []timer.ServiceCallID) storetest.Store {
+		s, _ := referenced(t, relaxed, calls)
+		return s
+	})
+}
+
+func BenchmarkReferenced(b *testing.B) {
+	storetest.BenchReferenced(b, func(t testing.TB, calls []timer.ServiceCallID) storetest.Store {
+		s, _ := referenced(t, postgres.Options{}, calls)
+		return s
+	})
+}
+
+// referenced returns a store on a database with the foreign key, and with service
+// calls of acme.
+func referenced(t testing.TB, opt postgres.Options, calls []timer.ServiceCallID) (*postgres.Store, *sql.DB) {
+	t.Helper()
 	db := migrated(t, pgtest.URL(t))
-	run(t, db, createServiceCalls, `INSERT INTO service_calls VALUES ('acme', 'call-1'), ('acme', 'call-3')`)
+	run(t, db, createServiceCalls)
+	if _, err := db.ExecContext(t.Context(), `INSERT INTO service_calls SELECT 'acme', unnest($1::text[])`, calls); err != nil {
+		t.Fatal(err)
+	}
 	if err := postgres.ReferenceServiceCalls(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
-	s := postgres.New(db, relaxed)
-	_, err := s.Schedule(t.Context(), noon, schedule("call-1"), schedule("call-2"))
-	invalid, ok := errors.AsType[*timer.InvalidError](err)
-	if !ok || invalid.Reason != timer.ReasonRefused || !strings.Contains(err.Error(), "acme.call-2") || !errors.Is(err, timer.ErrInvalid) {
-		t.Errorf("schedule: %v, want it refused by name", err)
+	return postgres.New(db, opt), db
+}
+
+// TestOthersAreCommittedTogether has one command among a thousand refused.
+func TestOthersAreCommittedTogether(t *testing.T) {
+	t.Parallel()
+	var calls []timer.ServiceCallID
+	var commands []timer.ScheduleTimer
+	for i := range 1000 {
+		c := schedule(timer.ServiceCallID(fmt.Sprint("call-", i)))
+		c.CommandID = fmt.Sprint("command-", i)
+		commands = append(commands, c)
+		if i != 500 {
+			calls = append(calls, c.ServiceCallID)
+		}
 	}
-	if _, err := s.Get(t.Context(), schedule("call-1").Key); !errors.Is(err, timer.ErrNotFound) {
-		t.Errorf("a command beside an invalid one was applied: %v", err)
+	s, db := referenced(t, relaxed, calls)
+	if _, err := s.Schedule(t.Context(), noon, commands...); err != nil {
+		t.Fatal(err)
 	}
-	scheduled(t, s, "call-3")
-	outcomes, err := s.Cancel(t.Context(), noon, cancel("call-2"), cancel("call-1"), cancel("call-2"), cancel("call-3"))
-	want := []timer.Outcome{timer.WasCanceled, timer.DidCancel, timer.WasCanceled, timer.DidCancel}
-	if diff := cmp.Diff(want, outcomes); err != nil || diff != "" {
-		t.Errorf("cancel: %v (-want +got):\n%s", err, diff)
+	var rows, transactions int
+	if err := db.QueryRowContext(t.Context(), `SELECT count(*), count(DISTINCT xmin::text) FROM timer_schedules`).Scan(&rows, &transactions); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := s.Get(t.Context(), schedule("call-2").Key); !errors.Is(err, timer.ErrNotFound) {
-		t.Errorf("a cancellation of nothing left %v", err)
+	if rows != 999 || transactions != 1 {
+		t.Errorf("%d timers of %d transactions, want 999 of one", rows, transactions)
 	}
 }
 
-// TestRefusedByTheServer applies commands that no validation has seen.
+// TestRefusedByTheServer applies commands that no validation has seen. Those
+// beside them are applied.
 func TestRefusedByTheServer(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgtest.URL(t), relaxed)
+	beside := 0
 	for what, bad := range map[string]timer.ScheduleTimer{
 		"command_id_has_1_to_128_characters": {Key: schedule("call-1").Key, Version: timer.Version{CommandID: strings.Repeat("x", 129)}, DueAt: noon},
 		"invalid byte sequence": {
-			Key: schedule("call-1").Key, Version: schedule("call-1").Version, DueAt: noon, Trace: timer.Trace{Parent: "a\x00b"},
+			Key: schedule("call-1").Key, Version: timer.Version{TimestampMS: 1, CommandID: "bad"}, DueAt: noon, Trace: timer.Trace{Parent: "a\x00b"},
 		},
 	} {
-		_, alone := s.Schedule(t.Context(), noon, bad)
-		_, beside := s.Schedule(t.Context(), noon, schedule("call-0"), bad)
-		for _, err := range []error{alone, beside} {
-			if !errors.Is(err, timer.ErrInvalid) || errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), what) {
-				t.Errorf("%s: %v, want it invalid by name of the rule", what, err)
+		commands := []timer.ScheduleTimer{bad}
+		for range 2 {
+			results, err := s.Schedule(t.Context(), noon, commands...)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if !strings.Contains(alone.Error(), "acme.call-1") {
-			t.Errorf("%s: %v, want it by name of the key", what, alone)
-		}
-		if _, err := s.Get(t.Context(), schedule("call-0").Key); !errors.Is(err, timer.ErrNotFound) {
-			t.Errorf("a command beside an invalid one was applied: %v", err)
+			for i, r := range results {
+				if i%3 != 0 {
+					if r.Err != nil {
+						t.Errorf("%s: a command beside it: %v", what, r.Err)
+					}
+					continue
+				}
+				if err := r.Err; !errors.Is(err, timer.ErrInvalid) || errors.Is(err, timer.ErrFatal) || !strings.Contains(fmt.Sprint(err), what) || !strings.Contains(err.Error(), "acme.call-1") {
+					t.Errorf("%s: %v, want it invalid by name of the rule and of the key", what, err)
+				}
+			}
+			beside += 2
+			commands = []timer.ScheduleTimer{bad, schedule(timer.ServiceCallID(fmt.Sprint("beside-", beside))), schedule(timer.ServiceCallID(fmt.Sprint("beside-", beside+1))), bad}
 		}
 	}
-	if _, err := s.Cancel(context.Background(), noon, timer.CancelTimer{Key: schedule("call-1").Key}); !errors.Is(err, timer.ErrInvalid) {
-		t.Errorf("cancel: %v, want it invalid", err)
+	results, err := s.Cancel(t.Context(), noon, cancel("call-3"), timer.CancelTimer{Key: schedule("call-1").Key})
+	if err != nil || results[0].Outcome != timer.DidCancel || !errors.Is(results[1].Err, timer.ErrInvalid) {
+		t.Errorf("cancel: %+v, %v, want the second one invalid", results, err)
 	}
 }

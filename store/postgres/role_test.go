@@ -14,7 +14,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// TestServiceNeedsFewRights lets a role work that owns nothing, after somebody else
+// TestServiceNeedsFewRights lets a role work that owns nothing, after another role
 // has migrated: the rights that docs/operations.md names.
 func TestServiceNeedsFewRights(t *testing.T) {
 	t.Parallel()
@@ -24,6 +24,12 @@ func TestServiceNeedsFewRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if _, _, err := s.Identity(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if other, err := s.Attach(t.Context(), "here", "nats://here", false); err != nil || other != "" {
+		t.Errorf("attach: %q is used, %v", other, err)
+	}
 	lead := own(t, s)
 	defer lead.Release()
 	key := timer.Key{TenantID: "acme", ServiceCallID: "call-1"}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -10,63 +11,96 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Schedule applies commands in one transaction. Those of one key are applied in
-// the order given.
-func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
-	now = timer.RoundDown(now)
-	outcomes, err := s.apply(ctx, application{
+// Schedule applies commands in one transaction, those of one key in the order
+// given.
+func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	results, err := s.apply(ctx, application{
 		doing: "schedule",
 		count: len(commands),
 		key:   func(i int) timer.Key { return commands[i].Key },
-		meet: func(before timer.Standing, i int) (timer.Standing, timer.Outcome) {
+		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
 			return before.Schedule(commands[i].Version)
+		},
+		absent: func(results []timer.Result, keys []*group) {
+			for _, g := range keys {
+				for _, i := range g.commands {
+					results[i].Err = timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", g.key)
+				}
+			}
+			timer.RefuseTogether(commands, results)
 		},
 		insert: func(ctx context.Context, t *transaction, groups []*group) ([]int64, error) {
 			c := columnsOf(groups, func(i int) *timer.ScheduleTimer { return &commands[i] })
-			return t.numbers(ctx, sqlScheduleNew, c.tenants, c.calls, c.times, c.ids, c.due, c.correlations, c.parents, c.states, now)
+			return t.numbers(ctx, sqlScheduleNew, c.tenants, c.calls, c.times, c.ids, c.due, c.correlations, c.parents, c.states, c.data, timer.RoundDown(now))
 		},
 		update: func(ctx context.Context, t *transaction, groups []*group) (changed int64, err error) {
 			c := columnsOf(groups, func(i int) *timer.ScheduleTimer { return &commands[i] })
 			places, canceled := placesOf(groups)
-			err = t.rows(ctx, sqlScheduleAgain, []any{places, canceled, c.times, c.ids, c.due, c.correlations, c.parents, c.states}, scan(&changed))
+			err = t.rows(ctx, sqlScheduleAgain, []any{places, canceled, c.times, c.ids, c.due, c.correlations, c.parents, c.states, c.data}, scan(&changed))
 			return changed, err
 		},
 	})
-	if err == nil && len(commands) > 0 {
-		s.floor.set(slices.MinFunc(commands, func(a, b timer.ScheduleTimer) int { return a.DueAt.Compare(b.DueAt) }).DueAt)
+	if errors.Is(err, timer.ErrInvalid) {
+		half := timer.MessageLen(commands)
+		for next := half; 2*half < len(commands) && next < len(commands); next += timer.MessageLen(commands[next:]) {
+			half = next
+		}
+		return halves(commands, half, err, func(some ...timer.ScheduleTimer) ([]timer.Result, error) { return s.Schedule(ctx, now, some...) })
 	}
-	return outcomes, err
+	if err == nil && len(commands) > 0 {
+		s.watermark.set(slices.MinFunc(commands, func(a, b timer.ScheduleTimer) int { return a.DueAt.Compare(b.DueAt) }).DueAt)
+	}
+	return results, err
 }
 
 // Cancel applies commands in one transaction, as Schedule does. Where a foreign
-// key asks for a service call that there is not, there is nothing to take back.
-func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
-	now = timer.RoundDown(now)
-	canceling := application{
+// key asks for a service call that does not exist, there is nothing to cancel.
+func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	results, err := s.apply(ctx, application{
 		doing: "cancel",
 		count: len(commands),
 		key:   func(i int) timer.Key { return commands[i].Key },
-		meet: func(before timer.Standing, i int) (timer.Standing, timer.Outcome) {
+		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
 			return before.Cancel(commands[i].Version)
+		},
+		absent: func(results []timer.Result, keys []*group) {
+			for _, g := range keys {
+				for _, i := range g.commands {
+					results[i].Outcome = timer.WasCanceled
+				}
+			}
 		},
 		insert: func(ctx context.Context, t *transaction, groups []*group) ([]int64, error) {
 			tenants, calls := keysOf(groups)
 			times, ids := versionsOf(groups)
-			return t.numbers(ctx, sqlCancelNew, tenants, calls, times, ids, now)
+			return t.numbers(ctx, sqlCancelNew, tenants, calls, times, ids, timer.RoundDown(now))
 		},
 		update: func(ctx context.Context, t *transaction, groups []*group) (changed int64, err error) {
 			times, ids := versionsOf(groups)
 			places, canceled := placesOf(groups)
-			err = t.rows(ctx, sqlCancelAgain, []any{places, canceled, times, ids, now}, scan(&changed))
+			err = t.rows(ctx, sqlCancelAgain, []any{places, canceled, times, ids, timer.RoundDown(now)}, scan(&changed))
 			return changed, err
 		},
+	})
+	if errors.Is(err, timer.ErrInvalid) {
+		return halves(commands, (len(commands)+1)/2, err, func(some ...timer.CancelTimer) ([]timer.Result, error) { return s.Cancel(ctx, now, some...) })
 	}
-	outcomes, err := s.apply(ctx, canceling)
-	if isMissing(err) {
-		canceling.orphan = timer.WasCanceled
-		outcomes, err = s.apply(ctx, canceling)
+	return results, err
+}
+
+// halves applies commands that the server refuses together in two transactions,
+// cut at half, and so on until one message is refused alone. Valid commands come
+// here only if the host has given the table constraints or triggers of its own.
+func halves[C any](commands []C, half int, refusal error, apply func(...C) ([]timer.Result, error)) ([]timer.Result, error) {
+	if half == len(commands) {
+		return slices.Repeat([]timer.Result{{Err: refusal}}, len(commands)), nil
 	}
-	return outcomes, err
+	first, err := apply(commands[:half]...)
+	if err != nil {
+		return nil, err
+	}
+	second, err := apply(commands[half:]...)
+	return append(first, second...), err
 }
 
 // Columns are commands, field by field.
@@ -76,6 +110,7 @@ type columns struct {
 	ids                           []string
 	due                           []time.Time
 	correlations, parents, states []string
+	data                          []string // nil if no command has any
 }
 
 // columnsOf returns of each group the command that made the timer what it is now.
@@ -88,6 +123,12 @@ func columnsOf(groups []*group, command func(i int) *timer.ScheduleTimer) column
 		winner := command(g.winner)
 		c.due[n] = timer.RoundUp(winner.DueAt)
 		c.correlations[n], c.parents[n], c.states[n] = winner.CorrelationID, winner.Trace.Parent, winner.Trace.State
+		if winner.Data != "" {
+			if c.data == nil {
+				c.data = make([]string, len(groups))
+			}
+			c.data[n] = winner.Data
+		}
 	}
 	return c
 }

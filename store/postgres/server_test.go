@@ -69,7 +69,7 @@ func TestServerThatLosesCommitsIsRefused(t *testing.T) {
 	}
 }
 
-// TestDurabilityOfTransactions looks at how a transaction will be committed.
+// TestDurabilityOfTransactions reads how a transaction will be committed.
 func TestDurabilityOfTransactions(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -103,7 +103,7 @@ func TestNoConnectionToAStandbyIsKept(t *testing.T) {
 	defer s.Close()
 	s.db.SetMaxOpenConns(1)
 	process := func() (pid int64) {
-		if err := look(t.Context(), s.db, step{text: `SELECT pg_backend_pid()::bigint`, each: scan(&pid)}); err != nil {
+		if err := readTx(t.Context(), s.db, step{text: `SELECT pg_backend_pid()::bigint`, each: scan(&pid)}); err != nil {
 			t.Fatal(err)
 		}
 		return pid
@@ -122,7 +122,7 @@ func TestNoConnectionToAStandbyIsKept(t *testing.T) {
 	}
 }
 
-// TestStatementsArePreparedWhereTheURLSaysSo looks at what a session has prepared.
+// TestStatementsArePreparedWhereTheURLSaysSo reads what a session has prepared.
 func TestStatementsArePreparedWhereTheURLSaysSo(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -180,7 +180,7 @@ func TestNoErrorHasTheURL(t *testing.T) {
 	address := refuses.Addr().String()
 	refuses.Close()
 	for what, url := range map[string]string{
-		"nobody there":         "postgres://timer:" + secret + "@" + address + "/timers",
+		"no server":            "postgres://timer:" + secret + "@" + address + "/timers",
 		"no TLS there":         "postgres://timer:" + secret + "@" + address + "/timers?sslmode=verify-full&sslrootcert=/" + address,
 		"a slash":              "postgres://timer:" + secret + "/x@" + address + "/timers",
 		"a hash":               "postgres://timer:" + secret + "#x@" + address + "/timers",

@@ -58,8 +58,8 @@ func TestStalledReaderLetsGo(t *testing.T) {
 	}()
 	<-stall.begin
 	outcomes, err := b.Cancel(t.Context(), noon, cancel(commands[0].ServiceCallID), cancel(commands[n-1].ServiceCallID))
-	if err != nil || outcomes[0] != timer.DidCancel || outcomes[1] != timer.DidCancel {
-		t.Errorf("the other one was told %v, %v, want that it canceled", outcomes, err)
+	if err != nil || outcomes[0].Outcome != timer.DidCancel || outcomes[1].Outcome != timer.DidCancel {
+		t.Errorf("the other one got %v, %v, want that it canceled", outcomes, err)
 	}
 	close(stall.end)
 	if err := <-reached; err == nil {

@@ -23,8 +23,8 @@ func TestStoppedInstanceLetsGo(t *testing.T) {
 		}
 		// It does nothing more until the server has given up on it.
 		outcomes, err := b.Cancel(t.Context(), noon, cancel("call-1"))
-		if err != nil || outcomes[0] != timer.DidCancel {
-			t.Errorf("the other one was told %v, %v, want that it canceled", outcomes, err)
+		if err != nil || outcomes[0].Outcome != timer.DidCancel {
+			t.Errorf("the other one got %v, %v, want that it canceled", outcomes, err)
 		}
 		return tx.Emit(t.Context(), entries[0].Event())
 	})

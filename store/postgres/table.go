@@ -29,9 +29,17 @@ var _ outbox.Table = shard{}
 // part returns a shard of the outbox.
 func (s *Store) part(number int32) shard { return shard{s, number} }
 
-// Head returns the first rows of shard 0 after a number.
+// Outbox returns the outbox, which instances share.
+func (s *Store) Outbox() outbox.Outbox { return outbox.Sharded(s) }
+
+// Head returns the first rows of shard 0 after a number that are not deferred.
 func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
 	return s.part(0).Head(ctx, after, limit)
+}
+
+// Deferred returns deferred rows of shard 0 that are due.
+func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
+	return s.part(0).Deferred(ctx, now, from, limit, each)
 }
 
 // Delete removes rows from shard 0.
@@ -39,9 +47,9 @@ func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
 	return s.part(0).Delete(ctx, seqs...)
 }
 
-// Fail counts an attempt of a row of shard 0.
-func (s *Store) Fail(ctx context.Context, seq int64, reason string) error {
-	return s.part(0).Fail(ctx, seq, reason)
+// Defer counts an attempt of rows of shard 0 and defers them.
+func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
+	return s.part(0).Defer(ctx, rows...)
 }
 
 // Park moves a row out of shard 0.
@@ -49,14 +57,23 @@ func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason strin
 	return s.part(0).Park(ctx, now, seq, reason)
 }
 
-// Head returns the first rows of the shard after a number.
-func (s shard) Head(ctx context.Context, after int64, limit int) (events []outbox.Row, err error) {
-	const doing = "read the outbox"
-	err = s.rows(ctx, doing, sqlHead, []any{s.number, after, int64(limit)}, func(rows pgx.Rows) error {
+// Head returns the first rows of the shard after a number that are not deferred.
+func (s shard) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	return s.events(ctx, sqlHead, s.number, after, int64(limit))
+}
+
+// Deferred returns deferred rows of the shard that are due.
+func (s shard) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
+	return s.events(ctx, sqlDeferred, s.number, now, from, int64(limit), int64(each))
+}
+
+// events reads rows of the outbox.
+func (s shard) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
+	err = s.rows(ctx, "read the outbox", text, args, func(rows pgx.Rows) error {
 		row := outbox.Row{Message: message.NewMessage("", nil)}
 		m := row.Message
 		var headers string
-		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts); err != nil {
+		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts, &row.Destination); err != nil {
 			return err
 		}
 		if m.Metadata, err = envelope.DecodeHeaders(headers); err != nil {
@@ -79,17 +96,25 @@ func (s shard) Delete(ctx context.Context, seqs ...int64) error {
 	})
 }
 
-// Fail counts an attempt of a row.
-func (s shard) Fail(ctx context.Context, seq int64, reason string) error {
-	return s.writing(ctx, "count an attempt", func(ctx context.Context, t *transaction) error {
-		t.later(step{text: sqlFail, args: []any{s.number, seq, store.Printable(reason)}})
+// Defer counts an attempt of rows and moves them behind the others.
+func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	n := len(rows)
+	seqs, reasons, destinations, times := make([]int64, n), make([]string, n), make([]string, n), make([]time.Time, n)
+	for i, d := range rows {
+		seqs[i], reasons[i], destinations[i], times[i] = d.Seq, store.Printable(d.Reason), store.Printable(d.Destination), d.RetryAt
+	}
+	return s.writing(ctx, "defer events", func(_ context.Context, t *transaction) error {
+		t.later(step{text: sqlDefer, args: []any{s.number, seqs, reasons, destinations, times}})
 		return nil
 	})
 }
 
 // Park moves a row out of the shard.
 func (s shard) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
-	return s.writing(ctx, "park an event", func(ctx context.Context, t *transaction) error {
+	return s.writing(ctx, "park an event", func(_ context.Context, t *transaction) error {
 		t.later(step{text: sqlPark, args: []any{s.number, seq, store.Printable(reason), timer.RoundDown(now)}})
 		return nil
 	})
@@ -130,10 +155,10 @@ func (a appender) ExecContext(_ context.Context, text string, args ...any) (sql.
 	return result(n), nil
 }
 
-// A result tells how many rows were changed.
+// A result is how many rows were changed.
 type result int64
 
-// LastInsertId is what PostgreSQL does not tell.
+// LastInsertId is what PostgreSQL does not return.
 func (result) LastInsertId() (int64, error) { return 0, errors.ErrUnsupported }
 
 // RowsAffected returns the number.

@@ -25,7 +25,7 @@ func reading() []step {
 }
 
 // A transaction is one on the server. It sends statements together: those whose
-// results nobody waits for go with the next one, or with the commit.
+// results that are not waited for go with the next one, or with the commit.
 type transaction struct {
 	store   *Store
 	conn    *pgx.Conn

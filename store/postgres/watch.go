@@ -10,7 +10,7 @@ import (
 
 const watchInterval = time.Second
 
-// Watch looks every second whether the schema is still one that this binary
+// Watch checks every second whether the schema is still one that this binary
 // knows, and the server still one that it trusts, and folds counts now and then
 // if there are any to fold: an idle service writes nothing. It returns nil when
 // ctx is done, and an error that wraps [timer.ErrFatal] if the schema is newer,
@@ -19,7 +19,7 @@ func (s *Store) Watch(ctx context.Context) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for n := 0; ; n++ {
-		err := s.look(ctx)
+		err := s.check(ctx)
 		if err == nil { // if not, others tell why
 			if err = s.foldIfDue(ctx, n%foldEvery == 0); err != nil && ctx.Err() == nil {
 				s.opt.Log.WarnContext(ctx, "counts can't be folded, will retry", "error", err, "retry_in", watchInterval)
@@ -39,12 +39,12 @@ func (s *Store) Watch(ctx context.Context) error {
 	}
 }
 
-func (s *Store) look(ctx context.Context) error {
+func (s *Store) check(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	if err := s.lookAtServer(ctx); err != nil {
-		return classify("look at the server", err)
+		return classify("check the server", err)
 	}
 	return Verify(ctx, s.db)
 }

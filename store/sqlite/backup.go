@@ -7,25 +7,23 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/gofrs/flock"
-
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Backup copies a database into another file, which must be absent or empty, also
-// while a service runs on it. The copy is of one moment, in which everything is
+// while a service runs on it. The copy is a snapshot, in which everything is
 // that was committed before the call. It is not synced: that is the caller's part.
 //
-// VACUUM INTO reads in one transaction and writes what it finds anew, so it never
+// VACUUM INTO reads in one transaction and writes a new file, so it never
 // begins again, leaves out free pages, and ends with its context. SQLite's backup
-// API copies pages, some at a time, and begins again from the first one whenever
-// somebody has written: beside a service at full speed it had not finished a
+// API copies pages, some at a time, and begins again from the first one after
+// every write of another connection: beside a service at full speed it had not finished a
 // database of 300 MB after half a minute and 750 restarts, where VACUUM INTO took
-// 5 s. In one step it does not begin again and takes 2 s, but nobody can interrupt
+// 5 s. In one step it does not begin again and takes 2 s, but can not be interrupted
 // it, and it copies pages that are damaged without a word (all measured 2026-11).
 func Backup(ctx context.Context, path, to string) (err error) {
-	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("no database at %s: has the service run here? (%w)", path, err)
+	if err := present(path); err != nil {
+		return err
 	}
 	db, err := connect(dsn(path, "rw", pragmas(Options{})), 1)
 	if err != nil {
@@ -66,7 +64,7 @@ type Contents struct {
 	Parked int64
 }
 
-// Inspect checks the integrity of a database that nobody is using, such as a copy,
+// Inspect checks the integrity of a database that is not in use, such as a copy,
 // and counts what it holds. It changes nothing. An error wraps [timer.ErrFatal] if
 // the file is damaged.
 func Inspect(ctx context.Context, path string) (c Contents, err error) {
@@ -93,10 +91,13 @@ func Inspect(ctx context.Context, path string) (c Contents, err error) {
 
 // Hold takes the lock of an existing file, so that no service starts on it until
 // it is unlocked. If a service has the lock the error names it.
-func Hold(path string) (*flock.Flock, error) {
+func Hold(path string) (*Lock, error) {
+	if err := present(path); err != nil {
+		return nil, err
+	}
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return nil, fmt.Errorf("no database at %s: has the service run here? (%w)", path, err)
+		return nil, err
 	}
 	return takeLock(path)
 }

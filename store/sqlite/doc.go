@@ -1,7 +1,6 @@
 // Package sqlite keeps timers and the outbox in one SQLite file, through
 // modernc.org/sqlite. [Open] is for a service that owns the file, [New] for a
-// host that opened it itself, [OpenReader] for people who look while a service
-// runs.
+// host that opened it itself, [OpenReader] for reading while a service runs.
 //
 // # Durability
 //

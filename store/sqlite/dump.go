@@ -10,7 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/store"
 )
 
-// Dump tells all that the store holds, in one read transaction: writers go on
+// Dump yields all that the store holds, in one read transaction: writers go on
 // meanwhile, but their log can't be folded into the file.
 func (r *Reader) Dump(ctx context.Context, yield func(store.Record) error) error {
 	tx, err := r.reads.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
@@ -54,10 +54,10 @@ func dumpEvents(ctx context.Context, tx *sql.Tx, text string, kind store.Kind, y
 	for rows.Next() {
 		var e store.Event
 		var headers string
-		var appended int64
+		var seq, appended int64
 		var lastError sql.NullString
 		var parked sql.NullInt64
-		if err := rows.Scan(&e.ID, &e.Body, &headers, &appended, &e.Attempts, &lastError, &parked); err != nil {
+		if err := rows.Scan(&seq, &e.ID, &e.Body, &headers, &appended, &e.Attempts, &lastError, &parked); err != nil {
 			return fmt.Errorf("read an event: %w", err)
 		}
 		if e.Headers, err = envelope.DecodeHeaders(headers); err != nil {

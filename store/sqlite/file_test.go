@@ -197,7 +197,7 @@ func TestFileGone(t *testing.T) {
 	}
 }
 
-// TestIdleServiceNotices unlinks the file of a store that nobody writes to.
+// TestIdleServiceNotices unlinks the file of a store that is not written to.
 func TestIdleServiceNotices(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -239,7 +239,7 @@ func TestIdleServiceNotices(t *testing.T) {
 	})
 }
 
-// TestFullDiskPasses fills the database, and makes room again.
+// TestFullDiskPasses fills the database, and frees space again.
 func TestFullDiskPasses(t *testing.T) {
 	t.Parallel()
 	s := openFile(t, sqlite.Options{})
@@ -254,7 +254,7 @@ func TestFullDiskPasses(t *testing.T) {
 	}
 	exec(t, s.DB(), `PRAGMA max_page_count = 1000`)
 	if _, err := s.Schedule(t.Context(), noon, schedule("call-x")); err != nil {
-		t.Errorf("schedule with room again: %v", err)
+		t.Errorf("schedule with space again: %v", err)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st.Scheduled != int64(applied) {
 		t.Errorf("%d timers, %v, want %d: those accepted, and one", st.Scheduled, err, applied)

@@ -69,14 +69,14 @@ func stat(path string) (os.FileInfo, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%w: the database file is gone: %w", timer.ErrFatal, err)
 	case err != nil:
-		return nil, fmt.Errorf("look for the database file: %w", err)
+		return nil, fmt.Errorf("stat the database file: %w", err)
 	}
 	return info, nil
 }
 
 const watchInterval = time.Second
 
-// Watch looks every second whether the file is still the one that was opened,
+// Watch checks every second whether the file is still the one that was opened,
 // so that an idle service notices too. It returns nil when ctx is done, and an
 // error that wraps [timer.ErrFatal] if the file is gone or replaced, or its
 // schema newer than this binary.

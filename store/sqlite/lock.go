@@ -3,34 +3,72 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
 	"github.com/gofrs/flock"
 )
 
-// takeLock takes the advisory lock beside a database file, and signs it. The
-// lock ends with the process; the file stays.
-func takeLock(path string) (*flock.Flock, error) {
-	name := path + ".lock"
-	lock := flock.New(name, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR))
-	taken, err := lock.TryLock()
-	if err != nil {
-		return nil, fmt.Errorf("lock the database: %w", err)
-	}
-	if !taken {
-		owner, _ := os.ReadFile(name) // for the message only
-		return nil, fmt.Errorf("the database %s belongs to another process (%s): stop that one, or set another db_path", path, owner)
-	}
-	if err := sign(name); err != nil {
-		return nil, errors.Join(fmt.Errorf("sign the lock of the database: %w", err), lock.Unlock())
-	}
-	return lock, nil
+// A Lock is the advisory lock of a database file, see [Hold].
+type Lock struct {
+	*flock.Flock
+	made bool // the file of the lock was not there before
 }
 
-// sign writes into a file who we are, and since when: by the clock of the file
-// system, which is the only one at hand.
-func sign(name string) error {
+// takeLock takes the advisory lock beside a database file, and signs it. The
+// lock ends with the process; the file stays.
+func takeLock(path string) (*Lock, error) {
+	name := path + ".lock"
+	_, err := os.Lstat(name)
+	l := &Lock{flock.New(name, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR)), errors.Is(err, fs.ErrNotExist)}
+	for current := false; !current; {
+		taken, err := l.TryLock()
+		if err != nil {
+			return nil, fmt.Errorf("lock the database: %w", err)
+		}
+		if !taken {
+			owner, _ := os.ReadFile(name) // for the message only
+			return nil, fmt.Errorf("the database %s belongs to another process (%s): stop that one, or set another db_path", path, owner)
+		}
+		if current = l.isCurrent(); !current { // another process removed the file meanwhile
+			if err := l.Flock.Unlock(); err != nil {
+				return nil, fmt.Errorf("lock the database: %w", err)
+			}
+		}
+	}
+	if err := sign(name, path); err != nil {
+		return nil, errors.Join(fmt.Errorf("sign the lock of the database: %w", err), l.Unlock())
+	}
+	return l, nil
+}
+
+// isCurrent reports whether the name of the lock leads to the file that is locked.
+func (l *Lock) isCurrent() bool {
+	locked, err := l.Stat()
+	if err != nil {
+		return false
+	}
+	now, err := os.Stat(l.Path())
+	return err == nil && os.SameFile(locked, now)
+}
+
+// forget removes the file of the lock, if it was not there before.
+func (l *Lock) forget() {
+	if l.made {
+		_ = os.Remove(l.Path()) // it does no harm
+	}
+}
+
+// Unlock ends the lock, and leaves no file behind that was not there before.
+func (l *Lock) Unlock() error {
+	l.forget()
+	return l.Flock.Unlock()
+}
+
+// sign writes into the file of a lock who we are, since when, and of which
+// database: by the clock of the file system, which is the only one at hand.
+func sign(name, path string) error {
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
 		return err
 	}
@@ -40,5 +78,10 @@ func sign(name string) error {
 	}
 	host, _ := os.Hostname() // for the message only
 	text := fmt.Appendf(nil, "pid %d on %s since %s", os.Getpid(), host, info.ModTime().UTC().Format(time.RFC3339))
+	if db, err := os.Stat(path); err == nil {
+		if o, known := ownerOf(db); known {
+			text = fmt.Appendf(text, ", %v", o)
+		}
+	}
 	return os.WriteFile(name, text, 0o600)
 }

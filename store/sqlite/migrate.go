@@ -20,7 +20,7 @@ import (
 var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = 2
+const SchemaVersion = 5
 
 // Migrate brings the schema of a database to [SchemaVersion], each step in a
 // transaction. It changes nothing, and returns an error that wraps
@@ -31,7 +31,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// MigrateFrom is [Migrate], and tells the version before and after.
+// MigrateFrom is [Migrate], and returns the version before and after.
 func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	provider, err := migration.NewProvider(goose.DialectSQLite3, db, migrations)
 	if err != nil {
@@ -51,7 +51,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 }
 
 // up applies what is missing. When another process is a little ahead it fails,
-// because what it makes is there already: then it looks again.
+// because what it makes is there already: then it reads the version again.
 func up(ctx context.Context, provider *goose.Provider) error {
 	_, err := provider.Up(ctx)
 	for range 2 * SchemaVersion {
@@ -66,7 +66,7 @@ func up(ctx context.Context, provider *goose.Provider) error {
 // version returns that of the schema, 0 if there is none.
 //
 // It is the first use of a connection, which turns the write-ahead log on unless
-// it is. Where others do that at the same moment, SQLite does not wait for them
+// it is. Where others do that at the same time, SQLite does not wait for them
 // as it does for any other lock.
 func version(ctx context.Context, db *sql.DB) (v int64, err error) {
 	for range busyTries {

@@ -34,7 +34,7 @@ type Options struct {
 	Durability  Durability      // of a file that Open opens; default Strict
 	BusyTimeout time.Duration   // how long Open's connections wait for another process's lock; default 5s
 	Events      envelope.Format // how events are written into the outbox; default envelopes
-	Log         *slog.Logger    // told once what is unsafe about a host's handle; default none
+	Log         *slog.Logger    // where a new file is logged, and once what is unsafe about a host's handle; default none
 }
 
 // A Store is a [timer.Store], [timer.Purger] and outbox.Table on one SQLite
@@ -44,7 +44,7 @@ type Store struct {
 	db   *sql.DB // the handle that writes
 	opt  Options
 	host bool          // the handle is a host's
-	turn chan struct{} // holds one token: whoever has it may write
+	turn chan struct{} // holds one token: its owner may write
 	lock *flock.Flock  // nil unless the store owns the file
 
 	mu    sync.Mutex
@@ -52,7 +52,7 @@ type Store struct {
 
 	recent recent // rows of the outbox
 
-	lastTenant string // where the last round of fair claims ended; of whoever has the turn
+	lastTenant string // where the last round of fair claims ended; of the owner of the turn
 }
 
 // Open opens or creates the file, takes its lock, migrates it, and returns a
@@ -60,7 +60,7 @@ type Store struct {
 // file is corrupt or its schema newer than this binary; it names the owner if
 // another process has the lock.
 func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
-	if path, err = create(path); err != nil {
+	if path, err = create(path, opt.Log); err != nil {
 		return nil, err
 	}
 	lock, err := takeLock(path)
@@ -72,20 +72,26 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	s := newStore(db, opt)
-	s.lock = lock
+	s.lock = lock.Flock
 	defer func() {
 		if err != nil {
+			lock.forget()
 			err = errors.Join(fmt.Errorf("open %s: %w", path, err), s.Close())
 		}
 	}()
 	if s.reads, err = connect(dsn(path, "rw", readerPragmas(opt)), readers); err != nil {
 		return nil, err
 	}
-	if err = Migrate(ctx, db); err != nil {
+	from, _, err := MigrateFrom(ctx, db)
+	if err != nil {
 		return nil, err
 	}
-	if _, err = s.ready(ctx); err != nil {
+	id, name, err := s.Identity(ctx)
+	if err != nil {
 		return nil, err
+	}
+	if from == 0 {
+		s.opt.Log.InfoContext(ctx, "made a new database", "database", name, "database_id", id)
 	}
 	return s, nil
 }
@@ -113,8 +119,8 @@ func newStore(db *sql.DB, opt Options) *Store {
 // on it: call [Reader.Close]. It neither locks nor migrates: the error says so if
 // the file is absent, or of another schema version than this binary's.
 func OpenReader(ctx context.Context, path string) (*Reader, error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("no database at %s: has the service run here? (%w)", path, err)
+	if err := present(path); err != nil {
+		return nil, err
 	}
 	db, err := connect(dsn(path, "rw", readerPragmas(Options{})), readers)
 	if err != nil {
@@ -162,21 +168,37 @@ func (s *Store) Close() error {
 // DB returns the handle that writes: for [ReferenceServiceCalls], and for tests.
 func (s *Store) DB() *sql.DB { return s.db }
 
-// create makes an empty file that only its owner reads, unless it is there, and
-// returns its path without links, which all who open it have in common. SQLite
-// gives its log and shared memory the same mode.
-func create(path string) (string, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	switch {
+// Create makes an empty file that only its owner reads and writes, unless it is
+// there. The error says why if others may read or write it.
+func Create(path string) error {
+	_, err := create(path, nil)
+	return err
+}
+
+// create is [Create], and returns the path without links, which all who open it
+// have in common. SQLite gives its log and shared memory the mode of the file.
+func create(path string, log *slog.Logger) (string, error) {
+	doing := func(err error) (string, error) { return "", fmt.Errorf("create the database: %w", err) }
+	switch err := guardFolder(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("create the database: there is no folder %s", filepath.Dir(path))
+		return doing(fmt.Errorf("there is no folder %s", filepath.Dir(path)))
 	case err != nil:
-		return "", fmt.Errorf("create the database: %w", err)
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return doing(err)
 	}
 	if err := f.Close(); err != nil {
-		return "", fmt.Errorf("create the database: %w", err)
+		return doing(err)
 	}
-	return filepath.EvalSymlinks(path)
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return doing(err)
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return path, errors.Join(guardFolder(path), guard(path, log))
 }
 
 var _ interface {

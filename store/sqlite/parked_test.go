@@ -24,7 +24,7 @@ func TestParkedEventsAreKeptAndSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := head(t, s)
-	if err := s.Fail(ctx, row.Seq, "too large"); err != nil {
+	if err := s.Defer(ctx, outbox.Deferral{Seq: row.Seq, Destination: "events", Reason: "too large", RetryAt: noon}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Park(ctx, noon.Add(time.Minute), row.Seq, "too large again"); err != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
-// Purge looks first, since a look takes no write lock.
+// Purge reads first, since reading takes no write lock.
 func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (deleted int, err error) {
-	var over bool
-	if err := s.reads.QueryRowContext(ctx, sqlOver, before.UnixMilli()).Scan(&over); err != nil {
-		return 0, classify("look for what is over", err)
+	var finished bool
+	if err := s.reads.QueryRowContext(ctx, sqlOver, before.UnixMilli()).Scan(&finished); err != nil {
+		return 0, classify("find finished timers", err)
 	}
-	if !over {
+	if !finished {
 		return 0, nil
 	}
 	err = s.writing(ctx, "purge", func(ctx context.Context, t *transaction) error {

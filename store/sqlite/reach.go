@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"math"
 	"slices"
@@ -18,9 +17,9 @@ import (
 // second.
 const minWalk = 1000
 
-// spareWalk is how many more are looked at while none of them may fire: those
+// spareWalk is how many more are read while none of them may fire: those
 // that may not leave more due than the limit for as long as they like, and the
-// poller looks ten times a second then.
+// poller polls ten times a second then.
 const spareWalk = 9 * minWalk
 
 // Reach marks due timers and returns them. While more are due than the limit it
@@ -33,12 +32,12 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	}
 	ctx = context.WithoutCancel(ctx)
 	ms := now.UnixMilli()
-	var crowded bool
-	if err := t.QueryRowContext(ctx, sqlCrowded, ms, limit).Scan(&crowded); err != nil {
+	var backlogged bool
+	if err := t.QueryRowContext(ctx, sqlBacklogged, ms, limit).Scan(&backlogged); err != nil {
 		return nil, err
 	}
 	due := claim{entries: make([]timer.Entry, 0, limit), now: now, allow: allow, taken: make(map[timer.TenantID]int)}
-	if crowded {
+	if backlogged {
 		tenants, err := t.dueTenants(ctx, ms, limit, &due)
 		if err != nil {
 			return nil, err
@@ -160,17 +159,15 @@ func (c *claim) read(ctx context.Context, t *transaction, text string, args ...a
 	defer rows.Close()
 	for rows.Next() {
 		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
-		var correlation, parent, state sql.NullString
 		var rowid, due, registered int64
-		if err := rows.Scan(&rowid, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), &correlation, &due, &registered,
-			&e.TimestampMS, &e.CommandID, &parent, &state); err != nil {
+		if err := rows.Scan(&rowid, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
+			&e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data)); err != nil {
 			return fmt.Errorf("read a due timer: %w", err)
 		}
 		if c.left(e.TenantID) <= 0 {
 			continue
 		}
 		c.taken[e.TenantID]++
-		e.CorrelationID, e.Trace = correlation.String, timer.Trace{Parent: parent.String, State: state.String}
 		e.DueAt, e.RegisteredAt = time.UnixMilli(due).UTC(), time.UnixMilli(registered).UTC()
 		c.entries, c.rowids = append(c.entries, e), append(c.rowids, rowid)
 	}
@@ -197,7 +194,7 @@ func (c *claim) mark(ctx context.Context, t *transaction) error {
 			return err
 		}
 		if changed != int64(n) {
-			return fmt.Errorf("%d of %d due timers were marked, though nobody else can have changed them", changed, n)
+			return fmt.Errorf("%d of %d due timers were marked, though no other transaction can have changed them", changed, n)
 		}
 		rest = rest[n:]
 	}

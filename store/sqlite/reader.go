@@ -151,17 +151,33 @@ func readEntries(rows *sql.Rows) (entries []timer.Entry, err error) {
 
 // scanEntry reads the columns of get.sql.
 func scanEntry(rows *sql.Rows) (e timer.Entry, err error) {
-	var correlation, parent, state sql.NullString
 	var due, reached, canceled sql.NullInt64
 	var registered int64
-	if err := rows.Scan((*string)(&e.TenantID), (*string)(&e.ServiceCallID), &correlation, &due, &registered, &reached, &canceled, (*string)(&e.State),
-		&e.TimestampMS, &e.CommandID, &parent, &state); err != nil {
+	if err := rows.Scan((*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered, &reached, &canceled,
+		(*string)(&e.State), &e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data)); err != nil {
 		return e, fmt.Errorf("read a timer: %w", err)
 	}
-	e.CorrelationID, e.Trace = correlation.String, timer.Trace{Parent: parent.String, State: state.String}
 	e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)
 	e.RegisteredAt = time.UnixMilli(registered).UTC()
 	return e, nil
+}
+
+// A nullable is a text column that may be null: then it is empty.
+type nullable string
+
+// Scan keeps a text.
+func (n *nullable) Scan(column any) error {
+	switch text := column.(type) {
+	case nil:
+		*n = ""
+	case string:
+		*n = nullable(text)
+	case []byte:
+		*n = nullable(text)
+	default:
+		return fmt.Errorf("is %T, want a text", column)
+	}
+	return nil
 }
 
 // instant returns the time of a column, zero for null.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
+	"time"
 )
 
 // A readiness is what has to be known before the first transaction, since that
@@ -53,15 +55,15 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	return r, nil
 }
 
-// Prepare looks at the database before the first use: the schema of a host's
+// Prepare checks the database before the first use: the schema of a host's
 // handle, as [Verify] does, and which file it is. A file that is replaced later
 // is noticed from then on.
 func (s *Store) Prepare(ctx context.Context) error {
 	_, err := s.ready(ctx)
-	return classify("look at the database", err)
+	return classify("check the database", err)
 }
 
-// judge tells if a host's handle loses commits when the power fails.
+// judge logs if a host's handle loses commits when the power fails.
 func (s *Store) judge(ctx context.Context) error {
 	var synchronous int
 	if err := s.db.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&synchronous); err != nil {
@@ -83,3 +85,28 @@ func (r *readiness) close() (err error) {
 	}
 	return err
 }
+
+// Identity returns the id that the database was given when it was made, and its path
+// and machine.
+func (s *Store) Identity(ctx context.Context) (id, name string, err error) {
+	ready, err := s.ready(ctx)
+	if err == nil {
+		err = s.reads.QueryRowContext(ctx, sqlIdentity).Scan(&id)
+	}
+	if err != nil {
+		return "", "", classify("identify the database", err)
+	}
+	host, _ := os.Hostname() // for people
+	return id, "sqlite " + ready.file.path + " on " + host, nil
+}
+
+// Attach does nothing: a file belongs to one instance, which has one broker.
+func (s *Store) Attach(context.Context, string, string, bool) (other string, err error) {
+	return "", nil
+}
+
+// Now returns [errors.ErrUnsupported]: the database has no clock of its own.
+func (s *Store) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
+
+// Instances returns 1: a file belongs to one instance.
+func (s *Store) Instances() int { return 1 }

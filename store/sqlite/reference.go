@@ -64,7 +64,7 @@ func ReferenceServiceCalls(ctx context.Context, db *sql.DB) (err error) {
 
 // rebuild makes the table anew, with the reference, unless it has it.
 func rebuild(ctx context.Context, tx *sql.Tx) error {
-	var referenced, parents, orphans int
+	var referenced, parents, unreferenced int
 	err := tx.QueryRowContext(ctx, `
 		SELECT (SELECT count(*) FROM pragma_foreign_key_list('timer_schedules')),
 		       (SELECT count(*) FROM pragma_table_info('service_calls') WHERE name IN ('tenant_id', 'service_call_id'))`,
@@ -80,12 +80,12 @@ func rebuild(ctx context.Context, tx *sql.Tx) error {
 		 WHERE NOT EXISTS (
 		       SELECT 1 FROM service_calls p
 		        WHERE p.tenant_id = timer_schedules.tenant_id AND p.service_call_id = timer_schedules.service_call_id)`,
-	).Scan(&orphans)
+	).Scan(&unreferenced)
 	if err != nil {
 		return err
 	}
-	if orphans > 0 {
-		return fmt.Errorf("%d timers have no service call: add their service calls, or delete them, first", orphans)
+	if unreferenced > 0 {
+		return fmt.Errorf("%d timers have no service call: add their service calls, or delete them, first", unreferenced)
 	}
 	script, err := rebuildScript(ctx, tx)
 	if err != nil {

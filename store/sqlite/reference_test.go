@@ -3,12 +3,16 @@ package sqlite_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -132,48 +136,75 @@ func get(t *testing.T, s *sqlite.Store, call timer.ServiceCallID) timer.Entry {
 	return e
 }
 
-// TestCommandsWithoutServiceCall sends commands for service calls that are not
-// there, to a database that minds.
-func TestCommandsWithoutServiceCall(t *testing.T) {
+// TestReferenced runs the contract of a store with the foreign key.
+func TestReferenced(t *testing.T) {
 	t.Parallel()
-	db := openHost(t)
-	exec(t, db, createServiceCalls, `INSERT INTO service_calls VALUES ('acme', 'call-1')`)
+	storetest.Referenced(t, func(t testing.TB, calls []timer.ServiceCallID) storetest.Store {
+		return referenced(t, filepath.Join(t.TempDir(), "host.db"), calls)
+	})
+}
+
+func BenchmarkReferenced(b *testing.B) {
+	storetest.BenchReferenced(b, func(t testing.TB, calls []timer.ServiceCallID) storetest.Store {
+		return referenced(t, filepath.Join(t.TempDir(), "host.db"), calls)
+	})
+}
+
+// referenced returns a store on a database with the foreign key, and with service
+// calls of acme.
+func referenced(t testing.TB, file string, calls []timer.ServiceCallID) *sqlite.Store {
+	t.Helper()
+	db := migrated(t, sqlite.DSN(file))
+	exec(t, db, createServiceCalls)
+	for some := range slices.Chunk(calls, 1000) {
+		values := make([]string, len(some))
+		for i, call := range some {
+			values[i] = fmt.Sprintf("('acme', '%s')", call)
+		}
+		exec(t, db, `INSERT INTO service_calls VALUES `+strings.Join(values, ", "))
+	}
 	if err := sqlite.ReferenceServiceCalls(t.Context(), db); err != nil {
 		t.Fatal(err)
 	}
 	s := sqlite.New(db, sqlite.Options{})
-	defer s.Close()
-	_, err := s.Schedule(t.Context(), noon, schedule("call-1"), schedule("call-2"))
-	invalid, ok := errors.AsType[*timer.InvalidError](err)
-	if !ok || invalid.Reason != timer.ReasonRefused || !strings.Contains(err.Error(), "acme.call-2") {
-		t.Errorf("schedule: %v, want it refused by name", err)
-	}
-	if _, err := s.Get(t.Context(), schedule("call-1").Key); !errors.Is(err, timer.ErrNotFound) {
-		t.Errorf("a command beside an invalid one was applied: %v", err)
-	}
-	cancel := func(call timer.ServiceCallID) timer.CancelTimer {
-		return timer.CancelTimer{Key: schedule(call).Key, Version: timer.Version{TimestampMS: 2, CommandID: "cancel"}}
-	}
-	outcomes, err := s.Cancel(t.Context(), noon, cancel("call-2"), cancel("call-1"))
-	if diff := cmp.Diff([]timer.Outcome{timer.WasCanceled, timer.DidCancel}, outcomes); err != nil || diff != "" {
-		t.Errorf("cancel: %v (-want +got):\n%s", err, diff)
-	}
-	if _, err := s.Get(t.Context(), schedule("call-2").Key); !errors.Is(err, timer.ErrNotFound) {
-		t.Errorf("a cancellation of nothing left %v", err)
-	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
-// TestRefusedByACheck applies a command that no validation has seen.
+// TestRefusedByACheck applies commands that no validation has seen. Those beside
+// them are applied.
 func TestRefusedByACheck(t *testing.T) {
 	t.Parallel()
 	s := openFile(t, sqlite.Options{})
+	isRefused := func(what string, r timer.Result) {
+		t.Helper()
+		if !errors.Is(r.Err, timer.ErrInvalid) || !strings.Contains(r.Err.Error(), "command_id_has_1_to_128_characters") {
+			t.Errorf("%s: %+v, want it invalid by name of the rule", what, r)
+		}
+	}
 	bad := schedule("call-1")
 	bad.CommandID = strings.Repeat("x", 129)
-	_, err := s.Schedule(t.Context(), noon, schedule("call-0"), bad)
-	if !errors.Is(err, timer.ErrInvalid) || !strings.Contains(err.Error(), "command_id_has_1_to_128_characters") {
-		t.Errorf("schedule: %v, want it invalid by name of the rule", err)
+	again := bad
+	again.Key = schedule("call-0").Key
+	results, err := s.Schedule(t.Context(), noon, schedule("call-0"), bad, schedule("call-2"), again)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := s.Get(t.Context(), schedule("call-0").Key); !errors.Is(err, timer.ErrNotFound) {
-		t.Errorf("a command beside an invalid one was applied: %v", err)
+	isRefused("schedule", results[1])
+	isRefused("schedule again", results[3])
+	get(t, s, "call-0")
+	get(t, s, "call-2")
+	canceled, err := s.Cancel(t.Context(), noon, timer.CancelTimer{Key: bad.Key, Version: bad.Version}, timer.CancelTimer{Key: schedule("call-2").Key, Version: bad.Version})
+	if err != nil {
+		t.Fatal(err)
+	}
+	isRefused("cancel", canceled[0])
+	isRefused("cancel a timer", canceled[1])
+	if c, err := s.Counts(t.Context(), "acme"); err != nil || c != (timer.Counts{Scheduled: 2}) {
+		t.Errorf("counts %+v, %v, want two that are scheduled", c, err)
 	}
 }

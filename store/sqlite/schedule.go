@@ -17,37 +17,33 @@ import (
 // (measured 2026-11).
 var scheduleRows = [...]int{50, 10, 1}
 
-// Schedule applies commands in one transaction. Those of one key are applied in
-// the order given.
-func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Outcome, error) {
-	order := make([]int, len(commands))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return commands[i].Key.Compare(commands[j].Key) })
-	outcomes := make([]timer.Outcome, len(commands))
+// Schedule applies commands in one transaction, those of one key in the order
+// given. A statement that fails leaves the transaction as it was, so the others
+// go on without it.
+func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	results := make([]timer.Result, len(commands))
 	err := s.writing(ctx, "schedule", func(endless context.Context, t *transaction) error {
-		for rest := order; len(rest) > 0; {
-			if err := ctx.Err(); err != nil {
+		for from, to := 0, 0; from < len(commands); from = to {
+			to = from + timer.MessageLen(commands[from:])
+			several := to-from > 1 // in one message
+			for !several && to < len(commands) && timer.MessageLen(commands[to:]) == 1 {
+				to++
+			}
+			some := scheduling{t: t, now: now, commands: commands[from:to], results: results[from:to]}
+			apply := some.apply
+			if several {
+				apply = some.applyTogether
+			}
+			if err := apply(ctx, endless); err != nil {
 				return err
 			}
-			size := 0
-			for scheduleRows[size] > len(rest) {
-				size++
-			}
-			some := scheduling{t: t, now: now, commands: commands, order: rest[:scheduleRows[size]], outcomes: outcomes}
-			if err := some.apply(endless, sqlScheduleChunks[size]); err != nil {
-				return err
-			}
-			failpoint.Here("applied")
-			rest = rest[scheduleRows[size]:]
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return outcomes, nil
+	return results, nil
 }
 
 // A scheduling is some commands of a transaction.
@@ -55,23 +51,66 @@ type scheduling struct {
 	t        *transaction
 	now      time.Time
 	commands []timer.ScheduleTimer
-	order    []int           // which of them, in the order of their keys
-	outcomes []timer.Outcome // of all
+	results  []timer.Result // of the commands
 }
 
-// apply stores the commands for which there is no timer yet, with one statement,
-// and looks closer only if there are others.
-func (s *scheduling) apply(ctx context.Context, text string) error {
-	args := make([]any, 0, 9*len(s.order))
-	for _, i := range s.order {
+// applyTogether applies the commands of a message that has several, or none of
+// them.
+func (s *scheduling) applyTogether(ctx, endless context.Context) error {
+	count := s.t.count(s.commands[0].TenantID)
+	before := *count
+	if _, err := s.t.ExecContext(endless, "SAVEPOINT message"); err != nil {
+		return err
+	}
+	if err := s.apply(ctx, endless); err != nil {
+		return err
+	}
+	end := "RELEASE message"
+	if timer.RefuseTogether(s.commands, s.results); s.results[0].Err != nil {
+		*count, end = before, "ROLLBACK TO message; RELEASE message"
+	}
+	_, err := s.t.ExecContext(endless, end)
+	return err
+}
+
+// apply applies commands in the order of their keys, many with one statement.
+func (s *scheduling) apply(ctx, endless context.Context) error {
+	order := make([]int, len(s.commands))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return s.commands[i].Key.Compare(s.commands[j].Key) })
+	for len(order) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		size := 0
+		for scheduleRows[size] > len(order) {
+			size++
+		}
+		if err := s.insert(endless, sqlScheduleChunks[size], order[:scheduleRows[size]]); err != nil {
+			return err
+		}
+		failpoint.Here("applied")
+		order = order[scheduleRows[size]:]
+	}
+	return nil
+}
+
+// insert stores the commands for which there is no timer yet, with one statement,
+// and examines the others one by one. Order says which commands they are, in the
+// order of their keys.
+func (s *scheduling) insert(ctx context.Context, text string, order []int) error {
+	args := make([]any, 0, 10*len(order))
+	for _, i := range order {
 		args = s.args(args, i)
 	}
 	result, err := s.t.ExecContext(ctx, text, args...)
-	if isConstraint(err) && len(s.order) > 1 {
-		return s.oneByOne(ctx) // to find out which it was
+	if isConstraint(err) {
+		return s.insertEach(ctx, order, err)
 	}
 	if err != nil {
-		return refused(s.commands[s.order[0]].Key, err)
+		return err
 	}
 	added, err := result.RowsAffected()
 	if err != nil {
@@ -81,52 +120,68 @@ func (s *scheduling) apply(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	for n, i := range s.order {
-		s.outcomes[i] = timer.DidSchedule
-		if added == int64(len(s.order)) {
+	for n, i := range order {
+		isNew := added == int64(len(order))
+		if !isNew {
+			before, err := s.t.status(ctx, s.commands[i].Key)
+			if err != nil {
+				return err
+			}
+			first := n == 0 || s.commands[order[n-1]].Key != s.commands[i].Key
+			if isNew = before.rowid > last-added && added > 0 && first; !isNew {
+				if err := s.again(ctx, i, before); err != nil {
+					return err
+				}
+			}
+		}
+		if isNew {
+			s.results[i].Outcome = timer.DidSchedule
 			s.t.count(s.commands[i].TenantID).Scheduled++
-			continue
 		}
-		before, err := s.t.standing(ctx, s.commands[i].Key)
-		if err != nil {
-			return err
-		}
-		first := n == 0 || s.commands[s.order[n-1]].Key != s.commands[i].Key
-		if isNew := before.rowid > last-added && added > 0; isNew && first {
-			s.t.count(s.commands[i].TenantID).Scheduled++
-			continue
-		}
-		if s.outcomes[i], err = s.again(ctx, i, before); err != nil {
+	}
+	return nil
+}
+
+// insertEach finds out which of the commands is refused, after an error that says
+// that one is.
+func (s *scheduling) insertEach(ctx context.Context, order []int, err error) error {
+	if len(order) == 1 {
+		s.results[order[0]].Err = refused(s.commands[order[0]].Key, err)
+		return nil
+	}
+	for n := range order {
+		if err := s.insert(ctx, sqlScheduleNew, order[n:n+1]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *scheduling) oneByOne(ctx context.Context) error {
-	for n := range s.order {
-		one := *s
-		one.order = s.order[n : n+1]
-		if err := one.apply(ctx, sqlScheduleNew); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// again applies a command to a timer that there is.
-func (s *scheduling) again(ctx context.Context, i int, before standing) (timer.Outcome, error) {
-	c := s.commands[i]
+// again applies a command to a timer that exists.
+func (s *scheduling) again(ctx context.Context, i int, before status) error {
+	c := &s.commands[i]
 	after, outcome := before.Schedule(c.Version)
-	if after == before.Standing {
-		return outcome, nil
+	if after != before.Status {
+		if err := s.t.mustChange(ctx, c.Key, sqlScheduleAgain, s.args(nil, i)[:9]...); err != nil {
+			return decided(&s.results[i], err)
+		}
+		if before.State == timer.Canceled {
+			c := s.t.count(c.TenantID)
+			c.Canceled--
+			c.Scheduled++
+		}
 	}
-	if before.State == timer.Canceled {
-		c := s.t.count(c.TenantID)
-		c.Canceled--
-		c.Scheduled++
+	s.results[i].Outcome = outcome
+	return nil
+}
+
+// decided makes an error that is about one command its result. It returns any
+// other.
+func decided(result *timer.Result, err error) error {
+	if errors.Is(err, timer.ErrInvalid) {
+		*result, err = timer.Result{Err: err}, nil
 	}
-	return outcome, s.t.mustChange(ctx, c.Key, sqlScheduleAgain, s.args(nil, i)[:8]...)
+	return err
 }
 
 // args adds the arguments of a command.
@@ -134,19 +189,21 @@ func (s *scheduling) args(args []any, i int) []any {
 	c := &s.commands[i]
 	return append(args,
 		string(c.TenantID), string(c.ServiceCallID), c.TimestampMS, c.CommandID, timer.RoundUp(c.DueAt).UnixMilli(),
-		text(c.CorrelationID), text(c.Trace.Parent), text(c.Trace.State), s.now.UnixMilli())
+		text(c.CorrelationID), text(c.Trace.Parent), text(c.Trace.State), text(c.Data), s.now.UnixMilli())
 }
 
 // Cancel applies commands in one transaction. Where a foreign key asks for a
-// service call that there is not, there is nothing to take back.
-func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Outcome, error) {
-	outcomes := make([]timer.Outcome, len(commands))
-	err := s.writing(ctx, "cancel", func(endless context.Context, t *transaction) (err error) {
+// service call that does not exist, there is nothing to cancel.
+func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	results := make([]timer.Result, len(commands))
+	err := s.writing(ctx, "cancel", func(endless context.Context, t *transaction) error {
 		for i, c := range commands {
-			if err = ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if outcomes[i], err = t.cancel(endless, now, c); err != nil {
+			outcome, err := t.cancel(endless, now, c)
+			results[i].Outcome = outcome
+			if err := decided(&results[i], err); err != nil {
 				return err
 			}
 			failpoint.Here("applied")
@@ -156,7 +213,7 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.Can
 	if err != nil {
 		return nil, err
 	}
-	return outcomes, nil
+	return results, nil
 }
 
 func (t *transaction) cancel(ctx context.Context, now time.Time, c timer.CancelTimer) (timer.Outcome, error) {
@@ -181,12 +238,12 @@ func (t *transaction) cancel(ctx context.Context, now time.Time, c timer.CancelT
 		t.count(c.TenantID).Canceled++
 		return timer.DidCancel, nil
 	}
-	before, err := t.standing(ctx, c.Key)
+	before, err := t.status(ctx, c.Key)
 	if err != nil {
 		return 0, err
 	}
 	after, outcome := before.Cancel(c.Version)
-	if after == before.Standing {
+	if after == before.Status {
 		return outcome, nil
 	}
 	return outcome, t.mustChange(ctx, c.Key, sqlCancelAgain, args[:]...)
@@ -196,22 +253,22 @@ func (t *transaction) cancel(ctx context.Context, now time.Time, c timer.CancelT
 func (t *transaction) mustChange(ctx context.Context, key timer.Key, text string, args ...any) error {
 	changed, err := t.change(ctx, text, args...)
 	if err == nil && changed == 0 {
-		err = fmt.Errorf("%s: changed nothing, though nobody else can have changed it", key)
+		err = fmt.Errorf("%s: changed nothing, though no other transaction can have changed it", key)
 	}
 	return refused(key, err)
 }
 
-// A standing is where a timer stands, and its row.
-type standing struct {
-	timer.Standing
+// A status is that of a timer, and its row.
+type status struct {
+	timer.Status
 	rowid int64
 }
 
-func (t *transaction) standing(ctx context.Context, key timer.Key) (s standing, err error) {
-	err = t.QueryRowContext(ctx, sqlStanding, string(key.TenantID), string(key.ServiceCallID)).
+func (t *transaction) status(ctx context.Context, key timer.Key) (s status, err error) {
+	err = t.QueryRowContext(ctx, sqlStatus, string(key.TenantID), string(key.ServiceCallID)).
 		Scan(&s.rowid, &s.State, &s.Version.TimestampMS, &s.Version.CommandID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, fmt.Errorf("%s: neither there nor absent", key)
+		return s, fmt.Errorf("%s: neither present nor absent", key)
 	}
 	return s, err
 }

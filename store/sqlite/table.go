@@ -15,41 +15,54 @@ import (
 
 var _ outbox.Table = (*Store)(nil)
 
-// Head returns the first rows of the outbox after a number.
+// Outbox returns the outbox, which this store has for itself.
+func (s *Store) Outbox() outbox.Outbox { return outbox.Single(s) }
+
+// Head returns the first rows of the outbox after a number that are not deferred.
 func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, classify("read the outbox", err)
 	}
-	rows, all := s.recent.take(after, limit)
+	recent, all := s.recent.take(after, limit)
 	if all {
-		return rows, nil
+		return recent, nil
 	}
-	if n := len(rows); n > 0 {
-		after = rows[n-1].Seq
+	if n := len(recent); n > 0 {
+		after = recent[n-1].Seq
 	}
-	return s.head(ctx, rows, after, limit-len(rows))
+	rows, err := s.events(ctx, sqlHead, after, limit-len(recent))
+	if err != nil {
+		return nil, err
+	}
+	return append(recent, rows...), nil
 }
 
-// head adds rows that it reads.
-func (s *Store) head(ctx context.Context, events []outbox.Row, after int64, limit int) ([]outbox.Row, error) {
-	rows, err := s.reads.QueryContext(ctx, sqlHead, after, limit)
+// Deferred returns deferred rows of the outbox that are due.
+func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
+	return s.events(ctx, sqlDeferred, now.UnixMilli(), from, limit, each)
+}
+
+// events reads rows of the outbox.
+func (s *Store) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
+	const doing = "read the outbox"
+	rows, err := s.reads.QueryContext(ctx, text, args...)
 	if err != nil {
-		return nil, classify("read the outbox", err)
+		return nil, classify(doing, err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		row := outbox.Row{Message: message.NewMessage("", nil)}
 		m := row.Message
 		var headers string
-		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts); err != nil {
-			return nil, classify("read the outbox", err)
+		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts, &row.Destination); err != nil {
+			return nil, classify(doing, err)
 		}
 		if m.Metadata, err = envelope.DecodeHeaders(headers); err != nil {
 			return nil, fmt.Errorf("read event %d in the outbox: %w", row.Seq, err)
 		}
 		events = append(events, row)
 	}
-	return events, classify("read the outbox", rows.Err())
+	return events, classify(doing, rows.Err())
 }
 
 // Delete removes rows from the outbox, with a statement for each run of numbers
@@ -66,11 +79,9 @@ func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
 			for n < len(seqs) && seqs[n] <= seqs[n-1]+1 {
 				n++
 			}
-			deleted, err := t.change(ctx, sqlDelete, seqs[0], seqs[n-1])
-			if err != nil {
+			if err := t.deleteEvents(ctx, seqs[0], seqs[n-1]); err != nil {
 				return err
 			}
-			t.count(outboxCount).outbox -= deleted
 			failpoint.Here("deleting")
 			seqs = seqs[n:]
 		}
@@ -78,12 +89,47 @@ func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
 	})
 }
 
-// Fail counts an attempt of a row.
-func (s *Store) Fail(ctx context.Context, seq int64, reason string) error {
-	defer s.recent.forget(seq)
-	return s.writing(ctx, "count an attempt", func(ctx context.Context, t *transaction) error {
-		_, err := t.ExecContext(ctx, sqlFail, seq, reason)
+// deleteEvents removes rows from wherever they are.
+func (t *transaction) deleteEvents(ctx context.Context, first, last int64) error {
+	deleted, err := t.change(ctx, sqlDelete, first, last)
+	if err != nil {
 		return err
+	}
+	if deleted <= last-first {
+		deferred, err := t.change(ctx, sqlDeleteDeferred, first, last)
+		if err != nil {
+			return err
+		}
+		deleted += deferred
+	}
+	t.count(outboxCount).outbox -= deleted
+	return nil
+}
+
+// Defer counts an attempt of rows and moves them behind the others.
+func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	defer func() {
+		for _, d := range rows {
+			s.recent.forget(d.Seq)
+		}
+	}()
+	return s.writing(ctx, "defer events", func(ctx context.Context, t *transaction) error {
+		for _, d := range rows {
+			args := []any{d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli()}
+			changed, err := t.change(ctx, sqlDeferAgain, args...)
+			if err == nil && changed == 0 {
+				if _, err = t.ExecContext(ctx, sqlDefer, args...); err == nil {
+					_, err = t.ExecContext(ctx, sqlDelete, d.Seq, d.Seq)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -94,8 +140,6 @@ func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason strin
 		if _, err := t.ExecContext(ctx, sqlPark, seq, reason, now.UnixMilli()); err != nil {
 			return err
 		}
-		deleted, err := t.change(ctx, sqlDelete, seq, seq)
-		t.count(outboxCount).outbox -= deleted
-		return err
+		return t.deleteEvents(ctx, seq, seq)
 	})
 }

@@ -31,9 +31,9 @@ func allowedOldest(s *suite) {
 	}
 }
 
-// allowedCrowded has tenants that may have less than their share, as much, and
+// allowedBacklogged has tenants that may have less than their share, as much, and
 // more.
-func allowedCrowded(s *suite) {
+func allowedBacklogged(s *suite) {
 	may := allowance{"less": 3, "as-much": 10, "more": 15}
 	s.timers("less", 100, noon)
 	s.timers("as-much", 100, noon.Add(time.Minute))
@@ -58,9 +58,9 @@ func allowedNone(s *suite) {
 	s.same("allowed later", len(s.reach(noon.Add(time.Hour), 100)), 20)
 }
 
-// allowedNoneCrowded has one tenant with many timers that are due longest and may
+// allowedNoneBacklogged has one tenant with many timers that are due longest and may
 // not fire, and others whose timers fit into few batches.
-func allowedNoneCrowded(s *suite) {
+func allowedNoneBacklogged(s *suite) {
 	const small, limit = 50, 20
 	s.timers("great", 2500, noon)
 	var commands []timer.ScheduleTimer
@@ -104,7 +104,7 @@ func allowedInTurns(s *suite) {
 	s.same("taken", got, free*20)
 }
 
-// allowedFarAway has one tenant that crowds the others out and may not fire, and
+// allowedFarAway has one tenant that displaces the others and may not fire, and
 // one that may, behind many that only wait.
 func allowedFarAway(s *suite) {
 	const waiting, limit = 3000, 10

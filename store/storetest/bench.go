@@ -1,25 +1,42 @@
 package storetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Bench measures a store. Open is that of [Run].
 func Bench(b *testing.B, open func(testing.TB) Store) {
 	for _, batch := range []int{1, 100, 2000} {
-		b.Run(fmt.Sprint("schedule/batch=", batch), func(b *testing.B) { benchSchedule(b, open(b), batch) })
+		b.Run(fmt.Sprint("schedule/batch=", batch), func(b *testing.B) { benchSchedule(b, open(b), batch, "") })
 	}
+	b.Run("schedule/batch=2000/data=100", func(b *testing.B) { benchSchedule(b, open(b), 2000, data100) })
 	b.Run("schedule/known=2000", func(b *testing.B) { benchKnown(b, open(b), 2000) })
 	b.Run("cancel/batch=2000", func(b *testing.B) { benchCancel(b, open(b), 2000) })
 	for _, batch := range []int{100, 1000} {
-		b.Run(fmt.Sprint("fire/batch=", batch), func(b *testing.B) { benchFire(b, open(b), batch, 1) })
+		b.Run(fmt.Sprint("fire/batch=", batch), func(b *testing.B) { benchFire(b, open(b), batch, 1, "") })
 	}
-	b.Run("fire/batch=100/tenants=500", func(b *testing.B) { benchFire(b, open(b), 100, 500) })
+	b.Run("fire/batch=1000/data=100", func(b *testing.B) { benchFire(b, open(b), 1000, 1, data100) })
+	b.Run("fire/batch=100/tenants=500", func(b *testing.B) { benchFire(b, open(b), 100, 500, "") })
 	b.Run("forward/batch=1000", func(b *testing.B) { benchForward(b, open(b), 1000) })
+	for _, dead := range []int{0, 1_000_000} {
+		b.Run(fmt.Sprint("forwarder/dead=", dead), func(b *testing.B) { benchForwarder(b, open(b), dead) })
+	}
 	b.Run("next due", func(b *testing.B) { benchNextDue(b, open(b)) })
 }
 
@@ -28,7 +45,11 @@ type bench struct {
 	*testing.B
 	store Store
 	made  int
+	data  string // of each command
 }
+
+// data100 are a hundred bytes of data.
+const data100 = `{"order":"0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071","amount":1999,"currency":"EUR","retry":{"n":3},"x":1}`
 
 func (b *bench) commands(n, tenants int) []timer.ScheduleTimer {
 	commands := make([]timer.ScheduleTimer, n)
@@ -42,6 +63,7 @@ func (b *bench) commands(n, tenants int) []timer.ScheduleTimer {
 			Version:       timer.Version{TimestampMS: noon.UnixMilli(), CommandID: fmt.Sprintf("0197f5a0-%04x-7000-9000-%012x", b.made>>12&0xffff, b.made)},
 			CorrelationID: fmt.Sprintf("0197f5a0-0000-7000-a000-%012x", b.made),
 			DueAt:         noon.Add(time.Duration(b.made*7919%3_600_000) * time.Millisecond),
+			Data:          b.data,
 		}
 	}
 	return commands
@@ -69,8 +91,8 @@ func (b *bench) rate(n int, unit string) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func benchSchedule(tb *testing.B, store Store, batch int) {
-	b := &bench{B: tb, store: store}
+func benchSchedule(tb *testing.B, store Store, batch int, data string) {
+	b := &bench{B: tb, store: store, data: data}
 	for b.Loop() {
 		b.fill(batch, 100)
 	}
@@ -116,10 +138,10 @@ func benchCancel(tb *testing.B, store Store, batch int) {
 	b.rate(n, "timers")
 }
 
-// benchFire looks, reaches and emits as the poller does, out of a hundred thousand
+// benchFire polls, reaches and emits as the poller does, out of a hundred thousand
 // timers. They are made anew when they are all reached, outside the measurement.
-func benchFire(tb *testing.B, store Store, batch, tenants int) {
-	b := &bench{B: tb, store: store}
+func benchFire(tb *testing.B, store Store, batch, tenants int, data string) {
+	b := &bench{B: tb, store: store, data: data}
 	fired, left := 0, 0
 	for b.Loop() {
 		if left < 2*batch {
@@ -168,11 +190,107 @@ func benchForward(tb *testing.B, store Store, batch int) {
 	b.rate(forwarded, "events")
 }
 
+// benchForwarder delivers events through a forwarder, to a broker that takes no
+// time, while those of a topic wait that is down.
+func benchForwarder(tb *testing.B, store Store, dead int) {
+	b := &bench{B: tb, store: store}
+	const batch = 20_000
+	emit := func(tenant timer.TenantID, n int) {
+		events := make([]timer.DueTimeReached, n)
+		for i := range events {
+			events[i] = event(i)
+			events[i].TenantID = tenant
+		}
+		b.must(b.store.Update(b.Context(), func(tx timer.Tx) error { return tx.Emit(b.Context(), events...) }))
+	}
+	for n := dead; n > 0; n -= batch {
+		emit("dead", batch)
+		rows, err := b.store.Head(b.Context(), 0, batch)
+		b.must(err)
+		deferrals := make([]outbox.Deferral, len(rows))
+		for i, row := range rows {
+			deferrals[i] = outbox.Deferral{Seq: row.Seq, Destination: "dead", Reason: "down", RetryAt: noon.AddDate(-10, 0, 0)}
+		}
+		b.must(b.store.Defer(b.Context(), deferrals...))
+	}
+	acked := make(chan int, 1000)
+	tries := new(atomic.Int64)
+	pub := publisher(func(m broker.Message) error {
+		if m.Topic == "dead" {
+			tries.Add(1)
+			return errors.New("down")
+		}
+		return nil
+	})
+	f := outbox.New(outbox.Single(store), pub, func(m *message.Message) string { return m.Metadata.Get(envelope.HeaderTenantID) },
+		timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{Forwarded: func(rows int) { acked <- rows }})
+	ctx, stop := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	running.Go(func() { b.must(f.Run(ctx)) })
+	delivered := 0
+	for b.Loop() {
+		b.StopTimer()
+		emit("acme", batch)
+		b.StartTimer()
+		f.Appended(batch)
+		for want := delivered + batch; delivered < want; {
+			delivered += <-acked
+		}
+	}
+	b.rate(delivered, "events")
+	b.ReportMetric(float64(tries.Load())/b.Elapsed().Seconds(), "retries/s")
+	stop()
+	running.Wait()
+}
+
+// A publisher takes messages one by one.
+type publisher func(broker.Message) error
+
+func (p publisher) Publish(_ context.Context, messages ...broker.Message) []error {
+	results := make([]error, len(messages))
+	for i, m := range messages {
+		results[i] = p(m)
+	}
+	return results
+}
+
 func benchNextDue(tb *testing.B, store Store) {
 	b := &bench{B: tb, store: store}
 	b.fill(100_000, 100)
 	for b.Loop() {
 		_, err := b.store.NextDue(b.Context(), time.Time{})
 		b.must(err)
+	}
+}
+
+// BenchReferenced measures commands on a store with the foreign key, without and
+// with one in each thousand that has no service call. Open is that of
+// [Referenced].
+func BenchReferenced(b *testing.B, open func(tb testing.TB, calls []timer.ServiceCallID) Store) {
+	const batch, batches = 1000, 40
+	for _, bad := range []int{0, 1} {
+		b.Run(fmt.Sprintf("schedule/batch=%d/refused=%d", batch, bad), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				calls := existing(batch * batches)
+				store := open(b, calls)
+				rand.New(rand.NewPCG(1, 2)).Shuffle(len(calls), func(i, j int) { calls[i], calls[j] = calls[j], calls[i] })
+				b.StartTimer()
+				for some := range slices.Chunk(calls, batch) {
+					commands := make([]timer.ScheduleTimer, batch)
+					for i, call := range some {
+						commands[i] = single(call)
+					}
+					for i := range bad {
+						commands[(i+batch)/2].ServiceCallID = "none"
+					}
+					if _, err := store.Schedule(b.Context(), noon, commands...); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.N*batch*batches)/b.Elapsed().Seconds(), "timers/s")
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }

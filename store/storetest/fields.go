@@ -3,10 +3,19 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Data that are as long as they may be.
+const (
+	dataBefore  = `{ "quotes" : "\"\\' é\u0000", "long" : "`
+	dataAfter   = "\" \n}"
+	dataBetween = timer.MaxDataBytes - len(dataBefore) - len(dataAfter)
 )
 
 // longest has identifiers and texts as long as they may be.
@@ -22,16 +31,17 @@ var longest = timer.ScheduleTimer{
 		Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		State:  "vendor=" + strings.Repeat("x", 505),
 	},
+	Data: dataBefore + strings.Repeat("€", dataBetween/3) + strings.Repeat("x", dataBetween%3) + dataAfter,
 }
 
 func keepsFields(s *suite) {
 	first := longest
-	first.TimestampMS, first.CorrelationID, first.Trace = 1, "before", timer.Trace{}
+	first.TimestampMS, first.CorrelationID, first.Trace, first.Data = 1, "before", timer.Trace{}, "1"
 	s.schedule(first)
 	s.same("outcome", s.schedule(longest), []timer.Outcome{timer.DidReschedule})
 	want := timer.Entry{
 		Key: longest.Key, Version: longest.Version, State: timer.Scheduled, CorrelationID: longest.CorrelationID,
-		Trace: longest.Trace, DueAt: longest.DueAt, RegisteredAt: noon,
+		Trace: longest.Trace, Data: longest.Data, DueAt: longest.DueAt, RegisteredAt: noon,
 	}
 	s.same("scheduled", s.get(longest.Key), want)
 	want.State, want.ReachedAt = timer.Reached, noon.Add(2*time.Hour)
@@ -48,6 +58,48 @@ func keepsNothing(s *suite) {
 	s.same("from Reach", s.reach(noon, 10), []timer.Entry{{
 		Key: bare.Key, Version: bare.Version, State: timer.Reached, DueAt: noon, RegisteredAt: noon, ReachedAt: noon,
 	}})
+}
+
+// dataOfVersions has data belong to the command that set the due time.
+func dataOfVersions(s *suite) {
+	with, without := key("acme", "with"), key("acme", "without")
+	command := func(k timer.Key, age int64, data string) timer.ScheduleTimer {
+		c := schedule(k, age, noon.Add(time.Hour))
+		c.Data = data
+		return c
+	}
+	expect := func(what string, data ...string) {
+		s.Helper()
+		s.same(what, []string{s.get(with).Data, s.get(without).Data}, data)
+	}
+	s.schedule(command(with, 5, "5"), command(without, 5, ""))
+	expect("scheduled", "5", "")
+	s.schedule(command(with, 4, "4"), command(without, 4, "4"))
+	expect("after older commands", "5", "")
+	s.schedule(command(with, 5, "5"), command(without, 5, ""))
+	expect("after the same commands", "5", "")
+	s.schedule(command(with, 6, ""), command(without, 6, "null"))
+	expect("after newer commands", "", "null")
+	s.schedule(command(with, 7, "7"), command(with, 9, "9"), command(with, 8, "8"))
+	expect("after several in one call", "9", "null")
+	s.cancel(cancel(with, 10), cancel(without, 10))
+	expect("canceled", "", "")
+	s.schedule(command(with, 11, "11"), command(without, 11, ""))
+	expect("scheduled again", "11", "")
+	events := s.fire(noon.Add(2*time.Hour), 10)
+	slices.SortFunc(events, func(a, b timer.DueTimeReached) int { return a.Key.Compare(b.Key) })
+	s.same("fired", []string{events[0].Data, events[1].Data}, []string{"11", ""})
+	s.schedule(command(with, 12, "12"))
+	expect("reached", "11", "")
+	for _, row := range s.head(0, 10) {
+		m, err := envelope.Decode(row.Message.Payload)
+		s.must(err)
+		e := m.Payload.(timer.DueTimeReached)
+		s.same("event of "+e.Key.String(), e.Data, map[timer.Key]string{with: "11", without: ""}[e.Key])
+	}
+	page, err := s.store.List(s.Context(), "acme", timer.Filter{})
+	s.must(err)
+	s.same("listed", []string{page.Entries[0].Data, page.Entries[1].Data}, []string{"11", ""})
 }
 
 func registeredOnce(s *suite) {

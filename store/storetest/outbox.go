@@ -94,7 +94,7 @@ func outboxPages(s *suite) {
 }
 
 // outboxFollows reads behind a writer that is faster, as the forwarder does. A
-// store may keep in memory what was appended last: nobody must notice.
+// store may keep in memory what was appended last: no reader must notice.
 func outboxFollows(s *suite) {
 	var want, got []string
 	last, next := int64(0), 0
@@ -138,24 +138,23 @@ func outboxFollows(s *suite) {
 	s.same("headers", first.Metadata, message.Metadata(envelope.HeadersOf(e)))
 }
 
-// outboxUnseen changes rows that nobody has read.
+// outboxUnseen changes rows before they are read.
 func outboxUnseen(s *suite) {
 	s.emit(event(0))
 	seq := s.head(0, 1)[0].Seq
 	s.emit(event(1), event(2), event(3), event(4))
 	s.must(s.store.Delete(s.Context(), seq+1))
-	s.must(s.store.Fail(s.Context(), seq+2, "refused"))
+	s.deferRow(seq+2, "events", "failed", noon)
 	s.must(s.store.Park(s.Context(), noon, seq+3, "refused"))
 	rows := s.head(seq, 10)
-	s.same("left", ids(rows), []string{envelope.EventID(event(2)), envelope.EventID(event(4))})
-	s.same("attempts", rows[0].Attempts, 1)
+	s.same("left", ids(rows), []string{envelope.EventID(event(4))})
 	failed := s.store.Update(s.Context(), func(tx timer.Tx) error {
 		s.must(tx.Emit(s.Context(), event(5)))
 		return errors.New("rolled back")
 	})
 	s.same("rolled back", failed != nil, true)
 	s.emit(event(6))
-	s.same("after a transaction that failed", ids(s.head(rows[1].Seq, 10)), []string{envelope.EventID(event(6))})
+	s.same("after a transaction that failed", ids(s.head(rows[0].Seq, 10)), []string{envelope.EventID(event(6))})
 }
 
 func outboxDelete(s *suite) {
@@ -202,16 +201,89 @@ func outboxNumbers(s *suite) {
 	}
 }
 
-func outboxFail(s *suite) {
-	s.emit(event(1), event(2))
-	seq := s.head(0, 10)[1].Seq
-	for range 3 {
-		s.must(s.store.Fail(s.Context(), seq, `too large: "x"`))
+// deferRow defers a row until a time.
+func (s *suite) deferRow(seq int64, destination, reason string, until time.Time) {
+	s.Helper()
+	s.must(s.store.Defer(s.Context(), outbox.Deferral{Seq: seq, Destination: destination, Reason: reason, RetryAt: until}))
+}
+
+func (s *suite) deferred(now time.Time, from string, limit, each int) []outbox.Row {
+	s.Helper()
+	rows, err := s.store.Deferred(s.Context(), now, from, limit, each)
+	s.must(err)
+	return rows
+}
+
+func outboxDefer(s *suite) {
+	s.emit(event(1), event(2), event(3))
+	all := s.head(0, 10)
+	seq := all[1].Seq
+	until := noon
+	for n := 1; n <= 3; n++ {
+		until = until.Add(time.Second)
+		s.deferRow(seq, fmt.Sprint("topic-", n), `too large: "x"`, until)
+		s.same("head", ids(s.head(0, 10)), []string{all[0].Message.UUID, all[2].Message.UUID})
+		s.same("not due", len(s.deferred(until.Add(-time.Millisecond), "", 10, 10)), 0)
+		rows := s.deferred(until, "", 10, 10)
+		s.same("due", len(rows), 1)
+		s.same("row", []any{rows[0].Seq, rows[0].Attempts, rows[0].Destination}, []any{seq, n, fmt.Sprint("topic-", n)})
+		s.same("message", []any{rows[0].Message.UUID, string(rows[0].Message.Payload), rows[0].Message.Metadata},
+			[]any{all[1].Message.UUID, string(all[1].Message.Payload), all[1].Message.Metadata})
 	}
-	rows := s.head(0, 10)
-	s.same("attempts", []int{rows[0].Attempts, rows[1].Attempts}, []int{0, 3})
-	s.must(s.store.Delete(s.Context(), seq))
-	s.must(s.store.Fail(s.Context(), seq, "gone"))
+	s.same("in the outbox", s.stats().Outbox, int64(3))
+	s.must(s.store.Delete(s.Context(), all[0].Seq, seq, all[2].Seq))
+	s.same("in the outbox", s.stats().Outbox, int64(0))
+	s.deferRow(seq, "topic", "gone", until)
+	s.must(s.store.Defer(s.Context()))
+	s.same("left", len(s.deferred(until, "", 10, 10)), 0)
+}
+
+// outboxDeferMany defers rows of destinations of different sizes.
+func outboxDeferMany(s *suite) {
+	const n = 60
+	events := make([]timer.DueTimeReached, n)
+	for i := range events {
+		events[i] = event(i)
+	}
+	s.emit(events...)
+	rows := s.head(0, n)
+	name := func(i int) string { // of the row: 40 of "a", 18 of "b", one each of "c" and "d"
+		switch {
+		case i < 2:
+			return string(rune('c' + i))
+		case i%20 < 6:
+			return "b"
+		}
+		return "a"
+	}
+	var deferrals []outbox.Deferral
+	count := make(map[string]int)
+	for i, row := range rows { // the last is due first
+		count[name(i)]++
+		deferrals = append(deferrals, outbox.Deferral{Seq: row.Seq, Destination: name(i), Reason: "failed", RetryAt: noon.Add(-time.Duration(i) * time.Second)})
+	}
+	s.must(s.store.Defer(s.Context(), deferrals...))
+	taken := func(rows []outbox.Row) (got string) {
+		for _, row := range rows {
+			got += row.Destination
+		}
+		return got
+	}
+	s.same("three of each", taken(s.deferred(noon, "", 100, 3)), "aaabbbcd")
+	s.same("from b on", taken(s.deferred(noon, "b", 100, 3)), "bbbcd")
+	s.same("behind b", taken(s.deferred(noon, "ba", 100, 3)), "cd")
+	s.same("behind all", taken(s.deferred(noon, "e", 100, 3)), "")
+	s.same("no more than five", taken(s.deferred(noon, "", 5, 3)), "aaabb")
+	s.same("all", len(s.deferred(noon, "", 100, 100)), n)
+	s.same("those that are due", taken(s.deferred(noon.Add(-58*time.Second), "", 100, 100)), "aa")
+	earliest := s.deferred(noon, "b", 1, 1)
+	last := 0
+	for i := range rows {
+		if name(i) == "b" {
+			last = i
+		}
+	}
+	s.same("the earliest first", earliest[0].Seq, rows[last].Seq)
 }
 
 func outboxPark(s *suite) {
@@ -225,4 +297,9 @@ func outboxPark(s *suite) {
 	s.same("outbox and parked", []int64{st.Outbox, st.Parked}, []int64{2, 1})
 	s.must(s.store.Park(s.Context(), noon, 1<<62, "never was"))
 	s.same("parked", s.stats().Parked, int64(1))
+	s.deferRow(rows[2].Seq, "topic", "refused", noon)
+	s.must(s.store.Park(s.Context(), noon, rows[2].Seq, "refused again"))
+	s.same("deferred", len(s.deferred(noon, "", 10, 10)), 0)
+	st = s.stats()
+	s.same("outbox and parked", []int64{st.Outbox, st.Parked}, []int64{1, 2})
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // commandsRaceReach reschedules and cancels timers while they become due. What a
-// command was told must be what happened: after DidReschedule only the new due
+// command returned must be what happened: after DidReschedule only the new due
 // time may fire, after DidCancel none, after WasReached the old one has fired.
 func commandsRaceReach(s *suite) {
 	const each = 300
@@ -18,7 +18,7 @@ func commandsRaceReach(s *suite) {
 	call := func(i int) timer.ServiceCallID { return timer.ServiceCallID(fmt.Sprintf("call-%06d", i)) }
 	later := noon.Add(24 * time.Hour)
 
-	told := make(map[timer.Key]timer.Outcome)
+	returned := make(map[timer.Key]timer.Outcome)
 	var mu sync.Mutex
 	var racing sync.WaitGroup
 	for _, tenant := range []timer.TenantID{"moved", "canceled"} {
@@ -32,7 +32,7 @@ func commandsRaceReach(s *suite) {
 					outcome = s.cancel(cancel(k, 2))[0]
 				}
 				mu.Lock()
-				told[k] = outcome
+				returned[k] = outcome
 				mu.Unlock()
 			}
 		})
@@ -48,30 +48,30 @@ func commandsRaceReach(s *suite) {
 	racing.Wait()
 
 	won := 0
-	for k, outcome := range told {
+	for k, outcome := range returned {
 		due, reached := fired[k]
 		switch outcome {
 		case timer.DidReschedule, timer.DidCancel:
 			won++
 			if reached {
-				s.Errorf("%s: the command was told %s, but the timer fired as due at %v", k, outcome, due)
+				s.Errorf("%s: the command returned %s, but the timer fired as due at %v", k, outcome, due)
 			}
 		case timer.WasReached:
 			if !reached {
-				s.Errorf("%s: the command was told %s, but nothing fired", k, outcome)
+				s.Errorf("%s: the command returned %s, but nothing fired", k, outcome)
 			}
 		default:
-			s.Errorf("%s: the command was told %s", k, outcome)
+			s.Errorf("%s: the command returned %s", k, outcome)
 		}
 	}
-	if won == 0 || won == len(told) {
-		s.Logf("no race in this run: commands won %d of %d", won, len(told))
+	if won == 0 || won == len(returned) {
+		s.Logf("no race in this run: commands won %d of %d", won, len(returned))
 	}
 	for _, e := range s.reach(later, 2*each) {
-		if told[e.Key] != timer.DidReschedule && fired[e.Key].IsZero() && told[e.Key] != timer.WasReached {
-			s.Errorf("%s fired after %s", e.Key, told[e.Key])
+		if returned[e.Key] != timer.DidReschedule && fired[e.Key].IsZero() && returned[e.Key] != timer.WasReached {
+			s.Errorf("%s fired after %s", e.Key, returned[e.Key])
 		}
-		if told[e.Key] == timer.DidReschedule && !e.DueAt.Equal(later) {
+		if returned[e.Key] == timer.DidReschedule && !e.DueAt.Equal(later) {
 			s.Errorf("%s fired as due at %v, want %v", e.Key, e.DueAt, later)
 		}
 	}

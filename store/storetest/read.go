@@ -98,7 +98,7 @@ func listFilters(s *suite) {
 	s.same("nothing", calls(timer.Filter{State: timer.Reached, DueFrom: from}), []timer.ServiceCallID(nil))
 }
 
-// listWalks looks for two timers among many of another state.
+// listWalks lists two timers among many of another state.
 func listWalks(s *suite) {
 	const n = 2*timer.PageWalk + 10
 	for i := range n / 2005 {

@@ -4,12 +4,14 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/event-service-agent/timer-service/outbox"
@@ -22,6 +24,13 @@ type Store interface {
 	timer.Reader
 	timer.Purger
 	outbox.Table
+	Database
+}
+
+// A Database is one that can be told apart from others, see app.Store.
+type Database interface {
+	Identity(ctx context.Context) (id, name string, err error)
+	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
 }
 
 // Run tests a store. Open returns an empty one, and has it closed when the test
@@ -40,6 +49,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Commands: of a context that has ended change nothing", endedContext},
 		{"A timer keeps all that the command said", keepsFields},
 		{"A timer without correlation and trace has none", keepsNothing},
+		{"Data belong to the command that set the due time", dataOfVersions},
 		{"Registered at the first command, for ever", registeredOnce},
 		{"A due time is rounded up, the clock down", rounding},
 		{"Due times of all years are kept to the millisecond", years},
@@ -50,19 +60,19 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Reach marks for good: nothing comes twice", reachOnce},
 		{"Reach by many at once: each timer to exactly one", reachConcurrently},
 		{"Reach leaves alone what was canceled or moved away", reachSkips},
-		{"Reach against commands at once: what a command was told is what happens", commandsRaceReach},
-		{"Reach while crowded: tenants share equally", reachShares},
-		{"Reach while crowded: a great tenant delays no small one", reachSmallTenants},
-		{"Reach while crowded: tenants that only wait take no share", reachIdleTenants},
-		{"Reach while crowded: nothing early", reachNeverEarly},
-		{"Reach while crowded: a share that is not used goes to the oldest", reachLeftover},
-		{"Reach while crowded: more tenants than fit take turns", reachManyTenants},
+		{"Reach against commands at once: the result of a command is what happens", commandsRaceReach},
+		{"Reach while more is due than a batch: tenants share equally", reachShares},
+		{"Reach while more is due than a batch: a great tenant delays no small one", reachSmallTenants},
+		{"Reach while more is due than a batch: tenants that only wait take no share", reachIdleTenants},
+		{"Reach while more is due than a batch: nothing early", reachNeverEarly},
+		{"Reach while more is due than a batch: a share that is not used goes to the oldest", reachLeftover},
+		{"Reach while more is due than a batch: more tenants than fit take turns", reachManyTenants},
 		{"Reach with an allowance: no tenant has more than it may, the oldest first", allowedOldest},
-		{"Reach with an allowance: the same while crowded", allowedCrowded},
-		{"Reach with an allowance: who may have none stays as it is and delays nobody", allowedNone},
-		{"Reach with an allowance: who may have none crowds nobody out", allowedNoneCrowded},
-		{"Reach with an allowance: whoever goes on asking gets all that is allowed", allowedInTurns},
-		{"Reach with an allowance: one look goes over thousands of tenants that may not fire", allowedFarAway},
+		{"Reach with an allowance: the same while more is due than a batch", allowedBacklogged},
+		{"Reach with an allowance: a tenant that may have none stays as it is and delays no other", allowedNone},
+		{"Reach with an allowance: a tenant that may have none displaces no other", allowedNoneBacklogged},
+		{"Reach with an allowance: further calls return all that is allowed", allowedInTurns},
+		{"Reach with an allowance: one call goes over thousands of tenants that may not fire", allowedFarAway},
 		{"Next due is the earliest of those that wait", nextDue},
 
 		{"Update commits Reach and Emit together", updateCommits},
@@ -85,19 +95,23 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Purge goes on in small steps, the oldest first", purgeSteps},
 		{"Purge counts from the newest command", purgeRevived},
 
+		{"Identity: each database has its own, which stays", identities},
+		{"Attach: a database that no other instance uses goes from broker to broker", attaches},
+
 		{"Outbox: events come in the order they were appended", outboxOrder},
 		{"Outbox: a row is the message that consumers get", outboxMessage},
 		{"Outbox: rows in pages", outboxPages},
-		{"Outbox: whoever reads behind a writer gets each row once", outboxFollows},
-		{"Outbox: rows changed before anybody read them are read as they are", outboxUnseen},
+		{"Outbox: a reader behind a writer gets each row once", outboxFollows},
+		{"Outbox: rows changed before they are read are read as they are", outboxUnseen},
 		{"Outbox: delete takes the rows named, once and again", outboxDelete},
 		{"Outbox: a number is never used again", outboxNumbers},
-		{"Outbox: failed attempts are counted", outboxFail},
+		{"Outbox: a deferred row leaves the head, and is due at its time", outboxDefer},
+		{"Outbox: due rows come from each destination in turn", outboxDeferMany},
 		{"Outbox: a parked row is out of the way and kept", outboxPark},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := &suite{T: t, store: open(t)}
+			s := &suite{T: t, store: open(t), open: open}
 			c.test(s)
 			s.countsAreRight()
 		})
@@ -111,6 +125,7 @@ var noon = time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
 type suite struct {
 	*testing.T
 	store Store
+	open  func(testing.TB) Store // another one
 }
 
 func key(tenant timer.TenantID, call timer.ServiceCallID) timer.Key {
@@ -133,16 +148,24 @@ func cancel(k timer.Key, age int64) timer.CancelTimer {
 // schedule applies commands at noon and returns what they did.
 func (s *suite) schedule(commands ...timer.ScheduleTimer) []timer.Outcome {
 	s.Helper()
-	outcomes, err := s.store.Schedule(s.Context(), noon, commands...)
-	s.must(err)
-	return outcomes
+	return s.outcomes(s.store.Schedule(s.Context(), noon, commands...))
 }
 
 // cancel applies commands a second after noon and returns what they did.
 func (s *suite) cancel(commands ...timer.CancelTimer) []timer.Outcome {
 	s.Helper()
-	outcomes, err := s.store.Cancel(s.Context(), noon.Add(time.Second), commands...)
+	return s.outcomes(s.store.Cancel(s.Context(), noon.Add(time.Second), commands...))
+}
+
+// outcomes returns those of results, none of which may be an error.
+func (s *suite) outcomes(results []timer.Result, err error) []timer.Outcome {
+	s.Helper()
 	s.must(err)
+	outcomes := make([]timer.Outcome, len(results))
+	for i, r := range results {
+		s.must(r.Err)
+		outcomes[i] = r.Outcome
+	}
 	return outcomes
 }
 
@@ -216,6 +239,14 @@ func (s *suite) head(after int64, limit int) []outbox.Row {
 	return rows
 }
 
+// waiting returns all rows of the outbox, deferred or not, in their order.
+func (s *suite) waiting() []outbox.Row {
+	s.Helper()
+	rows := append(s.head(0, 30_000), s.deferred(noon.Add(1000*time.Hour), "", 30_000, 30_000)...)
+	slices.SortFunc(rows, func(a, b outbox.Row) int { return cmp.Compare(a.Seq, b.Seq) })
+	return rows
+}
+
 func (s *suite) must(err error) {
 	s.Helper()
 	if err != nil {
@@ -234,7 +265,7 @@ func (s *suite) check(err error) {
 // same compares what the store has with what it should have.
 func (s *suite) same(what string, got, want any) {
 	s.Helper()
-	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+	if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		s.Errorf("%s (-want +got):\n%s", what, diff)
 	}
 }

@@ -30,7 +30,7 @@ func RunTransfer(t *testing.T, open func(testing.TB) TransferStore) {
 		{"Dump of nothing tells nothing", dumpNothing},
 		{"Dump tells all fields of every timer, ordered by key", dumpTimers},
 		{"Dump tells the outbox and parked events, in order", dumpEvents},
-		{"Dump is of one moment", dumpMoment},
+		{"Dump is a snapshot", dumpSnapshot},
 		{"Dump ends with the error of yield, or with its context", dumpEnds},
 		{"Load of a dump gives an equal dump, equal counts and equal pages", loadEqual},
 		{"Load of any number of rows", loadSizes},
@@ -94,7 +94,7 @@ func (s *suite) lived() {
 	bare.CommandID = "!"
 	s.schedule(bare)
 	all := schedule(key("acme", "full"), 7, time.Date(2200, 12, 31, 23, 59, 59, 999e6, time.UTC))
-	all.CorrelationID, all.Trace = full, longest.Trace
+	all.CorrelationID, all.Trace, all.Data = full, longest.Trace, `{"a" : "\u2028`+"\u2028"+`" }`
 	s.schedule(all, schedule(key("ACME", "A"), 1, noon), schedule(key("acme", "A"), 1, noon.Add(time.Hour)),
 		schedule(key("acme", "a"), 1, noon), schedule(key("acme", "_"), 1, noon), schedule(key("acme", ":"), 1, noon.Add(time.Hour)))
 	s.timers("many", 120, noon)
@@ -102,9 +102,9 @@ func (s *suite) lived() {
 	s.fire(noon.Add(3*time.Millisecond), 100)
 	rows := s.head(0, 100)
 	for range 3 {
-		s.must(s.store.Fail(s.Context(), rows[1].Seq, "refused: \"\u2028é\\"))
+		s.deferRow(rows[1].Seq, "events", "refused: \"\u2028é\\", noon)
 	}
-	s.must(s.store.Fail(s.Context(), rows[2].Seq, ""))
+	s.deferRow(rows[2].Seq, "events", "", noon)
 	s.must(s.store.Park(s.Context(), noon.Add(time.Hour), rows[3].Seq, "too large"))
 	s.must(s.store.Park(s.Context(), noon.Add(time.Hour), rows[1].Seq, "refused for good"))
 	s.must(s.store.Delete(s.Context(), rows[0].Seq))
@@ -143,7 +143,7 @@ func dumpEvents(s *suite, _ func() *suite) {
 			parked = append(parked, r.Event)
 		}
 	}
-	rows := s.head(0, 100)
+	rows := s.waiting()
 	var want []store.Event
 	for _, row := range rows {
 		want = append(want, store.Event{
@@ -164,8 +164,8 @@ func dumpEvents(s *suite, _ func() *suite) {
 	}
 }
 
-// dumpMoment changes everything while the first record is being told.
-func dumpMoment(s *suite, _ func() *suite) {
+// dumpSnapshot changes everything while the first record is being yielded.
+func dumpSnapshot(s *suite, _ func() *suite) {
 	s.lived()
 	want := s.dump()
 	var got []store.Record
@@ -228,7 +228,7 @@ func loadEqual(s *suite, another func() *suite) {
 		}
 	}
 	var was, is []any
-	for _, row := range s.head(0, 1000) {
+	for _, row := range s.waiting() {
 		was = append(was, row.Message.UUID, row.Message.Metadata, string(row.Message.Payload), row.Attempts)
 	}
 	last := int64(0)
@@ -383,7 +383,7 @@ func loadGoesOn(s *suite, another func() *suite) {
 		s.same("fired", len(s.fire(noon.Add(2*time.Hour), 1000)), 120)
 		// An event must not be parked under the number of another.
 		for {
-			rows := s.head(0, 100)
+			rows := s.waiting()
 			if len(rows) == 0 {
 				break
 			}

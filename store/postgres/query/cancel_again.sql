@@ -1,4 +1,4 @@
--- Take timers back that standing.sql has locked and that are not Reached. $1 are
+-- Take timers back that status.sql has locked and that are not Reached. $1 are
 -- their places, $2 tells which of them were Canceled already: those get the newer
 -- version, else an older ScheduleTimer that this command supersedes could still
 -- fire, and are kept as long from now. Fetches each row by its place.
@@ -11,6 +11,7 @@
           SET command_at = c.command_at,
               command_id = c.command_id,
               canceled_at = $5,
+              data = NULL,
               state = 'Canceled'
          FROM command AS c
         WHERE t.ctid = c.place

@@ -1,5 +1,5 @@
 -- Fold at most $1 rows of counts into those of their tenants, and into that of all
--- tenants. A row that comes to nothing goes. Only whoever holds the lock changes
+-- tenants. A row that comes to nothing goes. Only the holder of the lock changes
 -- folded rows, so what is read here stays as it is.
 -- Reads idx_timer_counts_fresh and seeks idx_timer_counts_folded.
   WITH fresh AS MATERIALIZED (

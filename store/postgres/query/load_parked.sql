@@ -1,6 +1,6 @@
 -- Keep parked events as another store had them, in the order given, under numbers
 -- that no other event gets. A number comes with a row of the outbox, which
--- load_unpark.sql takes out again: whoever may use the tables need not have a right
+-- load_unpark.sql takes out again: a role that may use the tables need not have a right
 -- to the sequence behind them.
   WITH parked AS (
        SELECT *

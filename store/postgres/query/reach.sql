@@ -4,8 +4,8 @@
 -- changing is left alone.
 -- Seeks idx_timer_schedules_due_at, which holds Scheduled rows only, and fetches
 -- each row by its place, where it stays while it is locked.
-  WITH look AS MATERIALIZED (
-       SELECT $3 AND count(*) > $2 AS crowded
+  WITH due AS MATERIALIZED (
+       SELECT $3 AND count(*) > $2 AS backlogged
          FROM (SELECT 1
                  FROM timer_schedules
                 WHERE state = 'Scheduled' AND due_at BETWEEN $4 AND $1
@@ -14,7 +14,7 @@
        claimed AS MATERIALIZED (
        SELECT ctid AS place
          FROM timer_schedules
-        WHERE state = 'Scheduled' AND due_at BETWEEN $4 AND $1 AND NOT (SELECT crowded FROM look)
+        WHERE state = 'Scheduled' AND due_at BETWEEN $4 AND $1 AND NOT (SELECT backlogged FROM due)
         ORDER BY due_at
         LIMIT $2
           FOR UPDATE SKIP LOCKED),
@@ -24,13 +24,13 @@
          FROM claimed
         WHERE t.ctid = claimed.place
        RETURNING t.tenant_id, t.service_call_id, t.correlation_id, t.due_at, t.registered_at,
-                 t.command_at, t.command_id, t.traceparent, t.tracestate),
+                 t.command_at, t.command_id, t.traceparent, t.tracestate, t.data),
        counted AS (
        INSERT INTO timer_counts (tenant_id, scheduled, reached)
        SELECT tenant_id, -count(*), count(*)
          FROM reached
         GROUP BY tenant_id)
-SELECT look.crowded, tenant_id, service_call_id, correlation_id, due_at, registered_at,
-       command_at, command_id, traceparent, tracestate
-  FROM look
+SELECT due.backlogged, tenant_id, service_call_id, correlation_id, due_at, registered_at,
+       command_at, command_id, traceparent, tracestate, data
+  FROM due
   LEFT JOIN reached ON true

@@ -1,7 +1,7 @@
 -- What holds in every transaction, and ends with it. A process that is stopped in
--- the middle keeps its rows from others until the first of these limits: whoever
+-- the middle keeps its rows from others until the first of these limits: a session that
 -- waits for a row waits longer than that, and a statement longer than both. What
--- the server can't send for so long, because nobody reads it, ends the connection.
+-- the server can't send for so long, because it is not read, ends the connection.
 -- There is an index for each statement: plans must not depend on statistics, which
 -- may be old. $1 is relaxed durability.
 SELECT set_config('idle_in_transaction_session_timeout', '4s', true),

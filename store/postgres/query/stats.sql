@@ -1,6 +1,7 @@
 -- What the store holds. Adds the folded row of all tenants and those that are not
 -- folded yet; reads the first entry of idx_timer_schedules_due_at and the first
--- event of each shard. Parked events are counted: somebody looks after them.
+-- event of each shard, deferred and not. Parked events are counted: an operator
+-- takes care of them.
 WITH RECURSIVE shards (shard, appended_at) AS (
      SELECT -1::smallint, NULL::timestamptz(3)
       UNION ALL
@@ -11,6 +12,17 @@ WITH RECURSIVE shards (shard, appended_at) AS (
               FROM timer_outbox AS o
              WHERE o.shard > shards.shard
              ORDER BY o.shard, o.seq
+             LIMIT 1) AS first),
+     deferred (shard, appended_at) AS (
+     SELECT -1::smallint, NULL::timestamptz(3)
+      UNION ALL
+     SELECT first.shard, first.appended_at
+       FROM deferred
+      CROSS JOIN LATERAL (
+            SELECT o.shard, o.appended_at
+              FROM timer_outbox_deferred AS o
+             WHERE o.shard > deferred.shard
+             ORDER BY o.shard, o.seq
              LIMIT 1) AS first)
 SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint,
        coalesce(sum(canceled), 0)::bigint, coalesce(sum(outbox), 0)::bigint,
@@ -19,7 +31,7 @@ SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint,
          WHERE state = 'Scheduled'
          ORDER BY due_at
          LIMIT 1),
-       (SELECT min(appended_at) FROM shards),
+       least((SELECT min(appended_at) FROM shards), (SELECT min(appended_at) FROM deferred)),
        (SELECT count(*) FROM timer_outbox_parked)
   FROM (SELECT scheduled, reached, canceled, outbox
           FROM timer_counts

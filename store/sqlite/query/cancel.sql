@@ -4,6 +4,7 @@ UPDATE timer_schedules
    SET command_at = ?3,
        command_id = ?4,
        canceled_at = ?5,
+       data = NULL,
        state = 'Canceled'
  WHERE tenant_id = ?1 AND service_call_id = ?2
    AND state = 'Scheduled'

@@ -1,5 +1,5 @@
 -- The oldest events after a number. Seeks the rowid.
-SELECT seq, id, payload, headers, attempts
+SELECT seq, id, payload, headers, attempts, ''
   FROM timer_outbox
  WHERE seq > ?1
  ORDER BY seq

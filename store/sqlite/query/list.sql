@@ -1,7 +1,7 @@
 -- A page of a tenant's timers, from the last of the page before to ?3. Seeks the
 -- primary key.
 SELECT tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state,
-       command_at, command_id, traceparent, tracestate
+       command_at, command_id, traceparent, tracestate, data
   FROM timer_schedules
  WHERE tenant_id = ?1 AND service_call_id > ?2
    AND (?3 IS NULL OR service_call_id <= ?3)

@@ -7,6 +7,7 @@ UPDATE timer_schedules
        correlation_id = ?6,
        traceparent = ?7,
        tracestate = ?8,
+       data = ?9,
        canceled_at = NULL,
        state = 'Scheduled'
  WHERE tenant_id = ?1 AND service_call_id = ?2

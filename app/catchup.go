@@ -1,0 +1,131 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+// defaultCatchUpTimeout is that of [Options].
+const defaultCatchUpTimeout = 10 * time.Second
+
+const (
+	minCatchUpPause = time.Millisecond // between two checks of a broker that is away
+	maxCatchUpPause = 50 * time.Millisecond
+	longPause       = 2 * time.Second // beyond the polling interval, between two polls: the process was stopped
+	longWait        = time.Second     // which is logged
+)
+
+// A catchUp keeps timers from firing before the backlog of commands was read: a
+// cancellation may wait there.
+//
+//	        connected                  CatchUp returned, or the timeout passed
+//	away ──────────────► catching up ──────────────────────────────────────────► firing
+//	  ▲                      │  ▲                                                  │
+//	  └──────────────────────┘  └── broker or store failed, process was stopped ───┘
+//
+// It checks only when the poller asks, and asks the broker only while catching up.
+type catchUp struct {
+	broker  broker.Broker
+	role    string
+	timeout time.Duration
+	pause   time.Duration // longest between two calls of await
+	store   func() int64  // how often the store failed, as the handlers count it
+	log     *slog.Logger
+
+	polls atomic.Int64 // that failed
+
+	caught bool      // whether anything may have fired
+	after  failures  // those that the last catch-up followed
+	last   time.Time // end of the last await
+	stops  int64     // of the process, by a signal or its machine
+}
+
+// failures count what a catch-up has to follow.
+type failures struct{ broker, store, polls, stops int64 }
+
+// polled counts polls that failed.
+func (c *catchUp) polled(_ time.Duration, err error) {
+	if err != nil {
+		c.polls.Add(1)
+	}
+}
+
+// await waits until timers may fire. It returns false if ctx ended first.
+func (c *catchUp) await(ctx context.Context) bool {
+	began := time.Now()
+	if !c.last.IsZero() && began.Sub(c.last) > c.pause+longPause {
+		c.stops++
+	}
+	first := !c.caught
+	ok, inTime := c.wait(ctx)
+	c.last = time.Now()
+	waited := c.last.Sub(began)
+	switch {
+	case !ok:
+		return false
+	case !inTime:
+		c.log.WarnContext(ctx, "timers fire before all commands that wait at the broker were read", "waited", waited)
+	case first || waited >= longWait:
+		c.log.InfoContext(ctx, "commands that waited at the broker were read, timers fire", "waited", waited)
+	}
+	return true
+}
+
+// wait waits until the backlog was read, or until the timeout has passed since the
+// broker was there. It returns false if ctx ended first.
+func (c *catchUp) wait(ctx context.Context) (ok, inTime bool) {
+	var until time.Time // zero while the broker is away
+	var connected int64 // for which until is
+	for wait := minCatchUpPause; ; wait = min(2*wait, maxCatchUpPause) {
+		now, away := c.failures()
+		switch {
+		case away != nil:
+			until = time.Time{}
+		case c.caught && now == c.after:
+			return true, true
+		default:
+			if until.IsZero() || now.broker != connected {
+				until, connected = time.Now().Add(c.timeout), now.broker
+			}
+			err := c.read(ctx, until)
+			switch late := !time.Now().Before(until); {
+			case err == nil:
+				if c.caught, c.after = true, now; late {
+					return true, true // failures that never end must not hold back everything
+				}
+				continue
+			case late && !errors.Is(c.broker.Ready(ctx), broker.ErrUnavailable):
+				c.caught, c.after = true, now
+				return ctx.Err() == nil, false
+			case late:
+				until = time.Time{}
+			}
+		}
+		if !pause.For(ctx, wait) {
+			return false, false
+		}
+	}
+}
+
+// read waits for the backlog until a time. If the broker can't tell, there is
+// nothing to wait for.
+func (c *catchUp) read(ctx context.Context, until time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if err := c.broker.CatchUp(ctx, c.role); !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+// failures returns those so far, and why the broker is away now.
+func (c *catchUp) failures() (failures, error) {
+	n, away := c.broker.Interruptions()
+	return failures{broker: n, store: c.store(), polls: c.polls.Load(), stops: c.stops}, away
+}

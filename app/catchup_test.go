@@ -1,0 +1,196 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestCancellationsWaitForTheStore has timers canceled while the store is down,
+// and due before it is up again.
+func TestCancellationsWaitForTheStore(t *testing.T) {
+	inBubbles(t, func(t *testing.T, b *bench) {
+		var down atomic.Bool
+		b.serve(&fault.Store{Full: b.store, Decide: func(string) fault.Kind {
+			if down.Load() {
+				return fault.Before
+			}
+			return fault.None
+		}}, app.Options{})
+		const n = 5
+		began := time.Now()
+		for i := range n {
+			b.schedule(fmt.Sprint("call-", i), began.Add(2*time.Minute))
+		}
+		synctest.Wait()
+		down.Store(true)
+		for i := range n {
+			b.cancel(fmt.Sprint("call-", i))
+		}
+		time.Sleep(10 * time.Minute)
+		down.Store(false)
+		b.quietFor(time.Hour)
+	})
+}
+
+// cancel publishes a command, and returns when the broker has it.
+func (b *bench) cancel(call string) {
+	b.t.Helper()
+	b.sent++
+	c := timer.CancelTimer{
+		Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
+		Version: timer.Version{TimestampMS: time.Now().UnixMilli() + 1, CommandID: fmt.Sprint("command-", b.sent)},
+	}
+	b.publish(c.CommandID, envelope.Cancel(c))
+}
+
+// An unsteady broker is away, or behind, as a test has it.
+type unsteady struct {
+	*simBroker
+	away    atomic.Bool
+	outages atomic.Int64
+	checks  atomic.Int64 // calls of Interruptions
+	asked   atomic.Int64 // calls of CatchUp
+	catchUp func(context.Context) error
+}
+
+func (b *unsteady) Interruptions() (int64, error) {
+	b.checks.Add(1)
+	if b.away.Load() {
+		return b.outages.Load(), broker.ErrUnavailable
+	}
+	return b.outages.Load(), nil
+}
+
+func (b *unsteady) CatchUp(ctx context.Context, _ string) error {
+	b.asked.Add(1)
+	if b.catchUp == nil {
+		return nil
+	}
+	return b.catchUp(ctx)
+}
+
+// onUnsteady runs the app on an unsteady broker, with a timer that is due, in a bubble.
+func onUnsteady(t *testing.T, b *unsteady, opt app.Options, test func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
+		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{Durability: sqlite.Relaxed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		due(t, s, "call-1")
+		b.simBroker = newSimBroker(1, nil)
+		log := new(logbuf.Buffer)
+		a, err := app.New(s, b, slog.New(slog.NewTextHandler(log, nil)), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer running(t, "app", a.Run)()
+		<-a.Running()
+		test(t, log, s)
+	})
+}
+
+// due stores a timer that is due now.
+func due(t *testing.T, s *sqlite.Store, call string) {
+	t.Helper()
+	c := timer.ScheduleTimer{
+		Key:     timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)},
+		Version: timer.Version{TimestampMS: 1, CommandID: "c-" + call}, DueAt: time.Now(),
+	}
+	if _, err := s.Schedule(t.Context(), time.Now(), c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reached returns how many timers have fired after a while.
+func reached(t *testing.T, s *sqlite.Store, after time.Duration) int64 {
+	t.Helper()
+	time.Sleep(after)
+	synctest.Wait()
+	stats, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats.Reached
+}
+
+func TestNothingFiresWhileTheBrokerIsAway(t *testing.T) {
+	b := new(unsteady)
+	b.away.Store(true)
+	onUnsteady(t, b, app.Options{}, func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store) {
+		if n := reached(t, s, time.Hour); n != 0 {
+			t.Errorf("%d fired while the broker was away", n)
+		}
+		if n := b.checks.Load(); n > 25*3600 {
+			t.Errorf("checked %d times in an hour", n)
+		}
+		b.away.Store(false)
+		if n := reached(t, s, 100*time.Millisecond); n != 1 {
+			t.Errorf("%d fired when the broker was there, want 1", n)
+		}
+		if n := strings.Count(log.String(), "timers fire"); n != 1 {
+			t.Errorf("%d lines, want 1:\n%s", n, log)
+		}
+	})
+}
+
+func TestABrokerThatCannotTellHoldsNothingBack(t *testing.T) {
+	b := &unsteady{catchUp: func(context.Context) error { return errors.ErrUnsupported }}
+	onUnsteady(t, b, app.Options{}, func(t *testing.T, _ *logbuf.Buffer, s *sqlite.Store) {
+		if n := reached(t, s, 0); n != 1 {
+			t.Errorf("%d fired, want 1", n)
+		}
+	})
+}
+
+func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
+	b := &unsteady{catchUp: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+	onUnsteady(t, b, app.Options{CatchUpTimeout: 3 * time.Second}, func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store) {
+		for round := range int64(2) {
+			if n := reached(t, s, 2900*time.Millisecond); n != round {
+				t.Errorf("%d fired before the timeout, want %d", n, round)
+			}
+			if n := reached(t, s, 100*time.Millisecond); n != round+1 {
+				t.Errorf("%d fired after the timeout, want %d", n, round+1)
+			}
+			if n := strings.Count(log.String(), "level=WARN"); n != int(round)+1 {
+				t.Errorf("%d warnings:\n%s", n, log)
+			}
+			b.outages.Add(1) // which is over already
+			due(t, s, "again")
+			time.Sleep(5 * time.Second) // until the next poll
+		}
+	})
+}
+
+// TestCatchesUpOnceAndAfterEachFailure has an hour with nothing to do, a broker
+// that was away for a moment, and a store that fails a poll.
+func TestCatchesUpOnceAndAfterEachFailure(t *testing.T) {
+	b := new(unsteady)
+	onUnsteady(t, b, app.Options{}, func(t *testing.T, _ *logbuf.Buffer, s *sqlite.Store) {
+		for want := range int64(3) {
+			if n := reached(t, s, time.Hour); n != 1 || b.asked.Load() != want+1 {
+				t.Errorf("caught up %d times, want %d; %d fired", b.asked.Load(), want+1, n)
+			}
+			b.outages.Add(1)
+		}
+	})
+}

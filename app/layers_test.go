@@ -1,0 +1,337 @@
+package app_test
+
+import (
+	"bytes"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	module       = "github.com/event-service-agent/timer-service"
+	maxFileLines = 500
+)
+
+// layers says which layer each package is in. A package imports packages of
+// lower layers only, never of its own. A package that is not here fails the test,
+// so that its author decides where it belongs.
+var layers = map[string]int{
+	"internal/failpoint": 0,
+	"internal/freeport":  0,
+	"internal/kafkad":    0,
+	"internal/logbuf":    0,
+	"internal/longtest":  0,
+	"internal/migration": 1,
+	"internal/pause":     0,
+	"internal/pgtest":    0,
+	"internal/rabbitd":   0,
+
+	"timer":             0,
+	"envelope":          1,
+	"quota":             1,
+	"config":            2,
+	"broker":            2,
+	"handlers":          3,
+	"outbox":            3,
+	"poller":            3,
+	"store":             3,
+	"broker/connection": 3,
+	"broker/inflight":   3,
+	"broker/deadletter": 3,
+	"broker/brokertest": 4,
+	"broker/gochannel":  4,
+	"broker/kafka":      4,
+	"broker/nats":       4,
+	"broker/rabbitmq":   4,
+	"broker/watermill":  4,
+	"internal/fault":    4,
+	"internal/proxy":    4,
+	"store/postgres":    4,
+	"store/sqlite":      4,
+	"store/storetest":   4,
+	"app":               5,
+	"app/service":       6,
+
+	"broker/nats/embedded": 4,
+
+	"cmd/timer-service": 8,
+	"examples/monolith": 8,
+}
+
+// stdlibOnly are the packages that import nothing but the standard library.
+var stdlibOnly = []string{"timer", "quota"}
+
+// driverLayer is that of the drivers: what is below store/ or broker/ there, and
+// is no suite, may be imported only by those who choose one.
+const driverLayer = 4
+
+// isDriver reports whether a package of a layer is a driver.
+func isDriver(pkg string, layer int) bool {
+	return layer == driverLayer && !forTests.MatchString(pkg) && (strings.HasPrefix(pkg, "store/") || strings.HasPrefix(pkg, "broker/"))
+}
+
+// forTests are packages that only tests may import.
+var forTests = regexp.MustCompile(`^internal/(fault|proxy)$|test$`)
+
+// choosesDrivers are packages that may import drivers.
+var choosesDrivers = regexp.MustCompile(`^app/service$|^cmd/|^examples/`)
+
+// usesFx are packages that may import fx.
+var usesFx = regexp.MustCompile(`^app$|^app/|^cmd/|^examples/`)
+
+// A source is what the rules check in a file.
+type source struct {
+	name    string   // path in the module
+	pkg     string   // folder in the module
+	imports []string // import paths
+	lines   int
+	test    bool // only compiled for tests
+	outside bool // a test of another package than the one it tests
+	sleeps  bool // calls time.Sleep
+}
+
+// TestLayersAreKept reads every file of the module: through the file system,
+// so that the test cache sees when one changes.
+func TestLayersAreKept(t *testing.T) {
+	t.Parallel()
+	sources, err := read(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range violations(sources, layers) {
+		t.Error(v)
+	}
+}
+
+// violations returns what breaks a rule of docs/architecture.md.
+//
+// Tests outside the package they test are exempt from layers: like any client
+// they build whatever they need, and no import cycle can come of it. Tests
+// inside keep to the layers, but may use what is for tests.
+func violations(sources []source, layers map[string]int) []string {
+	var found []string
+	report := func(s source, format string, args ...any) {
+		found = append(found, s.name+": "+fmt.Sprintf(format, args...))
+	}
+	seen := make(map[string]bool)
+	for _, s := range sources {
+		first := !seen[s.pkg]
+		seen[s.pkg] = true
+		if s.lines > maxFileLines {
+			report(s, "has %d lines, more than %d: split it by idea", s.lines, maxFileLines)
+		}
+		if s.sleeps && s.test && !slices.Contains(s.imports, "testing/synctest") {
+			report(s, "sleeps for real: use testing/synctest, or wait for an event")
+		}
+		layer, known := layers[s.pkg]
+		if !known && first {
+			report(s, "package %s is in no layer: add it to the table of this test and to docs/architecture.md", s.pkg)
+		}
+		if !known || s.outside {
+			continue
+		}
+		for _, imported := range s.imports {
+			pkg, ours := strings.CutPrefix(imported, module+"/")
+			below, known := layers[pkg]
+			switch {
+			case !ours && !s.test && slices.Contains(stdlibOnly, s.pkg) && strings.Contains(imported, "."):
+				report(s, "imports %s, but %s imports the standard library only", imported, s.pkg)
+			case !ours && strings.HasPrefix(imported, "go.uber.org/fx") && !usesFx.MatchString(s.pkg):
+				report(s, "imports fx, which stays in app and above")
+			case !ours, !known: // reported for the file of that package
+			case forTests.MatchString(pkg):
+				if !s.test && !forTests.MatchString(s.pkg) {
+					report(s, "imports %s, which is for tests", pkg)
+				}
+			case below >= layer:
+				report(s, "in layer %d imports %s of layer %d: only lower ones may be imported", layer, pkg, below)
+			case isDriver(pkg, below) && !choosesDrivers.MatchString(s.pkg):
+				report(s, "imports the driver %s, which app/service and hosts choose", pkg)
+			}
+		}
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(layers)) {
+		if !seen[pkg] {
+			found = append(found, "package "+pkg+" has a layer but does not exist: remove it from the table")
+		}
+	}
+	return found
+}
+
+// read returns the sources of a module, without those of modules inside it.
+func read(fsys fs.FS) ([]source, error) {
+	var sources []source
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			_, statErr := fs.Stat(fsys, path.Join(name, "go.mod"))
+			hidden := name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules")
+			if hidden || name != "." && statErr == nil {
+				return fs.SkipDir
+			}
+			return nil
+		case path.Ext(name) != ".go":
+			return nil
+		}
+		s, err := parse(fsys, name)
+		sources = append(sources, s)
+		return err
+	})
+	return sources, err
+}
+
+func parse(fsys fs.FS, name string) (source, error) {
+	text, err := fs.ReadFile(fsys, name)
+	if err != nil {
+		return source{}, err
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly|parser.SkipObjectResolution)
+	if err != nil {
+		return source{}, err
+	}
+	s := source{
+		name:  name,
+		pkg:   path.Dir(name),
+		lines: bytes.Count(text, []byte("\n")),
+		test:  strings.HasSuffix(name, "_test.go"),
+		// Not a call of this test, which would find itself.
+		sleeps: bytes.Contains(text, []byte("time."+"Sleep(")),
+	}
+	s.outside = s.test && strings.HasSuffix(file.Name.Name, "_test")
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return source{}, fmt.Errorf("%s: %w", name, err)
+		}
+		s.imports = append(s.imports, imported)
+	}
+	return s, nil
+}
+
+// TestLayersAreAsDocumented compares the table with the drawing.
+func TestLayersAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := make(map[string]int)
+	for _, line := range regexp.MustCompile(`(?m)^(\d) +([^─\n]+)`).FindAllStringSubmatch(string(page), -1) {
+		layer, err := strconv.Atoi(line[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pattern := range strings.Fields(line[2]) {
+			for pkg := range layers {
+				if ok, _ := path.Match(pattern, pkg); ok {
+					drawn[pkg] = layer
+				}
+			}
+		}
+	}
+	want := maps.Clone(layers)
+	maps.DeleteFunc(want, func(pkg string, _ int) bool {
+		return strings.HasPrefix(pkg, "internal/")
+	})
+	if diff := cmp.Diff(want, drawn); diff != "" {
+		t.Errorf("docs/architecture.md draws other layers (-table +page):\n%s", diff)
+	}
+}
+
+// TestLayersCatch feeds the rules a module that breaks each of them.
+func TestLayersCatch(t *testing.T) {
+	t.Parallel()
+	files := fstest.MapFS{}
+	add := func(name, pkg string, imports ...string) {
+		var text strings.Builder
+		fmt.Fprintf(&text, "package %s\n", pkg)
+		for _, i := range imports {
+			fmt.Fprintf(&text, "import _ %q\n", i)
+		}
+		files[name] = &fstest.MapFile{Data: []byte(text.String())}
+	}
+	fx, own := "go.uber.org/fx", module+"/"
+
+	add("app/app.go", "app", fx, own+"poller", "time")
+	add("app/service/service.go", "service", own+"app", own+"store/sqlite", fx+"/fxevent")
+	add("app/driver.go", "app", own+"store/sqlite")
+	add("poller/poller.go", "poller", own+"timer", own+"outbox", fx)
+	add("poller/poller_test.go", "poller", own+"internal/fault", own+"app")
+	add("poller/outside_test.go", "poller_test", own+"app", own+"store/sqlite", fx)
+	add("outbox/outbox.go", "outbox", own+"internal/fault")
+	add("timer/timer.go", "timer", "net/http", "golang.org/x/sync/errgroup", own+"outbox")
+	add("timer/timer_test.go", "timer", "github.com/google/go-cmp/cmp")
+	add("store/sqlite/store.go", "sqlite", own+"poller")
+	add("internal/fault/fault.go", "fault", own+"outbox")
+	add("util/util.go", "util", own+"app")
+	add("util/testdata/odd.go", "odd", fx)
+	add("tools/tools.go", "tools", fx)
+	files["tools/go.mod"] = &fstest.MapFile{}
+	files["timer/long.go"] = &fstest.MapFile{Data: []byte("package timer" + strings.Repeat("\n", maxFileLines+1))}
+
+	files["timer/sleep_test.go"] = &fstest.MapFile{Data: []byte("package timer\nimport \"time\"\nfunc init() { time." + "Sleep(1) }\n")}
+
+	sources, err := read(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"app/driver.go: imports the driver store/sqlite, which app/service and hosts choose",
+		"outbox/outbox.go: imports internal/fault, which is for tests",
+		"poller/poller.go: in layer 3 imports outbox of layer 3: only lower ones may be imported",
+		"poller/poller.go: imports fx, which stays in app and above",
+		"poller/poller_test.go: in layer 3 imports app of layer 5: only lower ones may be imported",
+		"timer/long.go: has 501 lines, more than 500: split it by idea",
+		"timer/sleep_test.go: sleeps for real: use testing/synctest, or wait for an event",
+		"timer/timer.go: imports golang.org/x/sync/errgroup, but timer imports the standard library only",
+		"timer/timer.go: in layer 0 imports outbox of layer 3: only lower ones may be imported",
+		"util/util.go: package util is in no layer: add it to the table of this test and to docs/architecture.md",
+		"package gone has a layer but does not exist: remove it from the table",
+	}
+	got := violations(sources, map[string]int{
+		"timer": 0, "outbox": 3, "poller": 3, "store/sqlite": 4, "internal/fault": 4, "app": 5, "app/service": 6, "gone": 7,
+	})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheWayOfATimerExists looks for the files that docs/architecture.md lists, each
+// in the folder of the one before it unless it names its own.
+func TestTheWayOfATimerExists(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(page), "File by file")
+	list, _, _ = strings.Cut(list, "**One way in.**")
+	files := regexp.MustCompile("`([a-z/]+\\.go)`").FindAllStringSubmatch(list, -1)
+	if len(files) < 20 {
+		t.Fatalf("the page lists %d files", len(files))
+	}
+	folder := ""
+	for _, f := range files {
+		if dir := path.Dir(f[1]); dir != "." {
+			folder = dir
+		}
+		if _, err := os.Stat(filepath.Join("..", folder, path.Base(f[1]))); err != nil {
+			t.Error(err)
+		}
+	}
+}

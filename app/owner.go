@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Times of an [owner].
+const (
+	ownInterval = 5 * time.Second        // between two looks at who owns the commands
+	ownRetry    = time.Second            // after one that failed
+	connecting  = 100 * time.Millisecond // after one while there is no connection
+	leaseEnds   = 5 * time.Second        // within which PostgreSQL notices that an instance has died
+)
+
+// An owner sees to it that one database alone takes the commands, and that its
+// instances use one broker: of two databases one would get a timer and the other
+// its cancellation, of two brokers one would get an event and the other its reader.
+//
+//	                  no one yet, or this one        another one
+//	Claim at the broker ──────────► Attach in the database ──► fatal
+//	      ▲                             │ the same broker
+//	      └────── every 5 s ────────────┴──► owned: commands are taken, timers fire
+type owner struct {
+	store    Store
+	broker   broker.Broker
+	log      *slog.Logger
+	role     string
+	at       string // the broker, for people
+	takeover bool   // at the next claim
+	hook     func()
+
+	me      broker.Owner
+	began   time.Time
+	owned   chan struct{} // closed when this database owns the commands, or the broker can't tell
+	waiting chan struct{} // closed when that is not known at once
+}
+
+func newOwner(s Store, b broker.Broker, log *slog.Logger, opt Options) *owner {
+	return &owner{
+		store: s, broker: b, log: log, role: opt.Role, at: opt.BrokerName, takeover: opt.Takeover, hook: opt.Owned,
+		owned: make(chan struct{}), waiting: make(chan struct{}),
+	}
+}
+
+// is reports whether this database has owned the commands.
+func (o *owner) is() bool { return closed(o.owned) }
+
+// before returns a Run that begins when this database owns the commands.
+func (o *owner) before(run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-o.owned:
+			return run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// errInUse says that instances run that use another broker.
+var errInUse = errors.New("in use with another broker")
+
+// run claims the commands, as long as it takes, and looks again and again until ctx
+// is done. It returns an error that wraps [timer.ErrFatal] if they belong to another
+// database, or if this one belongs to another broker.
+func (o *owner) run(ctx context.Context) error {
+	o.began = time.Now()
+	logged := ""
+	for {
+		err, wait := o.claim(ctx), ownInterval
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errors.ErrUnsupported):
+			o.own()
+			<-ctx.Done()
+			return nil
+		case err == nil:
+			o.own()
+		case errors.Is(err, errInUse) && !o.is() && time.Since(o.began) < leaseEnds: // perhaps by one that has died
+			wait = ownRetry
+		case errors.Is(err, timer.ErrFatal):
+			return err
+		default:
+			if !closed(o.waiting) {
+				close(o.waiting)
+			}
+			wait = ownRetry
+			if errors.Is(err, broker.ErrUnavailable) {
+				wait = connecting // which says why by itself
+			} else if text := err.Error(); text != logged {
+				o.log.WarnContext(ctx, "it is not known which database owns the commands, will retry", "error", err)
+				logged = text
+			}
+		}
+		if !pause.For(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// own lets the other parts begin.
+func (o *owner) own() {
+	o.takeover = false
+	if !o.is() {
+		o.hook()
+		close(o.owned)
+	}
+}
+
+// claim returns nil if this database owns the commands, and uses this broker.
+func (o *owner) claim(ctx context.Context) (err error) {
+	if o.me.Database == "" {
+		me := broker.Owner{Broker: rand.Text()[:8]}
+		if me.Database, me.Name, err = o.store.Identity(ctx); err != nil {
+			return err
+		}
+		me.Name = strings.ToValidUTF8(me.Name, "?")
+		o.me = me
+	}
+	it, err := o.broker.Claim(ctx, o.role, o.me, o.takeover)
+	switch {
+	case err != nil:
+		return err
+	case it.Database != o.me.Database && it.Name == o.me.Name:
+		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s: restore that one, or start with --takeover (app.Options.Takeover)",
+			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Database)
+	case it.Database != o.me.Database:
+		return fmt.Errorf("%w: %s on %s belongs to %s (id %s), this is %s (id %s): stop that one, or start this one with --takeover (app.Options.Takeover)",
+			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database)
+	}
+	o.me.Broker = it.Broker
+	other, err := o.store.Attach(ctx, it.Broker, o.at, o.takeover)
+	if err == nil && other != "" {
+		return fmt.Errorf("%w: %w: other instances of %s use %s, this one uses %s: give all the same broker, or start this one with --takeover (app.Options.Takeover)",
+			timer.ErrFatal, errInUse, o.me.Name, other, o.at)
+	}
+	return err
+}
+
+// commands names what is owned.
+func (o *owner) commands() string { return o.broker.Routing().Commands }
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

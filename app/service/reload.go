@@ -1,0 +1,52 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/config"
+)
+
+// A reloader loads what can change while the service runs, whenever it is asked to
+// by a signal: the quotas, and the TLS files, which drivers read at every connect.
+type reloader struct {
+	cfg    config.Config
+	log    *slog.Logger
+	quotas *quotas // nil if there are none
+	asked  <-chan os.Signal
+}
+
+// Run loads until ctx is done.
+func (r *reloader) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.asked:
+			r.reload(ctx)
+		}
+	}
+}
+
+// reload says in one line what it did.
+func (r *reloader) reload(ctx context.Context) {
+	limits, failed := "none", error(nil)
+	if r.quotas != nil {
+		limits, failed = r.quotas.reloadNow()
+	}
+	_, err := tlsConfig(r.cfg)
+	if failed = errors.Join(failed, err); failed != nil {
+		r.log.ErrorContext(ctx, "reload at SIGHUP: what is wrong stays as it was", "error", failed)
+		return
+	}
+	r.log.InfoContext(ctx, "reloaded at SIGHUP; TLS files are read at the next connect; all other settings need a restart", "quotas", limits)
+}
+
+func keepReloading(lc fx.Lifecycle, sd fx.Shutdowner, r *reloader) {
+	app.Running(lc, sd, r.log, "reload", r.Run, nil, closeTimeout)
+}

@@ -1,0 +1,218 @@
+package brokertest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// retryDelays nacks a message 200 times, more often than any limit of a broker
+// that was left in place.
+func retryDelays(w *world) {
+	topic := w.topic()
+	messages := w.subscribe(w, "reader", topic)
+	w.publish(w, topic, keyed("call-1", "failing"))
+	var last time.Time
+	for i := range 200 {
+		msg := next(w, messages)
+		if got, want := msg.Metadata.Get(broker.MetaDelivery), fmt.Sprint(i+1); got != want {
+			w.Fatalf("delivery %s, want %s", got, want)
+		}
+		if i > 0 {
+			want := []time.Duration{time.Second, 5 * time.Second, 25 * time.Second}[min(i, 3)-1]
+			if got := time.Since(last); got < want*8/10 || got > want*12/10+100*time.Millisecond {
+				w.Fatalf("delivery %d came after %v, want %v", i+1, got, want)
+			}
+		}
+		last = time.Now()
+		msg.Nack()
+	}
+	next(w, messages).Ack()
+	none(w, messages, 5*time.Minute)
+}
+
+// namedDelays nacks messages with delays of the handler: short ones, and some
+// that are longer than any that a broker has by itself.
+func namedDelays(w *world) {
+	delays, slack := []time.Duration{200 * time.Millisecond, time.Second, 0}, 5*time.Second
+	if w.fake {
+		delays, slack = append(delays, 10*time.Minute, time.Hour), time.Second
+	}
+	topic := w.topic()
+	messages := w.subscribe(w, "reader", topic)
+	for _, delay := range delays {
+		w.publish(w, topic, keyed("call-1", "over quota"))
+		msg := next(w, messages)
+		broker.RetryAfter(msg, delay)
+		began := time.Now()
+		msg.Nack()
+		if delay > timeout {
+			none(w, messages, delay-timeout/2)
+		}
+		again := next(w, messages)
+		if waited := time.Since(began); waited < delay-10*time.Millisecond || waited > delay+slack {
+			w.Errorf("came again after %v, want %v", waited, delay)
+		}
+		if string(again.Payload) != "over quota" || broker.Deliveries(again) != 2 {
+			w.Errorf("got %q, delivery %d, want the same, delivery 2", again.Payload, broker.Deliveries(again))
+		}
+		if w.fake { // a delay is for one nack
+			began = time.Now()
+			again.Nack()
+			again = next(w, messages)
+			if waited := time.Since(began); waited < 4*time.Second || waited > 6*time.Second+slack {
+				w.Errorf("came again after %v, want about 5s: its handler named no delay the second time", waited)
+			}
+		}
+		again.Ack()
+	}
+}
+
+// waitingRetries nacks several times as many messages as may be in flight at
+// once, with a delay that is longer than the test, and then publishes good ones.
+func waitingRetries(w *world) {
+	const waiting, good, chunk = 10_000, 100, 1000
+	delay := time.Minute
+	if !w.fake {
+		delay *= 10 // whatever else the machine does
+	}
+	topic := w.topic()
+	messages := w.subscribe(w, "reader", topic)
+	var publishing sync.WaitGroup
+	w.Cleanup(publishing.Wait)
+	publishing.Go(func() {
+		for range waiting / chunk {
+			all := many(chunk)
+			for _, m := range all {
+				m.Payload = []byte("over quota")
+			}
+			if err := broker.Join(w.send(topic, all...)); err != nil {
+				w.Error(err)
+			}
+		}
+		if err := broker.Join(w.send(topic, many(good)...)); err != nil {
+			w.Error(err)
+		}
+	})
+	began := time.Now()
+	for nacked, acked := 0, 0; nacked < waiting || acked < good; {
+		switch msg := next(w, messages); string(msg.Payload) {
+		case "over quota":
+			if broker.Deliveries(msg) > 1 {
+				w.Fatalf("one came again after %v, though it has %v, and only %d of %d good ones have come", time.Since(began), delay, acked, good)
+			}
+			nacked++
+			broker.RetryAfter(msg, delay)
+			msg.Nack()
+		default:
+			acked++
+			msg.Ack()
+		}
+	}
+	if !w.fake {
+		return // the others come later
+	}
+	none(w, messages, 30*time.Second)
+	for range waiting {
+		next(w, messages).Ack()
+	}
+	if waited := time.Since(began); waited < time.Minute || waited > 90*time.Second {
+		w.Errorf("the last of those that waited came after %v, want about a minute", waited)
+	}
+	none(w, messages, 5*time.Minute)
+}
+
+// retryCalm nacks two messages as soon as they come.
+func retryCalm(w *world) {
+	topic := w.topic()
+	messages := w.subscribe(w, "reader", topic)
+	w.publish(w, topic, keyed("call-1", "failing"), plain("failing"))
+	during, most := 2500*time.Millisecond, 4 // at 0, and once between 0.8 and 1.2 s
+	if w.fake {
+		during, most = 10*time.Minute, 2*(3+int(10*time.Minute/(20*time.Second)))
+	}
+	next(w, messages).Nack()
+	late := time.After(during)
+	for seen := 1; ; seen++ {
+		select {
+		case msg := <-messages:
+			msg.Nack()
+		case <-late:
+			if seen < 4 || seen > most {
+				w.Errorf("%d deliveries of two failing messages in %v, want at most %d", seen, during, most)
+			}
+			return
+		}
+	}
+}
+
+// storeDown nacks everything, as handlers do while the store is down, and acks
+// everything when it is up again.
+func storeDown(w *world) {
+	topic := w.topic()
+	messages := w.subscribe(w, "reader", topic)
+	n, during, most := 6000, 1500*time.Millisecond, 2 // at 0, and once between 0.8 and 1.2 s; more than are in flight at once
+	if w.fake {
+		n, during, most = 1000, time.Minute, 5 // at 0, 1, 6, 31 and 56 s, or a little sooner
+	}
+	all := many(n)
+	for len(all) > 0 {
+		w.publish(w, topic, all[:1000]...)
+		all = all[1000:]
+	}
+	deliveries := make(map[string]int)
+	for late := time.After(during); late != nil; {
+		select {
+		case msg := <-messages:
+			deliveries[string(msg.Payload)]++
+			msg.Nack()
+		case <-late:
+			late = nil
+		}
+	}
+	for body, times := range deliveries {
+		if times > most {
+			w.Fatalf("message %s was delivered %d times within %v, want at most %d", body, times, during, most)
+		}
+	}
+	if len(deliveries) == 0 {
+		w.Error("nothing was delivered")
+	}
+	for body, times := range drain(w, messages, n) {
+		if times > 1 && w.fake {
+			w.Errorf("message %s was delivered %d times after the store was up", body, times)
+		}
+	}
+}
+
+// slowHandler holds messages for longer than any limit of a broker. What a
+// subscriber still has when it is closed goes to the next one.
+func slowHandler(w *world) {
+	topic := w.topic()
+	messages, s := w.open(w, "reader", topic)
+	w.publish(w, topic, keyed("call-1", "slow"), plain("slow too"))
+	one, two := next(w, messages), next(w, messages)
+	none(w, messages, 10*time.Minute)
+	one.Ack()
+	if err := s.Close(); err != nil {
+		w.Errorf("Close: %v", err)
+	}
+
+	rest := w.start().subscribe(w, "reader", topic)
+	if !w.features.Durable {
+		none(w, rest, 10*time.Minute) // forgotten with its last subscriber
+		return
+	}
+	msg, count := next(w, rest), 2
+	if w.features.Uncounted {
+		count = 1
+	}
+	if string(msg.Payload) != string(two.Payload) || broker.Deliveries(msg) != count {
+		w.Errorf("got %q, delivery %d, want %q, delivery %d", msg.Payload, broker.Deliveries(msg), two.Payload, count)
+	}
+	msg.Ack()
+	two.Ack() // too late, and without effect
+	none(w, rest, 10*time.Minute)
+}

@@ -1,0 +1,204 @@
+// Package connection keeps one connection with a server: it makes it, verifies
+// that what the service needs is there, makes it again whenever it ends, and says
+// why it is not usable meanwhile. It knows no kind of server.
+//
+//	        Dial                  Verify
+//	away ──────────► connected ◄──────────► ready
+//	  ▲                  │ Watch returns      │
+//	  └──────────────────┴────────────────────┘
+//
+// A server that is absent at the start, was lost, is half-open or refuses the
+// credentials is always the same: retry with a growing delay, log each change of
+// state once, and return a reason that wraps [broker.ErrUnavailable].
+package connection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+var (
+	// ErrNotConnected is the reason while there is no connection.
+	ErrNotConnected = fmt.Errorf("%w: not connected", broker.ErrUnavailable)
+	// ErrClosed is the reason after Run has ended.
+	ErrClosed = fmt.Errorf("%w: closed", broker.ErrUnavailable)
+)
+
+// Times of a [Keeper].
+const (
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 5 * time.Second        // after a Verify that failed
+	maxRedial  = 500 * time.Millisecond // events wait for the server
+	readyTime  = time.Second            // longest Ready
+)
+
+// Options say how to connect with a kind of server. Dial and Close are required.
+type Options[C any] struct {
+	// Dial makes one connection. Its error is retried, unless it is a [Fatal].
+	Dial func(ctx context.Context) (C, error)
+
+	// Watch returns when the connection has ended, with the reason, or when ctx is
+	// done. Default: a connection never ends.
+	Watch func(ctx context.Context, conn C) error
+
+	// Verify returns nil if everything that the service needs is there. It is called
+	// after Dial, again after a growing delay while it fails, then every Interval,
+	// and after [Keeper.Recheck]. An error that wraps [broker.ErrUnavailable] says
+	// that the connection can't be used now, a [Fatal] ends Run, any other that
+	// something is missing on a connection that can be used. Default: nil.
+	Verify func(ctx context.Context, conn C) error
+
+	// Ping returns nil if the server answers. Default: Ready does not ask.
+	Ping func(ctx context.Context, conn C) error
+
+	// Close closes the connection, after what was sent before. It is called once
+	// for each connection.
+	Close func(conn C)
+
+	Server   string             // what is connected with, in logs and errors: "NATS"
+	Attrs    func(conn C) []any // what else is logged of a connection that is ready; default nothing
+	Interval time.Duration      // between two successful calls of Verify; default 10s
+	Drain    func()             // called at the end of Run, while the connection still works; default nothing
+}
+
+// A Keeper keeps one connection. Make it with [New] and run it once. All methods
+// are safe for concurrent use.
+type Keeper[C any] struct {
+	opt   Options[C]
+	log   *slog.Logger
+	kick  chan struct{} // holds one: verify soon
+	begun atomic.Bool
+
+	mu        sync.Mutex
+	conn      C
+	connected bool          // whether there is a conn
+	why       error         // why it is not ready; nil if it is
+	changed   chan struct{} // closed when one of these changes
+}
+
+// New returns a Keeper. It touches no network: call [Keeper.Run].
+func New[C any](opt Options[C], log *slog.Logger) *Keeper[C] {
+	if opt.Interval <= 0 {
+		opt.Interval = 10 * time.Second
+	}
+	if opt.Watch == nil {
+		opt.Watch = func(ctx context.Context, _ C) error { <-ctx.Done(); return nil }
+	}
+	if opt.Verify == nil {
+		opt.Verify = func(context.Context, C) error { return nil }
+	}
+	if opt.Attrs == nil {
+		opt.Attrs = func(C) []any { return nil }
+	}
+	if opt.Drain == nil {
+		opt.Drain = func() {}
+	}
+	return &Keeper[C]{
+		opt: opt, log: log,
+		kick:    make(chan struct{}, 1),
+		why:     fmt.Errorf("%w with %s yet", ErrNotConnected, opt.Server),
+		changed: make(chan struct{}),
+	}
+}
+
+// Run keeps the connection until ctx is done, then calls Drain, closes the
+// connection and returns nil. It returns an error only if Dial or Verify returned
+// a [Fatal].
+func (k *Keeper[C]) Run(ctx context.Context) error {
+	if !k.begun.CompareAndSwap(false, true) {
+		return errors.New("the connection was kept already")
+	}
+	keeping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- k.keep(keeping) }()
+	select {
+	case <-ctx.Done():
+		k.opt.Drain()
+		stop()
+		return <-ended
+	case err := <-ended:
+		k.opt.Drain()
+		return err
+	}
+}
+
+// Current returns the connection if it can be used, ready or not, else an error
+// that wraps [broker.ErrUnavailable].
+func (k *Keeper[C]) Current() (C, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.connected || errors.Is(k.why, broker.ErrUnavailable) {
+		var none C
+		return none, k.why
+	}
+	return k.conn, nil
+}
+
+// Await waits for a connection that is ready. It returns an error if ctx is done
+// or Run has ended first.
+func (k *Keeper[C]) Await(ctx context.Context) (C, error) {
+	for {
+		k.mu.Lock()
+		conn, why, changed := k.conn, k.why, k.changed
+		k.mu.Unlock()
+		switch {
+		case why == nil:
+			return conn, nil
+		case errors.Is(why, ErrClosed):
+			return conn, why
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return conn, fmt.Errorf("%w while waiting: %w", ctx.Err(), why)
+		}
+	}
+}
+
+// Ready returns nil while the connection is ready and the server answers, else
+// why not, within a second.
+func (k *Keeper[C]) Ready(ctx context.Context) error {
+	conn, why := k.state()
+	if why != nil || k.opt.Ping == nil {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	answered := make(chan error, 1)
+	go func() { answered <- k.opt.Ping(ctx, conn) }() // a client library may hold a lock for longer than ctx
+	var err error
+	select {
+	case err = <-answered:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		k.Recheck()
+		return fmt.Errorf("%w: %s does not answer: %w", ErrNotConnected, k.opt.Server, err)
+	}
+	_, why = k.state() // the connection may have ended meanwhile
+	return why
+}
+
+// Recheck has Verify called soon: something suggests that the state has changed.
+func (k *Keeper[C]) Recheck() {
+	select {
+	case k.kick <- struct{}{}:
+	default:
+	}
+}
+
+// state returns the connection and why it is not ready.
+func (k *Keeper[C]) state() (C, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.conn, k.why
+}

@@ -1,0 +1,154 @@
+package connection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+// Fatal returns err as one that no retry can help: it ends Run.
+func Fatal(err error) error { return fatalError{err} }
+
+type fatalError struct{ error }
+
+// Unwrap returns the error itself.
+func (e fatalError) Unwrap() error { return e.error }
+
+func isFatal(err error) bool {
+	_, fatal := errors.AsType[fatalError](err)
+	return fatal
+}
+
+// keep dials and uses connections one after the other until ctx is done.
+func (k *Keeper[C]) keep(ctx context.Context) error {
+	var none C
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxRedial) {
+		conn, err := k.opt.Dial(ctx)
+		dialed, wasReady := err == nil, false
+		if dialed {
+			wasReady, err = k.use(ctx, conn)
+		}
+		switch {
+		case isFatal(err):
+			k.set(none, false, fmt.Errorf("%w: %w", ErrClosed, err))
+		case ctx.Err() != nil:
+			k.set(none, false, ErrClosed)
+		default:
+			k.report(ctx, none, false, fmt.Errorf("%w with %s: %w", ErrNotConnected, k.opt.Server, err))
+		}
+		if dialed {
+			k.opt.Close(conn)
+		}
+		if isFatal(err) {
+			return err
+		}
+		if wasReady {
+			backoff = minBackoff
+		}
+		if !pause.For(ctx, backoff) {
+			k.set(none, false, ErrClosed)
+			return nil
+		}
+	}
+}
+
+// use verifies a connection again and again. It returns when the connection has
+// ended, with the reason, when ctx is done, or with a [Fatal]; and whether the
+// connection was ever ready.
+func (k *Keeper[C]) use(ctx context.Context, conn C) (wasReady bool, err error) {
+	watching, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer close(ended)
+		ended <- k.opt.Watch(watching, conn)
+	}()
+	defer func() {
+		stop()
+		for range ended {
+			continue
+		}
+	}()
+	for backoff := minBackoff; ; {
+		wait := k.opt.Interval
+		err := k.opt.Verify(ctx, conn)
+		switch {
+		case ctx.Err() != nil:
+			return wasReady, nil
+		case isFatal(err):
+			return wasReady, err
+		case err != nil:
+			k.report(ctx, conn, true, err)
+			wait, backoff = backoff, min(2*backoff, maxBackoff)
+		default:
+			k.report(ctx, conn, true, nil)
+			wasReady, backoff = true, minBackoff
+		}
+		over, err := k.sleep(ctx, wait, ended)
+		if over {
+			return wasReady, err
+		}
+	}
+}
+
+// sleep waits for d or for a Recheck, which has an effect once in minBackoff. It
+// returns true if the connection ended meanwhile, or ctx.
+func (k *Keeper[C]) sleep(ctx context.Context, d time.Duration, ended <-chan error) (over bool, err error) {
+	for _, phase := range []struct {
+		d    time.Duration
+		kick <-chan struct{}
+	}{{min(d, minBackoff), nil}, {d - minBackoff, k.kick}} {
+		t := time.NewTimer(phase.d)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return true, nil
+		case err := <-ended:
+			t.Stop()
+			if err == nil {
+				err = errors.New("the connection was closed")
+			}
+			return true, err
+		case <-phase.kick:
+			t.Stop()
+		case <-t.C:
+		}
+	}
+	return false, nil
+}
+
+// report changes the state, and logs it if it is another one.
+func (k *Keeper[C]) report(ctx context.Context, conn C, connected bool, why error) {
+	if !k.set(conn, connected, why) {
+		return
+	}
+	switch {
+	case why == nil:
+		k.log.InfoContext(ctx, "connected", append([]any{"broker", k.opt.Server}, k.opt.Attrs(conn)...)...)
+	case errors.Is(why, broker.ErrUnavailable):
+		k.log.WarnContext(ctx, "not connected, will retry", "broker", k.opt.Server, "error", why)
+	default:
+		k.log.WarnContext(ctx, "connected but not ready, will retry", "broker", k.opt.Server, "error", why)
+	}
+}
+
+// set changes the state. It returns false if why was the same before.
+func (k *Keeper[C]) set(conn C, connected bool, why error) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	same := text(k.why) == text(why)
+	k.conn, k.connected, k.why = conn, connected, why
+	close(k.changed)
+	k.changed = make(chan struct{})
+	return !same
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

@@ -1,0 +1,239 @@
+// Package deadletter is what people do with dead letters: list them, replay what
+// can be handled now, discard the rest.
+//
+//	commands ──► handlers ──invalid──► dead letters of the tenant
+//	    ▲                                  │
+//	    └──────────── Replay ◄─────────────┤ List: nothing changes
+//	                                       └──► Discard: removed for good
+//
+// # Promises
+//
+//   - A dead letter is removed only after its replay is durable. A process that is
+//     killed in between leaves it, and the next one replays it once more: under the
+//     same id, which most brokers drop, and as the same version of its timer, which
+//     changes nothing.
+//   - What is replayed is the original body without the failure metadata, but for
+//     two headers: how often it was replayed, and when it first failed. If it fails
+//     again the next dead letter counts on from there; after [MaxReplays] it stays.
+//   - A dead letter goes to the commands of its own tenant, whatever its headers say.
+//   - Anyone may have written a dead letter. Headers that make no sense count as
+//     absent, and no dead letter ends a visit to the others.
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"golang.org/x/time/rate"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// MaxReplays is how often a message is replayed. What failed four times in all
+// needs a person, not a fourth replay.
+const MaxReplays = 3
+
+// removeTimeout is how long it may take to remove a dead letter that was replayed
+// when the context has ended meanwhile.
+const removeTimeout = 5 * time.Second
+
+// A Broker is what a [Service] needs of a [broker.Broker].
+type Broker interface {
+	broker.DeadLetters
+	Publisher() broker.Publisher
+	Routing() broker.Routing
+}
+
+// A Service lists, replays and discards the dead letters of a broker, which must
+// be running. It is safe for concurrent use; two calls that replay the same dead
+// letters may both do so.
+type Service struct {
+	broker  Broker
+	routing broker.Routing
+}
+
+// New returns a Service.
+func New(b Broker) *Service { return &Service{broker: b, routing: b.Routing()} }
+
+// Options tune [Service.Replay] and [Service.Discard]. The zero value is ready to
+// use.
+type Options struct {
+	Rate   float64      // at most so many dead letters a second; 0 for no limit
+	DryRun bool         // change nothing, and report what would be done
+	Tell   func(Result) // called once for each dead letter that fits the filter; may be nil
+}
+
+func (o Options) limiter() *rate.Limiter {
+	if o.Rate <= 0 {
+		return rate.NewLimiter(rate.Inf, 1)
+	}
+	return rate.NewLimiter(rate.Limit(o.Rate), 1)
+}
+
+// What was done with a dead letter.
+const (
+	Replayed  = "replayed"  // published again, and removed
+	Discarded = "discarded" // removed
+	Refused   = "refused"   // left where it is
+)
+
+// A Result is what was done with a dead letter, or would be.
+type Result struct {
+	Message Message
+	Did     string // one of [Replayed], [Discarded], [Refused]
+	Topic   string // where it was replayed to
+	ID      string // of the message it was replayed as
+	Why     error  // why it was refused; else nil
+}
+
+// A Summary is what a call did altogether.
+type Summary struct {
+	Done    int      // dead letters listed, replayed or discarded, or those that would be
+	Refused int      // dead letters that were left where they are
+	Missing []string // ids of the filter that no dead letter has; nil unless all were visited
+	More    bool     // the limit was reached, and there are more dead letters
+}
+
+// List calls show with each dead letter that fits, oldest first. Nothing changes.
+// It ends at the first error, of ctx, the broker or show, and returns it.
+func (s *Service) List(ctx context.Context, f Filter, show func(Message) error) (Summary, error) {
+	return s.each(ctx, f, Options{DryRun: true}, func(m Message) (Result, error) {
+		return Result{Message: m}, show(m)
+	})
+}
+
+// Replay publishes the originals of the dead letters that fit once more, each to
+// the commands of its tenant, and then removes the dead letter. Those that can't
+// be replayed have the result [Refused]: those that were replayed [MaxReplays]
+// times, those whose body was cut, those without a topic to go to, and those that
+// the broker refuses. It ends at the first other error, of ctx or the broker, and
+// returns it, together with what was done until then.
+func (s *Service) Replay(ctx context.Context, f Filter, opt Options) (Summary, error) {
+	limiter := opt.limiter()
+	return s.each(ctx, f, opt, func(m Message) (Result, error) {
+		topic, err := s.destination(m)
+		if err != nil {
+			return Result{Message: m, Did: Refused, Why: err}, nil
+		}
+		msg := m.replay()
+		done := Result{Message: m, Did: Replayed, Topic: topic, ID: msg.UUID}
+		if opt.DryRun {
+			return done, nil
+		}
+		if err := limiter.Wait(ctx); err != nil {
+			return Result{}, ended(ctx, err)
+		}
+		switch err := s.broker.Publisher().Publish(ctx, broker.Message{Topic: topic, Message: msg})[0]; {
+		case errors.Is(err, broker.ErrRefused):
+			return Result{Message: m, Did: Refused, Why: err}, nil
+		case err != nil:
+			return Result{}, fmt.Errorf("replay %s, which stays: %w", timer.Quote(m.ID), err)
+		}
+		return done, nil
+	})
+}
+
+// Discard removes the dead letters that fit. It ends at the first error, of ctx
+// or the broker, and returns it, together with what was done until then.
+func (s *Service) Discard(ctx context.Context, f Filter, opt Options) (Summary, error) {
+	limiter := opt.limiter()
+	return s.each(ctx, f, opt, func(m Message) (Result, error) {
+		if !opt.DryRun {
+			if err := limiter.Wait(ctx); err != nil {
+				return Result{}, ended(ctx, err)
+			}
+		}
+		return Result{Message: m, Did: Discarded}, nil
+	})
+}
+
+// destination returns the topic to which a dead letter is replayed, or why there is
+// none.
+func (s *Service) destination(m Message) (string, error) {
+	switch {
+	case m.Truncated:
+		return "", errors.New("its body was cut, so it is not the original")
+	case m.Replays >= MaxReplays:
+		return "", fmt.Errorf("it was replayed %d times already", m.Replays)
+	case m.Tenant != timer.NoTenant:
+		return s.routing.CommandsOf(m.Tenant), nil
+	}
+	ofNoTenant := s.routing.CommandsOf(timer.NoTenant)
+	if ofNoTenant == s.routing.Commands {
+		return ofNoTenant, nil
+	}
+	// Topics are of tenants, and the dead letter is of none: it goes back to where
+	// it came from. It never came from the topic of a valid tenant, whatever it says,
+	// nor from one without a subscription.
+	named, ok := s.routing.TenantOf(m.Topic)
+	if !ok || named.Validate() == nil || named == "" || strings.ContainsAny(string(named), ".*>#/ \t\r\n") {
+		return "", fmt.Errorf("it names no tenant, and %s is no topic it can have come from", timer.Quote(m.Topic))
+	}
+	return m.Topic, nil
+}
+
+// errLimit ends a visit at the limit of the filter.
+var errLimit = errors.New("the limit is reached")
+
+// each calls do with each dead letter that fits, and removes those that it replays
+// or discards. A result is counted and reported when it is known that the dead
+// letter is removed: when the visit goes on, or has ended.
+func (s *Service) each(ctx context.Context, f Filter, opt Options, do func(Message) (Result, error)) (Summary, error) {
+	if err := broker.ValidateVisit(f.Tenant); err != nil {
+		return Summary{}, err
+	}
+	count := counter{tell: opt.Tell, missing: slices.Clone(f.IDs)}
+	visiting, stop := ctx, context.CancelFunc(func() {})
+	if !opt.DryRun {
+		visiting, stop = pause.Outlive(ctx, 0, removeTimeout)
+	}
+	defer stop()
+	err := s.broker.VisitDeadLetters(visiting, f.Tenant, func(msg *message.Message) (bool, error) {
+		count.settle()
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		if f.Limit > 0 && count.fitting == f.Limit {
+			return false, errLimit
+		}
+		m := Read(s.routing, msg)
+		if !f.fits(m) {
+			return false, nil
+		}
+		did, err := do(m)
+		if err != nil {
+			return false, err
+		}
+		remove := !opt.DryRun && did.Did != Refused
+		count.add(did, remove)
+		return remove, nil
+	})
+	switch {
+	case err == nil:
+		count.settle()
+		count.Missing = count.missing
+	case errors.Is(err, errLimit):
+		count.More = true
+		err = nil
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w%s", ctx.Err(), count.uncertain())
+	default:
+		err = fmt.Errorf("%w%s", err, count.uncertain())
+	}
+	return count.Summary, err
+}
+
+// ended returns the error of a context that ended, or another one.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}

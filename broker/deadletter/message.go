@@ -1,0 +1,117 @@
+package deadletter
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Message is a dead letter. What its headers don't say, or say in a form that
+// the service never writes, is zero. Its texts may hold anything.
+type Message struct {
+	ID     string         // its own; never empty, and the same at every visit
+	Tenant timer.TenantID // whose it is; [timer.NoTenant] if it names none
+	Reason timer.Reason   // for machines
+	Detail string         // for people
+
+	Topic      string // of the original
+	Position   string // of the original in its topic
+	OriginalID string // id of the original: that of its body, else the one that it came with
+
+	FirstAt   time.Time // when it first became a dead letter
+	LastAt    time.Time // when it last became one
+	Count     int       // how often it became one, at least 1
+	Replays   int       // how often it was replayed
+	Truncated bool      // whether the body was cut
+
+	CorrelationID string      // of the original, if it has one
+	Trace         timer.Trace // of the original, if it has one
+	Body          []byte      // of the original, byte for byte unless Truncated
+}
+
+// Read returns the dead letter that a message of [broker.DeadLetters] is. It
+// refers to the body of the message.
+func Read(routing broker.Routing, msg *message.Message) Message {
+	get := msg.Metadata.Get
+	tenant, _ := routing.DeadLetterOf(get(broker.MetaTopic), msg)
+	replays := envelope.ReplaysFrom(get)
+	m := Message{
+		ID:            idOf(msg),
+		Tenant:        tenant,
+		Reason:        timer.Reason(get(envelope.HeaderDeadLetterReason)),
+		Detail:        get(envelope.HeaderDeadLetterDetail),
+		Topic:         get(envelope.HeaderDeadLetterTopic),
+		Position:      get(envelope.HeaderDeadLetterPosition),
+		OriginalID:    get(envelope.HeaderDeadLetterOriginalID),
+		FirstAt:       timeOf(get(envelope.HeaderDeadLetterFirstAt)),
+		LastAt:        timeOf(get(envelope.HeaderDeadLetterLastAt)),
+		Count:         replays + 1,
+		Replays:       replays,
+		CorrelationID: envelope.CorrelationFrom(get),
+		Trace:         envelope.TraceFrom(get),
+		Body:          msg.Payload,
+	}
+	if m.CorrelationID == "" { // as older versions of the service left it
+		m.CorrelationID = envelope.OriginOf(msg.Payload).CorrelationID
+	}
+	if n, err := strconv.Atoi(get(envelope.HeaderDeadLetterCount)); err == nil && n > 0 {
+		m.Count = n
+	}
+	// A body that may not be whole is not replayed.
+	cut := get(envelope.HeaderDeadLetterTruncated)
+	m.Truncated = cut != "" && cut != "false"
+	return m
+}
+
+// idOf returns the id of a dead letter: its own, else one that is derived from its
+// position, since a driver makes up an id for a message without one.
+func idOf(msg *message.Message) string {
+	id := msg.Metadata.Get(envelope.HeaderMessageID)
+	if timer.ValidateID("id", id) == nil {
+		return id
+	}
+	position := msg.Metadata.Get(broker.MetaPosition)
+	if position == "" {
+		return msg.UUID
+	}
+	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "%q %q", msg.Metadata.Get(broker.MetaTopic), position)).String()
+}
+
+// timeOf returns the time that a header holds, or none.
+func timeOf(header string) time.Time {
+	at, err := envelope.ParseTime(header)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// replay returns the original as a new message. Its id is derived from the dead
+// letter, so that the same replay has the same id, and from all of it: one who
+// guesses the id could publish something else under it, and the broker would drop
+// the replay.
+func (m Message) replay() *message.Message {
+	replays := m.Replays + 1
+	id := uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "replay %q %q %d %d %q", m.ID, m.Tenant, replays, m.LastAt.UnixMilli(), m.Body))
+	msg := message.NewMessage(id.String(), m.Body)
+	set := func(name, value string) {
+		if value != "" {
+			msg.Metadata.Set(name, value)
+		}
+	}
+	set(envelope.HeaderDeadLetterReplays, strconv.Itoa(replays))
+	if !m.FirstAt.IsZero() {
+		set(envelope.HeaderDeadLetterFirstAt, envelope.FormatTime(m.FirstAt))
+	}
+	set(envelope.HeaderCorrelationID, m.CorrelationID)
+	set(envelope.HeaderTraceParent, m.Trace.Parent)
+	set(envelope.HeaderTraceState, m.Trace.State)
+	return msg
+}

@@ -1,0 +1,49 @@
+package gochannel
+
+import (
+	"context"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+// CatchUp waits until what is queued for the role, or in flight, was acked or
+// nacked.
+func (b *Broker) CatchUp(ctx context.Context, role string) error {
+	var open map[*delivery]int // what it waits for, and how often that was answered before; nil before the role has subscribed
+	return pause.Until(ctx, func() (bool, error) {
+		_, away := b.Interruptions()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		g := b.groups[b.opt.Routing.Subscription()][role]
+		if away != nil || g == nil {
+			return false, away
+		}
+		if open == nil {
+			open = g.unanswered()
+		}
+		for d, before := range open {
+			if d.answers == before {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// unanswered returns what is queued or in flight, and how often each was
+// answered. The caller holds the mu of the broker.
+func (g *group) unanswered() map[*delivery]int {
+	open := make(map[*delivery]int)
+	for _, d := range g.queue {
+		open[d] = d.answers
+	}
+	for _, owner := range g.owners {
+		for d := range owner {
+			open[d] = d.answers
+		}
+	}
+	return open
+}
+
+// Interruptions returns none: there is no connection to lose.
+func (b *Broker) Interruptions() (int64, error) { return 0, b.Ready(context.Background()) }

@@ -1,0 +1,480 @@
+package inflight_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/inflight"
+)
+
+// A delivery counts what the window does with it.
+type delivery struct {
+	body            string
+	byServer        bool // whether the server retries
+	stale           atomic.Bool
+	acked, returned atomic.Int32
+	retried         atomic.Int64 // delay of the last Retry
+}
+
+func (d *delivery) Bytes() int { return len(d.body) }
+
+func (d *delivery) Message() *message.Message { return message.NewMessage(d.body, []byte(d.body)) }
+
+func (d *delivery) Stale() bool { return d.stale.Load() }
+
+func (d *delivery) Ack() { d.acked.Add(1) }
+
+func (d *delivery) Retry(delay time.Duration) bool {
+	d.retried.Store(int64(delay))
+	return d.byServer
+}
+
+func (d *delivery) Return() { d.returned.Add(1) }
+
+// want fails the test unless the delivery was acked and returned so many times.
+func (d *delivery) want(t *testing.T, acked, returned int32) {
+	t.Helper()
+	if d.acked.Load() != acked || d.returned.Load() != returned {
+		t.Errorf("%s: acked %d times, returned %d times, want %d and %d", d.body, d.acked.Load(), d.returned.Load(), acked, returned)
+	}
+}
+
+// add adds deliveries one after the other and returns a channel that is closed
+// when all are added or refused.
+func add(w *inflight.Window, all ...*delivery) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for _, d := range all {
+			w.Add(d, 1)
+		}
+	}()
+	return done
+}
+
+// next returns the next message, which must be this.
+func next(t *testing.T, w *inflight.Window, body string) *message.Message {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case m := <-w.Messages():
+		if m == nil || string(m.Payload) != body {
+			t.Fatalf("got %v, want %q", m, body)
+		}
+		return m
+	default:
+		t.Fatalf("no message, want %q", body)
+	}
+	return nil
+}
+
+// none fails the test if a message waits to be taken.
+func none(t *testing.T, w *inflight.Window) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case m := <-w.Messages():
+		t.Fatalf("got %v, want nothing", m)
+	default:
+	}
+}
+
+// settle waits until acks and nacks are noticed, while an older message is at work.
+func settle() {
+	time.Sleep(40 * time.Millisecond)
+	synctest.Wait()
+}
+
+// end closes the window, and waits until nothing is in flight.
+func end(w *inflight.Window) {
+	w.Close()
+	w.Wait(nil)
+}
+
+func TestMessagesWaitForNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{})
+		first, second := &delivery{body: "first"}, &delivery{body: "second"}
+		add(w, first, second)
+		a := next(t, w, "first")
+		b := next(t, w, "second")
+		b.Ack()
+		settle()
+		second.want(t, 1, 0)
+		first.want(t, 0, 0)
+		if a.Context().Err() != nil || b.Context().Err() == nil {
+			t.Errorf("contexts: %v of a message in flight, %v of one that was acked", a.Context().Err(), b.Context().Err())
+		}
+		a.Ack()
+		end(w)
+		first.want(t, 1, 0)
+	})
+}
+
+func TestCountOfDeliveriesIsThatOfTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{})
+		go w.Add(&delivery{body: "third time"}, 3)
+		m := next(t, w, "third time")
+		if got := m.Metadata.Get(broker.MetaDelivery); got != "3" {
+			t.Errorf("delivery %q, want 3", got)
+		}
+		m.Ack()
+		end(w)
+	})
+}
+
+func TestAHeldMessageIsDeliveredAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{Messages: 1})
+		failing, second := &delivery{body: "failing"}, &delivery{body: "second"}
+		add(w, failing, second)
+		next(t, w, "failing").Nack()
+		next(t, w, "second").Ack() // what is held takes no slot
+		for i, delay := range []time.Duration{time.Second, 5 * time.Second, 25 * time.Second, 25 * time.Second} {
+			began := time.Now()
+			m := <-w.Messages()
+			if waited := time.Since(began); waited < delay*8/10 || waited > delay*12/10 {
+				t.Errorf("delivery %d after %v, want about %v", i+2, waited, delay)
+			}
+			if got := m.Metadata.Get(broker.MetaDelivery); got != fmt.Sprint(i+2) {
+				t.Errorf("delivery %s, want %d", got, i+2)
+			}
+			failing.want(t, 0, 0)
+			m.Nack()
+		}
+		(<-w.Messages()).Ack()
+		end(w)
+		failing.want(t, 1, 0)
+	})
+}
+
+func TestSettledIsAboutWhatWasInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{})
+		if !w.Settled()() {
+			t.Error("nothing is in flight, and not settled")
+		}
+		added := add(w, &delivery{body: "acked"}, &delivery{body: "nacked", byServer: true}, &delivery{body: "waits"})
+		<-added
+		settled := w.Settled()
+		<-add(w, &delivery{body: "later"})
+		for _, body := range []string{"acked", "nacked", "waits"} {
+			if settle(); settled() {
+				t.Errorf("settled before %q was", body)
+			}
+			if m := next(t, w, body); body == "nacked" {
+				m.Nack()
+			} else {
+				m.Ack()
+			}
+		}
+		if settle(); !settled() || w.Settled()() {
+			t.Errorf("settled is %v, and with what came later %v, want true and false", settled(), w.Settled()())
+		}
+		later := w.Settled()
+		end(w)
+		if !later() {
+			t.Error("what Close returns is not settled")
+		}
+	})
+}
+
+func TestAHandlerNamesTheDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{})
+		held, server := &delivery{body: "held"}, &delivery{body: "server", byServer: true}
+		add(w, held, server)
+		for _, body := range []string{"held", "server"} {
+			m := next(t, w, body)
+			broker.RetryAfter(m, 20*time.Minute)
+			m.Nack()
+		}
+		began := time.Now()
+		again := <-w.Messages()
+		if waited := time.Since(began); waited != 20*time.Minute || string(again.Payload) != "held" {
+			t.Errorf("got %s after %v", again.Payload, waited)
+		}
+		if got := time.Duration(server.retried.Load()); got != 20*time.Minute {
+			t.Errorf("the server was given the delay %v", got)
+		}
+		again.Nack() // without a delay of its own
+		began = time.Now()
+		(<-w.Messages()).Ack()
+		if waited := time.Since(began); waited > 6*time.Second {
+			t.Errorf("came again after %v, want about 5s: a delay is for one nack", waited)
+		}
+		end(w)
+	})
+}
+
+func TestARetryOfTheServerLeavesTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{Messages: 1})
+		failing, second := &delivery{body: "failing", byServer: true}, &delivery{body: "second"}
+		add(w, failing, second)
+		next(t, w, "failing").Nack()
+		next(t, w, "second").Ack()
+		time.Sleep(time.Hour)
+		none(t, w)
+		end(w)
+		failing.want(t, 0, 0)
+		if failing.retried.Load() == 0 {
+			t.Error("the server was not asked to retry")
+		}
+	})
+}
+
+func TestAFullWindowWaits(t *testing.T) {
+	for name, opt := range map[string]inflight.Options{"messages": {Messages: 2}, "bytes": {Bytes: 11}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				w := inflight.New(ctx, opt)
+				all := make([]*delivery, 6)
+				for i := range all {
+					all[i] = &delivery{body: fmt.Sprintf("%04d", i)}
+				}
+				stopped := add(w, all...)
+				first := next(t, w, "0000")
+				second := next(t, w, "0001")
+				none(t, w)
+				first.Ack()
+				next(t, w, "0002").Nack() // which is held, and frees its slot
+				settle()
+				third := next(t, w, "0003")
+				none(t, w)
+				time.Sleep(2 * time.Second)
+				none(t, w) // what was held waits for a slot, as the others do
+				second.Ack()
+				third.Ack()
+				for seen := make(map[string]bool); len(seen) < 2; { // two slots are free: in any order
+					msg := <-w.Messages()
+					seen[string(msg.Payload)] = true
+					switch string(msg.Payload) {
+					case "0002":
+						msg.Ack()
+					case "0004":
+					default:
+						t.Fatalf("got %q, want 0004 or 0002", msg.Payload)
+					}
+				}
+				cancel()
+				<-stopped
+				w.Close()
+				w.Wait(stopped)
+				for i, want := range [][2]int32{{1, 0}, {1, 0}, {1, 0}, {1, 0}, {0, 0}, {0, 1}} {
+					all[i].want(t, want[0], want[1])
+				}
+			})
+		})
+	}
+}
+
+func TestAMessageLargerThanTheWindowIsAloneInIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{Bytes: 4})
+		add(w, &delivery{body: "large message"}, &delivery{body: "x"})
+		large := next(t, w, "large message")
+		none(t, w)
+		large.Ack()
+		next(t, w, "x").Ack()
+		end(w)
+	})
+}
+
+// TestHeldMessagesTakeNoSlot holds ten times as many messages as may be in
+// flight, all for longer than the test needs.
+func TestHeldMessagesTakeNoSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n, good = 1000, 100
+		w := inflight.New(t.Context(), inflight.Options{Messages: n / 10})
+		all := make([]*delivery, n+good)
+		for i := range all {
+			all[i] = &delivery{body: strings.Repeat("x", 1+i%2)}
+		}
+		added := add(w, all...)
+		began := time.Now()
+		for i := range all {
+			if m := <-w.Messages(); i < n {
+				broker.RetryAfter(m, time.Minute)
+				m.Nack()
+			} else {
+				m.Ack()
+			}
+		}
+		<-added
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the good ones waited %v", waited)
+		}
+		for range n {
+			(<-w.Messages()).Ack()
+		}
+		if waited := time.Since(began); waited != time.Minute {
+			t.Errorf("the others came after %v, want a minute", waited)
+		}
+		end(w)
+		for _, d := range all {
+			d.want(t, 1, 0)
+		}
+	})
+}
+
+func TestCloseReturnsWhatNoHandlerHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{})
+		had, waits, nacked, late, after := &delivery{body: "had"}, &delivery{body: "waits"},
+			&delivery{body: "nacked"}, &delivery{body: "late"}, &delivery{body: "nacked after the end"}
+		add(w, had, nacked, after, waits)
+		m := next(t, w, "had")
+		next(t, w, "nacked").Nack()
+		again := next(t, w, "nacked after the end")
+		synctest.Wait()
+		w.Close()
+		w.Close()
+		if m, open := <-w.Messages(); open {
+			t.Errorf("got %s after Close", m.Payload)
+		}
+		if w.Add(late, 1) {
+			t.Error("Add works after Close")
+		}
+		settle()
+		waits.want(t, 0, 1)
+		nacked.want(t, 0, 1)
+		late.want(t, 0, 1)
+		had.want(t, 0, 0)
+		m.Ack()
+		again.Nack()
+		w.Wait(nil)
+		had.want(t, 1, 0)
+		after.want(t, 0, 1)
+	})
+}
+
+func TestWaitGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{})
+		d := &delivery{body: "forgotten"}
+		add(w, d)
+		m := next(t, w, "forgotten")
+		w.Close()
+		stop := make(chan struct{})
+		close(stop)
+		w.Wait(stop)
+		synctest.Wait()
+		if m.Context().Err() == nil {
+			t.Error("the context of a message outlives its window")
+		}
+		m.Ack()
+		synctest.Wait()
+		d.want(t, 0, 0)
+	})
+}
+
+// TestWhatWasAckedBeforeTheEndIsAcked stops to wait at once after many acks. A
+// driver that has waited sends its server what was acked, for the last time.
+func TestWhatWasAckedBeforeTheEndIsAcked(t *testing.T) {
+	t.Parallel()
+	const n = 1000
+	w := inflight.New(t.Context(), inflight.Options{})
+	all := make([]*delivery, n)
+	for i := range all {
+		all[i] = &delivery{body: fmt.Sprint(i)}
+	}
+	add(w, all...)
+	taken := make([]*message.Message, n)
+	for i := range taken {
+		taken[i] = <-w.Messages()
+	}
+	w.Close()
+	stop := make(chan struct{})
+	close(stop)
+	for _, m := range taken {
+		m.Ack()
+	}
+	w.Wait(stop)
+	for _, d := range all {
+		d.want(t, 1, 0)
+	}
+}
+
+func TestStaleMessagesAreNotDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := inflight.New(t.Context(), inflight.Options{Messages: 1})
+		first, second, third := &delivery{body: "first"}, &delivery{body: "second"}, &delivery{body: "third"}
+		second.stale.Store(true)
+		add(w, first, second, third)
+		m := next(t, w, "first")
+		m.Nack()
+		synctest.Wait()
+		first.stale.Store(true)
+		next(t, w, "third").Ack()
+		time.Sleep(time.Minute)
+		none(t, w)
+		end(w)
+		first.want(t, 0, 0)
+		second.want(t, 0, 0)
+	})
+}
+
+// TestNothingIsLostBetweenAddAndClose adds, acks, nacks and closes at once: every
+// message is acked, returned or left to the server, once.
+func TestNothingIsLostBetweenAddAndClose(t *testing.T) {
+	t.Parallel()
+	const most = 50
+	w := inflight.New(t.Context(), inflight.Options{Messages: most})
+	all := make([]*delivery, 3000)
+	for i := range all {
+		all[i] = &delivery{body: strings.Repeat("x", i%100), byServer: i%2 == 0}
+	}
+	var work sync.WaitGroup
+	for some := range slices.Chunk(all, 1000) {
+		work.Go(func() {
+			for _, d := range some {
+				w.Add(d, 1)
+			}
+		})
+	}
+	var inFlight atomic.Int32
+	for i := range 4 {
+		work.Go(func() {
+			n := 0
+			for m := range w.Messages() {
+				if now := inFlight.Add(1); now > most {
+					t.Errorf("%d in flight", now)
+				}
+				if n++; n == 100 {
+					go w.Close()
+				}
+				inFlight.Add(-1)
+				if (n+i)%5 == 0 {
+					m.Nack()
+				} else {
+					m.Ack()
+				}
+			}
+		})
+	}
+	work.Wait()
+	w.Wait(nil)
+	for i, d := range all {
+		got := d.acked.Load() + d.returned.Load()
+		if d.byServer && d.retried.Load() > 0 {
+			got++
+		}
+		if got != 1 {
+			t.Errorf("message %d: acked %d times, returned %d times", i, d.acked.Load(), d.returned.Load())
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+// askTimeout is the longest wait for an answer about offsets.
+const askTimeout = 3 * time.Second
+
+// Interruptions returns how often a request for messages failed, or the cluster
+// did not answer, and why it is away now. The client library connects again by
+// itself.
+func (b *Broker) Interruptions() (int64, error) {
+	n := b.outages.Load()
+	_, away := b.keeper.Current()
+	return n, away
+}
+
+// outages counts requests for messages whose connection was lost.
+type outages struct{ atomic.Int64 }
+
+// OnBrokerE2E is called by the client library after each request.
+func (o *outages) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if err := e2e.Err(); key == int16(kmsg.Fetch) && err != nil && !errors.Is(err, context.Canceled) {
+		o.Add(1)
+	}
+}
+
+// CatchUp waits until all before the ends of the partitions is handled, or waits
+// for its retry. Of a partition that another process reads, it waits for what that
+// commits.
+func (b *Broker) CatchUp(ctx context.Context, role string) error {
+	id := groupID{role, b.opt.Routing.Subscription()}
+	var g *group
+	var unread map[partition]int64 // the end of each partition that is not read so far
+	err := pause.Until(ctx, func() (bool, error) {
+		client, err := b.keeper.Current()
+		if err != nil {
+			return false, err
+		}
+		if g = b.subscribed(id); g == nil {
+			return false, nil
+		}
+		asking, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		admin := kadm.NewClient(client)
+		if unread == nil {
+			if unread, err = b.ends(asking, admin); err != nil {
+				return false, fmt.Errorf("find the ends of %s: %w", id.topic, err)
+			}
+		}
+		if g.handled(unread); len(unread) == 0 {
+			return true, nil
+		}
+		committed, err := admin.FetchOffsets(asking, g.name())
+		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // it is new
+			return false, fmt.Errorf("find what group %s has committed: %w", g.name(), err)
+		}
+		for p, end := range unread {
+			if at, ok := committed.Lookup(p.topic, p.number); ok && at.Err == nil && at.At >= end {
+				delete(unread, p)
+			}
+		}
+		return len(unread) == 0, nil
+	})
+	if _, answered := errors.AsType[*kerr.Error](err); err == nil || answered || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w with Kafka: %w", ErrNotConnected, err)
+}
+
+// subscribed returns the group of a role and a topic, nil if there is none.
+func (b *Broker) subscribed(id groupID) *group {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.groups[id]
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.users == 0 {
+		return nil
+	}
+	return g
+}
+
+// ends returns the ends of those partitions of the commands that hold messages.
+func (b *Broker) ends(ctx context.Context, admin *kadm.Client) (map[partition]int64, error) {
+	ends := make(map[partition]int64)
+	topics := []string{b.opt.Routing.Commands}
+	if strings.Contains(topics[0], tenantToken) {
+		details, err := admin.ListTopics(ctx)
+		if err != nil {
+			return nil, err
+		}
+		topics = slices.DeleteFunc(details.Names(), func(topic string) bool { return !matches(b.opt.Routing.Commands, topic) })
+		if len(topics) == 0 {
+			return ends, nil
+		}
+	}
+	first, err := admin.ListStartOffsets(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	last, err := admin.ListEndOffsets(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	var failed error
+	last.Each(func(end kadm.ListedOffset) {
+		if end.Err != nil && !errors.Is(end.Err, kerr.UnknownTopicOrPartition) {
+			failed = end.Err
+		}
+		if start, _ := first.Lookup(end.Topic, end.Partition); start.Offset < end.Offset {
+			ends[partition{end.Topic, end.Partition}] = end.Offset
+		}
+	})
+	return ends, failed
+}
+
+// handled deletes those partitions of which all before the end is handled here, or
+// waits for its retry.
+func (g *group) handled(unread map[partition]int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for id, end := range unread {
+		if p := g.parts[id]; p != nil && !p.leaving && p.next >= end && !p.works(end) {
+			delete(unread, id)
+		}
+	}
+}
+
+// works reports whether something before an offset is queued or in flight.
+func (p *part) works(before int64) bool {
+	for offset, d := range p.open {
+		if offset < before && (d.state == polled || d.state == queued || d.state == inFlight) {
+			return true
+		}
+	}
+	return false
+}

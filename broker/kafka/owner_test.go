@@ -1,0 +1,62 @@
+package kafka_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/kafka"
+)
+
+// TestOwnerIsWrittenAgain marks what a service wrote: since Kafka forgets the offsets
+// of a group without members after a while, it is written again within the hour, and
+// not each time.
+func TestOwnerIsWrittenAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := new(kfake.VirtualNetwork)
+		c := serve(t, kfake.ListenFn(network.Listen), kfake.Ports(9092))
+		dialer := kgo.Dialer(network.DialContext)
+		b := ready(t, kafka.Options{URL: c.url(), Connect: []kgo.Opt{dialer}})
+		mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
+		claim := func() {
+			t.Helper()
+			if got, err := b.Claim(t.Context(), "timer-service", mine, false); err != nil || got != mine {
+				t.Fatalf("the owner is %v, %v", got, err)
+			}
+		}
+		claim()
+
+		client, err := kgo.NewClient(kgo.SeedBrokers(c.url()), dialer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		admin, group := kadm.NewClient(client), "timer-service.timer.commands.owner"
+		const mark = 7
+		var marked kadm.Offsets
+		marked.Add(kadm.Offset{Topic: "timer.commands", At: mark, LeaderEpoch: -1, Metadata: mine.String()})
+		if err := admin.CommitAllOffsets(t.Context(), group, marked); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			after time.Duration
+			want  int64
+		}{{time.Minute, mark}, {time.Hour, 0}} {
+			time.Sleep(step.after)
+			claim()
+			offsets, err := admin.FetchOffsets(t.Context(), group)
+			if o, _ := offsets.Lookup("timer.commands", 0); err != nil || o.At != step.want || o.Metadata != mine.String() {
+				t.Errorf("after %v there is %v, %v; want offset %d", step.after, o, err, step.want)
+			}
+		}
+		if _, err := admin.DeleteGroup(t.Context(), group); err != nil {
+			t.Fatal(err)
+		}
+		claim() // as the first
+	})
+}

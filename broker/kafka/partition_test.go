@@ -1,0 +1,289 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/kafka"
+	"github.com/event-service-agent/timer-service/envelope"
+)
+
+// The partition that fails, of how many.
+const (
+	failing    = int32(3)
+	partitions = 12
+)
+
+// timers returns messages of n timers, with the numbers of their partitions.
+func timers(topic string, n int) (messages []broker.Message, numbers []int32) {
+	p := kgo.StickyKeyPartitioner(nil).ForTopic(topic)
+	for i := range n {
+		m := message.NewMessage(uuid.NewString(), []byte(fmt.Sprint(i)))
+		m.Metadata.Set(envelope.HeaderTenantID, "acme")
+		m.Metadata.Set(envelope.HeaderServiceCallID, fmt.Sprint("call-", i))
+		messages = append(messages, broker.Message{Topic: topic, Message: m})
+		numbers = append(numbers, int32(p.Partition(&kgo.Record{Topic: topic, Key: []byte(broker.Key(m))}, partitions)))
+	}
+	return messages, numbers
+}
+
+// counts reads a topic to its end, and returns how often each body is there.
+func counts(t *testing.T, c *cluster, topic string, records int) map[string]int {
+	t.Helper()
+	seen := make(map[string]int)
+	cl := client(t, c, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	for n := 0; n < records; {
+		fetches := cl.PollFetches(t.Context())
+		for r := range fetches.RecordsAll() {
+			seen[string(r.Value)]++
+			n++
+		}
+	}
+	return seen
+}
+
+// stored returns how many records a topic has.
+func stored(c *cluster, topic string) (n int) {
+	for _, p := range c.PartitionInfos(topic) {
+		n += int(p.HighWatermark - p.LogStartOffset)
+	}
+	return n
+}
+
+// TestPartitionThatFailsFailsAlone publishes to twelve partitions of which one
+// takes nothing. The messages of the others are published at once, and once;
+// those of the one fail with an error that may pass, and are published as soon
+// as it takes messages again.
+func TestPartitionThatFailsFailsAlone(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []*kerr.Error{kerr.NotEnoughReplicas, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.KafkaStorageError} {
+		t.Run(reason.Message, func(t *testing.T) {
+			t.Parallel()
+			c, r := serve(t), routing()
+			b := ready(t, kafka.Options{URL: c.url(), Routing: r})
+			topic := r.EventsOf("acme")
+			if err := c.CreateTopic(topic, partitions, nil); err != nil {
+				t.Fatal(err)
+			}
+			fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{failing}, Err: reason, Count: -1})
+			messages, numbers := timers(topic, 2000)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			began := time.Now()
+			var left []broker.Message
+			for i, err := range b.Publisher().Publish(ctx, messages...) {
+				switch {
+				case numbers[i] != failing && err != nil:
+					t.Fatalf("message %d of partition %d: %v", i, numbers[i], err)
+				case numbers[i] == failing && (err == nil || errors.Is(err, broker.ErrRefused) || errors.Is(err, broker.ErrUnavailable)):
+					t.Fatalf("message %d of the partition that fails: %v", i, err)
+				case err != nil:
+					left = append(left, messages[i])
+					if part, ok := errors.AsType[broker.PartitionError](err); !ok || part.Partition != fmt.Sprint(failing) {
+						t.Fatalf("message %d of partition %d does not say which one failed: %v", i, failing, err)
+					}
+				}
+			}
+			if took := time.Since(began); took > 10*time.Second {
+				t.Errorf("Publish took %v", took)
+			}
+			if n := stored(c, topic); n != len(messages)-len(left) {
+				t.Errorf("%d messages are stored, %d were published", n, len(messages)-len(left))
+			}
+			for range 5 { // each try is short, for the sake of the messages beside it
+				more, at := timers(topic, 12)
+				for i, err := range b.Publisher().Publish(ctx, more...) {
+					if (err != nil) != (at[i] == failing) {
+						t.Errorf("message of partition %d while %d fails: %v", at[i], failing, err)
+					}
+				}
+			}
+			if took := time.Since(began); took > 15*time.Second {
+				t.Errorf("five more calls ended after %v", took)
+			}
+
+			fault.Remove()
+			began = time.Now()
+			if err := broker.Join(b.Publisher().Publish(ctx, left...)); err != nil {
+				t.Errorf("publish again: %v", err)
+			}
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("the partition is back, and Publish took %v", took)
+			}
+			seen := counts(t, c, topic, stored(c, topic))
+			for i := range messages {
+				if n := seen[fmt.Sprint(i)]; n != 1 && i >= 12 {
+					t.Errorf("message %d is there %d times", i, n)
+				}
+			}
+		})
+	}
+}
+
+// TestServerOfSomePartitionsThatHangsFailsThoseAlone has one of three servers
+// answer nothing for a while.
+func TestServerOfSomePartitionsThatHangsFailsThoseAlone(t *testing.T) {
+	t.Parallel()
+	c, r := serve(t, kfake.NumBrokers(3)), routing()
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
+	topic := r.EventsOf("acme")
+	if err := c.CreateTopic(topic, partitions, nil); err != nil {
+		t.Fatal(err)
+	}
+	warm, _ := timers(topic, 100)
+	if err := broker.Join(b.Publisher().Publish(t.Context(), warm...)); err != nil {
+		t.Fatal(err)
+	}
+	hangs := c.PartitionInfo(topic, failing).Leader
+	again := make(chan struct{})
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if c.CurrentNode() == hangs {
+			c.SleepControl(func() { <-again })
+		}
+		return nil, nil, false
+	})
+	messages, numbers := timers(topic, 1000)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	for i, err := range b.Publisher().Publish(ctx, messages...) {
+		hung := c.PartitionInfo(topic, numbers[i]).Leader == hangs
+		if (err != nil) != hung || errors.Is(err, broker.ErrRefused) || errors.Is(err, broker.ErrUnavailable) {
+			t.Fatalf("message %d, hung %v: %v", i, hung, err)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("Publish took %v", took)
+	}
+	close(again)
+	until(t, "all messages to be taken again", func() bool {
+		return broker.Join(b.Publisher().Publish(ctx, messages...)) == nil
+	})
+}
+
+// put publishes a body to each partition, without the driver.
+func put(t *testing.T, c *cluster, topic, body string) {
+	t.Helper()
+	cl := client(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for n := range int32(partitions) {
+		r := &kgo.Record{Topic: topic, Partition: n, Value: fmt.Append(nil, body, " ", n)}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// got acks messages until all have come that put has published, but for those of
+// the partition that fails.
+func got(t *testing.T, messages <-chan *message.Message, body string) {
+	t.Helper()
+	missing := make(map[string]bool)
+	for n := range int32(partitions) {
+		missing[fmt.Sprint(body, " ", n)] = n != failing
+	}
+	delete(missing, fmt.Sprint(body, " ", failing))
+	for len(missing) > 0 {
+		msg := <-messages
+		delete(missing, string(msg.Payload))
+		msg.Ack()
+	}
+}
+
+// subscribed returns the messages of a topic with twelve partitions.
+func subscribed(t *testing.T) (*cluster, string, <-chan *message.Message) {
+	t.Helper()
+	c, r := serve(t), routing()
+	topic := r.EventsOf("acme")
+	if err := c.CreateTopic(topic, partitions, nil); err != nil {
+		t.Fatal(err)
+	}
+	messages, _ := subscribe(t, ready(t, kafka.Options{URL: c.url(), Routing: r}), topic)
+	return c, topic, messages
+}
+
+// TestPartitionThatCannotBeReadDelaysNoOther has fetches of one partition fail,
+// while those of the others are delivered.
+func TestPartitionThatCannotBeReadDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.KafkaStorageError, kerr.TopicAuthorizationFailed} {
+		t.Run(reason.Message, func(t *testing.T) {
+			t.Parallel()
+			c, topic, messages := subscribed(t)
+			put(t, c, topic, "before")
+			for range partitions {
+				(<-messages).Ack()
+			}
+			fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Partitions: []int32{failing}, Err: reason, Count: -1})
+			for i := range 3 {
+				put(t, c, topic, fmt.Sprint(i))
+				got(t, messages, fmt.Sprint(i))
+			}
+			fault.Remove()
+			for i := range 3 {
+				expect(t, messages, fmt.Sprint(i, " ", failing))
+			}
+		})
+	}
+}
+
+// TestPartitionWhoseCommitIsRefused has commits of one partition fail. Those of
+// the others go on, and its own are made up for.
+func TestPartitionWhoseCommitIsRefused(t *testing.T) {
+	t.Parallel()
+	c, topic, messages := subscribed(t)
+	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Topic: topic, Partitions: []int32{failing}, Err: kerr.OffsetMetadataTooLarge, Count: -1})
+	for i := range 3 {
+		put(t, c, topic, fmt.Sprint(i))
+		got(t, messages, fmt.Sprint(i))
+	}
+	for n := range int32(partitions) {
+		if n != failing {
+			committed(t, c, topic, n, 3)
+		}
+	}
+	fault.Remove()
+	committed(t, c, topic, failing, 3)
+}
+
+// TestPartitionThatIsResetComesAgainAlone has the server refuse the offset of one
+// partition, whose messages come again from the first one that it has.
+func TestPartitionThatIsResetComesAgainAlone(t *testing.T) {
+	t.Parallel()
+	c, topic, messages := subscribed(t)
+	put(t, c, topic, "before")
+	for range partitions {
+		(<-messages).Ack()
+	}
+	for n := range int32(partitions) {
+		committed(t, c, topic, n, 1)
+	}
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Partitions: []int32{failing}, Err: kerr.OffsetOutOfRange})
+	expect(t, messages, fmt.Sprint("before ", failing))
+	put(t, c, topic, "after")
+	seen := make(map[string]bool)
+	for range partitions {
+		m := <-messages
+		seen[string(m.Payload)] = true
+		m.Ack()
+	}
+	for n := range partitions {
+		if !seen[fmt.Sprint("after ", n)] {
+			t.Errorf("partition %d is missing: %v", n, seen)
+		}
+	}
+	for n := range int32(partitions) {
+		committed(t, c, topic, n, 2)
+	}
+}

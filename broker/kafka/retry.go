@@ -1,0 +1,132 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A message that waits for its next delivery is held in memory for a while. If
+// it has to wait for longer it is published again, to the end of its topic, with
+// headers that say when it is to be delivered and how often it was. Then its old
+// record is handled, so that no message keeps the committed offset back.
+const (
+	headerRetryAt    = "timer-service-retry-at"   // not to be delivered before, Unix milliseconds
+	headerDeliveries = "timer-service-deliveries" // how often it was delivered
+)
+
+// Any producer can set these headers, so they are bounded: to what our own
+// handlers can ask for.
+const (
+	maxHold       = 30 * time.Second // a record is held at most
+	maxRetry      = time.Hour        // longest delay; see [broker.RetryDelay]
+	maxDeliveries = 1_000_000
+	retryTimeout  = 10 * time.Second // longest wait until a message is published again
+	retryPause    = 5 * time.Second  // until that is tried again
+)
+
+// retryOf reads the headers of a retry: how often the message was delivered, and
+// when it is to be delivered next.
+func retryOf(r *kgo.Record, now time.Time) (deliveries int, notBefore time.Time) {
+	number := func(name string, most int64) int64 {
+		text, _ := header(r, name)
+		n, _ := strconv.ParseInt(text, 10, 64)
+		return min(max(n, 0), most)
+	}
+	at := number(headerRetryAt, now.Add(maxRetry).UnixMilli())
+	return int(number(headerDeliveries, maxDeliveries)), time.UnixMilli(at)
+}
+
+// again returns the record that is published for a retry.
+func (d *delivery) again() *kgo.Record {
+	headers := slices.DeleteFunc(slices.Clone(d.record.Headers), func(h kgo.RecordHeader) bool {
+		return h.Key == headerRetryAt || h.Key == headerDeliveries
+	})
+	return &kgo.Record{
+		Topic: d.record.Topic, Key: d.record.Key, Value: d.record.Value,
+		Headers: append(headers,
+			kgo.RecordHeader{Key: headerRetryAt, Value: strconv.AppendInt(nil, d.notBefore.UnixMilli(), 10)},
+			kgo.RecordHeader{Key: headerDeliveries, Value: strconv.AppendInt(nil, int64(d.count), 10)}),
+	}
+}
+
+// Retry has the record delivered again after a delay.
+func (d *delivery) Retry(delay time.Duration) bool {
+	g, now := d.part.group, d.part.group.broker.opt.Clock.Now()
+	g.mu.Lock()
+	d.count++
+	d.notBefore = now.Add(delay)
+	late := !g.schedule(d, now)
+	g.mu.Unlock()
+	if late {
+		d.republish()
+	}
+	return true
+}
+
+// schedule queues a delivery whose time has come, and holds any other. It returns
+// false if the delivery was held for so long that it has to be published again.
+func (g *group) schedule(d *delivery, now time.Time) bool {
+	hold := min(d.notBefore.Sub(now), d.release.Sub(now))
+	switch {
+	case d.stale():
+	case !now.Before(d.notBefore):
+		g.enqueue(d)
+	case hold <= 0:
+		d.become(publishing)
+		return false
+	default:
+		d.become(held)
+		time.AfterFunc(hold, d.wake)
+	}
+	return true
+}
+
+// wake schedules a delivery that was held.
+func (d *delivery) wake() {
+	g, now := d.part.group, d.part.group.broker.opt.Clock.Now()
+	g.mu.Lock()
+	late := d.state == held && !g.schedule(d, now)
+	if g.capacity() {
+		signal(g.fewer)
+	}
+	g.mu.Unlock()
+	if late {
+		d.republish()
+	}
+}
+
+// republish publishes a message again. After that its record is handled; if it
+// fails the message is held for another while.
+func (d *delivery) republish() {
+	client, err := d.part.group.broker.keeper.Current()
+	if err != nil {
+		d.republished(err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), retryTimeout)
+	client.TryProduce(ctx, d.again(), func(_ *kgo.Record, err error) {
+		cancel()
+		d.republished(err)
+	})
+}
+
+func (d *delivery) republished(err error) {
+	g, now := d.part.group, d.part.group.broker.opt.Clock.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err == nil {
+		d.settle()
+		return
+	}
+	if text := err.Error(); text != g.lastRetryError {
+		g.lastRetryError = text
+		g.broker.log.WarnContext(context.Background(), "publishing a message again for its retry failed, it waits in memory",
+			"topic", d.record.Topic, "partition", d.record.Partition, "error", err)
+	}
+	d.release = now.Add(retryPause)
+	g.schedule(d, now)
+}

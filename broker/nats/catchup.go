@@ -1,0 +1,221 @@
+package nats
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker/connection"
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+// Interruptions returns how often the connection was lost, and why there is none
+// now.
+func (b *Broker) Interruptions() (int64, error) {
+	n := b.outages.Load()
+	_, away := b.current()
+	return n, away
+}
+
+// CatchUp waits until the consumer has delivered all that was in the stream when
+// it was called, until that was received here, and until it is settled.
+//
+// What the consumer has delivered and is not acked is not waited for in general:
+// a process that has died would delay all others by the ack wait. What was lost
+// with the connection of this process is: there is a gap in the order of deliveries,
+// and it comes again after the ack wait.
+func (b *Broker) CatchUp(ctx context.Context, role string) error {
+	session, err := b.current()
+	if err != nil {
+		return err
+	}
+	connected, end := untilLost(ctx, session)
+	defer end()
+	err = b.catchUp(connected, session, b.opt.Prefix+durable(role, b.opt.Routing.Subscription()))
+	if err != nil && connected.Err() != nil && ctx.Err() == nil {
+		return connection.ErrNotConnected
+	}
+	return err
+}
+
+// untilLost returns a context that ends with ctx, or soon after the connection is
+// lost. Stop ends it too, and must be called. It does not ask the client library,
+// whose lock may be held for long when the connection is lost.
+func untilLost(ctx context.Context, session *session) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		defer cancel()
+		_ = pause.Until(ctx, func() (bool, error) { return session.lost.Load(), nil }) // ends with ctx
+	}()
+	return ctx, func() {
+		cancel()
+		<-watched
+	}
+}
+
+func (b *Broker) catchUp(ctx context.Context, session *session, durable string) error {
+	var subs []*subscription
+	var last uint64 // sequence
+	err := pause.Until(ctx, func() (ok bool, err error) {
+		if subs = b.subscriptions(durable); len(subs) > 0 {
+			last, err = b.lastSequence(ctx, session)
+		}
+		return len(subs) > 0, err
+	})
+	if err != nil {
+		return err
+	}
+	err = pause.Until(ctx, func() (bool, error) {
+		info, err := b.lookUpConsumer(ctx, session, durable)
+		if err != nil {
+			return false, fmt.Errorf("consumer %s: %w", durable, err)
+		}
+		lost := b.recent.Load() > 0 && misses(subs, info.Delivered.Consumer) && info.NumAckPending > held(subs)
+		return !lost && (info.NumPending == 0 || info.Delivered.Stream >= last), nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.receiveAll(ctx, session, durable, subs); err != nil {
+		return err
+	}
+	var open []func() bool
+	for _, s := range subs {
+		open = append(open, s.window.Settled())
+	}
+	return pause.Until(ctx, func() (bool, error) {
+		return !slices.ContainsFunc(open, func(settled func() bool) bool { return !settled() }), nil
+	})
+}
+
+// setOpen notes that a subscription has begun or has ended.
+func (b *Broker) setOpen(s *subscription, open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[s] = open; !open {
+		delete(b.open, s)
+	}
+}
+
+// subscriptions returns those of a consumer that have found it.
+func (b *Broker) subscriptions(durable string) (subs []*subscription) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.open {
+		if s.durable == durable && s.begun() {
+			subs = append(subs, s)
+		}
+	}
+	return subs
+}
+
+// lastSequence returns the sequence of the last message of the stream.
+func (b *Broker) lastSequence(ctx context.Context, s *session) (uint64, error) {
+	var info jetstream.StreamInfo
+	if err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info); err != nil {
+		return 0, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
+	}
+	return info.State.LastSeq, nil
+}
+
+// A barrier is the answer to a request for a message that does not wait for one.
+// The server sends it behind what it has delivered here before.
+type barrier struct {
+	answer *natsgo.Msg
+	passed chan struct{} // closed when all before it was received
+}
+
+// maxBarriers is how often the server is asked until it says that nothing is
+// waiting. While new messages come all the time it may never say so.
+const maxBarriers = 10
+
+// receiveAll waits until what the server has delivered to subscriptions of this
+// process was received.
+func (b *Broker) receiveAll(ctx context.Context, session *session, durable string, subs []*subscription) error {
+	asked := 0
+	return pause.Until(ctx, func() (bool, error) {
+		answer, err := b.nextNow(ctx, session, durable)
+		if err != nil {
+			return false, fmt.Errorf("consumer %s: %w", durable, err)
+		}
+		for i, s := range subs {
+			mark := barrier{passed: make(chan struct{})}
+			if i == 0 && fromStream(answer) {
+				mark.answer = answer
+			}
+			select {
+			case s.barrier <- mark:
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+			select {
+			case <-mark.passed:
+			case <-ctx.Done():
+				return false, ctx.Err()
+			}
+		}
+		asked++
+		return asked == maxBarriers || answer.Header.Get("Status") == "404", nil
+	})
+}
+
+// nextNow asks a consumer for a message if there is one now. The answer is that,
+// or a status.
+func (b *Broker) nextNow(ctx context.Context, session *session, durable string) (*natsgo.Msg, error) {
+	subject := b.api("CONSUMER.MSG.NEXT." + b.opt.Stream + "." + durable)
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	ctx, stop := b.requesting(ctx, subject)
+	defer stop()
+	answer, err := session.conn.RequestWithContext(ctx, subject, []byte(`{"batch": 1, "no_wait": true}`))
+	return answer, cause(ctx, err)
+}
+
+// pass receives what came before a barrier, and the message that it may hold.
+func (s *subscription) pass(p *puller, b barrier, in <-chan *natsgo.Msg) error {
+	defer close(b.passed)
+	for len(in) > 0 {
+		if err := s.read(p, <-in); err != nil {
+			return err
+		}
+	}
+	if b.answer != nil {
+		return s.read(p, b.answer)
+	}
+	return nil
+}
+
+// begun reports whether the consumer was found.
+func (s *subscription) begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.created.IsZero()
+}
+
+// misses reports whether not all came that was delivered until now, to this process
+// or another one.
+func misses(subs []*subscription, delivered uint64) bool {
+	var newest uint64
+	gap := false
+	for _, s := range subs {
+		s.mu.Lock()
+		newest, gap = max(newest, s.newest), gap || s.gap
+		s.mu.Unlock()
+	}
+	return gap || delivered > newest
+}
+
+// held returns how many messages subscriptions hold.
+func held(subs []*subscription) (n int) {
+	for _, s := range subs {
+		s.mu.Lock()
+		n += len(s.held)
+		s.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,248 @@
+// Package embedded runs a NATS server with JetStream in this process. Hosts that
+// connect with a server elsewhere do not link it.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const (
+	startTimeout = 30 * time.Second      // longest start; recovering a large store takes a while
+	lazySync     = time.Second           // between syncs, if not every message is synced
+	flushWait    = 50 * time.Millisecond // a stream's flusher sleeps at most so long, and the shutdown does not wait for it (nats-server v2.15.2)
+	loopback     = "127.0.0.1"
+)
+
+// Options tune a [Server].
+type Options struct {
+	Host       string  // address to listen on; default 127.0.0.1
+	Port       int     // 0 for any that is free
+	PortOnly   bool    // a Port that is taken is an error, instead of a free one
+	StoreDir   string  // where streams are kept; it is made, readable to its owner only; required
+	DontListen bool    // for this process only: Port is not used and URL is empty
+	SyncLazily bool    // ack before the disk has it: a power cut loses about a second
+	Access     *Access // who may do what; nil: everybody everything
+}
+
+// A Server is a NATS server with JetStream in this process. Unless SyncLazily is
+// set, what it has acked survives a power cut. After its disk was full it restarts
+// by itself.
+type Server struct {
+	dir       string
+	portTaken bool
+	url       string // empty if it does not listen
+	opt       server.Options
+	log       *slog.Logger
+	lock      *flock.Flock // of the folder: two servers in one would corrupt it
+	access    *Access      // nil: everybody may do everything
+	relay     *relay       // nil without access
+
+	mu     sync.Mutex
+	server *server.Server
+
+	failed chan struct{} // holds one: a file could not be written
+	once   sync.Once
+	stop   chan struct{}
+	work   sync.WaitGroup
+}
+
+// Start starts a server and returns when it answers. If the port is taken it
+// takes a free one, unless PortOnly is set. Others lose what permissions they had
+// for the folder.
+func Start(opt Options, log *slog.Logger) (*Server, error) {
+	if opt.StoreDir == "" {
+		return nil, errors.New("the store directory is missing")
+	}
+	if err := errors.Join(os.MkdirAll(opt.StoreDir, 0o700), os.Chmod(opt.StoreDir, 0o700)); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(opt.StoreDir, "lock"), flock.SetPermissions(0o600))
+	switch locked, err := lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("lock the data of the embedded server: %w", err)
+	case !locked:
+		return nil, fmt.Errorf("another process has the data of the embedded server in %s: instances that share a database need a broker of their own, set broker_url", opt.StoreDir)
+	}
+	s, err := startLocked(opt, lock, log)
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return s, nil
+}
+
+// startLocked starts a server in a folder that is locked.
+func startLocked(opt Options, lock *flock.Flock, log *slog.Logger) (*Server, error) {
+	if opt.Host == "" {
+		opt.Host = loopback
+	}
+	taken := false
+	if opt.Port > 0 && !opt.DontListen {
+		var err error
+		if taken, err = inUse(opt.Host, opt.Port); err != nil {
+			return nil, err
+		}
+		if taken && opt.PortOnly {
+			return nil, fmt.Errorf("%s is taken by another server", net.JoinHostPort(opt.Host, strconv.Itoa(opt.Port)))
+		}
+	}
+	if opt.Port <= 0 || taken {
+		opt.Port = server.RANDOM_PORT
+	}
+	s := &Server{dir: opt.StoreDir, portTaken: taken, log: log, lock: lock, access: opt.Access, failed: make(chan struct{}, 1), stop: make(chan struct{})}
+	s.opt = server.Options{
+		ServerName:        "timer-service",
+		Host:              opt.Host,
+		Port:              opt.Port,
+		DontListen:        opt.DontListen,
+		NoSigs:            true,
+		JetStream:         true,
+		StoreDir:          opt.StoreDir,
+		JetStreamMaxStore: math.MaxInt64 / 2, // the stream has a limit of its own; a smaller one here could keep it from being recovered
+		SyncAlways:        !opt.SyncLazily,
+		SyncInterval:      lazySync,
+	}
+	if err := s.launch(); err != nil {
+		return nil, err
+	}
+	if a, ok := s.current().Addr().(*net.TCPAddr); ok {
+		s.opt.Port = a.Port
+		host := opt.Host
+		if a.IP.IsUnspecified() {
+			host = loopback
+		}
+		s.url = "nats://" + net.JoinHostPort(host, strconv.Itoa(a.Port))
+	}
+	if s.access != nil {
+		var err error
+		if s.relay, err = startRelay(s, s.access); err != nil {
+			shutDown(s.current())
+			return nil, err
+		}
+	}
+	s.work.Go(s.restartAfterFailures)
+	return s, nil
+}
+
+// launch starts a server and returns when it answers.
+func (s *Server) launch() error {
+	opt := s.opt // the server changes it
+	var d *door
+	if s.access != nil {
+		d = newDoor(s.access)
+		defer d.shut()
+		opt.CustomClientAuthentication = d
+		if s.access.Token == "" { // then clients are notified that they need no credentials
+			opt.NoAuthUser, opt.Users = guestsAccount, []*server.User{{Username: guestsAccount}}
+		}
+	}
+	n, err := server.NewServer(&opt)
+	if err != nil {
+		return err
+	}
+	n.SetLoggerV2(serverLog{s.log, s.failed}, false, false, false)
+	n.Start()
+	switch {
+	case !n.ReadyForConnections(startTimeout):
+		err = fmt.Errorf("no answer on %s within %v", net.JoinHostPort(opt.Host, strconv.Itoa(opt.Port)), startTimeout)
+	case !n.JetStreamEnabled():
+		err = fmt.Errorf("JetStream can't keep its data in %s; see the log", s.dir)
+	default:
+		if d != nil {
+			err = d.open(n)
+		}
+	}
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.server = n
+		return nil
+	}
+	shutDown(n)
+	return err
+}
+
+// current returns the server that runs, or the last that did.
+func (s *Server) current() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.server
+}
+
+func shutDown(n *server.Server) {
+	n.Shutdown()
+	n.WaitForShutdown()
+}
+
+// inUse reports whether another process listens on a port.
+func inUse(host string, port int) (bool, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, l.Close()
+}
+
+// URL returns where clients of this machine connect; empty if the server does not
+// listen.
+func (s *Server) URL() string { return s.url }
+
+// Address returns the host and the port on which the server listens.
+func (s *Server) Address() (host string, port int) { return s.opt.Host, s.opt.Port }
+
+// PortTaken reports whether the port asked for was taken.
+func (s *Server) PortTaken() bool { return s.portTaken }
+
+// Syncs reports whether the disk has what was acked.
+func (s *Server) Syncs() bool { return s.opt.SyncAlways }
+
+// InProcessConn returns a connection that does not go through the network.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	n := s.current()
+	if !n.Running() {
+		return nil, errors.New("the embedded server is down")
+	}
+	return n.InProcessConn()
+}
+
+// Shutdown stops the server and waits until it is done.
+func (s *Server) Shutdown() {
+	s.once.Do(func() { close(s.stop) })
+	s.work.Wait()
+	if s.relay != nil {
+		s.relay.close()
+	}
+	shutDown(s.current())
+	<-time.After(flushWait)
+	_ = s.lock.Unlock() // the process ends it too
+}
+
+// Capacity returns how large a stream may become: three quarters of what the disk
+// has free and the streams use already.
+func (s *Server) Capacity() int64 {
+	free, err := freeBytes(s.dir)
+	if err != nil {
+		return math.MaxInt64
+	}
+	used := int64(0)
+	if stats, err := s.current().Jsz(nil); err == nil {
+		used = int64(min(stats.Store, math.MaxInt64/2))
+	}
+	return (min(free, math.MaxInt64/2) + used) / 4 * 3
+}

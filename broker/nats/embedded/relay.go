@@ -1,0 +1,116 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+)
+
+// relayTimeout is the longest wait for an answer of the server.
+const relayTimeout = 5 * time.Second
+
+// A relay sees to what permissions do not cover. It makes the consumers that guests
+// ask for: what one does stands in the body of the request, such as a filter of
+// several subjects, or a subject to push to, which could be that of an ack of the
+// service. And it passes on where messages shall be sent only if that is an inbox:
+// what is sent to the commands topic keeps its old subject, and would be an event.
+type relay struct {
+	access        *Access
+	guests, owner *natsgo.Conn
+}
+
+func startRelay(s *Server, access *Access) (*relay, error) {
+	r := &relay{access: access}
+	connect := func(user string) (*natsgo.Conn, error) {
+		return natsgo.Connect("", natsgo.InProcessServer(s), natsgo.Name("relay"), natsgo.UserInfo(user, access.Password),
+			natsgo.CustomInboxPrefix("_INBOX_relay"), natsgo.MaxReconnects(-1), natsgo.ReconnectWait(250*time.Millisecond), natsgo.IgnoreAuthErrorAbort())
+	}
+	var err error
+	if r.owner, err = connect(Owner); err == nil {
+		r.guests, err = connect(relayUser)
+	}
+	for _, subject := range access.relayed() {
+		if err == nil {
+			_, err = r.guests.Subscribe(subject, r.serve)
+		}
+	}
+	if err == nil {
+		err = r.guests.FlushTimeout(relayTimeout)
+	}
+	if err != nil {
+		r.close()
+		return nil, fmt.Errorf("connect with the embedded server: %w", err)
+	}
+	return r, nil
+}
+
+func (r *relay) close() {
+	for _, conn := range []*natsgo.Conn{r.guests, r.owner} {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+}
+
+// serve answers a request: as the server does, or with a refusal.
+func (r *relay) serve(m *natsgo.Msg) {
+	if consumer, next := strings.CutPrefix(m.Subject, r.access.next()); next {
+		if slices.ContainsFunc(inboxes, func(prefix string) bool { return strings.HasPrefix(m.Reply, prefix) }) {
+			_ = r.guests.PublishMsg(&natsgo.Msg{Subject: relayedNext + consumer, Reply: m.Reply, Header: m.Header, Data: m.Data}) // the guest asks again
+		}
+		return
+	}
+	body, err := r.access.vet(m.Subject, m.Data)
+	if err != nil {
+		answer, _ := json.Marshal(server.ApiResponse{ // it has no field that could fail
+			Type:  server.JSApiConsumerCreateResponseType,
+			Error: &server.ApiError{Code: 403, Description: err.Error()},
+		})
+		_ = m.Respond(answer) // the guest may be gone
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), relayTimeout)
+	defer cancel()
+	if answer, err := r.owner.RequestWithContext(ctx, m.Subject, body); err == nil {
+		_ = m.Respond(answer.Data)
+	}
+}
+
+// vet returns a request for a consumer as it may be sent, or an error if guests may
+// not have such a one.
+func (a *Access) vet(subject string, body []byte) ([]byte, error) {
+	var request server.CreateConsumerRequest
+	if err := json.Unmarshal(body, &request); err != nil {
+		return nil, errors.New("the request is no JSON of a consumer")
+	}
+	c := &request.Config
+	filters := c.FilterSubjects
+	if c.FilterSubject != "" {
+		filters = append(slices.Clone(filters), c.FilterSubject)
+	}
+	names := append(strings.Split(subject, "."), c.Name, c.Durable)
+	switch {
+	case slices.ContainsFunc(a.Reserved, func(reserved string) bool { return slices.Contains(names, reserved) }):
+		return nil, errors.New("the consumer belongs to the service")
+	case len(filters) == 0, slices.ContainsFunc(filters, func(f string) bool { return !a.readable(f) }):
+		return nil, fmt.Errorf("without credentials a consumer must have filter subjects within %s", a.Events)
+	case c.DeliverSubject != "":
+		return nil, errors.New("without credentials a consumer must pull: deliver_subject must be empty")
+	case c.Direct, c.Sourcing:
+		return nil, errors.New("without credentials a consumer can't be the source of a stream")
+	}
+	return json.Marshal(request)
+}
+
+// readable reports whether all that a filter matches are events.
+func (a *Access) readable(filter string) bool {
+	got, want := strings.Split(filter, "."), strings.Split(a.Events, ".")
+	return len(got) == len(want) && !slices.Contains(got, ">") && slices.EqualFunc(got, want, func(g, w string) bool { return w == "*" || g == w })
+}

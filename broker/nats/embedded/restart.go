@@ -1,0 +1,89 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"time"
+)
+
+const (
+	restartDelay = time.Second // before a restart, and between tries
+	minFree      = 1 << 20     // free bytes without which a server does not even start
+)
+
+// restartAfterFailures restarts the server when a file could not be written and
+// the disk has free space. A stream that failed to write once, because the disk
+// was full, refuses everything from then on (nats-server v2.15.2).
+func (s *Server) restartAfterFailures() {
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.failed:
+		}
+		for running := false; !running; {
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(restartDelay):
+			}
+			if free, err := freeBytes(s.dir); err == nil && free < minFree {
+				continue
+			}
+			s.log.Warn("the embedded NATS server could not write, restarting it", "dir", s.dir)
+			shutDown(s.current())
+			select {
+			case <-s.failed: // of the old server
+			default:
+			}
+			err := s.launch()
+			if running = err == nil; !running {
+				s.log.Error("restart the embedded NATS server, will retry", "error", err, "retry_in", restartDelay)
+			}
+		}
+	}
+}
+
+// serverLog writes what the server logs, and notes when a file could not be
+// written.
+type serverLog struct {
+	log    *slog.Logger
+	failed chan<- struct{}
+}
+
+func (l serverLog) write(level slog.Level, format string, v ...any) {
+	l.log.Log(context.Background(), level, "NATS server", "text", fmt.Sprintf(format, v...))
+}
+
+// Noticef writes what happens at every start and stop.
+func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v...) }
+
+// Warnf writes what an operator may need to act on.
+func (l serverLog) Warnf(format string, v ...any) { l.write(slog.LevelWarn, format, v...) }
+
+// Fatalf writes why the server can't go on. It does not end the process.
+func (l serverLog) Fatalf(format string, v ...any) { l.write(slog.LevelError, format, v...) }
+
+// Errorf writes what went wrong.
+func (l serverLog) Errorf(format string, v ...any) {
+	l.write(slog.LevelError, format, v...)
+	for _, arg := range v {
+		err, ok := arg.(error)
+		if _, file := errors.AsType[*fs.PathError](err); !ok || !file {
+			continue
+		}
+		select {
+		case l.failed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Debugf writes nothing: it is switched off.
+func (l serverLog) Debugf(string, ...any) {}
+
+// Tracef writes nothing: it is switched off.
+func (l serverLog) Tracef(string, ...any) {}

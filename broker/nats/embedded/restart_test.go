@@ -1,0 +1,36 @@
+package embedded
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+
+	natsgo "github.com/nats-io/nats.go"
+)
+
+// TestRestartLetsGuestsIn restarts the server as it does after its disk was full.
+func TestRestartLetsGuestsIn(t *testing.T) {
+	t.Parallel()
+	s, err := Start(Options{StoreDir: t.TempDir(), SyncLazily: true, Access: &Access{
+		Password: "secret", Stream: "svc", Commands: "timer.commands", Events: "svc.*.serviceCall",
+	}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	shutDown(s.current())
+	if err := s.launch(); err != nil {
+		t.Fatal(err)
+	}
+	guest, err := natsgo.Connect(s.URL(), natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	if err := errors.Join(guest.Publish("svc.acme.serviceCall", nil), guest.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(guest.LastError(), natsgo.ErrPermissionViolation) {
+		t.Errorf("a guest may publish events after a restart: %v", guest.LastError())
+	}
+}

@@ -1,0 +1,133 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// The owner of a durable consumer is the only message on a subject of its own, in a
+// small stream beside ours, which keeps it for ever. The server takes a new one only
+// from who has seen the last.
+
+// ownerStream returns the name of the stream that holds owners.
+func (b *Broker) ownerStream() string { return b.opt.Stream + "-owner" }
+
+// ownerConfig is that of the stream that holds owners. It is no key-value bucket:
+// subjects of those do not cross a leaf node.
+func (b *Broker) ownerConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              b.ownerStream(),
+		Description:       "Which database owns a consumer of stream " + b.opt.Stream,
+		Subjects:          []string{b.ownerStream() + ".*"},
+		Storage:           jetstream.FileStorage,
+		Discard:           jetstream.DiscardNew,
+		MaxMsgsPerSubject: 1,
+		MaxBytes:          1 << 20, // some servers ask for a limit
+	}
+}
+
+// Claim keeps the owner of the durable consumer of a role and the commands.
+func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, takeover bool) (broker.Owner, error) {
+	s, err := b.current()
+	if err != nil {
+		return broker.Owner{}, err
+	}
+	subject := b.ownerStream() + "." + b.opt.Prefix + durable(role, b.opt.Routing.Subscription())
+	for ctx.Err() == nil {
+		kept, seq, err := b.keptOwner(ctx, s, subject)
+		if errors.Is(err, jetstream.ErrStreamNotFound) && !b.opt.Verify {
+			if err := b.makeOwners(ctx, s); err != nil {
+				return broker.Owner{}, err
+			}
+			continue
+		}
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			return broker.Owner{}, fmt.Errorf("stream %s: %w", b.ownerStream(), errMissing)
+		case err != nil:
+			return broker.Owner{}, fmt.Errorf("find the owner of the commands: %w", err)
+		case seq > 0 && (kept.Database == owner.Database || !takeover):
+			return kept, nil
+		case seq > 0:
+			owner.Broker = kept.Broker
+		}
+		if err = b.keepOwner(ctx, s, subject, owner, seq); err == nil {
+			return owner, nil
+		}
+		if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
+			return broker.Owner{}, fmt.Errorf("own the commands: %w", err)
+		} // another one was faster
+	}
+	return broker.Owner{}, ctx.Err()
+}
+
+// keptOwner returns the owner that is kept on a subject, and its sequence in the
+// stream, 0 if there is none.
+func (b *Broker) keptOwner(ctx context.Context, s *session, subject string) (broker.Owner, uint64, error) {
+	var answer struct {
+		Message stored `json:"message"`
+	}
+	err := b.ask(ctx, s, "STREAM.MSG.GET."+b.ownerStream(), getRequest{Last: subject}, &answer)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return broker.Owner{}, 0, nil
+	}
+	return broker.ParseOwner(string(answer.Message.Data)), answer.Message.Sequence, err
+}
+
+// keepOwner keeps an owner if the last message on the subject is still the one
+// with the sequence given.
+func (b *Broker) keepOwner(ctx context.Context, s *session, subject string, owner broker.Owner, last uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	ctx, stop := b.requesting(ctx, subject)
+	defer stop()
+	m := natsgo.NewMsg(subject)
+	m.Data = []byte(owner.String())
+	_, err := s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(last))
+	return cause(ctx, err)
+}
+
+// makeOwners makes the stream that holds owners, with as many replicas as ours has.
+func (b *Broker) makeOwners(ctx context.Context, s *session) error {
+	ours, err := b.lookUpStream(ctx, s)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
+	}
+	want := b.ownerConfig()
+	want.Replicas = ours.Replicas
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	ctx, stop := b.requesting(ctx, b.api("STREAM."))
+	defer stop()
+	if _, err = s.js.CreateStream(ctx, want); err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return fmt.Errorf("stream %s: %w", want.Name, cause(ctx, err))
+	}
+	return nil
+}
+
+// provisionOwners makes the stream that holds owners.
+func (b *Broker) provisionOwners(ctx context.Context, s *session, dry bool) (*broker.Change, error) {
+	want := b.ownerConfig()
+	var info jetstream.StreamInfo
+	err := b.ask(ctx, s, "STREAM.INFO."+want.Name, struct{}{}, &info)
+	switch {
+	case err == nil && !slices.Equal(info.Config.Subjects, want.Subjects):
+		return nil, fmt.Errorf("%w %s: subjects are %s; set them to: %s", errUnfit, want.Name, info.Config.Subjects, want.Subjects)
+	case err == nil:
+		return nil, nil
+	case !errors.Is(err, jetstream.ErrStreamNotFound):
+		return nil, fmt.Errorf("stream %s: %w", want.Name, err)
+	}
+	made := &broker.Change{Object: "stream " + want.Name, Detail: fmt.Sprintf("subjects %s; file storage; the last message of each, for ever", want.Subjects[0])}
+	if dry {
+		return made, nil
+	}
+	return made, b.makeOwners(ctx, s)
+}

@@ -1,0 +1,202 @@
+package nats_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/proxy"
+)
+
+// fill publishes n messages to the topic.
+func fill(t testing.TB, b *nats.Broker, n int) {
+	t.Helper()
+	all := make([]broker.Message, n)
+	for i := range all {
+		all[i] = broker.Message{Topic: topic, Message: message.NewMessage(fmt.Sprint(i), nil)}
+	}
+	if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWhatAKilledProcessHadComesBackWithinFiveSeconds cuts the connection of an
+// instance that works on messages, and has more of them than it works on.
+func TestWhatAKilledProcessHadComesBackWithinFiveSeconds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := serve(t)
+		p := between(t, e)
+		first := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
+		messages := subscribe(t, first, "reader", topic)
+		fill(t, first, 200)
+		for range 100 {
+			<-messages
+		}
+		second := ready(t, nats.Options{Server: e})
+		rest := subscribe(t, second, "reader", topic)
+		time.Sleep(time.Minute) // all stay with the first
+		select {
+		case msg := <-rest:
+			t.Fatalf("%s came to the other instance", msg.UUID)
+		default:
+		}
+		p.Refuse()
+		p.Reset()
+		killed := time.Now()
+		for range 200 {
+			(<-rest).Ack()
+		}
+		if took := time.Since(killed); took > 5*time.Second+10*time.Millisecond {
+			t.Errorf("came back after %v", took)
+		}
+	})
+}
+
+// TestAFrozenInstanceReceivesForFiveSecondsAtMost drops what the server sends to
+// an instance, as if it did not run, and publishes meanwhile.
+func TestAFrozenInstanceReceivesForFiveSecondsAtMost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		e := serve(t)
+		p := between(t, e)
+		frozen := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
+		subscribe(t, frozen, "reader", topic)
+		b := ready(t, nats.Options{Server: e})
+		time.Sleep(time.Minute)
+		p.Drop(proxy.ToClient, proxy.ToServer)
+		time.Sleep(5 * time.Second)
+		messages := subscribe(t, b, "reader", topic)
+		for i := range 3 { // the client library finds the connection dead after ten seconds, and connects again with its lock held
+			sent := time.Now()
+			publish(t, b, fmt.Sprint(i))
+			expect(t, messages, fmt.Sprint(i))
+			if took := time.Since(sent); took > time.Millisecond*10 {
+				t.Errorf("message %d came after %v", i, took)
+			}
+			time.Sleep(time.Second)
+		}
+		p.Pass()
+	})
+}
+
+// TestMessagesThatWaitHereComeOnce reads the messages of a subscription one a
+// second: each is in progress, for the server, from the moment it was sent here.
+func TestMessagesThatWaitHereComeOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := ready(t, nats.Options{Server: serve(t)})
+		const n = 300
+		fill(t, b, n)
+		messages := subscribe(t, b, "reader", topic)
+		seen := make(map[string]bool)
+		for range n {
+			time.Sleep(time.Second)
+			msg := <-messages
+			if seen[msg.UUID] || broker.Deliveries(msg) != 1 {
+				t.Errorf("%s came again, delivery %d", msg.UUID, broker.Deliveries(msg))
+			}
+			seen[msg.UUID] = true
+			msg.Ack()
+		}
+		select {
+		case msg := <-messages:
+			t.Errorf("%s came again", msg.UUID)
+		case <-time.After(time.Minute):
+		}
+	})
+}
+
+// TestMessagesThatWaitForARetryHoldUpNoOthers nacks more messages than a consumer
+// has in flight by default.
+func TestMessagesThatWaitForARetryHoldUpNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := ready(t, nats.Options{Server: serve(t)})
+		const n = 10_000
+		fill(t, b, n)
+		messages := subscribe(t, b, "reader", topic)
+		for range n {
+			msg := <-messages
+			broker.RetryAfter(msg, time.Hour)
+			msg.Nack()
+		}
+		began := time.Now()
+		publish(t, b, "good")
+		expect(t, messages, "good")
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("came after %v", took)
+		}
+		began = time.Now()
+		for range n {
+			msg := <-messages
+			if got := broker.Deliveries(msg); got != 2 {
+				t.Fatalf("delivery %d, want 2", got)
+			}
+			msg.Ack()
+		}
+		if took := time.Since(began); took < 59*time.Minute || took > 61*time.Minute {
+			t.Errorf("came again after %v", took)
+		}
+	})
+}
+
+// TestConsumerOfAnOlderVersionIsUpdatedInPlace has a service that may make
+// consumers update one that an older version made, one that may not use it as it
+// is, and provision update it.
+func TestConsumerOfAnOlderVersionIsUpdatedInPlace(t *testing.T) {
+	for _, how := range []string{"create", "verify", "provision"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := serve(t)
+				ready(t, nats.Options{Server: e})
+				_, js := client(t, e)
+				old, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
+					Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckExplicitPolicy,
+					MaxDeliver: -1, MaxAckPending: 4096, AckWait: 30 * time.Second,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range 2 {
+					if _, err := js.Publish(t.Context(), commands, []byte(fmt.Sprint(i))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				done, err := old.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := done.DoubleAck(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				b := ready(t, nats.Options{Server: e, Verify: how == "verify"})
+				want := 5 * time.Second
+				switch how {
+				case "verify":
+					want = 30 * time.Second
+					expect(t, subscribe(t, b, role, commands), "1")
+				case "create":
+					expect(t, subscribe(t, b, role, commands), "1")
+				case "provision":
+					for i := range 2 {
+						changes, err := b.Provision(t.Context(), false)
+						if err != nil || len(changes) != 2*(1-i) { // the consumer, and the stream of owners
+							t.Errorf("call %d: %v, %v", i, changes, err)
+						}
+					}
+				}
+				c, err := js.Consumer(t.Context(), "svc", durable)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := c.CachedInfo().Config.AckWait; got != want || !c.CachedInfo().Created.Equal(old.CachedInfo().Created) {
+					t.Errorf("ack wait %v, want %v; created at %v and %v", got, want, old.CachedInfo().Created, c.CachedInfo().Created)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var (
+	// ErrRefused is what a result wraps if the broker is well but will never take
+	// the message: it is too large, or its topic is not allowed. It is a
+	// [timer.ErrInvalid].
+	ErrRefused = fmt.Errorf("%w: refused by the broker", timer.ErrInvalid)
+
+	// ErrUnavailable is what a result wraps if the broker is away: no message can
+	// be published now, whatever its topic.
+	ErrUnavailable = errors.New("broker unavailable")
+)
+
+// A Message is a message and the topic it is published to. Its UUID is the
+// broker's deduplication id, its metadata become headers.
+type Message struct {
+	Topic string
+	*message.Message
+}
+
+// A Publisher publishes messages, each with a result of its own. It is safe for
+// concurrent use.
+type Publisher interface {
+	// Publish publishes messages and returns the result of each, in place: nil if
+	// the broker has made it durable; an error that wraps [ErrRefused] if it never
+	// will; one that wraps [ErrUnavailable] if the broker is away; any other if
+	// this topic or partition fails now. After an error that is not an ErrRefused
+	// the message may have been published.
+	//
+	// What happens to one message changes no result of another. Messages of one
+	// topic and key are sent in the order given. Publish returns when all results
+	// are known; those that are not known when ctx ends are errors.
+	Publish(ctx context.Context, messages ...Message) []error
+}
+
+// publishTimeout bounds a Publish of a [NewWatermillPublisher], which has no
+// context.
+const publishTimeout = 30 * time.Second
+
+// NewWatermillPublisher returns p as a Watermill publisher. Its Publish returns
+// nil if all messages were published, else an error that wraps the result of
+// each kind. Close does nothing.
+func NewWatermillPublisher(p Publisher) message.Publisher { return watermillPublisher{p} }
+
+type watermillPublisher struct{ Publisher }
+
+func (p watermillPublisher) Close() error { return nil }
+
+func (p watermillPublisher) Publish(topic string, messages ...*message.Message) error {
+	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
+	defer cancel()
+	all := make([]Message, len(messages))
+	for i, msg := range messages {
+		all[i] = Message{Topic: topic, Message: msg}
+	}
+	if err := Join(p.Publisher.Publish(ctx, all...)); err != nil {
+		return fmt.Errorf("publish to %.200s: %w", topic, err)
+	}
+	return nil
+}
+
+// Join returns the results of a Publish as one error, nil if there is none: each
+// text once, with how many messages it is about.
+func Join(results []error) error {
+	var texts []string
+	errs, counts := make(map[string]error), make(map[string]int)
+	for _, err := range results {
+		if err == nil {
+			continue
+		}
+		text := err.Error()
+		if counts[text]++; counts[text] == 1 {
+			texts = append(texts, text)
+			errs[text] = err
+		}
+	}
+	var joined error
+	for _, text := range texts {
+		joined = errors.Join(joined, fmt.Errorf("%d of %d messages: %w", counts[text], len(results), errs[text]))
+	}
+	return joined
+}
+
+// All returns n results that are all err.
+func All(n int, err error) []error {
+	results := make([]error, n)
+	for i := range results {
+		results[i] = err
+	}
+	return results
+}

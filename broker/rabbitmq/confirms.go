@@ -1,0 +1,305 @@
+package rabbitmq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/broker/connection"
+)
+
+const (
+	maxUnconfirmed = 1000            // messages that calls wait for, of all calls together
+	lateMemory     = 2 * time.Minute // how long a confirm that came too late is remembered
+)
+
+// A confirmChannel is a channel in confirm mode, and what the server has not confirmed
+// of what was sent on it. The library's own list of confirms (NotifyPublish) is
+// in the order of sending, so that one that does not come holds back all others.
+type confirmChannel struct {
+	b       *Broker
+	conn    *serverConn
+	channel *amqp.Channel
+	window  chan struct{} // holds one for each message that a call waits for
+	returns <-chan amqp.Return
+	closed  <-chan *amqp.Error
+
+	mu     sync.Mutex
+	sent   map[target][]*sent
+	queues map[string]*state   // by topic
+	known  map[target]struct{} // abandoned messages whose confirm came after all
+	why    error               // why the channel was closed
+	latest time.Time           // when the last confirm came
+	newest time.Time           // when the newest of the messages that are confirmed was sent
+}
+
+// A state is that of the queue of a topic.
+type state struct {
+	latest time.Time // when it confirmed something
+	late   int       // messages that were abandoned since it is stuck
+}
+
+// A target is what the server says of a message that it returns.
+type target struct{ topic, id string }
+
+// A sent is a message that was sent.
+type sent struct {
+	target
+	named    bool      // see outgoing
+	at       time.Time // when it was sent
+	confirm  *amqp.DeferredConfirmation
+	returned *amqp.Return
+
+	abandoned bool // no call waits for it any more
+}
+
+// confirmed reports whether the server has said what became of it, or can't any
+// more.
+func (s *sent) confirmed() bool {
+	select {
+	case <-s.confirm.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// openConfirmChannel returns the channel of the present connection.
+func (b *Broker) openConfirmChannel(ctx context.Context) (*confirmChannel, error) {
+	conn, err := b.out.Current()
+	if err != nil {
+		return nil, err
+	}
+	usable := func() *confirmChannel {
+		if c := b.channel.Load(); c != nil && c.conn == conn && !c.channel.IsClosed() {
+			return c
+		}
+		return nil
+	}
+	c := usable()
+	if c != nil {
+		return c, nil
+	}
+	err = b.alone(ctx, &b.confirm, func() error {
+		if usable() != nil {
+			return nil
+		}
+		channel, err := conn.Channel()
+		if err == nil {
+			err = channel.Confirm(false)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", connection.ErrNotConnected, err)
+		}
+		b.channel.Store(newConfirmChannel(b, conn, channel))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b.channel.Load(), nil
+}
+
+func newConfirmChannel(b *Broker, conn *serverConn, channel *amqp.Channel) *confirmChannel {
+	return &confirmChannel{
+		b: b, conn: conn, channel: channel,
+		window: make(chan struct{}, maxUnconfirmed),
+		// Enough for all that the server may return before a call reads it: the
+		// library drops what it can't pass on for 5 s (notifyAll, amqp091-go v1.16.0).
+		returns: channel.NotifyReturn(make(chan amqp.Return, 4*maxUnconfirmed)),
+		closed:  channel.NotifyClose(make(chan *amqp.Error, 1)),
+		sent:    make(map[target][]*sent),
+		queues:  make(map[string]*state),
+		known:   make(map[target]struct{}),
+	}
+}
+
+// maxProperties is how many bytes of properties fit in a frame.
+func (c *confirmChannel) maxProperties() int { return c.conn.Config.FrameSize - 64 }
+
+func (c *confirmChannel) release() { <-c.window }
+
+// send sends a message that was counted.
+func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
+	if err := c.conn.network.writable(ctx); err != nil {
+		c.release()
+		return nil, fmt.Errorf("%w: %w", errNoConfirm, err)
+	}
+	s := &sent{target: target{m.topic, m.MessageId}, named: m.named, at: clock()}
+	c.mu.Lock()
+	c.sent[s.target] = append(c.sent[s.target], s)
+	c.mu.Unlock()
+	var err error
+	s.confirm, err = c.channel.PublishWithDeferredConfirm(c.b.opt.Exchange, m.topic, true, false, m.Publishing)
+	if err != nil {
+		c.release()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.forget(s)
+		return nil, c.ended(err)
+	}
+	return s, nil
+}
+
+// result returns what became of a message that is confirmed.
+func (c *confirmChannel) result(s *sent) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.readReturns() // a message is returned before it is confirmed
+	c.forget(s)
+	c.latest = clock()
+	c.queue(s.topic).latest = c.latest
+	if s.at.After(c.newest) {
+		c.newest = s.at
+	}
+	switch {
+	case s.returned != nil:
+		return &returnedError{topic: s.topic, reason: s.returned.ReplyText}
+	case s.confirm.Acked():
+		return nil
+	case c.channel.IsClosed():
+		return c.ended(amqp.ErrClosed)
+	}
+	return errNack
+}
+
+// queue returns the state of a topic's queue.
+func (c *confirmChannel) queue(topic string) *state {
+	q, ok := c.queues[topic]
+	if !ok {
+		q = new(state)
+		c.queues[topic] = q
+	}
+	return q
+}
+
+// stuck reports whether the queue of a message has confirmed nothing for a while,
+// though the server confirms what was sent later to others.
+func (c *confirmChannel) stuck(s *sent) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := clock()
+	return !c.newest.Before(s.at) && now.Sub(s.at) >= quiet && now.Sub(c.queue(s.topic).latest) >= quiet
+}
+
+// silent reports whether the server has confirmed nothing since a message was
+// sent, and for long.
+func (c *confirmChannel) silent(s *sent) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return clock().Sub(s.at) >= confirmTimeout && clock().Sub(c.latest) >= confirmTimeout
+}
+
+// clock returns the time for delays: of confirms, and of retries.
+func clock() time.Time {
+	return time.Now() //nolint:forbidigo // it decides nothing about timers
+}
+
+// readReturns notes which messages the server has returned. It does not say which
+// of those with the same topic and id, so all of them have failed.
+func (c *confirmChannel) readReturns() {
+	for {
+		select {
+		case r, ok := <-c.returns:
+			if !ok {
+				c.returns = nil
+				continue
+			}
+			for _, s := range c.sent[target{r.RoutingKey, r.MessageId}] {
+				s.returned = &r
+			}
+		default:
+			return
+		}
+	}
+}
+
+func (c *confirmChannel) forget(s *sent) {
+	same := slices.DeleteFunc(c.sent[s.target], func(other *sent) bool { return other == s })
+	if c.sent[s.target] = same; len(same) == 0 {
+		delete(c.sent, s.target)
+	}
+}
+
+// ended returns why the channel takes no messages any more.
+func (c *confirmChannel) ended(err error) error {
+	select {
+	case why, ok := <-c.closed:
+		if ok && why != nil {
+			c.why = why
+		}
+	default:
+	}
+	if c.why != nil {
+		err = c.why
+	}
+	return fmt.Errorf("%w with RabbitMQ: %w", connection.ErrNotConnected, err)
+}
+
+// abandon has a call wait no longer for a message, and returns its result. If its
+// queue is stuck no other is sent there until the confirm comes.
+func (c *confirmChannel) abandon(s *sent, stuck bool) error {
+	c.release()
+	c.mu.Lock()
+	s.abandoned = true
+	if stuck {
+		c.queue(s.topic).late++
+	}
+	c.mu.Unlock()
+	if c.b.term.Add(&c.b.calls) {
+		go func() {
+			defer c.b.calls.Done()
+			c.awaitLate(s, stuck)
+		}()
+	}
+	if err := c.conn.takesMessages(); err != nil {
+		return err
+	}
+	return errNoConfirm
+}
+
+// awaitLate notes when the confirm of an abandoned message comes.
+func (c *confirmChannel) awaitLate(s *sent, stuck bool) {
+	<-s.confirm.Done()
+	err := c.result(s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if stuck {
+		c.queue(s.topic).late--
+	}
+	if err != nil || !s.named {
+		return
+	}
+	c.known[s.target] = struct{}{}
+	time.AfterFunc(lateMemory, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.known, s.target)
+	})
+}
+
+// earlier reports whether a message was published by a call that did not wait for
+// it, or returns an error if the server still owes the confirm of that call, or of
+// others for the same queue.
+func (c *confirmChannel) earlier(m outgoing) (published bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := target{m.topic, m.MessageId}
+	if m.named {
+		if _, ok := c.known[t]; ok {
+			delete(c.known, t)
+			return true, nil
+		}
+		if slices.ContainsFunc(c.sent[t], func(s *sent) bool { return s.abandoned }) {
+			return false, errNoConfirm
+		}
+	}
+	if n := c.queue(m.topic).late; n > 0 {
+		return false, fmt.Errorf("%w for %d earlier messages of the queue", errNoConfirm, n)
+	}
+	return false, nil
+}

@@ -1,0 +1,287 @@
+package rabbitmq
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+// The retries of a subscription are the messages that its handlers nacked, and
+// that wait for their delay in retry queues:
+//
+//	nack ─► publish to queue.retry.30s, confirmed ─► ack of the original
+//	                     │
+//	                     ▼ the head of the queue
+//	        hold until its delay is over ─► Window ─► handler ─► ack, or nack again
+//
+// Thousands of messages wait at the server, durably, and take neither memory nor
+// an in-flight slot here. A queue is for delays up to the one in its name, so that
+// its messages are due about in their order: up to 256 of each queue are held here,
+// sorted by nothing but time, and only behind more than that a message waits for
+// one that is due later. A delay longer than that of the last queue is spent in it
+// in turns: the server ends a channel that holds a message for 30 minutes.
+//
+// The server's own ways of delaying are no alternative: a classic queue loses
+// messages that expire while it dead-letters them to another node
+// (https://www.rabbitmq.com/docs/dlx#safety), and the plugin for delayed messages
+// is archived.
+type retries struct {
+	*subscription
+	warned sync.Once
+
+	mu      sync.Mutex
+	ready   bool          // the queues exist and are consumed
+	refused bool          // they can't be used; if neither, they will be soon
+	changed chan struct{} // closed and made anew when one of these changes
+}
+
+func newRetries(s *subscription) *retries {
+	return &retries{subscription: s, refused: s.broker.opt.Client, changed: make(chan struct{})}
+}
+
+// set changes the state.
+func (r *retries) set(ready, refused bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready, r.refused = ready, refused
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// usable reports whether the queues can be used, and waits for a while if that is
+// not known.
+func (r *retries) usable() bool {
+	late := time.NewTimer(apiTimeout)
+	defer late.Stop()
+	for {
+		r.mu.Lock()
+		ready, refused, changed := r.ready, r.refused, r.changed
+		r.mu.Unlock()
+		if ready || refused {
+			return ready
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return false
+		}
+	}
+}
+
+// retryDelays are the longest delays of the retry queues. Each of the usual ones
+// ([broker.RedeliveryDelay]: 1, 5 and 25 s, more or less) is in a queue of its own.
+var retryDelays = []struct {
+	name    string
+	longest time.Duration
+}{{"2s", 2 * time.Second}, {"6s", 6 * time.Second}, {"30s", 30 * time.Second}, {"2m", 2 * time.Minute}, {"10m", 10 * time.Minute}}
+
+const (
+	retryPrefetch  = 256              // messages of each retry queue that are held here
+	retryPause     = time.Second      // until a message that could not be moved is moved again
+	retryTimeout   = 15 * time.Second // longest publish to a retry queue
+	retrySetup     = 5 * time.Minute  // until it is tried again whether the retry queues exist and may be used
+	maxRetryBody   = 256 << 10        // bytes; what is larger is held in memory
+	maxRetryPrefix = 240              // bytes of a name, which takes 255
+	maxRetryWait   = time.Hour        // as broker.RetryDelay has it; a header that says more is of another program
+)
+
+// Headers of a message in a retry queue, all of them int64.
+const (
+	headerDeliveries = "x-timer-deliveries" // how often it was delivered
+	headerRetryAt    = "x-timer-retry-at"   // Unix ms when it is to be delivered
+	headerHoldUntil  = "x-timer-hold-until" // Unix ms when it leaves this queue; the same, or earlier
+)
+
+// retryQueues returns the retry queues of a queue, in the order of retryDelays.
+func retryQueues(of queue) (all []queue) {
+	prefix := of.name
+	if len(prefix) > maxRetryPrefix {
+		sum := sha256.Sum256([]byte(prefix))
+		prefix = prefix[:maxRetryPrefix-9] + "-" + hex.EncodeToString(sum[:4])
+	}
+	for _, d := range retryDelays {
+		name := prefix + ".retry." + d.name
+		args := maps.Clone(of.args)
+		all = append(all, queue{name: name, key: name, args: args})
+	}
+	return all
+}
+
+// run consumes the retry queues until ctx is done, on one connection after the
+// other. It returns the last consumer, nil if there is none.
+func (r *retries) run(ctx context.Context) *consumer {
+	if r.broker.opt.Client {
+		return nil
+	}
+	why := ""
+	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		conn, err := r.broker.main.Await(ctx)
+		if err != nil {
+			r.set(false, true)
+			return nil
+		}
+		c := &consumer{broker: r.broker, conn: conn}
+		queues := retryQueues(r.queue)
+		if err = r.broker.makeQueues(ctx, queues...); err == nil {
+			err = c.open(ctx, retryPrefetch, queues...)
+		}
+		if err == nil {
+			_, _ = r.broker.openConfirmChannel(ctx) // it is too late for that at the end of Run
+			r.deliver(ctx, c)
+			if ctx.Err() != nil {
+				return c
+			}
+			err, backoff = c.why(), minBackoff
+			c.close()
+		} else {
+			r.set(false, conn.alive())
+			if errors.Is(err, errUnfit) || code(err) == amqp.AccessRefused || code(err) == amqp.NotFound && r.broker.opt.Verify {
+				backoff = retrySetup // each try is an error in the server's log
+			}
+		}
+		if ctx.Err() != nil {
+			r.set(false, true)
+			return nil
+		}
+		if conn.alive() && err.Error() != why {
+			why = err.Error()
+			r.broker.log.WarnContext(ctx, "retry queues can't be used, nacked messages wait in memory; will retry", "queue", r.queue.name, "error", err)
+		}
+		if !pause.For(ctx, backoff) {
+			r.set(false, true)
+			return nil
+		}
+	}
+}
+
+// deliver delivers messages of the retry queues until ctx is done, or the server
+// ends it. After ctx is done messages are still published to them.
+func (r *retries) deliver(ctx context.Context, c *consumer) {
+	holding, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.set(true, false)
+	var held sync.WaitGroup
+	for i := range c.in {
+		held.Go(func() {
+			defer cancel() // without one of its queues a consumer is made anew
+			for {
+				select {
+				case <-holding.Done():
+					return
+				case in, ok := <-c.in[i]:
+					if !ok {
+						return
+					}
+					d := &delivery{consumer: c, retries: r, in: in, deliveries: earlierDeliveries(&in) + 1}
+					held.Go(func() { r.hold(holding, d, retryDelays[i].longest) })
+				}
+			}
+		})
+	}
+	<-holding.Done()
+	if ctx.Err() == nil {
+		r.set(false, false)
+	}
+	held.Wait()
+}
+
+// hold holds a message of a retry queue until its delay is over, and delivers it.
+func (r *retries) hold(ctx context.Context, d *delivery, longest time.Duration) {
+	for wait := min(until(number(&d.in, headerHoldUntil)), longest); ; wait = retryPause {
+		if !pause.For(ctx, wait) {
+			if !d.Stale() {
+				d.Return()
+			}
+			return
+		}
+		left := until(number(&d.in, headerRetryAt))
+		if left <= 0 || left > maxRetryWait {
+			r.window.Add(d, d.deliveries)
+			return
+		}
+		if r.put(d, left, d.deliveries-1) {
+			return
+		}
+	}
+}
+
+// put publishes a message to the retry queue for a delay, and acks it when that
+// is confirmed. It returns false if it did not: the message is still in flight.
+func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
+	begun := now()
+	if !r.usable() {
+		if r.broker.opt.Client {
+			r.warned.Do(func() {
+				r.broker.log.Info("nacked messages wait in memory: this client has no retry queues", "queue", r.queue.name)
+			})
+		}
+		return false
+	}
+	if len(d.in.Body) > maxRetryBody {
+		return false
+	}
+	n := 0
+	for n < len(retryDelays)-1 && delay > retryDelays[n].longest {
+		n++
+	}
+	m := outgoing{topic: retryQueues(r.queue)[n].name, Publishing: republishing(&d.in), properties: weight(d.in.Headers) + 8*headerBytes}
+	m.Headers[headerDeliveries] = int64(deliveries)
+	m.Headers[headerRetryAt] = begun + delay.Milliseconds()
+	m.Headers[headerHoldUntil] = begun + min(delay, retryDelays[n].longest).Milliseconds()
+	ctx, cancel := context.WithTimeout(context.Background(), retryTimeout)
+	defer cancel()
+	results := make([]error, 1)
+	r.broker.send(ctx, []outgoing{m}, results)
+	if results[0] != nil {
+		return false
+	}
+	d.Ack()
+	return true
+}
+
+// republishing returns a message as it was delivered, without what is a command
+// to the server: a copy to other queues, an expiry, the user of the producer.
+func republishing(in *amqp.Delivery) amqp.Publishing {
+	headers := make(amqp.Table, len(in.Headers)+3)
+	for name, value := range in.Headers {
+		if !strings.EqualFold(name, "CC") && !strings.EqualFold(name, "BCC") && name != "x-delivery-count" {
+			headers[name] = value
+		}
+	}
+	return amqp.Publishing{
+		Headers: headers, Body: in.Body, DeliveryMode: amqp.Persistent,
+		ContentType: in.ContentType, ContentEncoding: in.ContentEncoding, CorrelationId: in.CorrelationId, ReplyTo: in.ReplyTo,
+		MessageId: in.MessageId, Timestamp: in.Timestamp, Type: in.Type, AppId: in.AppId, Priority: in.Priority,
+	}
+}
+
+// earlierDeliveries returns how often a message of a retry queue was delivered.
+func earlierDeliveries(in *amqp.Delivery) int {
+	return int(min(max(number(in, headerDeliveries), 1), maxDeliveries))
+}
+
+// number returns the value of a header that is a number, else 0.
+func number(in *amqp.Delivery, name string) int64 {
+	n, _ := in.Headers[name].(int64)
+	return n
+}
+
+// now returns the time in Unix ms: a delay that outlives the process needs the
+// time of day.
+func now() int64 {
+	return clock().UnixMilli()
+}
+
+// until returns how long it is until a time in Unix ms.
+func until(ms int64) time.Duration {
+	return time.Duration(max(min(ms-now(), 10*maxRetryWait.Milliseconds()), 0)) * time.Millisecond
+}

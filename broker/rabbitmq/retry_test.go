@@ -1,0 +1,276 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
+)
+
+// count returns how many messages of a queue no consumer has.
+func (r *rabbit) count(queue string) int {
+	r.Helper()
+	q, err := r.raw.QueueDeclarePassive(queue, true, false, false, false, nil)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return q.Messages
+}
+
+// Before there were retry queues 4096 messages that waited stopped all others.
+func TestMessagesThatWaitForTheirRetryWaitAtTheServer(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.broker(r.opt)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	topic := r.opt.Routing.Commands
+	commands := subscribe(t, b, "timer-service", topic)
+	const waiting, good = 20_000, 100
+	var all []broker.Message
+	for range waiting {
+		all = append(all, broker.Message{Topic: topic, Message: text("over quota")})
+	}
+	for range good {
+		all = append(all, broker.Message{Topic: topic, Message: text("good")})
+	}
+	go func() {
+		if err := broker.Join(b.Publisher().Publish(ctx, all...)); err != nil {
+			t.Error(err)
+		}
+	}()
+	began := time.Now()
+	for acked := 0; acked < good; {
+		if msg := next(t, commands); string(msg.Payload) == "good" {
+			msg.Ack()
+			acked++
+		} else {
+			broker.RetryAfter(msg, 10*time.Minute)
+			msg.Nack()
+		}
+	}
+	t.Logf("%d messages were put off in %v", waiting, time.Since(began))
+	retries := topic + ".retry.10m"
+	until(t, "all but what is held here in the retry queue", func() bool { return r.count(retries) == waiting-256 })
+	if n := r.count(topic); n > 0 {
+		t.Errorf("%d messages are in the queue", n)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	until(t, "all in the retry queue when the service is gone", func() bool { return r.count(retries) == waiting })
+	if n := r.count(topic); n > 0 {
+		t.Errorf("%d messages are in the queue", n)
+	}
+}
+
+func TestRetryIsCountedAcrossInstancesAndKeepsTheMessage(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	topic := r.opt.Routing.Commands
+	headers := amqp.Table{"a": "1", "traceparent": "t", "x-timer-deliveries": int64(7), "x-timer-retry-at": int64(1 << 60), "CC": []any{topic + ".copy"}}
+	for want := range 4 {
+		b := r.broker(r.opt)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+		if want == 0 {
+			r.queue(topic+".copy", nil)
+			r.send(amqp.Publishing{Headers: headers, MessageId: "id", CorrelationId: "corr", Type: "type", Expiration: "60000", Body: []byte("body")})
+		}
+		s := b.Subscriber("timer-service")
+		commands, err := s.Subscribe(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg := next(t, commands)
+		if broker.Deliveries(msg) != want+1 || string(msg.Payload) != "body" || msg.UUID != "id" || msg.Metadata["correlationId"] != "corr" ||
+			msg.Metadata["a"] != "1" || msg.Metadata["traceparent"] != "t" || msg.Metadata[broker.MetaTopic] != topic || len(msg.Metadata) != 6 {
+			t.Errorf("delivery %d: %v", want+1, msg)
+		}
+		began := time.Now()
+		until(t, "a subscription whose retry queues work", func() bool { return rabbitmq.Retries(b) })
+		broker.RetryAfter(msg, time.Second)
+		msg.Nack()
+		if want == 3 {
+			msg := next(t, commands)
+			if took := time.Since(began); took < time.Second {
+				t.Errorf("again after %v", took)
+			}
+			msg.Ack()
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := r.count(topic + ".copy"); n != 1 { // which the producer asked for
+		t.Errorf("%d copies", n)
+	}
+}
+
+// logged returns a broker that runs until the test ends, and what it logs.
+func (r *rabbit) logged(opt rabbitmq.Options) (*rabbitmq.Broker, *logbuf.Buffer) {
+	r.Helper()
+	log := new(logbuf.Buffer)
+	b := rabbitmq.New(opt, slog.New(slog.NewTextHandler(log, nil)))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	r.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			r.Errorf("Run: %v", err)
+		}
+	})
+	until(r, "a broker that is ready", func() bool { return b.Ready(r.Context()) == nil })
+	return b, log
+}
+
+func TestRetriesWaitInMemoryWithoutRetryQueues(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*rabbitmq.Options){
+		"a client":                     func(opt *rabbitmq.Options) { opt.Client = true },
+		"a service that makes nothing": func(opt *rabbitmq.Options) { opt.Verify = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t)
+			if err := r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil); err != nil {
+				t.Fatal(err)
+			}
+			r.queue(r.opt.Routing.Commands, nil)
+			r.queue(r.opt.Routing.DeadLettersOf("_"), nil)
+			change(&r.opt)
+			b, log := r.logged(r.opt)
+			commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
+			const n = 10
+			for range n {
+				r.send(amqp.Publishing{Body: []byte("command")})
+			}
+			for times := 1; times <= 2; times++ {
+				for range n {
+					msg := next(t, commands)
+					if broker.Deliveries(msg) != times {
+						t.Errorf("delivery %d, want %d", broker.Deliveries(msg), times)
+					}
+					if times == 2 {
+						msg.Ack()
+						continue
+					}
+					broker.RetryAfter(msg, 100*time.Millisecond)
+					msg.Nack()
+				}
+			}
+			until(t, "a line about it", func() bool { return strings.Contains(log.String(), "wait in memory") })
+			if n := strings.Count(log.String(), "wait in memory"); n != 1 {
+				t.Errorf("%d lines:\n%s", n, log.String())
+			}
+		})
+	}
+}
+
+func TestRetryQueueThatIsDeletedIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
+	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) })
+	if _, err := r.raw.QueueDelete(r.opt.Routing.Commands+".retry.2s", false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, b, r.opt.Routing.Commands, "command")
+	for range 3 {
+		msg := next(t, commands)
+		broker.RetryAfter(msg, 100*time.Millisecond)
+		msg.Nack()
+	}
+	next(t, commands).Ack()
+	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) && r.count(r.opt.Routing.Commands+".retry.2s") == 0 })
+}
+
+// Earlier versions made the queue of commands with a single active consumer.
+func TestQueueOfAnEarlierVersionIsUsed(t *testing.T) {
+	t.Parallel()
+	for _, verify := range []bool{false, true} {
+		r := open(t)
+		if err := r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		r.queue(r.opt.Routing.Commands, amqp.Table{"x-single-active-consumer": true})
+		changes, err := r.broker(r.opt).Provision(t.Context(), false)
+		if err != nil || strings.Contains(strings.Join(objects(changes), ","), "queue "+r.opt.Routing.Commands+",") {
+			t.Errorf("Provision: %v, %v", changes, err)
+		}
+		r.remove()
+		r.opt.Verify = verify
+		b, log := r.logged(r.opt)
+		commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
+		r.send(amqp.Publishing{Body: []byte("command")})
+		expect(t, commands, "command")
+		if n := strings.Count(log.String(), "single active consumer"); n != 1 {
+			t.Errorf("verify %v: %d lines about it:\n%s", verify, n, log.String())
+		}
+	}
+}
+
+// Instances of a role compete.
+func TestInstancesShareTheCommands(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	const n = 2
+	var all [n]<-chan *message.Message
+	for i := range n {
+		b := r.ready(r.opt)
+		all[i] = subscribe(t, b, "timer-service", r.opt.Routing.Commands)
+		until(t, "a subscription", func() bool { return b.Ready(t.Context()) == nil })
+	}
+	for range 2 * n {
+		r.send(amqp.Publishing{Body: []byte("command")})
+	}
+	for _, messages := range all { // each has some, though none was acked
+		next(t, messages)
+	}
+}
+
+// A consumer that no subscription reads from would keep messages from all others.
+func TestSubscriptionThatEndsWhileItBeginsLeavesNoConsumer(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	for i := range 30 {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := b.Subscriber("timer-service")
+		messages, err := s.Subscribe(ctx, r.opt.Routing.Commands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Duration(i)*time.Millisecond, cancel)
+		for range messages { // until it ends
+			t.Error("a message")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	until(t, "queues without consumers", func() bool {
+		for _, queue := range append(retryQueues(r.opt.Routing.Commands), r.opt.Routing.Commands) {
+			if q, err := r.raw.QueueDeclarePassive(queue, true, false, false, false, nil); err == nil && q.Consumers > 0 {
+				return false
+			}
+		}
+		return true
+	})
+}

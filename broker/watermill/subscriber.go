@@ -1,0 +1,345 @@
+package watermill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/inflight"
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+// Times of a subscription.
+const (
+	firstTry   = time.Second // how long Subscribe waits for the pair
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	endTimeout = 5 * time.Second       // how long the pair may take to end a subscription
+	ackDelay   = 50 * time.Millisecond // between the last ack and the end of a subscription: the pair sends acks in goroutines of its own
+)
+
+// maxCounts bounds how many nacked messages have a count of deliveries.
+const maxCounts = 1 << 16
+
+// errEnded is why a subscription gets nothing when the pair has closed its channel.
+var errEnded = errors.New("the pair ended the subscription")
+
+// subscriber subscribes for a role. See [broker.Broker] for its contract.
+type subscriber struct {
+	*inflight.Subscriptions
+	broker *Broker
+	role   string
+}
+
+// A subscription delivers the messages of a topic until its intake ends.
+type subscription struct {
+	*subscriber
+	topic  string
+	window *inflight.Window
+	intake context.Context
+	held   sync.WaitGroup // messages that wait for their retry
+
+	mu         sync.Mutex
+	deliveries map[string]int // of nacked messages, by id
+}
+
+// SubscribeInitialize does what the subscriber of the pair does, if it can.
+func (s *subscriber) SubscribeInitialize(topic string) error {
+	sub, err := s.broker.subscribers(s.role)
+	if err != nil {
+		return fmt.Errorf("subscriber of role %s: %w", s.role, err)
+	}
+	if i, ok := sub.(message.SubscribeInitializer); ok {
+		return i.SubscribeInitialize(topic)
+	}
+	return nil
+}
+
+// Subscribe subscribes at the pair, and tries again for ever if that fails. It
+// waits for the first try for at most a second.
+func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if !s.Join() {
+		return nil, inflight.ErrClosed
+	}
+	intake, stop := s.Until(ctx)
+	w := inflight.New(intake, inflight.Options{Messages: s.broker.opt.InFlight})
+	sub := &subscription{subscriber: s, topic: topic, window: w, intake: intake, deliveries: make(map[string]int)}
+	var tried sync.WaitGroup
+	tried.Add(s.broker.opt.Subscriptions)
+	go func() {
+		defer s.broker.term.Done()
+		sub.run(ctx, stop, &tried)
+	}()
+	first := make(chan struct{})
+	go func() {
+		defer close(first)
+		tried.Wait()
+	}()
+	late := time.NewTimer(firstTry)
+	defer late.Stop()
+	select {
+	case <-first:
+	case <-late.C:
+	}
+	return w.Messages(), nil
+}
+
+// run delivers until the intake ends. The subscriptions of the pair end when
+// nothing is in flight any more, or the subscriber is closed: until then its
+// messages can be acked.
+func (s *subscription) run(ctx context.Context, stop func(), tried *sync.WaitGroup) {
+	pair, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	var feeding sync.WaitGroup
+	ins := make([]<-chan *message.Message, s.broker.opt.Subscriptions)
+	for i := range ins {
+		feeding.Go(func() { ins[i] = s.feed(pair, sync.OnceFunc(tried.Done)) })
+	}
+	feeding.Wait()
+	s.window.Close()
+	stop()
+	s.Left()
+	open, closed := s.Until(context.WithoutCancel(ctx))
+	s.window.Wait(open.Done())
+	closed()
+	s.held.Wait()
+	s.report(nil)
+	var draining sync.WaitGroup
+	for _, in := range ins {
+		if in != nil {
+			draining.Go(func() { drain(in, pair.Done()) })
+		}
+	}
+	pause.For(pair, ackDelay)
+	end()
+	draining.Wait()
+}
+
+// drain takes what comes after the intake, and nacks it when the subscription of
+// the pair has ended, which closes the channel soon.
+func drain(in <-chan *message.Message, ended <-chan struct{}) {
+	var unacked []*message.Message
+	for open := true; open; {
+		select {
+		case msg, ok := <-in:
+			if open = ok; open {
+				unacked = append(unacked, msg)
+			}
+		case <-ended:
+			open = false
+		}
+	}
+	for _, msg := range unacked {
+		msg.Nack()
+	}
+	late := time.NewTimer(endTimeout)
+	defer late.Stop()
+	for {
+		select {
+		case msg, ok := <-in:
+			if !ok {
+				return
+			}
+			msg.Nack()
+		case <-late.C:
+			return
+		}
+	}
+}
+
+// feed subscribes at the pair, again and again, and gives messages to the window
+// until the intake ends. It returns the channel that was open then.
+func (s *subscription) feed(pair context.Context, tried func()) <-chan *message.Message {
+	defer tried()
+	backoff := minBackoff
+	for {
+		in, err := s.subscribe(pair)
+		if err == nil {
+			s.report(nil)
+			tried()
+			began := time.NewTimer(maxBackoff)
+			if s.take(in) {
+				began.Stop()
+				return in
+			}
+			if !began.Stop() {
+				backoff = minBackoff // it worked for a while
+			}
+			err = errEnded
+		}
+		s.report(err)
+		tried()
+		if !pause.For(s.intake, backoff) {
+			return nil
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// subscribe subscribes at the pair.
+func (s *subscription) subscribe(pair context.Context) (<-chan *message.Message, error) {
+	sub, err := s.broker.subscribers(s.role)
+	if err != nil {
+		return nil, err
+	}
+	return sub.Subscribe(pair, s.topic)
+}
+
+// take gives messages to the window. It returns true if the intake ended, false
+// if the pair closed its channel.
+func (s *subscription) take(in <-chan *message.Message) bool {
+	for {
+		select {
+		case msg, ok := <-in:
+			if !ok {
+				return false
+			}
+			s.mu.Lock()
+			n := s.deliveries[msg.UUID] + 1
+			s.mu.Unlock()
+			s.window.Add(&delivery{subscription: s, msg: msg, times: n}, n)
+		case <-s.intake.Done():
+			return true
+		}
+	}
+}
+
+// report notes why the subscription gets nothing, nil if it does, and logs it if
+// that is another reason than before.
+func (s *subscription) report(err error) {
+	b := s.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.failed[s]
+	if err == nil {
+		delete(b.failed, s)
+		return
+	}
+	b.failed[s] = fmt.Errorf("subscribe to %s for role %s: %w", s.topic, s.role, err)
+	if s.intake.Err() == nil && (before == nil || before.Error() != b.failed[s].Error()) {
+		b.log.Warn("subscription failed, will retry", "topic", s.topic, "role", s.role, "error", err)
+	}
+}
+
+// A delivery is a message of the pair. See [inflight.Delivery].
+type delivery struct {
+	*subscription
+	msg   *message.Message
+	times int // how often it was delivered
+}
+
+// Bytes returns the size of the body and a little for the rest.
+func (d *delivery) Bytes() int { return len(d.msg.Payload) + 512 }
+
+// Message returns a copy, whose ack is not yet one of the pair.
+func (d *delivery) Message() *message.Message {
+	c := withoutMeta(d.msg)
+	c.Metadata[broker.MetaTopic] = d.topic
+	return c
+}
+
+// Stale returns false: the pair does not say.
+func (d *delivery) Stale() bool { return false }
+
+// Ack acks the message at the pair.
+func (d *delivery) Ack() {
+	d.mu.Lock()
+	delete(d.deliveries, d.msg.UUID)
+	d.mu.Unlock()
+	d.msg.Ack()
+}
+
+// Retry nacks the message at the pair after the delay, so that a pair which
+// delivers again at once does not do that in a loop.
+func (d *delivery) Retry(delay time.Duration) bool {
+	d.mu.Lock()
+	if len(d.deliveries) >= maxCounts {
+		clear(d.deliveries)
+	}
+	d.deliveries[d.msg.UUID] = d.times
+	d.mu.Unlock()
+	d.held.Go(func() {
+		pause.For(d.intake, min(delay, d.broker.opt.MaxDelay))
+		d.msg.Nack()
+	})
+	return true
+}
+
+// Return nacks the message at the pair.
+func (d *delivery) Return() { d.msg.Nack() }
+
+// tail subscribes to what is published from now on.
+type tail struct {
+	*inflight.Subscriptions
+	broker *Broker
+}
+
+// Subscribe delivers what the subscriber of Options.Tail gets.
+func (t tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if t.broker.opt.Tail == nil {
+		return nil, ErrTail
+	}
+	return t.Tail(ctx, func(ctx context.Context, _ bool) (inflight.Listener, error) {
+		sub, err := t.broker.opt.Tail()
+		if err != nil {
+			return nil, fmt.Errorf("tail %s: %w", topic, err)
+		}
+		reading, end := context.WithCancel(context.WithoutCancel(ctx))
+		in, err := sub.Subscribe(reading, topic)
+		if err != nil {
+			end()
+			return nil, fmt.Errorf("tail %s: %w", topic, err)
+		}
+		return listener{topic, in, end}, nil
+	})
+}
+
+// A listener reads a subscription of the pair.
+type listener struct {
+	topic string
+	in    <-chan *message.Message
+	end   context.CancelFunc
+}
+
+// Receive acks messages and sends copies of them.
+func (l listener) Receive(ctx context.Context, send func(*message.Message) bool) {
+	for {
+		select {
+		case msg, ok := <-l.in:
+			if !ok {
+				return
+			}
+			msg.Ack()
+			c := withoutMeta(msg)
+			c.Metadata[broker.MetaTopic] = l.topic
+			if !send(c) {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close ends the subscription of the pair, which closes its channel.
+func (l listener) Close() {
+	l.end()
+	late := time.NewTimer(endTimeout)
+	defer late.Stop()
+	for {
+		select {
+		case msg, ok := <-l.in:
+			if !ok {
+				return
+			}
+			msg.Ack()
+		case <-late.C:
+			return
+		}
+	}
+}

@@ -1,0 +1,232 @@
+// Package watermill makes a broker of any pair of Watermill's publisher and
+// subscriber, for a host that has them already.
+//
+// What a pair can't do this package can't add. It gives each message a result,
+// bounds what is in flight, delays retries and ends in order; whether messages
+// are durable, how many come at once and what a role is, is up to the pair.
+// docs/brokers/watermill.md says which promises hold with three of them.
+//
+//	Publish ──one message a call, some calls at once──► message.Publisher
+//	handler ◄── inflight.Window ◄── message.Subscriber of the role
+//	   └──nack──► held for the delay, unacked, then nacked at the pair
+//
+// The pair stays the host's: neither is ever closed here.
+package watermill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/inflight"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var (
+	// ErrNotRunning is the result while Run does not run.
+	ErrNotRunning = fmt.Errorf("%w: the broker is not running", broker.ErrUnavailable)
+	// ErrDeadLetters is the error of a visit: a pair can't list or remove messages.
+	ErrDeadLetters = fmt.Errorf("dead letters of a Watermill pair are visited with the tools of its broker: %w", errors.ErrUnsupported)
+	// ErrTail is the error of a tail without [Options.Tail].
+	ErrTail = fmt.Errorf("this broker has no subscriber for a tail: %w", errors.ErrUnsupported)
+)
+
+// A Subscribers returns the subscriber of a role. Messages of a role are shared by
+// all subscriptions of its subscribers, in this process and in others, if the pair
+// can do that. It is called for each Subscribe, and again after an error.
+type Subscribers func(role string) (message.Subscriber, error)
+
+// Options tune a [Broker]. The zero value is ready to use.
+type Options struct {
+	Routing  broker.Routing // default [DefaultRouting]; the commands topic can't name the tenant
+	Calls    int            // calls of the publisher at once; default 16
+	Batch    int            // messages of one call; default 1. More than one only if a call that fails has published none
+	InFlight int            // messages in flight of one Subscribe; default 4096
+
+	// Subscriptions is how many subscriptions of the pair one Subscribe opens;
+	// default 1. It is for pairs whose subscriptions have one message in flight,
+	// and share the messages of a role.
+	Subscriptions int
+
+	// MaxDelay bounds the delay of a retry, during which the message stays unacked
+	// at the pair; default 20s. It must be shorter than the time after which the
+	// pair delivers an unacked message again.
+	MaxDelay time.Duration
+
+	// Classify returns the error of a call as one that wraps [broker.ErrRefused] or
+	// [broker.ErrUnavailable], if it is one of these. Default: every error is one of
+	// the topic, and the message is tried again.
+	Classify func(error) error
+
+	Ready func(ctx context.Context) error    // whether the pair's broker can be used, within a second; default: it can
+	Tail  func() (message.Subscriber, error) // a subscriber that gets what is published from now on; default: there is none
+}
+
+// DefaultRouting returns one topic for commands, events and dead letters each.
+func DefaultRouting() broker.Routing {
+	return broker.Routing{
+		Commands:    "timer.commands",
+		Events:      "service.events",
+		DeadLetters: "service.events.dlq",
+	}
+}
+
+// A Broker is a pair of Watermill's. Make it with [New] and run it once.
+type Broker struct {
+	pub         message.Publisher
+	subscribers Subscribers
+	opt         Options
+	log         *slog.Logger
+	term        *inflight.Term
+	begun       atomic.Bool
+	running     atomic.Bool
+	calls       chan struct{} // holds one for each call of the publisher
+
+	mu     sync.Mutex
+	failed map[*subscription]error // subscriptions that get nothing, and why
+}
+
+// New returns a Broker. It starts nothing: call [Broker.Run].
+func New(pub message.Publisher, subscribers Subscribers, opt Options, log *slog.Logger) *Broker {
+	if pub == nil || subscribers == nil {
+		panic("watermill: a broker needs a publisher and subscribers")
+	}
+	if opt.Routing == (broker.Routing{}) {
+		opt.Routing = DefaultRouting()
+	}
+	if opt.Calls <= 0 {
+		opt.Calls = 16
+	}
+	if opt.Batch <= 0 {
+		opt.Batch = 1
+	}
+	if opt.Subscriptions <= 0 {
+		opt.Subscriptions = 1
+	}
+	if opt.MaxDelay <= 0 {
+		opt.MaxDelay = 20 * time.Second
+	}
+	if opt.Classify == nil {
+		opt.Classify = func(err error) error { return err }
+	}
+	if opt.Ready == nil {
+		opt.Ready = func(context.Context) error { return nil }
+	}
+	return &Broker{
+		pub: pub, subscribers: subscribers, opt: opt, log: log,
+		term:   inflight.NewTerm(),
+		calls:  make(chan struct{}, opt.Calls),
+		failed: make(map[*subscription]error),
+	}
+}
+
+// Run lets messages through until ctx is done, then ends all subscriptions and
+// returns nil. It returns an error if the options can't work.
+func (b *Broker) Run(ctx context.Context) error {
+	if b.opt.Routing.Wildcard != "" {
+		return errors.New("routing: a Watermill message does not say what topic it came from, so the commands topic can't name the tenant: unset Wildcard")
+	}
+	if err := b.opt.Routing.Validate(); err != nil {
+		return fmt.Errorf("routing: %w", err)
+	}
+	if !b.begun.CompareAndSwap(false, true) {
+		return errors.New("the broker has been run already")
+	}
+	b.running.Store(true)
+	<-ctx.Done()
+	b.running.Store(false)
+	b.term.End()
+	return nil
+}
+
+// Ready returns nil while Run runs, every subscription is open and
+// [Options.Ready] returns nil.
+func (b *Broker) Ready(ctx context.Context) error {
+	if !b.running.Load() {
+		return ErrNotRunning
+	}
+	b.mu.Lock()
+	for _, err := range b.failed {
+		b.mu.Unlock()
+		return err
+	}
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	if err := b.opt.Ready(ctx); err != nil {
+		return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Routing names the topics.
+func (b *Broker) Routing() broker.Routing { return b.opt.Routing }
+
+// Publisher returns the publisher.
+func (b *Broker) Publisher() broker.Publisher { return publisher{b} }
+
+// Subscriber returns a subscriber for a role.
+func (b *Broker) Subscriber(role string) message.Subscriber {
+	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role}
+}
+
+// Tail returns a subscriber for what is published from now on. Its Subscribe
+// returns [ErrTail] without [Options.Tail].
+func (b *Broker) Tail() message.Subscriber {
+	return tail{inflight.NewSubscriptions(b.term), b}
+}
+
+// Now returns [errors.ErrUnsupported]: a pair has no clock.
+func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
+
+// CatchUp returns [errors.ErrUnsupported]: a pair does not say what waits.
+func (b *Broker) CatchUp(context.Context, string) error { return errors.ErrUnsupported }
+
+// Interruptions returns none: a pair does not say when its connection is lost. The
+// broker is away while Run does not run.
+func (b *Broker) Interruptions() (int64, error) {
+	if !b.running.Load() {
+		return 0, ErrNotRunning
+	}
+	return 0, nil
+}
+
+// Provision returns nothing: what the pair needs the host has made.
+func (b *Broker) Provision(context.Context, bool) ([]broker.Change, error) { return nil, nil }
+
+// Claim returns [errors.ErrUnsupported]: a pair keeps nothing but messages.
+func (b *Broker) Claim(context.Context, string, broker.Owner, bool) (broker.Owner, error) {
+	return broker.Owner{}, fmt.Errorf("a Watermill pair can't keep the owner of the commands: %w", errors.ErrUnsupported)
+}
+
+// VisitDeadLetters returns [ErrDeadLetters].
+func (b *Broker) VisitDeadLetters(
+	_ context.Context, tenant timer.TenantID, _ func(deadLetter *message.Message) (remove bool, err error),
+) error {
+	if err := broker.ValidateVisit(tenant); err != nil {
+		return err
+	}
+	return ErrDeadLetters
+}
+
+// withoutMeta returns a copy of a message without metadata that is for this
+// process alone.
+func withoutMeta(msg *message.Message) *message.Message {
+	c := msg.Copy()
+	for name := range c.Metadata {
+		if strings.HasPrefix(name, "broker_") {
+			delete(c.Metadata, name)
+		}
+	}
+	return c
+}
+
+var _ broker.Broker = (*Broker)(nil)

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// errNoVerb says that no verb was given and that help was printed. It is a
+// usage mistake: a deployment that forgets its verb must fail.
+var errNoVerb = errors.New("no verb")
+
+// A usageError is a mistake of the user. Nothing was tried.
+type usageError struct {
+	err  error
+	help string // command that prints the help; may be empty
+}
+
+// Error returns the message, without the help.
+func (u *usageError) Error() string { return u.err.Error() }
+
+// Unwrap returns the mistake.
+func (u *usageError) Unwrap() error { return u.err }
+
+// wrong returns the usageError of a verb, with a formatted message.
+func wrong(verb, format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...), help: program + " " + verb + " --help"}
+}
+
+// refused returns the usageError of a verb for an invalid argument.
+func refused(verb string, err error) error { return wrong(verb, "%s", detail(err)) }
+
+// detail returns the text of an error, without the class of an invalid value.
+func detail(err error) string {
+	if invalid, ok := errors.AsType[*timer.InvalidError](err); ok {
+		return invalid.Detail
+	}
+	return err.Error()
+}
+
+// printError prints an error for people.
+func printError(w io.Writer, err error) {
+	if errors.Is(err, errNoVerb) {
+		return
+	}
+	fmt.Fprintf(w, "%s: %s\n", program, redact(err.Error()))
+	if usage, ok := errors.AsType[*usageError](err); ok && usage.help != "" {
+		fmt.Fprintf(w, "Run %q for usage.\n", usage.help)
+	}
+}
+
+// credentials matches those of a URL anywhere in a text.
+var credentials = regexp.MustCompile(`://[^\s"]*@`)
+
+// redact removes credentials from a message: a URL that is given as a wrong
+// argument is quoted in the error.
+func redact(message string) string { return credentials.ReplaceAllString(message, "://***@") }
+
+// mistakes returns the usageError of an invalid configuration, with a line for
+// each mistake if there are several.
+func mistakes(err error) error {
+	all := flatten(err)
+	if len(all) > 1 {
+		lines := make([]string, len(all))
+		for i, one := range all {
+			lines[i] = "\n  " + one.Error()
+		}
+		return &usageError{err: fmt.Errorf("%d mistakes in the configuration:%s", len(all), strings.Join(lines, ""))}
+	}
+	if _, ok := errors.AsType[*config.Mistake](err); ok {
+		return &usageError{err: fmt.Errorf("configuration: %w", err)}
+	}
+	return &usageError{err: err}
+}
+
+// flatten returns the errors that were joined, at any depth.
+func flatten(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, one := range joined.Unwrap() {
+		all = append(all, flatten(one)...)
+	}
+	return all
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Groups of flags in help screens.
+const (
+	groupGlobal   = "global"
+	groupSettings = "settings"
+)
+
+// settingFlags are a flag for every setting. All verbs take all of them, so
+// that the same flags fit the service and its clients. Help shows those that
+// matter to the verb.
+type settingFlags struct {
+	fields any // pointer to a struct with a *string for each setting, in their order
+}
+
+func newSettingFlags() settingFlags {
+	all := config.Settings()
+	fields := make([]reflect.StructField, len(all))
+	for i, s := range all {
+		fields[i] = reflect.StructField{
+			Name: fmt.Sprintf("Setting%d", i),
+			Type: reflect.TypeFor[*string](), // a flag given as empty is given
+			Tag: reflect.StructTag(fmt.Sprintf(`name:%q help:%q placeholder:%q group:%q`,
+				s.Flag, meaning(s), placeholder(s), groupSettings)),
+		}
+	}
+	return settingFlags{fields: reflect.New(reflect.StructOf(fields)).Interface()}
+}
+
+// given returns the flags that were given, by name without dashes.
+func (f settingFlags) given() map[string]string {
+	values := make(map[string]string)
+	fields := reflect.ValueOf(f.fields).Elem()
+	for i, s := range config.Settings() {
+		if v, _ := fields.Field(i).Interface().(*string); v != nil {
+			values[s.Flag] = *v
+		}
+	}
+	return values
+}
+
+// meaning returns what a setting means, as plain text.
+func meaning(s config.Setting) string {
+	text := strings.ReplaceAll(s.Meaning, "`", "")
+	return strings.ReplaceAll(text, "$", "$$") // kong fills in ${…}
+}
+
+// placeholder returns the default, or else the last word of the key.
+func placeholder(s config.Setting) string {
+	if s.Default != "" {
+		return s.Default
+	}
+	return strings.ToUpper(s.Key[strings.LastIndexByte(s.Key, '_')+1:])
+}
+
+// clientSettings are those that matter to a client of the broker.
+var clientSettings = []string{
+	"db_path", "broker", "broker_url", "broker_username", "broker_password", "broker_tls_ca", "broker_tls_cert", "broker_tls_key",
+	"commands_topic", "events_topic", "dead_letters_topic",
+	"nats_listen", "nats_port", "nats_stream", "nats_domain", "nats_inbox", "nats_credentials", "nats_nkey", "nats_token", "nats_publish",
+	"kafka_sasl", "rabbitmq_exchange", "log_level",
+}
+
+// provisionSettings are those that matter when streams and queues are created.
+var provisionSettings = append(slices.Clone(clientSettings), "nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type")
+
+// storeSettings are those that matter to a reader of the database.
+var storeSettings = []string{"db_path", "db_url"}
+
+// shownSettings are the settings that matter to a verb, by key. The help of a
+// verb that is not here shows all of them; "" is the program.
+var shownSettings = map[string][]string{
+	"": {}, "dlq": {}, "version": {},
+	"schedule": clientSettings, "cancel": clientSettings, "publish": clientSettings, "tail": clientSettings,
+	"dlq list": clientSettings, "dlq show": clientSettings, "dlq replay": clientSettings, "dlq discard": clientSettings,
+	"get": storeSettings, "list": storeSettings, "stats": storeSettings,
+	"migrate": storeSettings, "backup": storeSettings, "export": storeSettings,
+	"import":    append(slices.Clone(storeSettings), "durability"),
+	"provision": provisionSettings,
+}
+
+// printHelp prints the help of a verb with the settings that matter to it.
+func printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
+	verb := ""
+	if node := ctx.Selected(); node != nil {
+		verb = node.Path()
+	}
+	shown, some := shownSettings[verb]
+	for _, f := range ctx.Model.Flags {
+		key := strings.ReplaceAll(f.Name, "-", "_")
+		f.Hidden = some && f.Group != nil && f.Group.Key == groupSettings && !slices.Contains(shown, key)
+	}
+	return kong.DefaultHelpPrinter(opt, ctx)
+}
+
+// A duration is the value of a flag: "3s", "90m", "7d", or 0.
+type duration time.Duration
+
+// UnmarshalText reads a duration, which may be negative. A number without a unit is
+// refused: in settings it counts milliseconds, and here most people mean seconds.
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := config.ParseDuration(string(text))
+	if _, bare := strconv.Atoi(string(text)); err != nil || bare == nil && parsed != 0 {
+		return fmt.Errorf("must be a duration with a unit, such as 3s, 90m or 7d, not %s", timer.Quote(string(text)))
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+// An instant is the value of a flag: a time as messages carry it.
+type instant time.Time
+
+// UnmarshalText reads RFC 3339 with a zone.
+func (i *instant) UnmarshalText(text []byte) error {
+	parsed, err := envelope.ParseTime(string(text))
+	if err != nil {
+		return errors.New(detail(err))
+	}
+	*i = instant(parsed)
+	return nil
+}
+
+// A since is the value of a flag: a time in RFC 3339 with a zone, or how long ago
+// that was.
+type since time.Time
+
+// UnmarshalText reads a time, or a duration that ends now.
+func (s *since) UnmarshalText(text []byte) error {
+	if ago, err := config.ParseDuration(string(text)); err == nil && ago >= 0 {
+		*s = since(time.Now().Add(-ago))
+		return nil
+	}
+	at, err := envelope.ParseTime(string(text))
+	if err != nil {
+		return fmt.Errorf("must be a duration such as 90m or 7d, or a time such as 2030-01-31T12:00:00Z, not %s", timer.Quote(string(text)))
+	}
+	*s = since(at)
+	return nil
+}

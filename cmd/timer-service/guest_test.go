@@ -1,0 +1,108 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	natsgo "github.com/nats-io/nats.go"
+)
+
+// nobody is a user who owns nothing.
+const nobody = 65534
+
+// TestAnotherUserOfTheMachine runs the program as another user of the machine,
+// against a service of this one: it schedules and gets events, and does nothing
+// else.
+func TestAnotherUserOfTheMachine(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOTHING IS PROVEN: only root can be another user")
+	}
+	dir := t.TempDir()
+	db, theirs := filepath.Join(dir, "timers.db"), filepath.Join(dir, "timer-service")
+	p := start(t, "main", "serve", "--nats-port", "0", "--db-path", db)
+	p.prints(t, "ready")
+	address := strings.TrimSpace(strings.TrimPrefix(p.lines.Text(), "ready"))
+
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), copyProgram(theirs)); err != nil {
+		t.Fatal(err)
+	}
+	as := func(environ string, args ...string) (int, string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), theirs, args...)
+		cmd.Dir, cmd.Env = dir, []string{asProgram + "=main", environ}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		out, err := cmd.CombinedOutput()
+		if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	open := filepath.Join(dir, "open.db")
+	if err := errors.Join(os.WriteFile(open, nil, 0o600), os.Chmod(open, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	remote, local := "TIMER_BROKER_URL="+address, "TIMER_DB_PATH="+db
+	for _, test := range []struct {
+		environ string
+		args    []string
+		code    int
+		says    string
+	}{
+		{remote, []string{"schedule", "acme", "order-1", "--in", "0", "--wait"}, exitOK, "reached"},
+		{remote, []string{"cancel", "acme", "order-1"}, exitOK, "published"},
+		{remote, []string{"dlq", "list"}, exitFailure, "permissions violation"},
+		{remote, []string{"dlq", "discard", "--id", "x"}, exitFailure, "permissions violation"},
+		{local, []string{"dlq", "list"}, exitUsage, "permission denied"},
+		{local, []string{"list", "acme"}, exitFailure, ""},
+		{"TIMER_DB_PATH=" + open, []string{"serve"}, exitFailure, "others may read or write " + open},
+	} {
+		if code, out := as(test.environ, test.args...); code != test.code || !strings.Contains(out, test.says) {
+			t.Errorf("%s: exit code %d, want %d and %q\n%s", test.args, code, test.code, test.says, out)
+		}
+	}
+
+	guest, err := natsgo.Connect(address, natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	for _, subject := range []string{"$JS.API.STREAM.PURGE.svc", "$JS.API.STREAM.DELETE.svc", "svc.acme.serviceCall", "svc.acme.dlq"} {
+		if err := errors.Join(guest.Publish(subject, nil), guest.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		if err := guest.LastError(); !errors.Is(err, natsgo.ErrPermissionViolation) || !strings.Contains(err.Error(), subject) {
+			t.Errorf("a guest may publish to %s: %v", subject, err)
+		}
+	}
+	environ := []string{local}
+	do(t, environ, "dlq", "list").wants(t, exitOK) // whose service it is
+	do(t, environ, "schedule", "acme", "order-2", "--in", "0", "--wait").wants(t, exitOK)
+}
+
+// copyProgram copies this program where others may run it.
+func copyProgram(to string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	in, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

@@ -1,0 +1,57 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$`)
+
+// listen is an address to listen on: a host, or one with a port.
+func listen(field *string) value {
+	return text(field, "a host, or host:port with a port from 0 to 65535", ", such as 127.0.0.1:4222 or 0.0.0.0", func(s string) bool {
+		host, port := splitListen(s)
+		_, err := netip.ParseAddr(host)
+		return (err == nil || host == "" && port != "" || hostPattern.MatchString(host)) &&
+			(port == "" && !strings.HasSuffix(s, ":") || isPort(port, 0))
+	})
+}
+
+// splitListen returns the host of an address to listen on, and its port, empty if
+// there is none.
+func splitListen(s string) (host, port string) {
+	if host, port, err := net.SplitHostPort(s); err == nil {
+		return host, port
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), ""
+}
+
+// isPort reports whether a text is a port, from the least on.
+func isPort(text string, least uint64) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n >= least
+}
+
+// IsLoopback reports whether only this machine reaches a host.
+func IsLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// NATSAddress returns where the embedded server listens, and whether that port was
+// chosen, and is not the default.
+func (c Config) NATSAddress() (host string, port int, chosen bool) {
+	host, text := splitListen(c.NATSListen)
+	if text == "" {
+		return host, c.NATSPort, c.given("nats_port") || c.given("nats_listen")
+	}
+	port, _ = strconv.Atoi(text) // it was parsed before
+	return host, port, true
+}
+
+// given reports whether a setting has a value that is not the default, or was
+// given all the same.
+func (c Config) given(key string) bool { return c.origins[key].source != FromDefault }

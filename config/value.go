@@ -1,0 +1,205 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A value reads the text of a setting into a field, and shows it.
+type value struct {
+	form   string // which texts it takes, for people
+	secret bool   // whether it is never shown
+	set    func(text string) error
+	show   func() string // as a user would write it, without secrets
+}
+
+// parsed is a value of any type. Parse reports whether it takes a text; if not,
+// the error says that the text must be of the form, and then the hint.
+func parsed[T any](field *T, form, hint string, parse func(string) (T, bool), show func(T) string) value {
+	return value{
+		form: form,
+		set: func(text string) error {
+			v, ok := parse(text)
+			if !ok {
+				return errors.New("must be " + form + hint)
+			}
+			*field = v
+			return nil
+		},
+		show: func() string { return show(*field) },
+	}
+}
+
+// between is a value with a least and a greatest one.
+func between[T cmp.Ordered](field *T, kind, hint string, least, most T, parse func(string) (T, error), show func(T) string) value {
+	form := fmt.Sprintf("%s from %s to %s", kind, show(least), show(most))
+	return parsed(field, form, hint, func(text string) (T, bool) {
+		v, err := parse(text)
+		return v, err == nil && v >= least && v <= most
+	}, show)
+}
+
+func duration(field *time.Duration, least, most time.Duration) value {
+	return between(field, "a duration", ", such as 5000 (milliseconds), 30s or 7d", least, most, ParseDuration, FormatDuration)
+}
+
+func size(field *int64, least, most int64) value {
+	return between(field, "a size", ", such as 512MiB or 8GiB", least, most, ParseSize, FormatSize)
+}
+
+func integer(field *int, least, most int) value {
+	return between(field, "a whole number", "", least, most, strconv.Atoi, strconv.Itoa)
+}
+
+// choice is one of a few values.
+func choice[T comparable](field *T, values ...T) value {
+	name := func(v T) string { return strings.ToLower(fmt.Sprint(v)) }
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = name(v)
+	}
+	return parsed(field, oneOf(names), "", func(text string) (v T, ok bool) {
+		if i := slices.Index(names, strings.ToLower(text)); i >= 0 {
+			return values[i], true
+		}
+		return v, false
+	}, name)
+}
+
+// oneOf joins names as a sentence does: "a, b or c".
+func oneOf(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// text is a string that is valid.
+func text(field *string, form, hint string, valid func(string) bool) value {
+	same := func(s string) string { return s }
+	return parsed(field, form, hint, func(s string) (string, bool) { return s, valid(s) }, same)
+}
+
+func anyText(field *string) value {
+	return text(field, "text", "", func(string) bool { return true })
+}
+
+func path(field *string) value {
+	return text(field, "a path", " of a file, not :memory: and not a URL", func(s string) bool {
+		return !strings.HasPrefix(s, ":memory:") && !strings.HasPrefix(s, "file:") && !strings.Contains(s, "://")
+	})
+}
+
+func topic(field *string) value {
+	return text(field, "a topic", " of at most 200 characters, without spaces and slashes", func(s string) bool {
+		return len(s) <= 200 && !strings.ContainsAny(s, " /")
+	})
+}
+
+var (
+	exchangePattern = regexp.MustCompile(`^[!-~]{1,200}$`)
+	wordPattern     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+	wordsPattern    = regexp.MustCompile(`^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)?$`)
+	uriPattern      = regexp.MustCompile(`^([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}){1,256}$`)
+	hostPortPattern = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`)
+)
+
+func exchange(field *string) value {
+	return text(field, `1 to 200 visible characters, not beginning with "amq."`, "", func(s string) bool {
+		return exchangePattern.MatchString(s) && !strings.HasPrefix(s, "amq.")
+	})
+}
+
+func word(field *string) value {
+	return text(field, "1 to 32 characters of A-Z a-z 0-9 _ -", "", wordPattern.MatchString)
+}
+
+// words are one word or several with dots between them; empty is none.
+func words(field *string) value {
+	return text(field, "words of A-Z a-z 0-9 _ - with dots between them, 64 characters at most", "", func(s string) bool {
+		return len(s) <= 64 && wordsPattern.MatchString(s)
+	})
+}
+
+// sasl is a way to log in to Kafka; empty is none.
+func sasl(field *string) value {
+	names := []string{"plain", "scram-sha-256", "scram-sha-512"}
+	return text(field, oneOf(names), "", func(s string) bool { return s == "" || slices.Contains(names, s) })
+}
+
+// uriReference is one as CloudEvents need it.
+func uriReference(field *string) value {
+	return text(field, "a URI-reference (RFC 3986) of 1 to 256 characters", " without a user, such as /timers or urn:example:timers", func(s string) bool {
+		u, err := url.Parse(s)
+		return err == nil && u.User == nil && len(s) <= 256 && uriPattern.MatchString(s)
+	})
+}
+
+// secret is text of which show shows what may be seen. Errors of package url hold
+// the text, so none is passed on.
+func secret(field *Secret, form, hint string, valid func(string) bool, show func(Secret) string) value {
+	v := parsed(field, form, hint, func(s string) (Secret, bool) { return NewSecret(s), s == "" || valid(s) }, show)
+	v.secret = true
+	return v
+}
+
+func password(field *Secret) value {
+	return secret(field, "text", "", func(string) bool { return true }, Secret.String)
+}
+
+// urls is one URL or several with commas between them. Some brokers take host and
+// port alone.
+func urls(field *Secret, schemes ...string) value {
+	hint := ", such as " + schemes[0] + "://host, with commas between several"
+	return withPorts(secret(field, "URLs with the scheme "+oneOf(schemes), hint, func(text string) bool {
+		for part := range strings.SplitSeq(text, ",") {
+			part = strings.TrimSpace(part)
+			u, err := url.Parse(part)
+			if !hostPortPattern.MatchString(part) && (err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme)) {
+				return false
+			}
+		}
+		return true
+	}, Secret.URL))
+}
+
+// withPorts is a value that takes no URL with a port that is none. The error does
+// not show the port: it may be a part of a password.
+func withPorts(v value) value {
+	set := v.set
+	v.set = func(text string) error {
+		for part := range strings.SplitSeq(text, ",") {
+			_, rest, found := strings.Cut(strings.TrimSpace(part), "://")
+			if !found {
+				rest = strings.TrimSpace(part)
+			}
+			host := rest[strings.LastIndexByte(rest, '@')+1:]
+			if end := strings.IndexAny(host, "/?#"); end >= 0 {
+				host = host[:end]
+			}
+			if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') && host[i+1:] != "" && !isPort(host[i+1:], 1) {
+				return errors.New("must have ports from 1 to 65535")
+			}
+		}
+		return set(text)
+	}
+	return v
+}
+
+// database is the URL of a database. What is behind the scheme is left to its
+// driver, which knows several hosts, sockets and parameters.
+func database(field *Secret, schemes ...string) value {
+	hint := ", such as " + schemes[0] + "://user:password@host/database"
+	return withPorts(secret(field, "a URL with the scheme "+oneOf(schemes), hint, func(text string) bool {
+		scheme, rest, _ := strings.Cut(text, "://")
+		return rest != "" && slices.Contains(schemes, scheme)
+	}, Secret.URL))
+}

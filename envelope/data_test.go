@@ -1,0 +1,142 @@
+package envelope_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Values of data that come back byte for byte.
+var datas = []string{
+	`{"a":1}`, `{ "b" : [ 1.0, 1e2, -0, 123456789012345678901234567890 ],` + "\n\t" + `"a":null }`, `null`, `""`, `0`, `false`, `[]`, `"<\u0026>\u00e9é\/\ud83d\ude00"`,
+	`"` + strings.Repeat("x", timer.MaxDataBytes-2) + `"`, strings.Repeat("[", 12) + strings.Repeat("]", 12), `{"tenantId":"evil","dueAt":7,"data":{"data":1}}`,
+}
+
+func TestDataComeBackByteForByte(t *testing.T) {
+	t.Parallel()
+	const marker = `"dueAt":"2030-01-31T11:30:00.500Z"`
+	for _, data := range datas {
+		body := edit(t, "schedule_timer.json", marker, marker+` , "data" : `+data+` `)
+		m, err := envelope.Decode(body)
+		if err != nil {
+			t.Errorf("%.50s: %v", data, err)
+			continue
+		}
+		clear(body) // the message shares no memory with it
+		command := m.Payload.(timer.ScheduleTimer)
+		if command.Data != data {
+			t.Errorf("decodes to %.50s, want %.50s", command.Data, data)
+		}
+		for what, body := range map[string][]byte{"command": envelope.Schedule(command), "event": envelope.Reached(eventWith(command, data)), "CloudEvent": cloudEvents.Reached(eventWith(command, data))} {
+			if !strings.Contains(string(body), `,"data":`+data+"}}") {
+				t.Errorf("%s has not the data %.50s: %.500s", what, data, body)
+			}
+			if m, err := envelope.Decode(body); err != nil || dataOf(m) != data {
+				t.Errorf("%s decodes to %+v, %v", what, m, err)
+			}
+		}
+	}
+}
+
+func TestDataOfScheduleTimers(t *testing.T) {
+	t.Parallel()
+	c := timer.ScheduleTimers{TenantID: goldenKey.TenantID, Version: goldenSchedule.Version}
+	for i, data := range append(datas, "") {
+		command := goldenSchedule
+		command.ServiceCallID, command.Data = timer.ServiceCallID(fmt.Sprint("call-", i)), data
+		c.Commands = append(c.Commands, command)
+	}
+	m, err := envelope.Decode(envelope.ScheduleMany(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(any(c), m.Payload); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDecodeRefusesData(t *testing.T) {
+	t.Parallel()
+	const marker = `"dueAt":"2030-01-31T11:30:00.500Z"`
+	deep := strings.Repeat("[", 15) + strings.Repeat("]", 15)
+	for _, test := range []refused{
+		{"too long", marker, marker + `,"data":"` + strings.Repeat("x", timer.MaxDataBytes-1) + `"`, timer.ReasonTooLarge, "payload.data has 4097 bytes; send at most 4096"},
+		{"too deep", marker, marker + `,"data":` + deep, timer.ReasonTooDeep, ""},
+		{"a key twice", marker, marker + `,"data":{"a":{"b":1,"b":1}}`, timer.ReasonDuplicateKey, ""},
+		{"data twice", marker, marker + `,"data":1,"data":1`, timer.ReasonDuplicateKey, ""},
+		{"not UTF-8", marker, marker + `,"data":"` + "\xff" + `"`, timer.ReasonNotUTF8, ""},
+		{"half a character", marker, marker + `,"data":"\ud800"`, timer.ReasonNotJSON, ""},
+		{"no JSON", marker, marker + `,"data":NaN`, timer.ReasonNotJSON, ""},
+		{"nothing", marker, marker + `,"data":`, timer.ReasonNotJSON, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) { test.check(t, "schedule_timer.json") })
+	}
+	many := refused{"of a list", `"2030-02-01T00:00:00.000Z"`, `"2030-02-01T00:00:00.000Z","data":"` + strings.Repeat("x", timer.MaxDataBytes) + `"`, timer.ReasonTooLarge, "timers[1].data has 4098 bytes"}
+	many.check(t, "schedule_timers.json")
+	cloud := refused{"of a CloudEvent", marker, marker + `,"data":"` + strings.Repeat("x", timer.MaxDataBytes) + `"`, timer.ReasonTooLarge, "data.data has 4098 bytes"}
+	cloud.check(t, "cloudevent_schedule_timer.json")
+}
+
+// What is no JSON value makes the body none, and never another command.
+func TestDataThatAreInvalidStayInvalid(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{
+		" 1", "1 ", "1\n", "1 2", "1,2", `1,"dueAt":"2031-01-01T00:00:00Z"`, `1},"x":{"y":2`, "{", "}", "", "x", `{"a":1,"a":1}`, "\"\xff\"", `"\udc00"`,
+		`"` + strings.Repeat("x", timer.MaxDataBytes-1) + `"`, strings.Repeat("[", 15) + strings.Repeat("]", 15),
+	} {
+		if err := envelope.ValidateData("data", data); !errors.Is(err, timer.ErrInvalid) {
+			t.Errorf("%.50q: %v", data, err)
+		}
+		if data == "" {
+			continue // there are none
+		}
+		c := goldenSchedule
+		c.Data = data
+		many := timer.ScheduleTimers{TenantID: c.TenantID, Version: c.Version, Commands: []timer.ScheduleTimer{c}}
+		for what, body := range map[string][]byte{
+			"command": envelope.Schedule(c), "commands": envelope.ScheduleMany(many), "event": envelope.Reached(eventWith(c, data)), "CloudEvent": cloudEvents.Reached(eventWith(c, data)),
+		} {
+			if m, err := envelope.Decode(body); !errors.Is(err, timer.ErrInvalid) {
+				t.Errorf("%s with %.50q decodes to %+v, %v", what, data, m, err)
+			}
+		}
+	}
+	for _, data := range datas {
+		if err := envelope.ValidateData("data", data); err != nil {
+			t.Errorf("%.50s: %v", data, err)
+		}
+	}
+}
+
+// An event without data takes an allocation for its id and one for its body, as if
+// there were no data.
+func TestNoDataCostNoAllocation(t *testing.T) {
+	_, e := withData()
+	e.Data = ""
+	if n := testing.AllocsPerRun(1000, func() { envelope.Reached(e) }); n != 2 {
+		t.Errorf("%v allocations, want 2", n)
+	}
+}
+
+// eventWith returns the event of a command, with data.
+func eventWith(c timer.ScheduleTimer, data string) timer.DueTimeReached {
+	e := goldenReached
+	e.Key, e.CommandID, e.DueAt, e.Data = c.Key, c.CommandID, c.DueAt, data
+	return e
+}
+
+func dataOf(m envelope.Message) string {
+	switch payload := m.Payload.(type) {
+	case timer.ScheduleTimer:
+		return payload.Data
+	case timer.DueTimeReached:
+		return payload.Data
+	}
+	return "none"
+}

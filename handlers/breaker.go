@@ -1,0 +1,149 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// breakCircuit makes messages wait while the store fails, instead of being
+// delivered again and again.
+func (h *Handlers) breakCircuit(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		if !h.breaker.acquire(h.stopping) {
+			return nil, fmt.Errorf("wait for the store: stopped: %w", h.stopping.Err())
+		}
+		produced, err := next(msg)
+		switch {
+		case err == nil && deliveryOf(msg).exceeded != nil:
+			h.breaker.release()
+		case err == nil || isInvalid(err):
+			if h.breaker.success() {
+				h.log.InfoContext(msg.Context(), "the store works again")
+			}
+		default:
+			if h.breaker.failure() {
+				h.failures.Add(1)
+				h.log.WarnContext(msg.Context(), "the store failed, commands wait until it works again", "error", err)
+			}
+			if errors.Is(err, timer.ErrFatal) {
+				select {
+				case h.fatal <- err:
+				default:
+				}
+			}
+		}
+		return produced, err
+	}
+}
+
+// Pauses before each try while the circuit breaker is open.
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = 5 * time.Second
+)
+
+// A breaker is a circuit breaker that makes callers wait: closed, all pass; open,
+// all wait; half-open, after each pause, one may try, and if it succeeds the breaker
+// is closed. (Sony/gobreaker refuses callers instead, so that the waiting would come
+// on top of it.)
+type breaker struct {
+	open  atomic.Bool
+	probe chan struct{} // holds a permit while half-open
+
+	mu     sync.Mutex
+	closed chan struct{} // closed with the breaker; nil while it is closed
+	pause  time.Duration // the last one; zero while closed
+	timer  *time.Timer   // makes it half-open; nil while half-open or closed
+}
+
+func newBreaker() breaker { return breaker{probe: make(chan struct{}, 1)} }
+
+// acquire returns true when the caller may try, false if stop ended before. The
+// caller then calls success, failure or release.
+func (b *breaker) acquire(stop context.Context) bool {
+	if !b.open.Load() {
+		return true
+	}
+	b.mu.Lock()
+	closed := b.closed
+	b.mu.Unlock()
+	if closed == nil {
+		return true
+	}
+	select {
+	case <-closed:
+		return true
+	case <-b.probe:
+		return true
+	case <-stop.Done():
+		return false
+	}
+}
+
+// failure opens the breaker, for twice as long as the last time, and reports
+// whether it was closed.
+func (b *breaker) failure() (opened bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if opened = b.closed == nil; opened {
+		b.closed = make(chan struct{})
+		b.open.Store(true)
+	}
+	if b.timer != nil {
+		return opened // several failed together
+	}
+	b.pause = min(max(2*b.pause, minPause), maxPause)
+	b.timer = time.AfterFunc(b.pause, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.timer = nil
+		b.permit()
+	})
+	return opened
+}
+
+// release lets another caller try instead, since this one did not use the store.
+func (b *breaker) release() {
+	if b.open.Load() {
+		b.permit()
+	}
+}
+
+func (b *breaker) permit() {
+	select {
+	case b.probe <- struct{}{}:
+	default:
+	}
+}
+
+// success closes the breaker, and reports whether it was not closed.
+func (b *breaker) success() (closed bool) {
+	if !b.open.Load() {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed == nil {
+		return false
+	}
+	close(b.closed)
+	b.closed, b.pause = nil, 0
+	b.open.Store(false)
+	if b.timer != nil {
+		b.timer.Stop()
+		b.timer = nil
+	}
+	select {
+	case <-b.probe:
+	default:
+	}
+	return true
+}

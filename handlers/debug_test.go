@@ -1,0 +1,86 @@
+package handlers_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// debugLines returns the attributes of the lines with a message.
+func debugLines(log *logbuf.Buffer, message string) (lines []string) {
+	for line := range strings.Lines(log.String()) {
+		if _, attrs, found := strings.Cut(line, `msg="`+message+`" `); found {
+			lines = append(lines, strings.TrimSpace(attrs))
+		}
+	}
+	return lines
+}
+
+func TestEachCommandIsALineAtDebug(t *testing.T) {
+	t.Parallel()
+	var log logbuf.Buffer
+	d := newHarness()
+	d.log = slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})
+	d.run(t, routing)
+	c := command
+	c.CorrelationID, c.Data = "req-7", `"secret"`
+	d.deliver(string(envelope.Schedule(c)))
+	d.deliver(string(envelope.Cancel(timer.CancelTimer{Key: c.Key, Version: timer.Version{TimestampMS: noon.UnixMilli(), CommandID: "c-2"}})), "correlationId", "req-8")
+	many := timer.ScheduleTimers{TenantID: c.TenantID, Version: c.Version, Commands: []timer.ScheduleTimer{c, c}}
+	many.Commands[1].ServiceCallID = "order-2"
+	d.deliver(string(envelope.ScheduleMany(many)))
+	d.deliver(`{"id":"c-3","tenantId":"acme","correlationId":"req-9","type":"X","payload":{"serviceCallId":"order-3","data":"secret"}}`)
+
+	want := []string{
+		"type=ScheduleTimer outcome=scheduled tenant_id=acme service_call_id=order-1 correlation_id=req-7 message_id=c-1",
+		"type=CancelTimer outcome=canceled tenant_id=acme service_call_id=order-1 correlation_id=req-8 message_id=c-2",
+		"type=ScheduleTimers outcome=scheduled tenant_id=acme service_call_id=order-1 correlation_id=req-7 message_id=c-1",
+		"type=ScheduleTimers outcome=scheduled tenant_id=acme service_call_id=order-2 correlation_id=req-7 message_id=c-1",
+	}
+	if got := debugLines(&log, "command handled"); strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	refused := debugLines(&log, "message refused")
+	if len(refused) != 1 || !strings.HasPrefix(refused[0], "tenant_id=acme service_call_id=order-3 correlation_id=req-9 message_id=c-3 reason=unknown_type dead_letter_id=") {
+		t.Errorf("refused: %q", refused)
+	}
+	if strings.Contains(log.String(), "secret") {
+		t.Errorf("data are in the log: %s", log.String())
+	}
+}
+
+func TestRefusalsAreWarnings(t *testing.T) {
+	t.Parallel()
+	var log logbuf.Buffer
+	d := newHarness()
+	d.log = slog.NewTextHandler(&log, nil)
+	_, stop, ended := d.start(t, routing)
+	d.deliver(`{"id":"c-1","tenantId":"acme","correlationId":"req-1","type":"X"}`)
+	d.deliver("hello")
+	for range 9 {
+		d.deliver(`{"id":"c-2","tenantId":"acme","type":"Y"}`)
+	}
+	text := log.Take()
+	for _, want := range []string{
+		"level=WARN msg=\"messages refused\" tenant_id=acme reason=unknown_type count=1 first_message_id=c-1 first_correlation_id=req-1 first_dead_letter_id=",
+		"level=WARN msg=\"messages refused\" tenant_id=_ reason=not_json count=1 first_message_id=original-id first_correlation_id=\"\" first_dead_letter_id=",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no line %s in\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "\n"); n != 2 {
+		t.Errorf("%d lines, want 2:\n%s", n, text)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if text := log.Take(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "tenant_id=acme reason=unknown_type count=10 first_message_id=c-1") {
+		t.Errorf("at the stop: %s", text)
+	}
+}

@@ -1,0 +1,198 @@
+package handlers_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestMiddlewareOfAHostSeesEveryMessage has one that notes each message and what
+// became of it, whatever that is.
+func TestMiddlewareOfAHostSeesEveryMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := limited(t, quota.Limits{Accept: quota.Rate{PerSecond: 0.001, Burst: 2}}, quota.Options{})
+		var seen []string
+		d.middleware = []message.HandlerMiddleware{func(next message.HandlerFunc) message.HandlerFunc {
+			return func(msg *message.Message) ([]*message.Message, error) {
+				subscribed := message.SubscribeTopicFromCtx(msg.Context())
+				produced, err := next(msg)
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				seen = append(seen, fmt.Sprint(msg.UUID, " ", subscribed, " ", err))
+				return produced, err
+			}
+		}}
+		d.run(t, routing)
+		cancel := timer.CancelTimer{Key: command.Key, Version: timer.Version{TimestampMS: noon.UnixMilli() + 2, CommandID: "c-2"}}
+		for _, body := range []string{
+			order("acme", 0), many("acme", 1), order("acme", 2) /* over its quota */, string(envelope.Cancel(cancel)), "invalid", `{"type":"Other"}`,
+		} {
+			d.deliver(body)
+		}
+		synctest.Wait()
+		var want []string
+		for range 6 {
+			want = append(want, "original-id timer.commands <nil>")
+		}
+		if diff := cmp.Diff(want, seen); diff != "" {
+			t.Errorf("seen (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// many returns the body of a ScheduleTimers with n timers.
+func many(tenant timer.TenantID, n int) string {
+	c := timer.ScheduleTimers{TenantID: tenant, Version: timer.Version{TimestampMS: noon.UnixMilli() + 1, CommandID: "many"}}
+	for i := range n {
+		one := command
+		one.TenantID, one.Version = tenant, c.Version
+		one.ServiceCallID = timer.ServiceCallID(fmt.Sprint("many-", i))
+		one.DueAt = command.DueAt.Add(-time.Duration(i) * time.Second)
+		c.Commands = append(c.Commands, one)
+	}
+	return string(envelope.ScheduleMany(c))
+}
+
+func TestTimersOfOneMessageAreAppliedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newHarness()
+		d.run(t, routing)
+		if !d.deliver(many("acme", 5), "correlationId", "from-header") {
+			t.Fatal("not acked")
+		}
+		if len(d.applied) != 5 || len(d.commits) != 1 {
+			t.Errorf("%d applied in %d commits, want 5 in one", len(d.applied), len(d.commits))
+		}
+		for _, c := range d.applied {
+			if c := c.(timer.ScheduleTimer); c.CorrelationID != "from-header" || c.CommandID != "many" {
+				t.Errorf("applied %+v", c)
+			}
+		}
+		if want := []time.Time{command.DueAt.Add(-4 * time.Second)}; cmp.Diff(want, d.wakes) != "" {
+			t.Errorf("notified the poller of %v, want the earliest, %v", d.wakes, want)
+		}
+		if len(d.results) != 5 || d.results[4] != (handlers.Result{Type: "ScheduleTimers", Outcome: "scheduled"}) {
+			t.Errorf("counted %v, want one a timer", d.results)
+		}
+	})
+}
+
+// TestTimersOfOneMessageAreRefusedTogether has one of them refused by the database,
+// and one that is due too late.
+func TestTimersOfOneMessageAreRefusedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newHarness()
+		d.apply = func(c any) error {
+			if c.(timer.ScheduleTimer).ServiceCallID == "many-3" {
+				return timer.Invalid(timer.ReasonRefused, "many-3: no such service call")
+			}
+			return nil
+		}
+		d.run(t, routing)
+		late := strings.Replace(many("acme", 3), "2026-01-01T12:59:59", "2026-01-03T12:59:59", 1)
+		if !d.deliver(many("acme", 5)) || !d.deliver(late) {
+			t.Fatal("not acked")
+		}
+		for i, want := range []string{"many-3: no such service call", "timers[1].dueAt 2026-01-03T12:59:59Z is beyond the horizon"} {
+			if got := d.dead[i].Metadata.Get(envelope.HeaderDeadLetterDetail); !strings.HasPrefix(got, want) {
+				t.Errorf("detail %q, want %q", got, want)
+			}
+		}
+		if want := []handlers.Result{{Type: "ScheduleTimers", Outcome: "invalid"}, {Type: "ScheduleTimers", Outcome: "invalid"}}; cmp.Diff(want, d.results) != "" {
+			t.Errorf("counted %v, want each message once", d.results)
+		}
+	})
+}
+
+// TestTimersOfOneMessageExceedAQuotaTogether names the delay after which they come
+// again.
+func TestTimersOfOneMessageExceedAQuotaTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := limited(t, quota.Limits{Live: 3, Policy: quota.Delay}, quota.Options{})
+		d.run(t, routing)
+		d.deliver(order("acme", 0))
+		m := message.NewMessage("id", []byte(many("acme", 3)))
+		d.in <- m
+		<-m.Nacked()
+		synctest.Wait() // it is counted after the nack
+		if delay := broker.RetryDelay(m, 1); delay < 5*time.Second || delay > 25*time.Second {
+			t.Errorf("comes again after %v", delay)
+		}
+		if len(d.applied) != 1 || d.counted("over_quota") != 1 {
+			t.Errorf("%d applied, counted %v", len(d.applied), d.results)
+		}
+		if !d.deliver(many("acme", 2)) {
+			t.Error("two that fit were not acked")
+		}
+	})
+}
+
+// TestStopEndsAllWaits has a thousand messages wait for the store, and one for the
+// broker to take its dead letter.
+func TestStopEndsAllWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newHarness()
+		d.batched = true
+		d.apply = func(any) error { return fmt.Errorf("disk full") }
+		d.publish = func(ctx context.Context, _ string, _ *message.Message) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		h, stop, ended := d.start(t, routing)
+		invalid := d.send([]byte("hello"))
+		var waiting []*message.Message
+		for i := range 1000 {
+			waiting = append(waiting, d.send([]byte(order("acme", i))))
+		}
+		time.Sleep(3 * time.Second)
+		if !h.Paused() {
+			t.Error("the circuit breaker is closed")
+		}
+		stop()
+		began := time.Now()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if took, most := time.Since(began), 10*time.Second+handlers.StopTimeout; took > most {
+			t.Errorf("the stop took %v, want at most %v", took, most)
+		}
+		for i, m := range append(waiting, invalid) {
+			select {
+			case <-m.Nacked():
+			default:
+				t.Fatalf("message %d was not nacked", i)
+			}
+		}
+	})
+}
+
+// TestStopOfAStoreThatHangs ends although a commit does not.
+func TestStopOfAStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newHarness()
+		release := make(chan struct{})
+		d.apply = func(any) error { <-release; return nil }
+		_, stop, ended := d.start(t, routing)
+		d.send([]byte(order("acme", 1)))
+		synctest.Wait()
+		stop()
+		began := time.Now()
+		<-ended
+		if took, most := time.Since(began), 10*time.Second+handlers.StopTimeout; took > most {
+			t.Errorf("the stop took %v, want at most %v", took, most)
+		}
+		close(release)
+	})
+}

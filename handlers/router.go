@@ -1,0 +1,188 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// router builds the Watermill router.
+func (h *Handlers) router() (*message.Router, error) {
+	router, err := message.NewRouter(message.RouterConfig{
+		CloseTimeout: h.opt.DrainTimeout + 1250*time.Millisecond,
+	}, newRouterLog(h.log))
+	if err != nil {
+		return nil, fmt.Errorf("build the router: %w", err)
+	}
+	poison, err := middleware.PoisonQueueWithFilter(h.dead, poisonTopic, isInvalid)
+	if err != nil {
+		return nil, fmt.Errorf("build the poison queue: %w", err)
+	}
+	// Outermost first. What lies inside the poison queue may call a message invalid.
+	// A message is decoded once, outside Retry: another try can't make it valid. What
+	// lies inside Retry uses the store and is worth another try.
+	router.AddMiddleware(slices.Concat(h.opt.Middleware, []message.HandlerMiddleware{
+		middleware.CorrelationID,
+		h.count,
+		poison,
+		explain,
+		h.decode,
+		h.limit,
+		h.retry,
+		h.breakCircuit,
+		h.recoverer,
+	})...)
+	router.AddConsumerHandler(h.opt.Name, h.routing.Subscription(), decoder{h.sub, h}, h.apply)
+	return router, nil
+}
+
+func isInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
+
+// count reports what became of a delivery.
+func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		d := deliveryOf(msg)
+		if d == nil { // a middleware of the host has replaced the context
+			d = h.newDelivery(msg)
+		}
+		produced, err := next(msg)
+		switch {
+		case err != nil:
+			d.result.Outcome = OutcomeFailed
+		case d.result.Outcome == "" && d.results == nil:
+			d.result.Outcome = OutcomeInvalid
+		}
+		if d.result.Type == "" {
+			d.result.Type = "other"
+		}
+		if d.result.Outcome != "" {
+			h.opt.Handled(d.result)
+			return produced, err
+		}
+		for _, r := range d.results {
+			d.result.Outcome = r.Outcome.String()
+			h.opt.Handled(d.result)
+		}
+		return produced, nil
+	}
+}
+
+// maxTries is how often a message is tried before it is left to the broker.
+const maxTries = 3
+
+// retry tries a message again that failed, with Watermill's Retry, which costs
+// nothing while nothing fails. The last try does not share a commit. While the
+// store itself fails the message is tried on, and not left to the broker: what
+// waits there for its retry is read too late when the store is back.
+func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
+	again := middleware.Retry{
+		MaxRetries:          maxTries - 1,
+		InitialInterval:     50 * time.Millisecond,
+		Multiplier:          4,
+		MaxInterval:         time.Second,
+		RandomizationFactor: 0.2,
+		ResetContextOnRetry: true,
+	}
+	return func(msg *message.Message) ([]*message.Message, error) {
+		produced, err := next(msg)
+		if err == nil || isInvalid(err) {
+			return produced, err
+		}
+		for {
+			tries := 0
+			produced, err = again.Middleware(func(msg *message.Message) ([]*message.Message, error) {
+				if tries++; tries == 1 {
+					return produced, err
+				}
+				if tries == maxTries {
+					deliveryOf(msg).store = h.opt.Unbatched
+				}
+				return next(msg)
+			})(msg)
+			if err == nil || isInvalid(err) || errors.Is(err, timer.ErrFatal) || h.storeWorks(msg) {
+				return produced, err
+			}
+		}
+	}
+}
+
+// recoverer returns a panic as an error, without the stack that Watermill's Recoverer
+// adds to it.
+func (h *Handlers) recoverer(next message.HandlerFunc) message.HandlerFunc {
+	recovered := middleware.Recoverer(next)
+	return func(msg *message.Message) ([]*message.Message, error) {
+		produced, err := recovered(msg)
+		if p, ok := errors.AsType[middleware.RecoveredPanicError](err); ok {
+			h.log.DebugContext(msg.Context(), "a handler panicked", "panic", p.V, "stack", p.Stacktrace)
+			err = fmt.Errorf("panic: %v", p.V)
+		}
+		return produced, err
+	}
+}
+
+// storeTimeout is how long the store may take to show that it works.
+const storeTimeout = 5 * time.Second
+
+// storeWorks reports whether a message that failed should not be tried on: the
+// store works, or the handlers stop.
+func (h *Handlers) storeWorks(msg *message.Message) bool {
+	if h.opt.StoreWorks == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(msg.Context(), storeTimeout)
+	defer cancel()
+	return h.opt.StoreWorks(ctx) == nil || h.stopping.Err() != nil
+}
+
+// A routerLog is the log of the router. Watermill's adapter makes attributes of
+// each line before it finds that the line is below the level, several a message.
+type routerLog struct {
+	watermill.LoggerAdapter
+	log *slog.Logger
+}
+
+func newRouterLog(log *slog.Logger) watermill.LoggerAdapter {
+	return routerLog{watermill.NewSlogLoggerWithLevelMapping(log, map[slog.Level]slog.Level{slog.LevelError: slog.LevelWarn}), log}
+}
+
+func (l routerLog) enabled(level slog.Level) bool { return l.log.Enabled(context.Background(), level) }
+
+// Error logs at the level warn, since what failed is tried again. A stack, of a panic
+// that the router recovers or of an error of Watermill, is logged at the level debug.
+func (l routerLog) Error(msg string, err error, fields watermill.LogFields) {
+	msg, stack, _ := strings.Cut(msg, " Stack: ")
+	l.LoggerAdapter.Error(msg, errors.New(err.Error()), fields)
+	l.Debug(msg, fields.Add(watermill.LogFields{"stack": fmt.Sprintf("%s%+v", stack, err)}))
+}
+
+// Info logs at the level debug: a line for each start and stop of its parts.
+func (l routerLog) Info(msg string, fields watermill.LogFields) { l.Debug(msg, fields) }
+
+// Debug logs at the level debug.
+func (l routerLog) Debug(msg string, fields watermill.LogFields) {
+	if l.enabled(slog.LevelDebug) {
+		l.LoggerAdapter.Debug(msg, fields)
+	}
+}
+
+// Trace logs below the level debug.
+func (l routerLog) Trace(msg string, fields watermill.LogFields) {
+	if l.enabled(watermill.LevelTrace) {
+		l.LoggerAdapter.Trace(msg, fields)
+	}
+}
+
+// With returns a log whose lines have fields.
+func (l routerLog) With(fields watermill.LogFields) watermill.LoggerAdapter {
+	return routerLog{l.LoggerAdapter.With(fields), l.log}
+}

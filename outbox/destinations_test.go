@@ -1,0 +1,334 @@
+package outbox_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/outbox"
+)
+
+var errTopic = errors.New("not enough replicas")
+
+// once fails the test if a message was not published exactly once.
+func (p *model) once(t *testing.T, rows int64) {
+	t.Helper()
+	count := p.count()
+	missing, twice := 0, 0
+	for i := int64(1); i <= rows; i++ {
+		switch n := count[fmt.Sprint("id-", i)]; {
+		case n == 0:
+			missing++
+		case n > 1:
+			twice++
+		}
+	}
+	if missing+twice > 0 {
+		t.Errorf("of %d events %d were not published and %d more than once", rows, missing, twice)
+	}
+}
+
+// TestPartitionThatFailsDelaysAndRepeatsNoOther has 2,000 events for twelve
+// partitions, of which one fails for two minutes.
+func TestPartitionThatFailsDelaysAndRepeatsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const events, partitions, outage = 2000, 12, 2 * time.Minute
+		l, p, began := new(table), new(model), time.Now()
+		p.publish = func(m broker.Message) error {
+			if m.Topic == "7" && time.Since(began) < outage {
+				return broker.PartitionError{Partition: m.Topic, Err: errTopic}
+			}
+			return nil
+		}
+		for i := range events {
+			l.append(fmt.Sprint(i % partitions))
+		}
+		forward(t, l, p, outbox.Options{})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if left := l.left(); len(left) != (events+4)/partitions {
+			t.Errorf("%d rows are left after a second, want those of the partition", len(left))
+		}
+		for i := int64(1); i <= events; i++ {
+			if at := p.at(fmt.Sprint("id-", i)); i%partitions != 8 && at.Sub(began) > 100*time.Millisecond {
+				t.Fatalf("id-%d went out after %v, want at once", i, at.Sub(began))
+			}
+		}
+		time.Sleep(outage + 5*time.Second)
+		synctest.Wait()
+		if left := l.left(); len(left) > 0 {
+			t.Errorf("%d rows are left seconds after the partition is back", len(left))
+		}
+		p.once(t, events)
+	})
+}
+
+// TestTopicThatFlapsRepeatsNoOther has a queue that takes one message every two
+// seconds, beside one that takes all.
+func TestTopicThatFlapsRepeatsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		var free atomic.Bool
+		p.publish = func(m broker.Message) error {
+			if m.Topic == "full" && !free.CompareAndSwap(true, false) {
+				return errors.New("the queue is full")
+			}
+			return nil
+		}
+		f := forward(t, l, p, outbox.Options{})
+		for range 30 {
+			free.Store(true)
+			for range 20 {
+				l.append("full", "good", "good", "good", "good", "good")
+				f.Appended(6)
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for id, n := range p.count() {
+			if n > 1 {
+				t.Errorf("%s was published %d times", id, n)
+			}
+		}
+		if got := len(p.ids["good"]); got != 3000 {
+			t.Errorf("%d events of 3000 went out beside the full queue", got)
+		}
+		if got := len(p.ids["full"]); got < 25 {
+			t.Errorf("the full queue got %d events in a minute, want about 30", got)
+		}
+	})
+}
+
+// TestTopicThatFailsIsServedWhenItIsBack returns after different times.
+func TestTopicThatFailsIsServedWhenItIsBack(t *testing.T) {
+	for _, outage := range []time.Duration{time.Millisecond, time.Second, 7 * time.Second, 10 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			l, p, began := new(table), new(model), time.Now()
+			p.publish = func(m broker.Message) error {
+				if m.Topic == "bad" && time.Since(began) < outage {
+					return errTopic
+				}
+				return nil
+			}
+			l.append("bad", "good")
+			forward(t, l, p, outbox.Options{MaxAttempts: 1})
+			synctest.Wait()
+			if !p.at("id-2").Equal(began) {
+				t.Error("the good topic waited for the bad one")
+			}
+			time.Sleep(2*outage + 10*time.Second)
+			synctest.Wait()
+			late, limit := p.at("id-1").Sub(began)-outage, min(2*outage, 6500*time.Millisecond)+100*time.Millisecond
+			if p.at("id-1").IsZero() || late > limit {
+				t.Errorf("away for %v: served %v after its return, want at most %v", outage, late, limit)
+			}
+			if len(l.parked) > 0 {
+				t.Errorf("parked %v, which the broker never refused", l.parked)
+			}
+		})
+	}
+}
+
+// TestRetriesOfADeadTopicAreBounded counts what a topic costs that does not return.
+func TestRetriesOfADeadTopicAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		var tries atomic.Int64
+		p.publish = func(m broker.Message) error {
+			if m.Topic == "dead" {
+				tries.Add(1)
+				return errTopic
+			}
+			return nil
+		}
+		const dead = 5_000
+		l.append(slices.Repeat([]string{"dead"}, dead)...)
+		f := forward(t, l, p, outbox.Options{})
+		time.Sleep(time.Minute)
+		if got := tries.Load() - dead; got > 25_000 {
+			t.Errorf("%d retries in a minute", got)
+		}
+		l.append("good")
+		f.Appended(1)
+		synctest.Wait()
+		if at := p.at(fmt.Sprint("id-", dead+1)); !at.Equal(time.Now()) {
+			t.Error("the good topic waits")
+		}
+	})
+}
+
+// TestTopicThatIsBackDoesNotWaitForOnesThatAreNot has many rows of topics that
+// fail, and few or many of one that recovers.
+func TestTopicThatIsBackDoesNotWaitForOnesThatAreNot(t *testing.T) {
+	for name, tt := range map[string]struct {
+		dead  func(i int) string
+		rows  int // of the topic that recovers
+		limit time.Duration
+	}{
+		"few rows behind one dead topic":    {func(int) string { return "dead" }, 10, 6 * time.Second},
+		"many rows beside one dead topic":   {func(int) string { return "dead" }, 4_000, 8 * time.Second},
+		"many rows beside many dead topics": {func(i int) string { return fmt.Sprint("dead-", i%200) }, 2_000, 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, p, began := new(table), new(model), time.Now()
+				p.publish = func(m broker.Message) error {
+					if strings.HasPrefix(m.Topic, "dead") || time.Since(began) < 10*time.Minute {
+						return errTopic
+					}
+					return nil
+				}
+				p.takes = func(broker.Message) time.Duration { return 5 * time.Millisecond }
+				const dead = 4_000
+				for i := range max(dead, tt.rows) {
+					if i < dead {
+						l.append(tt.dead(i))
+					}
+					if i < tt.rows {
+						l.append("well")
+					}
+				}
+				forward(t, l, p, outbox.Options{})
+				time.Sleep(10*time.Minute + tt.limit)
+				if got := len(p.count()); got != tt.rows {
+					t.Errorf("%d events of %d went out %v after the topic was back", got, tt.rows, tt.limit)
+				}
+			})
+		})
+	}
+}
+
+// TestTopicThatDoesNotAnswerHoldsUpNoOther has results that are never known, for
+// minutes, with new rows for that topic and for others all the time.
+func TestTopicThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
+	t.Run("few rows", func(t *testing.T) { mute(t, 1000, 200*time.Millisecond, 200*time.Millisecond) })
+	t.Run("more rows than may be in flight", func(t *testing.T) { mute(t, 100, 10*time.Second, time.Second) })
+}
+
+// mute allows events of the other topic to be late, in the first half minute and
+// later.
+func mute(t *testing.T, batch int, first, later time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		const outage = 3 * time.Minute
+		l, p, began := new(table), new(model), time.Now()
+		p.takes = func(m broker.Message) time.Duration {
+			if m.Topic == "mute" && time.Since(began) < outage {
+				return time.Hour
+			}
+			return 0
+		}
+		f := forward(t, l, p, outbox.Options{Batch: batch})
+		appended := make(map[string]time.Time)
+		for time.Since(began) < outage {
+			for range 10 {
+				l.append("mute", "good")
+				appended[fmt.Sprint("id-", l.seq)] = time.Now()
+			}
+			f.Appended(20)
+			time.Sleep(300 * time.Millisecond)
+		}
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		for id, at := range appended {
+			late, limit := p.at(id).Sub(at), first
+			if at.Sub(began) > 30*time.Second {
+				limit = later
+			}
+			if late > limit {
+				t.Fatalf("an event of the other topic was %v late after %v", late, at.Sub(began))
+			}
+		}
+		if left := l.left(); len(left) > 0 {
+			t.Errorf("%d rows are left half a minute after the topic answers", len(left))
+		}
+		p.once(t, l.seq)
+	})
+}
+
+// TestManyTopicsThatDoNotAnswer has more of them than batches may be in flight.
+func TestManyTopicsThatDoNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, began := new(table), new(model), time.Now()
+		p.takes = func(m broker.Message) time.Duration {
+			if m.Topic != "good" && time.Since(began) < time.Minute {
+				return time.Hour
+			}
+			return 0
+		}
+		for range 3 {
+			for i := range 1000 {
+				l.append(fmt.Sprint("mute-", i), "good")
+			}
+		}
+		f := forward(t, l, p, outbox.Options{})
+		time.Sleep(30 * time.Second)
+		l.append("good")
+		f.Appended(1)
+		synctest.Wait()
+		if !p.at("id-6001").Equal(time.Now()) {
+			t.Error("the good topic waits")
+		}
+		time.Sleep(time.Minute + 10*time.Second)
+		synctest.Wait()
+		if left := l.left(); len(left) > 0 {
+			t.Errorf("%d rows are left 40 s after all topics answer", len(left))
+		}
+		p.once(t, l.seq)
+	})
+}
+
+// TestRowsKeepTheirOrder has batches of all sizes and no failures.
+func TestRowsKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		p.takes = func(broker.Message) time.Duration { return 3 * time.Millisecond }
+		f := forward(t, l, p, outbox.Options{Batch: 7})
+		var want []string
+		for i := range 500 {
+			l.append("a")
+			want = append(want, fmt.Sprint("id-", i+1))
+			f.Appended(1)
+			time.Sleep(time.Duration(i%5) * time.Millisecond)
+		}
+		if err := f.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(p.ids["a"], want) {
+			t.Errorf("published %v", p.ids["a"])
+		}
+	})
+}
+
+// TestFloodDoesNotHoldUpARetry has batches that are always full.
+func TestFloodDoesNotHoldUpARetry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, began := new(table), new(model), time.Now()
+		var failed, over atomic.Bool
+		p.takes = func(broker.Message) time.Duration { return time.Millisecond }
+		p.publish = func(m broker.Message) error {
+			switch {
+			case m.Topic == "small" && failed.CompareAndSwap(false, true):
+				return errTopic
+			case m.Topic == "great" && !over.Load():
+				l.append("great")
+			}
+			return nil
+		}
+		l.append("small", "great", "great", "great", "great", "great", "great", "great")
+		forward(t, l, p, outbox.Options{Batch: 4})
+		time.Sleep(20 * time.Second)
+		over.Store(true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if at := p.at("id-1"); at.IsZero() || at.Sub(began) > time.Second {
+			t.Errorf("sent again after %v", at.Sub(began))
+		}
+	})
+}

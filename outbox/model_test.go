@@ -1,0 +1,310 @@
+package outbox_test
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A table is an outbox in memory. The stores prove their own in storetest; here it
+// must fail, and show what was done to it.
+type table struct {
+	fail func(op string) error // nil: nothing fails
+
+	mu       sync.Mutex
+	seq      int64
+	rows     []outbox.Row // in order
+	deferred map[int64]*entry
+	due      map[string]*queue // of each destination
+	deleted  []int64
+	parked   map[int64]string
+}
+
+// An entry is a deferred row.
+type entry struct {
+	outbox.Row
+	at    time.Time
+	place int
+}
+
+// append adds a row for each payload, which is its topic in most tests.
+func (t *table) append(payloads ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, payload := range payloads {
+		t.seq++
+		m := message.NewMessage("id-"+strconv.FormatInt(t.seq, 10), []byte(payload))
+		t.rows = append(t.rows, outbox.Row{Seq: t.seq, Message: m})
+	}
+}
+
+func (t *table) failing(op string) error {
+	if t.fail == nil {
+		return nil
+	}
+	return t.fail(op)
+}
+
+func (t *table) Head(_ context.Context, after int64, limit int) ([]outbox.Row, error) {
+	if err := t.failing("head"); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first, _ := slices.BinarySearchFunc(t.rows, after+1, func(r outbox.Row, seq int64) int { return cmp.Compare(r.Seq, seq) })
+	return slices.Clone(t.rows[first:min(first+limit, len(t.rows))]), nil
+}
+
+func (t *table) Deferred(_ context.Context, now time.Time, from string, limit, each int) (rows []outbox.Row, _ error) {
+	if err := t.failing("deferred"); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, destination := range slices.Sorted(maps.Keys(t.due)) {
+		q := t.due[destination]
+		if destination < from {
+			continue
+		}
+		var taken []*entry
+		for len(*q) > 0 && len(taken) < each && !(*q)[0].at.After(now) {
+			taken = append(taken, heap.Pop(q).(*entry))
+		}
+		for _, e := range taken {
+			heap.Push(q, e)
+			if len(rows) < limit {
+				rows = append(rows, e.Row)
+			}
+		}
+	}
+	return rows, nil
+}
+
+func (t *table) Delete(_ context.Context, seqs ...int64) error {
+	if err := t.failing("delete"); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.remove(seqs...)
+	t.deleted = append(t.deleted, seqs...)
+	return nil
+}
+
+func (t *table) remove(seqs ...int64) {
+	gone := make(map[int64]bool)
+	for _, seq := range seqs {
+		if e := t.deferred[seq]; e != nil {
+			heap.Remove(t.due[e.Destination], e.place)
+			delete(t.deferred, seq)
+		} else {
+			gone[seq] = true
+		}
+	}
+	if len(gone) > 0 {
+		t.rows = slices.DeleteFunc(t.rows, func(r outbox.Row) bool { return gone[r.Seq] })
+	}
+}
+
+func (t *table) Defer(_ context.Context, rows ...outbox.Deferral) error {
+	if err := t.failing("defer"); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.deferred == nil {
+		t.deferred, t.due = make(map[int64]*entry), make(map[string]*queue)
+	}
+	found := make(map[int64]outbox.Row)
+	for _, d := range rows {
+		if e := t.deferred[d.Seq]; e != nil {
+			found[d.Seq] = e.Row
+		} else if i, is := slices.BinarySearchFunc(t.rows, d.Seq, func(r outbox.Row, seq int64) int { return cmp.Compare(r.Seq, seq) }); is {
+			found[d.Seq] = t.rows[i]
+		}
+	}
+	t.remove(slices.Collect(maps.Keys(found))...)
+	for _, d := range rows {
+		row, is := found[d.Seq]
+		if !is {
+			continue
+		}
+		row.Attempts++
+		row.Destination = d.Destination
+		e := &entry{Row: row, at: d.RetryAt}
+		t.deferred[d.Seq] = e
+		if t.due[d.Destination] == nil {
+			t.due[d.Destination] = new(queue)
+		}
+		heap.Push(t.due[d.Destination], e)
+	}
+	return nil
+}
+
+func (t *table) Park(_ context.Context, _ time.Time, seq int64, reason string) error {
+	if err := t.failing("park"); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.remove(seq)
+	if t.parked == nil {
+		t.parked = make(map[int64]string)
+	}
+	t.parked[seq] = reason
+	return nil
+}
+
+// left returns the numbers of all rows that wait.
+func (t *table) left() []int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	seqs := slices.Collect(maps.Keys(t.deferred))
+	for _, r := range t.rows {
+		seqs = append(seqs, r.Seq)
+	}
+	slices.Sort(seqs)
+	return seqs
+}
+
+// A queue has the earliest entry first.
+type queue []*entry
+
+func (q queue) Len() int           { return len(q) }
+func (q queue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q queue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+func (q *queue) Push(x any) {
+	e := x.(*entry)
+	e.place = len(*q)
+	*q = append(*q, e)
+}
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	*q = (*q)[:last]
+	return e
+}
+
+// A model is a publisher that remembers what it took, and when.
+type model struct {
+	publish func(m broker.Message) error         // nil: all is well
+	takes   func(m broker.Message) time.Duration // nil: no time; a message that takes longer than its context has no result
+
+	mu     sync.Mutex
+	ids    map[string][]string // by topic, in the order of the acks
+	times  map[string]time.Time
+	failed map[string]bool // messages with a result that was an error
+	calls  int
+}
+
+func (p *model) Publish(ctx context.Context, messages ...broker.Message) []error {
+	errs, taken, longest := make([]error, len(messages)), make([]time.Duration, len(messages)), time.Duration(0)
+	for i, m := range messages {
+		if p.publish != nil {
+			errs[i] = p.publish(m)
+		}
+		if p.takes != nil {
+			taken[i] = p.takes(m)
+			longest = max(longest, taken[i])
+		}
+	}
+	began := time.Now()
+	p.settle(messages, errs, func(i int) bool { return taken[i] == 0 })
+	if longest > 0 {
+		select {
+		case <-time.After(longest):
+		case <-ctx.Done():
+		}
+		for i := range messages {
+			if taken[i] > time.Since(began) {
+				errs[i] = ctx.Err()
+			}
+		}
+		p.settle(messages, errs, func(i int) bool { return taken[i] > 0 })
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls++
+	return errs
+}
+
+// settle notes the results of some messages, which are known now.
+func (p *model) settle(messages []broker.Message, errs []error, known func(i int) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ids == nil {
+		p.ids, p.times, p.failed = make(map[string][]string), make(map[string]time.Time), make(map[string]bool)
+	}
+	for i, m := range messages {
+		switch {
+		case !known(i):
+		case errs[i] != nil:
+			p.failed[m.UUID] = true
+		default:
+			p.ids[m.Topic] = append(p.ids[m.Topic], m.UUID)
+			p.times[m.UUID] = time.Now()
+		}
+	}
+}
+
+// at returns when a message was published, last.
+func (p *model) at(id string) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.times[id]
+}
+
+// count returns how often each message was published.
+func (p *model) count() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	count := make(map[string]int)
+	for _, ids := range p.ids {
+		for _, id := range ids {
+			count[id]++
+		}
+	}
+	return count
+}
+
+func payload(m *message.Message) string { return string(m.Payload) }
+
+// forward runs a forwarder until the bubble ends.
+func forward(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Options) *outbox.Forwarder {
+	f, _ := forwardUntil(t, table, p, opt)
+	return f
+}
+
+// forwardUntil runs a forwarder until stop is called or the bubble ends.
+func forwardUntil(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Options) (_ *outbox.Forwarder, stop func()) {
+	f := outbox.New(outbox.Single(table), p, payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), opt)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return f, stop
+}

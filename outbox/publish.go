@@ -1,0 +1,159 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
+)
+
+const (
+	slowPublish = 100 * time.Millisecond // after which a batch does not hold up the next one
+	maxTimeout  = 10 * time.Second       // of a publish; a row without a result by then is deferred
+	minTimeout  = time.Second            // the same while some destination does not answer, see window.adapt
+)
+
+// A window is what a loop has in flight, which is at most a batch of rows: one
+// publish, or several if some are slow because a destination does not answer.
+type window struct {
+	*sender
+	finish    func(outcome) // settles a batch
+	away      atomic.Bool   // the broker was unavailable for a batch
+	timeout   atomic.Int64  // of the next publish, as a duration
+	rows      atomic.Int64  // in flight
+	freed     chan struct{} // holds one: rows are no longer in flight
+	publishes sync.WaitGroup
+}
+
+func newWindow(s *sender, finish func(outcome)) *window {
+	w := &window{sender: s, finish: finish, freed: make(chan struct{}, 1)}
+	w.timeout.Store(int64(maxTimeout))
+	return w
+}
+
+// vacancy waits until rows may be published, and returns how many. It returns zero if
+// ctx ends.
+func (w *window) vacancy(ctx context.Context) int {
+	for ctx.Err() == nil {
+		if n := w.opt.Batch - int(w.rows.Load()); n > 0 {
+			return n
+		}
+		select {
+		case <-w.freed:
+		case <-ctx.Done():
+		}
+	}
+	return 0
+}
+
+// publish publishes rows and settles them. It returns the destinations of those
+// that got through, or nil if the publish is slow: then the rest happens later.
+func (w *window) publish(rows []Row) map[string]bool {
+	if len(rows) == 0 {
+		return nil
+	}
+	w.rows.Add(int64(len(rows)))
+	messages := make([]broker.Message, len(rows))
+	for i, row := range rows {
+		messages[i] = broker.Message{Topic: w.topic(row.Message), Message: row.Message}
+	}
+	results := make(chan []error, 1)
+	w.publishes.Go(func() {
+		ctx, cancel := context.WithTimeout(w.publishing, time.Duration(w.timeout.Load()))
+		defer cancel()
+		errs := w.pub.Publish(ctx, messages...)
+		w.adapt(ctx.Err() != nil, errs)
+		results <- errs
+	})
+	slow := time.NewTimer(slowPublish)
+	defer slow.Stop()
+	select {
+	case errs := <-results:
+		return w.done(rows, messages, errs)
+	case <-slow.C:
+		w.publishes.Go(func() { w.done(rows, messages, <-results) })
+		return nil
+	}
+}
+
+// adapt halves the timeout when it was too short for a part of a batch, since a
+// destination that does not answer then delays the others less, and raises it by
+// and by when it was not.
+func (w *window) adapt(timedOut bool, errs []error) {
+	d := time.Duration(w.timeout.Load())
+	switch {
+	case !timedOut:
+		d = min(d+d/16, maxTimeout)
+	case slices.Contains(errs, nil):
+		d = max(d/2, minTimeout)
+	}
+	w.timeout.Store(int64(d))
+}
+
+// done sorts rows by their results and settles them.
+func (w *window) done(rows []Row, messages []broker.Message, errs []error) (through map[string]bool) {
+	defer func() {
+		w.rows.Add(-int64(len(rows)))
+		notify(w.freed)
+	}()
+	var o outcome
+	through = make(map[string]bool)
+	now := w.clock.Now()
+	debug := w.log.Enabled(w.publishing, slog.LevelDebug)
+	for i, row := range rows {
+		switch err := errs[i]; {
+		case err == nil:
+			if debug {
+				header := row.Message.Metadata.Get
+				w.log.DebugContext(w.publishing, "event delivered", "tenant_id", header(envelope.HeaderTenantID), "service_call_id", header(envelope.HeaderServiceCallID),
+					"correlation_id", header(envelope.HeaderCorrelationID), "event_id", row.Message.UUID, "topic", messages[i].Topic)
+			}
+			o.acked = append(o.acked, row.Seq)
+			through[row.Destination] = true
+		case errors.Is(err, broker.ErrUnavailable):
+			o.unsent = append(o.unsent, row.Seq)
+			o.reason = err
+		case errors.Is(err, broker.ErrRefused) && w.refused(row.Seq) >= w.opt.MaxAttempts:
+			o.parked = append(o.parked, refusal{row, err})
+		default:
+			o.deferred = append(o.deferred, Deferral{
+				Seq: row.Seq, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retryAfter(row.Attempts)),
+			})
+		}
+	}
+	if len(o.acked) > 0 {
+		failpoint.Here("published")
+		w.opt.Forwarded(len(o.acked))
+	}
+	if len(o.unsent) > 0 {
+		w.away.Store(true)
+		w.wakeUp() // if the batch was slow
+		w.land(o.unsent...)
+	}
+	w.report.add(w.log, now, o)
+	w.finish(o)
+	return through
+}
+
+// destination names what failed: the topic, and its partition if the error says so.
+func destination(topic string, err error) string {
+	if part, ok := errors.AsType[broker.PartitionError](err); ok {
+		return topic + "/" + part.Partition
+	}
+	return topic
+}
+
+// retryAfter is how long a row is deferred that has failed so often before, about:
+// rows that failed together are not retried together.
+func retryAfter(attempts int) time.Duration {
+	d := min(minBackoff<<min(attempts, 10), maxBackoff)
+	return d - rand.N(d/2) //nolint:gosec // jitter
+}

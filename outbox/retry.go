@@ -1,0 +1,138 @@
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+const (
+	retryInterval = 50 * time.Millisecond // least pause between rounds in which no row gets through
+	retryPause    = 10                    // times what such a round took is its pause, at most maxBackoff
+	retryRows     = 128                   // rows of a round
+	retryEach     = 16                    // rows of a destination in a round
+	followTime    = time.Second           // how long rounds wait for destinations that work again
+)
+
+// never is later than any time that a row is retried at.
+var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// sendDeferred retries deferred rows in rounds. A round is small and takes the due
+// rows of a few destinations, the next round those of the next ones: so what one
+// destination has waiting, however much, costs little and delays no other. Where
+// rows get through it goes on with those behind them.
+func (s *sender) sendDeferred(ctx context.Context, w *window) {
+	from := "" // the destination where the round begins
+	var failures backoff
+	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
+		limit, began := min(free, retryRows), s.clock.Now()
+		reading := s.beginReading()
+		rows, err := s.table.Deferred(ctx, began, from, limit, retryEach)
+		if err != nil {
+			s.take(reading, nil)
+			s.pauseAfter(ctx, &failures, err)
+			continue
+		}
+		all := from == "" // destinations were asked for
+		from = ""
+		if len(rows) == limit {
+			from = rows[len(rows)-1].Destination
+		}
+		through := s.follow(ctx, w, w.publish(s.take(reading, rows)))
+		switch {
+		case w.away.Swap(false):
+			pause.For(ctx, min(failures.next(), maxAway))
+			continue
+		case len(rows) == 0 && all:
+			s.awaitDeferred(ctx)
+		case !through:
+			took := s.clock.Now().Sub(began)
+			pause.For(ctx, min(max(retryPause*took, retryInterval), maxBackoff))
+		}
+		failures = backoff{}
+	}
+}
+
+// follow publishes due rows of destinations where rows got through, in batches that
+// grow, as long as that goes on. It reports whether any got through.
+func (s *sender) follow(ctx context.Context, w *window, through map[string]bool) bool {
+	if len(through) == 0 {
+		return false
+	}
+	enough := time.NewTimer(followTime)
+	defer enough.Stop()
+	for size := 2 * retryRows; len(through) > 0; size = min(2*size, s.opt.Batch) {
+		select {
+		case <-enough.C:
+			return true
+		default:
+		}
+		free := w.vacancy(ctx)
+		if free == 0 {
+			return true
+		}
+		each := max(1, min(size, free)/len(through))
+		var batch []Row
+		reading := s.beginReading()
+		for destination := range through {
+			rows, err := s.table.Deferred(ctx, s.clock.Now(), destination, each, each)
+			if err != nil {
+				s.take(reading, nil)
+				return true // the next round will say so
+			}
+			for _, row := range rows {
+				if row.Destination == destination {
+					batch = append(batch, row)
+				}
+			}
+		}
+		through = w.publish(s.take(reading, batch))
+	}
+	return true
+}
+
+// awaitDeferred waits for the next round: an interval, or if there are no deferred
+// rows until there are some.
+func (s *sender) awaitDeferred(ctx context.Context) {
+	rows, err := s.table.Deferred(ctx, never, "", 1, 1)
+	if err != nil || len(rows) > 0 {
+		pause.For(ctx, retryInterval)
+		return
+	}
+	select {
+	case <-s.retry:
+	case <-ctx.Done():
+	}
+}
+
+// A report logs rows that could not be published, now and then.
+type report struct {
+	mu               sync.Mutex
+	last             time.Time
+	deferred, unsent int // since then
+}
+
+const reportInterval = 10 * time.Second
+
+func (r *report) add(log *slog.Logger, now time.Time, o outcome) {
+	if len(o.deferred)+len(o.unsent) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deferred, r.unsent = r.deferred+len(o.deferred), r.unsent+len(o.unsent)
+	if now.Sub(r.last).Abs() < reportInterval {
+		return
+	}
+	if r.unsent > 0 {
+		log.Warn("the broker is unavailable, events wait in the outbox", "publishes", r.unsent, "error", o.reason)
+	}
+	if len(o.deferred) > 0 {
+		d := o.deferred[0]
+		log.Warn("events can't be published, will retry each", "publishes", r.deferred, "destination", d.Destination, "error", d.Reason)
+	}
+	r.last, r.deferred, r.unsent = now, 0, 0
+}

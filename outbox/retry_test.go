@@ -1,0 +1,58 @@
+package outbox_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/outbox"
+)
+
+// TestRowThatFailsBacksOff has one event fail for a minute: it is retried after
+// 50 ms, and less and less often, up to 5 s.
+func TestRowThatFailsBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		var tries atomic.Int64
+		p.publish = func(broker.Message) error {
+			tries.Add(1)
+			return errors.New("the topic has no leader")
+		}
+		l.append("topic")
+		forward(t, l, p, outbox.Options{})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := tries.Load(); n < 12 || n > 30 {
+			t.Errorf("%d tries in a minute, want about 19", n)
+		}
+	})
+}
+
+// TestOnlyRefusalsParkARow has a topic that fails more often than a row may be
+// refused, and then a broker that refuses the row less often than that.
+func TestOnlyRefusalsParkARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		tries := 0
+		p.publish = func(broker.Message) error {
+			switch tries++; {
+			case tries <= 6:
+				return errTopic
+			case tries <= 10:
+				return broker.ErrRefused
+			}
+			return nil
+		}
+		f := forward(t, l, p, outbox.Options{})
+		l.append("a")
+		f.Appended(1)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(p.ids["a"]) != 1 || len(l.parked) != 0 {
+			t.Errorf("published %v after %d tries, parked %v", p.ids["a"], tries, l.parked)
+		}
+	})
+}

@@ -1,0 +1,241 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// firstBatch is how many rows a sender begins with, also after an outage; it
+// doubles up to the batch. A process that is killed again and again then makes
+// progress in each life: the rows that it has published are deleted before many
+// more are.
+const firstBatch = 64
+
+// A sender forwards one table. One loop reads the head, one the deferred rows, and
+// a third goroutine settles what the first has published while that goes on.
+//
+//	read ─► in flight ─► Publish ─► deleted, deferred or parked ─► no longer in flight
+type sender struct {
+	*Forwarder
+	table     Table
+	backlog   backlog
+	wake      chan struct{} // holds one
+	published chan outcome  // of the head
+	retry     chan struct{} // holds one: there are deferred rows again
+	report    report
+
+	fail       context.CancelCauseFunc // ends run
+	publishing context.Context         // ends with the time that a stop gives to the broker
+	settling   context.Context         // ends with the time that a stop gives to the table
+
+	mu       sync.Mutex
+	inFlight map[int64]struct{}    // numbers of rows that were read and are not settled
+	readings map[*reading]struct{} // under way
+	refusals map[int64]int         // how often the broker refused a row that is deferred
+}
+
+func newSender(f *Forwarder, table Table) *sender {
+	return &sender{
+		Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
+		published: make(chan outcome, 1), inFlight: make(map[int64]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
+	}
+}
+
+// run sends until ctx is done and what is in flight is settled.
+func (s *sender) run(ctx context.Context) error {
+	ctx, s.fail = context.WithCancelCause(ctx)
+	defer s.fail(nil)
+	var endPublishing, endSettling context.CancelFunc
+	s.publishing, endPublishing = pause.Outlive(ctx, 0, StopTimeout/2)
+	defer endPublishing()
+	s.settling, endSettling = pause.Outlive(ctx, 0, StopTimeout)
+	defer endSettling()
+
+	head := newWindow(s, func(o outcome) { s.published <- o })
+	retries := newWindow(s, s.settle)
+	var loops, settling sync.WaitGroup
+	settling.Go(s.settlePublished)
+	loops.Go(func() { s.sendHead(ctx, head) })
+	loops.Go(func() { s.sendDeferred(ctx, retries) })
+	loops.Wait()
+	head.publishes.Wait()
+	retries.publishes.Wait()
+	close(s.published)
+	settling.Wait()
+	if err := context.Cause(ctx); errors.Is(err, timer.ErrFatal) {
+		return err
+	}
+	return nil
+}
+
+// sendHead reads the outbox from the first row to the last, again and again, and
+// publishes what is not in flight. At the end it waits for new rows. Those that
+// commit late are found when it begins again, at the interval.
+func (s *sender) sendHead(ctx context.Context, w *window) {
+	var after int64 // the last row read
+	var failures backoff
+	size := min(firstBatch, s.opt.Batch)
+	again := time.NewTimer(s.opt.Interval)
+	defer again.Stop()
+	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
+		limit := min(size, free)
+		appended := s.backlog.notified()
+		reading := s.beginReading()
+		rows, err := s.table.Head(ctx, after, limit)
+		if err != nil {
+			s.take(reading, nil)
+			s.pauseAfter(ctx, &failures, err)
+			continue
+		}
+		s.backlog.observe(rows, appended, len(rows) < limit)
+		if len(rows) > 0 {
+			after = rows[len(rows)-1].Seq
+		}
+		w.publish(s.take(reading, rows))
+		switch {
+		case w.away.Swap(false): // what was not published is still in the outbox
+			after, size = 0, min(firstBatch, s.opt.Batch)
+			pause.For(ctx, min(failures.next(), maxAway))
+			continue
+		case len(rows) == limit: // there may be more
+			failures, size = backoff{}, min(2*size, s.opt.Batch)
+			select {
+			case <-again.C:
+			default:
+				continue
+			}
+		default:
+			failures = backoff{}
+			select {
+			case <-ctx.Done():
+			case <-s.wake:
+				continue
+			case <-again.C:
+			}
+		}
+		after = 0
+		again.Reset(s.opt.Interval)
+	}
+}
+
+// pauseAfter waits after an error of the table. One that is fatal ends run.
+func (s *sender) pauseAfter(ctx context.Context, failures *backoff, err error) {
+	if errors.Is(err, timer.ErrFatal) {
+		s.fail(err)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	wait := failures.next()
+	s.log.WarnContext(ctx, "the outbox can't be read or changed, will retry", "error", err, "retry_in", wait)
+	pause.For(ctx, wait)
+}
+
+// A reading is a read of the table that is under way. It may still return rows that
+// were settled after it began.
+type reading struct {
+	settled map[int64]struct{} // numbers of these
+}
+
+// beginReading is called before the table is read.
+func (s *sender) beginReading() *reading {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &reading{settled: make(map[int64]struct{})}
+	s.readings[r] = struct{}{}
+	return r
+}
+
+// take ends a reading and returns those of the rows read that are to be published:
+// neither in flight nor settled meanwhile. They are in flight from now on.
+func (s *sender) take(r *reading, rows []Row) (taken []Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.readings, r)
+	for _, row := range rows {
+		_, inFlight := s.inFlight[row.Seq]
+		_, settled := r.settled[row.Seq]
+		if !inFlight && !settled {
+			s.inFlight[row.Seq] = struct{}{}
+			taken = append(taken, row)
+		}
+	}
+	return taken
+}
+
+// land notes that rows are no longer in flight.
+func (s *sender) land(seqs ...int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seq := range seqs {
+		delete(s.inFlight, seq)
+		for r := range s.readings {
+			r.settled[seq] = struct{}{}
+		}
+	}
+}
+
+// refused counts a refusal of a row, and returns how many there were. They are not
+// the attempts of the row, which may have failed for other reasons. A restart
+// forgets them: then the broker is asked so often again.
+func (s *sender) refused(seq int64) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusals[seq]++
+	return s.refusals[seq]
+}
+
+// forget drops the refusals of rows that are published or parked.
+func (s *sender) forget(seqs ...int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, seq := range seqs {
+		delete(s.refusals, seq)
+	}
+}
+
+// wakeUp makes the sender read the head of the table.
+func (s *sender) wakeUp() { notify(s.wake) }
+
+// notify sends to a channel that holds one.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// drain waits until the table is empty, or over is closed. Then it returns errOver.
+func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
+	for {
+		rows, err := s.table.Head(ctx, 0, 1)
+		if err == nil && len(rows) == 0 {
+			rows, err = s.table.Deferred(ctx, never, "", 1, 1)
+		}
+		if err == nil && len(rows) == 0 {
+			return nil
+		}
+		s.wakeUp()
+		select {
+		case <-over:
+			return errOver
+		default:
+		}
+		if !pause.For(ctx, drainPause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// A backoff grows with each failure. The zero value is that of the first.
+type backoff struct{ last time.Duration }
+
+func (b *backoff) next() time.Duration {
+	b.last = min(max(2*b.last, minBackoff), maxBackoff)
+	return b.last
+}

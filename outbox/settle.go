@@ -1,0 +1,94 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Acked rows are deleted together: those of one flush interval, up to a number. A
+// timer that fires alone then costs two commits, not three.
+const (
+	flushInterval = 50 * time.Millisecond
+	maxFlush      = 4096
+)
+
+// An outcome is what became of a batch.
+type outcome struct {
+	acked    []int64
+	deferred []Deferral
+	parked   []refusal
+	unsent   []int64 // the broker was unavailable
+	reason   error   // of the unsent
+}
+
+// A refusal is a row that the broker refused for the last time.
+type refusal struct {
+	row Row
+	err error
+}
+
+// settlePublished settles what the head has published until there is no more.
+func (s *sender) settlePublished() {
+	for o := range s.published {
+		flush := time.NewTimer(flushInterval)
+		for open := true; open && len(o.acked)+len(o.deferred) < maxFlush; {
+			select {
+			case more, ok := <-s.published:
+				o.acked, o.deferred, o.parked = append(o.acked, more.acked...), append(o.deferred, more.deferred...), append(o.parked, more.parked...)
+				open = ok
+			case <-flush.C:
+				open = false
+			}
+		}
+		flush.Stop()
+		s.settle(o)
+	}
+}
+
+// settle changes the table as an outcome says, and tries that until it works: no
+// row is published again because of an error of the table.
+func (s *sender) settle(o outcome) {
+	if len(o.acked) > 0 && s.untilDone(func(ctx context.Context) error { return s.table.Delete(ctx, o.acked...) }) {
+		failpoint.Here("deleted")
+		s.forget(o.acked...)
+		s.land(o.acked...)
+	}
+	if len(o.deferred) > 0 && s.untilDone(func(ctx context.Context) error { return s.table.Defer(ctx, o.deferred...) }) {
+		for _, d := range o.deferred {
+			s.land(d.Seq)
+		}
+		notify(s.retry)
+	}
+	for _, p := range o.parked {
+		now, reason := s.clock.Now(), p.err.Error()
+		if !s.untilDone(func(ctx context.Context) error { return s.table.Park(ctx, now, p.row.Seq, reason) }) {
+			continue
+		}
+		s.forget(p.row.Seq)
+		s.land(p.row.Seq)
+		s.opt.Parked(reason)
+		s.log.Error("event parked: the broker refuses it; see the parked events of the outbox",
+			"seq", p.row.Seq, "event_id", p.row.Message.UUID, "attempts", p.row.Attempts+1, "error", p.err)
+	}
+}
+
+// untilDone changes the table until that works. It returns false if the error is
+// fatal, or the time of a stop is over.
+func (s *sender) untilDone(change func(context.Context) error) bool {
+	for failures := (backoff{}); ; {
+		ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
+		err := change(ctx)
+		cancel()
+		if err == nil {
+			return true
+		}
+		s.pauseAfter(s.settling, &failures, err)
+		if s.settling.Err() != nil || errors.Is(err, timer.ErrFatal) {
+			return false
+		}
+	}
+}

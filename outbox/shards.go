@@ -1,0 +1,157 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Shards is an outbox that several instances share. Each owns a shard, where its
+// events go; the shards of instances that are gone are taken over by others until
+// they are empty. Ownership is there so that no row is published twice.
+type Shards interface {
+	// Own makes this instance the owner of a shard that has none, and appends its
+	// events there from now on.
+	Own(ctx context.Context) (Lease, error)
+
+	// TakeOver makes this instance the owner of an abandoned shard: one that has rows
+	// and no owner. It returns nil without an error if there is none.
+	TakeOver(ctx context.Context) (Lease, error)
+}
+
+// A Lease is the ownership of a shard, which one instance has at a time. It is the
+// [Table] of that shard.
+type Lease interface {
+	Table
+	Shard() int            // its number
+	Lost() <-chan struct{} // closed when the lease is gone, such as with the connection
+	Release()              // ends it, also if it is gone; called once
+}
+
+const (
+	// sharedInterval bounds [Options].Interval. An instance that lost its lease, and
+	// does not know yet, appends to a shard of another. Such a row may commit behind
+	// later ones, and is found at the interval only.
+	sharedInterval = 500 * time.Millisecond
+
+	takeOverInterval = 500 * time.Millisecond // about how long an abandoned shard has no owner
+	maxTakenOver     = 4                      // abandoned shards owned at a time: each takes a connection
+	reportFailures   = 20                     // polls for abandoned shards that failed, for a log line
+	maxLeaseBackoff  = time.Second            // longest pause after a lease could not be had
+)
+
+// runShards forwards the shards that this instance owns, each with a sender.
+func (f *Forwarder) runShards(ctx context.Context) error {
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error { return f.runOwn(ctx) })
+	parts.Go(func() error { return f.runAbandoned(ctx) })
+	return parts.Wait()
+}
+
+// runOwn owns a shard, and another one when that is lost.
+func (f *Forwarder) runOwn(ctx context.Context) error {
+	var failures backoff
+	for {
+		lease, err := f.outbox.shards.Own(ctx)
+		switch {
+		case ctx.Err() != nil && err != nil:
+			return nil
+		case errors.Is(err, timer.ErrFatal):
+			return err
+		case err != nil:
+			wait := min(failures.next(), maxLeaseBackoff)
+			f.log.WarnContext(ctx, "no shard of the outbox to own, will retry", "error", err, "retry_in", wait)
+			if !pause.For(ctx, wait) {
+				return nil
+			}
+			continue
+		}
+		failures = backoff{}
+		s := newSender(f, lease)
+		f.setOwn(s)
+		err = runLease(ctx, lease, s)
+		f.setOwn(nil)
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		f.log.WarnContext(ctx, "lost the lease of a shard of the outbox, takes another", "shard", lease.Shard())
+	}
+}
+
+// runAbandoned takes over abandoned shards until they are empty. It takes no lease
+// that it has no sender for: another instance may have one.
+func (f *Forwarder) runAbandoned(ctx context.Context) error {
+	senders, ctx := errgroup.WithContext(ctx)
+	slots := make(chan struct{}, maxTakenOver)
+	for failed := 0; ctx.Err() == nil; {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			continue
+		}
+		lease, err := f.outbox.shards.TakeOver(ctx)
+		if err == nil && lease != nil {
+			senders.Go(func() error {
+				defer func() { <-slots }()
+				return f.empty(ctx, lease)
+			})
+			continue
+		}
+		<-slots
+		switch {
+		case errors.Is(err, timer.ErrFatal):
+			senders.Go(func() error { return err })
+			return senders.Wait()
+		case err == nil:
+			failed = 0
+		default: // other parts log that the database is away
+			if failed++; failed%reportFailures == 0 {
+				f.log.WarnContext(ctx, "can't find abandoned shards of the outbox, will retry", "error", err, "failed", failed)
+			}
+		}
+		pause.For(ctx, takeOverInterval*3/4+rand.N(takeOverInterval/2)) //nolint:gosec // instances poll at different times
+	}
+	return senders.Wait()
+}
+
+// empty forwards a shard until it is empty.
+func (f *Forwarder) empty(ctx context.Context, lease Lease) error {
+	f.log.InfoContext(ctx, "takes over a shard of the outbox whose owner is gone", "shard", lease.Shard())
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	s := newSender(f, lease)
+	var drained sync.WaitGroup
+	defer drained.Wait()
+	drained.Go(func() {
+		if s.drain(ctx, nil) == nil {
+			end()
+		}
+	})
+	defer end()
+	return runLease(ctx, lease, s)
+}
+
+// runLease forwards a shard until ctx is done or the lease is lost, and ends it.
+func runLease(ctx context.Context, lease Lease, s *sender) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-lease.Lost():
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	err := s.run(ctx)
+	cancel()
+	watching.Wait()
+	lease.Release()
+	return err
+}

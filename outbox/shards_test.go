@@ -1,0 +1,385 @@
+package outbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A board is an outbox in shards, in memory, that instances share.
+type board struct {
+	mu     sync.Mutex
+	shards []*table
+	leases map[int]*lease
+	fail   error        // of an instance that wants a shard
+	lost   error        // of an instance that takes over
+	log    *slog.Logger // of the instances
+}
+
+func newBoard(shards int) *board {
+	b := &board{leases: make(map[int]*lease), log: slog.New(slog.DiscardHandler)}
+	for range shards {
+		b.shards = append(b.shards, new(table))
+	}
+	return b
+}
+
+type lease struct {
+	*table
+	board *board
+	shard int
+	lost  chan struct{}
+}
+
+func (b *board) take(wants func(shard int) bool) (*lease, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fail != nil {
+		return nil, b.fail
+	}
+	for n, l := range b.shards {
+		if b.leases[n] == nil && wants(n) {
+			b.leases[n] = &lease{l, b, n, make(chan struct{})}
+			return b.leases[n], nil
+		}
+	}
+	return nil, nil //nolint:nilnil // as the port has it
+}
+
+func (b *board) Own(context.Context) (outbox.Lease, error) {
+	l, err := b.take(func(int) bool { return true })
+	if l == nil {
+		return nil, errors.Join(err, errors.New("all have an owner"))
+	}
+	return l, nil
+}
+
+func (b *board) TakeOver(context.Context) (outbox.Lease, error) {
+	if b.lost != nil {
+		return nil, b.lost
+	}
+	l, err := b.take(func(n int) bool {
+		return len(b.shards[n].left()) > 0
+	})
+	if l == nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lease) Shard() int { return l.shard }
+
+func (l *lease) Lost() <-chan struct{} { return l.lost }
+
+func (l *lease) Release() {
+	l.board.mu.Lock()
+	defer l.board.mu.Unlock()
+	if l.board.leases[l.shard] == l {
+		delete(l.board.leases, l.shard)
+	}
+}
+
+// lose takes the lease of a shard away, and lets no other take it.
+func (b *board) lose(shard int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.leases[shard].lost)
+	b.leases[shard] = new(lease)
+}
+
+// free lets others lease a shard again.
+func (b *board) free(shard int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.leases, shard)
+}
+
+func (b *board) owner(shard int) *lease {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.leases[shard]
+}
+
+// sent remembers what was published, and when.
+type sent struct {
+	mu   sync.Mutex
+	ids  map[string]time.Time
+	fail error // of every publish
+}
+
+func (s *sent) Publish(_ context.Context, messages ...broker.Message) []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return broker.All(len(messages), s.fail)
+	}
+	for _, m := range messages {
+		if s.ids == nil {
+			s.ids = make(map[string]time.Time)
+		}
+		s.ids[string(m.Payload)] = time.Now()
+	}
+	return make([]error, len(messages))
+}
+
+func (s *sent) refuse(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+func (s *sent) at(id string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids[id]
+}
+
+// An instance runs a relay until it is stopped.
+type instance struct {
+	*outbox.Forwarder
+	sent sent
+	stop func() error
+}
+
+func newInstance(t *testing.T, b *board) *instance {
+	t.Helper()
+	i := new(instance)
+	i.Forwarder = outbox.New(outbox.Sharded(b), &i.sent, func(*message.Message) string { return "events" },
+		timer.ClockFunc(time.Now), b.log, outbox.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- i.Run(ctx) }()
+	i.stop = func() error {
+		cancel()
+		return <-ended
+	}
+	return i
+}
+
+func (i *instance) stops(t *testing.T) {
+	t.Helper()
+	if err := i.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEachInstanceForwardsItsOwnShard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(4)
+		first := newInstance(t, b)
+		synctest.Wait()
+		second := newInstance(t, b)
+		synctest.Wait()
+		for shard, i := range []*instance{first, second} {
+			id := fmt.Sprint("event-", shard)
+			b.shards[shard].append(id)
+			began := time.Now()
+			i.Appended(1)
+			synctest.Wait()
+			if at := i.sent.at(id); at != began {
+				t.Errorf("%s was forwarded at %v, want at once", id, at)
+			}
+		}
+		first.stops(t)
+		second.stops(t)
+		if len(b.leases) > 0 {
+			t.Errorf("after the stop %d shards have an owner", len(b.leases))
+		}
+	})
+}
+
+// TestOthersForwardAnAbandonedShard has rows in an abandoned shard.
+func TestOthersForwardAnAbandonedShard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(4)
+		i := newInstance(t, b)
+		synctest.Wait()
+		began := time.Now()
+		for _, shard := range []int{1, 2, 3} {
+			b.shards[shard].append(fmt.Sprint("event-", shard))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for _, shard := range []int{1, 2, 3} {
+			if took := i.sent.at(fmt.Sprint("event-", shard)).Sub(began); took < 0 || took > time.Second {
+				t.Errorf("shard %d was forwarded after %v, want within a second", shard, took)
+			}
+			if b.owner(shard) != nil {
+				t.Errorf("shard %d is empty and still owned", shard)
+			}
+		}
+		i.stops(t)
+	})
+}
+
+// TestNoLeaseWaits has more abandoned shards than an instance forwards at a
+// time: it leaves the others to others.
+func TestNoLeaseWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(8)
+		i := newInstance(t, b)
+		synctest.Wait()
+		i.sent.refuse(errors.New("the broker is down"))
+		for shard := range b.shards {
+			b.shards[shard].append("event")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(b.leases); n != 5 {
+			t.Errorf("it owns %d shards, want its own and 4 others", n)
+		}
+		i.stops(t)
+		if len(b.leases) > 0 {
+			t.Errorf("after the stop %d shards have an owner", len(b.leases))
+		}
+	})
+}
+
+// TestDrainGoesOnWithTheNextShard loses the shard during a drain.
+func TestDrainGoesOnWithTheNextShard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(2)
+		i := newInstance(t, b)
+		synctest.Wait()
+		i.sent.refuse(errors.New("the broker is down"))
+		b.shards[0].append("of the old shard")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		drained := make(chan error)
+		go func() { drained <- i.Drain(ctx) }()
+		synctest.Wait()
+		b.lose(0)
+		if err := <-drained; err != nil {
+			t.Errorf("drain: %v", err)
+		}
+		i.stops(t)
+	})
+}
+
+// TestNoForwarderWithoutTheLease takes the lease of a shard away, whose rows
+// others then may forward, and nobody else.
+func TestNoForwarderWithoutTheLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(3)
+		i := newInstance(t, b)
+		synctest.Wait()
+		b.lose(0)
+		synctest.Wait()
+		if b.owner(1) == nil {
+			t.Fatal("it has no other shard instead")
+		}
+		b.shards[0].append("of the old shard")
+		b.shards[1].append("of the new shard")
+		i.Appended(1)
+		time.Sleep(time.Minute)
+		if at := i.sent.at("of the old shard"); !at.IsZero() {
+			t.Error("forwarded without the lease")
+		}
+		if i.sent.at("of the new shard").IsZero() {
+			t.Error("the new shard is not forwarded")
+		}
+		b.free(0)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if i.sent.at("of the old shard").IsZero() {
+			t.Error("not forwarded, though it has no owner")
+		}
+		i.stops(t)
+	})
+}
+
+func TestAShardIsWantedForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(1)
+		b.fail = errors.New("the database is down")
+		i := newInstance(t, b)
+		time.Sleep(time.Hour)
+		b.mu.Lock()
+		b.fail = nil
+		b.mu.Unlock()
+		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
+		if b.owner(0) == nil {
+			t.Error("the shard has no owner")
+		}
+		i.stops(t)
+	})
+}
+
+// TestLogsWhatItCannotTakeOver owns a shard, and is refused the others: then no other
+// line would say why events of an instance that is gone wait.
+func TestLogsWhatItCannotTakeOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		b := newBoard(2)
+		b.lost = errors.New("no connection is left")
+		b.log = slog.New(slog.NewTextHandler(&text, nil))
+		i := newInstance(t, b)
+		time.Sleep(time.Minute)
+		i.stops(t)
+		if n := strings.Count(text.String(), b.lost.Error()); n < 1 || n > 10 {
+			t.Errorf("logged %d times in a minute, want a few:\n%s", n, &text)
+		}
+	})
+}
+
+func TestFatalErrorEndsTheForwarder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(1)
+		b.fail = fmt.Errorf("%w: replaced", timer.ErrFatal)
+		i := newInstance(t, b)
+		synctest.Wait()
+		if err := i.stop(); !errors.Is(err, timer.ErrFatal) {
+			t.Errorf("run: %v, want ErrFatal", err)
+		}
+	})
+}
+
+// TestDrainsItsOwnShard waits for the rows of its own shard, not of others.
+func TestDrainsItsOwnShard(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(2)
+		i := newInstance(t, b)
+		synctest.Wait()
+		b.leases[1] = new(lease) // another instance
+		b.shards[1].append("of another")
+		b.shards[0].append("own")
+		if err := i.Drain(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if i.sent.at("own").IsZero() || !i.sent.at("of another").IsZero() {
+			t.Error("want its own forwarded, and nothing else")
+		}
+		b.lose(0)
+		synctest.Wait()
+		b.shards[0].append("stays")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := i.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("drain without a lease: %v", err)
+		}
+		i.stops(t)
+	})
+}

@@ -1,0 +1,140 @@
+// Package quota limits how much of the service a tenant may have, so that no
+// tenant takes what the others need: how many timers may wait, how many are
+// accepted and how many fire a second, and how far ahead a timer may be due.
+//
+// A [Config] holds the limits of all tenants: a default, and overrides. A
+// [Limiter] applies them: it is asked before commands go to the store and before
+// timers fire, and it is notified of the results. Its Config can be changed while
+// it works.
+//
+//	commands ──Reserve──► Reservation ──► store ──► Done: counted
+//	              │                         └─────► Cancel: given back
+//	              └─────► Exceeded ──► retry after its Delay, or dead letter
+//
+//	due timers ──► Allowance ──► Reach ──► Fired
+//
+// # What is limited
+//
+// Accepted is a timer that the store scheduled or moved, or a command for it that
+// changed nothing. A CancelTimer is never limited, and the due time of a timer
+// that waits can be changed while the tenant has as many as it may have: neither
+// adds a timer. Commands of one message are accepted together or not at all.
+//
+// A timer that is due while its tenant has fired as many as it may stays
+// Scheduled until its turn comes. Nothing is ever dropped.
+//
+// # Several instances
+//
+// Each instance has an equal part of the rates. The timers that wait are counted
+// in the store, which all instances share.
+package quota
+
+import (
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Options tune a [Limiter]. The zero value is ready to use.
+type Options struct {
+	Instances func() int // how many share the tenants, this one included; called often, must not block; default 1
+}
+
+// A Limiter applies the limits of a [Config]. Make one with [New]. All methods
+// are safe for concurrent use. Its memory is bounded by the tenants of the last
+// minutes.
+type Limiter struct {
+	clock timer.Clock
+	opt   Options
+
+	lookups chan struct{} // holds one for each look-up of keys in the store
+
+	mu      sync.Mutex
+	config  Config
+	free    bool // no tenant's fire rate is limited
+	usages  map[timer.TenantID]*usage
+	sweepAt int                    // how many usages there may be before those that carry no information are deleted
+	asked   map[timer.TenantID]int // what the last Allowance returned for tenants with a fire rate
+}
+
+// A usage is what one tenant has used of its limits.
+type usage struct {
+	accept, fire bucket
+	turn         time.Time // when the next command that exceeds the accept rate may come
+	waits        bool      // it has fired all it may
+	exceeded     time.Time // when it last exceeded a limit
+	live         live
+}
+
+// maxLookups is how many commands at once are looked up in the store: a flood of
+// commands over a quota must leave connections to those that fire.
+const maxLookups = 2
+
+// minSweep is how many usages are worth a sweep.
+const minSweep = 1024
+
+// New returns a Limiter with a Config, or what is wrong with that.
+func New(config Config, clock timer.Clock, opt Options) (*Limiter, error) {
+	if opt.Instances == nil {
+		opt.Instances = func() int { return 1 }
+	}
+	l := &Limiter{clock: clock, opt: opt, lookups: make(chan struct{}, maxLookups), usages: make(map[timer.TenantID]*usage), sweepAt: minSweep}
+	if err := l.Use(config); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Use applies another Config from now on, or returns what is wrong with it and
+// keeps the present one. What tenants have used of their rates stays; their
+// timers are counted again.
+func (l *Limiter) Use(config Config) error {
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.config, l.free = config, config.firesFreely()
+	for _, u := range l.usages {
+		u.live.invalidate() // timers of a tenant without a limit are not counted
+		u.turn = time.Time{}
+	}
+	return nil
+}
+
+// Horizon returns how far ahead a timer of the tenant may be due, 0 if its
+// limits do not say.
+func (l *Limiter) Horizon(tenant timer.TenantID) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.config.Of(tenant).Horizon
+}
+
+// instances returns how many share the tenants.
+func (l *Limiter) instances() int { return max(1, l.opt.Instances()) }
+
+// usage returns the usage of a tenant. The lock must be held.
+func (l *Limiter) usage(tenant timer.TenantID) *usage {
+	if u, ok := l.usages[tenant]; ok {
+		return u
+	}
+	if len(l.usages) >= l.sweepAt {
+		l.sweep()
+	}
+	u := new(usage)
+	l.usages[tenant] = u
+	return u
+}
+
+// sweep deletes usages that are as good as new.
+func (l *Limiter) sweep() {
+	now, n := l.clock.Now(), l.instances()
+	for tenant, u := range l.usages {
+		limits := l.config.Of(tenant)
+		if u.live.idle() && !u.turn.After(now) && u.accept.full(now, limits.Accept.share(n)) && u.fire.full(now, limits.Fire.share(n)) {
+			delete(l.usages, tenant)
+		}
+	}
+	l.sweepAt = max(minSweep, 2*len(l.usages))
+}

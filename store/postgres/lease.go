@@ -1,0 +1,250 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A lease is held by a transaction that does nothing but hold a lock. The server
+// ends it, and with it the lease, as soon as the connection is gone, or when it has
+// received nothing for as long as settings.sql says: so no lease ends at a time that
+// two clocks could see differently. A transaction that is idle between two
+// statements holds back no vacuum.
+const (
+	heartbeatInterval = time.Second
+	heartbeatTimeout  = 2 * time.Second
+	// certain is how long after an answer the lease is surely still held: less than
+	// idle_in_transaction_session_timeout in settings.sql.
+	certain = 3500 * time.Millisecond
+)
+
+// leastConnections is how many a handle must have: one holds the lease of an
+// instance's own shard, one that of an abandoned shard, one works.
+const leastConnections = 3
+
+// A lease is the ownership of a shard.
+type lease struct {
+	shard
+
+	conn *sql.Conn
+	lost chan struct{}
+	stop context.CancelFunc // of heartbeats
+	done chan struct{}      // closed when heartbeats have ended
+
+	began    time.Time    // any time
+	answered atomic.Int64 // when the server answered last, in nanoseconds since then
+}
+
+var errNoShard = errors.New("all 256 shards of the outbox have an owner")
+
+// Own owns a shard that has no owner. From now on events go there.
+func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
+	l, err := s.lease(ctx, sqlOwn)
+	switch {
+	case err != nil:
+		return nil, classify("own a shard of the outbox", err)
+	case l == nil:
+		return nil, errNoShard
+	}
+	s.shard.Store(l.number)
+	return l, nil
+}
+
+// TakeOver owns a shard that has rows and no owner.
+func (s *Store) TakeOver(ctx context.Context) (outbox.Lease, error) {
+	l, err := s.lease(ctx, sqlTakeOver)
+	if err != nil || l == nil {
+		return nil, classify("find an abandoned shard of the outbox", err)
+	}
+	return l, nil
+}
+
+// lease begins a transaction and keeps it if the statement returns a shard.
+func (s *Store) lease(ctx context.Context, text string) (_ *lease, err error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now() //nolint:forbidigo // of what the server holds, not of timers
+	var number int64
+	err = onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error {
+		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}); err != nil {
+			return err
+		}
+		if number, err = simple(ctx, c, text); err != nil {
+			return err
+		}
+		return s.countInstances(ctx, c)
+	})
+	if err == nil {
+		err = s.spare(ctx)
+	}
+	if err != nil {
+		hangUp(conn)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = nil
+		}
+		return nil, err
+	}
+	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l := &lease{
+		shard: s.part(int32(number)), conn: conn, lost: make(chan struct{}),
+		stop: stop, done: make(chan struct{}), began: began,
+	}
+	go l.heartbeats(beating)
+	return l, nil
+}
+
+// spareTimeout is how long a lease waits for the connection that it leaves.
+const spareTimeout = 2 * time.Second
+
+var errNoSpare = errors.New("no connection is left beside those that hold leases")
+
+// spare returns nil if there is a connection beside those that hold leases. An
+// instance without one could never forward, and so never end its leases.
+func (s *Store) spare(ctx context.Context) error {
+	if n := s.db.Stats().MaxOpenConnections; n > 0 && n < leastConnections {
+		return fmt.Errorf("%w: the handle has at most %d connections: give it %d or more", timer.ErrFatal, n, leastConnections)
+	}
+	ctx, cancel := context.WithTimeout(ctx, spareTimeout)
+	defer cancel()
+	if err := s.db.PingContext(ctx); err != nil { // which needs one of the server's too, behind PgBouncer
+		return fmt.Errorf("%w: %w", errNoSpare, err)
+	}
+	return nil
+}
+
+// heartbeats go to the server until ctx is done or the lease is lost.
+func (l *lease) heartbeats(ctx context.Context) {
+	defer close(l.done)
+	tick := time.NewTicker(heartbeatInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asked := time.Since(l.began) //nolint:forbidigo // as above
+		if err := l.heartbeat(ctx); err != nil {
+			if ctx.Err() == nil {
+				close(l.lost)
+			}
+			return
+		}
+		l.answered.Store(int64(asked))
+	}
+}
+
+// heartbeat asks the server how many instances there are.
+func (l *lease) heartbeat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+	defer cancel()
+	return onDriver(ctx, l.conn, l.countInstances)
+}
+
+// countInstances learns how many instances there are. An owner counts itself.
+func (s *Store) countInstances(ctx context.Context, c *pgx.Conn) error {
+	instances, err := simple(ctx, c, sqlInstances)
+	if err == nil {
+		s.instances.Store(instances)
+	}
+	return err
+}
+
+// simple runs a statement by the simple protocol and returns the number in its only
+// row. The extended one leaves a portal behind until the next statement, and with
+// it a snapshot that holds back vacuum. pgx's own way refuses sessions that are not
+// in UTF-8, or have other rules for quotes: here is nothing to quote.
+func simple(ctx context.Context, c *pgx.Conn, text string) (int64, error) {
+	results, err := c.PgConn().Exec(ctx, text).ReadAll()
+	if err != nil {
+		return 0, err
+	}
+	if len(results) != 1 || len(results[0].Rows) == 0 {
+		return 0, pgx.ErrNoRows
+	}
+	return strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
+}
+
+// Shard is the number of the shard.
+func (l *lease) Shard() int { return int(l.number) }
+
+// Lost is closed when the server did not answer.
+func (l *lease) Lost() <-chan struct{} { return l.lost }
+
+// Release ends the transaction.
+func (l *lease) Release() {
+	l.stop()
+	<-l.done
+	hangUp(l.conn)
+}
+
+// hangUp ends a transaction and gives the connection back, or closes it if it
+// does not answer.
+func hangUp(conn *sql.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, "ROLLBACK")
+		return err
+	}); err != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+	}
+	_ = conn.Close() // of one that is closed already says so
+}
+
+var errUncertain = errors.New("the server did not answer for a while: another instance may own the shard of the outbox")
+
+// Head returns rows as long as the lease is certain.
+func (l *lease) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	if err := l.certain(); err != nil {
+		return nil, err
+	}
+	return l.shard.Head(ctx, after, limit)
+}
+
+// Deferred returns rows as long as the lease is certain.
+func (l *lease) Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]outbox.Row, error) {
+	if err := l.certain(); err != nil {
+		return nil, err
+	}
+	return l.shard.Deferred(ctx, now, from, limit, each)
+}
+
+// certain returns nil as long as no other instance can own the shard. A process
+// that was stopped continues where it was, and must not send what others took over.
+func (l *lease) certain() error {
+	if silent := time.Since(l.began) - time.Duration(l.answered.Load()); silent > certain { //nolint:forbidigo // as above
+		return fmt.Errorf("read the outbox: %w", errUncertain)
+	}
+	return nil
+}
+
+// Instances returns how many instances there are that share the database, at
+// least one: as many as it was a second ago.
+func (s *Store) Instances() int { return max(1, int(s.instances.Load())) }
+
+// Now returns the time at the server.
+func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
+	err = readTx(ctx, s.db, step{text: sqlNow, each: scan(&now)})
+	return now, classify("ask the server for the time", err)
+}
+
+var _ outbox.Shards = (*Store)(nil)

@@ -1,0 +1,388 @@
+package postgres_test
+
+import (
+	"database/sql"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+func own(t *testing.T, s *postgres.Store) outbox.Lease {
+	t.Helper()
+	l, err := s.Own(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func takeOver(t *testing.T, s *postgres.Store) outbox.Lease {
+	t.Helper()
+	l, err := s.TakeOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// awaitAbandoned takes over an abandoned shard as soon as there is one.
+func awaitAbandoned(t *testing.T, s *postgres.Store) outbox.Lease {
+	t.Helper()
+	for {
+		if l := takeOver(t, s); l != nil {
+			return l
+		}
+		if !pause.For(t.Context(), 50*time.Millisecond) {
+			t.Fatal("there is no abandoned shard")
+		}
+	}
+}
+
+func emit(t *testing.T, s *postgres.Store, call timer.ServiceCallID) {
+	t.Helper()
+	if err := s.Update(t.Context(), func(tx timer.Tx) error {
+		return tx.Emit(t.Context(), timer.DueTimeReached{
+			Key: timer.Key{TenantID: "acme", ServiceCallID: call}, CommandID: "command", DueAt: noon, ReachedAt: noon,
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func length(t *testing.T, table outbox.Table) int {
+	t.Helper()
+	rows, err := table.Head(t.Context(), 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(rows)
+}
+
+func TestEachInstanceOwnsAShard(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	first, second := open(t, url, postgres.Options{}), open(t, url, postgres.Options{})
+	a, b := own(t, first), own(t, second)
+	if a.Shard() == b.Shard() {
+		t.Fatalf("both own shard %d", a.Shard())
+	}
+	emit(t, first, "call-1")
+	emit(t, second, "call-2")
+	emit(t, second, "call-3")
+	if length(t, a) != 1 || length(t, b) != 2 {
+		t.Errorf("the shards hold %d and %d events, want 1 and 2", length(t, a), length(t, b))
+	}
+	for _, s := range []*postgres.Store{first, second} {
+		if l := takeOver(t, s); l != nil {
+			t.Errorf("shard %d is led and was taken", l.Shard())
+		}
+	}
+	b.Release()
+	taken := takeOver(t, first)
+	if taken == nil || taken.Shard() != b.Shard() || length(t, taken) != 2 {
+		t.Fatalf("took %v, want shard %d with its events", taken, b.Shard())
+	}
+	if l := takeOver(t, second); l != nil {
+		t.Errorf("shard %d was taken twice", l.Shard())
+	}
+	taken.Release()
+	a.Release()
+	if l := own(t, second); l.Shard() != a.Shard() {
+		t.Errorf("took shard %d, want the lowest that is free, %d", l.Shard(), a.Shard())
+	} else {
+		l.Release()
+	}
+}
+
+func TestSchemasOfADatabaseHaveTheirOwnShards(t *testing.T) {
+	t.Parallel()
+	one := own(t, open(t, pgtest.URL(t), postgres.Options{}))
+	other := own(t, open(t, pgtest.URL(t), postgres.Options{}))
+	if one.Shard() != other.Shard() {
+		t.Errorf("shards %d and %d, want the first of each schema", one.Shard(), other.Shard())
+	}
+	one.Release()
+	other.Release()
+}
+
+// TestALostConnectionIsALostLease ends the session that holds a lease.
+func TestALostConnectionIsALostLease(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	first, second := open(t, url, postgres.Options{}), open(t, url, postgres.Options{})
+	l := own(t, first)
+	emit(t, first, "call-1")
+	terminate(t, handle(t, url))
+	taken := awaitAbandoned(t, second)
+	if taken.Shard() != l.Shard() || length(t, taken) != 1 {
+		t.Errorf("took shard %d, want %d with its event", taken.Shard(), l.Shard())
+	}
+	<-l.Lost()
+	l.Release()
+	again := own(t, first)
+	if again.Shard() == taken.Shard() {
+		t.Error("two own one shard")
+	}
+	again.Release()
+	taken.Release()
+}
+
+// leaseLock is what a lease is in pg_locks.
+const leaseLock = `locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		                  AND classid = (hashtext('timer_outbox ' || current_schema())::bigint & 4294967295)::oid`
+
+// terminate ends the sessions that hold leases.
+func terminate(t *testing.T, db *sql.DB) {
+	t.Helper()
+	var n int
+	if err := db.QueryRowContext(t.Context(), `
+		SELECT count(pg_terminate_backend(pid))
+		  FROM (SELECT DISTINCT pid FROM pg_locks
+		         WHERE `+leaseLock+`) AS holders`).
+		Scan(&n); err != nil || n != 1 {
+		t.Fatalf("ended %d sessions, want 1: %v", n, err)
+	}
+}
+
+// A silent relay passes bytes on until it is set to keep them: to the server
+// as if the client were stopped, since the connection stays.
+type silent struct {
+	address string
+	mu      sync.Mutex
+	keeps   bool
+	more    *sync.Cond
+}
+
+func newSilent(t *testing.T, server string) *silent {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &silent{address: l.Addr().String()}
+	s.more = sync.NewCond(&s.mu)
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		_ = l.Close()
+		s.keep(false)
+		running.Wait()
+	})
+	running.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			there, err := new(net.Dialer).DialContext(t.Context(), "tcp", server)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{client, there}, {there, client}} {
+				running.Go(func() {
+					_, _ = io.Copy(way[1], gate{way[0], s})
+					_ = way[1].Close()
+				})
+			}
+		}
+	})
+	return s
+}
+
+func (s *silent) keep(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keeps = on
+	s.more.Broadcast()
+}
+
+// A gate is a connection from which nothing comes while the relay is silent.
+type gate struct {
+	net.Conn
+	s *silent
+}
+
+func (g gate) Read(b []byte) (int, error) {
+	n, err := g.Conn.Read(b)
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	for g.s.keeps {
+		g.s.more.Wait()
+	}
+	return n, err
+}
+
+// TestALeaderThatIsStoppedLosesItsLead cuts an instance off without an end of its
+// connections. Before others may own its shard it must not read from it any more.
+func TestALeaderThatIsStoppedLosesItsLead(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay := newSilent(t, net.JoinHostPort(config.Host, "5432"))
+	host, port, _ := net.SplitHostPort(relay.address)
+	first, second := open(t, url+"&host="+host+"&port="+port, postgres.Options{}), open(t, url, postgres.Options{})
+	l := own(t, first)
+	emit(t, first, "call-1")
+	relay.keep(true)
+	taken := awaitAbandoned(t, second)
+	if taken.Shard() != l.Shard() {
+		t.Errorf("took shard %d, want %d", taken.Shard(), l.Shard())
+	}
+	if rows, err := l.Head(t.Context(), 0, 1); err == nil {
+		t.Errorf("read %d rows though others own the shard", len(rows))
+	}
+	relay.keep(false)
+	<-l.Lost()
+	l.Release()
+	taken.Release()
+}
+
+// TestALeaseHoldsBackNoVacuum reads what the session of a lease holds.
+func TestALeaseHoldsBackNoVacuum(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	l := own(t, open(t, url, postgres.Options{}))
+	defer l.Release()
+	var state string
+	var xmin, xid *string
+	if err := handle(t, url).QueryRowContext(t.Context(), `
+		SELECT state, backend_xmin::text, backend_xid::text
+		  FROM pg_stat_activity
+		 WHERE pid IN (SELECT pid FROM pg_locks
+		                WHERE `+leaseLock+`)`).
+		Scan(&state, &xmin, &xid); err != nil {
+		t.Fatal(err)
+	}
+	if state != "idle in transaction" || xmin != nil || xid != nil {
+		t.Errorf("the session is %s with snapshot %v and number %v, want idle in transaction and neither", state, xmin, xid)
+	}
+}
+
+func TestInstancesAreCounted(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	first, second := open(t, url, postgres.Options{}), open(t, url, postgres.Options{})
+	if n := first.Instances(); n != 1 {
+		t.Errorf("%d instances, want 1", n)
+	}
+	a, b := own(t, first), own(t, second)
+	defer a.Release()
+	if n := second.Instances(); n != 2 {
+		t.Errorf("the second sees %d instances as soon as it owns a shard, want 2", n)
+	}
+	for first.Instances() != 2 {
+		if !pause.For(t.Context(), 50*time.Millisecond) {
+			t.Fatal("the other instance is not counted")
+		}
+	}
+	b.Release()
+	for first.Instances() != 1 {
+		if !pause.For(t.Context(), 50*time.Millisecond) {
+			t.Fatal("an instance that is gone is counted")
+		}
+	}
+}
+
+func TestMoreInstancesThanShards(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := handle(t, url)
+	s := open(t, url, postgres.Options{})
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(t.Context(), `
+		SELECT pg_try_advisory_xact_lock(hashtext('timer_outbox ' || current_schema()), shard) FROM generate_series(0, 255) AS shard`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Own(t.Context()); err == nil || errors.Is(err, timer.ErrFatal) {
+		t.Errorf("own: %v, want an error that may pass", err)
+	}
+}
+
+// TestLeasesLeaveAConnection has more abandoned shards than the handle has
+// connections.
+func TestLeasesLeaveAConnection(t *testing.T) {
+	t.Parallel()
+	db := migrated(t, pgtest.URL(t))
+	db.SetMaxOpenConns(3)
+	run(t, db, `INSERT INTO timer_outbox (id, payload, headers, appended_at, shard) SELECT 'id', '', '{}', now(), generate_series(0, 5)`)
+	s := postgres.New(db, relaxed)
+	leases := []outbox.Lease{own(t, s), takeOver(t, s)}
+	defer func() {
+		for _, l := range leases {
+			l.Release()
+		}
+	}()
+	if l, err := s.TakeOver(t.Context()); l != nil || err == nil || errors.Is(err, timer.ErrFatal) {
+		t.Errorf("took %v, %v, want an error that may pass", l, err)
+	}
+	for _, l := range leases {
+		if length(t, l) != 1 {
+			t.Error("a shard that is led has no event")
+		}
+	}
+}
+
+func TestHandleWithTooFewConnectionsIsRefused(t *testing.T) {
+	t.Parallel()
+	db := migrated(t, pgtest.URL(t))
+	db.SetMaxOpenConns(2)
+	if _, err := postgres.New(db, relaxed).Own(t.Context()); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "3 or more") {
+		t.Errorf("own: %v, want ErrFatal and how many it needs", err)
+	}
+}
+
+// TestLeadInAnySession has sessions that pgx sends nothing in one piece to.
+func TestLeadInAnySession(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	migrated(t, url)
+	for _, setting := range []string{"standard_conforming_strings=off", "client_encoding=LATIN1"} {
+		own(t, postgres.New(handle(t, url+"&"+setting), relaxed)).Release()
+	}
+}
+
+// TestAnyReasonIsKept parks an event with a reason that is no text.
+func TestAnyReasonIsKept(t *testing.T) {
+	t.Parallel()
+	s := open(t, pgtest.URL(t), relaxed)
+	emit(t, s, "call-1")
+	rows, err := s.Head(t.Context(), 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const reason = "refused: \xff\x00!"
+	if err := errors.Join(s.Defer(t.Context(), outbox.Deferral{Seq: rows[0].Seq, Destination: reason, Reason: reason, RetryAt: noon}), s.Park(t.Context(), noon, rows[0].Seq, reason)); err != nil {
+		t.Error(err)
+	}
+	var kept string
+	if err := s.DB().QueryRowContext(t.Context(), `SELECT last_error FROM timer_outbox_parked`).Scan(&kept); err != nil || kept != "refused: \uFFFD\uFFFD!" {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+}
+
+func TestServerTellsTheTime(t *testing.T) {
+	t.Parallel()
+	now, err := open(t, pgtest.URL(t), postgres.Options{}).Now(t.Context())
+	if err != nil || time.Since(now).Abs() > time.Hour {
+		t.Errorf("now is %v, %v", now, err)
+	}
+}

@@ -1,0 +1,31 @@
+-- Own the first abandoned shard of the outbox, one that has rows and no owner, until
+-- the transaction ends. Hops over both primary keys with a seek a shard.
+WITH RECURSIVE shards (shard) AS (
+     SELECT -1::smallint
+      UNION ALL
+     SELECT first.shard
+       FROM shards
+      CROSS JOIN LATERAL (
+            SELECT o.shard
+              FROM timer_outbox AS o
+             WHERE o.shard > shards.shard
+             ORDER BY o.shard, o.seq
+             LIMIT 1) AS first),
+     deferred (shard) AS (
+     SELECT -1::smallint
+      UNION ALL
+     SELECT first.shard
+       FROM deferred
+      CROSS JOIN LATERAL (
+            SELECT o.shard
+              FROM timer_outbox_deferred AS o
+             WHERE o.shard > deferred.shard
+             ORDER BY o.shard, o.seq
+             LIMIT 1) AS first)
+SELECT shard::integer
+  FROM (SELECT shard FROM shards
+         UNION ALL
+        SELECT shard FROM deferred) AS all_shards
+ WHERE shard >= 0
+   AND pg_try_advisory_xact_lock(hashtext('timer_outbox ' || current_schema()), shard)
+ LIMIT 1

@@ -1,0 +1,84 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// fullInterval is how often the index is read from its beginning, for timers that
+// others put below the watermark: due at once when they were scheduled, or skipped
+// because another transaction was changing them.
+const fullInterval = time.Second
+
+// A watermark is the due time from which idx_timer_schedules_due_at is read. A
+// timer that fires leaves a dead entry at the beginning of the index until vacuum
+// comes, and a million that were due at once leave a million, over which every
+// poll would step: after 300,000 it took 16 ms instead of 0.4 (measured 2026-11).
+//
+// It is the earliest due time that was found last: no timer that this instance
+// knows of is below it.
+type watermark struct {
+	began time.Time // any time, for since
+
+	mu    sync.Mutex
+	at    time.Time     // zero: from the beginning
+	noted time.Time     // earliest due time that was set since the read under way began; zero: none
+	full  time.Duration // when a read began at the beginning, since began
+}
+
+// NextDue returns the earliest due time after the one given, of all Scheduled
+// timers. What another instance set meanwhile to a time before the last one found
+// is seen within a second.
+func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
+	if !after.IsZero() {
+		return s.nextDue(ctx, after, s.watermark.get())
+	}
+	due, err := s.nextDue(ctx, time.Time{}, s.watermark.start())
+	if err == nil && !due.IsZero() {
+		s.watermark.found(due)
+	}
+	return due, err
+}
+
+// start returns from where the earliest due time is searched.
+func (w *watermark) start() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noted = time.Time{}
+	now := time.Since(w.began) //nolint:forbidigo // for the pace, not for timers
+	if w.at.IsZero() || now-w.full >= fullInterval {
+		w.full = now
+		return time.Time{}
+	}
+	return w.at
+}
+
+// found notes the earliest due time that a read has found.
+func (w *watermark) found(due time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = due
+	if !w.noted.IsZero() && w.noted.Before(due) {
+		w.at = w.noted
+	}
+}
+
+// set notes that a timer was scheduled, after the commit.
+func (w *watermark) set(due time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if due.Before(w.at) {
+		w.at = due
+	}
+	if w.noted.IsZero() || due.Before(w.noted) {
+		w.noted = due
+	}
+}
+
+// get returns where a claim is to begin.
+func (w *watermark) get() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at
+}

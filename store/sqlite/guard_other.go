@@ -1,0 +1,8 @@
+//go:build !unix
+
+package sqlite
+
+import "os"
+
+// ownerOf returns nothing: this system has no such owners.
+func ownerOf(os.FileInfo) (o owner, known bool) { return o, false }

@@ -1,0 +1,29 @@
+package storetest
+
+import (
+	"github.com/google/uuid"
+)
+
+func identities(s *suite) {
+	id, name, err := s.store.Identity(s.Context())
+	if err != nil || name == "" {
+		s.Fatalf("identity %q, %q, %v", id, name, err)
+	}
+	if u, err := uuid.Parse(id); err != nil || u.Version() != 4 || u.Variant() != uuid.RFC4122 || u.String() != id {
+		s.Errorf("identity %q is no UUID of version 4: %v", id, err)
+	}
+	if again, _, err := s.store.Identity(s.Context()); err != nil || again != id {
+		s.Errorf("identity %q, then %q, %v", id, again, err)
+	}
+	if other, _, err := s.open(s).Identity(s.Context()); err != nil || other == id {
+		s.Errorf("another database has the identity %q too, %v", other, err)
+	}
+}
+
+func attaches(s *suite) {
+	for _, broker := range []string{"here", "here", "there", "here"} {
+		if other, err := s.store.Attach(s.Context(), broker, "nats://"+broker, false); err != nil || other != "" {
+			s.Errorf("attach to %s: %q is used, %v", broker, other, err)
+		}
+	}
+}

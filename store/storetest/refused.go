@@ -1,0 +1,137 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Referenced tests a store on a database with the foreign key to service_calls.
+// Open returns an empty one in which only the given service calls of the tenant
+// acme exist, and has it closed when the test ends.
+func Referenced(t *testing.T, open func(tb testing.TB, calls []timer.ServiceCallID) Store) {
+	for _, c := range []struct {
+		name string
+		test func(*suite)
+	}{
+		{"A command without a service call is refused, and changes nothing for 999 others", refuseOne},
+		{"Commands of one message are refused together, by the name of the first", refuseMessage},
+		{"A cancellation without a service call has nothing to take back", cancelNothing},
+		{"Calls in which all, some and none are refused, one after the other", refuseAgain},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := &suite{T: t, store: open(t, existing(1000))}
+			c.test(s)
+			s.countsAreRight()
+		})
+	}
+}
+
+// existing returns the service calls that exist: call-000000 and so on.
+func existing(n int) []timer.ServiceCallID {
+	calls := make([]timer.ServiceCallID, n)
+	for i := range calls {
+		calls[i] = timer.ServiceCallID(fmt.Sprintf("call-%06d", i))
+	}
+	return calls
+}
+
+// single returns a command that came in a message of its own.
+func single(call timer.ServiceCallID) timer.ScheduleTimer {
+	c := schedule(key("acme", call), 1, noon.Add(time.Hour))
+	c.CommandID = "of-" + string(call)
+	return c
+}
+
+// oneMessage returns commands that came in one message.
+func oneMessage(id string, calls ...timer.ServiceCallID) []timer.ScheduleTimer {
+	commands := make([]timer.ScheduleTimer, len(calls))
+	for i, call := range calls {
+		commands[i] = single(call)
+		commands[i].CommandID = id
+	}
+	return commands
+}
+
+// apply schedules commands. Those whose place is in refused must be refused by
+// the name of the key there, the others must be new.
+func (s *suite) apply(commands []timer.ScheduleTimer, refused map[int]timer.ServiceCallID) {
+	s.Helper()
+	results, err := s.store.Schedule(s.Context(), noon, commands...)
+	s.must(err)
+	for i, got := range results {
+		call, bad := refused[i]
+		if !bad {
+			s.same(fmt.Sprint("result ", i), got, timer.Result{Outcome: timer.DidSchedule})
+			continue
+		}
+		invalid, ok := errors.AsType[*timer.InvalidError](got.Err)
+		if !ok || invalid.Reason != timer.ReasonRefused || !strings.Contains(invalid.Detail, "acme."+string(call)+":") || got.Outcome != 0 {
+			s.Errorf("result %d: %+v, want it refused by the name of %s", i, got, call)
+		}
+	}
+}
+
+func refuseOne(s *suite) {
+	var commands []timer.ScheduleTimer
+	for _, call := range existing(1000) {
+		commands = append(commands, single(call))
+	}
+	commands[300] = single("none")
+	s.apply(commands, map[int]timer.ServiceCallID{300: "none"})
+	s.same("timers", s.stats().Scheduled, int64(999))
+	_, err := s.store.Get(s.Context(), key("acme", "none"))
+	if !errors.Is(err, timer.ErrNotFound) {
+		s.Errorf("what was refused: %v, want ErrNotFound", err)
+	}
+}
+
+func refuseMessage(s *suite) {
+	calls := existing(200)
+	commands := []timer.ScheduleTimer{single(calls[0]), single("none-0")}
+	commands = append(commands, oneMessage("good", calls[1:100]...)...)
+	mixed := append(calls[100:180:180], "none-2", calls[180], "none-1", calls[181]) // in another order than that of the keys
+	commands = append(commands, oneMessage("bad", mixed...)...)
+	commands = append(commands, single(calls[150]), single(calls[190])) // the first has the key of one that is refused
+	refused := map[int]timer.ServiceCallID{1: "none-0"}
+	for i := range mixed {
+		refused[101+i] = "none-2"
+	}
+	s.apply(commands, refused)
+	s.same("timers", s.stats().Scheduled, int64(1+99+2))
+	s.same("of the message behind", s.get(key("acme", calls[150])).CommandID, "of-call-000150")
+	_, err := s.store.Get(s.Context(), key("acme", calls[120]))
+	if !errors.Is(err, timer.ErrNotFound) {
+		s.Errorf("a command beside one of its message that is refused: %v, want ErrNotFound", err)
+	}
+	for i := range mixed { // alone as well
+		refused[i] = "none-2"
+	}
+	s.apply(oneMessage("bad", mixed...), refused)
+}
+
+func cancelNothing(s *suite) {
+	s.apply([]timer.ScheduleTimer{single("call-000001")}, nil)
+	k, none := key("acme", "call-000001"), key("acme", "none")
+	s.same("canceled", s.cancel(cancel(none, 2), cancel(k, 2), cancel(none, 3), cancel(key("acme", "call-000002"), 2)),
+		[]timer.Outcome{timer.WasCanceled, timer.DidCancel, timer.WasCanceled, timer.DidCancel})
+	_, err := s.store.Get(s.Context(), none)
+	if !errors.Is(err, timer.ErrNotFound) {
+		s.Errorf("a cancellation of nothing left %v", err)
+	}
+}
+
+func refuseAgain(s *suite) {
+	calls := existing(10)
+	none := map[int]timer.ServiceCallID{0: "none"}
+	s.apply([]timer.ScheduleTimer{single("none")}, none)
+	s.apply([]timer.ScheduleTimer{single(calls[0]), single(calls[1])}, nil)
+	s.apply([]timer.ScheduleTimer{single("none"), single(calls[2])}, none)
+	s.apply(oneMessage("m", calls[3:]...), nil)
+	s.same("timers", s.stats().Scheduled, int64(10))
+}

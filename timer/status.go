@@ -1,0 +1,55 @@
+package timer
+
+// A Status is what decides the effect of a command on a timer. The zero value is
+// that of a key that has no timer.
+type Status struct {
+	State   State
+	Version Version // of the newest command that took effect
+}
+
+// Schedule returns the status after a [ScheduleTimer] of a version, and the
+// outcome of that command.
+func (s Status) Schedule(v Version) (Status, Outcome) {
+	outcome := s.unchanged(v)
+	switch {
+	case outcome != 0:
+		return s, outcome
+	case s.State == Scheduled:
+		outcome = DidReschedule
+	default:
+		outcome = DidSchedule
+	}
+	return Status{State: Scheduled, Version: v}, outcome
+}
+
+// Cancel returns the status after a [CancelTimer] of a version, and the outcome of
+// that command. A timer that is Canceled already gets the newer version, else an
+// older ScheduleTimer that the command supersedes could still fire.
+func (s Status) Cancel(v Version) (Status, Outcome) {
+	outcome := s.unchanged(v)
+	switch {
+	case outcome != 0:
+		return s, outcome
+	case s.State == Canceled:
+		outcome = WasCanceled
+	default:
+		outcome = DidCancel
+	}
+	return Status{State: Canceled, Version: v}, outcome
+}
+
+// unchanged returns why a command of a version has no effect, or zero if it is
+// newer and the timer has not fired.
+func (s Status) unchanged(v Version) Outcome {
+	switch {
+	case s == Status{}:
+		return 0
+	case v == s.Version:
+		return WasSame
+	case s.State == Reached:
+		return WasReached
+	case v.Compare(s.Version) < 0:
+		return WasStale
+	}
+	return 0
+}

@@ -1,0 +1,51 @@
+package timer_test
+
+import (
+	"testing"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestStatus is the table of states and commands: the command for a timer of version
+// 5 is older, the same or newer.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	version := func(age int64) timer.Version { return timer.Version{TimestampMS: age, CommandID: "command"} }
+	const stays = timer.State("")
+	for _, c := range []struct {
+		state               timer.State
+		age                 int64
+		schedule, cancel    timer.Outcome
+		scheduled, canceled timer.State // afterwards
+	}{
+		{"", 0, timer.DidSchedule, timer.DidCancel, timer.Scheduled, timer.Canceled},
+		{timer.Scheduled, 4, timer.WasStale, timer.WasStale, stays, stays},
+		{timer.Scheduled, 5, timer.WasSame, timer.WasSame, stays, stays},
+		{timer.Scheduled, 6, timer.DidReschedule, timer.DidCancel, timer.Scheduled, timer.Canceled},
+		{timer.Canceled, 4, timer.WasStale, timer.WasStale, stays, stays},
+		{timer.Canceled, 5, timer.WasSame, timer.WasSame, stays, stays},
+		{timer.Canceled, 6, timer.DidSchedule, timer.WasCanceled, timer.Scheduled, timer.Canceled},
+		{timer.Reached, 4, timer.WasReached, timer.WasReached, stays, stays},
+		{timer.Reached, 5, timer.WasSame, timer.WasSame, stays, stays},
+		{timer.Reached, 6, timer.WasReached, timer.WasReached, stays, stays},
+	} {
+		var before timer.Status
+		if c.state != "" {
+			before = timer.Status{State: c.state, Version: version(5)}
+		}
+		check := func(command string, after timer.Status, got, want timer.Outcome, state timer.State) {
+			t.Helper()
+			wantAfter := before
+			if state != stays {
+				wantAfter = timer.Status{State: state, Version: version(c.age)}
+			}
+			if got != want || after != wantAfter {
+				t.Errorf("%q, then %s of age %d: %s, %+v, want %s, %+v", c.state, command, c.age, got, after, want, wantAfter)
+			}
+		}
+		after, got := before.Schedule(version(c.age))
+		check("schedule", after, got, c.schedule, c.scheduled)
+		after, got = before.Cancel(version(c.age))
+		check("cancel", after, got, c.cancel, c.canceled)
+	}
+}

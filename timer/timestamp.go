@@ -1,0 +1,43 @@
+package timer
+
+import (
+	"time"
+)
+
+// firstTimestampMS is the least timestampMs of a command that is accepted: the
+// beginning of the first year that a due time may name.
+const firstTimestampMS = 946_684_800_000
+
+// ValidateTimestamp returns an [InvalidError] if the producer's time of a command
+// is before the year 2000, or more than ahead later than now: such a command would
+// be newer than all that follow it, for as long as the difference is. The error
+// names the unit that was probably meant.
+func ValidateTimestamp(ms int64, now time.Time, ahead time.Duration) error {
+	if ms < firstTimestampMS {
+		return Invalid(ReasonBadTime, "timestampMs %d is before the year 2000%s", ms, UnitHint(uint64(ms)))
+	}
+	if limit := now.Add(ahead).UnixMilli(); ms > limit {
+		return Invalid(ReasonBadTime, "timestampMs %d is more than %s ahead of the clock of the service, which is %d%s",
+			ms, ahead, now.UnixMilli(), UnitHint(uint64(ms)))
+	}
+	return nil
+}
+
+// UnitHint returns a text to append to an error about n Unix milliseconds: the
+// unit in which n is a time of the years 2000 to 2200, or "" if there is none but
+// milliseconds.
+func UnitHint(n uint64) string {
+	const first, last = firstTimestampMS, 7_289_654_400_000 // the beginning of 2201
+	var unit string
+	switch {
+	case first/1e3 <= n && n < last/1e3:
+		unit = "seconds"
+	case first*1e3 <= n && n < last*1e3:
+		unit = "microseconds"
+	case first*1e6 <= n && n < last*1e6:
+		unit = "nanoseconds"
+	default:
+		return ""
+	}
+	return "; it looks like " + unit + ": send Unix milliseconds"
+}

@@ -1,0 +1,137 @@
+package database
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Kind is what keeps the timers.
+type Kind string
+
+// Kinds.
+const (
+	SQLite   Kind = "sqlite"
+	Postgres Kind = "postgres"
+)
+
+// Options say which database to make.
+type Options struct {
+	Kind    Kind
+	Dir     string // where a SQLite database is made
+	URL     string // of the PostgreSQL server, of a role that may create databases
+	Relaxed bool   // stores do not wait for the disk
+}
+
+// A Store is what a service works on.
+type Store interface {
+	timer.Store
+	timer.Reader
+	timer.Purger
+	outbox.Table
+	Outbox() outbox.Outbox
+	io.Closer
+}
+
+// A Reader reads the database, and never writes.
+type Reader interface {
+	timer.Reader
+	io.Closer
+}
+
+// A Database is empty when it is made, but for the schema.
+type Database interface {
+	// Settings are those with which a service finds it, such as TIMER_DB_PATH.
+	Settings() map[string]string
+
+	// Open opens it in this process, as the service does.
+	Open(ctx context.Context) (Store, error)
+
+	// OpenReader opens it for reading.
+	OpenReader(ctx context.Context) (Reader, error)
+
+	// Fill puts timers into it. No service may be running.
+	Fill(ctx context.Context, load Load, progress io.Writer) error
+
+	// Parts returns how large its tables and indexes are. It may read all of them.
+	Parts(ctx context.Context) ([]Part, error)
+
+	// Size returns how large it is, with its log if that is its own, and the parts
+	// if these are known without reading them.
+	Size(ctx context.Context) (int64, []Part, error)
+
+	// Usage returns what processes of a server have used for it since it was made.
+	// It is zero if there are none, or if they can't be seen from here.
+	Usage(ctx context.Context) (Usage, error)
+
+	// Drop removes it. It must not be used any more.
+	Drop() error
+}
+
+// A Part is a table or an index.
+type Part struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	Dead  int64  `json:"dead,omitzero"` // rows that wait for a vacuum
+}
+
+// A Usage is what a server has used for a database.
+type Usage struct {
+	CPU     time.Duration
+	Changed int64 // rows inserted, updated and deleted
+}
+
+// A Load is many timers that wait.
+type Load struct {
+	Timers  int
+	Tenant  string        // what the names of their tenants begin with; a number follows
+	Tenants int           // how many
+	From    time.Time     // when the first of them is due
+	Over    time.Duration // in which they are due; zero for all at once
+}
+
+// seconds are those in which they are due, at least one.
+func (l Load) seconds() int64 { return max(1, int64(l.Over/time.Second)) }
+
+// fillStep is how many timers are put in with one statement.
+const fillStep = 1_000_000
+
+// steps calls fn with the first and the last number of each step.
+func (l Load) steps(progress io.Writer, fn func(first, last int) error) error {
+	for first := 0; first < l.Timers; first += fillStep {
+		last := min(first+fillStep, l.Timers) - 1
+		if err := fn(first, last); err != nil {
+			return err
+		}
+		if l.Timers > fillStep {
+			fmt.Fprintf(progress, "%d of %d timers wait in the database\n", last+1, l.Timers)
+		}
+	}
+	return nil
+}
+
+// New makes a database.
+func New(ctx context.Context, opt Options) (Database, error) {
+	if opt.Kind == Postgres {
+		return newPostgres(ctx, opt)
+	}
+	return newSQLite(ctx, opt)
+}
+
+//go:embed query
+var queries embed.FS
+
+// query returns the text of a statement by the name of its file.
+func query(name string) string {
+	text, err := queries.ReadFile("query/" + name + ".sql")
+	if err != nil {
+		panic("database: " + err.Error()) // the file is embedded
+	}
+	return strings.TrimSpace(string(text))
+}

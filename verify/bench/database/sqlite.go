@@ -1,0 +1,176 @@
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/event-service-agent/timer-service/store/sqlite"
+)
+
+// A file is a SQLite database.
+type file struct {
+	dir, path string
+	opt       Options
+}
+
+func newSQLite(ctx context.Context, opt Options) (Database, error) {
+	dir, err := os.MkdirTemp(opt.Dir, "timer-bench-")
+	if err != nil {
+		return nil, err
+	}
+	f := &file{dir: dir, path: filepath.Join(dir, "timers.db"), opt: opt}
+	s, err := f.Open(ctx)
+	if err != nil {
+		return nil, errors.Join(err, f.Drop())
+	}
+	return f, s.Close()
+}
+
+// Settings name the file.
+func (f *file) Settings() map[string]string { return map[string]string{"TIMER_DB_PATH": f.path} }
+
+// Open opens the file.
+func (f *file) Open(ctx context.Context) (Store, error) {
+	return f.open(ctx, f.opt.Relaxed)
+}
+
+func (f *file) open(ctx context.Context, relaxed bool) (*sqlite.Store, error) {
+	durability := sqlite.Strict
+	if relaxed {
+		durability = sqlite.Relaxed
+	}
+	return sqlite.Open(ctx, f.path, sqlite.Options{Durability: durability})
+}
+
+// OpenReader opens the file for reading.
+func (f *file) OpenReader(ctx context.Context) (Reader, error) { return sqlite.OpenReader(ctx, f.path) }
+
+// Fill puts timers in, and makes the indexes when they are all there. It leaves
+// nothing to write to the disk.
+func (f *file) Fill(ctx context.Context, load Load, progress io.Writer) (err error) {
+	s, err := f.open(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	restore, err := dropIndexes(ctx, s.DB(), query("sqlite/indexes"))
+	if err != nil {
+		return fmt.Errorf("fill the database: %w", err)
+	}
+	if err := load.steps(progress, func(first, last int) error {
+		_, err := s.DB().ExecContext(ctx, query("sqlite/fill"),
+			first, last, load.Tenant, load.Tenants, load.From.UnixMilli(), load.seconds())
+		return err
+	}); err != nil {
+		return fmt.Errorf("fill the database: %w", err)
+	}
+	if _, err := s.DB().ExecContext(ctx, query("sqlite/count"), load.Tenant, load.Timers, load.Tenants); err != nil {
+		return fmt.Errorf("count the timers: %w", err)
+	}
+	if err := restore(progress); err != nil {
+		return err
+	}
+	if _, err := s.DB().ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		return err
+	}
+	return toDisk(f.path)
+}
+
+// toDisk syncs a file, which a relaxed store does not: or the first commits that
+// are measured would wait for all that was written before.
+func toDisk(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Parts reads the whole file.
+func (f *file) Parts(ctx context.Context) ([]Part, error) {
+	db, err := sql.Open("sqlite", "file:"+f.path+"?mode=ro")
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	return parts(ctx, db, query("sqlite/parts"))
+}
+
+// Size is that of the file and of its log.
+func (f *file) Size(context.Context) (size int64, _ []Part, err error) {
+	for _, path := range []string{f.path, f.path + "-wal"} {
+		info, err := os.Stat(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, nil, err
+		}
+		if err == nil {
+			size += info.Size()
+		}
+	}
+	return size, nil, nil
+}
+
+// Usage is none: the service itself does the work.
+func (f *file) Usage(context.Context) (Usage, error) { return Usage{}, nil }
+
+// Drop removes the file.
+func (f *file) Drop() error { return os.RemoveAll(f.dir) }
+
+// dropIndexes drops the indexes of the timers, of which the statement returns name
+// and text. Restore makes them again, which takes a fraction of what it takes to
+// fill them in random order.
+func dropIndexes(ctx context.Context, db *sql.DB, text string) (restore func(progress io.Writer) error, err error) {
+	rows, err := db.QueryContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var names, texts []string
+	for rows.Next() {
+		var name, text string
+		if err := rows.Scan(&name, &text); err != nil {
+			return nil, err
+		}
+		names, texts = append(names, name), append(texts, text)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if _, err := db.ExecContext(ctx, "DROP INDEX "+name); err != nil {
+			return nil, err
+		}
+	}
+	return func(progress io.Writer) error {
+		for i, text := range texts {
+			fmt.Fprintln(progress, "makes the index", names[i])
+			if _, err := db.ExecContext(ctx, text); err != nil {
+				return fmt.Errorf("make the index %s: %w", names[i], err)
+			}
+		}
+		return nil
+	}, nil
+}
+
+// parts returns what a statement returns.
+func parts(ctx context.Context, db *sql.DB, text string) (all []Part, err error) {
+	rows, err := db.QueryContext(ctx, text)
+	if err != nil {
+		return nil, fmt.Errorf("read the size of the database: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p Part
+		if err := rows.Scan(&p.Name, &p.Bytes, &p.Dead); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, rows.Err()
+}

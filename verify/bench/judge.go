@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A window is a time in which timers are due.
+type window struct{ from, until time.Time }
+
+// from is a window without an end.
+func from(t time.Time) window { return window{from: t} }
+
+func (w window) holds(due time.Time) bool {
+	return !due.Before(w.from) && (w.until.IsZero() || due.Before(w.until))
+}
+
+// judge returns how late the timers fired that were due in a window. It returns
+// an error unless each of all commands had its event once and not early.
+func (k *sink) judge(commands []timer.ScheduleTimer, in window) (*Lateness, error) {
+	all, err := k.judgeEach(commands, in)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// judgeEach is judge for several windows.
+func (k *sink) judgeEach(commands []timer.ScheduleTimer, in ...window) ([]*Lateness, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	due := make(map[timer.Key]time.Time, len(commands))
+	for _, c := range commands {
+		due[c.Key] = timer.RoundUp(c.DueAt)
+	}
+	arrived, marked := make([]histogram, len(in)), make([]histogram, len(in))
+	early, strange := 0, 0
+	for _, a := range k.came {
+		decoded, err := envelope.Decode(a.message.Payload)
+		e, ok := decoded.Payload.(timer.DueTimeReached)
+		at, asked := due[e.Key]
+		if err != nil || !ok || !asked {
+			strange++
+			continue
+		}
+		delete(due, e.Key)
+		if a.at.Before(at) {
+			early++
+		}
+		for n, w := range in {
+			if w.holds(at) {
+				arrived[n].add(a.at.Sub(at))
+				marked[n].add(e.ReachedAt.Sub(at))
+			}
+		}
+	}
+	if len(due) > 0 || early > 0 || strange > 0 || k.extra > 0 {
+		return nil, fmt.Errorf("void: of %d timers %d did not fire, %d fired early; %d events came again, %d belong to no command",
+			len(commands), len(due), early, k.extra, strange)
+	}
+	all := make([]*Lateness, len(in))
+	for n := range in {
+		if all[n] = arrived[n].lateness(); all[n] != nil {
+			all[n].MarkedP99, all[n].MarkedMax = marked[n].at(99), marked[n].at(100)
+		}
+	}
+	return all, nil
+}
+
+const maxLateness = int64(10 * time.Minute / time.Microsecond)
+
+// A histogram counts durations, in microseconds.
+type histogram struct{ *hdrhistogram.Histogram }
+
+func (h *histogram) add(d time.Duration) {
+	if h.Histogram == nil {
+		h.Histogram = hdrhistogram.New(1, maxLateness, 3)
+	}
+	_ = h.RecordValue(min(max(d.Microseconds(), 1), maxLateness)) // within its limits
+}
+
+// at returns the milliseconds of a quantile, in percent.
+func (h *histogram) at(percent float64) float64 { return float64(h.ValueAtQuantile(percent)) / 1000 }
+
+// lateness returns what is in it; nil if that is nothing.
+func (h *histogram) lateness() *Lateness {
+	if h.Histogram == nil {
+		return nil
+	}
+	l := &Lateness{P50: h.at(50), P95: h.at(95), P99: h.at(99), P999: h.at(99.9), Max: float64(h.Max()) / 1000}
+	for _, b := range h.CumulativeDistributionWithTicks(5) {
+		if b.Quantile < 100 {
+			l.Curve = append(l.Curve, Point{Quantile: b.Quantile / 100, MS: float64(b.ValueAt) / 1000})
+		}
+	}
+	return l
+}

@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/verify/crash"
+
+	"github.com/event-service-agent/timer-service/verify/bench/machine"
+)
+
+// Native gives the scheduler of the NATS server the work of [Drain]: messages
+// that the server itself publishes at a time (NATS ADR-51). It knows no
+// versions, tenants or cancellations; it is what the service is compared with.
+func Native(ctx context.Context, opt Options) (r Result, err error) {
+	opt = opt.withDefaults()
+	opt.Broker = crash.NATS
+	dir, err := os.MkdirTemp(opt.Dir, "timer-bench-")
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	b, url, err := startBroker(ctx, dir, opt)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, b.Stop()) }()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		return r, err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(publishBatch*publishers))
+	if err != nil {
+		return r, err
+	}
+	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: "native", Subjects: []string{"schedule.>", "event.>"}, AllowMsgSchedules: true, AllowMsgTTL: true,
+	}); err != nil {
+		return r, fmt.Errorf("make the stream: %w", err)
+	}
+
+	k := newSink(opt.Timers)
+	// Only consumers of the stream see what the server publishes by itself.
+	events, err := js.CreateOrUpdateConsumer(ctx, "native", jetstream.ConsumerConfig{
+		FilterSubject: "event.>", AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true,
+	})
+	if err != nil {
+		return r, fmt.Errorf("make the consumer: %w", err)
+	}
+	taking, err := events.Consume(func(m jetstream.Msg) {
+		k.take(m.Headers().Get("Nats-Scheduler"), arrival{at: time.Now()})
+	}, jetstream.PullMaxMessages(opt.Timers))
+	if err != nil {
+		return r, fmt.Errorf("consume the events: %w", err)
+	}
+	defer taking.Stop()
+	due := time.Now().Add(opt.Lead).Truncate(time.Second).Add(time.Second) // the server knows whole seconds
+	began := time.Now()
+	for n := range opt.Timers {
+		c := opt.command(n, began, due)
+		m := nats.NewMsg("schedule." + string(c.ServiceCallID))
+		m.Data = encode(c).Payload
+		m.Header.Set("Nats-Schedule", "@at "+due.UTC().Format(time.RFC3339))
+		m.Header.Set("Nats-Schedule-Target", "event."+string(c.TenantID))
+		if _, err := js.PublishMsgAsync(m); err != nil {
+			return r, err
+		}
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+	accepted := time.Now()
+	if !accepted.Before(due) {
+		return r, errors.New("void: the last message was accepted after the due time; give it a longer --lead")
+	}
+	select {
+	case <-k.complete:
+	case <-time.After(time.Minute):
+		return r, errors.New("void: not all messages came within a minute")
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+	for _, a := range k.came {
+		if a.at.Before(timer.RoundDown(due)) {
+			return r, errors.New("void: a message came early")
+		}
+	}
+	return Result{
+		Workload: "native", Load: machine.Load(), Broker: opt.Broker, Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
+		Accepted: rate(opt.Timers, accepted.Sub(began)), Delivered: rate(opt.Timers, k.last().Sub(due)),
+	}, nil
+}

@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/event-service-agent/timer-service/verify/bench/database"
+	"github.com/event-service-agent/timer-service/verify/crash"
+)
+
+// Options say what to measure. The zero value of a field takes its default.
+type Options struct {
+	Store     database.Kind // where the timers are kept; default [database.SQLite]
+	DBURL     string        // of a PostgreSQL server, of a role that may create databases
+	Instances int           // of the service, on one database; default 1
+	Timers    int           // of a drain; default 50,000
+	Rate      int           // timers a second of a steady load; default 500
+	Duration  time.Duration // of a steady load, or of doing nothing; default 30s
+	Tenants   int           // default 20
+	Pending   int           // timers that wait in the store meanwhile and are not due; default none
+	Bulk      bool          // a drain publishes ScheduleTimers of many timers each
+	Lead      time.Duration // from the first command of a drain to the due time; default by the number of timers
+	Broker    crash.Kind    // which broker is started; default [crash.NATS]
+	SyncAll   bool          // the broker syncs every write to the disk, so that a loss of power takes nothing
+	Embedded  bool          // the broker lives inside the service
+	Relaxed   bool          // the service does not wait for the disk
+	Settings  []string      // more of the service, such as TIMER_BATCH_SIZE=1000
+	Bin       string        // the service; built if empty
+	Dir       string        // where the data of a run are kept meanwhile; default the system's for temporary files
+	Progress  io.Writer     // a line now and then; default none
+	BrokerURL string        // a broker that runs already; one is started if empty
+}
+
+func (o Options) withDefaults() Options {
+	if o.Store == "" {
+		o.Store = database.SQLite
+	}
+	if o.Instances <= 0 {
+		o.Instances = 1
+	}
+	if o.Timers <= 0 {
+		o.Timers = 50_000
+	}
+	if o.Rate <= 0 {
+		o.Rate = 500
+	}
+	if o.Duration <= 0 {
+		o.Duration = 30 * time.Second
+	}
+	if o.Tenants <= 0 {
+		o.Tenants = 20
+	}
+	if o.Lead <= 0 {
+		o.Lead = 2*time.Second + time.Duration(o.Timers)*time.Second/slowestIntake[o.Store]
+	}
+	if o.Broker == "" {
+		o.Broker = crash.NATS
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	return o
+}
+
+// slowestIntake is how many commands a second the service is expected to take
+// at least. A drain in which it was slower says so and is void.
+var slowestIntake = map[database.Kind]time.Duration{database.SQLite: 6_000, database.Postgres: 3_000}
+
+// check returns what can't be asked for together.
+func (o Options) check() error {
+	switch {
+	case o.Instances > 1 && o.Store == database.SQLite:
+		return errors.New("only instances on PostgreSQL share a database")
+	case o.Instances > 1 && o.Embedded:
+		return errors.New("instances do not share an embedded broker")
+	case o.Embedded && o.BrokerURL != "":
+		return errors.New("an embedded broker has no URL of its own")
+	case o.Broker != crash.NATS && (o.Embedded || o.SyncAll):
+		return fmt.Errorf("only the broker %s can be embedded, or set to sync every write", crash.NATS)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	warmUp  = 2 * time.Second        // of a steady load, not counted
+	leadMin = 500 * time.Millisecond // from a command to its due time
+	leadMax = 2 * time.Second
+	tick    = time.Millisecond // commands are published in groups, this far apart
+)
+
+// Steady schedules timers at a rate, each due up to two seconds later, and
+// measures how late they fire. An error that begins with "void" says that the
+// figures mean nothing.
+func Steady(ctx context.Context, opt Options) (r Result, err error) {
+	opt = opt.withDefaults()
+	s, err := open(ctx, opt)
+	defer func() { err = errors.Join(err, s.shut()) }()
+	if err != nil {
+		return r, err
+	}
+	return s.steady(ctx)
+}
+
+func (s *system) steady(ctx context.Context) (r Result, err error) {
+	opt := s.opt
+	total := int(float64(opt.Rate) * (warmUp + opt.Duration).Seconds())
+	k := newSink(total)
+	if err := k.listen(ctx, s); err != nil {
+		return r, err
+	}
+	before, err := s.usages(ctx)
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	commands, err := s.keep(ctx, func(sent int) bool { return sent < total })
+	if err != nil {
+		return r, err
+	}
+	if took := time.Since(began); took > warmUp+opt.Duration+leadMin {
+		return r, fmt.Errorf("void: the producer needed %v for what should have taken %v", took.Round(time.Millisecond), warmUp+opt.Duration)
+	}
+	if err := k.await(ctx, s, 10*time.Second); err != nil {
+		return r, err
+	}
+	after, err := s.rest(ctx)
+	if err != nil {
+		return r, err
+	}
+	lateness, err := k.judge(commands, from(began.Add(warmUp+leadMax)))
+	r = s.result("steady", after)
+	r.Timers, r.Rate, r.CPU, r.Lateness = len(commands), opt.Rate, after.since(before, len(commands)), lateness
+	return r, err
+}
+
+// keep publishes commands at the rate, as long as there are to be more.
+func (s *system) keep(ctx context.Context, more func(sent int) bool) (commands []timer.ScheduleTimer, err error) {
+	all, ctx := errgroup.WithContext(ctx)
+	topic := s.client.Routing().Subscription()
+	began := time.Now()
+	pace := time.NewTicker(tick)
+	defer pace.Stop()
+	for more(len(commands)) && ctx.Err() == nil {
+		var batch []*message.Message
+		now := time.Now()
+		due := int(now.Sub(began).Seconds() * float64(s.opt.Rate))
+		for len(commands) < due && more(len(commands)) {
+			lead := leadMin + time.Duration(rand.Int64N(int64(leadMax-leadMin)))
+			c := s.opt.command(len(commands), now, now.Add(lead))
+			commands = append(commands, c)
+			batch = append(batch, encode(c))
+		}
+		if len(batch) > 0 {
+			all.Go(func() error { return broker.NewWatermillPublisher(s.client.Publisher()).Publish(topic, batch...) })
+		}
+		<-pace.C
+	}
+	return commands, all.Wait()
+}
+
+// Idle does nothing and measures what that costs.
+func Idle(ctx context.Context, opt Options) (r Result, err error) {
+	opt = opt.withDefaults()
+	s, err := open(ctx, opt)
+	defer func() { err = errors.Join(err, s.shut()) }()
+	if err != nil {
+		return r, err
+	}
+	before, err := s.rest(ctx)
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	select {
+	case <-time.After(opt.Duration):
+	case <-s.fell:
+		return r, s.fall
+	case <-ctx.Done():
+		return r, ctx.Err()
+	}
+	after, err := s.usages(ctx)
+	took := time.Since(began)
+	r = s.result("idle", after)
+	r.IdleCPUPercent = 100 * (after.service.CPU - before.service.CPU).Seconds() / took.Seconds()
+	r.IdleStoreCPUPercent = 100 * (after.store - before.store).Seconds() / took.Seconds()
+	r.IdleWrittenBytes = after.service.Written - before.service.Written
+	r.IdleChangedRows = after.changed - before.changed
+	return r, err
+}

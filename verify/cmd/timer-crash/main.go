@@ -1,0 +1,154 @@
+// Command timer-crash kills the timer service again and again while it works,
+// and checks that no timer was lost: timer-crash --help lists its flags.
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/event-service-agent/timer-service/verify/crash"
+)
+
+const description = `Starts a broker and the service, one or several instances of it on one
+database, sends it commands, and kills it again and again. When all has come to
+rest it checks, from what a client can see, that every timer fired or was
+canceled, that none fired early, twice or for nothing, and that every invalid
+message is in the dead letters.
+
+Without --bin it builds the service, so it runs in the module of the service.
+
+Modes: kill (SIGKILL), term (SIGTERM and wait), stop (SIGSTOP for a while),
+broker (SIGKILL for the broker), both (SIGKILL for broker and service), store
+(the end of all connections with the database, or SIGKILL for a server of the
+run's own), embedded (SIGKILL for a service with the broker inside), step (the
+service kills itself when it passes a step in its code; that has to be built
+with -tags failpoint). Of several instances a fault hits any one, and the
+others go on.
+
+Brokers: nats (nats-server, part of this program), kafka (kfake, a server that
+speaks Kafka's protocol; it is built), rabbitmq (RabbitMQ, which has to be
+installed). Modes that kill the broker need nats.
+
+Stores: sqlite, postgres. With postgres the run makes a database of its own on
+the server of --db-url, and drops it in the end, or starts a server, for which
+PostgreSQL has to be installed.
+
+Exit codes: 0 nothing is wrong, 1 something is, or the test could not run, 2
+wrong flags.`
+
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+type cli struct {
+	Kills     int           `default:"10" help:"How often to kill the service; with --mode step at each step."`
+	Rate      int           `default:"200" help:"Commands a second."`
+	Tenants   int           `default:"20" help:"Tenants that send them."`
+	Broker    crash.Kind    `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to use: nats, kafka or rabbitmq."`
+	Store     crash.Store   `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
+	DBURL     string        `name:"db-url" placeholder:"URL" help:"With --store postgres: a server on which this user may make databases; $TIMER_TEST_POSTGRES if empty. If that is empty too, or with \"own\": a server of the run's own."`
+	Instances int           `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
+	Mode      crash.Mode    `default:"kill" enum:"kill,term,stop,broker,both,store,embedded,step" help:"What to do: kill, term, stop, broker, both, store, embedded or step."`
+	Step      string        `enum:"all,${steps}" default:"all" placeholder:"STEP" help:"With --mode step: all, ${steps}."`
+	Seed      uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
+	Settle    time.Duration `default:"2m" help:"How long the service may take to come to rest in the end."`
+	Bin       string        `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
+	Dir       string        `type:"existingdir" help:"Where to make the directory for data and logs; the system's for temporary files if empty."`
+	Keep      bool          `help:"Keep that directory, and a database made at --db-url, even if nothing is wrong."`
+	Output    string        `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the report: text for people, or json."`
+}
+
+func main() {
+	if crash.IsBroker() {
+		if err := crash.ServeBroker(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "timer-crash:", err)
+			os.Exit(exitFailure)
+		}
+		return
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	cancel()
+	os.Exit(code)
+}
+
+// run does what the arguments say and returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	var c cli
+	helped := false
+	k, err := kong.New(&c, kong.Name("timer-crash"), kong.Description(description),
+		kong.Vars{"steps": strings.Join(crash.Steps(), ",")},
+		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }))
+	if err == nil {
+		_, err = k.Parse(args)
+	}
+	if helped {
+		return 0
+	}
+	if err == nil && (c.Kills < 1 || c.Rate < 1 || c.Tenants < 1 || c.Instances < 1 || c.Settle <= 0) {
+		err = errors.New("--kills, --rate, --tenants, --instances and --settle must be above zero")
+	}
+	if err == nil && c.Step != "all" && c.Mode != crash.Step {
+		err = errors.New("--step goes with --mode step")
+	}
+	var opt crash.Options
+	if err == nil {
+		opt = c.options(stderr)
+		err = opt.Check()
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "timer-crash:", err)
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "seed %d\n", opt.Seed) // at once, so that a test that hangs can be repeated
+	report, err := crash.Run(ctx, opt)
+	if c.Output == "json" {
+		e := json.NewEncoder(stdout)
+		e.SetIndent("", "  ")
+		err = errors.Join(err, e.Encode(report))
+	} else {
+		report.Write(stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "timer-crash:", err)
+	}
+	if err != nil || report.Violations() > 0 {
+		return exitFailure
+	}
+	return 0
+}
+
+// options are what the flags say.
+func (c cli) options(progress io.Writer) crash.Options {
+	opt := crash.Options{
+		Now: time.Now, Bin: c.Bin, Broker: c.Broker, Store: c.Store, StoreURL: c.DBURL, Instances: c.Instances,
+		Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Tenants: c.Tenants,
+		Seed: c.Seed, Settle: c.Settle, Dir: c.Dir, Keep: c.Keep, KeepStore: c.Keep, Progress: progress,
+	}
+	if c.Store == crash.Postgres {
+		opt.StoreURL = cmp.Or(c.DBURL, os.Getenv("TIMER_TEST_POSTGRES"))
+	}
+	if opt.StoreURL == "own" {
+		opt.StoreURL = ""
+	}
+	if opt.Seed == 0 {
+		opt.Seed = rand.Uint64N(1<<32) + 1
+	}
+	if c.Step != "all" {
+		opt.Steps = []string{c.Step}
+	}
+	return opt
+}

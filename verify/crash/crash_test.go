@@ -1,0 +1,225 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+)
+
+// TestMain makes the test binary the broker and the forgetful service, too.
+func TestMain(m *testing.M) {
+	var err error
+	switch {
+	case IsBroker():
+		err = ServeBroker(os.Stdin, os.Stdout)
+	case os.Getenv(forgetfulEnv) != "" && len(os.Args) > 1 && os.Args[1] == "serve":
+		err = forgetful()
+	default:
+		os.Exit(m.Run())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// progress writes to the log of a test.
+type progress struct{ t *testing.T }
+
+func (p progress) Write(text []byte) (int, error) {
+	p.t.Log(strings.TrimSpace(string(text)))
+	return len(text), nil
+}
+
+// logRun logs its report and keeps its data among the test's files.
+func logRun(t *testing.T, opt Options) (Report, error) {
+	t.Helper()
+	opt.Now, opt.Dir, opt.Progress, opt.Keep = time.Now, t.ArtifactDir(), progress{t}, true
+	report, err := Run(t.Context(), opt)
+	var text bytes.Buffer
+	report.Write(&text)
+	t.Log(text.String())
+	return report, err
+}
+
+// script returns the path of a program that does what a line of shell says.
+func script(t *testing.T, line string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "service")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+line+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A test that finds no violation in a broken service proves nothing.
+func TestConvictsAServiceThatForgets(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for some seconds: not with -short")
+	}
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := script(t, "export "+forgetfulEnv+"=yes; exec "+strconv.Quote(self)+` "$@"`)
+	r, err := logRun(t, Options{Bin: bin, Kills: 3, Seed: 1, Settle: 8 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range []history.Rule{history.Lost, history.NoDeadLetter, history.Unclean} {
+		if r.Count(rule) == 0 {
+			t.Errorf("nothing is %s", rule)
+		}
+	}
+	if r.Fired == 0 || r.Ready == 0 || r.Lives != 4 || r.Kills != 3 {
+		t.Errorf("%d timers fired in %d lives with %d kills, of which %d got ready", r.Fired, r.Lives, r.Kills, r.Ready)
+	}
+	// It may fire for an invalid message, which is an invention.
+	for _, rule := range []history.Rule{history.Early, history.WrongTopic, history.Malformed, history.Died} {
+		if r.Count(rule) > 0 {
+			t.Errorf("%d are %s, of which it is not guilty", r.Count(rule), rule)
+		}
+	}
+	wantKept(t, r)
+}
+
+// wantKept fails unless the data of a run were kept.
+func wantKept(t *testing.T, r Report) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.Dir, "history.json"))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var h history.History
+	if err := json.Unmarshal(text, &h); err != nil {
+		t.Error(err)
+		return
+	}
+	again := history.Check(h)
+	if again.Count(history.Lost) != r.Count(history.Lost) || again.Fired != r.Fired {
+		t.Errorf("the history that was kept has %d lost and %d fired, the report of %d and %d",
+			again.Count(history.Lost), again.Fired, r.Count(history.Lost), r.Fired)
+	}
+}
+
+func TestReportsAServiceThatEndsByItself(t *testing.T) {
+	t.Parallel()
+	bin := script(t, "echo sorry >&2; exit 3")
+	report, err := Run(t.Context(), Options{Now: time.Now, Bin: bin, Dir: t.TempDir()})
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("error %v, want one with exit status 3", err)
+	}
+	if report.Count(history.Died) != maxDeaths+1 {
+		t.Errorf("%d deaths, want %d", report.Count(history.Died), maxDeaths+1)
+	}
+	text, err := os.ReadFile(filepath.Join(report.Dir, "service.log"))
+	if err != nil || strings.Count(string(text), "sorry") != maxDeaths+1 {
+		t.Errorf("the log of the service says %q, %v", text, err)
+	}
+}
+
+func TestStopsWhenToldTo(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	report, err := Run(ctx, Options{Now: time.Now, Bin: "/bin/true", Dir: t.TempDir()})
+	if err == nil || report.Error == "" {
+		t.Errorf("error %v of a run that was canceled, in the report %q", err, report.Error)
+	}
+	var text bytes.Buffer
+	report.Write(&text)
+	if strings.Contains(text.String(), "no violation") {
+		t.Error("the report of a run that was canceled says that nothing is wrong")
+	}
+}
+
+func TestAckedSeq(t *testing.T) {
+	t.Parallel()
+	const short = "$JS.ACK.svc.timer-service.1.42.7.1700000000.0"
+	const long = "$JS.ACK._.hash.svc.timer-service.1.42.7.1700000000.0.random"
+	tests := []struct {
+		topic, answer string
+		want          uint64
+		ok            bool
+	}{
+		{short, "+ACK", 42, true},
+		{short, "", 42, true},
+		{short, "+NXT 1", 42, true},
+		{long, "+ACK", 42, true},
+		{strings.TrimSuffix(long, ".random"), "+ACK", 42, true},
+		{short, "-NAK", 0, false},
+		{short, `-NAK {"delay":1}`, 0, false},
+		{short, "+WPI", 0, false},
+		{short, "+TERM", 0, false},
+		{"$JS.ACK.svc", "+ACK", 0, false},
+		{"$JS.ACK.svc.timer-service.1.x.7.1700000000.0", "+ACK", 0, false},
+	}
+	for _, tt := range tests {
+		if got, ok := ackedSeq(tt.topic, tt.answer); got != tt.want || ok != tt.ok {
+			t.Errorf("%s %q: got %d, %v, want %d, %v", tt.topic, tt.answer, got, ok, tt.want, tt.ok)
+		}
+	}
+}
+
+func TestWatcherFindsTheLineHoweverItIsCut(t *testing.T) {
+	t.Parallel()
+	const text = "store x\nnot ready\nready nats://x\nready again\n"
+	for size := 1; size <= len(text); size++ {
+		var out bytes.Buffer
+		found := 0
+		w := watcher{out: &out, line: "ready", found: func() { found++ }}
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			if _, err := w.Write([]byte(rest[:n])); err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		if found != 1 || out.String() != text {
+			t.Errorf("in pieces of %d: found %d times, passed on %q", size, found, out.String())
+		}
+	}
+}
+
+// A process that ended by itself was not killed, even if a kill follows.
+func TestTellsADeathFromAKill(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{"exec sleep 60": true, "exit 3": false, "kill -TERM $$": false} {
+		s := service{bin: script(t, line), dir: t.TempDir(), log: io.Discard, now: time.Now}
+		l, err := s.start(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !want {
+			<-l.ended
+		}
+		if err := l.kill(); err != nil {
+			t.Fatal(err)
+		}
+		if l.killed() != want {
+			t.Errorf("%s: was killed: %v, want %v", line, l.killed(), want)
+		}
+	}
+}
+
+func TestServiceGetsNoSettingsFromOutside(t *testing.T) {
+	t.Setenv("TIMER_POLLING_INTERVAL", "1")
+	t.Setenv("CRASH_TEST", "1")
+	t.Setenv(stepEnv, "acked:1")
+	env := strings.Join(environ(), "\n")
+	if strings.Contains(env, "TIMER_") || strings.Contains(env, stepEnv) || !strings.Contains(env, "CRASH_TEST=1") {
+		t.Errorf("the environment is %q", env)
+	}
+}

@@ -1,0 +1,146 @@
+package history
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A History is what was published, seen and known.
+type History struct {
+	Sent     []Sent               `json:"sent"`
+	Messages []Message            `json:"messages"` // events and dead letters, as the broker keeps them
+	Attempts map[string]Attempt   `json:"attempts"` // at events, by event id, also those that the broker dropped as duplicates
+	Accepted map[uint64]time.Time `json:"accepted"` // when the service's ack of a command was seen, by where the broker keeps the command
+	Up       []Span               `json:"up"`       // when the service was up, in order, one apart from the other
+}
+
+// An Attempt counts how often an event was published.
+type Attempt struct {
+	Published int    `json:"published"`
+	Lasting   string `json:"lasting"`        // of the first attempt
+	Other     string `json:"other,omitzero"` // of the first attempt that differs; empty if all are equal
+}
+
+// A Span is a time in which the service was up: From is in it, To is not.
+type Span struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// A Recorder collects a [History]. Its zero value is ready to use; all methods
+// are safe for concurrent use.
+type Recorder struct {
+	mu      sync.Mutex
+	history History
+	lastSeq uint64
+}
+
+// Sent records a command whose publication is over, for good or ill.
+func (r *Recorder) Sent(s Sent) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Sent = append(r.history.Sent, s)
+}
+
+// Message records an event or a dead letter. One that was recorded already, by
+// its place in the stream, is ignored, so a reader may begin again.
+func (r *Recorder) Message(m Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.Seq <= r.lastSeq {
+		return
+	}
+	r.lastSeq = m.Seq
+	r.history.Messages = append(r.history.Messages, m)
+}
+
+// Attempt records that an event was published, whether or not the broker kept
+// it. What is no event is ignored: [Recorder.Message] has it too.
+func (r *Recorder) Attempt(m Message) {
+	var body struct {
+		ID string `json:"id"`
+	}
+	if m.isDeadLetter() || json.Unmarshal(m.Body, &body) != nil || body.ID == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.history.Attempts == nil {
+		r.history.Attempts = make(map[string]Attempt)
+	}
+	a, seen := r.history.Attempts[body.ID]
+	text := m.Topic + " " + lasting(m.Body)
+	switch {
+	case !seen:
+		a.Lasting = text
+	case a.Other == "" && a.Lasting != text:
+		a.Other = text
+	}
+	a.Published++
+	r.history.Attempts[body.ID] = a
+}
+
+// Accepted records that the service's ack of the command that the broker keeps
+// at seq was seen. Only the first counts.
+func (r *Recorder) Accepted(seq uint64, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.history.Accepted == nil {
+		r.history.Accepted = make(map[uint64]time.Time)
+	}
+	if _, seen := r.history.Accepted[seq]; !seen {
+		r.history.Accepted[seq] = at
+	}
+}
+
+// Up records a time in which the service was up. Of several instances each may
+// report: the service is up if any of them is.
+func (r *Recorder) Up(from, to time.Time) {
+	if !from.Before(to) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []Span // a new one: who has the history has the old one
+	for _, s := range r.history.Up {
+		if s.To.Before(from) || s.From.After(to) {
+			all = append(all, s)
+			continue
+		}
+		from, to = earlier(s.From, from), later(s.To, to)
+	}
+	all = append(all, Span{From: from, To: to})
+	slices.SortFunc(all, func(a, b Span) int { return a.From.Compare(b.From) })
+	r.history.Up = all
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Count returns how many commands were sent and how many messages seen.
+func (r *Recorder) Count() (sent, messages int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.history.Sent), len(r.history.Messages)
+}
+
+// History returns what was recorded so far. It does not change any more; its
+// contents must not be changed.
+func (r *Recorder) History() History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.history
+	h.Sent = h.Sent[:len(h.Sent):len(h.Sent)]
+	h.Messages = h.Messages[:len(h.Messages):len(h.Messages)]
+	h.Up = h.Up[:len(h.Up):len(h.Up)]
+	h.Attempts = maps.Clone(h.Attempts)
+	h.Accepted = maps.Clone(h.Accepted)
+	return h
+}

@@ -1,0 +1,60 @@
+package crash
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// A Mode says what is done to the service while it works. Of several instances a
+// fault hits one, any of them; the others go on.
+type Mode string
+
+// Modes.
+const (
+	Kill      Mode = "kill"     // SIGKILL, and a new start, of one that is alone at once
+	Term      Mode = "term"     // SIGTERM, wait, and a new start; then nothing may be published twice either
+	Stop      Mode = "stop"     // SIGSTOP for one to three seconds, and SIGCONT; of several instances for one to ten
+	Broker    Mode = "broker"   // SIGKILL for the broker, and a new start after up to a second
+	Both      Mode = "both"     // SIGKILL for the broker and the service, and new starts, all in any order
+	StoreGone Mode = "store"    // the end of all connections with the database, or SIGKILL for its server and a new start
+	Embedded  Mode = "embedded" // SIGKILL for a service that is its own broker, and a new start at once
+	Step      Mode = "step"     // the service kills itself at named steps, and is started again at once
+)
+
+// Modes are all modes.
+var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step}
+
+// hitsStarts reports whether processes are hit while they start, too.
+func (m Mode) hitsStarts() bool { return m == Kill || m == Both || m == Embedded }
+
+// hitsServers reports whether servers are hit that clients take a while to
+// be back at.
+func (m Mode) hitsServers() bool { return m == Broker || m == StoreGone }
+
+// How long things last between faults, at least and at most.
+var (
+	workTime    = span{40 * time.Millisecond, 350 * time.Millisecond}
+	stopTime    = span{time.Second, 3 * time.Second}
+	brokerOff   = span{0, time.Second}
+	storeOff    = span{0, time.Second}
+	breather    = span{time.Second, 3 * time.Second} // between faults at servers
+	between     = span{0, 200 * time.Millisecond}    // one and the other of broker and service
+	workOfMany  = span{40 * time.Millisecond, 1500 * time.Millisecond}
+	stopOfMany  = span{time.Second, 10 * time.Second}
+	instanceOff = span{0, time.Second} // of several
+)
+
+const (
+	readyTimeout = 60 * time.Second // for a start
+	endTimeout   = 60 * time.Second // for a stop
+	stepTimeout  = 30 * time.Second // until a step is reached
+	maxDeaths    = 5                // of the service by itself, before the run ends
+
+	pollTick = 20 * time.Millisecond // between polls
+)
+
+type span struct{ least, most time.Duration }
+
+func (s span) any(r *rand.Rand) time.Duration {
+	return s.least + time.Duration(r.Int64N(int64(s.most-s.least)+1))
+}

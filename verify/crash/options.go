@@ -1,0 +1,88 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Options say what to do. Only Now has no default.
+type Options struct {
+	Now       func() time.Time // the clock of this machine
+	Bin       string           // the service; built if empty
+	Broker    Kind             // default [NATS]
+	Store     Store            // default [SQLite]
+	StoreURL  string           // with [Postgres]: a server on which to make a database; empty for a server of the run's own
+	Instances int              // of the service, which share the database and the broker; default 1
+	Mode      Mode             // default [Kill]
+	Kills     int              // how often that is done, in Step at each step; default 10
+	Steps     []string         // in Step: where, see [Steps]; default everywhere
+	Rate      int              // commands a second; default 200
+	Tenants   int              // default 20
+	Seed      uint64           // of the commands and of the faults; the same seed sends the same commands but for their times
+	Settle    time.Duration    // how long the service may take to come to rest; default 2m
+	Dir       string           // where the directory of the run is made; default the system's for temporary files
+	Keep      bool             // keep that directory even if nothing is wrong
+	KeepStore bool             // keep a database that was made on the server of StoreURL
+	Progress  io.Writer        // a line now and then; default none
+
+	stepTimeout time.Duration // until a step is reached; default stepTimeout
+}
+
+func (o Options) withDefaults() Options {
+	if o.Broker == "" {
+		o.Broker = NATS
+	}
+	if o.Store == "" {
+		o.Store = SQLite
+	}
+	if o.Instances <= 0 {
+		o.Instances = 1
+	}
+	if o.Mode == "" {
+		o.Mode = Kill
+	}
+	if o.Kills <= 0 {
+		o.Kills = 10
+	}
+	if o.Rate <= 0 {
+		o.Rate = 200
+	}
+	if o.Tenants <= 0 {
+		o.Tenants = 20
+	}
+	if o.Settle <= 0 {
+		o.Settle = 2 * time.Minute
+	}
+	if o.stepTimeout <= 0 {
+		o.stepTimeout = stepTimeout
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	return o
+}
+
+// Check returns an error if the options make no sense together.
+func (o Options) Check() error {
+	o = o.withDefaults()
+	if err := o.Broker.check(o.Mode); err != nil {
+		return err
+	}
+	switch {
+	case o.Store != SQLite && o.Store != Postgres:
+		return fmt.Errorf("store %q is none of %q", o.Store, Stores)
+	case o.Store == SQLite && o.StoreURL != "":
+		return fmt.Errorf("the URL of a database goes with the store %s", Postgres)
+	case o.Store == SQLite && o.Instances > 1:
+		return fmt.Errorf("several instances need the store %s", Postgres)
+	case o.Store == SQLite && o.Mode == StoreGone:
+		return fmt.Errorf("mode %s needs the store %s", o.Mode, Postgres)
+	case o.Instances > 1 && o.Mode == Embedded:
+		return errors.New("several instances need a broker beside them")
+	case o.Instances > 1 && o.Mode == Step:
+		return fmt.Errorf("mode %s is for one instance", o.Mode)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package crash
+
+import (
+	"context"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+	"github.com/event-service-agent/timer-service/verify/crash/traffic"
+)
+
+// Parts that package power, package bench and the tests of faults use too.
+
+// Produce publishes so many commands a second until stop is closed, and returns
+// when each is confirmed or given up.
+func Produce(ctx context.Context, js jetstream.JetStream, from *traffic.Generator, rate int, recorder *history.Recorder, now func() time.Time, stop <-chan struct{}) {
+	p := producer{to: natsPublisher{js}, make: from, recorder: recorder, now: now, rate: rate}
+	p.run(ctx, stop)
+}
+
+// Observe records what the service sends to the broker, until stop is called. It
+// must begin before the first command is sent.
+func Observe(ctx context.Context, nc *nats.Conn, stream jetstream.Stream, recorder *history.Recorder, now func() time.Time) (stop func(), err error) {
+	o, err := observe(ctx, nc, stream, recorder, now)
+	if err != nil {
+		return nil, err
+	}
+	return o.stop, nil
+}
+
+// StartServer starts a broker that keeps its data in dir, and returns the URL
+// that the service connects with.
+func StartServer(ctx context.Context, kind Kind, dir string) (Server, string, error) {
+	port, err := freeport.Find(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := kinds[kind].start(ctx, dir, port)
+	return s, kinds[kind].scheme + address(port), err
+}
+
+// reconnectPause is short, since a broker may live no longer than 40 ms.
+const reconnectPause = 20 * time.Millisecond
+
+// Connect connects with a broker on a port of the loopback interface, for as
+// long as it takes: a broker that is down for a while is expected. If it is the
+// one within a service its secret is beside the database; others need none.
+func Connect(port int, name, db string) (*nats.Conn, error) {
+	credentials := func() (user, password string) {
+		secret, err := os.ReadFile(strings.TrimSuffix(db, ".db") + ".nats/secret")
+		if err != nil {
+			return "", ""
+		}
+		return "timer-service", strings.TrimSpace(string(secret))
+	}
+	return nats.Connect("nats://"+address(port), nats.Name(name), nats.UserInfoHandler(credentials),
+		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectPause), nats.ReconnectJitter(0, 0),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+}
+
+// IsIntake reports whether a consumer is the one through which the service
+// takes commands.
+func IsIntake(c jetstream.ConsumerConfig) bool {
+	return c.Durable != "" && (c.FilterSubject == history.CommandsTopic || slices.Contains(c.FilterSubjects, history.CommandsTopic))
+}
+
+// Watch returns a writer that passes on to out, and calls found once, at the
+// first line that begins so.
+func Watch(out io.Writer, line string, found func()) io.Writer {
+	return &watcher{out: out, line: line, found: found}
+}
+
+// Environ returns the environment without settings of the service, which a
+// process of it must not take from outside.
+func Environ() []string { return environ() }

@@ -1,0 +1,100 @@
+package crash
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+)
+
+// A Report says what was done and what came of it.
+type Report struct {
+	Seed      uint64       `json:"seed"`
+	Broker    Kind         `json:"broker"`
+	Store     Store        `json:"store"`
+	Instances int          `json:"instances"`
+	Mode      Mode         `json:"mode"`
+	Rate      int          `json:"rate"` // commands a second
+	Tenants   int          `json:"tenants"`
+	Kills     int          `json:"kills"`      // or what else the mode does
+	Lives     int          `json:"lives"`      // processes of the service
+	Ready     int          `json:"livesReady"` // those that took commands
+	Steps     []StepReport `json:"steps,omitzero"`
+	Takeover  Takeover     `json:"takeover,omitzero"`
+	StartMS   float64      `json:"startP50Ms"`        // from the start of a process until it took commands, the median
+	Seconds   float64      `json:"seconds"`           // the whole run
+	Error     string       `json:"error,omitzero"`    // why the run did not come to its end; empty if it did
+	Dir       string       `json:"dir,omitzero"`      // data, logs and history of the run, if they are kept
+	Database  string       `json:"database,omitzero"` // its name on the server, if it is kept
+	history.Verdict
+}
+
+// Write writes the report for people.
+func (r Report) Write(out io.Writer) {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "seed\t%d\n", r.Seed)
+	fmt.Fprintf(t, "broker\t%s\n", r.Broker)
+	fmt.Fprintf(t, "store\t%s\tshared by %d of the service\n", r.Store, r.Instances)
+	fmt.Fprintf(t, "kills\t%d\tmode %s, in %.0f s\n", r.Kills, r.Mode, r.Seconds)
+	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)
+	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker has %d, the service acked %d\n", r.Sent, r.Rate, r.Tenants, r.Acked, r.Accepted)
+	fmt.Fprintf(t, "timers\t%d\t%d fired, %d canceled\n", r.Timers, r.Fired, r.Canceled)
+	fate := "the consumer sees them again"
+	if r.Broker == NATS {
+		fate = "the broker drops most"
+	}
+	fmt.Fprintf(t, "events\t%d\t%d times one was published again, one of them %d times in all; %s\n", r.Events, r.Republished, r.MostOften, fate)
+	fmt.Fprintf(t, "poison\t%d\t%d in the dead letters\n", r.Poison, r.DeadLettered)
+	fmt.Fprintln(t)
+	if len(r.Steps) > 0 {
+		fmt.Fprintln(t, "died when it had\tkills\ts")
+		for _, s := range r.Steps {
+			fmt.Fprintf(t, "%s: %s\t%d\t%.1f\n", s.Step, s.Died, s.Kills, s.Seconds)
+		}
+		fmt.Fprintln(t)
+	}
+	for _, f := range r.Findings {
+		note := ""
+		if f.Excused {
+			note = "allowed in this mode"
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\n", f.Rule, f.Count, note)
+	}
+	fmt.Fprintln(t)
+	fmt.Fprintln(t, "lateness, ms\tp50\tp99\tmax\tof")
+	for _, l := range []struct {
+		name string
+		history.Lateness
+	}{
+		{"timers", r.Overall},
+		{"due while up", r.WhileUp},
+		{"and acked by then", r.Accepting},
+		{"acks of messages", r.Intake},
+	} {
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%d\n", l.name, l.P50MS, l.P99MS, l.MaxMS, l.Count)
+	}
+	r.Takeover.write(t)
+	_ = t.Flush() // output: an error means that the reader has gone
+
+	fmt.Fprintln(out)
+	for _, f := range r.Findings {
+		if f.Count > 0 && !f.Excused {
+			fmt.Fprintf(out, "%s, the first of %d: %s\n", f.Rule, f.Count, f.Example)
+		}
+	}
+	switch n := r.Violations(); {
+	case n > 0:
+		fmt.Fprintf(out, "%d violations\n", n)
+	case r.Error != "":
+		fmt.Fprintln(out, "the run did not come to its end, so this proves nothing")
+	default:
+		fmt.Fprintln(out, "no violation")
+	}
+	if r.Dir != "" {
+		fmt.Fprintf(out, "data, logs and history are in %s\n", r.Dir)
+	}
+	if r.Database != "" {
+		fmt.Fprintf(out, "the database %s is still on its server\n", r.Database)
+	}
+}

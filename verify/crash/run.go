@@ -1,0 +1,231 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+	"github.com/event-service-agent/timer-service/verify/crash/traffic"
+)
+
+// A run is one test in progress.
+type run struct {
+	opt      Options
+	now      func() time.Time
+	rand     *rand.Rand // of the faults
+	dir      string
+	port     int    // where the broker listens
+	broker   server // nil if the service is its own
+	database database
+	wire     wire
+	recorder history.Recorder
+
+	instances []*instance
+	ends      chan *life     // processes that have ended
+	due       chan *instance // those that are to be started now
+
+	lives    int
+	faults   int
+	done     []fault
+	deaths   int
+	starts   []time.Duration // from start to ready
+	steps    []StepReport
+	breaches []breach
+}
+
+// A breach is a violation that is seen while it happens, not in the history.
+type breach struct {
+	rule history.Rule
+	text string
+}
+
+func (r *run) breach(rule history.Rule, format string, args ...any) {
+	r.breaches = append(r.breaches, breach{rule, fmt.Sprintf(format, args...)})
+}
+
+// Run does what the options say and reports what it observed. It returns an error if
+// it could not; that the service broke its promises is no error, but in the
+// report. The report is of what happened so far even if there is an error.
+func Run(ctx context.Context, opt Options) (report Report, err error) {
+	if err := opt.Check(); err != nil {
+		return report, err
+	}
+	opt = opt.withDefaults()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	dir, err := os.MkdirTemp(opt.Dir, "timer-crash-")
+	if err != nil {
+		return report, fmt.Errorf("make the directory of the run: %w", err)
+	}
+	r := &run{
+		opt: opt, now: opt.Now, dir: dir, rand: rand.New(rand.NewPCG(opt.Seed, 0xc2b2ae3d27d4eb4f)),
+		ends: make(chan *life), due: make(chan *instance),
+	}
+	began := r.now()
+	err = r.do(ctx)
+	report = r.report(r.now().Sub(began))
+	if err != nil {
+		report.Error = err.Error()
+	}
+	return report, errors.Join(err, r.cleanUp(&report, err))
+}
+
+// do runs the test from the first start to the last stop.
+func (r *run) do(ctx context.Context) (err error) {
+	if r.opt.Bin == "" {
+		var tags []string
+		if r.opt.Mode == Step {
+			tags = append(tags, stepTag)
+		}
+		if r.opt.Bin, err = Build(ctx, r.dir, tags...); err != nil {
+			return err
+		}
+	}
+	if r.port, err = freeport.Find(ctx); err != nil {
+		return err
+	}
+	if r.database, err = r.openDatabase(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.database.close()) }()
+	if r.opt.Mode != Embedded {
+		if err := r.beginBroker(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.broker.Stop()) }() // a later one, if it was killed
+	}
+	for n := range r.opt.Instances {
+		in, failed := r.newInstance(n)
+		if failed != nil {
+			return failed
+		}
+		defer func() { err = errors.Join(err, in.file.Close()) }()
+		r.instances = append(r.instances, in)
+	}
+	return r.serve(ctx)
+}
+
+// newInstance returns one that has no process yet. Each has a directory and a
+// log of its own.
+func (r *run) newInstance(n int) (*instance, error) {
+	in := &instance{number: n + 1, service: service{bin: r.opt.Bin, dir: r.dir, now: r.now, env: r.database.environ()}}
+	logs := "service.log"
+	if r.opt.Instances > 1 {
+		in.dir = filepath.Join(r.dir, "instance-"+strconv.Itoa(in.number))
+		if err := os.Mkdir(in.dir, 0o700); err != nil {
+			return nil, fmt.Errorf("make the directory of an instance: %w", err)
+		}
+		logs = fmt.Sprintf("service-%d.log", in.number)
+	}
+	if r.opt.Mode == Embedded {
+		in.env = append(in.env, "TIMER_NATS_PORT="+strconv.Itoa(r.port))
+	} else {
+		in.env = append(in.env, "TIMER_BROKER="+string(r.opt.Broker), "TIMER_BROKER_URL="+kinds[r.opt.Broker].scheme+address(r.port))
+	}
+	log, err := os.Create(filepath.Join(r.dir, logs))
+	if err != nil {
+		return nil, fmt.Errorf("make the log of the service: %w", err)
+	}
+	in.log, in.file = log, log
+	return in, nil
+}
+
+// serve starts the service, and tests it.
+func (r *run) serve(ctx context.Context) (err error) {
+	if err := r.killAtSteps(ctx, r.opt.chosen(newFile)); err != nil {
+		return err
+	}
+	defer func() { // those that have ended stay ended
+		for _, in := range r.instances {
+			if in.isAlive() {
+				err = errors.Join(err, in.life.kill())
+			}
+		}
+	}()
+	for _, in := range r.instances {
+		if err := r.begin(ctx, in); err != nil {
+			return err
+		}
+	}
+	if err := r.awaitAll(ctx); err != nil {
+		return err
+	}
+	if r.wire, err = kinds[r.opt.Broker].dial(ctx, r); err != nil {
+		return err
+	}
+	defer r.wire.close()
+	stop, err := r.wire.observe(ctx, &r.recorder)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return r.test(ctx)
+}
+
+// test sends commands, faults, and waits for the end.
+func (r *run) test(ctx context.Context) error {
+	p := producer{to: r.wire, make: traffic.New(r.opt.Seed, r.opt.Tenants), recorder: &r.recorder, now: r.now, rate: r.opt.Rate, timeout: kinds[r.opt.Broker].timeout}
+	old := r.opt.chosen(oldFile)
+	if len(old) > 0 {
+		if err := r.makeOld(ctx, &p); err != nil {
+			return err
+		}
+	}
+	enough, produced := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(produced)
+		p.run(ctx, enough)
+	}()
+	var err error
+	if r.opt.Mode == Step {
+		err = r.killAtStepsAndStart(ctx, append(old, r.opt.chosen(working, ending)...))
+	} else {
+		err = r.injectAll(ctx)
+	}
+	close(enough)
+	<-produced
+	if err != nil {
+		return err
+	}
+	if err := r.settle(ctx); err != nil {
+		return err
+	}
+	for _, in := range r.instances {
+		if err := r.end(ctx, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report judges what was recorded.
+func (r *run) report(took time.Duration) Report {
+	verdict := history.Check(r.recorder.History())
+	if r.opt.Mode != Term {
+		verdict.Excuse(history.Duplicate, history.Repeated) // at least once: a fault explains them
+	}
+	for _, b := range r.breaches {
+		verdict.Add(b.rule, "%s", b.text)
+	}
+	slices.Sort(r.starts)
+	report := Report{
+		Seed: r.opt.Seed, Broker: r.opt.Broker, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
+		Kills: r.faults, Lives: r.lives, Ready: len(r.starts),
+		Steps: r.steps, Seconds: took.Seconds(), Takeover: r.takeover(verdict.Fires), Dir: r.dir, Verdict: verdict,
+	}
+	if r.database != nil {
+		report.Database = r.database.left()
+	}
+	if len(r.starts) > 0 {
+		report.StartMS = float64(r.starts[len(r.starts)/2].Microseconds()) / 1000
+	}
+	return report
+}

@@ -1,0 +1,82 @@
+package crash
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"time"
+
+	_ "modernc.org/sqlite" // the database of the service
+)
+
+// A Store says what the service keeps its timers in.
+type Store string
+
+// Stores.
+const (
+	SQLite   Store = "sqlite"   // a file in the directory of the run
+	Postgres Store = "postgres" // a database that the run makes on a PostgreSQL server
+)
+
+// Stores are all stores.
+var Stores = []Store{SQLite, Postgres}
+
+// A database is what the service keeps its timers in, as far as the test has to
+// do with it. What is judged is never read from it.
+type database interface {
+	// environ names it to the service.
+	environ() []string
+
+	// age makes the timers of a tenant older, and returns how many there are. The
+	// service is dead meanwhile.
+	age(ctx context.Context, tenant string, by time.Duration) (timers int64, err error)
+
+	// interrupt takes it away, which ends what the service has under way, and gives
+	// it back. It has a server, else this is not called.
+	interrupt(ctx context.Context, r *run) error
+
+	// close removes what is not in the directory of the run.
+	close() error
+
+	// left names what close does not remove; empty if there is nothing.
+	left() string
+}
+
+// openDatabase makes the database that the options ask for.
+func (r *run) openDatabase(ctx context.Context) (database, error) {
+	if r.opt.Store == Postgres {
+		return openPostgres(ctx, r.opt, r.dir)
+	}
+	return sqliteFile(filepath.Join(r.dir, "timers.db")), nil
+}
+
+// sqliteFile is the path of a SQLite database.
+type sqliteFile string
+
+func (f sqliteFile) environ() []string { return []string{"TIMER_DB_PATH=" + string(f)} }
+
+func (f sqliteFile) age(ctx context.Context, tenant string, by time.Duration) (timers int64, err error) {
+	db, err := sql.Open("sqlite", string(f))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	result, err := db.ExecContext(ctx, `
+UPDATE timer_schedules
+   SET registered_at = registered_at - ?1, due_at = due_at - ?1,
+       reached_at = reached_at - ?1, canceled_at = canceled_at - ?1
+ WHERE tenant_id = ?2`, by.Milliseconds(), tenant)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (f sqliteFile) interrupt(context.Context, *run) error {
+	return errors.New("a file has no server that could go away")
+}
+
+func (f sqliteFile) close() error { return nil }
+
+func (f sqliteFile) left() string { return "" }

@@ -1,0 +1,108 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+)
+
+// A wire is how the test itself talks with the broker: with the client of
+// a library that the service does not use where possible, so that errors of its
+// own driver do not hide themselves.
+//
+// Messages are recorded as NATS has them, whatever the broker: see
+// [history.EventsTopic] and [history.DeadLettersTopic] for the topics, and
+// [history.DedupeHeader] for the id by which a broker knows a message.
+type wire interface {
+	// publish returns when the broker has the command for good, and where it is.
+	publish(ctx context.Context, c history.Command) (seq uint64, err error)
+
+	// observe records what the service sends to the broker, until stop is called. It
+	// must begin before the first command is sent.
+	observe(ctx context.Context, recorder *history.Recorder) (stop func(), err error)
+
+	// pending returns how many commands the service has not acked, as far as the
+	// broker says, and how many messages of the service were not recorded yet.
+	pending(ctx context.Context, recorder *history.Recorder) (open, unseen int, err error)
+
+	close()
+}
+
+// A Kind says which broker is used.
+type Kind string
+
+// Kinds of brokers.
+const (
+	NATS     Kind = "nats"     // nats-server, of the module that the service embeds
+	Kafka    Kind = "kafka"    // kfake of franz-go, in a process of its own
+	RabbitMQ Kind = "rabbitmq" // RabbitMQ, which must be installed
+)
+
+// Kinds are all kinds.
+var Kinds = []Kind{NATS, Kafka, RabbitMQ}
+
+// kindOf is all that depends on which broker is used.
+type kindOf struct {
+	start   func(ctx context.Context, dir string, port int) (server, error)
+	scheme  string // of the URL that the service is given
+	dial    func(ctx context.Context, r *run) (wire, error)
+	timeout time.Duration // for an answer, where it does not die; 0 for a short one
+}
+
+var kinds = map[Kind]kindOf{
+	NATS: {startNATS, "nats://", func(ctx context.Context, r *run) (wire, error) {
+		return dialNATS(ctx, r.port, filepath.Join(r.dir, "timers.db"), r.now)
+	}, 0},
+	Kafka: {startKafka, "kafka://", func(_ context.Context, r *run) (wire, error) {
+		return dialKafka(address(r.port), r.now)
+	}, 10 * time.Second},
+	RabbitMQ: {startRabbitMQ, "amqp://guest:guest@", func(_ context.Context, r *run) (wire, error) {
+		return dialRabbitMQ("amqp://guest:guest@"+address(r.port)+"/", r.opt.Tenants, r.now)
+	}, 10 * time.Second},
+}
+
+// A Server is a broker in a process of its own.
+type Server interface {
+	PID() int
+	Stop() error // in its own time
+}
+
+type server interface {
+	Server
+	kill() error // at once
+}
+
+// check returns an error if a mode makes no sense with a kind of broker.
+func (k Kind) check(m Mode) error {
+	if _, ok := kinds[k]; !ok {
+		return fmt.Errorf("broker %q is none of %q", k, Kinds)
+	}
+	if k != NATS && (m == Embedded || m == Broker || m == Both) {
+		return fmt.Errorf("mode %s needs the broker %s", m, NATS)
+	}
+	return nil
+}
+
+// A tally numbers what is seen of a broker that has no numbers of its own.
+type tally struct {
+	recorder *history.Recorder
+	now      func() time.Time
+	seq      uint64
+}
+
+// unnumbered is above the place of every command, see [history.Sent]: what the
+// service sends is later than what it received, as far as such a broker knows.
+const unnumbered = 1 << 62
+
+// note records a message of the service, and that it was published: a broker
+// that drops no duplicates keeps each attempt.
+func (t *tally) note(topic, dedupeID string, header map[string]string, body []byte) {
+	t.seq++
+	header[history.DedupeHeader] = dedupeID
+	m := history.Message{Topic: topic, Seq: unnumbered + t.seq, At: t.now(), Header: header, Body: body}
+	t.recorder.Message(m)
+	t.recorder.Attempt(m)
+}

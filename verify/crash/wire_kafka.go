@@ -1,0 +1,198 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+)
+
+// kafkaPackage is a server that speaks Kafka's protocol.
+const kafkaPackage = "github.com/event-service-agent/timer-service/internal/kafkad"
+
+// startKafka builds the server, once, and starts it.
+func startKafka(ctx context.Context, dir string, port int) (server, error) {
+	bin := filepath.Join(dir, "kafkad")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, kafkaPackage).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the broker: %w\n%s", err, out)
+	}
+	cmd := exec.CommandContext(ctx, bin, "--port", strconv.Itoa(port), "--dir", filepath.Join(dir, "broker"))
+	b, err := startProcess(cmd)
+	if err != nil {
+		return nil, err
+	}
+	b.term = true
+	return b, nil
+}
+
+// Topics of Kafka, as the service names them by default.
+const kafkaEvents = "service.events"
+
+var kafkaTopics = regexp.MustCompile(`^service\.events(\.(.+)\.dlq)?$`)
+
+const (
+	kafkaNewTopics = time.Second            // until a new topic is noticed
+	kafkaCommits   = 100 * time.Millisecond // between two polls of what is committed
+)
+
+// kafkaWire talks with Kafka.
+type kafkaWire struct {
+	client *kgo.Client // publishes and queries
+	reader *kgo.Client
+	admin  *kadm.Client
+	now    func() time.Time
+}
+
+func dialKafka(address string, now func() time.Time) (*kafkaWire, error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(address), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.ProducerLinger(0))
+	if err != nil {
+		return nil, fmt.Errorf("connect with the broker: %w", err)
+	}
+	reader, err := kgo.NewClient(kgo.SeedBrokers(address),
+		kgo.ConsumeRegex(), kgo.ConsumeTopics(kafkaTopics.String()), kgo.MetadataMaxAge(kafkaNewTopics), kgo.MetadataMinAge(kafkaNewTopics/4),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		client.Close()
+		return nil, fmt.Errorf("connect with the broker: %w", err)
+	}
+	return &kafkaWire{client: client, reader: reader, admin: kadm.NewClient(client), now: now}, nil
+}
+
+func (w *kafkaWire) close() {
+	w.reader.Close()
+	w.client.Close()
+}
+
+// publish publishes a command under its key, as a producer has to that cares for
+// their order.
+func (w *kafkaWire) publish(ctx context.Context, c history.Command) (uint64, error) {
+	record := &kgo.Record{Topic: history.CommandsTopic, Value: c.Body}
+	if c.Kind == history.Schedule || c.Kind == history.Cancel {
+		record.Key = []byte(c.Key.String())
+	}
+	for name, value := range c.Header {
+		record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	}
+	sent, err := w.client.ProduceSync(ctx, record).First()
+	if err != nil {
+		return 0, err
+	}
+	return kafkaPlace(sent.Partition, sent.Offset), nil
+}
+
+// kafkaPlace makes one number of a place in the commands topic.
+func kafkaPlace(partition int32, offset int64) uint64 {
+	return uint64(partition)<<40 | uint64(offset) + 1
+}
+
+// observe reads all topics of the service, and what it commits.
+func (w *kafkaWire) observe(ctx context.Context, recorder *history.Recorder) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	work.Go(func() { w.read(ctx, &tally{recorder: recorder, now: w.now}) })
+	work.Go(func() { w.follow(ctx, recorder) })
+	return func() {
+		cancel()
+		work.Wait()
+	}, nil
+}
+
+// read records what the service publishes.
+func (w *kafkaWire) read(ctx context.Context, t *tally) {
+	for ctx.Err() == nil {
+		fetched := w.reader.PollFetches(ctx)
+		fetched.EachRecord(func(r *kgo.Record) {
+			header := make(map[string]string, len(r.Headers))
+			for _, h := range r.Headers {
+				header[h.Key] = string(h.Value)
+			}
+			topic := history.DeadLettersTopic(kafkaTopics.FindStringSubmatch(r.Topic)[2])
+			if r.Topic == kafkaEvents {
+				tenant, _, _ := strings.Cut(string(r.Key), ".")
+				topic = history.EventsTopic(tenant)
+			}
+			t.note(topic, header["messageId"], header, r.Value)
+		})
+	}
+}
+
+// follow records which commands the service has committed.
+func (w *kafkaWire) follow(ctx context.Context, recorder *history.Recorder) {
+	tick := time.NewTicker(kafkaCommits)
+	defer tick.Stop()
+	seen := make(map[int32]int64) // up to which a partition is recorded
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		committed, err := w.committed(ctx)
+		if err != nil {
+			continue // the service has not begun
+		}
+		now := w.now()
+		for partition, end := range committed {
+			for offset := seen[partition]; offset < end; offset++ {
+				recorder.Accepted(kafkaPlace(partition, offset), now)
+			}
+			seen[partition] = max(seen[partition], end)
+		}
+	}
+}
+
+// committed returns the offset up to which the service has committed each
+// partition of the commands.
+func (w *kafkaWire) committed(ctx context.Context) (map[int32]int64, error) {
+	groups, err := w.admin.ListGroups(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the groups: %w", err)
+	}
+	for _, group := range groups.Groups() {
+		offsets, err := w.admin.FetchOffsets(ctx, group)
+		if err != nil {
+			return nil, fmt.Errorf("ask for the commits: %w", err)
+		}
+		if of := offsets[history.CommandsTopic]; len(of) > 0 {
+			committed := make(map[int32]int64, len(of))
+			for partition, o := range of {
+				committed[partition] = o.At
+			}
+			return committed, nil
+		}
+	}
+	return nil, errors.New("no group of the service has committed")
+}
+
+// pending compares the commits and what was read with the ends of the topics.
+func (w *kafkaWire) pending(ctx context.Context, recorder *history.Recorder) (open, unseen int, err error) {
+	committed, err := w.committed(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	ends, err := w.admin.ListEndOffsets(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("ask for the ends of the topics: %w", err)
+	}
+	ends.Each(func(end kadm.ListedOffset) {
+		switch {
+		case end.Topic == history.CommandsTopic:
+			open += int(end.Offset - max(committed[end.Partition], 0))
+		case kafkaTopics.MatchString(end.Topic):
+			unseen += int(end.Offset)
+		}
+	})
+	_, seen := recorder.Count()
+	return open, unseen - seen, nil
+}

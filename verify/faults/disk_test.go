@@ -1,0 +1,124 @@
+package faults_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A disk is a small file system of its own, which can be filled.
+type disk struct {
+	t   *testing.T
+	dir string
+}
+
+// mount makes a disk that is there until the test ends.
+func mount(t *testing.T) *disk {
+	t.Helper()
+	if os.Getuid() != 0 {
+		missing(t, "only root can mount a small file system")
+	}
+	d := &disk{t: t, dir: t.TempDir()}
+	if err := syscall.Mount("tmpfs", d.dir, "tmpfs", 0, "size=64m"); err != nil {
+		missing(t, "mount a small file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(d.dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	return d
+}
+
+func (d *disk) filler() string { return filepath.Join(d.dir, "filler") }
+
+// fill writes until the disk is full.
+func (d *disk) fill() {
+	d.t.Helper()
+	f, err := os.Create(d.filler())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer f.Close()
+	for size := 1 << 20; size > 0; {
+		n, err := f.Write(make([]byte, size))
+		switch {
+		case errors.Is(err, syscall.ENOSPC):
+			if n == 0 {
+				size /= 2
+			}
+		case err != nil:
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// free frees the disk again.
+func (d *disk) free() {
+	d.t.Helper()
+	if err := os.Remove(d.filler()); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// fullFor is how long a disk stays full.
+const fullFor = 8 * time.Second
+
+// TestDiskOfTheDatabaseIsFull fills the disk under load. A small command may fit
+// where others did not, and is acked then: that it was stored is seen after a
+// kill. Otherwise the service goes on by itself when there is space again.
+func TestDiskOfTheDatabaseIsFull(t *testing.T) {
+	t.Parallel()
+	for name, killed := range map[string]bool{"goes on": false, "killed meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := mount(t)
+			w := open(t, "TIMER_DB_PATH="+database(d.dir))
+			d.fill()
+			full := w.service.says("disk is full", time.Time{}, time.Minute).at
+			await(t, "the time for which the disk is full", time.Minute, func() bool { return time.Since(full) > fullFor })
+			freed := time.Now()
+			t.Logf("%d commands of %d fitted in while the disk was full", w.ackedBetween(full.Add(grace), freed), w.sentSince(full))
+			if killed {
+				w.service.signal(syscall.SIGKILL)
+				w.service.ends(time.Minute)
+			}
+			d.free()
+			if killed {
+				w.serve()
+			}
+			w.goesOn(100)
+			t.Logf("goes on %v after there is space again", time.Since(freed))
+			w.settle(90 * time.Second)
+		})
+	}
+}
+
+// TestDiskOfAllIsFull fills the disk of the database and the embedded broker.
+func TestDiskOfAllIsFull(t *testing.T) {
+	t.Parallel()
+	takesLong(t)
+	d := mount(t)
+	w := newWorld(t)
+	w.environ = []string{"TIMER_DB_PATH=" + database(d.dir), "TIMER_NATS_PORT=0"}
+	url := w.serve()
+	secret, err := os.ReadFile(filepath.Join(d.dir, "timers.nats", "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.connect(strings.Replace(url, "://", "://timer-service:"+strings.TrimSpace(string(secret))+"@", 1))
+	w.begin()
+	d.fill()
+	began := time.Now()
+	await(t, "the time for which the disk is full", time.Minute, func() bool { return time.Since(began) > fullFor })
+	freed := time.Now()
+	t.Logf("%d commands fitted in while the disk was full", w.ackedBetween(began.Add(grace), freed))
+	d.free()
+	w.goesOn(100)
+	t.Logf("goes on %v after there is space again", time.Since(freed))
+	w.settle(90 * time.Second)
+}

@@ -1,0 +1,254 @@
+// Package postgresd runs a PostgreSQL server of a test's own: one that it may
+// stop, kill and start again without harm to others. PostgreSQL must be
+// installed.
+package postgresd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrNotInstalled says that there is no PostgreSQL on this machine.
+var ErrNotInstalled = errors.New("PostgreSQL is not installed")
+
+// startTimeout is how long a server may take until it accepts clients. After a
+// kill it reads its log first.
+const startTimeout = 2 * time.Minute
+
+// Options are what a test may choose. The zero value is ready to use.
+type Options struct {
+	Port     int               // where it listens on the loopback interface; it must be given
+	Settings map[string]string // of postgresql.conf, on top of those that a server of a test needs
+}
+
+// A Server is a PostgreSQL server on the loopback interface. Its superuser is
+// postgres, who needs no password.
+type Server struct {
+	dir   string
+	port  int
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the server and all its children have ended
+	stop  sync.Once
+}
+
+// Start starts a server that keeps its data, its log and its socket in dir, and
+// waits until it accepts clients. One that ended starts again where it was. A
+// socket is there unless its path would be too long for one.
+//
+// If this is root, the server runs as another user, who must be able to get to
+// dir. Directories on the way that are those of tests, below that of the system
+// for temporary files, are made passable.
+func Start(ctx context.Context, dir string, opt Options) (*Server, error) {
+	bin, err := find()
+	if err != nil {
+		return nil, err
+	}
+	who, err := owner()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: filepath.Join(dir, "postgres"), port: opt.Port, ended: make(chan struct{})}
+	if err := who.mkdir(s.dir); err != nil {
+		return nil, fmt.Errorf("make the directory of PostgreSQL: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(s.data(), "PG_VERSION")); err != nil {
+		if err := s.init(ctx, bin, who); err != nil {
+			return nil, err
+		}
+	}
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("make the log of PostgreSQL: %w", err)
+	}
+	s.cmd = exec.Command(filepath.Join(bin, "postgres"), s.arguments(opt.Settings)...) //nolint:noctx // it outlives the start
+	s.cmd.Dir, s.cmd.Env, s.cmd.SysProcAttr = s.dir, environ(), attributes(who)
+	// Not the file itself, but a pipe: it is at its end when the last child is.
+	out := struct{ io.Writer }{log}
+	s.cmd.Stdout, s.cmd.Stderr = out, out
+	if err := s.begin(log); err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx); err != nil {
+		s.Kill()
+		return nil, err
+	}
+	return s, nil
+}
+
+// init makes the data of a new server.
+func (s *Server) init(ctx context.Context, bin string, who user) error {
+	if err := os.RemoveAll(s.data()); err != nil { // of an init that came to no end
+		return err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "--pgdata", s.data(), "--username", "postgres",
+		"--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync", "--no-instructions")
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = s.dir, environ(), &syscall.SysProcAttr{Credential: who.credential}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("make a PostgreSQL database in %s: %w\n%s", s.dir, err, out)
+	}
+	return nil
+}
+
+// arguments are those of the server. It must not take any of what others on
+// this machine may have.
+func (s *Server) arguments(settings map[string]string) []string {
+	all := map[string]string{
+		"listen_addresses":        "127.0.0.1",
+		"port":                    strconv.Itoa(s.port),
+		"unix_socket_directories": s.SocketDir(),
+		"logging_collector":       "off",
+		"log_destination":         "stderr",
+	}
+	maps.Copy(all, settings)
+	args := []string{"-D", s.data()}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		args = append(args, "-c", name+"="+all[name])
+	}
+	return args
+}
+
+// begin starts the process, and starts a goroutine that waits for its end. Where a process
+// can be made to end with its parent, the parent is a thread: this one stays.
+func (s *Server) begin(log io.Closer) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer log.Close()
+		err := s.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		_ = s.cmd.Wait() // says that it was killed
+		close(s.ended)
+	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+// await waits until the server accepts clients.
+func (s *Server) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !s.ready() {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("start PostgreSQL: it accepts no clients: %w", ctx.Err())
+		case <-s.ended:
+			text, _ := os.ReadFile(s.log()) // it may be empty
+			return fmt.Errorf("start PostgreSQL: it ended:\n%s", text[max(0, len(text)-4096):])
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// ready reports whether the server says so, in the file where it says who it is.
+func (s *Server) ready() bool {
+	const pid, status = 0, 7
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	if err != nil {
+		return false
+	}
+	line := strings.Split(string(text), "\n")
+	if len(line) <= status || line[pid] != strconv.Itoa(s.PID()) {
+		return false
+	}
+	says := strings.TrimSpace(line[status])
+	return says == "ready" || says == "standby"
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+func (s *Server) log() string { return filepath.Join(s.dir, "log") }
+
+// Demote has the server be a standby when it is started the next time, one that
+// no primary feeds: it accepts clients, and refuses to write until it is promoted, such
+// as by pg_promote(). The server has ended.
+func (s *Server) Demote() error {
+	return os.WriteFile(filepath.Join(s.data(), "standby.signal"), nil, 0o644) //nolint:gosec // it is empty, and another user's server reads it
+}
+
+// Address is where the server listens: host and port.
+func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// URL is where clients connect as superuser, with the database postgres.
+func (s *Server) URL() string {
+	return "postgres://postgres@" + s.Address() + "/postgres?sslmode=disable"
+}
+
+// SocketDir is the directory of the server's socket; empty if it has none.
+func (s *Server) SocketDir() string {
+	const longest = 107 // path of a socket, see unix(7)
+	if len(filepath.Join(s.dir, ".s.PGSQL.65535")) > longest {
+		return ""
+	}
+	return s.dir
+}
+
+// PID is the id of the process that all others of the server descend from.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Stop ends the server in its own time, and its clients' connections at once.
+func (s *Server) Stop() {
+	s.end(func() { _ = s.cmd.Process.Signal(syscall.SIGINT) }) // an error means that it has ended
+}
+
+// Kill ends the server and all its children at once.
+func (s *Server) Kill() {
+	s.end(func() {
+		some := children(s.PID()) // those that it starts now notice that it has ended
+		_ = s.cmd.Process.Kill()  // an error means that it has ended
+		for _, child := range some {
+			_ = syscall.Kill(child, syscall.SIGKILL)
+		}
+	})
+}
+
+// end does what ends the server, and waits until all of it has ended. It does
+// nothing if it has.
+func (s *Server) end(how func()) {
+	s.stop.Do(how)
+	<-s.ended
+}
+
+// children returns the processes that a process has made; none where there is
+// no /proc.
+func children(parent int) (some []int) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil
+	}
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		if err != nil {
+			continue // it has ended
+		}
+		// "pid (name) state parent …", and the name may hold anything
+		field := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
+		if err == nil && len(field) > 1 && field[1] == strconv.Itoa(parent) {
+			some = append(some, pid)
+		}
+	}
+	return some
+}

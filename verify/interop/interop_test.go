@@ -1,0 +1,183 @@
+// Package interop_test proves that the service speaks with clients that are not
+// written in Go: interop.js schedules, cancels and listens with nothing but JSON
+// and a client of the broker.
+package interop_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	_ "github.com/event-service-agent/timer-service/app/service" // what the program is made of
+)
+
+const program = "github.com/event-service-agent/timer-service/cmd/timer-service"
+
+func TestNodeSpeaksWithTheService(t *testing.T) {
+	t.Parallel()
+	node := need(t, "node")
+	dir := install(t, need(t, "npm"), ".")
+	runNode(t, node, dir, serve(t, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0"))
+}
+
+// runNode runs interop.js in a folder. It must end well.
+func runNode(t *testing.T, node, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), node, append([]string{"interop.js"}, args...)...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("node interop.js: %v\n%s", err, out)
+	}
+	t.Logf("node interop.js:\n%s", out)
+}
+
+// need returns the path of a program.
+func need(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		missing(t, "%s is not installed: %v", name, err)
+	}
+	return path
+}
+
+// missing skips the test, or fails it if $TIMER_TEST_REQUIRE is set.
+func missing(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("TIMER_TEST_REQUIRE") != "" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf("SKIPPED, NOTHING IS PROVEN: "+format, args...)
+}
+
+// install returns a folder with interop.js and what it imports: the given one, if
+// npm has been run in it, or else a copy.
+func install(t *testing.T, npm, folder string) string {
+	t.Helper()
+	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err == nil {
+		return folder
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"package.json", "package-lock.json", "interop.js"} {
+		content, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), npm, "ci", "--no-audit", "--no-fund")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		missing(t, "npm ci: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// serve runs the service with settings until the test ends, and returns the
+// address of its broker.
+func serve(t *testing.T, settings ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	// It is ended by a signal, when the context of the test is over already.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), build(t, dir), "serve")
+	cmd.Dir = dir
+	cmd.Env = append(append(environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db")), settings...)
+	var log bytes.Buffer
+	cmd.Stderr = &log
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(t, cmd, stdout, &log) })
+
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		if word, address, _ := strings.Cut(lines.Text(), " "); word == "ready" {
+			return asOwner(dir, strings.TrimSpace(address))
+		}
+	}
+	t.Fatal("the service ended before it was ready; its log follows")
+	return ""
+}
+
+// asOwner adds the credentials of the broker within a service, if it has one, to
+// its address: who reads dead letters needs them.
+func asOwner(dir, address string) string {
+	secret, err := os.ReadFile(filepath.Join(dir, "timers.nats", "secret"))
+	if err != nil {
+		return address
+	}
+	return strings.Replace(address, "://", "://timer-service:"+strings.TrimSpace(string(secret))+"@", 1)
+}
+
+// stop ends the service as an operator does, and waits for it.
+func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader, log fmt.Stringer) {
+	t.Helper()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Errorf("stop the service: %v", err)
+	}
+	if _, err := io.Copy(io.Discard, stdout); err != nil {
+		t.Errorf("read what the service prints: %v", err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the service ended with %v", err)
+	}
+	if t.Failed() {
+		t.Logf("log of the service:\n%s", log)
+	}
+}
+
+// build compiles the program.
+func build(t *testing.T, dir string) string {
+	t.Helper()
+	touch(t)
+	binary := filepath.Join(dir, "timer-service")
+	if runtime.GOOS == "windows" {
+		binary += ".exe"
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, program).CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// touch reads the state of the files of the program, so that the test
+// is not taken from the cache when one of them changes.
+func touch(t *testing.T) {
+	t.Helper()
+	err := filepath.WalkDir("../../cmd/timer-service", func(name string, _ fs.DirEntry, err error) error {
+		if err == nil {
+			_, err = os.Stat(name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// environ returns the environment without settings of the service.
+func environ() []string {
+	var kept []string
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "TIMER_") {
+			kept = append(kept, variable)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,81 @@
+package main
+
+// Test runs of the way in.
+var (
+	intake   = test{"./handlers", ".", ""}
+	limiting = test{"./quota", ".", ""}
+)
+
+// intakes are mutants of the way from the broker to the store.
+var intakes = []mutant{
+	{
+		"I11", "a command is acked before its commit",
+		[]change{in("handlers", "Handlers.apply", first("msg.Ack()"))},
+		intake,
+	},
+	{
+		"I1", "an outage of the store makes dead letters of valid commands",
+		[]change{in("handlers", "isInvalid", instead("errors.Is", "(err != nil || $)"))},
+		intake,
+	},
+	{
+		"I1", "an invalid command is acked though its dead letter was not published",
+		[]change{in("handlers", "deadLetters.Publish", swap("err != nil", "false"))},
+		intake,
+	},
+	{
+		"I1", "the broker drops a dead letter as a duplicate of its original",
+		[]change{in("handlers", "deadLetters.*", instead("message.NewMessage", "message.NewMessage(original.UUID, original.Payload)"))},
+		intake,
+	},
+	{
+		"I8", "a tenant fills the dead letters of another one",
+		[]change{in("handlers", "deadLetters.tenantOf", never("named"))},
+		intake,
+	},
+	{
+		"I8", "a tenant sends commands for another one on its own topic",
+		[]change{in("handlers", "Handlers.*", never("named"))},
+		intake,
+	},
+	{
+		"I13", "an invalid command opens the circuit breaker",
+		[]change{in("handlers", "Handlers.breakCircuit", swap("isInvalid(err)", "false"))},
+		intake,
+	},
+	{
+		"I15", "the intake goes on while the store is down",
+		[]change{in("handlers", "breaker.acquire", first("return true"))},
+		intake,
+	},
+	{
+		"I15", "the intake goes on with a database that is corrupt",
+		[]change{in("handlers", "Handlers.breakCircuit", never("timer.ErrFatal"))},
+		intake,
+	},
+	{
+		"I17", "a command that makes a shared commit fail is tried with the others only",
+		[]change{in("handlers", "Handlers.retry", never("maxTries"))},
+		intake,
+	},
+	{
+		"B3", "a stop breaks transactions that are running",
+		[]change{in("handlers", "Handlers.newDelivery", swap("h.working", "h.stopping"))},
+		intake,
+	},
+	{
+		"I12", "a command does not wake the poller",
+		[]change{in("handlers", "Handlers.schedule", skip("Scheduled"))},
+		intake,
+	},
+	{
+		"I1", "a command that exceeds a quota is acked",
+		[]change{in("handlers", "Handlers.limit", skip("Nack"))},
+		intake,
+	},
+	{
+		"I14", "a tenant schedules faster than it may",
+		[]change{in("quota", "Limiter.take", never("needed"))},
+		limiting,
+	},
+}

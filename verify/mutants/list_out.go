@@ -1,0 +1,69 @@
+package main
+
+// publishing are mutants of the way from the outbox to the broker.
+var publishing = []mutant{
+	{
+		"I1", "an event is deleted before it is published",
+		[]change{in("outbox", "window.publish", first("for _, row := range rows { _ = w.table.Delete(w.settling, row.Seq) }"))},
+		forwarding,
+	},
+	{
+		"I1", "an event that failed is deleted",
+		[]change{in("outbox", "window.done", swap("err == nil", "err == nil || !errors.Is(err, broker.ErrUnavailable) && !errors.Is(err, broker.ErrRefused)"))},
+		forwarding,
+	},
+	{
+		"I15", "an event that is refused is tried for ever",
+		[]change{in("outbox", "window.done", never("MaxAttempts"))},
+		forwarding,
+	},
+	{
+		"I3", "what is in flight is published again",
+		[]change{in("outbox", "sender.take", swap("!inFlight", "(!inFlight || true)"))},
+		forwarding,
+	},
+	{
+		"I3", "what was settled while it was read is published again",
+		[]change{in("outbox", "sender.take", swap("!settled", "(!settled || true)"))},
+		forwarding,
+	},
+	{
+		"I3", "a row that cannot be deleted at once stays, and is published again after a restart",
+		[]change{in("outbox", "sender.untilDone", swap("s.settling.Err() != nil", "true"))},
+		forwarding,
+	},
+	{
+		"B1", "an event that fails stops all others, as if the broker were away",
+		[]change{in("outbox", "window.done", swap("errors.Is(err, broker.ErrUnavailable)", "err != nil"))},
+		forwarding,
+	},
+	{
+		"B1", "a destination that fails is retried without a pause",
+		[]change{in("outbox", "retryAfter", first("return 0"))},
+		forwarding,
+	},
+	{
+		"B3", "a stop waits for a broker that hangs",
+		[]change{in("outbox", "sender.run", instead("pause.Outlive", "context.WithCancel(context.WithoutCancel(ctx))"))},
+		forwarding,
+	},
+}
+
+// deliveries are mutants of what is in flight between a broker and the handlers.
+var deliveries = []mutant{
+	{
+		"I11", "a message that is nacked is acked",
+		[]change{in("broker/inflight", "Window.retry", instead("f.delivery.Retry", "func() bool { f.delivery.Ack(); return true; return $ }()"))},
+		inflight,
+	},
+	{
+		"I1", "a message that waits when the intake ends is not returned",
+		[]change{in("broker/inflight", "Window.Add", skip("Return"))},
+		inflight,
+	},
+	{
+		"I15", "while the store is down commands fill the memory",
+		[]change{in("broker/inflight", "New", instead("semaphore.NewWeighted", "semaphore.NewWeighted(1 << 40)"))},
+		inflight,
+	},
+}

@@ -1,0 +1,116 @@
+package main
+
+// timers are mutants of what a command does to a timer.
+var timers = []mutant{
+	{
+		"I6", "an older ScheduleTimer that arrives late replaces the newer one",
+		[]change{
+			in("timer", "Status.unchanged", never("v.Compare")),
+			query("store/sqlite/query/schedule_again.sql", "AND (command_at, command_id) < (?3, ?4)", "AND (command_at, command_id) <> (?3, ?4)"),
+		},
+		invariants,
+	},
+	{
+		"I6", "an older CancelTimer that arrives late cancels a newer timer",
+		[]change{query("store/sqlite/query/cancel.sql", "AND (command_at, command_id) < (?3, ?4)", "AND (command_at, command_id) <> (?3, ?4)")},
+		invariants,
+	},
+	{
+		"I6", "a CancelTimer for a canceled timer leaves the older version",
+		[]change{in("store/sqlite", "transaction.cancel", pretend("mustChange"))},
+		invariants,
+	},
+	{
+		"I7", "a newer ScheduleTimer fires a timer again",
+		[]change{
+			in("timer", "Status.unchanged", never("s.State")),
+			query("store/sqlite/query/schedule_again.sql", "AND state <> 'Reached'", "AND state <> ''"),
+			query("store/sqlite/query/schedule_again.sql", "canceled_at = NULL,", "canceled_at = NULL, reached_at = NULL,"),
+		},
+		invariants,
+	},
+	{
+		"I9", "a CancelTimer takes back what has fired",
+		[]change{
+			query("store/sqlite/query/cancel.sql", "AND state = 'Scheduled'", "AND state <> 'Canceled'"),
+			query("store/sqlite/query/cancel.sql", "state = 'Canceled' WHERE", "state = 'Canceled', reached_at = NULL WHERE"),
+		},
+		invariants,
+	},
+	{
+		"I6", "a CancelTimer that comes first leaves no row, and an older ScheduleTimer fires",
+		[]change{in("store/sqlite", "transaction.cancel", first("if _, err := t.status(ctx, c.Key); err != nil { return timer.WasCanceled, nil }"))},
+		invariants,
+	},
+	{
+		"I5", "a rescheduled timer keeps the correlation of the older command",
+		[]change{query("store/sqlite/query/schedule_again.sql", "correlation_id = ?6,", "correlation_id = coalesce(correlation_id, ?6),")},
+		sqlite,
+	},
+}
+
+// firing are mutants of the way from the clock to the outbox.
+var firing = []mutant{
+	{
+		"I2", "a due time is rounded down",
+		[]change{in("timer", "RoundUp", swap("down.Add(time.Millisecond)", "down"))},
+		domain,
+	},
+	{
+		"I2", "the clock is rounded up",
+		[]change{in("poller", "Poller.now", swap("timer.RoundDown", "timer.RoundUp"))},
+		polling,
+	},
+	{
+		"I2", "the store returns what is due in a millisecond",
+		[]change{query("store/sqlite/query/due.sql", "due_at <= ?1", "due_at <= ?1 + 1")},
+		sqlite,
+	},
+	{
+		"I2", "a clock that jumps is believed",
+		[]change{in("poller", "guard.gained", first("return 0"))},
+		polling,
+	},
+	{
+		"I9", "Reach takes canceled timers",
+		[]change{
+			query("store/sqlite/query/due.sql", "state = 'Scheduled'", "state <> 'Reached'"),
+			query("store/sqlite/query/mark.sql", "SET state = 'Reached',", "SET canceled_at = NULL, state = 'Reached',"),
+			query("store/sqlite/query/mark.sql", "WHERE state = 'Scheduled' AND", "WHERE"),
+		},
+		sqlite,
+	},
+	{
+		"I10", "a timer is Reached without its event",
+		[]change{in("poller", "Poller.*", pretend("tx.Emit"))},
+		polling,
+	},
+	{
+		"I10", "events are appended in a transaction after the one that marks",
+		[]change{
+			in("poller", "Poller.*", pretend("tx.Emit")),
+			in("poller", "Poller.*", before("p.opt.Reached", "if err := p.store.Update(ctx, func(tx timer.Tx) error { return tx.Emit(ctx, events...) }); err != nil { return done{}, err }")),
+		},
+		invariants,
+	},
+	{
+		"I12", "a timer that is committed during a poll is noticed at the next interval",
+		[]change{in("poller", "gate.sooner", first("if g.until.IsZero() { return }"))},
+		polling,
+	},
+	{
+		"I12", "no command wakes the poller",
+		[]change{in("poller", "Poller.Sooner", skip("sooner"))},
+		polling,
+	},
+	{
+		"I15", "the poller goes on with a database that is corrupt",
+		[]change{in("poller", "Poller.Run", never("timer.ErrFatal"))},
+		polling,
+	},
+	{
+		"I14", "a tenant with a million due timers delays all others",
+		[]change{in("store/sqlite", "transaction.Reach", never("backlogged"))},
+		sqlite,
+	},
+}

@@ -1,0 +1,254 @@
+package poison_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var (
+	seedFlag  = flag.Uint64("poison.seed", 0, "seed of the campaign; 0 takes a random one")
+	onlyFlag  = flag.String("poison.only", "", "send only hostile messages of kinds that this regular expression matches")
+	countFlag = flag.Int("poison.n", 0, "hostile messages, and as many good ones; 0 means 10,000, or 1,000 with -short")
+)
+
+// campaign returns the seed and the size of a campaign, and says how to repeat it.
+func campaign(t *testing.T) (seed uint64, n int) {
+	seed, n = *seedFlag, *countFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	if n == 0 && testing.Short() {
+		n = 1_000
+		t.Log("-short: a tenth of the campaign")
+	} else if n == 0 {
+		n = 10_000
+	}
+	t.Logf("repeat this with: go test -v ./verify/poison -poison.seed %d -poison.n %d", seed, n)
+	return seed, n
+}
+
+// maxLate is how late a good message may fire while bad ones are about, on a
+// machine where the yardstick never takes longer than quick. What it takes
+// longer on a machine that is busy is added so many times: a message waits for
+// others at each of its steps, and they are as slow.
+const (
+	maxLate = time.Second
+	quick   = 50 * time.Millisecond
+	waits   = 20
+)
+
+// maxLines is how much the service may have to say of its own troubles.
+const maxLines = 100
+
+// maxRefusals is how many lines a minute tell of refused messages: the first of 50
+// tenants and reasons, how many of each, and how many of others.
+const maxRefusals = 101
+
+func TestPoisonHarmsNobody(t *testing.T) {
+	seed, n := campaign(t)
+	w := begin(t, commandsTopic)
+	attackers, producers := w.wires("attacker", 2), w.wires("producer", 1)
+	yardstick := w.measure()
+	began := time.Now()
+	attack(t, seed, n, attackers, producers[0])
+	t.Logf("sent in %v", time.Since(began).Round(time.Millisecond))
+	all := append(attackers, producers...)
+	for _, wire := range all {
+		if err := wire.wait(30 * time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+	w.settle(0, all...)
+	slow := yardstick.read()
+	t.Logf("all done after %v; peak memory of the service %s", time.Since(began).Round(time.Millisecond), w.peak())
+	w.stop()
+	j := w.read()
+	kinds := make(map[string]int)
+	for _, wire := range all {
+		for _, v := range wire.fired {
+			kinds[v.kind]++
+			if err := j.check(v); err != nil {
+				j.complain(v, err)
+			}
+		}
+		if len(wire.said) > 0 {
+			t.Logf("the broker complained %d times, first: %s", len(wire.said), wire.said[0])
+		}
+	}
+	j.rest()
+	if len(j.answers) > 0 {
+		t.Errorf("the broker answered to %v, without a request", j.answers)
+	}
+	j.report(kinds)
+	t.Logf("no restart: %v; latest good message: %v, by the yardstick %v (%s); log of the service: %d lines",
+		w.err == nil, j.latest, slow, j.why, strings.Count(w.log.String(), "\n"))
+	refusals := strings.Count(w.log.String(), `msg="messages refused`)
+	if lines := strings.Count(w.log.String(), "\n") - refusals; lines > maxLines {
+		t.Errorf("%d lines in the log of the service: hostile messages must not fill it", lines)
+	}
+	if most := maxRefusals * (2 + int(time.Since(began)/time.Minute)); refusals > most {
+		t.Errorf("%d lines about refused messages, want at most %d", refusals, most)
+	}
+	if limit := maxLate + waits*max(0, slow-quick); j.latest > limit {
+		t.Errorf("a good message was %v late, more than %v: %s", j.latest, limit, j.why)
+	}
+}
+
+// complain reports the first messages of each kind with another result.
+func (j *judge) complain(v *volley, err error) {
+	j.wrong[v.kind]++
+	if j.wrong[v.kind] <= 2 {
+		j.Errorf("%s: %v\nheader %.200q\nbody %.300q", v.kind, err, v.header, v.body)
+	} else {
+		j.Fail()
+	}
+}
+
+// wires connects as a user so many times.
+func (w *world) wires(user string, n int) (all []*wire) {
+	for i := range n {
+		wire, err := dial(w.address, user, fmt.Sprint(user, i))
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.Cleanup(func() { _ = wire.conn.Close() })
+		all = append(all, wire)
+	}
+	return all
+}
+
+// attack sends good messages steadily, and bad ones in bursts, as fast as the
+// broker takes them.
+func attack(t *testing.T, seed uint64, n int, attackers []*wire, producer *wire) {
+	t.Helper()
+	const burst = 25
+	const pause = 75 * time.Millisecond // between two bursts of all
+	only := regexp.MustCompile(*onlyFlag)
+	var sending sync.WaitGroup
+	send := func(wire *wire, name string, n, burst int, next func(*gunner, int) shot) {
+		sending.Go(func() {
+			g := newGunner(seed, name)
+			tick := time.NewTicker(pause)
+			defer tick.Stop()
+			for i := range n {
+				if i%burst == 0 {
+					if err := wire.out.Flush(); err != nil {
+						t.Error(err)
+						return
+					}
+					<-tick.C
+				}
+				g.now = time.Now()
+				s := next(g, i)
+				if s.kind != "good" && !only.MatchString(s.kind) {
+					continue
+				}
+				if err := wire.fire(s); err != nil {
+					t.Errorf("%s: %v", name, err)
+					return
+				}
+			}
+		})
+	}
+	for i, wire := range attackers {
+		send(wire, fmt.Sprintf("evil%d", i), n/len(attackers), burst, (*gunner).hostile)
+	}
+	send(producer, "good", n, burst*len(attackers), func(g *gunner, _ int) shot {
+		s := g.command().good()
+		s.kind = "good"
+		return s
+	})
+	sending.Wait()
+}
+
+// hostile makes up one hostile message: of all kinds in turn.
+func (g *gunner) hostile(made int) shot {
+	if len(g.next) > 0 {
+		s := g.next[0]
+		g.next = g.next[1:]
+		return s
+	}
+	pick := func(kinds []kind) shot {
+		k := kinds[made/8%len(kinds)]
+		s := k.make(g)
+		s.kind = k.name
+		return s
+	}
+	switch made % 8 {
+	case 0:
+		return pick(bodies)
+	case 1:
+		return pick(syntax)
+	case 2:
+		return pick(slices.Concat(fields, owners, cloudEvents))
+	case 3:
+		return pick(times)
+	case 4:
+		return pick(headers)
+	case 5:
+		return pick(append(others[:len(others):len(others)], traps...))
+	case 6:
+		if made%1_000 == 6 {
+			return pick(huge)
+		}
+	}
+	s := mutation(g)
+	s.kind = "mutation"
+	return s
+}
+
+// settle waits until the service has nothing to do any more. Beside its events
+// so many strangers are on their topics.
+func (w *world) settle(strangers int, all ...*wire) {
+	events := strangers
+	for _, wire := range all {
+		for _, v := range wire.fired {
+			if v.want.fate == fires && v.Seq > 0 {
+				events++
+			}
+		}
+	}
+	w.until("the service has fired and acked everything", 60*time.Second, func() bool {
+		if !w.alive() {
+			return true
+		}
+		s, err := w.js.Stream(w.Context(), stream)
+		if err != nil {
+			return false
+		}
+		info, err := s.Info(w.Context(), jetstream.WithSubjectFilter("svc.*.serviceCall"))
+		if err != nil {
+			return false
+		}
+		fired := uint64(0)
+		for _, n := range info.State.Subjects {
+			fired += n
+		}
+		waiting := 0
+		consumers := s.ListConsumers(w.Context())
+		for c := range consumers.Info() {
+			waiting += int(c.NumPending) + c.NumAckPending
+		}
+		return consumers.Err() == nil && waiting == 0 && fired >= uint64(events)
+	})
+}
+
+func reasonOf(err error) timer.Reason {
+	invalid, ok := errors.AsType[*timer.InvalidError](err)
+	if !ok {
+		return ""
+	}
+	return invalid.Reason
+}

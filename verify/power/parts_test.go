@@ -1,0 +1,218 @@
+//go:build linux
+
+package power
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+)
+
+func TestFrozenProcessIsSeenStopped(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), writerFileEnv+"="+filepath.Join(t.TempDir(), "records"), writerSyncEnv+"=no")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if _, err := out.Read(make([]byte, 1)); err != nil { // it works
+		t.Fatal(err)
+	}
+	if stopped, err := isStopped(cmd.Process.Pid); stopped || err != nil {
+		t.Errorf("before: stopped %v, error %v", stopped, err)
+	}
+	if err := freeze(t.Context(), []int{cmd.Process.Pid}); err != nil {
+		t.Fatal(err)
+	}
+	if stopped, err := isStopped(cmd.Process.Pid); !stopped || err != nil {
+		t.Errorf("after: stopped %v, error %v", stopped, err)
+	}
+}
+
+func TestFindsWhoHasFiles(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if users, err := holders(dir); len(users) > 0 || err != nil {
+		t.Errorf("before: processes %v, error %v", users, err)
+	}
+	f, err := os.Create(filepath.Join(dir, "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if users, err := holders(dir); !slices.Equal(users, []int{os.Getpid()}) || err != nil {
+		t.Errorf("processes %v, error %v, want this one, %d", users, err, os.Getpid())
+	}
+	if users, err := holders(strings.TrimSuffix(dir, dir[len(dir)-1:])); len(users) > 0 || err != nil {
+		t.Errorf("below a path that only begins the same: processes %v, error %v", users, err)
+	}
+}
+
+func TestState(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]byte{
+		"42 (timer-service) T 1 42":  'T',
+		"42 (a) T (b) S 1 42 (c":     'S',
+		"42 (odd) name) R) D 1 42 0": 'D',
+		"42 (x)":                     0,
+		"":                           0,
+	} {
+		if got := state([]byte(line)); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestCountsIntactRecords(t *testing.T) {
+	t.Parallel()
+	whole := slices.Concat(record(1), record(2), record(3))
+	spoiled := slices.Clone(whole)
+	spoiled[recordBytes+100] = 0
+	for name, tt := range map[string]struct {
+		text []byte
+		want int
+	}{
+		"all":             {whole, 3},
+		"a torn last one": {whole[:len(whole)-1], 2},
+		"a spoiled one":   {spoiled, 1},
+		"zeros":           {make([]byte, 2*recordBytes), 0},
+		"empty":           {nil, 0},
+		"the wrong ones":  {record(2), 0},
+		"one twice":       {slices.Concat(record(1), record(1)), 1},
+	} {
+		file := filepath.Join(t.TempDir(), "records")
+		if err := os.WriteFile(file, tt.text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := intact(file); got != tt.want || err != nil {
+			t.Errorf("%s: %d records, error %v, want %d", name, got, err, tt.want)
+		}
+	}
+	if got, err := intact(filepath.Join(t.TempDir(), "none")); got != 0 || err != nil {
+		t.Errorf("no file: %d records, error %v, want none", got, err)
+	}
+}
+
+func TestVoidControls(t *testing.T) {
+	t.Parallel()
+	good := ControlReport{Cuts: 2, Synced: WriterCount{Acked: 10}, Unsynced: WriterCount{Acked: 10, Lost: 1}}
+	if err := good.Void(); err != nil {
+		t.Errorf("%+v: %v", good, err)
+	}
+	for name, spoil := range map[string]func(*ControlReport){
+		"no cuts":                func(c *ControlReport) { c.Cuts = 0 },
+		"nothing acked":          func(c *ControlReport) { c.Synced.Acked = 0 },
+		"synced records lost":    func(c *ControlReport) { c.Synced.Lost = 1 },
+		"no unsynced one lost":   func(c *ControlReport) { c.Unsynced.Lost = 0 },
+		"nothing unsynced acked": func(c *ControlReport) { c.Unsynced.Acked = 0 },
+	} {
+		c := good
+		spoil(&c)
+		if c.Void() == nil {
+			t.Errorf("%s: not void: %+v", name, c)
+		}
+	}
+}
+
+// judged returns the report of a run that sent one command, which the broker
+// acked at 1, and saw one dead letter, at 2. The stream holds what is stored.
+func judged(durability Durability, stored ...history.Message) Report {
+	r := &run{opt: Options{Durability: durability, Layout: Embedded}, stored: make(map[uint64]history.Message)}
+	r.recorder.Sent(history.Sent{Command: history.Command{Kind: history.Foreign, Body: []byte("command")}, Acked: true, Seq: 1})
+	r.recorder.Message(history.Message{Topic: "svc._.dlq", Seq: 2, Body: []byte("letter")})
+	for _, m := range stored {
+		r.stored[m.Seq] = m
+	}
+	return r.report(time.Second)
+}
+
+func TestJudgesWhatTheStreamHolds(t *testing.T) {
+	t.Parallel()
+	command := history.Message{Topic: history.CommandsTopic, Seq: 1, Body: []byte("command")}
+	other := history.Message{Topic: history.CommandsTopic, Seq: 1, Body: []byte("another")}
+	deadLetter := history.Message{Topic: "svc._.dlq", Seq: 2, Body: []byte("letter")}
+	elsewhere := history.Message{Topic: "svc.a.dlq", Seq: 2, Body: []byte("letter")}
+	for _, tt := range []struct {
+		name               string
+		stored             []history.Message
+		unstored, vanished int
+	}{
+		{"both", []history.Message{command, deadLetter}, 0, 0},
+		{"no command", []history.Message{deadLetter}, 1, 0},
+		{"another in its place", []history.Message{other, deadLetter}, 1, 0},
+		{"no deadLetter", []history.Message{command}, 0, 1},
+		{"one in its place", []history.Message{command, elsewhere}, 0, 1},
+		{"nothing", nil, 1, 1},
+	} {
+		r := judged(Strict, tt.stored...)
+		if got := findings(r, Unstored); got != tt.unstored {
+			t.Errorf("%s: %d unstored, want %d", tt.name, got, tt.unstored)
+		}
+		if got := findings(r, Vanished); got != tt.vanished {
+			t.Errorf("%s: %d vanished, want %d", tt.name, got, tt.vanished)
+		}
+		if lost := tt.unstored + tt.vanished; r.Losses() != lost {
+			t.Errorf("%s: %d losses, want %d", tt.name, r.Losses(), lost)
+		}
+	}
+}
+
+func findings(r Report, rule history.Rule) int {
+	i := slices.IndexFunc(r.Findings, func(f history.Finding) bool { return f.Rule == rule })
+	return r.Findings[i].Count
+}
+
+func TestRelaxedMustLoseAndMayDoNothingWorse(t *testing.T) {
+	t.Parallel()
+	command := history.Message{Topic: history.CommandsTopic, Seq: 1, Body: []byte("command")}
+	deadLetter := history.Message{Topic: "svc._.dlq", Seq: 2, Header: map[string]string{history.ReasonHeader: "odd"}, Body: []byte("letter")}
+
+	strict, relaxed := judged(Strict, deadLetter), judged(Relaxed, deadLetter)
+	if strict.Violations() != relaxed.Violations()+strict.Losses()+findings(strict, history.Invented) || strict.Losses() != 1 {
+		t.Errorf("%d violations, of which %d losses, with strict; with relaxed %d", strict.Violations(), strict.Losses(), relaxed.Violations())
+	}
+	for _, tt := range []struct {
+		name   string
+		report Report
+		says   string
+	}{
+		{"relaxed that loses nothing", judged(Relaxed, command, deadLetter), "nothing is lost with relaxed"},
+		{"strict in which nothing happened", judged(Strict, command, deadLetter), "no timer fired"},
+	} {
+		err := tt.report.Void()
+		if err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	if lie := judged(Relaxed, history.Message{Topic: "svc._.dlq", Seq: 2, Body: []byte("letter")}); findings(lie, history.Malformed) != 1 || lie.Violations() != 1 {
+		t.Errorf("a dead letter without a reason: %d violations with relaxed", lie.Violations())
+	}
+}
+
+func TestReportSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	var text bytes.Buffer
+	r := judged(Strict)
+	r.Write(&text)
+	for _, want := range []string{"unstored, the first of 1: the broker acked", "vanished, the first of 1: the broker delivered 2 on svc._.dlq", "2 violations"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, &text)
+		}
+	}
+}
