@@ -63,7 +63,9 @@ func (b *Broker) deadLetterTopics(ctx context.Context, client *kgo.Client, tenan
 			return nil, err
 		}
 	}
-	details, err := kadm.NewClient(client).ListTopics(ctx, wanted...)
+	// The client remembers for a while that a topic was missing, unless the answer
+	// is to have the permissions.
+	details, err := kadm.NewClient(client).ListTopics(kadm.WithAuthorizedOps(ctx), wanted...)
 	if err != nil {
 		return nil, err
 	}

@@ -175,6 +175,32 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 	}
 }
 
+// TestNewDeadLettersAreVisited has another client create the topic right after the
+// visitor was told that there is none, which its client remembers for a while.
+func TestNewDeadLettersAreVisited(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	visitor, service := ready(t, kafka.Options{URL: c.url()}), ready(t, kafka.Options{URL: c.url()})
+	visited := func() (n int) {
+		t.Helper()
+		if err := visitor.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
+			n++
+			return false, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	publish(t, service, "service.events.other.dlq", "warm") // connections are there
+	if n := visited(); n != 0 {
+		t.Errorf("visited %d before there was a topic", n)
+	}
+	publish(t, service, deadLetters, "a")
+	if n := visited(); n != 1 {
+		t.Errorf("visited %d dead letters, want 1", n)
+	}
+}
+
 // TestForeignDeadLettersAreRemoved visits what other programs published: without a
 // key, and in a partition that is not that of their key.
 func TestForeignDeadLettersAreRemoved(t *testing.T) {
