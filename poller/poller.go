@@ -49,6 +49,7 @@ type Poller struct {
 	gate   gate
 	guard  guard
 	outbox backpressure
+	status status
 	waited time.Duration // of the current poll, in Await
 }
 
@@ -88,8 +89,10 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 // a second, and returns nil. It returns an error only if that wraps [timer.ErrFatal]; any
 // other is logged and the poll tried again.
 func (p *Poller) Run(ctx context.Context) error {
+	defer p.status.enter(Stopped, 0)
 	for retry := minRetry; ; {
 		began := p.now()
+		p.status.enter(Polling, p.opt.Elapsed())
 		next, err := p.poll(ctx, began)
 		p.opt.Polled(p.now().Sub(began)-p.waited, err)
 		switch {
@@ -104,7 +107,9 @@ func (p *Poller) Run(ctx context.Context) error {
 		default:
 			retry = minRetry
 		}
-		if !p.gate.sleep(ctx, p.clock, next.earliest, next.at, next.at.Sub(began)) {
+		limit := next.at.Sub(began)
+		p.status.sleep(p.opt.Elapsed(), limit, err, p.guard.waiting, !p.outbox.since.IsZero())
+		if !p.gate.sleep(ctx, p.clock, next.earliest, next.at, limit) {
 			return nil
 		}
 	}
@@ -153,8 +158,11 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 // await waits until timers may fire.
 func (p *Poller) await(ctx context.Context) bool {
 	began := p.opt.Elapsed()
+	p.status.enter(Awaiting, began)
 	ok := p.opt.Await(ctx)
-	p.waited = p.opt.Elapsed() - began
+	ended := p.opt.Elapsed()
+	p.status.enter(Polling, ended)
+	p.waited = ended - began
 	return ok
 }
 

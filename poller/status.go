@@ -1,0 +1,63 @@
+package poller
+
+import (
+	"sync"
+	"time"
+)
+
+// A Phase is what a [Poller] does.
+type Phase uint8
+
+// Phases of a poller.
+const (
+	Stopped  Phase = iota // it does not run
+	Polling               // it reads the store, or fires
+	Awaiting              // it waits until timers may fire, see [Options.Await]
+	Sleeping              // nothing is due, or nothing may fire
+)
+
+// A Status says how a [Poller] is.
+type Status struct {
+	Phase   Phase
+	For     time.Duration // how long it has been in this phase
+	Overdue time.Duration // how long ago the next poll should have begun; zero if that is ahead
+	Err     error         // of the last poll; nil if it worked
+	Clock   bool          // the clock jumped forward: nothing fires until a reference agrees
+	Full    bool          // the outbox is full: nothing fires
+}
+
+// A status keeps what a [Status] is made of.
+type status struct {
+	mu    sync.Mutex
+	last  Status
+	since time.Duration // when the phase began
+	until time.Duration // when the next poll begins at the latest
+}
+
+// enter notes that a phase begins.
+func (s *status) enter(p Phase, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last.Phase, s.since = p, now
+}
+
+// sleep notes the end of a poll, and that the next one begins within a time.
+func (s *status) sleep(now, limit time.Duration, err error, clock, full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = Status{Phase: Sleeping, Err: err, Clock: clock, Full: full}
+	s.since, s.until = now, now+max(0, limit)
+}
+
+// Status returns how the poller is. It never waits.
+func (p *Poller) Status() Status {
+	now := p.opt.Elapsed()
+	p.status.mu.Lock()
+	defer p.status.mu.Unlock()
+	s := p.status.last
+	s.For = now - p.status.since
+	if s.Phase == Sleeping {
+		s.Overdue = max(0, now-p.status.until)
+	}
+	return s
+}
