@@ -34,6 +34,10 @@ type Store interface {
 	// changes nothing unless takeover: then those learn it when they call Attach again.
 	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
 
+	// Check returns nil if the database answers and takes writes, as far as that can be
+	// found out without one, else what is wrong.
+	Check(ctx context.Context) error
+
 	// Watch returns nil when ctx is done, and an error that wraps
 	// [timer.ErrFatal] as soon as the database can't be trusted any more.
 	Watch(ctx context.Context) error

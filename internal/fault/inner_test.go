@@ -103,6 +103,8 @@ func (i *inner) Prepare(context.Context) error { return nil }
 
 func (i *inner) Watch(context.Context) error { return nil }
 
+func (i *inner) Check(context.Context) error { return nil }
+
 func (i *inner) Now(context.Context) (time.Time, error) { return time.Time{}, nil }
 
 func (i *inner) Identity(context.Context) (id, name string, err error) {

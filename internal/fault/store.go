@@ -15,6 +15,7 @@ type Full interface {
 	timer.Purger
 	Outbox() outbox.Outbox
 	Prepare(ctx context.Context) error
+	Check(ctx context.Context) error
 	Identity(ctx context.Context) (id, name string, err error)
 	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
 	Watch(ctx context.Context) error

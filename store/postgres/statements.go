@@ -31,6 +31,7 @@ var names = make(map[string]string)
 var (
 	sqlSettings      = query("settings")
 	sqlServer        = query("server")
+	sqlWritable      = query("writable")
 	sqlExists        = query("exists")
 	sqlVersion       = query("version")
 	sqlTimeouts      = query("timeouts")

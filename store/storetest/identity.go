@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+
 	"github.com/google/uuid"
 )
 
@@ -25,5 +27,16 @@ func attaches(s *suite) {
 		if other, err := s.store.Attach(s.Context(), broker, "nats://"+broker, false); err != nil || other != "" {
 			s.Errorf("attach to %s: %q is used, %v", broker, other, err)
 		}
+	}
+}
+
+func checks(s *suite) {
+	if err := s.store.Check(s.Context()); err != nil {
+		s.Errorf("check: %v", err)
+	}
+	ended, end := context.WithCancel(s.Context())
+	end()
+	if err := s.store.Check(ended); err == nil {
+		s.Error("check of a context that has ended: no error")
 	}
 }

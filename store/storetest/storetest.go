@@ -31,6 +31,7 @@ type Store interface {
 type Database interface {
 	Identity(ctx context.Context) (id, name string, err error)
 	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
+	Check(ctx context.Context) error
 }
 
 // Run tests a store. Open returns an empty one, and has it closed when the test
@@ -97,6 +98,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 
 		{"Identity: each database has its own, which stays", identities},
 		{"Attach: a database that no other instance uses goes from broker to broker", attaches},
+		{"Check: a database that works has nothing wrong, and is not changed", checks},
 
 		{"Outbox: events come in the order they were appended", outboxOrder},
 		{"Outbox: a row is the message that consumers get", outboxMessage},
