@@ -35,6 +35,7 @@ type sender struct {
 
 	mu       sync.Mutex
 	inFlight map[int64]struct{}    // numbers of rows that were read and are not settled
+	landed   time.Time             // when the last row was settled, or the first of those in flight was read
 	readings map[*reading]struct{} // under way
 	refusals map[int64]int         // how often the broker refused a row that is deferred
 }
@@ -139,6 +140,7 @@ func (s *sender) pauseAfter(ctx context.Context, failures *backoff, err error) {
 // A reading is a read of the table that is under way. It may still return rows that
 // were settled after it began.
 type reading struct {
+	began   time.Time
 	settled map[int64]struct{} // numbers of these
 }
 
@@ -146,7 +148,7 @@ type reading struct {
 func (s *sender) beginReading() *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &reading{settled: make(map[int64]struct{})}
+	r := &reading{began: s.clock.Now(), settled: make(map[int64]struct{})}
 	s.readings[r] = struct{}{}
 	return r
 }
@@ -157,6 +159,9 @@ func (s *sender) take(r *reading, rows []Row) (taken []Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.readings, r)
+	if len(s.inFlight) == 0 {
+		s.landed = s.clock.Now()
+	}
 	for _, row := range rows {
 		_, inFlight := s.inFlight[row.Seq]
 		_, settled := r.settled[row.Seq]
@@ -172,6 +177,7 @@ func (s *sender) take(r *reading, rows []Row) (taken []Row) {
 func (s *sender) land(seqs ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.landed = s.clock.Now()
 	for _, seq := range seqs {
 		delete(s.inFlight, seq)
 		for r := range s.readings {

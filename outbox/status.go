@@ -1,0 +1,38 @@
+package outbox
+
+import "time"
+
+// A Status says how a [Forwarder] is.
+type Status struct {
+	Owns    bool          // it has a table, or a shard of one
+	Waiting int           // see [Forwarder.Waiting]
+	Stuck   time.Duration // how long rows have been read or published without an end to any; zero if none are
+}
+
+// Status returns how the forwarder is. It never waits.
+func (f *Forwarder) Status() Status {
+	s, _ := f.current()
+	if s == nil {
+		return Status{}
+	}
+	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck()}
+}
+
+// stuck returns how long nothing has come to an end, of all that is under way.
+func (s *sender) stuck() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := s.landed
+	if len(s.inFlight) == 0 {
+		since = time.Time{}
+	}
+	for r := range s.readings {
+		if since.IsZero() || r.began.Before(since) {
+			since = r.began
+		}
+	}
+	if since.IsZero() {
+		return 0
+	}
+	return max(0, s.clock.Now().Sub(since))
+}

@@ -1,0 +1,68 @@
+package outbox_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/outbox"
+)
+
+// TestStatusFindsAForwarderThatIsStuck has a broker that does not answer for one
+// topic, while others go on or not, and a table that can't be changed or read.
+func TestStatusFindsAForwarderThatIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		hanging, hang := "", make(chan struct{})
+		p.takes = func(m broker.Message) time.Duration {
+			return map[bool]time.Duration{true: 5 * time.Second}[m.Topic == "mute"]
+		}
+		l.fail = func(op string) error {
+			if op == hanging {
+				<-hang
+			}
+			return nil
+		}
+		f := forward(t, l, p, outbox.Options{Interval: time.Second})
+		after := func(d time.Duration) outbox.Status {
+			time.Sleep(d)
+			synctest.Wait()
+			return f.Status()
+		}
+		add := func(topic string) {
+			l.append(topic)
+			f.Appended(1)
+		}
+		if got := after(time.Minute); got != (outbox.Status{Owns: true}) {
+			t.Errorf("idle: %+v", got)
+		}
+		add("a")
+		if got := after(time.Second); got.Stuck != 0 {
+			t.Errorf("after an event: %+v", got)
+		}
+		add("mute")
+		if got := after(3 * time.Second); got.Stuck < 2*time.Second {
+			t.Errorf("with an event that no one answers: %+v", got)
+		}
+		add("a")
+		if got := after(time.Second); got.Stuck > time.Second {
+			t.Errorf("with one that no one answers, and others that leave: %+v", got)
+		}
+		if got := after(time.Minute); got.Stuck != 0 {
+			t.Errorf("idle again: %+v", got)
+		}
+		for _, op := range []string{"delete", "head"} {
+			hanging, hang = op, make(chan struct{})
+			add("a")
+			if got := after(time.Minute); got.Stuck < 59*time.Second {
+				t.Errorf("with a table that hangs at %s: %+v", op, got)
+			}
+			hanging = ""
+			close(hang)
+			if got := after(time.Second); got.Stuck != 0 {
+				t.Errorf("with a table that goes on after %s: %+v", op, got)
+			}
+		}
+	})
+}
