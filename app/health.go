@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/poller"
+)
+
+// A Check is how one part of an [App] is.
+type Check struct {
+	Part   string // "store", "broker", "owner", "intake", "poller", "clock" or "forwarder"
+	Reason string // what is wrong, or worth knowing; empty if there is nothing to say
+	Advice string // what to do about it
+	Red    bool   // timers are late or commands are not taken, until somebody or something repairs it
+}
+
+const (
+	checkTimeout = time.Second             // of a check that asks a server
+	longPoll     = 1500 * time.Millisecond // after which a poll is stuck, and one that should have begun is missing
+	longForward  = 1500 * time.Millisecond // the same of the forwarder
+)
+
+// Checks returns how each part is, in the order of the flow. It asks the database
+// and the broker at the same time, writes nothing, and takes at most a second.
+func (a *App) Checks(ctx context.Context) []Check {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var store, broker error
+	var asking sync.WaitGroup
+	asking.Go(func() { store = inTime(ctx, a.store.Check) })
+	asking.Go(func() { broker = inTime(ctx, a.owner.broker.Ready) })
+	asking.Wait()
+	return []Check{
+		failed("store", store, "commands wait at the broker and nothing fires: repair the database, it goes on by itself"),
+		failed("broker", broker, "nothing comes in and nothing goes out, nothing is lost: start the broker or repair the network, it goes on by itself"),
+		a.checkOwner(),
+		a.checkIntake(),
+		a.checkPoller(),
+		a.checkClock(),
+		a.checkForwarder(),
+	}
+}
+
+// inTime returns the error of ask, or of ctx if that ends first: what is asked may
+// not look at its context.
+func inTime(ctx context.Context, ask func(context.Context) error) error {
+	answer := make(chan error, 1)
+	go func() { answer <- ask(ctx) }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("no answer within %v", checkTimeout)
+	}
+}
+
+// failed is a check that is red if there is an error.
+func failed(part string, err error, advice string) Check {
+	if err == nil {
+		return Check{Part: part}
+	}
+	return Check{Part: part, Reason: err.Error(), Advice: advice, Red: true}
+}
+
+// red is a check that is red if something is wrong.
+func red(part string, wrong bool, reason, advice string) Check {
+	if !wrong {
+		return Check{Part: part}
+	}
+	return Check{Part: part, Reason: reason, Advice: advice, Red: true}
+}
+
+func (a *App) checkOwner() Check {
+	return red("owner", !a.owner.is(), "it is not known yet which database owns the commands",
+		"no command is taken before the broker says so: see the check of the broker, and the log")
+}
+
+func (a *App) checkIntake() Check {
+	running := closed(a.handlers.Running())
+	if a.handlers.Paused() {
+		return red("intake", true, "the database fails: commands wait", "see the check of the store, and the log: a disk that is full or read-only, a lock that another program holds")
+	}
+	return red("intake", !running, "commands are not taken yet", "see the check of the owner")
+}
+
+func (a *App) checkPoller() Check {
+	const part = "poller"
+	s := a.poller.Status()
+	switch {
+	case s.Err != nil:
+		return failed(part, fmt.Errorf("the last poll failed: %w", s.Err), "timers are late: see the check of the store")
+	case s.Phase == poller.Stopped:
+		return red(part, true, "it does not run", "see the check of the owner; if that is green, restart the service and report this")
+	case s.Phase == poller.Polling && s.For > longPoll:
+		return red(part, true, fmt.Sprintf("a poll takes %v so far", s.For.Round(time.Millisecond)), "timers are late: the database is slow, or another program holds a lock")
+	case s.Overdue > longPoll:
+		return red(part, true, fmt.Sprintf("a poll should have begun %v ago", s.Overdue.Round(time.Millisecond)), "timers are late: the machine has no CPU time to spare, or the process was stopped")
+	case s.Phase == poller.Awaiting:
+		return Check{Part: part, Reason: "nothing fires before the commands that wait at the broker were read", Advice: "this ends by itself within catch_up_timeout once the broker is there"}
+	case s.Full:
+		return Check{Part: part, Reason: "nothing fires while many events wait for the broker", Advice: "see the check of the forwarder"}
+	}
+	return Check{Part: part}
+}
+
+func (a *App) checkClock() Check {
+	return red("clock", a.poller.Status().Clock, "the clock jumped forward by more than a minute: nothing fires until the database or the broker agrees",
+		"compare the clock of this machine with a right one (chronyc tracking, timedatectl), and set it")
+}
+
+func (a *App) checkForwarder() Check {
+	const part = "forwarder"
+	s := a.forwarder.Status()
+	switch {
+	case !s.Owns:
+		return red(part, true, "it has no shard of the outbox", "see the check of the store: a shard needs a connection of its own to PostgreSQL")
+	case s.Stuck > longForward:
+		return red(part, true, fmt.Sprintf("no event has left for %v, and some wait", s.Stuck.Round(time.Millisecond)), "see the checks of broker and store, and the log for the destination that does not answer")
+	}
+	return Check{Part: part}
+}
