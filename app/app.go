@@ -71,6 +71,7 @@ type App struct {
 	forwarder *outbox.Forwarder
 	retention *store.Retention
 	owner     *owner
+	late      *latenessLog
 	log       *slog.Logger
 	opt       Options
 	running   chan struct{}
@@ -112,10 +113,10 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	if opt.Owned == nil {
 		opt.Owned = func() {}
 	}
-	a := &App{store: s, owner: newOwner(s, b, log, opt), log: log, opt: opt, running: make(chan struct{})}
+	a := &App{store: s, owner: newOwner(s, b, log, opt), late: &latenessLog{log: log}, log: log, opt: opt, running: make(chan struct{})}
 	a.forwarder = outbox.New(s.Outbox(), b.Publisher(), eventTopic(b.Routing()), opt.Clock, log, outbox.Options{
 		Interval:  opt.PollingInterval,
-		Forwarded: opt.Counters.forwarded,
+		Published: func(at time.Time, events []*message.Message) { a.late.add(opt.Counters.published(at, events)) },
 		Parked:    opt.Counters.parked,
 	})
 	backlog := max(minBacklog, opt.BatchSize)
@@ -212,7 +213,9 @@ func (a *App) Run(ctx context.Context) error {
 	if clean && a.owner.is() {
 		a.drain(draining)
 	}
-	return errors.Join(failed, forwarder.stop(stopping))
+	failed = errors.Join(failed, forwarder.stop(stopping))
+	a.late.stop()
+	return failed
 }
 
 // poll runs the poller, as soon as its events have somewhere to go.

@@ -12,12 +12,13 @@ import (
 // Counters count what an [App] does, since the start. The zero value is ready
 // to use; all methods are safe for concurrent use.
 type Counters struct {
-	mu       sync.Mutex
-	commands map[handlers.Result]int64
+	mu        sync.Mutex
+	commands  map[handlers.Result]int64
+	forwarded int64
+	lateness  Lateness
 
-	eventsReached   atomic.Int64
-	eventsForwarded atomic.Int64
-	eventsParked    atomic.Int64
+	eventsReached atomic.Int64
+	eventsParked  atomic.Int64
 
 	quotasUsed    atomic.Int64
 	quotasRefused atomic.Int64
@@ -34,7 +35,18 @@ func (c *Counters) Commands() map[handlers.Result]int64 {
 func (c *Counters) Reached() int64 { return c.eventsReached.Load() }
 
 // Forwarded returns how many events the broker acked.
-func (c *Counters) Forwarded() int64 { return c.eventsForwarded.Load() }
+func (c *Counters) Forwarded() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.forwarded
+}
+
+// Lateness returns how late the events were that the broker acked.
+func (c *Counters) Lateness() Lateness {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lateness
+}
 
 // Parked returns how many events the broker refused for good.
 func (c *Counters) Parked() int64 { return c.eventsParked.Load() }
@@ -64,5 +76,4 @@ func (c *Counters) handled(r handlers.Result) {
 }
 
 func (c *Counters) reached(events []timer.DueTimeReached) { c.eventsReached.Add(int64(len(events))) }
-func (c *Counters) forwarded(rows int)                    { c.eventsForwarded.Add(int64(rows)) }
 func (c *Counters) parked(string)                         { c.eventsParked.Add(1) }

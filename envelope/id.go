@@ -3,6 +3,8 @@ package envelope
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -29,6 +31,20 @@ func EventID(e timer.DueTimeReached) string {
 	id[6] = id[6]&0x0f | 0x70 // version 7
 	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
 	return id.String()
+}
+
+// DueAt returns the due time that the id of an event holds, whatever format the
+// event has. It reports false for an id that is no UUID of version 7.
+func DueAt(id string) (time.Time, bool) {
+	if len(id) != len("00000000-0000-7000-8000-000000000000") || id[8] != '-' || id[13] != '-' || id[14] != '7' {
+		return time.Time{}, false
+	}
+	high, err := strconv.ParseUint(id[:8], 16, 32)
+	if err != nil {
+		return time.Time{}, false
+	}
+	low, err := strconv.ParseUint(id[9:13], 16, 16)
+	return time.UnixMilli(int64(high<<16 | low)).UTC(), err == nil
 }
 
 // idOf returns the id that the event has, or the one it is to get.

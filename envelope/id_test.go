@@ -55,6 +55,35 @@ func TestEventIDIsAVersion7UUIDOfTheDueTime(t *testing.T) {
 	}
 }
 
+func TestDueAtReadsTheIDOfAnEvent(t *testing.T) {
+	t.Parallel()
+	for _, due := range []time.Time{goldenDueAt, time.UnixMilli(0).UTC(), time.UnixMilli(1<<48 - 1).UTC()} {
+		e := goldenReached
+		e.DueAt = due
+		if got, ok := envelope.DueAt(envelope.EventID(e)); !ok || !got.Equal(due) {
+			t.Errorf("due %v, got %v, %v", due, got, ok)
+		}
+	}
+	for _, id := range []string{
+		"", "cmd-1", strings.Repeat("a", 36), "01b977bc-34b4-429f-9d87-c0df30147718", "01b977bg-34b4-729f-9d87-c0df30147718",
+		"01b977bc-34bg-729f-9d87-c0df30147718", "+1b977bc-34b4-729f-9d87-c0df30147718", "01b977bc34b4-729f-9d87-c0df301477180",
+	} {
+		if got, ok := envelope.DueAt(id); ok {
+			t.Errorf("%q: got %v", id, got)
+		}
+	}
+}
+
+func BenchmarkDueAt(b *testing.B) {
+	id := envelope.EventID(goldenReached)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok := envelope.DueAt(id); !ok {
+			b.Fatal(id)
+		}
+	}
+}
+
 func TestEventIDIsTheSameAtEveryAttempt(t *testing.T) {
 	t.Parallel()
 	want := envelope.EventID(goldenReached)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -305,7 +306,7 @@ func TestSenderBeginsWithASmallBatch(t *testing.T) {
 			l.append("a")
 		}
 		var sizes []int
-		f := forward(t, l, p, outbox.Options{Batch: 500, Forwarded: func(rows int) { sizes = append(sizes, rows) }})
+		f := forward(t, l, p, outbox.Options{Batch: 500, Published: func(_ time.Time, events []*message.Message) { sizes = append(sizes, len(events)) }})
 		if err := f.Drain(t.Context()); err != nil {
 			t.Fatal(err)
 		}

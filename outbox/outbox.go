@@ -92,8 +92,12 @@ type Options struct {
 	Interval    time.Duration       // longest time between polls of the outbox; default 5s, with shards at most 500ms
 	Batch       int                 // rows published at once; default 1000
 	MaxAttempts int                 // publishes of a refused row before it is parked; default 5
-	Forwarded   func(rows int)      // called when the broker has acked rows; must not block
 	Parked      func(reason string) // called when a row was parked; must not block
+
+	// Published is called once for the events of a batch that the broker has acked,
+	// with the time of the ack, before their rows are deleted. Batches may overlap. It
+	// must not block, nor keep or change the events.
+	Published func(at time.Time, events []*message.Message)
 }
 
 // StopTimeout is how long [Forwarder.Run] takes at most after the end of its
@@ -143,8 +147,8 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 	if opt.MaxAttempts <= 0 {
 		opt.MaxAttempts = 5
 	}
-	if opt.Forwarded == nil {
-		opt.Forwarded = func(int) {}
+	if opt.Published == nil {
+		opt.Published = func(time.Time, []*message.Message) {}
 	}
 	if opt.Parked == nil {
 		opt.Parked = func(string) {}

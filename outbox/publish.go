@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
@@ -107,6 +109,7 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 	var o outcome
 	through = make(map[string]bool)
 	now := w.clock.Now()
+	published := make([]*message.Message, 0, len(rows))
 	debug := w.log.Enabled(w.publishing, slog.LevelDebug)
 	for i, row := range rows {
 		switch err := errs[i]; {
@@ -117,6 +120,7 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 					"correlation_id", header(envelope.HeaderCorrelationID), "event_id", row.Message.UUID, "topic", messages[i].Topic)
 			}
 			o.acked = append(o.acked, row.Seq)
+			published = append(published, row.Message)
 			through[row.Destination] = true
 		case errors.Is(err, broker.ErrUnavailable):
 			o.unsent = append(o.unsent, row.Seq)
@@ -131,7 +135,7 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 	}
 	if len(o.acked) > 0 {
 		failpoint.Here("published")
-		w.opt.Forwarded(len(o.acked))
+		w.opt.Published(now, published)
 	}
 	if len(o.unsent) > 0 {
 		w.away.Store(true)

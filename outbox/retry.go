@@ -108,21 +108,30 @@ func (s *sender) awaitDeferred(ctx context.Context) {
 	}
 }
 
-// A report logs rows that could not be published, now and then.
+// A report logs rows that could not be published, now and then, and when the
+// broker is back.
 type report struct {
 	mu               sync.Mutex
 	last             time.Time
-	deferred, unsent int // since then
+	deferred, unsent int       // since then
+	away             time.Time // since when the broker was unavailable; zero if it is not
 }
 
 const reportInterval = 10 * time.Second
 
 func (r *report) add(log *slog.Logger, now time.Time, o outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case len(o.unsent) > 0 && r.away.IsZero():
+		r.away = now
+	case len(o.unsent) == 0 && len(o.acked) > 0 && !r.away.IsZero():
+		log.Info("the broker is available again, events are published", "unavailable_for", now.Sub(r.away).Round(time.Millisecond))
+		r.away, r.last, r.unsent = time.Time{}, time.Time{}, 0
+	}
 	if len(o.deferred)+len(o.unsent) == 0 {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.deferred, r.unsent = r.deferred+len(o.deferred), r.unsent+len(o.unsent)
 	if now.Sub(r.last).Abs() < reportInterval {
 		return

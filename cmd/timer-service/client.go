@@ -150,8 +150,8 @@ type published struct {
 
 	EventID        string       `json:"eventId,omitempty"`
 	ReachedAt      stamp        `json:"reachedAt,omitzero"`
-	LatenessMS     *int64       `json:"latenessMs,omitempty"`     // reachedAt - dueAt, by the service's clock
-	ArrivalDelayMS *int64       `json:"arrivalDelayMs,omitempty"` // arrival of the event here - dueAt
+	LatenessMS     *int64       `json:"latenessMs,omitempty"`     // reachedAt - dueAt, by the service's clock: how late the timer fired
+	ArrivalDelayMS *int64       `json:"arrivalDelayMs,omitempty"` // arrival of the event here - dueAt: how late it is for a consumer
 	Reason         timer.Reason `json:"reason,omitempty"`         // of a dead letter
 	Detail         string       `json:"detail,omitempty"`
 
@@ -190,7 +190,7 @@ func (p *published) text() string {
 func (p *published) answer() string {
 	line := fmt.Sprintf("%-10s %s", p.Result, p.key())
 	if p.Result == resultReached {
-		line += fmt.Sprintf("  %s late, here after %s", lateness(*p.LatenessMS), lateness(*p.ArrivalDelayMS))
+		line += fmt.Sprintf("  %s late", lateness(*p.ArrivalDelayMS))
 	}
 	return line
 }

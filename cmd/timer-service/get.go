@@ -97,7 +97,7 @@ func (s *shownTimer) text() string {
 		"tenant", s.TenantID, "service call", s.ServiceCallID, "state", s.State, "due at", s.DueAt, "registered at", s.RegisteredAt,
 	}
 	if !s.ReachedAt.IsZero() {
-		pairs = append(pairs, "reached at", s.ReachedAt.String()+", "+s.late()+" late")
+		pairs = append(pairs, "reached at", s.ReachedAt.String()+", fired "+s.late()+" late")
 	}
 	if !s.CanceledAt.IsZero() {
 		pairs = append(pairs, "canceled at", s.CanceledAt)
@@ -123,12 +123,15 @@ func (s *shownTimer) late() string {
 	return lateness(*s.LatenessMS)
 }
 
-// lateness returns milliseconds for people: exact below ten seconds, and rounded
-// to seconds above.
+// lateness returns milliseconds for people: exact below ten seconds, then to the
+// tenth of a second, and rounded to seconds from a minute on.
 func lateness(ms int64) string {
-	const exact = 10_000
-	if ms < exact {
+	const exact, tenths = 10_000, 60_000
+	switch {
+	case ms < exact:
 		return fmt.Sprintf("%d ms", ms)
+	case ms < tenths:
+		return fmt.Sprintf("%.1f s", float64(ms)/1000)
 	}
 	return (time.Duration(ms) * time.Millisecond).Round(time.Second).String()
 }

@@ -51,7 +51,7 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	rows := e.out.rows("tenant", "service call", "state", "due at", "late", "correlation")
+	rows := e.out.rows("tenant", "service call", "state", "due at", "fired late", "correlation")
 	for _, entry := range page.Entries {
 		s := show(entry)
 		rows.add(s, s.TenantID, s.ServiceCallID, s.State, s.DueAt, s.late(), orDash(s.CorrelationID))

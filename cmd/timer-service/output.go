@@ -117,7 +117,7 @@ type rows struct {
 }
 
 // rows returns rows with the headers of the table, which has no borders, so that
-// awk can split it. Columns of numbers, and late, are aligned to the right.
+// awk can split it. Columns of numbers, and fired late, are aligned to the right.
 func (o output) rows(headers ...any) *rows {
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -125,7 +125,7 @@ func (o output) rows(headers ...any) *rows {
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	t.SetStyle(style)
 	t.SuppressTrailingSpaces()
-	t.SetColumnConfigs([]table.ColumnConfig{{Name: "late", Align: text.AlignRight, AlignHeader: text.AlignRight}})
+	t.SetColumnConfigs([]table.ColumnConfig{{Name: "fired late", Align: text.AlignRight, AlignHeader: text.AlignRight}})
 	t.AppendHeader(headers)
 	return &rows{o, t}
 }

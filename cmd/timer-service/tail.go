@@ -171,7 +171,7 @@ func (s *shownMessage) summary() []string {
 	case timer.CancelTimer:
 		return []string{decoded.Type, m.Key.String()}
 	case timer.DueTimeReached:
-		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %s late", stamp(m.DueAt), lateness(m.Lateness().Milliseconds()))}
+		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %s late", stamp(m.DueAt), lateness(max(time.Time(s.At).Sub(m.DueAt), 0).Milliseconds()))}
 	}
 	return []string{short(decoded.Type, bodyWidth), short(string(s.bytes), bodyWidth)}
 }

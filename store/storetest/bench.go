@@ -223,7 +223,7 @@ func benchForwarder(tb *testing.B, store Store, dead int) {
 		return nil
 	})
 	f := outbox.New(outbox.Single(store), pub, func(m *message.Message) string { return m.Metadata.Get(envelope.HeaderTenantID) },
-		timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{Forwarded: func(rows int) { acked <- rows }})
+		timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{Published: func(_ time.Time, events []*message.Message) { acked <- len(events) }})
 	ctx, stop := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	running.Go(func() { b.must(f.Run(ctx)) })
