@@ -75,6 +75,7 @@ type App struct {
 	log       *slog.Logger
 	opt       Options
 	running   chan struct{}
+	asked     struct{ store, broker question } // see Checks
 }
 
 // minBacklog is how many events may wait for the forwarder at least before the

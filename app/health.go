@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/poller"
@@ -30,8 +31,8 @@ func (a *App) Checks(ctx context.Context) []Check {
 	defer cancel()
 	var store, broker error
 	var asking sync.WaitGroup
-	asking.Go(func() { store = inTime(ctx, a.store.Check) })
-	asking.Go(func() { broker = inTime(ctx, a.owner.broker.Ready) })
+	asking.Go(func() { store = a.asked.store.inTime(ctx, a.store.Check) })
+	asking.Go(func() { broker = a.asked.broker.inTime(ctx, a.owner.broker.Ready) })
 	asking.Wait()
 	return []Check{
 		failed("store", store, "commands wait at the broker and nothing fires: repair the database, it goes on by itself"),
@@ -44,11 +45,18 @@ func (a *App) Checks(ctx context.Context) []Check {
 	}
 }
 
-// inTime returns the error of ask, or of ctx if that ends first: what is asked may
-// not look at its context.
-func inTime(ctx context.Context, ask func(context.Context) error) error {
+// A question is asked by one goroutine at a time, for what is asked may hang.
+type question struct{ asked atomic.Bool }
+
+// inTime returns the error of ask, or one that says that there is none in time.
+func (q *question) inTime(ctx context.Context, ask func(context.Context) error) error {
 	answer := make(chan error, 1)
-	go func() { answer <- ask(ctx) }()
+	if q.asked.CompareAndSwap(false, true) {
+		go func() {
+			defer q.asked.Store(false)
+			answer <- ask(ctx)
+		}()
+	}
 	select {
 	case err := <-answer:
 		return err
