@@ -36,6 +36,7 @@ type Options struct {
 	CatchUpTimeout  time.Duration               // how long firing waits at most, once the broker is there, for commands that wait there; default 10s
 	Clock           timer.Clock                 // default time.Now
 	Counters        *Counters                   // counts what happens; default none
+	Hooks           Hooks                       // are called when something happens
 	Quotas          *quota.Limiter              // what tenants may have; default anything
 	IgnoreOthers    bool                        // acknowledge messages of a type that is no command, since teams share the commands topic; default: they are dead letters
 	Middleware      []message.HandlerMiddleware // of the router that commands pass, outside of ours
@@ -114,11 +115,18 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	if opt.Owned == nil {
 		opt.Owned = func() {}
 	}
+	hooks := opt.Hooks.withDefaults()
 	a := &App{store: s, owner: newOwner(s, b, log, opt), late: &latenessLog{log: log}, log: log, opt: opt, running: make(chan struct{})}
 	a.forwarder = outbox.New(s.Outbox(), b.Publisher(), eventTopic(b.Routing()), opt.Clock, log, outbox.Options{
-		Interval:  opt.PollingInterval,
-		Published: func(at time.Time, events []*message.Message) { a.late.add(opt.Counters.published(at, events)) },
-		Parked:    opt.Counters.parked,
+		Interval: opt.PollingInterval,
+		Published: func(at time.Time, events []*message.Message) {
+			a.late.add(opt.Counters.published(at, events))
+			hooks.Published(at, events)
+		},
+		Parked: func(reason string) {
+			opt.Counters.parked(reason)
+			hooks.Parked(reason)
+		},
 	})
 	backlog := max(minBacklog, opt.BatchSize)
 	began := time.Now()
@@ -138,13 +146,17 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 		Elapsed:   func() time.Duration { return time.Since(began) }, // whatever the Clock returns
 		Full:      func() bool { return a.forwarder.Waiting() >= backlog },
 		Await:     behind.await,
-		Polled:    behind.polled,
+		Polled: func(took time.Duration, err error) {
+			behind.polled(took, err)
+			hooks.Polled(took, err)
+		},
 		Reached: func(events []timer.DueTimeReached) {
 			a.forwarder.Appended(len(events))
 			opt.Counters.reached(events)
+			hooks.Reached(events)
 		},
 	})
-	a.handlers = handlers.New(store.NewBatch(s, store.BatchOptions{}), b.Routing(),
+	a.handlers = handlers.New(store.NewBatch(timed{s, hooks.Committed}, store.BatchOptions{}), b.Routing(),
 		b.Subscriber(opt.Role), b.Publisher(), opt.Clock, log, handlers.Options{
 			Name:         opt.Role,
 			Horizon:      opt.Horizon,
@@ -157,7 +169,10 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 			Middleware:   opt.Middleware,
 			StoreWorks:   func(ctx context.Context) error { _, err := s.NextDue(ctx, time.Time{}); return err },
 			Scheduled:    a.poller.Sooner,
-			Handled:      opt.Counters.handled,
+			Handled: func(r handlers.Result) {
+				opt.Counters.handled(r)
+				hooks.Handled(r)
+			},
 		})
 	a.retention = store.NewRetention(s, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
 	return a, nil

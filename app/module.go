@@ -26,19 +26,21 @@ type host struct {
 // Module runs the timer service inside an fx application. The host provides a
 // [Store] on its own *sql.DB (store/sqlite and store/postgres make one), a
 // [broker.Broker] that it keeps running (see [RunBroker]), and a *slog.Logger. The module provides
-// nothing, so that it collides with nothing, and closes nothing of the host's.
+// the [*App], to look at it, and closes nothing of the host's.
 //
 // The start waits until commands are being taken. If a part dies later the
 // application is shut down with exit code 1.
 func Module(opt Options) fx.Option {
-	return fx.Module("timer", fx.Invoke(func(h host) error {
-		a, err := New(h.Store, h.Broker, h.Log, opt)
-		if err != nil {
-			return err
-		}
-		Running(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running(), opt.StopTimeout())
-		return nil
-	}))
+	return fx.Module("timer",
+		fx.Provide(func(h host) (*App, error) {
+			a, err := New(h.Store, h.Broker, h.Log, opt)
+			if err == nil {
+				Running(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running(), opt.StopTimeout())
+			}
+			return a, err
+		}),
+		fx.Invoke(func(*App) {}),
+	)
 }
 
 // Running ties a Run to an fx application: it begins with the start, which

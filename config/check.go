@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net"
 	"slices"
 	"strings"
 )
@@ -59,6 +60,9 @@ func (c Config) check() []error {
 			login.key, "there is one way to log in; set one of broker_username, nats_credentials, nats_nkey and nats_token")
 		logins = append(logins, login.set)
 	}
+	web, _, _ := net.SplitHostPort(c.HTTPAddr)
+	refuse(c.HTTPAddr != "" && !IsLoopback(web) && c.HTTPToken.Empty(), "http_addr",
+		"every machine that reaches this address could look at timers: set http_token, which requests then need, or an address such as "+DefaultHTTPAddr)
 	host, port := splitListen(c.NATSListen)
 	refuse(port != "" && c.given("nats_port"), "nats_port", "nats_listen has a port already; remove one")
 	refuse(c.Embedded() && !IsLoopback(host) && c.NATSToken.Empty(), "nats_listen",

@@ -117,6 +117,9 @@ type Config struct {
 	QuotasFile       string        // limits of each tenant; empty: none
 	DrainTimeout     time.Duration // how long a stop waits for what is in flight
 	CatchUpTimeout   time.Duration // how long firing waits for commands that wait at the broker
+	HTTPAddr         string        // where HTTP is answered; empty: nowhere
+	HTTPToken        Secret        // token of HTTP requests
+	HTTPPrefix       string        // path below which HTTP is answered; empty: "/"
 	LogLevel         slog.Level    // the least severe level that is logged
 	LogFormat        LogFormat     // form of log lines
 	LogFX            bool          // whether the assembly of the parts is logged

@@ -20,6 +20,30 @@ func listen(field *string) value {
 	})
 }
 
+// DefaultHTTPAddr is where HTTP is answered if nothing else is said.
+const DefaultHTTPAddr = "127.0.0.1:8080"
+
+// listenPort is an address to listen on with its port; set and empty it is none.
+func listenPort(field *string) value {
+	v := text(field, "host:port with a port from 0 to 65535", ", such as 127.0.0.1:8080 or :8080", func(s string) bool {
+		if s == "" {
+			return true
+		}
+		host, port, err := net.SplitHostPort(s)
+		if err != nil || !isPort(port, 0) {
+			return false
+		}
+		_, err = netip.ParseAddr(host)
+		return err == nil || host == "" || hostPattern.MatchString(host)
+	})
+	v.empty = true
+	return v
+}
+
+// HTTPAddress returns where HTTP is answered, empty for nowhere, and whether that was
+// chosen, and is not the default.
+func (c Config) HTTPAddress() (addr string, chosen bool) { return c.HTTPAddr, c.given("http_addr") }
+
 // splitListen returns the host of an address to listen on, and its port, empty if
 // there is none.
 func splitListen(s string) (host, port string) {

@@ -43,7 +43,8 @@ func (o origin) where() string { return cmp.Or(o.location, FromDefault.String())
 
 // Load returns the configuration of flags, by name without dashes before it;
 // environ, as [os.Environ] returns it; and the YAML file, or the one that
-// TIMER_CONFIG names if file is empty. An empty value stands for the default.
+// TIMER_CONFIG names if file is empty. An empty value stands for the default, but for
+// settings that can be switched off so.
 //
 // The error joins all mistakes, each a [*Mistake], but for those of a file
 // that cannot be read.
@@ -72,7 +73,7 @@ func Load(flags map[string]string, environ []string, file string) (Config, error
 			errs = append(errs, err)
 			continue
 		}
-		if strings.TrimSpace(g.value) == "" {
+		if s, _ := lookUp(table, g.key); strings.TrimSpace(g.value) == "" && !s.empty {
 			delete(c.origins, g.key) // it is the default again
 			continue
 		}
@@ -103,7 +104,10 @@ func (g given) apply(table []setting) error {
 		m.Value, m.Fix = "", "holds a control character or is no UTF-8"
 		return m
 	}
-	if err := s.set(cmp.Or(value, s.fallback)); err != nil {
+	if value == "" && !s.empty {
+		value = s.fallback
+	}
+	if err := s.set(value); err != nil {
 		m.Fix = err.Error()
 		return m
 	}

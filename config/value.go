@@ -16,6 +16,7 @@ import (
 type value struct {
 	form   string // which texts it takes, for people
 	secret bool   // whether it is never shown
+	empty  bool   // whether empty text is a value, and not the default
 	set    func(text string) error
 	show   func() string // as a user would write it, without secrets
 }
@@ -92,6 +93,13 @@ func anyText(field *string) value {
 	return text(field, "text", "", func(string) bool { return true })
 }
 
+// prefix is a path that all paths of a server begin with; empty is none.
+func prefix(field *string) value {
+	return text(field, "a path such as /timers", ", without a slash at its end", func(s string) bool {
+		return s == "" || prefixPattern.MatchString(s)
+	})
+}
+
 func path(field *string) value {
 	return text(field, "a path", " of a file, not :memory: and not a URL", func(s string) bool {
 		return !strings.HasPrefix(s, ":memory:") && !strings.HasPrefix(s, "file:") && !strings.Contains(s, "://")
@@ -108,6 +116,7 @@ var (
 	exchangePattern = regexp.MustCompile(`^[!-~]{1,200}$`)
 	wordPattern     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
 	wordsPattern    = regexp.MustCompile(`^([A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*)?$`)
+	prefixPattern   = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,8}$`)
 	uriPattern      = regexp.MustCompile(`^([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2}){1,256}$`)
 	hostPortPattern = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`)
 )

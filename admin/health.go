@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// livez answers whether the process works: 200, or 503 if it should be restarted. A
+// database or broker that is away is no reason to restart it.
+func (s *Server) livez(w http.ResponseWriter, _ *http.Request) {
+	if !s.opt.Monitor.Alive() {
+		writeText(w, http.StatusServiceUnavailable, fmt.Sprintf("dead: no check has ended for %v\n", dead))
+		return
+	}
+	writeText(w, http.StatusOK, "alive\n")
+}
+
+// A partJSON is a [Part] as JSON.
+type partJSON struct {
+	Part   string    `json:"part"`
+	OK     bool      `json:"ok"`
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason,omitempty"`
+	Advice string    `json:"advice,omitempty"`
+}
+
+// readyz answers whether commands are taken and timers fire: 200 or 503, with what is
+// wrong. With ?verbose it lists each part, as JSON if that is accepted.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	h := s.opt.Monitor.Health()
+	code := http.StatusOK
+	if !h.Ready() {
+		code = http.StatusServiceUnavailable
+	}
+	if strings.Contains(r.Header.Get("Accept"), "application/json") {
+		parts := make([]partJSON, len(h.Parts))
+		for i, p := range h.Parts {
+			parts[i] = partJSON{p.Part, !p.Red, p.Since.UTC(), p.Reason, p.Advice}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(struct {
+			Ready bool       `json:"ready"`
+			Parts []partJSON `json:"parts"`
+		}{h.Ready(), parts})
+		return
+	}
+	writeText(w, code, h.text(r.URL.Query().Has("verbose"), time.Now()))
+}
+
+// text says how the parts are, one a line, all of them or those that are red.
+func (h Health) text(verbose bool, now time.Time) string {
+	var b strings.Builder
+	switch {
+	case h.Ready():
+		b.WriteString("ready\n")
+	case h.At.IsZero():
+		b.WriteString("not ready: nothing was checked yet\n")
+	default:
+		b.WriteString("not ready\n")
+	}
+	for _, p := range h.Parts {
+		if !p.Red && !verbose {
+			continue
+		}
+		mark, state := "[+]", "ok"
+		if p.Red {
+			mark, state = "[-]", "failed"
+		}
+		fmt.Fprintf(&b, "%s %-9s %s since %s (%v)", mark, p.Part, state, p.Since.UTC().Format(time.RFC3339), now.Sub(p.Since).Round(time.Second))
+		if p.Reason != "" {
+			fmt.Fprintf(&b, ": %s", p.Reason)
+		}
+		b.WriteByte('\n')
+		if p.Advice != "" {
+			fmt.Fprintf(&b, "    %s\n", p.Advice)
+		}
+	}
+	return b.String()
+}
+
+func writeText(w http.ResponseWriter, code int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(code)
+	_, _ = w.Write([]byte(text))
+}

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/internal/pause"
+)
+
+// interval is how long a [Monitor] pauses between two rounds of checks. A round
+// takes at most a second, so what is wrong is seen within two.
+const interval = 500 * time.Millisecond
+
+// dead is how old the last round may be before the process counts as dead.
+const dead = 30 * time.Second
+
+// A Part is how one part of the service is, and since when.
+type Part struct {
+	app.Check
+	Since time.Time // when it was first seen as it is
+}
+
+// A Health is what a [Monitor] has seen last.
+type Health struct {
+	At    time.Time // of the last round of checks; zero before the first
+	Parts []Part
+}
+
+// Ready reports whether commands are taken and timers fire: no part is red.
+func (h Health) Ready() bool {
+	return !h.At.IsZero() && !slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Red })
+}
+
+// A Monitor runs checks again and again, and logs what has changed. Make one with
+// [NewMonitor]. Its methods are safe for concurrent use.
+type Monitor struct {
+	checks func(context.Context) []app.Check
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	last  Health
+	began time.Time
+}
+
+// NewMonitor returns a Monitor of checks such as [app.App.Checks]. It starts nothing:
+// call [Monitor.Run].
+func NewMonitor(checks func(context.Context) []app.Check, log *slog.Logger) *Monitor {
+	return &Monitor{checks: checks, log: log, began: time.Now()}
+}
+
+// Run checks until ctx is done, and returns nil.
+func (m *Monitor) Run(ctx context.Context) error {
+	for {
+		checks := m.checks(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		m.observe(ctx, checks, time.Now())
+		if !pause.For(ctx, interval) {
+			return nil
+		}
+	}
+}
+
+// Health returns what was seen last.
+func (m *Monitor) Health() Health {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.last
+	h.Parts = slices.Clone(h.Parts)
+	return h
+}
+
+// Alive reports whether the process works: the checks run, whatever they find.
+func (m *Monitor) Alive() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.last.At
+	if last.IsZero() {
+		last = m.began
+	}
+	return time.Since(last) < dead
+}
+
+// observe notes a round of checks, and logs what turned red or green.
+func (m *Monitor) observe(ctx context.Context, checks []app.Check, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	first := m.last.At.IsZero()
+	before := make(map[string]Part, len(m.last.Parts))
+	for _, p := range m.last.Parts {
+		before[p.Part] = p
+	}
+	parts := make([]Part, len(checks))
+	for i, c := range checks {
+		was, known := before[c.Part]
+		parts[i] = Part{Check: c, Since: now}
+		if known && was.Red == c.Red && (was.Reason == "") == (c.Reason == "") {
+			parts[i].Since = was.Since
+		}
+		switch {
+		case c.Red && !was.Red && !first:
+			m.log.WarnContext(ctx, "not ready", "part", c.Part, "reason", c.Reason, "advice", c.Advice)
+		case !c.Red && was.Red:
+			m.log.InfoContext(ctx, "ready again", "part", c.Part, "after", now.Sub(was.Since).Round(time.Millisecond))
+		}
+	}
+	m.last = Health{At: now, Parts: parts}
+}
