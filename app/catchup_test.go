@@ -171,7 +171,7 @@ func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
 			if n := reached(t, s, 100*time.Millisecond); n != round+1 {
 				t.Errorf("%d fired after the timeout, want %d", n, round+1)
 			}
-			if n := strings.Count(log.String(), "level=WARN"); n != int(round)+1 {
+			if n := strings.Count(log.String(), "before all commands"); n != int(round)+1 {
 				t.Errorf("%d warnings:\n%s", n, log)
 			}
 			b.outages.Add(1) // which is over already

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
 )
 
@@ -23,6 +24,15 @@ const (
 	longPoll     = 1500 * time.Millisecond // after which a poll is stuck, and one that should have begun is missing
 	longForward  = 1500 * time.Millisecond // the same of the forwarder
 )
+
+// A Status is how the parts are that work by themselves.
+type Status struct {
+	Poller    poller.Status
+	Forwarder outbox.Status
+}
+
+// Status returns how poller and forwarder are. It never waits.
+func (a *App) Status() Status { return Status{a.poller.Status(), a.forwarder.Status()} }
 
 // Checks returns how each part is, in the order of the flow. It asks the database
 // and the broker at the same time, writes nothing, and takes at most a second.

@@ -63,7 +63,9 @@ var layers = map[string]int{
 	"store/sqlite":      4,
 	"store/storetest":   4,
 	"app":               5,
-	"app/service":       6,
+	"admin":             6,
+	"telemetry":         6,
+	"app/service":       7,
 
 	"broker/nats/embedded": 4,
 

@@ -53,6 +53,7 @@ func TestUnsetSettingsHaveTheirDefaults(t *testing.T) {
 		UnknownTypes:    config.DeadLetter,
 		DrainTimeout:    10 * time.Second,
 		CatchUpTimeout:  10 * time.Second,
+		HTTPAddr:        "127.0.0.1:8080",
 		LogLevel:        slog.LevelInfo,
 		LogFormat:       config.Text,
 		NATSListen:      "127.0.0.1",
@@ -327,5 +328,38 @@ func TestVariablesInLowerCaseAreNotGuessed(t *testing.T) {
 	got := mistakes(t, nil, []string{"TIMER_batch_size=3"}, "")
 	if want := "TIMER_batch_size: no such setting; did you mean TIMER_BATCH_SIZE?"; got != want {
 		t.Errorf("mistake is %q, want %q", got, want)
+	}
+}
+
+// TestHTTPIsSwitchedOffByNothing: an address that is set and empty is no default.
+func TestHTTPIsSwitchedOffByNothing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		environ []string
+		addr    string
+		chosen  bool
+		mistake string
+	}{
+		"not set":             {nil, "127.0.0.1:8080", false, ""},
+		"empty":               {[]string{"TIMER_HTTP_ADDR="}, "", true, ""},
+		"a port of its own":   {[]string{"TIMER_HTTP_ADDR=localhost:0"}, "localhost:0", true, ""},
+		"the default, chosen": {[]string{"TIMER_HTTP_ADDR=127.0.0.1:8080"}, "127.0.0.1:8080", true, ""},
+		"all, with a token":   {[]string{"TIMER_HTTP_ADDR=:80", "TIMER_HTTP_TOKEN=x"}, ":80", true, ""},
+		"all, without":        {[]string{"TIMER_HTTP_ADDR=:80"}, "", false, "set http_token"},
+		"another machine":     {[]string{"TIMER_HTTP_ADDR=timers.example:80"}, "", false, "set http_token"},
+		"no port":             {[]string{"TIMER_HTTP_ADDR=localhost"}, "", false, "must be host:port"},
+		"a port too high":     {[]string{"TIMER_HTTP_ADDR=localhost:99999"}, "", false, "must be host:port"},
+		"a prefix that ends":  {[]string{"TIMER_HTTP_PREFIX=/timers/"}, "", false, "must be a path such as /timers"},
+	} {
+		c, err := config.Load(nil, test.environ, "")
+		if test.mistake != "" {
+			if err == nil || !strings.Contains(err.Error(), test.mistake) {
+				t.Errorf("%s: %v, want %q", name, err, test.mistake)
+			}
+			continue
+		}
+		if addr, chosen := c.HTTPAddress(); err != nil || addr != test.addr || chosen != test.chosen {
+			t.Errorf("%s: %q, %v, %v", name, addr, chosen, err)
+		}
 	}
 }

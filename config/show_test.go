@@ -75,6 +75,9 @@ max_clock_ahead      1d                  default
 quotas_file          -                   default
 drain_timeout        10s                 default
 catch_up_timeout     10s                 default
+http_addr            127.0.0.1:8080      default
+http_token           -                   default
+http_prefix          -                   default
 log_level            info                default
 log_format           text                default
 log_fx               false               default

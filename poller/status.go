@@ -23,7 +23,17 @@ type Status struct {
 	Overdue time.Duration // how long ago the next poll should have begun; zero if that is ahead
 	Err     error         // of the last poll; nil if it worked
 	Clock   bool          // the clock jumped forward: nothing fires until a reference agrees
+	Jumps   int64         // how often it did
 	Full    bool          // the outbox is full: nothing fires
+}
+
+// Late returns how long the poller has been late: a poll takes so long so far, or
+// should have begun so long ago.
+func (s Status) Late() time.Duration {
+	if s.Phase == Polling {
+		return s.For
+	}
+	return s.Overdue
 }
 
 // A status keeps what a [Status] is made of.
@@ -45,7 +55,10 @@ func (s *status) enter(p Phase, now time.Duration) {
 func (s *status) sleep(now, limit time.Duration, err error, clock, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = Status{Phase: Sleeping, Err: err, Clock: clock, Full: full}
+	if clock && !s.last.Clock {
+		s.last.Jumps++
+	}
+	s.last = Status{Phase: Sleeping, Err: err, Clock: clock, Jumps: s.last.Jumps, Full: full}
 	s.since, s.until = now, now+max(0, limit)
 }
 

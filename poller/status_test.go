@@ -91,7 +91,7 @@ func TestStatusSaysHowThePollerIs(t *testing.T) {
 			t.Errorf("with a clock that is right again: %+v", got)
 		}
 		s.hangs.Store(true)
-		if got := after(10 * time.Second); got.Phase != poller.Polling || got.For < 5*time.Second {
+		if got := after(10 * time.Second); got.Phase != poller.Polling || got.For < 5*time.Second || got.Late() != got.For || got.Jumps != 1 {
 			t.Errorf("with a store that hangs: %+v", got)
 		}
 	})

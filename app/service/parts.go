@@ -16,6 +16,7 @@ import (
 type description struct {
 	broker  string // what it is and where
 	address string // what clients connect to
+	http    string // where HTTP is answered; empty if it is not
 }
 
 // brokerName says which broker it is, without credentials.

@@ -21,6 +21,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/telemetry"
 )
 
 // startTimeout bounds the start; a migration of a large database is the longest
@@ -40,7 +41,12 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	if err != nil {
 		return err
 	}
+	metrics, err := telemetry.New(ctx, version(), counters)
+	if err != nil {
+		return err
+	}
 	opt, owned := options(cfg, counters, limits), make(ownership)
+	opt.Hooks = metrics.Hooks()
 	opt.Owned = func() { close(owned) }
 	service := fx.New(
 		fx.WithLogger(func() fxevent.Logger {
@@ -53,10 +59,10 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		}),
 		fx.StartTimeout(startTimeout),
 		fx.StopTimeout(stopTimeout(cfg)),
-		fx.Supply(cfg, log, counters, limits, owned, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
-		fx.Provide(func(lc fx.Lifecycle) (app.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker),
+		fx.Supply(cfg, log, counters, limits, owned, metrics, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
+		fx.Provide(func(lc fx.Lifecycle) (app.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker, keepMonitor),
 		app.Module(opt),
-		fx.Invoke(keepQuotas, keepReloading),
+		fx.Invoke(keepQuotas, keepReloading, keepTelemetry, openAdmin),
 		fx.Invoke(announce),
 	)
 	if err := service.Err(); err != nil {
@@ -148,6 +154,9 @@ func announce(
 				line("forwarder", "events to %s, as CloudEvents from %s", r.Events, cfg.EventSource)
 			} else {
 				line("forwarder", "events to %s", r.Events)
+			}
+			if d.http != "" {
+				line("http", "%s, with /readyz?verbose and /metrics", d.http)
 			}
 			select {
 			case <-owned:

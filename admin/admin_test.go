@@ -1,0 +1,285 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// broken is a check that is red.
+var broken = app.Check{Part: "broker", Reason: "connection refused", Advice: "start the broker", Red: true}
+
+// watched returns a monitor that has seen checks once.
+func watched(t *testing.T, checks ...app.Check) *admin.Monitor {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	m := admin.NewMonitor(func(context.Context) []app.Check { return checks }, quiet)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = m.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	for m.Health().At.IsZero() {
+		runtime.Gosched()
+	}
+	return m
+}
+
+// get asks a server, and returns the code and the body of its answer.
+func get(s http.Handler, path string, header ...string) (int, string) {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Host = "localhost:8080"
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func TestReadyzSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	ok := app.Check{Part: "store"}
+	waits := app.Check{Part: "poller", Reason: "nothing fires before the commands were read", Advice: "wait"}
+	for name, test := range map[string]struct {
+		checks  []app.Check
+		path    string
+		code    int
+		has     []string
+		hasNone []string
+	}{
+		"green":            {[]app.Check{ok, waits}, "/readyz", 200, []string{"ready\n"}, []string{"not ready", "store", "poller"}},
+		"green, verbose":   {[]app.Check{ok, waits}, "/readyz?verbose", 200, []string{"[+] store", "ok since", "[+] poller", waits.Reason, waits.Advice}, nil},
+		"red":              {[]app.Check{ok, broken}, "/readyz", 503, []string{"not ready\n", "[-] broker", broken.Reason, broken.Advice}, []string{"store"}},
+		"red, verbose":     {[]app.Check{ok, broken}, "/readyz?verbose", 503, []string{"[+] store", "[-] broker"}, nil},
+		"alive though red": {[]app.Check{broken}, "/livez", 200, []string{"alive"}, nil},
+		"another path":     {[]app.Check{ok}, "/", 404, nil, nil},
+	} {
+		code, body := get(admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t, test.checks...)}), test.path)
+		if code != test.code {
+			t.Errorf("%s: %d, want %d", name, code, test.code)
+		}
+		for _, text := range test.has {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s: no %q in\n%s", name, text, body)
+			}
+		}
+		for _, text := range test.hasNone {
+			if strings.Contains(body, text) {
+				t.Errorf("%s: %q in\n%s", name, text, body)
+			}
+		}
+	}
+}
+
+func TestReadyzAsJSON(t *testing.T) {
+	t.Parallel()
+	s := admin.New(quiet, admin.Options{Monitor: watched(t, app.Check{Part: "store"}, broken)})
+	code, body := get(s, "/readyz", "Accept", "application/json")
+	var got struct {
+		Ready bool
+		Parts []struct {
+			Part, Reason, Advice string
+			OK                   bool
+			Since                time.Time
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil || code != 503 || got.Ready || len(got.Parts) != 2 {
+		t.Fatalf("%d %s %v", code, body, err)
+	}
+	if p := got.Parts[1]; p.Part != "broker" || p.OK || p.Reason != broken.Reason || p.Advice != broken.Advice || time.Since(p.Since) > time.Minute {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestMonitorKnowsSinceWhen has a part turn red and green again.
+func TestMonitorKnowsSinceWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(logbuf.Buffer)
+		var check atomic.Pointer[app.Check]
+		check.Store(&app.Check{Part: "broker"})
+		m := admin.NewMonitor(func(context.Context) []app.Check { return []app.Check{*check.Load()} }, slog.New(slog.NewTextHandler(log, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		if m.Health().Ready() {
+			t.Error("ready before anything was checked")
+		}
+		after := func(d time.Duration) admin.Health {
+			time.Sleep(d)
+			synctest.Wait()
+			return m.Health()
+		}
+		began := time.Now()
+		if h := after(time.Minute); !h.Ready() || !h.Parts[0].Since.Equal(began) {
+			t.Errorf("at first: %+v", h)
+		}
+		check.Store(&broken)
+		changed := time.Now()
+		h := after(2 * time.Second)
+		if h.Ready() || h.Parts[0].Since.Before(changed) || h.Parts[0].Since.After(changed.Add(time.Second)) {
+			t.Errorf("red: %+v, changed at %v", h, changed)
+		}
+		since := h.Parts[0].Since
+		check.Store(&app.Check{Part: "broker", Reason: "timeout", Red: true})
+		if h := after(time.Hour); !h.Parts[0].Since.Equal(since) || h.Parts[0].Reason != "timeout" {
+			t.Errorf("red for an hour, with another reason: %+v", h)
+		}
+		check.Store(&app.Check{Part: "broker"})
+		if h := after(2 * time.Second); !h.Ready() {
+			t.Errorf("green again: %+v", h)
+		}
+		for _, line := range []string{`level=WARN msg="not ready" part=broker reason="connection refused"`, `level=INFO msg="ready again" part=broker after=1h0m`} {
+			if strings.Count(log.String(), line) != 1 {
+				t.Errorf("no %q in the log, or several:\n%s", line, log)
+			}
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if !m.Alive() {
+			t.Error("dead at once")
+		}
+		time.Sleep(time.Minute)
+		if m.Alive() {
+			t.Error("alive, and nothing was checked for a minute")
+		}
+		if code, body := get(admin.New(quiet, admin.Options{Monitor: m}), "/livez"); code != 503 || !strings.Contains(body, "dead") {
+			t.Errorf("%d %s", code, body)
+		}
+	})
+}
+
+func TestTokenIsNeededBesideProbes(t *testing.T) {
+	t.Parallel()
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("timer_up 1\n")) })
+	s := admin.New(quiet, admin.Options{Addr: ":8080", Token: "secret", Prefix: "/timers", Monitor: watched(t), Metrics: metrics})
+	for name, test := range map[string]struct {
+		path, authorization string
+		code                int
+	}{
+		"no token":              {"/timers/metrics", "", 401},
+		"the token":             {"/timers/metrics", "Bearer secret", 200},
+		"lower case":            {"/timers/metrics", "bearer secret", 200},
+		"another token":         {"/timers/metrics", "Bearer secre", 401},
+		"another scheme":        {"/timers/metrics", "Basic secret", 401},
+		"a prober":              {"/timers/readyz", "", 200},
+		"a prober of life":      {"/timers/livez", "", 200},
+		"no such path":          {"/timers/none", "", 401},
+		"without the prefix":    {"/metrics", "Bearer secret", 404},
+		"a path around it":      {"/timers/livez/../metrics", "", 401},
+		"a path that is double": {"/timers//livez", "", 401},
+	} {
+		if code, body := get(s, test.path, "Authorization", test.authorization, "Host", "timers.example"); code != test.code || strings.Contains(body, "secret") {
+			t.Errorf("%s: %d %s, want %d", name, code, body, test.code)
+		}
+	}
+}
+
+// TestGuessesAreSlowedDown: after ten wrong tokens of an address the right one does not
+// help either, for a while, and others are not disturbed.
+func TestGuessesAreSlowedDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := admin.New(quiet, admin.Options{Addr: ":8080", Token: "secret", Monitor: admin.NewMonitor(nil, quiet)})
+		ask := func(from, token string) int {
+			r := httptest.NewRequest(http.MethodGet, "/none", nil)
+			r.RemoteAddr = net.JoinHostPort(from, "1234")
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			return w.Code
+		}
+		for i := range 10 {
+			if code := ask("10.0.0.1", "guess"); code != 401 {
+				t.Errorf("guess %d: %d", i, code)
+			}
+		}
+		for _, token := range []string{"guess", "secret"} {
+			if code := ask("10.0.0.1", token); code != 429 {
+				t.Errorf("after ten guesses, %s: %d", token, code)
+			}
+		}
+		if code := ask("10.0.0.2", "secret"); code != 404 {
+			t.Errorf("another address: %d", code)
+		}
+		time.Sleep(6 * time.Second)
+		if code := ask("10.0.0.1", "secret"); code != 404 {
+			t.Errorf("later: %d", code)
+		}
+	})
+}
+
+// TestOtherHostsAreRefused: a page whose name was bound to this address again must not
+// read what it finds here.
+func TestOtherHostsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t)})
+	for host, want := range map[string]int{
+		"localhost:8080": 200, "127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost": 200, "10.1.2.3:8080": 200,
+		"evil.example:8080": 421, "evil.example": 421, "localhost.evil.example:8080": 421,
+	} {
+		if code, _ := get(s, "/livez", "Host", host); code != want {
+			t.Errorf("%s: %d, want %d", host, code, want)
+		}
+	}
+}
+
+// TestListensElsewhereOnlyIfItMay has the address in use.
+func TestListensElsewhereOnlyIfItMay(t *testing.T) {
+	t.Parallel()
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	addr := taken.Addr().String()
+	if err := admin.New(quiet, admin.Options{Addr: addr}).Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "set http_addr") {
+		t.Errorf("a chosen address in use: %v", err)
+	}
+	log := new(logbuf.Buffer)
+	s := admin.New(slog.New(slog.NewTextHandler(log, nil)), admin.Options{Addr: addr, Moves: true, Prefix: "/timers", Monitor: watched(t)})
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Address()+"/readyz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil || answer.StatusCode != 200 || !strings.Contains(log.String(), "is in use") || strings.Contains(s.Address(), addr) {
+		t.Errorf("%v, %v at %s, and the log says %s", answer, err, s.Address(), log)
+	}
+	if err == nil {
+		_ = answer.Body.Close()
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}

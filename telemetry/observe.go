@@ -1,0 +1,148 @@
+package telemetry
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// statsTimeout is how long the database may take to answer a collection. Without an
+// answer its metrics are missing, the others are there.
+const statsTimeout = 2 * time.Second
+
+// Sources are asked when metrics are collected.
+type Sources struct {
+	Stats     func(context.Context) (timer.Stats, error) // what the store holds
+	Status    func() app.Status                          // how poller and forwarder are
+	Ready     func() map[string]bool                     // whether each part is green, by its name
+	Instances func() int                                 // instances on the database
+}
+
+// Observe has the sources asked at each collection from now on. It is called once.
+func (t *Telemetry) Observe(s Sources) error {
+	o := &observer{meter: t.provider.Meter(scope), counters: t.counters, sources: s}
+	o.counter("timer.commands.received", "{command}", "Deliveries of commands, by type.")
+	o.counter("timer.schedules.processed", "{command}", "What became of deliveries of commands, by type and outcome.")
+	o.counter("timer.events.reached", "{event}", "Timers that fired.")
+	o.counter("timer.events.published", "{event}", "Events that the broker acked.")
+	o.counter("timer.events.parked", "{event}", "Events that the broker refused for good, since the start.")
+	o.counter("timer.clock.jumps", "{jump}", "Jumps of the clock that paused firing.")
+	o.gauge("timer.timers", "{timer}", "Timers in the database, by state.")
+	o.gauge("timer.outbox.depth", "{event}", "Events that wait for the broker.")
+	o.gauge("timer.outbox.parked", "{event}", "Events in the database that the broker refused for good.")
+	o.gauge("timer.ready", "1", "Whether each part of the service is green: 1 or 0.")
+	o.gauge("timer.instances", "{instance}", "Instances that share the database.")
+	o.seconds("timer.overdue.age", "How long the oldest timer has been due that has not fired; 0 if none is.")
+	o.seconds("timer.outbox.age", "How long the oldest event has waited for the broker; 0 if none does.")
+	o.seconds("timer.poll.age", "How long ago the next poll should have begun, or how long the last one takes so far; 0 if all is well.")
+	if o.err != nil {
+		return o.err
+	}
+	_, err := o.meter.RegisterCallback(o.observe, o.all...)
+	return err
+}
+
+// An observer is what collects.
+type observer struct {
+	meter    metric.Meter
+	counters *app.Counters
+	sources  Sources
+
+	ints   map[string]metric.Int64Observable
+	floats map[string]metric.Float64Observable
+	all    []metric.Observable
+	err    error
+}
+
+func (o *observer) counter(name, unit, about string) {
+	c, err := o.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(about))
+	o.addInt(name, c, err)
+}
+
+func (o *observer) gauge(name, unit, about string) {
+	g, err := o.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
+	o.addInt(name, g, err)
+}
+
+func (o *observer) addInt(name string, i metric.Int64Observable, err error) {
+	if err != nil {
+		o.err = err
+		return
+	}
+	if o.ints == nil {
+		o.ints = make(map[string]metric.Int64Observable)
+	}
+	o.ints[name] = i
+	o.all = append(o.all, i)
+}
+
+func (o *observer) seconds(name, about string) {
+	g, err := o.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(about))
+	if err != nil {
+		o.err = err
+		return
+	}
+	if o.floats == nil {
+		o.floats = make(map[string]metric.Float64Observable)
+	}
+	o.floats[name] = g
+	o.all = append(o.all, g)
+}
+
+// observe answers one collection.
+func (o *observer) observe(ctx context.Context, to metric.Observer) error {
+	number := func(name string, n int64, pairs ...string) { to.ObserveInt64(o.ints[name], n, label(pairs...)) }
+	seconds := func(name string, d time.Duration) { to.ObserveFloat64(o.floats[name], max(0, d).Seconds()) }
+
+	received := make(map[string]int64)
+	for r, n := range o.counters.Commands() {
+		received[r.Type] += n
+		number("timer.schedules.processed", n, "type", r.Type, "outcome", r.Outcome)
+	}
+	for kind, n := range received {
+		number("timer.commands.received", n, "type", kind)
+	}
+	number("timer.events.reached", o.counters.Reached())
+	number("timer.events.published", o.counters.Forwarded())
+	number("timer.events.parked", o.counters.Parked())
+
+	status := o.sources.Status()
+	number("timer.clock.jumps", status.Poller.Jumps)
+	seconds("timer.poll.age", status.Poller.Late())
+	number("timer.instances", int64(o.sources.Instances()))
+	for part, green := range o.sources.Ready() {
+		n := int64(0)
+		if green {
+			n = 1
+		}
+		number("timer.ready", n, "part", part)
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+	defer cancel()
+	s, err := o.sources.Stats(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // timer.ready says it
+	}
+	now := time.Now()
+	number("timer.timers", s.Scheduled, "state", "Scheduled")
+	number("timer.timers", s.Reached, "state", "Reached")
+	number("timer.timers", s.Canceled, "state", "Canceled")
+	number("timer.outbox.depth", s.Outbox)
+	number("timer.outbox.parked", s.Parked)
+	seconds("timer.overdue.age", age(now, s.NextDue))
+	seconds("timer.outbox.age", age(now, s.Oldest))
+	return nil
+}
+
+// age returns how long ago something was; zero if it is nothing, or ahead.
+func age(now, then time.Time) time.Duration {
+	if then.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(then))
+}

@@ -1,0 +1,89 @@
+// Package telemetry makes metrics of what an [app.App] does: it has hooks for what
+// happens and asks for the rest when metrics are collected. The OpenTelemetry API
+// counts; [Telemetry.Handler] answers Prometheus, and OTLP is on if the standard
+// variables (OTEL_EXPORTER_OTLP_ENDPOINT and the like) ask for it. docs/metrics.md lists each
+// metric.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/event-service-agent/timer-service/app"
+)
+
+// scope is the name of the meter.
+const scope = "github.com/event-service-agent/timer-service"
+
+// A Telemetry has the metrics of one process. Make one with [New].
+type Telemetry struct {
+	*instruments
+	counters *app.Counters
+	provider *metric.MeterProvider
+	handler  http.Handler
+}
+
+// New returns a Telemetry of a service with a version, and what it counts. The error
+// is about the variables of OTLP.
+func New(ctx context.Context, version string, counters *app.Counters) (*Telemetry, error) {
+	m := newInstruments()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	pull, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithProducer(m))
+	if err != nil {
+		return nil, fmt.Errorf("set up metrics for Prometheus: %w", err)
+	}
+	about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName("timer-service"), semconv.ServiceVersion(version)), resource.WithFromEnv(), resource.WithTelemetrySDK())
+	if err != nil {
+		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	opts := []metric.Option{metric.WithResource(about), metric.WithReader(pull)}
+	if pushes("METRICS") {
+		autoexport.WithFallbackMetricProducer(func(context.Context) (metric.Producer, error) { return m, nil })
+		push, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("set up metrics for OTLP: %w", err)
+		}
+		opts = append(opts, metric.WithReader(push))
+	}
+	provider := metric.NewMeterProvider(opts...)
+	if err := m.create(provider.Meter(scope)); err != nil {
+		return nil, errors.Join(err, provider.Shutdown(ctx))
+	}
+	return &Telemetry{
+		instruments: m, counters: counters, provider: provider,
+		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true, Registry: registry}),
+	}, nil
+}
+
+// pushes reports whether the standard variables ask for a signal to be exported.
+func pushes(signal string) bool {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return false
+	}
+	for _, name := range []string{"OTEL_" + signal + "_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT"} {
+		if os.Getenv(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Handler answers requests of Prometheus, with native histograms where it asks for them.
+func (t *Telemetry) Handler() http.Handler { return t.handler }
+
+// Shutdown sends what was not sent yet, until ctx is done.
+func (t *Telemetry) Shutdown(ctx context.Context) error { return t.provider.Shutdown(ctx) }

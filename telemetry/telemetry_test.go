@@ -1,0 +1,305 @@
+package telemetry_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/poller"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/telemetry"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// sources are those of a service that has something of everything.
+func sources(stats timer.Stats, err error) telemetry.Sources {
+	return telemetry.Sources{
+		Stats:     func(context.Context) (timer.Stats, error) { return stats, err },
+		Status:    func() app.Status { return app.Status{Poller: poller.Status{Jumps: 2, Overdue: 7 * time.Second}} },
+		Ready:     func() map[string]bool { return map[string]bool{"store": true, "broker": false} },
+		Instances: func() int { return 3 },
+	}
+}
+
+// scrape returns what Prometheus is answered, by the names of metrics.
+func scrape(t *testing.T, h http.Handler) map[string]*dto.MetricFamily {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim)))
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	families := make(map[string]*dto.MetricFamily)
+	decoder := expfmt.NewDecoder(bufio.NewReader(w.Body), expfmt.NewFormat(expfmt.TypeProtoDelim))
+	for {
+		f := new(dto.MetricFamily)
+		if err := decoder.Decode(f); err != nil {
+			break
+		}
+		families[f.GetName()] = f
+	}
+	if len(families) == 0 {
+		t.Fatal("no metrics")
+	}
+	return families
+}
+
+// busy returns a telemetry for which everything has happened.
+func busy(t *testing.T, stats timer.Stats, err error) *telemetry.Telemetry {
+	t.Helper()
+	tel, newErr := telemetry.New(t.Context(), "test", new(app.Counters))
+	if newErr != nil {
+		t.Fatal(newErr)
+	}
+	if err := tel.Observe(sources(stats, err)); err != nil {
+		t.Fatal(err)
+	}
+	h, due := tel.Hooks(), time.Now().Truncate(time.Millisecond)
+	h.Committed(7, time.Millisecond, nil)
+	h.Committed(1, time.Millisecond, errors.New("disk full"))
+	h.Polled(time.Millisecond, nil)
+	h.Polled(time.Millisecond, errors.New("disk full"))
+	var events []timer.DueTimeReached
+	var messages []*message.Message
+	for _, late := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 40 * time.Second, 2 * time.Hour} {
+		e := timer.DueTimeReached{DueAt: due.Add(-late), ReachedAt: due}
+		events, messages = append(events, e), append(messages, message.NewMessage(envelope.EventID(e), nil))
+	}
+	h.Reached(events)
+	h.Published(due, append(messages, message.NewMessage("another's", nil)))
+	return tel
+}
+
+func TestLatenessHasBucketsAndIsNative(t *testing.T) {
+	t.Parallel()
+	families := scrape(t, busy(t, timer.Stats{}, nil).Handler())
+	for _, name := range []string{"timer_lateness_reached_seconds", "timer_lateness_published_seconds"} {
+		h := families[name].GetMetric()[0].GetHistogram()
+		if h.GetSampleCount() != 5 || h.GetSampleSum() < 7240 || h.GetSampleSum() > 7240.1 {
+			t.Errorf("%s: %d of together %v s", name, h.GetSampleCount(), h.GetSampleSum())
+		}
+		got := make(map[float64]uint64)
+		for _, b := range h.GetBucket() {
+			got[b.GetUpperBound()] = b.GetCumulativeCount()
+		}
+		for bound, want := range map[float64]uint64{.001: 2, .002: 2, .005: 3, 30: 3, 60: 4, 3600: 4} {
+			if got[bound] != want {
+				t.Errorf("%s: %d of at most %v s, want %d", name, got[bound], bound, want)
+			}
+		}
+		native := families[strings.Replace(name, "_seconds", "_native_seconds", 1)].GetMetric()[0].GetHistogram()
+		if native.GetSampleCount() != 5 || native.GetZeroCount() != 1 || len(native.GetPositiveSpan()) == 0 || native.GetSchema() != 3 {
+			t.Errorf("%s, native: %v", name, native)
+		}
+	}
+}
+
+// TestNativeBucketsHoldWhatTheySay compares the index of each bucket with the rule of
+// OpenTelemetry: (2^(i/8), 2^((i+1)/8)].
+func TestNativeBucketsHoldWhatTheySay(t *testing.T) {
+	t.Parallel()
+	for _, late := range []time.Duration{time.Millisecond, 2 * time.Millisecond, time.Second, 1001 * time.Millisecond, time.Minute, 24 * time.Hour} {
+		tel, err := telemetry.New(t.Context(), "test", new(app.Counters))
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		tel.Hooks().Reached([]timer.DueTimeReached{{DueAt: now.Add(-late), ReachedAt: now}})
+		h := scrape(t, tel.Handler())["timer_lateness_reached_native_seconds"].GetMetric()[0].GetHistogram()
+		// Prometheus numbers buckets by their upper bound: schema 3 has 2^(n/8).
+		n := h.GetPositiveSpan()[0].GetOffset()
+		upper, lower := math.Exp2(float64(n)/8), math.Exp2(float64(n-1)/8)
+		if s := late.Seconds(); s <= lower*0.999999 || s > upper*1.000001 {
+			t.Errorf("%v is in the bucket from %v to %v s", late, lower, upper)
+		}
+	}
+}
+
+func TestGaugesShowWhatIs(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	stats := timer.Stats{
+		Counts:  timer.Counts{Scheduled: 5, Reached: 6, Canceled: 7},
+		NextDue: now.Add(-time.Minute), Outbox: 8, Oldest: now.Add(-time.Hour), Parked: 9,
+	}
+	got := make(map[string]float64)
+	for name, f := range scrape(t, busy(t, stats, nil).Handler()) {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			name = f.GetName()
+		}
+	}
+	for name, want := range map[string]float64{
+		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_outbox_depth": 8, "timer_outbox_parked": 9,
+		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_clock_jumps_total": 2,
+		"timer_ready_ratio store": 1, "timer_ready_ratio broker": 0,
+	} {
+		if v, there := got[name]; !there || v < want || v > want+5 {
+			t.Errorf("%s is %v (%v), want %v", name, v, there, want)
+		}
+	}
+}
+
+// TestNothingOverdueIsZero: the next timer is due in the future, and none waits.
+func TestNothingOverdueIsZero(t *testing.T) {
+	t.Parallel()
+	families := scrape(t, busy(t, timer.Stats{NextDue: time.Now().Add(time.Hour)}, nil).Handler())
+	for _, name := range []string{"timer_overdue_age_seconds", "timer_outbox_age_seconds"} {
+		if v := families[name].GetMetric()[0].GetGauge().GetValue(); v != 0 {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+}
+
+// TestMetricsWithoutADatabase: what the database does not say is missing, all else is
+// there.
+func TestMetricsWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	families := scrape(t, busy(t, timer.Stats{}, errors.New("connection refused")).Handler())
+	if families["timer_timers"] != nil || families["timer_ready_ratio"] == nil || families["timer_lateness_published_seconds"] == nil {
+		t.Errorf("metrics: %v", families)
+	}
+}
+
+// served returns the telemetry of a service that has fired a timer.
+func served(t *testing.T) *telemetry.Telemetry {
+	t.Helper()
+	quiet, counters := slog.New(slog.DiscardHandler), new(app.Counters)
+	tel, err := telemetry.New(t.Context(), "test", counters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	b := gochannel.New(gochannel.Options{}, quiet)
+	a, err := app.New(s, b, quiet, app.Options{Counters: counters, Hooks: tel.Hooks()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tel.Observe(telemetry.Sources{Stats: s.Stats, Status: a.Status, Instances: s.Instances, Ready: sources(timer.Stats{}, nil).Ready}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = b.Run(ctx) })
+	running.Go(func() { _ = a.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+	<-a.Running()
+	events, err := b.Tail().Subscribe(ctx, b.Routing().EventsOf("acme"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := timer.ScheduleTimer{
+		Key:     timer.Key{TenantID: "acme", ServiceCallID: "call-1"},
+		Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "command-1"}, DueAt: time.Now(),
+	}
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(b.Routing().CommandsOf("acme"), message.NewMessage("command-1", envelope.Schedule(command))); err != nil {
+		t.Fatal(err)
+	}
+	(<-events).Ack()
+	for counters.Forwarded() == 0 {
+		runtime.Gosched()
+	}
+	return tel
+}
+
+var row = regexp.MustCompile("(?m)^\\| `(timer_[a-z_]+)` \\| (\\w+) \\|([^|]*)\\|")
+
+// TestMetricsAreAsDocumented compares docs/metrics.md with what Prometheus is answered.
+func TestMetricsAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var documented, answered []string
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		documented = append(documented, m[1]+" "+m[2]+" "+strings.TrimSpace(strings.NewReplacer("`", "", ", ", " ").Replace(m[3])))
+	}
+	tel := served(t)
+	for name, f := range scrape(t, tel.Handler()) {
+		if !strings.HasPrefix(name, "timer_") {
+			continue
+		}
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		answered = append(answered, strings.TrimSpace(fmt.Sprint(name, " ", strings.ToLower(f.GetType().String()), " ", strings.Join(labels, " "))))
+	}
+	slices.Sort(documented)
+	slices.Sort(answered)
+	for i := range documented {
+		documented[i] = strings.TrimSpace(documented[i])
+	}
+	if diff := cmp.Diff(documented, answered); diff != "" {
+		t.Errorf("docs/metrics.md and what is served differ (-page +served):\n%s", diff)
+	}
+}
+
+// TestOTLPIsOnWithTheStandardVariables sends metrics to a receiver, at the stop at the
+// latest, and without the variables to none.
+func TestOTLPIsOnWithTheStandardVariables(t *testing.T) {
+	var received atomic.Int64
+	var text atomic.Value
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil && r.URL.Path == "/v1/metrics" {
+			received.Add(1)
+			text.Store(string(body))
+		}
+	}))
+	defer receiver.Close()
+	for endpoint, want := range map[string]bool{receiver.URL: true, "": false} {
+		received.Store(0)
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+		t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+		t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+		if err := busy(t, timer.Stats{}, nil).Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := received.Load() > 0; got != want {
+			t.Fatalf("with the endpoint %q: %d received", endpoint, received.Load())
+		}
+	}
+	for _, name := range []string{"timer.lateness.published", "timer.lateness.published.native", "timer.outbox.depth", "timer-service"} {
+		if body, _ := text.Load().(string); !strings.Contains(body, name) {
+			t.Errorf("no %s in what was sent", name)
+		}
+	}
+}
