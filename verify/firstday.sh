@@ -1,0 +1,253 @@
+#!/usr/bin/env bash
+# The first day of a stranger: a fresh clone, the README's commands, and then the
+# mistakes, outages and misunderstandings of the first hours, all with the program
+# alone. Every step prints its command, what was printed, and "ok" or "FAILED";
+# the exit code is 1 if one failed. It takes about two minutes after the build, and
+# needs Go and git.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+tmp=$(mktemp -d) groups=() failed=0 base=$((21000 + RANDOM % 9000))
+finish() {
+  for g in "${groups[@]}"; do { kill -KILL -- "-$g" && wait "$g"; } 2>/dev/null; done
+  chmod -R u+w "$tmp" && rm -rf "$tmp"
+}
+trap finish EXIT
+for name in "${!TIMER_@}"; do unset "$name"; done # settings of whoever runs this are none of ours
+
+title() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+die() { printf 'FAILED  %s\n' "$*"; exit 1; }
+
+# check WHAT COMMAND...: whether the command succeeds.
+check() {
+  local what=$1
+  shift
+  if "$@" >/dev/null; then printf '  ok      %s\n' "$what"; else printf '  FAILED  %s\n' "$what"; failed=1; fi
+}
+
+# show FILE: some lines of it, not too wide.
+show() { head -n 14 "$1" | cut -c1-230 | sed 's/^/  | /'; }
+
+# run COMMAND...: shows and runs it; its output is in $tmp/out, its exit code in $code.
+run() {
+  printf '$ %s\n' "${*/#$tmp/…}" | cut -c1-230
+  timeout 300 "$@" >"$tmp/out" 2>&1
+  code=$?
+  show "$tmp/out"
+}
+exits() { [ "$code" = "$1" ]; }
+prints() { grep -Eq -- "$1" "$tmp/out"; }
+
+# eventually SECONDS COMMAND...: waits until the command succeeds.
+eventually() {
+  local limit=$((SECONDS + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    if [ "$SECONDS" -ge "$limit" ]; then return 1; fi
+    sleep 0.05
+  done
+}
+
+# begin NAME COMMAND...: starts a process group; its log is NAME.log, its id $group.
+begin() {
+  local log=$tmp/$1.log
+  shift
+  set -m
+  "$@" >"$log" 2>&1 &
+  group=$!
+  set +m
+  groups+=("$group")
+}
+says() { grep -Eq -- "$2" "$tmp/$1.log"; }
+ended() { ! kill -0 "$1" 2>/dev/null; }
+
+# serve NAME ARGUMENTS...: starts a service and waits until it is ready.
+serve() {
+  local name=$1
+  shift
+  printf '$ timer-service serve %s   # %s\n' "${*//$tmp/…}" "$name"
+  begin "$name" ./timer-service serve "$@"
+  eventually 60 says "$name" '^ready' || { show "$tmp/$name.log"; die "$name is not ready"; }
+}
+
+# finishes GROUP CODE: the process ends by itself, with this exit code.
+finishes() { eventually 30 ended "$1" && { wait "$1"; [ $? = "$2" ]; }; }
+
+# stop GROUP: ends a service as a supervisor does.
+stop() {
+  kill -TERM "$1"
+  check "SIGTERM ends the service with exit code 0" finishes "$1" 0
+}
+
+# broker PORT: starts the NATS server; its data outlives it.
+broker() {
+  begin nats "$tmp/nats-server" -a 127.0.0.1 -p "$1" -js -sd "$tmp/jetstream"
+  eventually 20 says nats 'Server is ready' || { show "$tmp/nats.log"; die "the NATS server is not ready"; }
+}
+
+now() { date +%s%3N; }                                     # in milliseconds
+after() { date -u -d "$1 seconds" +%FT%T.%3NZ; }           # a due time
+command() { printf '{"id":"%s-%s","type":"%s","tenantId":"acme","timestampMs":%s,"payload":{"tenantId":"acme","serviceCallId":"%s"%s}}\n' "$1" "$(now)" "$1" "$(now)" "$2" "${3:+,\"dueAt\":\"$3\"}"; }
+state() { timeout 20 ./timer-service get acme "$1" --db-path "$db" | grep -q "$2"; }
+
+title "A fresh clone, and the build"
+git clone -q . "$tmp/clone" && cd "$tmp/clone" || exit 1
+run go build ./cmd/timer-service
+check "it builds, with nothing printed" [ "$code$(cat "$tmp/out")" = 0 ]
+[ -x timer-service ] || exit 1
+go build -o "$tmp/nats-server" github.com/nats-io/nats-server/v2 || exit 1
+
+title "The README's commands"
+readme() { awk -v mark="<!-- ci:$1 -->" 'index($0, mark) { found = 1; next } found && /^```/ { if (inside) exit; inside = 1; next } inside' README.md; }
+printf '$ %s\n' "$(readme serve)"
+begin readme bash -c "$(readme serve)"
+check "it says ready" eventually 120 says readme '^ready'
+show "$tmp/readme.log"
+for time in first second; do
+  run bash -c "$(readme schedule)"
+  check "schedule, the $time time: reached" eval 'exits 0 && prints "^reached .* ms late"'
+done
+kill -INT -- "-$group" # as Ctrl-C does
+check "Ctrl-C ends it" eventually 30 ended "$group"
+
+title "A key that has fired; one service, its own broker"
+db=$tmp/own.db
+own=(--db-path "$db" --nats-port "$base")
+serve own "${own[@]}"
+service=$group
+run ./timer-service schedule acme order-1 --in 0 --wait "${own[@]}"
+check "reached" eval 'exits 0 && prints ^reached'
+for verb in "schedule acme order-1 --in 1h" "cancel acme order-1"; do
+  began=$(now)
+  run ./timer-service $verb --wait "${own[@]}"
+  check "it ends at once, and says why ($(($(now) - began)) ms)" eval 'exits 1 && prints "acme.order-1: already reached at" && [ $(($(now) - began)) -lt 10000 ]'
+done
+kill -HUP "$service"
+run ./timer-service schedule acme --in 1s --wait "${own[@]}"
+check "SIGHUP does not end the service" eval 'exits 0 && prints ^reached'
+stop "$service"
+
+title "Kubernetes' variables, and a misspelt one"
+TIMER_SERVICE_HOST=10.0.0.1 TIMER_SERVICE_PORT=8080 TIMER_PORT=tcp://10.0.0.1:8080 TIMER_PORT_8080_TCP=tcp://10.0.0.1:8080 \
+  TIMER_PORT_8080_TCP_ADDR=10.0.0.1 TIMER_PORT_8080_TCP_PORT=8080 TIMER_PORT_8080_TCP_PROTO=tcp serve kubernetes "${own[@]}"
+check "a service named timer disturbs nothing" eval '! grep -E "WARN|ERROR" "$tmp/kubernetes.log"'
+stop "$group"
+run env TIMER_POLING_INTERVAL=100 ./timer-service serve "${own[@]}"
+check "TIMER_POLING_INTERVAL is refused with exit code 2, and the right name" eval 'exits 2 && prints "did you mean TIMER_POLLING_INTERVAL"'
+
+title "Two databases, one broker"
+broker $((base + 1))
+nats=$group url=nats://127.0.0.1:$((base + 1))
+serve first --db-path "$tmp/first.db" --broker-url "$url"
+first=$group
+run ./timer-service serve --db-path "$tmp/second.db" --broker-url "$url"
+check "the second is refused, and both are named" eval 'exits 1 && prints "belongs to sqlite .*/first.db.*this is sqlite .*/second.db" && prints "--takeover"'
+began=$(now)
+serve second --db-path "$tmp/second.db" --broker-url "$url" --takeover
+check "with --takeover the first ends" finishes "$first" 1
+printf '  the first ended %d ms after the second was started\n' $(($(now) - began))
+tail -n 1 "$tmp/first.log" >"$tmp/out" && show "$tmp/out"
+check "and says why" says first 'belongs to sqlite .*/second.db'
+stop "$group"
+
+title "Eleven bad commands"
+db=$tmp/second.db
+client=(--db-path "$db" --broker-url "$url")
+serve strict "${client[@]}"
+service=$group due=$(after 3600)
+long() { head -c "$1" /dev/zero | tr '\0' x; }
+good=$(command ScheduleTimer bad "$due")
+many=$(command ScheduleTimers x | sed 's/"serviceCallId":"x"/"timers":[{"serviceCallId":"a","dueAt":"'"$due"'"},{"serviceCallId":"b c","dueAt":"'"$due"'"}]/')
+bad=( # the reason, and the command
+  not_json        '{"id":"bad-1","type":"ScheduleTimer","tenantId":"acme",'
+  bad_field       "${good//\"acme\"/\"no/tenant\"}"
+  missing_field   "$(command ScheduleTimer bad)"
+  bad_time        "$(sed -E 's/("timestampMs":[0-9]+)/\1000/' <<<"$good")"
+  unknown_type    "${good/\"ScheduleTimer\"/\"ScheduleTimr\"}"
+  tenant_mismatch "${good/\"payload\":\{\"tenantId\":\"acme\"/\"payload\":\{\"tenantId\":\"other\"}"
+  duplicate_key   "${good/\{/\{\"tenantId\":\"acme\",}"
+  too_large       "${good/\{/\{\"more\":\"$(long 70000)\",}"
+  bad_field       "$many"
+  too_large       "${good/\"dueAt\"/\"data\":\"$(long 5000)\",\"dueAt\"}"
+  bad_time        "${good/.[0-9][0-9][0-9]Z/,500Z}"
+)
+for ((i = 0; i < ${#bad[@]}; i += 2)); do
+  printf '$ timer-service publish --raw - <<< %.150s   # %s\n' "${bad[i + 1]}" "${bad[i]}"
+  ./timer-service publish --raw - "${client[@]}" <<<"${bad[i + 1]}" >"$tmp/out" || { show "$tmp/out"; check "published" false; }
+done
+# listed COUNT: as many dead letters are there.
+listed() { [ "$(./timer-service dlq list "${client[@]}" -o json | wc -l)" = "$1" ]; }
+check "eleven dead letters" eventually 20 listed 11
+run ./timer-service dlq list "${client[@]}"
+for ((i = 0; i < ${#bad[@]}; i += 2)); do printf '%s\n' "${bad[i]}"; done | sort >"$tmp/want"
+./timer-service dlq list "${client[@]}" -o json | grep -o '"reason":"[a-z_]*"' | cut -d'"' -f4 | sort >"$tmp/got"
+check "each with its reason" diff "$tmp/want" "$tmp/got"
+for reason in $(uniq "$tmp/want"); do
+  check "the log warns of $reason" says strict "level=WARN msg=\"messages refused\".*reason=$reason"
+done
+grep -m 2 WARN "$tmp/strict.log" >"$tmp/out" && show "$tmp/out"
+run ./timer-service schedule acme --in 1s --wait "${client[@]}"
+check "a good command works" eval 'exits 0 && prints ^reached'
+
+title "The broker is away for ten seconds"
+begin tail ./timer-service tail events "${client[@]}"
+eventually 20 says tail 'listening' || die "tail does not listen"
+due=$(after 8)
+for ((i = 1; i <= 40; i++)); do command ScheduleTimer "outage-$i" "$due"; done | ./timer-service publish - "${client[@]}"
+check "40 timers are scheduled" eventually 10 state outage-40 Scheduled
+command CancelTimer outage-1 | ./timer-service publish - "${client[@]}"
+check "one is canceled before" eventually 10 state outage-1 Canceled
+printf '$ kill -KILL nats-server\n'
+kill -KILL "$nats" && wait "$nats" 2>/dev/null
+gone=$(now)
+run ./timer-service schedule acme --in 1s "${client[@]}"
+check "a client says that there is no broker" eval 'exits 1 && prints "no answer from the broker at nats://"'
+# Clients reach the broker before the service does: on another port.
+broker $((base + 2)) && nats=$group
+command CancelTimer outage-2 | ./timer-service publish - --broker-url "nats://127.0.0.1:$((base + 2))"
+kill -KILL "$nats" && wait "$nats" 2>/dev/null
+while [ "$(now)" -lt $((gone + 10000)) ]; do sleep 0.1; done
+check "what was due meanwhile waits" state outage-40 Scheduled
+broker $((base + 1)) && nats=$group back=$(now)
+# all: every one but the two that were canceled has fired.
+all() { [ "$(grep -c 'DueTimeReached  acme.outage-' "$tmp/tail.log")" -ge 38 ]; }
+check "38 events come when it is back" eventually 60 all
+grep -m 3 'acme.outage-' "$tmp/tail.log" >"$tmp/out" && show "$tmp/out"
+arrived=$(date -d "$(grep -m 1 'acme.outage-' "$tmp/tail.log" | cut -d' ' -f1)" +%s%3N)
+printf '  the broker was away for %d ms, and the first event arrived %d ms after its return\n' $((back - gone)) $((arrived - back))
+check "none of a canceled timer" eval '! grep -E "acme.outage-[12] " "$tmp/tail.log"'
+check "both are canceled" eval 'state outage-1 Canceled && state outage-2 Canceled'
+
+title "A hundred timers are canceled while the service is down"
+due=$(after 5)
+for ((i = 1; i <= 101; i++)); do printf 'acme,down-%d,%s\n' "$i" "$due"; done >"$tmp/down.csv"
+run ./timer-service schedule --file "$tmp/down.csv" "${client[@]}"
+check "101 timers are scheduled" eventually 10 state down-101 Scheduled
+stop "$service"
+for ((i = 1; i <= 100; i++)); do command CancelTimer "down-$i"; done >"$tmp/cancel.jsonl"
+run ./timer-service publish "$tmp/cancel.jsonl" "${client[@]}"
+while [ "$(now)" -lt "$(date -d "$due" +%s%3N)" ]; do sleep 0.1; done
+serve again "${client[@]}"
+check "the one that was not canceled fires" eventually 20 state down-101 Reached
+fired() { for ((i = 1; i <= 100; i++)); do state "down-$i" Canceled || return 1; done; }
+check "the hundred do not" fired
+check "there is no event of one" eval '! grep -E "acme.down-([0-9]|[1-9][0-9]|100) " "$tmp/tail.log"'
+stop "$group"
+
+title "Mistakes"
+run ./timer-service schedule acme order-1 --inn 3s
+check "a wrong flag" eval 'exits 2 && prints "unknown flag --inn"'
+run ./timer-service serve --broker-url 127.0.0.1:4222
+check "a broker without a scheme" eval 'exits 2 && prints "nats://"'
+mkdir -m 500 "$tmp/locked"
+user=()
+if [ "$(id -u)" = 0 ]; then # whom no permission stops
+  user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+  chmod a+x "$tmp" "$tmp/clone"
+  chown 65534 "$tmp/locked"
+fi
+run "${user[@]}" ./timer-service serve --db-path "$tmp/locked/timers.db" --nats-port "$base"
+check "a folder that one may not write to" eval 'exits 1 && prints "permission denied"'
+
+title "$([ "$failed" = 0 ] && echo "ok, all of it" || echo FAILED)"
+exit "$failed"
