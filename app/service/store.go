@@ -116,7 +116,7 @@ func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to i
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	defer func() { err = errors.Join(sqlite.Explain(cfg.DBPath, err), db.Close()) }()
 	if from, to, err = migrate(ctx, db); err != nil || !reference {
 		return from, to, err
 	}

@@ -23,29 +23,14 @@ const nobody = 65534
 // else.
 func TestAnotherUserOfTheMachine(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED, NOTHING IS PROVEN: only root can be another user")
-	}
+	needRoot(t)
 	dir := t.TempDir()
-	db, theirs := filepath.Join(dir, "timers.db"), filepath.Join(dir, "timer-service")
+	db := filepath.Join(dir, "timers.db")
 	p := start(t, "main", "serve", "--nats-port", "0", "--db-path", db)
 	p.prints(t, "ready")
 	address := strings.TrimSpace(strings.TrimPrefix(p.lines.Text(), "ready"))
 
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), copyProgram(theirs)); err != nil {
-		t.Fatal(err)
-	}
-	as := func(environ string, args ...string) (int, string) {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), theirs, args...)
-		cmd.Dir, cmd.Env = dir, []string{asProgram + "=main", environ}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		out, err := cmd.CombinedOutput()
-		if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
-			t.Fatal(err)
-		}
-		return cmd.ProcessState.ExitCode(), string(out)
-	}
+	as := asNobody(t, dir)
 	open := filepath.Join(dir, "open.db")
 	if err := errors.Join(os.WriteFile(open, nil, 0o600), os.Chmod(open, 0o666)); err != nil {
 		t.Fatal(err)
@@ -62,7 +47,7 @@ func TestAnotherUserOfTheMachine(t *testing.T) {
 		{remote, []string{"dlq", "list"}, exitFailure, "permissions violation"},
 		{remote, []string{"dlq", "discard", "--id", "x"}, exitFailure, "permissions violation"},
 		{local, []string{"dlq", "list"}, exitUsage, "permission denied"},
-		{local, []string{"list", "acme"}, exitFailure, ""},
+		{local, []string{"list", "acme"}, exitFailure, "open " + db + ": permission denied"},
 		{"TIMER_DB_PATH=" + open, []string{"serve"}, exitFailure, "others may read or write " + open},
 	} {
 		if code, out := as(test.environ, test.args...); code != test.code || !strings.Contains(out, test.says) {
@@ -86,6 +71,34 @@ func TestAnotherUserOfTheMachine(t *testing.T) {
 	environ := []string{local}
 	do(t, environ, "dlq", "list").wants(t, exitOK) // whose service it is
 	do(t, environ, "schedule", "acme", "order-2", "--in", "0", "--wait").wants(t, exitOK)
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED, NOTHING IS PROVEN: only root can be another user")
+	}
+}
+
+// asNobody returns a function that runs the program in a folder as [nobody], and
+// returns the exit code and all that it prints.
+func asNobody(t *testing.T, dir string) func(environ string, args ...string) (int, string) {
+	t.Helper()
+	theirs := filepath.Join(dir, "timer-service")
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), copyProgram(theirs)); err != nil {
+		t.Fatal(err)
+	}
+	return func(environ string, args ...string) (int, string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), theirs, args...)
+		cmd.Dir, cmd.Env = dir, []string{asProgram + "=main", environ}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		out, err := cmd.CombinedOutput()
+		if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+			t.Fatal(err)
+		}
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
 }
 
 // copyProgram copies this program where others may run it.

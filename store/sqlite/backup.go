@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,16 +32,29 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := known(version(ctx, db)); err != nil {
-		return classify("back up "+path, err)
+		return Explain(path, classify("back up "+path, err))
 	}
 	if to, err = filepath.Abs(to); err != nil { // which SQLite takes for no URI
 		return err
 	}
-	if info, err := os.Stat(to); err == nil && info.Size() > 0 {
-		return fmt.Errorf("back up %s: %s exists and is not empty", path, to)
+	if err := empty(to); err != nil {
+		return fmt.Errorf("back up %s: %w", path, err)
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, to)
 	return classify("back up "+path, err)
+}
+
+// empty makes an empty file that only its owner reads, unless there is one.
+func empty(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || info.Size() > 0 {
+		return cmp.Or(err, fmt.Errorf("%s exists and is not empty", path))
+	}
+	return nil
 }
 
 // known returns an error unless a schema is one that this binary can read.

@@ -195,7 +195,7 @@ func TestBackupRefuses(t *testing.T) {
 		{"no database", file("text", strings.Repeat("text", 2000)), "x", "file is not a database"},
 		{"another database", other, "x", "it is not a database of this service"},
 		{"a file that is there", ours, file("full", "full"), "full exists and is not empty"},
-		{"a folder that is not there", ours, filepath.Join("absent", "x"), "unable to open database"},
+		{"a folder that is not there", ours, filepath.Join("absent", "x"), "absent/x: no such file or directory"},
 	} {
 		to := tt.to
 		if to == "x" {

@@ -26,6 +26,18 @@ func classify(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
+// Explain returns the error, or, if SQLite could not open or write the file at a
+// path because the system does not permit it, what the system says.
+func Explain(path string, err error) error {
+	switch codeOf(err) & 0xff {
+	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+		if why := access(path); why != nil {
+			return why
+		}
+	}
+	return err
+}
+
 // refused returns an error that says why the database refuses the row of a key
 // for good, or err itself if it does not.
 func refused(key timer.Key, err error) error {

@@ -25,11 +25,14 @@ const (
 	openForOthers = "others may read or write %s (mode %04o): run chmod 600 on it, as its owner"
 )
 
+// databaseFiles are what the names of a database's files end with.
+var databaseFiles = []string{"", logSuffix, "-shm", "-journal"}
+
 // guard returns an error if others may read or write the files of a database, or
 // replace them. What is ours is taken from them, which is logged. A folder is left
 // as it is: it may serve others, too.
 func guard(path string, log *slog.Logger) error {
-	for _, suffix := range []string{"", logSuffix, "-shm", "-journal"} {
+	for _, suffix := range databaseFiles {
 		name := path + suffix
 		info, err := os.Lstat(name)
 		switch {
@@ -89,6 +92,9 @@ func present(path string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("no database at %s: has the service run here? (%w)", path, err)
+	}
+	if info.IsDir() {
+		return fmt.Errorf("%s is a folder, not a database", path)
 	}
 	return alone(path, info)
 }

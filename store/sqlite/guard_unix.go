@@ -3,8 +3,12 @@
 package sqlite
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ownerOf returns what the system knows of a file beside its mode.
@@ -20,4 +24,20 @@ func ownerOf(info os.FileInfo) (o owner, known bool) {
 		inode:  uint64(s.Ino),   //nolint:unconvert // smaller on some systems
 		device: uint64(s.Dev),   //nolint:unconvert // smaller on some systems
 	}, true
+}
+
+// access returns why this process may not read and write the files of a database
+// that are there, or make those beside it that SQLite needs. It opens none: closing
+// a file ends the locks that SQLite has on it in this process.
+func access(path string) error {
+	for _, suffix := range databaseFiles {
+		name := path + suffix
+		if err := unix.Access(name, unix.R_OK|unix.W_OK); err != nil && err != unix.ENOENT {
+			return &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+	if err := unix.Access(filepath.Dir(path), unix.W_OK|unix.X_OK); err != nil {
+		return &fs.PathError{Op: "make files beside", Path: path, Err: err}
+	}
+	return nil
 }

@@ -76,7 +76,7 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 	defer func() {
 		if err != nil {
 			lock.forget()
-			err = errors.Join(fmt.Errorf("open %s: %w", path, err), s.Close())
+			err = errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), s.Close())
 		}
 	}()
 	if s.reads, err = connect(dsn(path, "rw", readerPragmas(opt)), readers); err != nil {
@@ -127,7 +127,7 @@ func OpenReader(ctx context.Context, path string) (*Reader, error) {
 		return nil, err
 	}
 	if err := Verify(ctx, db); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
+		return nil, errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), db.Close())
 	}
 	return &Reader{reads: db}, nil
 }
