@@ -2,6 +2,7 @@ package envelope_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,24 +30,25 @@ func BenchmarkDecodeScheduleTimer(b *testing.B) { benchmarkDecode(b, envelope.Sc
 
 func BenchmarkDecodeDueTimeReached(b *testing.B) { benchmarkDecode(b, envelope.Reached(benchEvent)) }
 
-// withData returns a command or an event of the benchmarks with 100 bytes of data.
-func withData() (timer.ScheduleTimer, timer.DueTimeReached) {
-	c, e := benchCommand, benchEvent
-	c.Data = `{"order":"0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071","amount":1999,"currency":"EUR","retry":{"n":3},"x":true}`
-	e.Data = c.Data
-	return c, e
-}
-
-func BenchmarkDecodeScheduleTimerWithData(b *testing.B) {
-	c, _ := withData()
-	benchmarkDecode(b, envelope.Schedule(c))
-}
-
-func BenchmarkReachedWithData(b *testing.B) {
-	_, e := withData()
-	b.ReportAllocs()
-	for b.Loop() {
-		envelope.Reached(e)
+// BenchmarkData measures what data cost, by their bytes; 0 are none.
+func BenchmarkData(b *testing.B) {
+	for _, bytes := range []int{0, 100, 1024} {
+		c, e := benchCommand, benchEvent
+		if bytes > 0 {
+			c.Data = `{"attempt":3,"order":"` + strings.Repeat("x", bytes-24) + `"}`
+			e.Data = c.Data
+		}
+		b.Run(fmt.Sprint("decode/data=", bytes), func(b *testing.B) { benchmarkDecode(b, envelope.Schedule(c)) })
+		for name, encode := range map[string]func(){
+			"command": func() { envelope.Schedule(c) }, "event": func() { envelope.Reached(e) },
+		} {
+			b.Run(fmt.Sprintf("%s/data=%d", name, bytes), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					encode()
+				}
+			})
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,13 +26,16 @@ func Bench(b *testing.B, open func(testing.TB) Store) {
 	for _, batch := range []int{1, 100, 2000} {
 		b.Run(fmt.Sprint("schedule/batch=", batch), func(b *testing.B) { benchSchedule(b, open(b), batch, "") })
 	}
-	b.Run("schedule/batch=2000/data=100", func(b *testing.B) { benchSchedule(b, open(b), 2000, data100) })
+	for _, bytes := range []int{100, 1024} {
+		data := `{"attempt":3,"order":"` + strings.Repeat("x", bytes-24) + `"}`
+		b.Run(fmt.Sprint("schedule/batch=2000/data=", bytes), func(b *testing.B) { benchSchedule(b, open(b), 2000, data) })
+		b.Run(fmt.Sprint("fire/batch=1000/data=", bytes), func(b *testing.B) { benchFire(b, open(b), 1000, 1, data) })
+	}
 	b.Run("schedule/known=2000", func(b *testing.B) { benchKnown(b, open(b), 2000) })
 	b.Run("cancel/batch=2000", func(b *testing.B) { benchCancel(b, open(b), 2000) })
 	for _, batch := range []int{100, 1000} {
 		b.Run(fmt.Sprint("fire/batch=", batch), func(b *testing.B) { benchFire(b, open(b), batch, 1, "") })
 	}
-	b.Run("fire/batch=1000/data=100", func(b *testing.B) { benchFire(b, open(b), 1000, 1, data100) })
 	b.Run("fire/batch=100/tenants=500", func(b *testing.B) { benchFire(b, open(b), 100, 500, "") })
 	b.Run("forward/batch=1000", func(b *testing.B) { benchForward(b, open(b), 1000) })
 	for _, dead := range []int{0, 1_000_000} {
@@ -47,9 +51,6 @@ type bench struct {
 	made  int
 	data  string // of each command
 }
-
-// data100 are a hundred bytes of data.
-const data100 = `{"order":"0190b5a2-7c3e-7d4f-8a1b-2c3d4e5f6071","amount":1999,"currency":"EUR","retry":{"n":3},"x":1}`
 
 func (b *bench) commands(n, tenants int) []timer.ScheduleTimer {
 	commands := make([]timer.ScheduleTimer, n)
