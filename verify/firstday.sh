@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# The first day of a stranger: a fresh clone, the README's commands, and then the
-# mistakes, outages and misunderstandings of the first hours, all with the program
-# alone. Every step prints its command, what was printed, and "ok" or "FAILED";
-# the exit code is 1 if one failed. It takes about two minutes after the build, and
-# needs Go and git.
+# The first day of a stranger: a fresh clone of what is committed, the README's
+# commands, and then the mistakes, outages and misunderstandings of the first
+# hours, all with the program alone. Every step prints its command, what was
+# printed, and "ok" or "FAILED"; the exit code is 1 if one failed. It takes about
+# two minutes after the build, and needs Go and git.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-tmp=$(mktemp -d) groups=() failed=0 base=$((21000 + RANDOM % 9000))
+tmp=$(mktemp -d) groups=() failed=0
+answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+base=$((21000 + RANDOM % 9000)) # three ports that are free
+while answers "$base" || answers $((base + 1)) || answers $((base + 2)); do base=$((base + 3)); done
 finish() {
   for g in "${groups[@]}"; do { kill -KILL -- "-$g" && wait "$g"; } 2>/dev/null; done
   chmod -R u+w "$tmp" && rm -rf "$tmp"
@@ -85,9 +88,10 @@ broker() {
   eventually 20 says nats 'Server is ready' || { show "$tmp/nats.log"; die "the NATS server is not ready"; }
 }
 
-now() { date +%s%3N; }                                     # in milliseconds
-after() { date -u -d "$1 seconds" +%FT%T.%3NZ; }           # a due time
-command() { printf '{"id":"%s-%s","type":"%s","tenantId":"acme","timestampMs":%s,"payload":{"tenantId":"acme","serviceCallId":"%s"%s}}\n' "$1" "$(now)" "$1" "$(now)" "$2" "${3:+,\"dueAt\":\"$3\"}"; }
+now() { date +%s%3N; }                           # in milliseconds
+after() { date -u -d "$1 seconds" +%FT%T.%3NZ; } # a due time
+# message TYPE CALL [DUE]: a command.
+message() { printf '{"id":"%s-%s","type":"%s","tenantId":"acme","timestampMs":%s,"payload":{"tenantId":"acme","serviceCallId":"%s"%s}}\n' "$1" "$(now)" "$1" "$(now)" "$2" "${3:+,\"dueAt\":\"$3\"}"; }
 state() { timeout 20 ./timer-service get acme "$1" --db-path "$db" | grep -q "$2"; }
 
 title "A fresh clone, and the build"
@@ -156,12 +160,12 @@ client=(--db-path "$db" --broker-url "$url")
 serve strict "${client[@]}"
 service=$group due=$(after 3600)
 long() { head -c "$1" /dev/zero | tr '\0' x; }
-good=$(command ScheduleTimer bad "$due")
-many=$(command ScheduleTimers x | sed 's/"serviceCallId":"x"/"timers":[{"serviceCallId":"a","dueAt":"'"$due"'"},{"serviceCallId":"b c","dueAt":"'"$due"'"}]/')
+good=$(message ScheduleTimer bad "$due")
+many=$(message ScheduleTimers x | sed 's/"serviceCallId":"x"/"timers":[{"serviceCallId":"a","dueAt":"'"$due"'"},{"serviceCallId":"b c","dueAt":"'"$due"'"}]/')
 bad=( # the reason, and the command
   not_json        '{"id":"bad-1","type":"ScheduleTimer","tenantId":"acme",'
   bad_field       "${good//\"acme\"/\"no/tenant\"}"
-  missing_field   "$(command ScheduleTimer bad)"
+  missing_field   "$(message ScheduleTimer bad)"
   bad_time        "$(sed -E 's/("timestampMs":[0-9]+)/\1000/' <<<"$good")"
   unknown_type    "${good/\"ScheduleTimer\"/\"ScheduleTimr\"}"
   tenant_mismatch "${good/\"payload\":\{\"tenantId\":\"acme\"/\"payload\":\{\"tenantId\":\"other\"}"
@@ -193,9 +197,9 @@ title "The broker is away for ten seconds"
 begin tail ./timer-service tail events "${client[@]}"
 eventually 20 says tail 'listening' || die "tail does not listen"
 due=$(after 8)
-for ((i = 1; i <= 40; i++)); do command ScheduleTimer "outage-$i" "$due"; done | ./timer-service publish - "${client[@]}"
+for ((i = 1; i <= 40; i++)); do message ScheduleTimer "outage-$i" "$due"; done | ./timer-service publish - "${client[@]}"
 check "40 timers are scheduled" eventually 10 state outage-40 Scheduled
-command CancelTimer outage-1 | ./timer-service publish - "${client[@]}"
+message CancelTimer outage-1 | ./timer-service publish - "${client[@]}"
 check "one is canceled before" eventually 10 state outage-1 Canceled
 printf '$ kill -KILL nats-server\n'
 kill -KILL "$nats" && wait "$nats" 2>/dev/null
@@ -204,7 +208,7 @@ run ./timer-service schedule acme --in 1s "${client[@]}"
 check "a client says that there is no broker" eval 'exits 1 && prints "no answer from the broker at nats://"'
 # Clients reach the broker before the service does: on another port.
 broker $((base + 2)) && nats=$group
-command CancelTimer outage-2 | ./timer-service publish - --broker-url "nats://127.0.0.1:$((base + 2))"
+message CancelTimer outage-2 | ./timer-service publish - --broker-url "nats://127.0.0.1:$((base + 2))"
 kill -KILL "$nats" && wait "$nats" 2>/dev/null
 while [ "$(now)" -lt $((gone + 10000)) ]; do sleep 0.1; done
 check "what was due meanwhile waits" state outage-40 Scheduled
@@ -224,7 +228,7 @@ for ((i = 1; i <= 101; i++)); do printf 'acme,down-%d,%s\n' "$i" "$due"; done >"
 run ./timer-service schedule --file "$tmp/down.csv" "${client[@]}"
 check "101 timers are scheduled" eventually 10 state down-101 Scheduled
 stop "$service"
-for ((i = 1; i <= 100; i++)); do command CancelTimer "down-$i"; done >"$tmp/cancel.jsonl"
+for ((i = 1; i <= 100; i++)); do message CancelTimer "down-$i"; done >"$tmp/cancel.jsonl"
 run ./timer-service publish "$tmp/cancel.jsonl" "${client[@]}"
 while [ "$(now)" -lt "$(date -d "$due" +%s%3N)" ]; do sleep 0.1; done
 serve again "${client[@]}"
