@@ -41,6 +41,7 @@ var layers = map[string]int{
 
 	"timer":             0,
 	"envelope":          1,
+	"envelope/schema":   2,
 	"quota":             1,
 	"config":            2,
 	"broker":            2,

@@ -1,0 +1,115 @@
+package schema_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/envelope"
+)
+
+// headers returns the schemas of what stands beside the bodies.
+func headers(t *testing.T) map[string]object {
+	t.Helper()
+	identity := map[string]any{
+		envelope.HeaderTenantID:      text(tenantForm, "As in the body."),
+		envelope.HeaderServiceCallID: text(callForm, "As in the payload."),
+		envelope.HeaderMessageID:     text(idForm, "The id of the body."),
+	}
+	correlation := text(idForm, "Trace of the request.")
+	parent, state := text(traceParentForm, "W3C Trace Context."), text(`^[ -~]{1,512}$`, "W3C Trace Context.")
+	number, at := `^[0-9]{1,4}$`, `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$`
+	reasons := constants(t, "../../timer", "Reason")
+	words := text(`^[a-z0-9_]+$`, "Why the message was refused. More words may come.")
+	words["examples"] = reasons
+
+	event := map[string]any{
+		envelope.HeaderType:          object{"const": envelope.TypeDueTimeReached},
+		envelope.HeaderCorrelationID: correlation,
+		envelope.HeaderTraceParent:   parent,
+		envelope.HeaderTraceState:    state,
+		envelope.HeaderContentType:   object{"const": envelope.ContentTypeCloudEvents, "description": "If the body is a CloudEvent."},
+	}
+	for name, s := range identity {
+		event[name] = s
+	}
+	return map[string]object{
+		"CommandHeaders": {
+			"title": "Headers of a command", "type": "object",
+			"description": "What the service reads. Whatever is malformed is ignored, and any other header. A producer may leave all of them out.",
+			"properties": object{
+				envelope.HeaderCorrelationID:     object{"description": "Trace of the request, if the body has none."},
+				envelope.HeaderTraceParent:       object{"description": "W3C Trace Context, if the body has none."},
+				envelope.HeaderTraceState:        object{"description": "W3C Trace Context."},
+				envelope.HeaderDeadLetterReplays: object{"description": "Of a dead letter that is replayed: how often it was."},
+				envelope.HeaderDeadLetterFirstAt: object{"description": "Of a dead letter that is replayed: as it was."},
+			},
+		},
+		"EventHeaders": {
+			"title": "Headers of an event", "type": "object", "properties": event,
+			"required": []string{envelope.HeaderType, envelope.HeaderTenantID, envelope.HeaderServiceCallID, envelope.HeaderMessageID},
+		},
+		"DeadLetterHeaders": {
+			"title": "Headers of a dead letter", "type": "object",
+			"description": "The body is that of the refused message, byte for byte.",
+			"properties": object{
+				envelope.HeaderType:                 object{"const": envelope.TypeDeadLetter},
+				envelope.HeaderTenantID:             text(`^(_|[A-Za-z0-9][A-Za-z0-9_-]{0,63})$`, "Whose dead letter it is; _ if no valid tenant is named."),
+				envelope.HeaderMessageID:            text(idForm, "An id of the dead letter's own."),
+				envelope.HeaderCorrelationID:        correlation,
+				envelope.HeaderDeadLetterReason:     words,
+				envelope.HeaderDeadLetterDetail:     text(`^[ -~]+$`, "The reason for people."),
+				envelope.HeaderDeadLetterTopic:      text(`^[ -~]+$`, "Topic of the original."),
+				envelope.HeaderDeadLetterPosition:   text(`^[ -~]+$`, "Position of the original in its topic."),
+				envelope.HeaderDeadLetterOriginalID: text(`^[ -~]+$`, "Id of the original."),
+				envelope.HeaderDeadLetterFirstAt:    text(at, "When it first became a dead letter."),
+				envelope.HeaderDeadLetterLastAt:     text(at, "When it last became one."),
+				envelope.HeaderDeadLetterCount:      text(number, "How often it became one."),
+				envelope.HeaderDeadLetterReplays:    text(number, "How often it was replayed."),
+				envelope.HeaderDeadLetterTruncated:  object{"const": "true", "description": "The broker refused so large a body, and the rest of it was cut off."},
+			},
+			"required": []string{
+				envelope.HeaderType, envelope.HeaderTenantID, envelope.HeaderMessageID, envelope.HeaderDeadLetterReason, envelope.HeaderDeadLetterDetail,
+				envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterFirstAt, envelope.HeaderDeadLetterLastAt, envelope.HeaderDeadLetterCount, envelope.HeaderDeadLetterReplays,
+			},
+		},
+	}
+}
+
+// constants returns the values of a package's string constants whose names begin
+// with the prefix, sorted.
+func constants(t *testing.T, dir, prefix string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	for _, name := range names {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) || len(spec.Values) != 1 {
+				return true
+			}
+			if literal, ok := spec.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
+				value, err := strconv.Unquote(literal.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				values = append(values, value)
+			}
+			return true
+		})
+	}
+	slices.Sort(values)
+	return values
+}

@@ -1,0 +1,208 @@
+package schema_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// The schemas have keywords only that mean the same in draft 2020-12 and in draft
+// 07, which is what tools for AsyncAPI read.
+
+// namespace is what the $id of a schema begins with. The version follows.
+const namespace = "https://github.com/event-service-agent/timer-service/contract/"
+
+// Forms of values.
+const (
+	tenantForm = `^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`
+	callForm   = `^[A-Za-z0-9_.:-]{1,128}$`
+	idForm     = `^[!-~]{1,128}$`
+	// An offset may move a time of 1999 or 2201 into the years that count.
+	timeForm = `^(1999|2[01][0-9][0-9]|220[01])-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?` +
+		`([Zz]|[+-](0[0-9]|1[0-3]):[0-5][0-9]|[+-]14:00)$`
+	uriForm         = `^([A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+$`
+	jsonForm        = `^[^;/]+/([^;]*\+)?[Jj][Ss][Oo][Nn][^!-~]*(;|$)`
+	traceParentForm = `^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`
+
+	firstMS = 946_684_800_000 // the year 2000
+	lastMS  = 1<<53 - 1
+)
+
+// A rule is one that a schema can't express.
+type rule struct {
+	ID      string         `json:"id"`
+	Text    string         `json:"rule"`
+	Reasons []timer.Reason `json:"reasons"` // of the dead letter
+}
+
+var (
+	ruleText      = rule{"text", `The body is UTF-8 without a byte order mark, and no escape \ud800 to \udfff is without the other half of its pair.`, []timer.Reason{timer.ReasonNotUTF8, timer.ReasonNotJSON}}
+	ruleSize      = rule{"size", fmt.Sprintf("The body has at most %d bytes.", envelope.MaxBytes), []timer.Reason{timer.ReasonTooLarge}}
+	ruleDepth     = rule{"depth", fmt.Sprintf("Objects and arrays are nested at most %d deep, the whole being the first.", envelope.MaxDepth), []timer.Reason{timer.ReasonTooDeep}}
+	ruleDuplicate = rule{"duplicate", "No object has a key twice, whatever the object is.", []timer.Reason{timer.ReasonDuplicateKey}}
+	ruleDigits    = rule{"digits", "timestampMs is written in digits alone, without fraction and exponent.", []timer.Reason{timer.ReasonBadField}}
+	ruleTenant    = rule{"tenant", "The tenant of the payload is that of the message.", []timer.Reason{timer.ReasonTenantMismatch}}
+	ruleCall      = rule{"call", "The service call of the payload is that of the message, if the message names one.", []timer.Reason{timer.ReasonKeyMismatch}}
+	ruleDate      = rule{"date", "Days exist, and times are in the years 2000 to 2200 in UTC, due times after they are rounded up to the millisecond.", []timer.Reason{timer.ReasonBadTime}}
+	ruleData      = rule{"data", fmt.Sprintf("data has at most %d bytes as written, spaces included.", timer.MaxDataBytes), []timer.Reason{timer.ReasonTooLarge}}
+	ruleDistinct  = rule{"distinct", "timers names no service call twice.", []timer.Reason{timer.ReasonBadField}}
+	ruleSource    = rule{"source", "source is a URI-reference by RFC 3986.", []timer.Reason{timer.ReasonBadField}}
+	ruleJSON      = rule{"contenttype", "datacontenttype is a media type.", []timer.Reason{timer.ReasonBadField}}
+)
+
+// schemas returns all of them by name.
+func schemas(t *testing.T) map[string]object {
+	all := make(map[string]object)
+	for _, kind := range kinds {
+		payload := kind.payload()
+		all[kind.name] = asEnvelope(kind, payload, example(t, kind.file))
+		all[kind.name+"CloudEvent"] = asCloudEvent(kind, payload, example(t, "cloudevent_"+kind.file))
+	}
+	maps.Copy(all, headers(t))
+	return all
+}
+
+// A kind is a type of messages.
+type kind struct {
+	name, file, about string
+	fields            []string // of the payload, without tenantId
+	rules             []rule
+}
+
+var kinds = []kind{
+	{envelope.TypeScheduleTimer, "schedule_timer.json", "Asks for one DueTimeReached at dueAt.", []string{"serviceCallId", "dueAt", "data"}, []rule{ruleCall, ruleDate, ruleData}},
+	{envelope.TypeScheduleTimers, "schedule_timers.json", "Asks for many timers of one tenant.", []string{"timers"}, []rule{ruleDate, ruleData, ruleDistinct}},
+	{envelope.TypeCancelTimer, "cancel_timer.json", "Takes a timer back that has not fired.", []string{"serviceCallId"}, []rule{ruleCall}},
+	{envelope.TypeDueTimeReached, "due_time_reached.json", "Says that the time of a timer has come.", []string{"serviceCallId", "dueAt", "reachedAt", "data"}, []rule{ruleCall, ruleDate, ruleData}},
+}
+
+func (k kind) isEvent() bool { return k.name == envelope.TypeDueTimeReached }
+func (k kind) isMany() bool  { return k.name == envelope.TypeScheduleTimers }
+
+func (k kind) payload() object {
+	return structure(values(), append([]string{"tenantId"}, k.fields...))
+}
+
+// values are the fields that payloads have.
+func values() map[string]any {
+	v := map[string]any{
+		"tenantId":      text(tenantForm, "The same as in the message."),
+		"serviceCallId": text(callForm, "With the tenant, the key of the timer."),
+		"dueAt":         text(timeForm, "When the timer fires: RFC 3339 with a zone, kept in milliseconds, rounded up."),
+		"reachedAt":     text(timeForm, "When it fired, by the clock of the service. Never before dueAt."),
+		"data":          object{"description": fmt.Sprintf("Any JSON value of at most %d bytes as written. The event has it byte for byte.", timer.MaxDataBytes)},
+	}
+	v["timers"] = object{
+		"type": "array", "minItems": 1, "maxItems": timer.MaxScheduleTimers,
+		"description": "The timers. Each names another service call.",
+		"items":       structure(v, []string{"serviceCallId", "dueAt", "data"}),
+	}
+	return v
+}
+
+// structure returns the schema of an object with some of the fields, of which all
+// are required but data.
+func structure(fields map[string]any, names []string) object {
+	properties, required := make(object), make([]string, 0, len(names))
+	for _, name := range names {
+		properties[name] = fields[name]
+		if name != "data" {
+			required = append(required, name)
+		}
+	}
+	return object{"type": "object", "properties": properties, "required": required}
+}
+
+func text(pattern, about string) object {
+	return object{"type": "string", "pattern": pattern, "description": about}
+}
+
+// orNull lets null stand for an absent attribute, as CloudEvents does.
+func orNull(s object) object {
+	s["type"] = []string{"string", "null"}
+	return s
+}
+
+func asEnvelope(k kind, payload, example object) object {
+	fields := map[string]any{
+		"id":            text(idForm, "Unique per message: the key to drop repetitions by."),
+		"type":          object{"const": k.name},
+		"tenantId":      text(tenantForm, "Who owns the timer."),
+		"aggregateId":   text(callForm, "The service call id."),
+		"timestampMs":   object{"type": "integer", "minimum": firstMS, "maximum": lastMS, "description": "The producer's time in Unix milliseconds; of commands at most 24 hours ahead of the service's clock."},
+		"correlationId": text(idForm, "Trace of the request."),
+		"causationId":   text(idForm, "Id of the message that caused this one."),
+		"payload":       payload,
+		"specversion":   false, // that would be a CloudEvent
+	}
+	required := []string{"id", "type", "tenantId", "timestampMs", "payload"}
+	switch {
+	case k.isMany():
+		fields["aggregateId"] = false
+	case k.isEvent():
+		required = append(required, "aggregateId")
+	}
+	rules := append([]rule{ruleText, ruleSize, ruleDepth, ruleDuplicate, ruleDigits, ruleTenant}, k.rules...)
+	return message(k.name, k.about, fields, required, rules, example)
+}
+
+func asCloudEvent(k kind, payload, example object) object {
+	fields := map[string]any{
+		"specversion":     object{"const": "1.0"},
+		"id":              text(idForm, "Unique per message, whatever its source: the key to drop repetitions by."),
+		"source":          text(uriForm, "A URI-reference. It decides nothing."),
+		"type":            object{"const": k.name},
+		"subject":         orNull(text(callForm, "The service call id.")),
+		"time":            text(timeForm, "The producer's time, of which a rest finer than a millisecond is cut off; of commands at most 24 hours ahead of the service's clock."),
+		"datacontenttype": orNull(text(jsonForm, "A type of JSON.")),
+		"data_base64":     object{"type": "null"},
+		"tenantid":        orNull(text(tenantForm, "Who owns the timer.")),
+		"correlationid":   orNull(text(idForm, "Trace of the request.")),
+		"causationid":     orNull(text(idForm, "Id of the message that caused this one.")),
+		"data":            payload,
+		"tenantId":        false, // that would be an envelope
+	}
+	required := []string{"specversion", "id", "source", "type", "time", "data"}
+	rules := append([]rule{ruleText, ruleSize, ruleDepth, ruleDuplicate, ruleTenant, ruleSource, ruleJSON}, k.rules...)
+	switch {
+	case k.isMany():
+		fields["subject"] = object{"type": "null"}
+	case k.isEvent():
+		fields["subject"] = text(callForm, "The service call id.")
+		required = append(required, "subject")
+	}
+	if !slices.ContainsFunc(rules, func(r rule) bool { return r.ID == ruleDate.ID }) {
+		rules = append(rules, ruleDate)
+	}
+	return message(k.name+"CloudEvent", k.about, fields, required, rules, example)
+}
+
+func message(title, about string, properties map[string]any, required []string, rules []rule, example object) object {
+	return object{
+		"title": title, "description": about, "type": "object", "properties": properties, "required": required,
+		"x-rules": rules, "examples": []any{example},
+	}
+}
+
+// example returns a golden file of package envelope.
+func example(t *testing.T, file string) object {
+	t.Helper()
+	body, err := os.ReadFile("../testdata/" + file)
+	if os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var v object
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}

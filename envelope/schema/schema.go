@@ -1,0 +1,62 @@
+// Package schema is the wire contract for machines: a JSON Schema (draft 2020-12) of
+// each message and of the headers beside it, and an AsyncAPI 3.0 document of the
+// channels on each broker. The files are made from package envelope and from the
+// drivers by this package's test; docs/messages.md says the same for people.
+//
+// A schema can't express every rule of [envelope.Decode]. The rest is listed in its
+// keyword x-rules.
+//
+// [envelope.Decode]: https://pkg.go.dev/github.com/event-service-agent/timer-service/envelope#Decode
+package schema
+
+import (
+	"embed"
+	"io/fs"
+	"strings"
+)
+
+// Version is that of the contract. The minor number grows when something is added
+// that older producers and consumers need not know, the major number when one of
+// them may break. It is part of the $id of each schema.
+const Version = "1.0"
+
+const (
+	suffix   = ".json"
+	asyncAPI = "asyncapi"
+)
+
+//go:embed *.json
+var files embed.FS
+
+// AsyncAPI returns the AsyncAPI 3.0 document, as JSON. It names the topics that the
+// drivers have if nothing is configured.
+func AsyncAPI() []byte { return read(asyncAPI) }
+
+// Of returns the JSON Schema with a name of [Names], or nil if there is none.
+func Of(name string) []byte {
+	if name == asyncAPI {
+		return nil
+	}
+	return read(name)
+}
+
+// Names returns the names of all schemas, sorted: types of messages, those with
+// CloudEvent at the end for messages in that format, and the headers beside them.
+func Names() []string {
+	names, _ := fs.Glob(files, "*"+suffix) // the pattern is well formed
+	kept := names[:0]
+	for _, name := range names {
+		if name = strings.TrimSuffix(name, suffix); name != asyncAPI {
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}
+
+func read(name string) []byte {
+	text, err := files.ReadFile(name + suffix)
+	if err != nil {
+		return nil
+	}
+	return text
+}
