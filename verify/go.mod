@@ -34,7 +34,7 @@ require (
 	github.com/twmb/franz-go v1.22.2
 	github.com/twmb/franz-go/pkg/kadm v1.19.0
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
-	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
+	github.com/twmb/franz-go/pkg/kmsg v1.15.0
 	go.uber.org/dig v1.19.0 // indirect
 	go.uber.org/fx v1.24.0 // indirect
 	golang.org/x/sync v0.24.0
@@ -79,4 +79,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-require github.com/cloudevents/sdk-go/v2 v2.16.2
+require (
+	github.com/cloudevents/sdk-go/v2 v2.16.2
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+)
