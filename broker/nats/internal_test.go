@@ -210,6 +210,25 @@ func TestHeadersThatAreSent(t *testing.T) {
 	}
 }
 
+// The header of watermill-nats is sent only if no other names the id.
+func TestIDIsSentOnce(t *testing.T) {
+	t.Parallel()
+	for messageID, want := range map[string]natsgo.Header{
+		"id-1":  {"Nats-Msg-Id": {"id-1"}, "messageId": {"id-1"}},
+		"other": {"Nats-Msg-Id": {"id-1"}, "messageId": {"other"}, "_watermill_message_uuid": {"id-1"}},
+	} {
+		msg := message.NewMessage("id-1", nil)
+		msg.Metadata["messageId"] = messageID
+		out, err := marshal("svc.acme.serviceCall", msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, out.Header); diff != "" {
+			t.Errorf("headers (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestIDsThatCanNotBeSentAreRefused(t *testing.T) {
 	t.Parallel()
 	for id, good := range map[string]bool{

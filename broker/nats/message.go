@@ -37,6 +37,9 @@ func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", broker.ErrRefused, err)
 	}
+	if msg.Metadata[envelope.HeaderMessageID] == msg.UUID { // which says the same to those who have no Watermill
+		out.Header.Del(wmnats.WatermillUUIDHdr)
+	}
 	if msg.UUID != "" {
 		out.Header.Set(natsgo.MsgIdHdr, msg.UUID)
 	}

@@ -86,7 +86,7 @@ const withoutID = "published without an id, since another producer's message had
 // sort puts a message where it belongs.
 func (j *judge) sort(seq uint64, m stored) {
 	tokens := strings.Split(m.subject, ".")
-	if m.get("_watermill_message_uuid") != "" && m.get("Nats-Msg-Id") == "" && m.subject != commandsTopic {
+	if m.get("messageId") != "" && m.get("Nats-Msg-Id") == "" && len(tokens) == 3 && tokens[2] != "timer" {
 		j.seen[withoutID]++
 	}
 	switch {
@@ -133,7 +133,7 @@ func (j *judge) event(m stored) (timer.DueTimeReached, error) {
 	want := map[string]string{
 		"type": "DueTimeReached", "tenantId": string(e.TenantID), "serviceCallId": string(e.ServiceCallID), "messageId": e.ID,
 		"correlationId": e.CorrelationID, "traceparent": m.get("traceparent"), "tracestate": m.get("tracestate"),
-		"_watermill_message_uuid": e.ID, "Nats-Msg-Id": e.ID,
+		"Nats-Msg-Id": e.ID,
 	}
 	return e, m.has(want)
 }
@@ -218,7 +218,7 @@ func checkDeadLetter(v *volley, original stored, deadLetters []stored) error {
 	origin := envelope.OriginOf(v.body)
 	return l.has(map[string]string{
 		"correlationId": cmp.Or(origin.CorrelationID, envelope.CorrelationFrom(first)),
-		"type":          "DeadLetter", "tenantId": v.want.tenant, "messageId": id, "_watermill_message_uuid": id, "Nats-Msg-Id": id,
+		"type":          "DeadLetter", "tenantId": v.want.tenant, "messageId": id, "Nats-Msg-Id": id,
 		"deadLetterReason": v.want.reason, "deadLetterDetail": detail, "deadLetterTopic": visible(v.subject), "deadLetterPosition": fmt.Sprint(v.Seq),
 		"deadLetterOriginalId": cmp.Or(origin.ID, visible(cmp.Or(first("Nats-Msg-Id"), first("_watermill_message_uuid"), first("messageId")))), "deadLetterFirstAt": l.get("deadLetterFirstAt"), "deadLetterLastAt": l.get("deadLetterFirstAt"),
 		"deadLetterCount": fmt.Sprint(v.want.replays + 1), "deadLetterReplays": fmt.Sprint(v.want.replays),
