@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	_ "github.com/event-service-agent/timer-service/app/service" // what the program is made of
@@ -91,7 +92,7 @@ func serve(t *testing.T, settings ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	// It is ended by a signal, when the context of the test is over already.
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), build(t, dir), "serve")
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), build(t), "serve")
 	cmd.Dir = dir
 	cmd.Env = append(append(environ(), "TIMER_DB_PATH="+filepath.Join(dir, "timers.db")), settings...)
 	var log bytes.Buffer
@@ -142,18 +143,38 @@ func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader, log fmt.Stringer) {
 	}
 }
 
-// build compiles the program.
-func build(t *testing.T, dir string) string {
+// build compiles the program, once.
+func build(t *testing.T) string {
 	t.Helper()
 	touch(t)
-	binary := filepath.Join(dir, "timer-service")
+	binary := filepath.Join(binaries, "timer-service")
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
+	}
+	building.Lock()
+	defer building.Unlock()
+	if _, err := os.Stat(binary); err == nil {
+		return binary
 	}
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, program).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return binary
+}
+
+var (
+	binaries string // folder of what is compiled
+	building sync.Mutex
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if binaries, err = os.MkdirTemp("", "interop"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(binaries)
+	os.Exit(code)
 }
 
 // touch reads the state of the files of the program, so that the test

@@ -62,7 +62,7 @@ func TestKcatSpeaksWithTheService(t *testing.T) {
 
 // serveKafka runs Kafka and the service until the test ends, and returns the
 // address of Kafka.
-func serveKafka(t *testing.T) string {
+func serveKafka(t *testing.T, settings ...string) string {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -70,6 +70,6 @@ func serveKafka(t *testing.T) string {
 	}
 	t.Cleanup(c.Close)
 	address := c.ListenAddrs()[0]
-	serve(t, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+address)
+	serve(t, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+address)...)
 	return address
 }

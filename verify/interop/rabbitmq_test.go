@@ -11,18 +11,36 @@ import (
 
 func TestNodeSpeaksWithTheServiceOverRabbitMQ(t *testing.T) {
 	t.Parallel()
+	needRabbitMQ(t)
+	node := need(t, "node")
+	dir := install(t, need(t, "npm"), "rabbitmq")
+	r := serveRabbitMQ(t, "acme")
+	runNode(t, node, dir, r.url, r.commands, r.events, r.deadLetters)
+}
+
+// A rabbitMQ is a service on a RabbitMQ server, with names of its own.
+type rabbitMQ struct{ url, exchange, commands, events, deadLetters string }
+
+// needRabbitMQ returns the URL of a server.
+func needRabbitMQ(t *testing.T) string {
+	t.Helper()
 	url := os.Getenv("TIMER_TEST_RABBITMQ")
 	if url == "" {
 		missing(t, "TIMER_TEST_RABBITMQ is not the URL of a RabbitMQ server")
 	}
-	node := need(t, "node")
-	dir := install(t, need(t, "npm"), "rabbitmq")
+	return url
+}
+
+// serveRabbitMQ runs the service on RabbitMQ until the test ends, for a tenant whose
+// queues there will be when it does, as those of dead letters without a tenant.
+func serveRabbitMQ(t *testing.T, tenant string, settings ...string) rabbitMQ {
+	t.Helper()
 	prefix := "interop-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12]
-	commands, events, deadLetters := prefix+".commands", prefix+".{tenant}.q", prefix+".{tenant}.dlq"
-	forget(t, url, prefix+".direct", commands, prefix+".acme.q", prefix+".acme.dlq", prefix+"._.dlq")
-	serve(t, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+url, "TIMER_RABBITMQ_EXCHANGE="+prefix+".direct",
-		"TIMER_COMMANDS_TOPIC="+commands, "TIMER_EVENTS_TOPIC="+events, "TIMER_DEAD_LETTERS_TOPIC="+deadLetters)
-	runNode(t, node, dir, url, commands, events, deadLetters)
+	r := rabbitMQ{needRabbitMQ(t), prefix + ".direct", prefix + ".commands", prefix + ".{tenant}.q", prefix + ".{tenant}.dlq"}
+	forget(t, r.url, r.exchange, r.commands, prefix+"."+tenant+".q", prefix+"."+tenant+".dlq", prefix+"._.dlq")
+	serve(t, append(settings, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+r.url, "TIMER_RABBITMQ_EXCHANGE="+r.exchange,
+		"TIMER_COMMANDS_TOPIC="+r.commands, "TIMER_EVENTS_TOPIC="+r.events, "TIMER_DEAD_LETTERS_TOPIC="+r.deadLetters)...)
+	return r
 }
 
 // forget removes an exchange and queues when the service has ended.
