@@ -68,8 +68,14 @@ func install(t *testing.T, npm, folder string) string {
 	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err == nil {
 		return folder
 	}
+	return installCopy(t, npm, folder, "package.json", "package-lock.json", "interop.js")
+}
+
+// installCopy returns a folder with copies of files and what they import.
+func installCopy(t *testing.T, npm, folder string, names ...string) string {
+	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"package.json", "package-lock.json", "interop.js"} {
+	for _, name := range names {
 		content, err := os.ReadFile(filepath.Join(folder, name))
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +96,12 @@ func install(t *testing.T, npm, folder string) string {
 // address of its broker.
 func serve(t *testing.T, settings ...string) string {
 	t.Helper()
-	dir := t.TempDir()
+	return serveIn(t, t.TempDir(), settings...)
+}
+
+// serveIn is serve with a folder for the database, timers.db.
+func serveIn(t *testing.T, dir string, settings ...string) string {
+	t.Helper()
 	// It is ended by a signal, when the context of the test is over already.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), build(t), "serve")
 	cmd.Dir = dir

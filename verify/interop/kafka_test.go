@@ -64,12 +64,18 @@ func TestKcatSpeaksWithTheService(t *testing.T) {
 // address of Kafka.
 func serveKafka(t *testing.T, settings ...string) string {
 	t.Helper()
+	return serveKafkaIn(t, t.TempDir(), settings...)
+}
+
+// serveKafkaIn is serveKafka with a folder for the database.
+func serveKafkaIn(t *testing.T, dir string, settings ...string) string {
+	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	address := c.ListenAddrs()[0]
-	serve(t, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+address)...)
+	serveIn(t, dir, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+address)...)
 	return address
 }

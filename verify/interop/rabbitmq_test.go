@@ -35,10 +35,16 @@ func needRabbitMQ(t *testing.T) string {
 // queues there will be when it does, as those of dead letters without a tenant.
 func serveRabbitMQ(t *testing.T, tenant string, settings ...string) rabbitMQ {
 	t.Helper()
+	return serveRabbitMQIn(t, t.TempDir(), tenant, settings...)
+}
+
+// serveRabbitMQIn is serveRabbitMQ with a folder for the database.
+func serveRabbitMQIn(t *testing.T, dir, tenant string, settings ...string) rabbitMQ {
+	t.Helper()
 	prefix := "interop-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12]
 	r := rabbitMQ{needRabbitMQ(t), prefix + ".direct", prefix + ".commands", prefix + ".{tenant}.q", prefix + ".{tenant}.dlq"}
 	forget(t, r.url, r.exchange, r.commands, prefix+"."+tenant+".q", prefix+"."+tenant+".dlq", prefix+"._.dlq")
-	serve(t, append(settings, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+r.url, "TIMER_RABBITMQ_EXCHANGE="+r.exchange,
+	serveIn(t, dir, append(settings, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+r.url, "TIMER_RABBITMQ_EXCHANGE="+r.exchange,
 		"TIMER_COMMANDS_TOPIC="+r.commands, "TIMER_EVENTS_TOPIC="+r.events, "TIMER_DEAD_LETTERS_TOPIC="+r.deadLetters)...)
 	return r
 }

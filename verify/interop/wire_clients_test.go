@@ -19,7 +19,12 @@ type natsWire struct{ js jetstream.JetStream }
 
 func natsClient(t *testing.T, settings ...string) (c client, events, deadLetters string) {
 	t.Helper()
-	url := serve(t, append(settings, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0")...)
+	return connectNATS(t, serve(t, append(settings, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0")...)),
+		"svc." + wireTenant + ".serviceCall", "svc." + wireTenant + ".dlq"
+}
+
+func connectNATS(t *testing.T, url string) natsWire {
+	t.Helper()
 	nc, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)
@@ -29,12 +34,17 @@ func natsClient(t *testing.T, settings ...string) (c client, events, deadLetters
 	if err != nil {
 		t.Fatal(err)
 	}
-	return natsWire{js}, "svc." + wireTenant + ".serviceCall", "svc." + wireTenant + ".dlq"
+	return natsWire{js}
 }
 
 func (c natsWire) send(t *testing.T, body string, headers map[string]string) {
 	t.Helper()
-	m := nats.NewMsg("timer.commands")
+	c.publish(t, "timer.commands", body, headers)
+}
+
+func (c natsWire) publish(t *testing.T, topic, body string, headers map[string]string) {
+	t.Helper()
+	m := nats.NewMsg(topic)
 	m.Data = []byte(body)
 	for name, value := range headers {
 		m.Header[name] = []string{value}
@@ -88,7 +98,12 @@ func (c kafkaWire) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 
 func (c kafkaWire) send(t *testing.T, body string, headers map[string]string) {
 	t.Helper()
-	r := &kgo.Record{Topic: "timer.commands", Value: []byte(body)}
+	c.publish(t, "timer.commands", body, headers)
+}
+
+func (c kafkaWire) publish(t *testing.T, topic, body string, headers map[string]string) {
+	t.Helper()
+	r := &kgo.Record{Topic: topic, Value: []byte(body)}
 	for name, value := range headers {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
@@ -126,19 +141,25 @@ type rabbitWire struct {
 func rabbitClient(t *testing.T, settings ...string) (c client, events, deadLetters string) {
 	t.Helper()
 	r := serveRabbitMQ(t, wireTenant, settings...)
+	return connectRabbitMQ(t, r), strings.ReplaceAll(r.events, "{tenant}", wireTenant), strings.ReplaceAll(r.deadLetters, "{tenant}", wireTenant)
+}
+
+func connectRabbitMQ(t *testing.T, r rabbitMQ) rabbitWire {
+	t.Helper()
 	conn, err := amqp.Dial(r.url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	// A dead letter without a tenant, so that there is the queue which the cleanup removes.
-	c = rabbitWire{conn, r.commands}
-	c.send(t, "no JSON", nil)
-	c.receive(t, strings.ReplaceAll(r.deadLetters, "{tenant}", "_"), 1)
-	return c, strings.ReplaceAll(r.events, "{tenant}", wireTenant), strings.ReplaceAll(r.deadLetters, "{tenant}", wireTenant)
+	return rabbitWire{conn, r.commands}
 }
 
 func (c rabbitWire) send(t *testing.T, body string, headers map[string]string) {
+	t.Helper()
+	c.publish(t, c.commands, body, headers)
+}
+
+func (c rabbitWire) publish(t *testing.T, topic, body string, headers map[string]string) {
 	t.Helper()
 	ch, err := c.Channel()
 	if err != nil {
@@ -149,7 +170,7 @@ func (c rabbitWire) send(t *testing.T, body string, headers map[string]string) {
 	for name, value := range headers {
 		table[name] = value
 	}
-	if err := ch.PublishWithContext(t.Context(), "", c.commands, true, false, amqp.Publishing{Headers: table, Body: []byte(body)}); err != nil {
+	if err := ch.PublishWithContext(t.Context(), "", topic, true, false, amqp.Publishing{Headers: table, Body: []byte(body)}); err != nil {
 		t.Fatal(err)
 	}
 }
