@@ -96,7 +96,7 @@ func (l *latenessLog) add(d delay) {
 }
 
 func (l *latenessLog) warn() {
-	l.log.Warn("events were published late", "count", l.news.events, "worst", l.news.worst, "first_event_id", l.news.first)
+	l.log.Warn("events were published late", "count", l.news.events, "worst", l.news.worst.Round(time.Millisecond), "first_event_id", l.news.first)
 	l.news = delay{}
 }
 

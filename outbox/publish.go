@@ -106,7 +106,7 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 		w.rows.Add(-int64(len(rows)))
 		notify(w.freed)
 	}()
-	var o outcome
+	o := outcome{acked: make([]int64, 0, len(rows))}
 	through = make(map[string]bool)
 	now := w.clock.Now()
 	published := make([]*message.Message, 0, len(rows))

@@ -208,7 +208,7 @@ func awaitReady(ctx context.Context, b broker.Broker, owned ownership, log *slog
 func logCounters(log *slog.Logger, c *app.Counters) {
 	attrs := []any{"reached", c.Reached(), "forwarded", c.Forwarded(), "parked", c.Parked()}
 	if late := c.Lateness(); late.Events > 0 {
-		attrs = append(attrs, "lateness_p99", late.Quantile(0.99), "lateness_max", late.Max)
+		attrs = append(attrs, "lateness_p99", late.Quantile(0.99).Round(time.Millisecond), "lateness_max", late.Max.Round(time.Millisecond))
 	}
 	if used, refused := c.Quotas(); used+refused > 0 {
 		attrs = append(attrs, "quotas_used", used, "quotas_refused", refused)
