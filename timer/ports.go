@@ -89,6 +89,17 @@ type Reader interface {
 	// correlation id, for operators.
 	Correlated(ctx context.Context, correlationID string, limit int) ([]Entry, error)
 
+	// Due returns Scheduled timers of any tenant that are due before a time, soonest
+	// first, a page at a time: after is empty, or [DuePage.Next] of the page before.
+	Due(ctx context.Context, before time.Time, after string, limit int) (DuePage, error)
+
+	// Overdue returns how many Scheduled timers of a tenant, or of all if it is empty,
+	// were due before now.
+	Overdue(ctx context.Context, tenant TenantID, now time.Time) (Overdue, error)
+
+	// Delivery returns where the event with an id is, of a timer that is Reached.
+	Delivery(ctx context.Context, eventID string) (Delivery, error)
+
 	// Stats returns what the store holds.
 	Stats(ctx context.Context) (Stats, error)
 
@@ -135,6 +146,48 @@ type Page struct {
 	Next    ServiceCallID // where the next page begins; empty after the last
 }
 
+// A DuePage is what [Reader.Due] found.
+type DuePage struct {
+	Entries []Entry
+	Next    string // where the next page begins, in the words of the store; empty after the last
+}
+
+// MaxOverdue is how many timers [Reader.Overdue] counts, so that it takes no longer
+// for more.
+const MaxOverdue = 10_000
+
+// Overdue is how far the store is behind.
+type Overdue struct {
+	Timers int64     // how many; [MaxOverdue] may stand for more
+	Oldest time.Time // earliest due time of these; zero if none
+}
+
+// A DeliveryState is where an event is.
+type DeliveryState string
+
+// Where an event is.
+const (
+	Waiting         DeliveryState = "waiting"   // in the outbox, to be published
+	Deferred        DeliveryState = "deferred"  // in the outbox, to be published again after a failure
+	Parked          DeliveryState = "parked"    // out of the outbox: the broker refused it for good
+	Published       DeliveryState = "published" // the broker has acked it
+	DeliveryUnknown DeliveryState = "unknown"   // more than [DeliveryWalk] events wait, and it is not among the first
+)
+
+// DeliveryWalk is how many events of each kind [Reader.Delivery] reads, so that it
+// takes no longer for more.
+const DeliveryWalk = 10_000
+
+// A Delivery is where an event is on its way to the broker.
+type Delivery struct {
+	State       DeliveryState
+	Since       time.Time // when it came to the outbox, or was parked; zero if Published or unknown
+	Attempts    int       // publishes that failed though the broker was available
+	Reason      string    // of the last failure; empty if there was none
+	Destination string    // of a Deferred: the topic, and partition, that failed
+	RetryAt     time.Time // of a Deferred: the next attempt
+}
+
 // Counts are numbers of timers.
 type Counts struct {
 	Scheduled int64 // timers that wait
@@ -152,8 +205,9 @@ type TenantCounts struct {
 type Stats struct {
 	Counts
 	NextDue time.Time // earliest due time of all that wait; zero if none
-	Outbox  int64     // events that wait for the broker
+	Outbox  int64     // events that wait for the broker, deferred or not
 	Oldest  time.Time // when the oldest event that waits for the broker was appended; zero if none
+	DueAt   time.Time // when the timer of the oldest event was due, about; zero if none
 	Parked  int64     // events that the broker refused for good
 }
 

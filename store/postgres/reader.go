@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -131,11 +132,13 @@ func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (
 // Stats adds up the counts of all tenants.
 func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	var next, oldest *time.Time
-	err = r.rows(ctx, "read the counts", sqlStats, nil, scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &st.Parked))
+	var first string // id of the oldest event
+	err = r.rows(ctx, "read the counts", sqlStats, nil, scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked))
 	if err != nil {
 		return timer.Stats{}, err
 	}
 	st.NextDue, st.Oldest = instant(next), instant(oldest)
+	st.DueAt, _ = envelope.DueAt(first)
 	return st, nil
 }
 

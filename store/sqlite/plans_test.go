@@ -33,8 +33,21 @@ var plans = map[string][]string{
 	"empty":        {"SCALAR SUBQUERY 1", anyTimer, "SCALAR SUBQUERY 2", walkNumbers, "SCALAR SUBQUERY 3", anyDeferred, "SCALAR SUBQUERY 4", walkParked},
 	"due":          {"SEARCH timer_schedules USING INDEX idx_timer_schedules_due_at (due_at<?)"},
 	"due_tenant":   {"SEARCH timer_schedules USING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"},
-	"defer":        {byNumber},
-	"defer_again":  {byDeferred},
+	"delivery": {
+		"COMPOUND QUERY", "LEFT-MOST SUBQUERY", "MATERIALIZE head", walkNumbers, "SCAN head",
+		"UNION ALL", "MATERIALIZE deferred", "SCAN timer_outbox_deferred", "SCAN deferred",
+		"UNION ALL", "MATERIALIZE parked", walkParked, "SCAN parked",
+		"UNION ALL", "SCALAR SUBQUERY 7", "SCAN head", "SCALAR SUBQUERY 8", "SCAN deferred", "SCALAR SUBQUERY 9", "SCAN parked",
+	},
+	"overdue":        {"CO-ROUTINE (subquery-1)", byDue, "SCAN (subquery-1)"},
+	"overdue_tenant": {"CO-ROUTINE (subquery-1)", byTenantDue, "SCAN (subquery-1)"},
+	"soonest": {
+		"COMPOUND QUERY", "LEFT-MOST SUBQUERY", "CO-ROUTINE (subquery-1)",
+		"SEARCH timer_schedules USING INDEX idx_timer_schedules_due_at (due_at=? AND rowid>?)", "SCAN (subquery-1)",
+		"UNION ALL", "CO-ROUTINE (subquery-3)", "SEARCH timer_schedules USING INDEX idx_timer_schedules_due_at (due_at>? AND due_at<?)", "SCAN (subquery-3)",
+	},
+	"defer":          {byNumber},
+	"defer_again":    {byDeferred},
 	"deferred": {
 		"CO-ROUTINE destinations", "SETUP", "SCALAR SUBQUERY 1",
 		"SEARCH timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry (destination>?)",
@@ -74,13 +87,14 @@ var plans = map[string][]string{
 var notHot = []string{"stats", "inspect", "indexes", "identity"}
 
 const (
-	byKey      = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"
-	byRowid    = "SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid=?)"
-	byDue      = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_due_at (due_at<?)"
-	byOver     = "SEARCH timer_schedules USING INDEX idx_timer_schedules_over (<expr><?)"
-	byDeferred = "SEARCH timer_outbox_deferred USING INTEGER PRIMARY KEY (rowid=?)"
-	byNumber   = "SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid=?)"
-	nextTenant = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id>?)"
+	byKey       = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"
+	byRowid     = "SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid=?)"
+	byDue       = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_due_at (due_at<?)"
+	byTenantDue = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"
+	byOver      = "SEARCH timer_schedules USING INDEX idx_timer_schedules_over (<expr><?)"
+	byDeferred  = "SEARCH timer_outbox_deferred USING INTEGER PRIMARY KEY (rowid=?)"
+	byNumber    = "SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid=?)"
+	nextTenant  = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id>?)"
 )
 
 // Statements that are to tell everything, in its order, or whether there is
@@ -129,7 +143,7 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
-	seeks := regexp.MustCompile(`^(SEARCH|SCALAR|CORRELATED|LIST|CO-ROUTINE|SETUP|RECURSIVE|SCAN (tenants|destinations)$|MERGE|LEFT|RIGHT|COMPOUND|UNION)`)
+	seeks := regexp.MustCompile(`^(SEARCH|SCALAR|CORRELATED|LIST|CO-ROUTINE|SETUP|RECURSIVE|MATERIALIZE|SCAN (tenants|destinations|head|deferred|parked|\(subquery-[0-9]+\))$|MERGE|LEFT|RIGHT|COMPOUND|UNION)`)
 	for name, plan := range plans {
 		for _, line := range plan {
 			if !seeks.MatchString(line) && !slices.Contains(walks, line) {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -100,12 +101,14 @@ func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (
 // Stats adds up the counts of all tenants.
 func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	var next, oldest sql.NullInt64
+	var first nullable // id of the oldest event
 	err = r.reads.QueryRowContext(ctx, sqlStats).
-		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &st.Parked)
+		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked)
 	if err != nil {
 		return timer.Stats{}, classify("read the counts", err)
 	}
 	st.NextDue, st.Oldest = instant(next), instant(oldest)
+	st.DueAt, _ = envelope.DueAt(string(first))
 	return st, nil
 }
 
@@ -150,11 +153,13 @@ func readEntries(rows *sql.Rows) (entries []timer.Entry, err error) {
 }
 
 // scanEntry reads the columns of get.sql.
-func scanEntry(rows *sql.Rows) (e timer.Entry, err error) {
+func scanEntry(rows *sql.Rows, more ...any) (e timer.Entry, err error) {
 	var due, reached, canceled sql.NullInt64
 	var registered int64
-	if err := rows.Scan((*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered, &reached, &canceled,
-		(*string)(&e.State), &e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data)); err != nil {
+	if err := rows.Scan(append([]any{
+		(*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered, &reached, &canceled,
+		(*string)(&e.State), &e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data),
+	}, more...)...); err != nil {
 		return e, fmt.Errorf("read a timer: %w", err)
 	}
 	e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)

@@ -41,6 +41,9 @@ func Bench(b *testing.B, open func(testing.TB) Store) {
 	for _, dead := range []int{0, 1_000_000} {
 		b.Run(fmt.Sprint("forwarder/dead=", dead), func(b *testing.B) { benchForwarder(b, open(b), dead) })
 	}
+	for _, timers := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprint("due/timers=", timers), func(b *testing.B) { benchDue(b, open(b), timers) })
+	}
 	b.Run("next due", func(b *testing.B) { benchNextDue(b, open(b)) })
 }
 
@@ -253,6 +256,34 @@ func (p publisher) Publish(_ context.Context, messages ...broker.Message) []erro
 		results[i] = p(m)
 	}
 	return results
+}
+
+// benchDue reads the first page of what is due soon, the last one, and how many are
+// overdue.
+func benchDue(tb *testing.B, store Store, timers int) {
+	b := &bench{B: tb, store: store}
+	b.fill(timers, 100)
+	end := noon.Add(1000 * time.Hour)
+	var last string // page but one
+	for after := ""; ; {
+		page, err := b.store.Due(b.Context(), end, after, timer.MaxPage)
+		b.must(err)
+		if page.Next == "" {
+			break
+		}
+		last, after = after, page.Next
+	}
+	for name, read := range map[string]func() error{
+		"first":   func() error { _, err := b.store.Due(b.Context(), end, "", timer.DefaultPage); return err },
+		"last":    func() error { _, err := b.store.Due(b.Context(), end, last, timer.DefaultPage); return err },
+		"overdue": func() error { _, err := b.store.Overdue(b.Context(), "", end); return err },
+	} {
+		b.Run(name, func(tb *testing.B) {
+			for tb.Loop() {
+				b.must(read())
+			}
+		})
+	}
 }
 
 func benchNextDue(tb *testing.B, store Store) {

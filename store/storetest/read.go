@@ -159,6 +159,7 @@ func stats(s *suite) {
 	s.must(s.store.Park(s.Context(), noon, rows[1].Seq, "refused"))
 	s.same("counts", s.stats(), timer.Stats{
 		Counts: timer.Counts{Scheduled: 3, Reached: 6, Canceled: 2}, NextDue: noon.Add(time.Hour + time.Millisecond),
+		DueAt:  noon.Add(2 * time.Millisecond),
 		Outbox: 4, Oldest: noon.Add(time.Hour), Parked: 1,
 	})
 }

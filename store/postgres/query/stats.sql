@@ -2,24 +2,24 @@
 -- folded yet; reads the first entry of idx_timer_schedules_due_at and the first
 -- event of each shard, deferred and not. Parked events are counted: an operator
 -- takes care of them.
-WITH RECURSIVE shards (shard, appended_at) AS (
-     SELECT -1::smallint, NULL::timestamptz(3)
+WITH RECURSIVE shards (shard, appended_at, id) AS (
+     SELECT -1::smallint, NULL::timestamptz(3), NULL::text COLLATE "C"
       UNION ALL
-     SELECT first.shard, first.appended_at
+     SELECT first.shard, first.appended_at, first.id
        FROM shards
       CROSS JOIN LATERAL (
-            SELECT o.shard, o.appended_at
+            SELECT o.shard, o.appended_at, o.id
               FROM timer_outbox AS o
              WHERE o.shard > shards.shard
              ORDER BY o.shard, o.seq
              LIMIT 1) AS first),
-     deferred (shard, appended_at) AS (
-     SELECT -1::smallint, NULL::timestamptz(3)
+     deferred (shard, appended_at, id) AS (
+     SELECT -1::smallint, NULL::timestamptz(3), NULL::text COLLATE "C"
       UNION ALL
-     SELECT first.shard, first.appended_at
+     SELECT first.shard, first.appended_at, first.id
        FROM deferred
       CROSS JOIN LATERAL (
-            SELECT o.shard, o.appended_at
+            SELECT o.shard, o.appended_at, o.id
               FROM timer_outbox_deferred AS o
              WHERE o.shard > deferred.shard
              ORDER BY o.shard, o.seq
@@ -32,6 +32,7 @@ SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint,
          ORDER BY due_at
          LIMIT 1),
        least((SELECT min(appended_at) FROM shards), (SELECT min(appended_at) FROM deferred)),
+       coalesce(least((SELECT min(id) FROM shards), (SELECT min(id) FROM deferred)), ''),
        (SELECT count(*) FROM timer_outbox_parked)
   FROM (SELECT scheduled, reached, canceled, outbox
           FROM timer_counts

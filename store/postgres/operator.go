@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Due returns timers of all tenants by their due time. A page ends with the due time
+// and the place of its last timer.
+func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit int) (page timer.DuePage, err error) {
+	const form = "%d-%d-%d"
+	limit = timer.PageSize(limit)
+	var due int64
+	place := pgtype.TID{Valid: true}
+	if after != "" {
+		if n, err := fmt.Sscanf(after, form, &due, &place.BlockNumber, &place.OffsetNumber); n != 3 ||
+			fmt.Sprintf(form, due, place.BlockNumber, place.OffsetNumber) != after {
+			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store (%v)", timer.Quote(after), err)
+		}
+	}
+	args := []any{timer.RoundUp(before), time.UnixMilli(due).UTC(), place, int64(limit + 1)}
+	err = r.rows(ctx, "list what is due", sqlSoonest, args, func(rows pgx.Rows) error {
+		if len(page.Entries) == limit {
+			page.Next = fmt.Sprintf(form, due, place.BlockNumber, place.OffsetNumber)
+			return nil
+		}
+		e, err := scanEntry(rows, &place)
+		due = e.DueAt.UnixMilli()
+		page.Entries = append(page.Entries, e)
+		return err
+	})
+	if err != nil {
+		return timer.DuePage{}, err
+	}
+	return page, nil
+}
+
+// Overdue counts timers that were due before now.
+func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (o timer.Overdue, err error) {
+	text, args := sqlOverdue, []any{timer.RoundDown(now), int64(timer.MaxOverdue)}
+	if tenant != "" {
+		text, args = sqlOverdueTenant, append(args, string(tenant))
+	}
+	var oldest *time.Time
+	err = r.rows(ctx, "count what is overdue", text, args, scan(&o.Timers, &oldest))
+	o.Oldest = instant(oldest)
+	return o, err
+}
+
+// Delivery returns where an event is.
+func (r *Reader) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
+	found := timer.Delivery{State: timer.Published}
+	err := r.rows(ctx, "find an event", sqlDelivery, []any{eventID, int64(timer.DeliveryWalk)}, func(rows pgx.Rows) error {
+		var d timer.Delivery
+		var since, retry *time.Time
+		err := rows.Scan((*string)(&d.State), &since, &d.Attempts, &d.Reason, &d.Destination, &retry)
+		d.Since, d.RetryAt = instant(since), instant(retry)
+		if found.State == timer.Published { // else it is the event itself, and this one that there are more
+			found = d
+		}
+		return err
+	})
+	return found, err
+}

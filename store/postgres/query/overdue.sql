@@ -1,0 +1,8 @@
+-- How many timers of all tenants are due before $1, up to $2, and the earliest due
+-- time. Seeks idx_timer_schedules_due_at.
+SELECT count(*), min(due_at)
+  FROM (SELECT due_at
+          FROM timer_schedules
+         WHERE state = 'Scheduled' AND due_at < $1
+         ORDER BY due_at
+         LIMIT $2) AS overdue
