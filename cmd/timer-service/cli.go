@@ -31,8 +31,8 @@ type cli struct {
 	Schedule  scheduleCmd  `cmd:"" help:"Schedule a timer, or the timers of a file."`
 	Cancel    cancelCmd    `cmd:"" help:"Cancel a timer."`
 	Get       getCmd       `cmd:"" help:"Show one timer."`
-	List      listCmd      `cmd:"" help:"List the timers of a tenant, or of a correlation id."`
-	Stats     statsCmd     `cmd:"" help:"Count timers by state, and events in the outbox."`
+	List      listCmd      `cmd:"" help:"List the timers of a tenant, or those due soon."`
+	Stats     statsCmd     `cmd:"" help:"Count timers, what is overdue, and events that wait."`
 	Publish   publishCmd   `cmd:"" help:"Publish commands from a file."`
 	Tail      tailCmd      `cmd:"" help:"Print commands, events or dead letters as they arrive."`
 	Dlq       dlqCmd       `cmd:"" help:"List, show, replay or discard dead letters."`

@@ -177,7 +177,7 @@ func (p *published) key() timer.Key {
 func (p *published) text() string {
 	what := p.Type
 	if !p.DueAt.IsZero() {
-		what = "due " + p.DueAt.String()
+		what = "due " + when(p.DueAt)
 	}
 	line := fmt.Sprintf("%-10s %s  %s  id %s", resultPublished, p.key(), what, p.ID)
 	if p.was != "" {

@@ -59,11 +59,11 @@ func judgeSchedule(e timer.Entry, version timer.Version) *conclusion {
 	order := e.Version.Compare(version)
 	switch {
 	case e.State == timer.Reached && order != 0:
-		return &conclusion{resultIgnored, e.ReachedAt, fmt.Errorf("%s: already reached at %s: use a new call id", e.Key, stamp(e.ReachedAt))}
+		return &conclusion{resultIgnored, e.ReachedAt, fmt.Errorf("%s: already reached at %s: use a new call id", e.Key, when(stamp(e.ReachedAt)))}
 	case e.State == timer.Scheduled && order > 0:
-		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command set it to %s", e.Key, stamp(e.DueAt))}
+		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command set it to %s", e.Key, when(stamp(e.DueAt)))}
 	case e.State == timer.Canceled && order > 0:
-		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command canceled it at %s", e.Key, stamp(e.CanceledAt))}
+		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command canceled it at %s", e.Key, when(stamp(e.CanceledAt)))}
 	}
 	return nil
 }
@@ -72,11 +72,11 @@ func judgeSchedule(e timer.Entry, version timer.Version) *conclusion {
 func judgeCancel(e timer.Entry, version timer.Version) *conclusion {
 	switch {
 	case e.State == timer.Reached:
-		return &conclusion{resultIgnored, e.ReachedAt, fmt.Errorf("%s: already reached at %s", e.Key, stamp(e.ReachedAt))}
+		return &conclusion{resultIgnored, e.ReachedAt, fmt.Errorf("%s: already reached at %s", e.Key, when(stamp(e.ReachedAt)))}
 	case e.State == timer.Canceled: // by this command, or before: then it changes nothing
 		return &conclusion{result: resultCanceled}
 	case e.Version.Compare(version) > 0:
-		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command set it to %s", e.Key, stamp(e.DueAt))}
+		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command set it to %s", e.Key, when(stamp(e.DueAt)))}
 	}
 	return nil
 }
@@ -102,9 +102,9 @@ func (s *shownTimer) was() string {
 	case s == nil:
 		return "no such timer, the service keeps a tombstone"
 	case s.State == timer.Reached:
-		return "reached at " + s.ReachedAt.String() + " and stays so"
+		return "reached at " + when(s.ReachedAt) + " and stays so"
 	case s.State == timer.Canceled:
-		return "canceled before, at " + s.CanceledAt.String()
+		return "canceled before, at " + when(s.CanceledAt)
 	}
-	return "was due at " + s.DueAt.String()
+	return "was due at " + when(s.DueAt)
 }

@@ -113,11 +113,11 @@ func (d *dlqListCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail")
+	rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail", "when")
 	return withDeadLetters(ctx, e, "dlq list", d.Limit, func(o *deadletter.Service) (deadletter.Summary, error) {
 		sum, err := o.List(ctx, f, func(m deadletter.Message) error {
 			s := showDeadLetter(m)
-			rows.add(s, printable(s.ID), s.TenantID, printable(orDash(string(s.Reason))), s.LastAt, s.Count, short(s.Detail, detailWidth))
+			rows.add(s, printable(s.ID), s.TenantID, printable(orDash(string(s.Reason))), s.LastAt, s.Count, short(s.Detail, detailWidth), s.LastAt.fromNow())
 			return nil
 		})
 		if rows.end() && err == nil && len(sum.Missing) == 0 {
@@ -328,7 +328,7 @@ func (s *shownDeadLetter) text() string {
 	}
 	return fields(
 		"id", s.ID, "tenant", s.TenantID, "reason", s.Reason, "detail", s.Detail, "topic", s.Topic, "position", s.Position,
-		"original", s.OriginalID, "first at", s.FirstAt, "last at", s.LastAt, "count", s.Count, "replays", s.Replays,
+		"original", s.OriginalID, "first at", when(s.FirstAt), "last at", when(s.LastAt), "count", s.Count, "replays", s.Replays,
 		"correlation", s.CorrelationID, "body", note,
 	) + "\n" + strings.TrimSuffix(body, "\n")
 }

@@ -89,7 +89,7 @@ var shownSettings = map[string][]string{
 	"": {}, "dlq": {}, "version": {},
 	"schedule": clientSettings, "cancel": clientSettings, "publish": clientSettings, "tail": clientSettings,
 	"dlq list": clientSettings, "dlq show": clientSettings, "dlq replay": clientSettings, "dlq discard": clientSettings,
-	"get": storeSettings, "list": storeSettings, "stats": storeSettings,
+	"get": storeSettings, "list": storeSettings, "stats": append(slices.Clone(clientSettings), "db_url"),
 	"migrate": storeSettings, "backup": storeSettings, "export": storeSettings,
 	"import":    append(slices.Clone(storeSettings), "durability"),
 	"provision": provisionSettings,

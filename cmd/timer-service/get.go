@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -19,8 +20,9 @@ type getCmd struct {
 // Help is printed below the summary.
 func (getCmd) Help() string {
 	return `Reads the database, whether the service runs or not. The exit code is 3 if there
-is no such timer. Of the data that travel with a timer only the size is printed,
-unless --data is given.
+is no such timer. For a timer that has fired it says where the event is: waits for
+the broker, deferred after a failure, parked, or published. Of the data that travel
+with a timer only the size is printed, unless --data is given.
 
 Examples:
 
@@ -48,8 +50,44 @@ func (g *getCmd) Run(ctx context.Context, e *env) error {
 	if g.Data {
 		shown.withData(entry.Data)
 	}
+	if entry.State == timer.Reached {
+		id := envelope.EventID(entry.Event())
+		d, err := r.Delivery(ctx, id)
+		if err != nil {
+			return err
+		}
+		shown.Event = &shownEvent{
+			ID: id, State: d.State, Since: stamp(d.Since), Attempts: d.Attempts, Reason: d.Reason, Destination: d.Destination, RetryAt: stamp(d.RetryAt),
+		}
+	}
 	e.out.print(shown)
 	return nil
+}
+
+// A shownEvent is where the event of a timer is.
+type shownEvent struct {
+	ID          string              `json:"id"`
+	State       timer.DeliveryState `json:"state"`
+	Since       stamp               `json:"since,omitzero"`
+	Attempts    int                 `json:"attempts,omitempty"`
+	Reason      string              `json:"reason,omitempty"`
+	Destination string              `json:"destination,omitempty"`
+	RetryAt     stamp               `json:"retryAt,omitzero"`
+}
+
+// line says it for people.
+func (s *shownEvent) line() string {
+	switch s.State {
+	case timer.Waiting:
+		return "waits for the broker since " + when(s.Since)
+	case timer.Deferred:
+		return fmt.Sprintf("not published in %d tries, the next at %s: %s: %s", s.Attempts, when(s.RetryAt), s.Destination, s.Reason)
+	case timer.Parked:
+		return fmt.Sprintf("parked at %s, the broker refuses it: %s", when(s.Since), s.Reason)
+	case timer.DeliveryUnknown:
+		return fmt.Sprintf("unknown: more than %d events wait, and it is not among the first", timer.DeliveryWalk)
+	}
+	return string(s.State)
 }
 
 // A shownTimer is a timer as get and list print it.
@@ -67,6 +105,7 @@ type shownTimer struct {
 	TimestampMS   int64               `json:"timestampMs"` // of the same
 	DataBytes     int                 `json:"dataBytes,omitempty"`
 	Data          json.RawMessage     `json:"data,omitempty"` // if it was asked for
+	Event         *shownEvent         `json:"event,omitempty"`
 	data          string
 }
 
@@ -94,16 +133,19 @@ func (s *shownTimer) withData(data string) {
 
 func (s *shownTimer) text() string {
 	pairs := []any{
-		"tenant", s.TenantID, "service call", s.ServiceCallID, "state", s.State, "due at", s.DueAt, "registered at", s.RegisteredAt,
+		"tenant", s.TenantID, "service call", s.ServiceCallID, "state", s.State, "due at", when(s.DueAt), "registered at", when(s.RegisteredAt),
 	}
 	if !s.ReachedAt.IsZero() {
-		pairs = append(pairs, "reached at", s.ReachedAt.String()+", fired "+s.late()+" late")
+		pairs = append(pairs, "reached at", when(s.ReachedAt)+", fired "+s.late()+" late")
 	}
 	if !s.CanceledAt.IsZero() {
-		pairs = append(pairs, "canceled at", s.CanceledAt)
+		pairs = append(pairs, "canceled at", when(s.CanceledAt))
+	}
+	if s.Event != nil {
+		pairs = append(pairs, "event", s.Event.line(), "event id", s.Event.ID)
 	}
 	pairs = append(pairs,
-		"correlation", s.CorrelationID, "command", fmt.Sprintf("%s of %s", s.CommandID, stamp(time.UnixMilli(s.TimestampMS))))
+		"correlation", s.CorrelationID, "command", fmt.Sprintf("%s of %s", s.CommandID, when(stamp(time.UnixMilli(s.TimestampMS)))))
 	if s.DataBytes == 0 {
 		return fields(pairs...)
 	}

@@ -117,7 +117,7 @@ type rows struct {
 }
 
 // rows returns rows with the headers of the table, which has no borders, so that
-// awk can split it. Columns of numbers, and fired late, are aligned to the right.
+// awk can split it. Columns of numbers and the like are aligned to the right.
 func (o output) rows(headers ...any) *rows {
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -125,7 +125,11 @@ func (o output) rows(headers ...any) *rows {
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	t.SetStyle(style)
 	t.SuppressTrailingSpaces()
-	t.SetColumnConfigs([]table.ColumnConfig{{Name: "fired late", Align: text.AlignRight, AlignHeader: text.AlignRight}})
+	var right []table.ColumnConfig
+	for _, name := range []string{"fired late", "overdue"} {
+		right = append(right, table.ColumnConfig{Name: name, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
 	t.AppendHeader(headers)
 	return &rows{o, t}
 }

@@ -12,12 +12,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // noon is when the timers of these tests were scheduled.
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// reachedEvent is the event of a-1, which was never in the outbox of [populated].
+var reachedEvent = timer.DueTimeReached{Key: timer.Key{TenantID: "acme", ServiceCallID: "a-1"}, CommandID: "command-1", DueAt: noon.Add(time.Second)}
 
 // populated returns the path of a database, closed again, with timers of acme:
 // a-1 Reached 2 ms late, b-1 Scheduled, c-1 Canceled, and d-1 a tombstone; and
@@ -75,6 +79,7 @@ func TestGetPrintsEveryFieldOfATimer(t *testing.T) {
 			"tenantId": "acme", "serviceCallId": "a-1", "state": "Reached", "dueAt": "2030-01-01T12:00:01.000Z",
 			"registeredAt": "2030-01-01T12:00:00.000Z", "reachedAt": "2030-01-01T12:00:01.002Z", "latenessMs": 2.0,
 			"commandId": "command-1", "timestampMs": float64(noon.UnixMilli() + 1),
+			"event": map[string]any{"id": envelope.EventID(reachedEvent), "state": "published"},
 		}},
 		{"b-1", map[string]any{
 			"tenantId": "acme", "serviceCallId": "b-1", "state": "Scheduled", "dueAt": "2030-01-01T13:00:00.000Z",
@@ -99,7 +104,7 @@ func TestGetPrintsEveryFieldOfATimer(t *testing.T) {
 	}
 
 	text := do(t, nil, "get", "acme", "a-1", "--db-path", path).wants(t, exitOK).stdout
-	golden(t, filepath.Join("testdata", "get.txt"), text)
+	golden(t, filepath.Join("testdata", "get.txt"), timeless(text))
 }
 
 // TestDataAreShownBySize unless they are asked for.
@@ -172,6 +177,9 @@ func TestList(t *testing.T) {
 		{"due before a time", []string{"acme", "--due-before", "2030-01-01T12:00:02+00:00"}, []string{"acme.a-1"}, ""},
 		{"of a correlation and a tenant", []string{"acme", "--correlation", "req-7"}, []string{"acme.b-1"}, ""},
 		{"of a correlation, over tenants", []string{"--correlation", "req-7"}, []string{"acme.b-1", "beta.x-1"}, ""},
+		{"due soon, over tenants", []string{"--due-within", "36500d", "--limit", "1"}, []string{"acme.b-1"}, "--after 1893502800000-"},
+		{"due soon, of a tenant", []string{"beta", "--due-within", "36500d"}, []string{"beta.x-1"}, ""},
+		{"overdue, over tenants", []string{"--due-within", "0"}, nil, "no timers"},
 		{"of a tenant without timers", []string{"unknown"}, nil, "no timers"},
 	}
 	for _, tt := range tests {
@@ -207,22 +215,22 @@ func TestList(t *testing.T) {
 
 func TestListTable(t *testing.T) {
 	t.Parallel()
-	golden(t, filepath.Join("testdata", "list.txt"), do(t, nil, "list", "acme", "--db-path", populated(t)).wants(t, exitOK).stdout)
+	golden(t, filepath.Join("testdata", "list.txt"), timeless(do(t, nil, "list", "acme", "--db-path", populated(t)).wants(t, exitOK).stdout))
 }
 
 func TestStats(t *testing.T) {
 	t.Parallel()
 	path := populated(t)
-	golden(t, filepath.Join("testdata", "stats.txt"), do(t, nil, "stats", "--db-path", path).wants(t, exitOK).stdout)
+	golden(t, filepath.Join("testdata", "stats.txt"), timeless(do(t, nil, "stats", "--db-path", path).wants(t, exitOK).stdout))
 	golden(t, filepath.Join("testdata", "stats-tenants.txt"), do(t, nil, "stats", "--tenants", "--db-path", path).wants(t, exitOK).stdout)
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{}, `{"scheduled":2,"reached":1,"canceled":2,"nextDue":"2030-01-01T13:00:00.000Z","outbox":0,"parked":0}`},
-		{[]string{"acme"}, `{"tenantId":"acme","scheduled":1,"reached":1,"canceled":2}`},
-		{[]string{"unknown"}, `{"tenantId":"unknown","scheduled":0,"reached":0,"canceled":0}`},
-		{[]string{"--tenants", "--after", "acme"}, `{"tenantId":"beta","scheduled":1,"reached":0,"canceled":0}`},
+		{[]string{}, `{"scheduled":2,"reached":1,"canceled":2,"nextDue":"2030-01-01T13:00:00.000Z","overdue":0,"outbox":0,"parked":0}`},
+		{[]string{"acme"}, `{"tenantId":"acme","scheduled":1,"reached":1,"canceled":2,"overdue":0}`},
+		{[]string{"unknown"}, `{"tenantId":"unknown","scheduled":0,"reached":0,"canceled":0,"overdue":0}`},
+		{[]string{"--tenants", "--after", "acme"}, `{"tenantId":"beta","scheduled":1,"reached":0,"canceled":0,"overdue":0}`},
 		{[]string{"--tenants", "--after", "zoe"}, ``},
 	} {
 		got := do(t, nil, append([]string{"stats", "-o", "json", "--db-path", path}, tt.args...)...).wants(t, exitOK)

@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -13,18 +16,22 @@ type statsCmd struct {
 	Tenants bool   `help:"Count the timers of each tenant."`
 	Limit   int    `default:"100" help:"How many tenants at most, up to 1000."`
 	After   string `placeholder:"TENANT" help:"Only tenants after this one: the last of the page before."`
+
+	DeadLetters bool `help:"Count the dead letters at the broker, too, up to 10000. It reads them all."`
 }
 
 // Help is printed below the summary.
 func (statsCmd) Help() string {
 	return `Reads the database, whether the service runs or not. The database keeps the counts,
-so this is fast for any number of timers.
+so this is fast for any number of timers. Overdue timers are counted up to 10000.
+Undelivered are events that wait for the broker, parked are those that it refused.
 
 Examples:
 
     timer-service stats
     timer-service stats acme
-    timer-service stats --tenants -o json`
+    timer-service stats --tenants -o json
+    timer-service stats --dead-letters`
 }
 
 // Run prints the counts.
@@ -37,26 +44,95 @@ func (s *statsCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer r.Close()
+	var dead deadLetters
+	if s.DeadLetters {
+		if dead, err = countDeadLetters(ctx, e, timer.TenantID(s.Tenant)); err != nil {
+			return err
+		}
+	}
 	switch {
 	case s.Tenants:
-		return s.each(ctx, e, r)
+		return s.each(ctx, e, r, dead)
 	case s.Tenant != "":
 		c, err := r.Counts(ctx, timer.TenantID(s.Tenant))
 		if err != nil {
 			return err
 		}
-		e.out.print(&tenantCounts{TenantID: timer.TenantID(s.Tenant), counts: counts(c)})
+		counted, err := ofTenant(ctx, e, r, timer.TenantCounts{TenantID: timer.TenantID(s.Tenant), Counts: c}, dead)
+		if err != nil {
+			return err
+		}
+		e.out.print(counted)
 		return nil
 	}
 	st, err := r.Stats(ctx)
 	if err != nil {
 		return err
 	}
+	o, err := r.Overdue(ctx, "", e.now())
+	if err != nil {
+		return err
+	}
 	e.out.print(&totals{
 		counts:  counts(st.Counts),
-		NextDue: stamp(st.NextDue), Outbox: st.Outbox, Oldest: stamp(st.Oldest), Parked: st.Parked,
+		overdue: overdue{o.Timers, stamp(o.Oldest)},
+		NextDue: stamp(st.NextDue), Outbox: st.Outbox, Oldest: stamp(st.Oldest), OldestDue: stamp(st.DueAt), Parked: st.Parked,
+		DeadLetters: dead.all(),
 	})
 	return nil
+}
+
+// maxDeadLetters is how many dead letters are counted.
+const maxDeadLetters = 10_000
+
+// DeadLetters are how many dead letters each tenant has; nil if they were not
+// counted.
+type deadLetters map[timer.TenantID]int64
+
+func countDeadLetters(ctx context.Context, e *env, tenant timer.TenantID) (deadLetters, error) {
+	dead := make(deadLetters)
+	err := withDeadLetters(ctx, e, "stats", maxDeadLetters, func(o *deadletter.Service) (deadletter.Summary, error) {
+		sum, err := o.List(ctx, deadletter.Filter{Tenant: tenant, Limit: maxDeadLetters}, func(m deadletter.Message) error {
+			dead[m.Tenant]++
+			return nil
+		})
+		sum.More = false // the number says so
+		return sum, err
+	})
+	return dead, err
+}
+
+// of returns how many a tenant has, nil if they were not counted.
+func (d deadLetters) of(tenant timer.TenantID) *int64 {
+	if d == nil {
+		return nil
+	}
+	return new(d[tenant])
+}
+
+func (d deadLetters) all() *int64 {
+	if d == nil {
+		return nil
+	}
+	var all int64
+	for _, n := range d {
+		all += n
+	}
+	return &all
+}
+
+// atLeast returns a count for people that ends at a limit.
+func atLeast(n, limit int64) string {
+	if n >= limit {
+		return fmt.Sprintf("%d+", limit)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// ofTenant adds to the counts of a tenant what is overdue, and its dead letters.
+func ofTenant(ctx context.Context, e *env, r timer.Reader, c timer.TenantCounts, dead deadLetters) (*tenantCounts, error) {
+	o, err := r.Overdue(ctx, c.TenantID, e.now())
+	return &tenantCounts{TenantID: c.TenantID, counts: counts(c.Counts), overdue: overdue{o.Timers, stamp(o.Oldest)}, DeadLetters: dead.of(c.TenantID)}, err
 }
 
 // check returns what is wrong with the flags.
@@ -81,14 +157,26 @@ func (s *statsCmd) check() error {
 }
 
 // each prints the counts of many tenants.
-func (s *statsCmd) each(ctx context.Context, e *env, r timer.Reader) error {
+func (s *statsCmd) each(ctx context.Context, e *env, r timer.Reader, dead deadLetters) error {
 	page, err := r.Tenants(ctx, timer.TenantID(s.After), s.Limit)
 	if err != nil {
 		return err
 	}
-	rows := e.out.rows("tenant", "scheduled", "reached", "canceled")
+	headers := []any{"tenant", "scheduled", "reached", "canceled", "overdue"}
+	if dead != nil {
+		headers = append(headers, "dead letters")
+	}
+	rows := e.out.rows(append(headers, "oldest due")...)
 	for _, c := range page {
-		rows.add(&tenantCounts{TenantID: c.TenantID, counts: counts(c.Counts)}, c.TenantID, c.Scheduled, c.Reached, c.Canceled)
+		counted, err := ofTenant(ctx, e, r, c, dead)
+		if err != nil {
+			return err
+		}
+		cells := []any{c.TenantID, c.Scheduled, c.Reached, c.Canceled, atLeast(counted.Overdue, timer.MaxOverdue)}
+		if dead != nil {
+			cells = append(cells, *counted.DeadLetters)
+		}
+		rows.add(counted, append(cells, counted.OldestOverdue.fromNow())...)
 	}
 	switch empty := rows.end(); {
 	case empty:
@@ -110,29 +198,57 @@ func (c counts) pairs() []any {
 	return []any{"scheduled", c.Scheduled, "reached", c.Reached, "canceled", c.Canceled}
 }
 
+// Overdue timers were due before now.
+type overdue struct {
+	Overdue       int64 `json:"overdue"` // 10000 may stand for more
+	OldestOverdue stamp `json:"oldestOverdue,omitzero"`
+}
+
+func (o overdue) pairs() []any {
+	text := atLeast(o.Overdue, timer.MaxOverdue)
+	if o.Overdue > 0 {
+		text += ", the oldest was due at " + when(o.OldestOverdue)
+	}
+	return []any{"overdue", text}
+}
+
 // TenantCounts are those of one tenant.
 type tenantCounts struct {
 	TenantID timer.TenantID `json:"tenantId"`
 	counts
+	overdue
+	DeadLetters *int64 `json:"deadLetters,omitempty"` // 10000 may stand for more
 }
 
 func (c *tenantCounts) text() string {
-	return fields(append([]any{"tenant", c.TenantID}, c.pairs()...)...)
+	pairs := slices.Concat([]any{"tenant", c.TenantID}, c.counts.pairs(), c.overdue.pairs())
+	if c.DeadLetters != nil {
+		pairs = append(pairs, "dead letters", atLeast(*c.DeadLetters, maxDeadLetters))
+	}
+	return fields(pairs...)
 }
 
 // Totals are over all tenants.
 type totals struct {
 	counts
 	NextDue stamp `json:"nextDue,omitzero"` // none if no timer is Scheduled
-	Outbox  int64 `json:"outbox"`           // events that are not published yet
-	Oldest  stamp `json:"oldest,omitzero"`  // when the oldest of them was appended; none if there is none
-	Parked  int64 `json:"parked"`           // events that the broker refused for good
+	overdue
+	Outbox      int64  `json:"outbox"`                // events that are not published yet
+	Oldest      stamp  `json:"oldest,omitzero"`       // when the oldest of them was appended; none if there is none
+	OldestDue   stamp  `json:"oldestDue,omitzero"`    // when its timer was due
+	Parked      int64  `json:"parked"`                // events that the broker refused for good
+	DeadLetters *int64 `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
 }
 
 func (t *totals) text() string {
-	pairs := append(t.pairs(), "next due", t.NextDue, "outbox", t.Outbox)
-	if !t.Oldest.IsZero() {
-		pairs = append(pairs, "oldest event", t.Oldest)
+	undelivered := strconv.FormatInt(t.Outbox, 10)
+	if !t.OldestDue.IsZero() {
+		undelivered += ", the oldest was due at " + when(t.OldestDue)
 	}
-	return fields(append(pairs, "parked", t.Parked)...)
+	pairs := slices.Concat(t.counts.pairs(), []any{"next due", when(t.NextDue)}, t.overdue.pairs(),
+		[]any{"undelivered", undelivered, "parked", t.Parked})
+	if t.DeadLetters != nil {
+		pairs = append(pairs, "dead letters", atLeast(*t.DeadLetters, maxDeadLetters))
+	}
+	return fields(pairs...)
 }

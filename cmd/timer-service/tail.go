@@ -167,7 +167,7 @@ func (s *shownMessage) summary() []string {
 	}
 	switch m := decoded.Payload.(type) {
 	case timer.ScheduleTimer:
-		return []string{decoded.Type, m.Key.String(), "due " + stamp(m.DueAt).String()}
+		return []string{decoded.Type, m.Key.String(), "due " + when(stamp(m.DueAt))}
 	case timer.CancelTimer:
 		return []string{decoded.Type, m.Key.String()}
 	case timer.DueTimeReached:

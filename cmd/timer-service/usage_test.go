@@ -47,6 +47,8 @@ func TestUsageMistakes(t *testing.T) {
 		{"timeout without wait", []string{"schedule", "acme", "x", "--in", "3s", "--timeout", "3s"}, []string{"--timeout needs --wait"}},
 		{"timeout of 0", []string{"schedule", "acme", "x", "--in", "3s", "--wait", "--timeout", "0"}, []string{"--timeout", "more than 0"}},
 		{"list without a tenant", []string{"list"}, []string{"tenant", "--correlation"}},
+		{"due within and a state", []string{"list", "--due-within", "1h", "--state", "Reached"}, []string{"--due-within excludes --state"}},
+		{"due within less than nothing", []string{"list", "--due-within=-1h"}, []string{"--due-within must not be negative"}},
 		{"state of a correlation", []string{"list", "--correlation", "r", "--state", "Reached"}, []string{"--due-before go with a tenant"}},
 		{"invalid correlation to list", []string{"list", "--correlation", "a b"}, []string{`--correlation "a b"`, "visible ASCII"}},
 		{"counts of one and of all", []string{"stats", "acme", "--tenants"}, []string{"exclude each other"}},

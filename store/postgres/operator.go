@@ -19,9 +19,9 @@ func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit 
 	var due int64
 	place := pgtype.TID{Valid: true}
 	if after != "" {
-		if n, err := fmt.Sscanf(after, form, &due, &place.BlockNumber, &place.OffsetNumber); n != 3 ||
+		if n, _ := fmt.Sscanf(after, form, &due, &place.BlockNumber, &place.OffsetNumber); n != 3 ||
 			fmt.Sprintf(form, due, place.BlockNumber, place.OffsetNumber) != after {
-			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store (%v)", timer.Quote(after), err)
+			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(after))
 		}
 	}
 	args := []any{timer.RoundUp(before), time.UnixMilli(due).UTC(), place, int64(limit + 1)}

@@ -16,8 +16,8 @@ func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit 
 	limit = timer.PageSize(limit)
 	var due, rowid int64
 	if after != "" {
-		if n, err := fmt.Sscanf(after, "%d-%d", &due, &rowid); n != 2 || fmt.Sprintf("%d-%d", due, rowid) != after {
-			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store (%v)", timer.Quote(after), err)
+		if n, _ := fmt.Sscanf(after, "%d-%d", &due, &rowid); n != 2 || fmt.Sprintf("%d-%d", due, rowid) != after {
+			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(after))
 		}
 	}
 	rows, err := r.reads.QueryContext(ctx, sqlSoonest, timer.RoundUp(before).UnixMilli(), due, rowid, limit+1)

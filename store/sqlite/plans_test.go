@@ -46,8 +46,8 @@ var plans = map[string][]string{
 		"SEARCH timer_schedules USING INDEX idx_timer_schedules_due_at (due_at=? AND rowid>?)", "SCAN (subquery-1)",
 		"UNION ALL", "CO-ROUTINE (subquery-3)", "SEARCH timer_schedules USING INDEX idx_timer_schedules_due_at (due_at>? AND due_at<?)", "SCAN (subquery-3)",
 	},
-	"defer":          {byNumber},
-	"defer_again":    {byDeferred},
+	"defer":       {byNumber},
+	"defer_again": {byDeferred},
 	"deferred": {
 		"CO-ROUTINE destinations", "SETUP", "SCALAR SUBQUERY 1",
 		"SEARCH timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry (destination>?)",

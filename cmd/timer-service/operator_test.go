@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+func TestGetSaysWhereTheEventIs(t *testing.T) {
+	t.Parallel()
+	at := stamp(noon)
+	for want, e := range map[string]shownEvent{
+		"published": {State: timer.Published},
+		"waits for the broker since 2030-01-01T12:00:00.000Z (<when>)": {State: timer.Waiting, Since: at},
+		"not published in 3 tries, the next at 2030-01-01T12:00:00.000Z (<when>): svc.acme: no leader": {
+			State: timer.Deferred, Attempts: 3, RetryAt: at, Destination: "svc.acme", Reason: "no leader",
+		},
+		"parked at 2030-01-01T12:00:00.000Z (<when>), the broker refuses it: too large": {State: timer.Parked, Since: at, Reason: "too large"},
+		"unknown: more than 10000 events wait, and it is not among the first":           {State: timer.DeliveryUnknown},
+	} {
+		if got := timeless(e.line()); got != want {
+			t.Errorf("prints %q, want %q", got, want)
+		}
+	}
+}
+
+// TestReadsOfEventsThatWait has an event in the outbox, of a timer that fired, and
+// timers that are overdue.
+func TestReadsOfEventsThatWait(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-3 * time.Minute).Truncate(time.Millisecond)
+	for i, due := range []time.Time{past, past.Add(time.Second), past.Add(time.Hour)} {
+		if _, err := s.Schedule(t.Context(), past, timer.ScheduleTimer{
+			Key: timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("a-", i))}, Version: timer.Version{CommandID: "c"}, DueAt: due,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Update(t.Context(), func(tx timer.Tx) error {
+		entries, err := tx.Reach(t.Context(), past, 10, nil)
+		if err != nil {
+			return err
+		}
+		return tx.Emit(t.Context(), entries[0].Event())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"TIMER_DB_PATH=" + path}
+	for _, tt := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"get", "acme", "a-0"}, []string{"event          waits for the broker since", "(3 min ago)"}},
+		{[]string{"get", "acme", "a-0", "-o", "json"}, []string{`"event":{"id":"`, `"state":"waiting","since":"`}},
+		{[]string{"stats"}, []string{"overdue        1, the oldest was due at", "undelivered    1, the oldest was due at", "(3 min ago)"}},
+		{[]string{"stats", "-o", "json"}, []string{`"overdue":1,"oldestOverdue":"`, `"outbox":1,"oldest":"`, `"oldestDue":"`}},
+		{[]string{"stats", "acme"}, []string{"overdue        1, the oldest"}},
+		{[]string{"stats", "--tenants"}, []string{"1  3 min ago"}},
+		{[]string{"list", "--due-within", "1h"}, []string{"acme    a-1", "acme    a-2", "3 min ago", "in 57 min"}},
+	} {
+		got := do(t, environ, tt.args...).wants(t, exitOK).stdout
+		for _, want := range tt.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%v lacks %q:\n%s", tt.args, want, got)
+			}
+		}
+	}
+	do(t, environ, "list", "--due-within", "1h", "--after", "x").wants(t, exitUsage)
+}
+
+func TestStatsCountsDeadLetters(t *testing.T) {
+	t.Parallel()
+	environ := serving(t, "TIMER_HORIZON=1h")
+	for _, call := range []string{"order-1", "order-2"} {
+		do(t, environ, "schedule", "acme", call, "--in", "2h", "--wait").wants(t, exitFailure)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"stats", "--dead-letters"}, "dead letters   2\n"},
+		{[]string{"stats", "--dead-letters", "-o", "json"}, `"deadLetters":2}`},
+		{[]string{"stats", "acme", "--dead-letters"}, "dead letters   2\n"},
+		{[]string{"stats", "beta", "--dead-letters"}, "dead letters   0\n"},
+	} {
+		if got := do(t, environ, tt.args...).wants(t, exitOK).stdout; !strings.Contains(got, tt.want) {
+			t.Errorf("%v lacks %q:\n%s", tt.args, tt.want, got)
+		}
+	}
+	if got := do(t, environ, "stats").wants(t, exitOK).stdout; strings.Contains(got, "dead letters") {
+		t.Errorf("dead letters are counted that nobody asked for:\n%s", got)
+	}
+}
