@@ -10,10 +10,13 @@ import (
 	"unicode/utf8"
 )
 
+// EnvPrefix is what the environment variable of a setting begins with; its key
+// follows, in capitals.
+const EnvPrefix = "TIMER_"
+
 const (
-	envPrefix  = "TIMER_"
-	envFile    = envPrefix + "CONFIG" // names the configuration file
-	envTesting = envPrefix + "TEST_"  // prefix of variables for tests, which are no settings
+	envFile    = EnvPrefix + "CONFIG" // names the configuration file
+	envTesting = EnvPrefix + "TEST_"  // prefix of variables for tests, which are no settings
 )
 
 // A Source is where a setting came from.
@@ -148,7 +151,7 @@ func readEnv(environ []string) (all []given, file string, ignored []string) {
 	values := make(map[string]string)
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
-		if strings.HasPrefix(name, envPrefix) && !strings.HasPrefix(name, envTesting) {
+		if strings.HasPrefix(name, EnvPrefix) && !strings.HasPrefix(name, envTesting) {
 			values[name] = value
 		}
 	}
@@ -160,7 +163,7 @@ func readEnv(environ []string) (all []given, file string, ignored []string) {
 			continue
 		}
 		g := given{name: name, value: values[name], origin: origin{FromEnv, name}}
-		if key := strings.TrimPrefix(name, envPrefix); key == strings.ToUpper(key) {
+		if key := strings.TrimPrefix(name, EnvPrefix); key == strings.ToUpper(key) {
 			g.key = strings.ToLower(key)
 		}
 		all = append(all, g)

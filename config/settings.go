@@ -79,7 +79,7 @@ var schemes = map[Broker][]string{
 }
 
 // env returns the setting's name in the environment.
-func (s setting) env() string { return envPrefix + strings.ToUpper(s.key) }
+func (s setting) env() string { return EnvPrefix + strings.ToUpper(s.key) }
 
 // flag returns the setting's name as a flag, without dashes before it.
 func (s setting) flag() string { return strings.ReplaceAll(s.key, "_", "-") }

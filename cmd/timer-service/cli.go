@@ -27,6 +27,8 @@ type cli struct {
 	Output string `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Form of the output: text for people, or json, one object a line."`
 	File   string `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
 
+	HelpAll helpAll `group:"global" help:"Show this help with the settings, which are flags and environment variables."`
+
 	Serve     serveCmd     `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
 	Schedule  scheduleCmd  `cmd:"" help:"Schedule a timer, or the timers of a file."`
 	Cancel    cancelCmd    `cmd:"" help:"Cancel a timer."`
@@ -49,6 +51,7 @@ type cli struct {
 type parsed struct {
 	cli   *cli
 	flags settingFlags
+	all   bool // help is to show the settings
 	kong  *kong.Context
 }
 
@@ -67,7 +70,8 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
 		kong.Embed(p.flags.fields),
-		kong.Help(printHelp),
+		kong.Help(p.printHelp),
+		kong.Bind(p),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Groups{groupGlobal: "Global flags:", groupSettings: "Settings:"},
 		kong.PostBuild(func(k *kong.Kong) error {

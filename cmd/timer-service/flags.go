@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -37,7 +35,7 @@ func newSettingFlags() settingFlags {
 			Name: fmt.Sprintf("Setting%d", i),
 			Type: reflect.TypeFor[*string](), // a flag given as empty is given
 			Tag: reflect.StructTag(fmt.Sprintf(`name:%q help:%q placeholder:%q group:%q`,
-				s.Flag, meaning(s), placeholder(s), groupSettings)),
+				s.Flag, meaning(s)+" ("+config.EnvPrefix+strings.ToUpper(s.Key)+")", placeholder(s), groupSettings)),
 		}
 	}
 	return settingFlags{fields: reflect.New(reflect.StructOf(fields)).Interface()}
@@ -93,20 +91,6 @@ var shownSettings = map[string][]string{
 	"migrate": storeSettings, "backup": storeSettings, "export": storeSettings,
 	"import":    append(slices.Clone(storeSettings), "durability"),
 	"provision": provisionSettings,
-}
-
-// printHelp prints the help of a verb with the settings that matter to it.
-func printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
-	verb := ""
-	if node := ctx.Selected(); node != nil {
-		verb = node.Path()
-	}
-	shown, some := shownSettings[verb]
-	for _, f := range ctx.Model.Flags {
-		key := strings.ReplaceAll(f.Name, "-", "_")
-		f.Hidden = some && f.Group != nil && f.Group.Key == groupSettings && !slices.Contains(shown, key)
-	}
-	return kong.DefaultHelpPrinter(opt, ctx)
 }
 
 // A duration is the value of a flag: "3s", "90m", "7d", or 0.

@@ -17,6 +17,9 @@ var verbs = []string{
 	"dlq list", "dlq show", "dlq replay", "dlq discard", "backup", "export", "import", "migrate", "provision", "config", "version",
 }
 
+// screen is how many lines of 100 characters a help has at most.
+const screen = 40
+
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	screens := map[string][]string{program: {"--help"}, "dlq": {"dlq", "--help"}}
@@ -28,6 +31,9 @@ func TestHelp(t *testing.T) {
 			t.Parallel()
 			got := do(t, nil, args...).wants(t, exitOK).stdout
 			golden(t, filepath.Join("testdata", "help", name+".txt"), got)
+			if n := strings.Count(got, "\n"); n > screen {
+				t.Errorf("%d lines, want at most %d", n, screen)
+			}
 		})
 	}
 }
@@ -81,6 +87,32 @@ func TestEverySettingIsAFlag(t *testing.T) {
 			}
 		}
 	}
+}
+
+// All settings that matter to a verb are in its long help, with their variables.
+func TestHelpAllShowsSettings(t *testing.T) {
+	t.Parallel()
+	for _, verb := range verbs {
+		short := do(t, nil, append(strings.Fields(verb), "--help")...).wants(t, exitOK).stdout
+		long := do(t, nil, append(strings.Fields(verb), "--help-all")...).wants(t, exitOK).stdout
+		shown, some := shownSettings[verb]
+		if !strings.HasPrefix(long, strings.Split(short, "\nSettings (")[0]) {
+			t.Errorf("%s --help-all has not all that is in --help", verb)
+		}
+		for _, s := range config.Settings() {
+			matters := !some || slices.Contains(shown, s.Key)
+			if strings.Contains(long, "  --"+s.Flag+"=") != matters || strings.Contains(long, "(TIMER_"+strings.ToUpper(s.Key)+")") != matters {
+				t.Errorf("%s --help-all: %s matters %v\n%s", verb, s.Key, matters, long)
+			}
+			if strings.Contains(short, "  --"+s.Flag+"=") {
+				t.Errorf("%s --help has the setting %s", verb, s.Key)
+			}
+		}
+		if matters := !some || len(shown) > 0; strings.Contains(short, "timer-service "+verb+" --help-all") != matters {
+			t.Errorf("%s --help names --help-all: want %v", verb, matters)
+		}
+	}
+	do(t, nil, "get", "--help-all").wants(t, exitOK)
 }
 
 // A client must find the settings of every broker in its help.

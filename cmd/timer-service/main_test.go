@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	case "stuck":
 		stuck()
 	}
-	_ = os.Unsetenv("COLUMNS") // the width of help screens
+	_ = os.Setenv("COLUMNS", "100") // the width of help screens
 	os.Exit(m.Run())
 }
 

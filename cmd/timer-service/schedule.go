@@ -14,10 +14,10 @@ type scheduleCmd struct {
 	Tenant      string    `arg:"" optional:"" help:"Owner of the timer: a letter or digit, then up to 63 of A-Z a-z 0-9 _ -."`
 	Call        string    `arg:"" optional:"" help:"Service call: 1 to 128 of A-Z a-z 0-9 _ . : -. Default a new UUIDv7."`
 	In          *duration `placeholder:"3s" help:"Due after this long: 3s, 90m, 7d. 0 is due at once."`
-	At          *instant  `placeholder:"TIME" help:"Due at this time: RFC 3339 with a zone, 2030-01-31T12:00:00Z. A time in the past is due at once."`
+	At          *instant  `placeholder:"TIME" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
 	Correlation string    `placeholder:"ID" help:"Correlation id, which the event will carry."`
 	Data        *string   `placeholder:"JSON" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
-	ID          string    `placeholder:"ID" help:"Id of the command; default a new UUIDv7. A broker drops an id that it received recently."`
+	ID          string    `placeholder:"ID" help:"Id of the command; default new. A broker drops an id that it has had recently."`
 	File        string    `placeholder:"FILE" help:"Schedule the timers of a file, one a line: tenant,call,due or JSON with tenantId, serviceCallId, dueAt and optional data; - is stdin."`
 	Wait        bool      `help:"Wait for the event, and print how late it was."`
 	Timeout     *duration `placeholder:"30s" help:"How long after the due time to wait."`
@@ -25,24 +25,20 @@ type scheduleCmd struct {
 
 // Help is printed below the summary.
 func (scheduleCmd) Help() string {
-	return `Publishes a ScheduleTimer. "published" means that the broker made the command
-durable, not that the service has handled it. With --wait it waits for the event,
-for the dead letter that says why the command was refused, or until the database,
-if it can be read here, says that there will be no event; anything but the event
-is exit code 1. If the timer exists it gets the new due time; a timer that has
-fired stays as it is.
+	return `Publishes a ScheduleTimer. "published" means that the broker has made it durable, not
+that it was handled. --wait waits for the event, or until a dead letter or the database
+says that there will be none: exit code 1. A timer that exists gets the new due time;
+one that has fired stays as it is.
 
 Examples:
 
     timer-service schedule acme --in 3s --wait
     timer-service schedule acme order-1 --at 2030-01-31T12:00:00+01:00
-    timer-service schedule acme order-1 --in 2h --correlation req-7 -o json
-    timer-service schedule acme order-1 --in 2h --data '{"attempt":3}'
+    timer-service schedule acme order-1 --in 2h --data '{"attempt":3}' -o json
     timer-service schedule --file campaign.csv
 
-With --file one message has up to 500 timers of a tenant, and is accepted or
-refused as a whole. A line that is not a valid timer is reported by its number,
-the others are scheduled, and the exit code is 1.`
+With --file one message has up to 500 timers of a tenant, accepted or refused as a
+whole. A line that is wrong is reported by its number, and the exit code is 1.`
 }
 
 // Run publishes the command, and waits for its result if --wait is given.
