@@ -99,7 +99,7 @@ func (o *owner) run(ctx context.Context) error {
 			if errors.Is(err, broker.ErrUnavailable) {
 				wait = connecting // which says why by itself
 			} else if text := err.Error(); text != logged {
-				o.log.WarnContext(ctx, "it is not known which database owns the commands, will retry", "error", err)
+				o.log.WarnContext(ctx, "can't read which database owns the commands, will retry", "error", err)
 				logged = text
 			}
 		}
@@ -133,10 +133,10 @@ func (o *owner) claim(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	case it.Database != o.me.Database && it.Name == o.me.Name:
-		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s: restore that one, or start with --takeover (app.Options.Takeover)",
+		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s: restore that database, or start with --takeover (app.Options.Takeover)",
 			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Database)
 	case it.Database != o.me.Database:
-		return fmt.Errorf("%w: %s on %s belongs to %s (id %s), this is %s (id %s): stop that one, or start this one with --takeover (app.Options.Takeover)",
+		return fmt.Errorf("%w: %s on %s belongs to %s (id %s), this is %s (id %s): stop that service, or start this one with --takeover (app.Options.Takeover)",
 			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database)
 	}
 	o.me.Broker = it.Broker

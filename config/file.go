@@ -100,9 +100,9 @@ func (f *yamlFile) parse(data []byte) (root entry, err error) {
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		if y, ok := errors.AsType[yaml.Error](err); ok && y.GetToken() != nil {
-			return entry{}, fmt.Errorf("%s %s:%d: no valid YAML; it %s", f.what, f.name, y.GetToken().Position.Line, want)
+			return entry{}, fmt.Errorf("%s %s:%d: not valid YAML; it %s", f.what, f.name, y.GetToken().Position.Line, want)
 		}
-		return entry{}, fmt.Errorf("%s %s: no valid YAML; it %s", f.what, f.name, want)
+		return entry{}, fmt.Errorf("%s %s: not valid YAML; it %s", f.what, f.name, want)
 	}
 	for i, doc := range file.Docs {
 		if doc.Body == nil || doc.Body.Type() == ast.CommentType || doc.Body.Type() == ast.NullType {

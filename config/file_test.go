@@ -35,12 +35,12 @@ func TestFileIsOneListOfPlainValues(t *testing.T) {
 		{"a tag", "batch_size: !!str 1", "must be one plain value"},
 		{"a merge", "<<: {batch_size: 1}", "no such setting"},
 		{"a mapping, unknown", "nats:\n  port: 1", "nats ("},
-		{"no YAML", "batch_size: 1\n\t- ]", ":2: no valid YAML"},
-		{"a colon too many", "batch_size: a: b", ":1: no valid YAML"},
-		{"an open bracket", "batch_size: [", "no valid YAML"},
+		{"no YAML", "batch_size: 1\n\t- ]", ":2: not valid YAML"},
+		{"a colon too many", "batch_size: a: b", ":1: not valid YAML"},
+		{"an open bracket", "batch_size: [", "not valid YAML"},
 		{"a carriage return", "broker_url: \"0\r0\"0", "control characters"},
 		{"a byte that is no UTF-8", "# caf\xe9\nbatch_size: 1", "UTF-8"},
-		{"a tab", "\tbatch_size: 1", "no valid YAML"},
+		{"a tab", "\tbatch_size: 1", "not valid YAML"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -84,7 +84,7 @@ func ParseSize(text string) (int64, error) {
 	}
 	n, err := strconv.ParseUint(number, 10, 63)
 	if err != nil || n > uint64(math.MaxInt64/factor) {
-		return 0, fmt.Errorf("size %q is no number of bytes, such as 512MiB", text)
+		return 0, fmt.Errorf("size %q is not a number of bytes, such as 512MiB", text)
 	}
 	return int64(n) * factor, nil
 }

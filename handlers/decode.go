@@ -131,7 +131,7 @@ func (h *Handlers) decodeCommands(d *delivery) error {
 		}
 		d.result.Outcome = OutcomeIgnored
 		if kind := timer.Quote(m.Type); h.others.add(kind) {
-			h.log.WarnContext(d, "messages of a type that is no command are ignored", "type", kind, "first_tenant_id", m.TenantID, "first_message_id", m.ID)
+			h.log.WarnContext(d, "messages of an unknown type are ignored", "type", kind, "first_tenant_id", m.TenantID, "first_message_id", m.ID)
 		}
 		return nil
 	}

@@ -71,7 +71,7 @@ func (s *sender) settle(o outcome) {
 		s.forget(p.row.Seq)
 		s.land(p.row.Seq)
 		s.opt.Parked(reason)
-		s.log.Error("event parked: the broker refuses it; see the parked events of the outbox",
+		s.log.Error("event parked: the broker refuses it; see the table timer_outbox_parked",
 			"seq", p.row.Seq, "event_id", p.row.Message.UUID, "attempts", p.row.Attempts+1, "error", p.err)
 	}
 }

@@ -71,7 +71,7 @@ func (g *guard) wait(ctx context.Context, now time.Time) time.Duration {
 		g.log.ErrorContext(ctx, "clock disagrees with the reference, firing is paused", "now", now)
 	case answer == agrees, first && answer == none, !g.contradicted && g.elapsed()-g.since >= waitLimit:
 		if !first {
-			g.log.WarnContext(ctx, "clock is believed, firing goes on", "now", now, "confirmed", answer == agrees)
+			g.log.WarnContext(ctx, "clock accepted, firing goes on", "now", now, "confirmed", answer == agrees)
 		}
 		g.believe(now)
 		return 0

@@ -239,13 +239,13 @@ func plain(err error) error {
 		case semantic.Err != nil:
 			return fmt.Errorf("%s: %w", field, semantic.Err)
 		}
-		return fmt.Errorf("the field %s is of another type than it is to be", timer.Quote(field))
+		return fmt.Errorf("the field %s has the wrong type", timer.Quote(field))
 	}
 	if syntactic, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return fmt.Errorf("the field %s is there twice", timer.Quote(syntactic.JSONPointer.LastToken()))
+			return fmt.Errorf("the field %s occurs twice", timer.Quote(syntactic.JSONPointer.LastToken()))
 		}
-		return fmt.Errorf("it is no JSON at byte %d: %w", syntactic.ByteOffset, syntactic.Err)
+		return fmt.Errorf("it is not valid JSON at byte %d: %w", syntactic.ByteOffset, syntactic.Err)
 	}
 	return err
 }

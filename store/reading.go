@@ -72,7 +72,7 @@ type reading struct {
 func (r *reading) header() (Header, error) {
 	line, err := r.lines.next()
 	if errors.Is(err, io.EOF) {
-		return Header{}, r.lines.at(errors.New("there is nothing"))
+		return Header{}, r.lines.at(errors.New("the file is empty"))
 	}
 	if err != nil {
 		return Header{}, err
@@ -84,7 +84,7 @@ func (r *reading) header() (Header, error) {
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(line, &format); err != nil || format.Kind != kindHeader || format.Format != formatName {
-		return Header{}, r.lines.at(errors.New("this is no export of the timer service"))
+		return Header{}, r.lines.at(errors.New("this is not an export of the timer service"))
 	}
 	if format.Version != formatVersion {
 		return Header{}, r.lines.at(fmt.Errorf("the export has version %d, this binary knows %d: use a newer binary", format.Version, formatVersion))
@@ -114,7 +114,7 @@ func (r *reading) next() (Record, error) {
 func (r *reading) read() (Record, error) {
 	line, err := r.lines.next()
 	if errors.Is(err, io.EOF) {
-		return Record{}, r.lines.at(errors.New("the file ends here, without a trailer: it is not whole"))
+		return Record{}, r.lines.at(errors.New("the file ends here, without a trailer: it is incomplete"))
 	}
 	if err != nil {
 		return Record{}, err
@@ -194,7 +194,7 @@ func (r *reading) trailer(line []byte) error {
 		return r.lines.at(fmt.Errorf("the counts are %s, those of the lines before it %s", want, got))
 	}
 	if _, err := r.lines.next(); !errors.Is(err, io.EOF) {
-		return r.lines.at(errors.New("there is something behind the trailer"))
+		return r.lines.at(errors.New("more lines follow the trailer"))
 	}
 	return nil
 }

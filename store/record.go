@@ -65,7 +65,7 @@ func validateText(name, value string) error {
 	if utf8.ValidString(value) && strings.IndexByte(value, 0) < 0 {
 		return nil
 	}
-	return fmt.Errorf("%s is no text: %s is not UTF-8 or has a zero byte", name, timer.Quote(value))
+	return fmt.Errorf("%s is not text: %s is not UTF-8 or has a zero byte", name, timer.Quote(value))
 }
 
 // Printable returns an error text of a broker as text that all databases and
@@ -125,11 +125,11 @@ func validateTimer(e timer.Entry) error {
 	case e.DueAt.IsZero() && e.State != timer.Canceled:
 		return fmt.Errorf("dueAt is missing, though it is %s", e.State)
 	case e.Data != "" && e.State == timer.Canceled:
-		return errors.New("data go with a due time, and it is Canceled")
+		return errors.New("data must be absent, the timer is Canceled")
 	case e.ReachedAt.IsZero() == (e.State == timer.Reached):
-		return errors.New("reachedAt goes with Reached, and with nothing else")
+		return errors.New("reachedAt must be set if the timer is Reached, and absent if it is not")
 	case e.CanceledAt.IsZero() == (e.State == timer.Canceled):
-		return errors.New("canceledAt goes with Canceled, and with nothing else")
+		return errors.New("canceledAt must be set if the timer is Canceled, and absent if it is not")
 	case e.State == timer.Reached && e.ReachedAt.Before(e.DueAt):
 		return errors.New("reachedAt is before dueAt")
 	}
@@ -145,7 +145,7 @@ func validateEvent(e Event, kind Kind) error {
 	case e.AppendedAt.IsZero():
 		return errors.New("appendedAt is missing")
 	case e.ParkedAt.IsZero() == (kind == KindParked):
-		return errors.New("parkedAt goes with parked events, and with nothing else")
+		return errors.New("parkedAt must be set for parked events, and absent for others")
 	case e.Attempts < 0:
 		return errors.New("attempts is negative")
 	}

@@ -150,7 +150,7 @@ func Import(ctx context.Context, to DumpLoader, r io.Reader, progress Progress) 
 	}
 	held, err := summarize(ctx, to, io.Discard, newTally(StageVerify, progress))
 	if err != nil {
-		return Summary{}, fmt.Errorf("read back what was imported, and is in the database: %w", err)
+		return Summary{}, fmt.Errorf("the import is in the database, but it can't be read back: %w", err)
 	}
 	if want := read.tally.summary(); held != want {
 		return Summary{}, fmt.Errorf("the database does not hold what was imported, but %s with the checksum %s, want %s with %s: do not use it", held, held.SHA256, want, want.SHA256)

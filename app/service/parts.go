@@ -42,7 +42,7 @@ func openBroker(
 	lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, _ app.Store,
 ) (broker.Broker, *description, error) {
 	if cfg.Broker == config.GoChannel {
-		log.Warn("gochannel keeps everything in the memory of this process; what was not handled is lost when it ends")
+		log.Warn("gochannel keeps messages in the memory of this process; they are lost when it ends")
 		b := gochannel.New(gochannel.Options{Routing: routing(cfg, gochannel.DefaultRouting())}, log)
 		app.RunBroker(lc, sd, log, b)
 		return b, &description{broker: "gochannel, in this process; nothing is durable", address: "in this process"}, nil

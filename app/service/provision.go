@@ -14,7 +14,7 @@ import (
 
 // ErrNothingToProvision says that the broker lives inside the serving process,
 // which makes what it needs.
-var ErrNothingToProvision = errors.New("the broker lives inside the serving process, which makes what it needs by itself")
+var ErrNothingToProvision = errors.New("the broker lives inside the serving process, so there is nothing to provision")
 
 // Provision makes what the routing needs at the broker that the configuration
 // names, or, if dry, only returns what it would make. It returns

@@ -93,7 +93,7 @@ func (q *quotas) reload(ctx context.Context) {
 	}
 	limits, err := q.load(now, err)
 	if err != nil {
-		q.log.ErrorContext(ctx, "quotas stay as they were: the file is wrong", "file", q.file, "error", err)
+		q.log.ErrorContext(ctx, "the quotas file is wrong, the old quotas stay in force", "file", q.file, "error", err)
 		return
 	}
 	q.log.InfoContext(ctx, "new quotas are in force", "file", q.file, "quotas", limits)

@@ -41,7 +41,7 @@ func (r *reloader) reload(ctx context.Context) {
 	}
 	_, err := tlsConfig(r.cfg)
 	if failed = errors.Join(failed, err); failed != nil {
-		r.log.ErrorContext(ctx, "reload at SIGHUP: what is wrong stays as it was", "error", failed)
+		r.log.ErrorContext(ctx, "reload at SIGHUP failed, the old quotas stay in force", "error", failed)
 		return
 	}
 	r.log.InfoContext(ctx, "reloaded at SIGHUP; TLS files are read at the next connect; all other settings need a restart", "quotas", limits)

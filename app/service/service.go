@@ -166,7 +166,7 @@ func announce(
 				}
 			default:
 			}
-			line("waiting", "for the broker at %s; it will be tried for ever", d.address)
+			line("waiting", "for the broker at %s; retried until it answers", d.address)
 			go func() {
 				if awaitReady(ctx, b, owned, log) {
 					line("ready", "%s", d.address)

@@ -51,7 +51,7 @@ func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, 
 		return sum, err
 	}
 	if err := idle(ctx, r); err != nil {
-		return sum, fmt.Errorf("what was exported may not be all: %w", err)
+		return sum, fmt.Errorf("the export may be incomplete: %w", err)
 	}
 	return sum, nil
 }
@@ -119,7 +119,7 @@ func explained(cfg config.Config, err error) error {
 func idle(ctx context.Context, r *postgres.Reader) error {
 	n, err := r.Running(ctx)
 	if err == nil && n > 0 {
-		err = fmt.Errorf("instances run on the database, %d of them: stop all of them first", n)
+		err = fmt.Errorf("instances run on the database (%d): stop all of them first", n)
 	}
 	return err
 }

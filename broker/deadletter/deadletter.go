@@ -174,7 +174,7 @@ func (s *Service) destination(m Message) (string, error) {
 	// nor from one without a subscription.
 	named, ok := s.routing.TenantOf(m.Topic)
 	if !ok || named.Validate() == nil || named == "" || strings.ContainsAny(string(named), ".*>#/ \t\r\n") {
-		return "", fmt.Errorf("it names no tenant, and %s is no topic it can have come from", timer.Quote(m.Topic))
+		return "", fmt.Errorf("it names no tenant, and its topic %s is not a topic of commands", timer.Quote(m.Topic))
 	}
 	return m.Topic, nil
 }

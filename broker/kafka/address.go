@@ -58,7 +58,7 @@ func parse(urls string) (a address, err error) {
 		}
 		u, err := url.Parse(part)
 		if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-			return a, errors.New("an address is no kafka://host:port, kafka+ssl://host:port or host:port")
+			return a, errors.New("an address must be kafka://host:port, kafka+ssl://host:port or host:port")
 		}
 		if u.Scheme != schemePlain && u.Scheme != schemeTLS {
 			return a, fmt.Errorf("an address has the scheme %q; use kafka or kafka+ssl", u.Scheme)
@@ -78,7 +78,7 @@ func parse(urls string) (a address, err error) {
 	case len(a.seeds) == 0:
 		return a, errors.New("no address of a broker")
 	case len(schemes) > 1:
-		return a, errors.New("all addresses have one scheme: kafka or kafka+ssl")
+		return a, errors.New("all addresses must have the same scheme: kafka or kafka+ssl")
 	}
 	a.tls = schemes[schemeTLS]
 	return a, nil
@@ -112,7 +112,7 @@ func (b *Broker) base() ([]kgo.Opt, error) {
 	switch b.opt.SASL {
 	case NoSASL:
 		if a.username != "" {
-			return nil, errors.New("a user is given, but no way to log in: SASL plain, scram-sha-256 or scram-sha-512")
+			return nil, errors.New("a user name is set without SASL: set plain, scram-sha-256 or scram-sha-512")
 		}
 	case Plain:
 		opts = append(opts, kgo.SASL(plain.Auth{User: a.username, Pass: a.password}.AsMechanism()))

@@ -100,7 +100,7 @@ func (b *Broker) remove(ctx context.Context, s *session, old stored) error {
 	case err != nil:
 		return err
 	case !now.Time.Equal(old.Time) || now.Subject != old.Subject:
-		return fmt.Errorf("message %d is another one now: the stream was made anew", old.Sequence)
+		return fmt.Errorf("message %d is a different one now: the stream was created again", old.Sequence)
 	}
 	var done struct{}
 	err = b.ask(ctx, s, "STREAM.MSG.DELETE."+b.opt.Stream, struct {

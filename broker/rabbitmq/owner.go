@@ -97,7 +97,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 			return broker.Owner{}, q.explain(err)
 		}
 	}
-	return broker.Owner{}, errors.New("others claim the commands all the time")
+	return broker.Owner{}, errors.New("other services claim the commands again and again")
 }
 
 // read returns the owner, of whom there is nothing if there is none.

@@ -54,7 +54,7 @@ func (c *cancelCmd) Run(ctx context.Context, e *env) error {
 	defer b.close()
 	was, read := before(ctx, e, cancel.Key)
 	if c.Wait && !read {
-		return errors.New("cancel --wait: nothing was published: the database that says what became of it can't be read here")
+		return errors.New("cancel --wait: nothing was published: the database can't be read here, so the result would not be known")
 	}
 	var answers *answers
 	if c.Wait {

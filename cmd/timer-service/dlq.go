@@ -225,7 +225,7 @@ func (r *removeFlags) run(
 	case err != nil:
 		return err
 	case !r.All && f.Tenant == "" && len(f.IDs)+len(f.Reasons) == 0 && f.Correlation == "" && f.Since.IsZero():
-		return wrong(verb, "say which: ids, --tenant, --reason, --correlation or --since; or --all")
+		return wrong(verb, "select some with ids, --tenant, --reason, --correlation or --since, or all with --all")
 	case r.All && len(f.IDs) > 0:
 		return wrong(verb, "ids and --all exclude each other; give one")
 	case r.Rate < 0:
@@ -252,7 +252,7 @@ func (r *removeFlags) run(
 		case sum.Done+sum.Refused == 0:
 			fmt.Fprintln(e.stderr, "no dead letters")
 		case sum.Refused > 0 && !r.DryRun:
-			err = fmt.Errorf("%d of %d dead letters stay where they are", sum.Refused, sum.Done+sum.Refused)
+			err = fmt.Errorf("%d of %d dead letters were refused, and were not changed", sum.Refused, sum.Done+sum.Refused)
 		}
 		return sum, err
 	})

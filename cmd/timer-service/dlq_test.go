@@ -202,7 +202,7 @@ func TestDlqReplays(t *testing.T) {
 		has(t, header, map[string]any{"deadLetterReplays": fmt.Sprint(replays + 1), "deadLetterCount": fmt.Sprint(replays + 2)})
 	}
 	refused := do(t, environ, "dlq", "replay", "--all").wants(t, exitFailure)
-	if !strings.Contains(refused.stdout, "it was replayed 3 times already") || !strings.Contains(refused.stderr, "1 of 1 dead letters stay") {
+	if !strings.Contains(refused.stdout, "it was replayed 3 times already") || !strings.Contains(refused.stderr, "1 of 1 dead letters were refused") {
 		t.Errorf("prints %q and %q", refused.stdout, refused.stderr)
 	}
 	for _, call := range []string{"order-1", "order-2", "order-3"} {

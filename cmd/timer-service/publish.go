@@ -174,7 +174,7 @@ func (s *sender) message(l line) (pending, error) {
 	default:
 		if !s.raw {
 			if err == nil {
-				err = fmt.Errorf("%s is no command; --raw publishes it all the same", timer.Quote(decoded.Type))
+				err = fmt.Errorf("%s is not a command; --raw publishes it all the same", timer.Quote(decoded.Type))
 			}
 			return pending{}, err
 		}
@@ -189,7 +189,7 @@ func (s *sender) message(l line) (pending, error) {
 	routing := s.client.Routing()
 	topic := routing.CommandsOf(tenant)
 	if tenant == timer.NoTenant && topic != routing.Commands {
-		return pending{}, errors.New("names no tenant, and there is a topic for each")
+		return pending{}, errors.New("names no tenant, and each tenant has a topic of its own")
 	}
 	return pending{l.number, topic, newMessage(id, l.body, headers)}, nil
 }

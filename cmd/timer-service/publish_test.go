@@ -172,7 +172,7 @@ func TestPublishRefusesWhatIsNotACommand(t *testing.T) {
 	if want := "2 published, 4 refused\n"; got.stdout != want {
 		t.Errorf("prints %q, want %q", got.stdout, want)
 	}
-	for _, want := range []string{"line 2: ", "line 4: ", `line 5: "OrderPlaced" is no command; --raw`, "line 7: longer than 1 MiB", "messages refused: 4"} {
+	for _, want := range []string{"line 2: ", "line 4: ", `line 5: "OrderPlaced" is not a command; --raw`, "line 7: longer than 1 MiB", "messages refused: 4"} {
 		if !strings.Contains(got.stderr, want) {
 			t.Errorf("stderr lacks %q:\n%s", want, got.stderr)
 		}

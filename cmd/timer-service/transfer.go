@@ -159,7 +159,7 @@ func (t *transfer) text() string {
 	case "backed up":
 		return fmt.Sprintf("%s %s, schema %d, to %s", t.Result, sum, t.SchemaVersion, file)
 	case "imported":
-		return fmt.Sprintf("%s %s, from %s, %.0f rows/s\nread back, and the same: sha256 %s", t.Result, sum, file, speed, t.SHA256)
+		return fmt.Sprintf("%s %s, from %s, %.0f rows/s\nread back and verified: sha256 %s", t.Result, sum, file, speed, t.SHA256)
 	}
 	return fmt.Sprintf("%s %s, to %s, %.0f rows/s\nsha256 %s", t.Result, sum, file, speed, t.SHA256)
 }

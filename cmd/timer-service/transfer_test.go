@@ -49,7 +49,7 @@ func TestExportAndImport(t *testing.T) {
 
 	copied := beside(t, "new.db")
 	imported := do(t, nil, "import", first, "--db-path", copied).wants(t, exitOK).stdout
-	for _, want := range []string{"imported 5 timers (2 Scheduled, 1 Reached, 2 Canceled), 0 events, 0 parked, from " + first, "\nread back, and the same: sha256 "} {
+	for _, want := range []string{"imported 5 timers (2 Scheduled, 1 Reached, 2 Canceled), 0 events, 0 parked, from " + first, "\nread back and verified: sha256 "} {
 		if !strings.Contains(imported, want) {
 			t.Errorf("import prints %q, want %q", imported, want)
 		}
@@ -321,7 +321,7 @@ func TestATimerMovesToPostgresAndFiresThere(t *testing.T) {
 	_, stop = serveAs(t, onPostgres, true) // for the broker it is another database
 	do(t, onPostgres, "schedule", "acme", "after", "--in", "0", "--wait").wants(t, exitOK)
 	for _, args := range [][]string{{"export", beside(t, "x")}, {"import", there}} {
-		if got := do(t, onPostgres, args...).wants(t, exitFailure); !strings.Contains(got.stderr, "instances run on the database, 1 of them: stop all of them first") {
+		if got := do(t, onPostgres, args...).wants(t, exitFailure); !strings.Contains(got.stderr, "instances run on the database (1): stop all of them first") {
 			t.Errorf("%s beside a service: %s", args[0], got.stderr)
 		}
 	}

@@ -78,7 +78,7 @@ func (l *load) all(ctx context.Context) error {
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	case r != nil:
-		return fmt.Errorf("%q is no kind of record, or stands behind another one", r.Kind)
+		return fmt.Errorf("%q is not a kind of record, or is out of order", r.Kind)
 	}
 	return send(ctx, l.conn, step{text: sqlLoadCounts})
 }

@@ -22,7 +22,7 @@ func (s *Store) Watch(ctx context.Context) error {
 		err := s.check(ctx)
 		if err == nil { // if not, others tell why
 			if err = s.foldIfDue(ctx, n%foldEvery == 0); err != nil && ctx.Err() == nil {
-				s.opt.Log.WarnContext(ctx, "counts can't be folded, will retry", "error", err, "retry_in", watchInterval)
+				s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, will retry", "error", err, "retry_in", watchInterval)
 			}
 		}
 		switch {

@@ -41,7 +41,7 @@ func guard(path string, log *slog.Logger) error {
 		case err != nil:
 			return err
 		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s is no file but %v", name, info.Mode().Type())
+			return fmt.Errorf("%s is not a file but %v", name, info.Mode().Type())
 		}
 		if err := alone(name, info); err != nil {
 			return err
@@ -56,7 +56,7 @@ func guard(path string, log *slog.Logger) error {
 		if err := os.Chmod(name, info.Mode().Perm()&^others); err != nil {
 			return fmt.Errorf(openForOthers+": %w", name, info.Mode().Perm(), err)
 		}
-		log.Warn("others could read or write the database, which they can't any more", "file", name, "mode", fmt.Sprintf("%04o", info.Mode().Perm()))
+		log.Warn("others could read or write the database; their permissions were removed", "file", name, "mode", fmt.Sprintf("%04o", info.Mode().Perm()))
 	}
 	return nil
 }

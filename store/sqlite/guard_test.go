@@ -178,7 +178,7 @@ func TestNothingIsLeftBesideWhatIsRefused(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "elsewhere"), path+"-wal"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); err == nil || !strings.Contains(err.Error(), "timers.db-wal is no file") {
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); err == nil || !strings.Contains(err.Error(), "timers.db-wal is not a file") {
 		t.Errorf("with a link in place of the log: %v", err)
 	}
 }

@@ -94,7 +94,7 @@ func (l *load) add(ctx context.Context, r store.Record) error {
 	case store.KindParked:
 		return l.park(ctx, &r.Event)
 	}
-	return fmt.Errorf("%q is no kind of record", r.Kind)
+	return fmt.Errorf("%q is not a kind of record", r.Kind)
 }
 
 // timer lets a timer wait, and counts it for its tenant. Tenants come one after

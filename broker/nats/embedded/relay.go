@@ -88,7 +88,7 @@ func (r *relay) serve(m *natsgo.Msg) {
 func (a *Access) vet(subject string, body []byte) ([]byte, error) {
 	var request server.CreateConsumerRequest
 	if err := json.Unmarshal(body, &request); err != nil {
-		return nil, errors.New("the request is no JSON of a consumer")
+		return nil, errors.New("the request is not valid JSON for a consumer")
 	}
 	c := &request.Config
 	filters := c.FilterSubjects
