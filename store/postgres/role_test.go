@@ -15,7 +15,7 @@ import (
 )
 
 // TestServiceNeedsFewRights lets a role work that owns nothing, after another role
-// has migrated: the rights that docs/operations.md names.
+// has migrated: the rights that docs/deploying.md names.
 func TestServiceNeedsFewRights(t *testing.T) {
 	t.Parallel()
 	place := withFewRights(t, pgtest.URL(t))
@@ -69,7 +69,7 @@ func TestServiceNeedsFewRights(t *testing.T) {
 }
 
 // withFewRights migrates a schema, and returns its URL for a role that has the
-// rights that docs/operations.md names, and no others.
+// rights that docs/deploying.md names, and no others.
 func withFewRights(t testing.TB, place string) string {
 	t.Helper()
 	admin := migrated(t, place)
