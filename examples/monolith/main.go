@@ -56,21 +56,31 @@ func main() {
 func Monolith(path string, execute func(call string)) fx.Option {
 	return fx.Options(
 		fx.Provide(
-			func(lc fx.Lifecycle) (*sql.DB, error) { return openDB(lc, path) },
-			func(db *sql.DB) app.Store { return sqlite.New(db, sqlite.Options{}) },
-			newBroker,
-			func() *slog.Logger {
-				return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-			},
-			func(db *sql.DB, b broker.Broker, log *slog.Logger) *Orchestration {
-				return &Orchestration{db: db, broker: b, log: log, execute: execute}
-			},
+			func(lc fx.Lifecycle) (*sql.DB, error) { return openDB(lc, path) },     // your database
+			func(db *sql.DB) app.Store { return sqlite.New(db, sqlite.Options{}) }, // the timers are in it
+			newBroker, // your broker: NATS, Kafka, RabbitMQ, or gochannel in tests
+			newLog,    // your *slog.Logger
 		),
+		orchestration(execute),    // your code, which handles the events
+		app.Module(app.Options{}), // the timer service
+	)
+}
+
+// orchestration provides the Orchestration and runs it. It starts before the
+// timer module, so that it is subscribed when the first timer fires.
+func orchestration(execute func(call string)) fx.Option {
+	return fx.Options(
+		fx.Provide(func(db *sql.DB, b broker.Broker, log *slog.Logger) *Orchestration {
+			return &Orchestration{db: db, broker: b, log: log, execute: execute}
+		}),
 		fx.Invoke(func(lc fx.Lifecycle, sd fx.Shutdowner, o *Orchestration, log *slog.Logger) {
 			app.Running(lc, sd, log, "orchestration", o.Run, o.Subscribed(), 5*time.Second)
 		}),
-		app.Module(app.Options{}),
 	)
+}
+
+func newLog() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // openDB opens the application's own database and migrates it: the table of
