@@ -111,13 +111,13 @@ func (f *yamlFile) refuseUnknown(e entry, names ...string) {
 // shown.
 func quotaSettings(l *quota.Limits) []setting {
 	return []setting{
-		{"live_timers", "", limit(&l.Live, "a whole number from 1", parseCount, formatCount), "Timers that wait to fire."},
-		{"accept_rate", "", rate(&l.Accept.PerSecond), "Timers that are accepted, of all instances together; each of a `ScheduleTimers` counts."},
-		{"accept_burst", "", integer(&l.Accept.Burst, 1, 1e9), "How many of them may come at once after a rest. If it is not given: as many as a second allows."},
-		{"fire_rate", "", rate(&l.Fire.PerSecond), "Timers that fire, of all instances together."},
-		{"fire_burst", "", integer(&l.Fire.Burst, 1, 1e9), "How many of them may fire at once after a rest. If it is not given: as many as a second allows."},
-		{"horizon", "", between(&l.Horizon, "a duration", ", such as 365d", time.Minute, 73_000*day, ParseDuration, FormatDuration), "How far ahead a due time may lie. If it is not given: as far as the setting `horizon` says."},
-		{"over_quota", "", choice(&l.Policy, quota.Delay, quota.DeadLetter), "What becomes of a command over `live_timers` or `accept_rate`: it comes again later, or becomes a dead letter. If it is not given: `delay`."},
+		{"live_timers", "", limit(&l.Live, "a whole number from 1", parseCount, formatCount), "How many timers may wait to fire."},
+		{"accept_rate", "", rate(&l.Accept.PerSecond), "How many timers are accepted, by all instances together. Each timer of a `ScheduleTimers` counts."},
+		{"accept_burst", "", integer(&l.Accept.Burst, 1, 1e9), "How many may be accepted at once after a pause. Default: as many as in a second."},
+		{"fire_rate", "", rate(&l.Fire.PerSecond), "How many timers fire, by all instances together."},
+		{"fire_burst", "", integer(&l.Fire.Burst, 1, 1e9), "How many may fire at once after a pause. Default: as many as in a second."},
+		{"horizon", "", between(&l.Horizon, "a duration", ", such as 365d", time.Minute, 73_000*day, ParseDuration, FormatDuration), "How far ahead a due time may lie. Default: the setting `horizon`."},
+		{"over_quota", "", choice(&l.Policy, quota.Delay, quota.DeadLetter), "What happens to a command over `live_timers` or `accept_rate`: the broker delivers it again later, or it becomes a dead letter. Default: `delay`."},
 	}
 }
 

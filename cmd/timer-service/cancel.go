@@ -14,19 +14,19 @@ type cancelCmd struct {
 	Tenant      string    `arg:"" help:"Owner of the timer."`
 	Call        string    `arg:"" help:"Service call."`
 	Correlation string    `placeholder:"ID" help:"Correlation id of this request."`
-	Wait        bool      `help:"Wait until the database says what became of it."`
+	Wait        bool      `help:"Wait until the command was handled; needs the database."`
 	Timeout     *duration `placeholder:"30s" help:"How long to wait."`
 }
 
 // Help is printed below the summary.
 func (cancelCmd) Help() string {
-	return `Publishes a CancelTimer. A timer that has fired stays as it is. If there is no
+	return `Publishes a CancelTimer. A timer that has fired is not changed. If there is no
 timer, the service keeps a tombstone, so that an older ScheduleTimer that arrives
 later has no effect.
 
-If the database can be read here it says what the timer was before. With --wait
-it waits until the command was handled; anything but a canceled timer is exit
-code 1.
+If the database can be read here, the state of the timer before is printed. With
+--wait it waits until the command was handled. The exit code is 1 if the timer is
+not canceled then.
 
 Examples:
 

@@ -28,7 +28,7 @@ const detailWidth = 60
 
 // deadLetterFlags select dead letters.
 type deadLetterFlags struct {
-	Tenant      string   `placeholder:"TENANT" help:"Only those of a tenant; _ for those that name no valid one."`
+	Tenant      string   `placeholder:"TENANT" help:"Only those of a tenant; _ for those without a valid tenant."`
 	Reason      []string `placeholder:"REASON" help:"Only those with this reason, such as beyond_horizon; several with commas between them."`
 	Since       since    `placeholder:"7d" help:"Only those that became dead letters within this duration, or since a time in RFC 3339."`
 	Correlation string   `placeholder:"ID" help:"Only those with this correlation id."`
@@ -211,7 +211,7 @@ type removeFlags struct {
 	deadLetterFlags
 	All    bool    `help:"All dead letters of all tenants, unless another flag selects some."`
 	Limit  int     `help:"How many at most, oldest first; 0 is all." default:"0"`
-	Rate   float64 `placeholder:"N" help:"Most dead letters a second; 0 is no limit."`
+	Rate   float64 `placeholder:"N" help:"At most so many dead letters a second; 0 is no limit."`
 	DryRun bool    `help:"Only print what would be done."`
 }
 

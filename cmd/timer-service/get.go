@@ -21,8 +21,8 @@ type getCmd struct {
 func (getCmd) Help() string {
 	return `Reads the database, whether the service runs or not. The exit code is 3 if there
 is no such timer. For a timer that has fired it says where the event is: waits for
-the broker, deferred after a failure, parked, or published. Of the data that travel
-with a timer only the size is printed, unless --data is given.
+the broker, deferred after a failure, parked, or published. The data of a timer are
+printed with --data only, else their size.
 
 Examples:
 

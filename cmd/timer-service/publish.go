@@ -28,7 +28,7 @@ var errInterrupted = errors.New("interrupted")
 type publishCmd struct {
 	File string  `arg:"" help:"File with one envelope a line, or one envelope; - is stdin."`
 	Raw  bool    `help:"Publish also what is not a valid command, as it is."`
-	Rate float64 `placeholder:"N" help:"Most messages a second; 0 is no limit."`
+	Rate float64 `placeholder:"N" help:"At most so many messages a second; 0 is no limit."`
 }
 
 // Help is printed below the summary.

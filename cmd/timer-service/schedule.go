@@ -25,10 +25,10 @@ type scheduleCmd struct {
 
 // Help is printed below the summary.
 func (scheduleCmd) Help() string {
-	return `Publishes a ScheduleTimer. "published" means that the broker has made it durable, not
-that it was handled. --wait waits for the event, or until a dead letter or the database
-says that there will be none: exit code 1. A timer that exists gets the new due time;
-one that has fired stays as it is.
+	return `Publishes a ScheduleTimer. "published" means that the broker has stored the command,
+not that the service has handled it. A timer that exists gets the new due time; one
+that has fired is not changed. --wait waits for the event. It ends earlier, with
+exit code 1, if a dead letter or the database shows that there will be none.
 
 Examples:
 

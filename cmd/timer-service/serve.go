@@ -12,7 +12,7 @@ import (
 )
 
 type serveCmd struct {
-	Takeover bool `help:"Own the commands at the broker, though they belong to another database, which is stopped or ends within 10s."`
+	Takeover bool `help:"Take over the commands at the broker from another database. A service that runs on that one ends within 10s."`
 }
 
 // Help is printed below the summary.
@@ -22,9 +22,9 @@ Logs go to stderr. The first SIGINT or SIGTERM stops the service cleanly, with e
 code 0; the second one ends the process at once. SIGHUP loads the quotas again, and
 new TLS files are read at the next connect; other settings need a restart.
 
-A broker remembers whose commands it holds: a service with another database is refused,
-by name. After a database was lost for good, or moved by export and import, start once
-with --takeover.
+The broker remembers which database takes its commands. A service with another database
+is refused. After a database was lost for good, or moved by export and import, start
+once with --takeover.
 
 Without --broker-url a NATS server runs inside this process, with its data beside
 the database; clients on this machine find it by --db-path.
