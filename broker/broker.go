@@ -41,8 +41,8 @@ type Broker interface {
 	// position outlives them, and a message that was not acked comes back.
 	// Messages come in no order, one at a time each, thousands at once. A nacked
 	// message comes back after [RetryDelay], for ever; while it waits it delays
-	// no other message, and nothing about it keeps the broker's position from
-	// moving on for ever. Subscribe returns at once, even while the broker is
+	// no other message, and it does not hold back the broker's
+	// position for ever. Subscribe returns at once, even while the broker is
 	// down. Canceling the context of Subscribe ends the intake; messages in
 	// flight can still be acked until Close.
 	Subscriber(role string) message.Subscriber
@@ -65,21 +65,20 @@ type Broker interface {
 
 	// Tail returns a subscriber that is delivered what is published to a
 	// topic after Subscribe has returned, for people and clients that wait for
-	// an answer. Nothing comes back, and acks mean nothing to the broker.
+	// an answer. Nothing is redelivered, and acks have no effect.
 	Tail() message.Subscriber
 
 	// Routing names the topics.
 	Routing() Routing
 
 	// Now returns the broker's time, an error while it can't be had, and
-	// [errors.ErrUnsupported] if the broker never tells it.
+	// [errors.ErrUnsupported] if the broker does not report it.
 	Now(ctx context.Context) (time.Time, error)
 
-	// Provision makes at the server what the routing needs and is not there yet,
-	// or, if dry, only returns what it would make. It connects by itself: Run need
-	// not run. It returns what it made or would make, nothing if all is there or
-	// nothing is needed, and an error that names the setting if something is there
-	// that does not fit.
+	// Provision creates what the routing needs and does not exist at the server, or,
+	// if dry, only returns what it would create. It connects by itself: Run need not
+	// run. It returns what it created or would create, which may be nothing. The error
+	// names the setting if something exists that does not fit.
 	Provision(ctx context.Context, dry bool) ([]Change, error)
 
 	Owners

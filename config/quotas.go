@@ -56,7 +56,7 @@ func (f *yamlFile) quotas(entries []entry) (quotas quota.Config) {
 	for _, e := range tenants {
 		tenant := timer.TenantID(e.name)
 		if err := tenant.Validate(); err != nil {
-			f.refuse(e, "", "is no tenant: 1 to 64 characters of A-Z a-z 0-9 _ -, beginning with a letter or a digit")
+			f.refuse(e, "", "is not a tenant id: 1 to 64 characters of A-Z a-z 0-9 _ -, beginning with a letter or a digit")
 			continue
 		}
 		if quotas.Tenants == nil {
@@ -92,7 +92,7 @@ func (f *yamlFile) limits(tenant entry, l quota.Limits) quota.Limits {
 			continue
 		}
 		if e, ok := given[rate.name+"_burst"]; ok {
-			f.refuse(e, "", "there is no "+rate.name+"_rate that it could be a burst of; set that too, or remove this")
+			f.refuse(e, "", "needs "+rate.name+"_rate; set that too, or remove this")
 		}
 		rate.Burst = 0
 	}

@@ -114,10 +114,10 @@ default.accept_rate="2000" (FILE:4): must be a rate, such as 2000/s, 90/m or 5/h
 default.fire_rate (FILE:5): must be a rate, such as 2000/s, 90/m or 5/h, or unlimited
 default.horizon="1s" (FILE:7): must be a duration from 1m to 73000d, such as 365d
 default.over_quota="drop" (FILE:8): must be delay or dead_letter
-default.fire_burst (FILE:6): there is no fire_rate that it could be a burst of; set that too, or remove this
+default.fire_burst (FILE:6): needs fire_rate; set that too, or remove this
 tenants.acme (FILE:12): is given in line 11 already; remove one
 tennants (FILE:19): is no quota; did you mean tenants?
-tenants._ (FILE:10): is no tenant: 1 to 64 characters of A-Z a-z 0-9 _ -, beginning with a letter or a digit
+tenants._ (FILE:10): is not a tenant id: 1 to 64 characters of A-Z a-z 0-9 _ -, beginning with a letter or a digit
 tenants.acme.live_timers="-1" (FILE:11): must be a whole number from 1, or unlimited
 tenants.acme.accept_burst="1.5" (FILE:11): must be a whole number from 1 to 1000000000
 tenants.acme.accept_rate="0/s" (FILE:11): must be a rate, such as 2000/s, 90/m or 5/h, or unlimited
@@ -125,7 +125,7 @@ tenants.beta (FILE:13): must be keys and values
 tenants.gamma.fire_rate (FILE:16): is given in line 15 already; remove one
 tenants.gamma.fire_rate="1/d" (FILE:15): must be a rate, such as 2000/s, 90/m or 5/h, or unlimited
 tenants.gamma.horizon (FILE:17): must be a duration from 1m to 73000d, such as 365d
-tenants.delta.accept_burst (FILE:18): there is no accept_rate that it could be a burst of; set that too, or remove this`, "FILE", name)
+tenants.delta.accept_burst (FILE:18): needs accept_rate; set that too, or remove this`, "FILE", name)
 	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(err.Error(), "\n")); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)
 	}

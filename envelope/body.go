@@ -123,7 +123,7 @@ func notAnObject(body []byte) error {
 	if kind != jsontext.KindBeginObject {
 		return timer.Invalid(timer.ReasonNotJSON, "body is %s; send one JSON object", kindName(kind))
 	}
-	return timer.Invalid(timer.ReasonNotJSON, "body goes on after its object, at byte %d; send one object a message", d.InputOffset())
+	return timer.Invalid(timer.ReasonNotJSON, "body has more data after its object, at byte %d; send one object a message", d.InputOffset())
 }
 
 // notJSON returns an error of the JSON decoder as one of ours.
@@ -135,7 +135,7 @@ func notJSON(err error) error {
 	case !ok:
 		return timer.Invalid(timer.ReasonNotJSON, "body is not JSON: %s", visible(err.Error()))
 	case errors.Is(syntax.Err, jsontext.ErrDuplicateName):
-		return timer.Invalid(timer.ReasonDuplicateKey, "key %s is there twice; name it once", timer.Quote(syntax.JSONPointer.LastToken()))
+		return timer.Invalid(timer.ReasonDuplicateKey, "key %s occurs twice; name it once", timer.Quote(syntax.JSONPointer.LastToken()))
 	}
 	return timer.Invalid(timer.ReasonNotJSON, "body is not JSON at byte %d: %s", syntax.ByteOffset, visible(syntax.Err.Error()))
 }

@@ -98,7 +98,7 @@ func ValidateSource(source string) error {
 		return timer.Invalid(timer.ReasonMissingField, "source is empty; write a URI-reference")
 	}
 	if _, err := url.Parse(source); err != nil || !uriCharacters.MatchString(source) {
-		return timer.Invalid(timer.ReasonBadField, "source %s is no URI-reference; write one like /orders or urn:example:orders", timer.Quote(source))
+		return timer.Invalid(timer.ReasonBadField, "source %s is not a URI-reference; write one like /orders or urn:example:orders", timer.Quote(source))
 	}
 	return nil
 }

@@ -216,7 +216,7 @@ func TestDecodeRefusesCloudEvents(t *testing.T) {
 		{"null source", source, `"source":null`, timer.ReasonMissingField, "source is null"},
 		{"empty source", source, `"source":""`, timer.ReasonMissingField, "source is empty"},
 		{"number as source", source, `"source":7`, timer.ReasonBadField, "source is a number"},
-		{"space in source", source, `"source":"/my orders"`, timer.ReasonBadField, `source "/my orders" is no URI-reference`},
+		{"space in source", source, `"source":"/my orders"`, timer.ReasonBadField, `source "/my orders" is not a URI-reference`},
 		{"broken escape in source", source, `"source":"/a%2"`, timer.ReasonBadField, "URI-reference"},
 		{"source not ASCII", source, `"source":"/\u00e9"`, timer.ReasonBadField, `"/\u00e9"`},
 		{"line break in source", source, `"source":"/\r\n"`, timer.ReasonBadField, "URI-reference"},

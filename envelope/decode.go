@@ -118,7 +118,7 @@ func (d *decoder) schedule(m *Message) timer.ScheduleTimer {
 func (d *decoder) scheduleMany(m *Message) timer.ScheduleTimers {
 	d.common(m)
 	if d.AggregateID != nil {
-		d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s has no meaning in %s, which is of many service calls; leave it out", d.names.aggregate, m.Type))
+		d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s is not allowed in %s, which has many service calls; leave it out", d.names.aggregate, m.Type))
 	}
 	c := timer.ScheduleTimers{TenantID: m.TenantID, Version: version(m)}
 	list := d.Payload.Timers

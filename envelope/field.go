@@ -65,7 +65,7 @@ func (d *decoder) milliseconds(field string, v value) int64 {
 	case errors.Is(err, strconv.ErrRange), err == nil && n > maxTimestampMS:
 		d.fail(timer.Invalid(timer.ReasonBadTime, "%s %s is greater than 2^53-1%s", field, timer.Quote(string(v)), timer.UnitHint(n)))
 	case err != nil:
-		d.fail(timer.Invalid(timer.ReasonBadField, "%s %s is no integer; write Unix milliseconds in digits alone", field, timer.Quote(string(v))))
+		d.fail(timer.Invalid(timer.ReasonBadField, "%s %s is not an integer; write Unix milliseconds in digits alone", field, timer.Quote(string(v))))
 	}
 	return int64(n)
 }

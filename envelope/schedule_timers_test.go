@@ -94,8 +94,8 @@ func TestDecodeRefusesScheduleTimers(t *testing.T) {
 		due    = `"dueAt":"2030-02-01T00:00:00.000Z"`
 	)
 	for _, test := range []refused{
-		{"aggregate id", `"timestampMs"`, `"aggregateId":"order:42.pay","timestampMs"`, timer.ReasonKeyMismatch, "aggregateId has no meaning in ScheduleTimers"},
-		{"null aggregate id", `"timestampMs"`, `"aggregateId":null,"timestampMs"`, timer.ReasonKeyMismatch, "aggregateId has no meaning"},
+		{"aggregate id", `"timestampMs"`, `"aggregateId":"order:42.pay","timestampMs"`, timer.ReasonKeyMismatch, "aggregateId is not allowed in ScheduleTimers"},
+		{"null aggregate id", `"timestampMs"`, `"aggregateId":null,"timestampMs"`, timer.ReasonKeyMismatch, "aggregateId is not allowed"},
 		{"no id", `"id"`, `"ID"`, timer.ReasonMissingField, "id is missing"},
 		{"null correlation id", `"req-7f3a"`, `null`, timer.ReasonMissingField, "correlationId is null"},
 		{"no tenant in payload", inner, `"payload":{`, timer.ReasonMissingField, "payload.tenantId is missing"},
@@ -139,7 +139,7 @@ func TestDecodeRefusesScheduleTimers(t *testing.T) {
 		})
 	}
 	for _, test := range []refused{
-		{"subject", `"time"`, `"subject":"order:42.pay","time"`, timer.ReasonKeyMismatch, "subject has no meaning in ScheduleTimers"},
+		{"subject", `"time"`, `"subject":"order:42.pay","time"`, timer.ReasonKeyMismatch, "subject is not allowed in ScheduleTimers"},
 		{"no timers", timers, `"x":[`, timer.ReasonMissingField, "data.timers is missing"},
 		{"data of two tenants", `"data":{"tenantId":"acme"`, `"data":{"tenantId":"evil"`, timer.ReasonTenantMismatch, `"evil"`},
 	} {

@@ -126,7 +126,7 @@ func (h *Handlers) decodeCommands(d *delivery) error {
 		d.cancel = command
 	default:
 		if !h.opt.IgnoreOthers {
-			return timer.Invalid(timer.ReasonUnknownType, "type %s is no command; send %s, %s or %s",
+			return timer.Invalid(timer.ReasonUnknownType, "type %s is not a command; send %s, %s or %s",
 				timer.Quote(m.Type), envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeCancelTimer)
 		}
 		d.result.Outcome = OutcomeIgnored

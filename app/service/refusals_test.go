@@ -87,7 +87,7 @@ func TestElevenBadCommands(t *testing.T) {
 		{"schedule order-0 please", timer.ReasonNotJSON, ""},
 		{command(1, `}}`, ``), timer.ReasonNotJSON, ""},
 		{command(2, fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.UnixMicro())), timer.ReasonBadTime, "it looks like microseconds"},
-		{command(3, `ScheduleTimer`, `SheduleTimer`), timer.ReasonUnknownType, `type "SheduleTimer" is no command`},
+		{command(3, `ScheduleTimer`, `SheduleTimer`), timer.ReasonUnknownType, `type "SheduleTimer" is not a command`},
 		{command(4, `,"dueAt":"`+due+`"`, ``), timer.ReasonMissingField, "payload.dueAt is missing"},
 		{command(5, due, due[:len(due)-1]), timer.ReasonBadTime, "payload.dueAt"},
 		{command(6, `"payload":{"tenantId":"acme"`, `"payload":{"tenantId":"beta"`), timer.ReasonTenantMismatch, ""},

@@ -41,7 +41,7 @@ func verify(k kind, replicas int, settings map[string]string) error {
 		return n
 	}
 	if settings[settingUnclean] == "true" {
-		return fmt.Errorf("%s=true: a replica that lacks messages may become the leader, and they are gone; set it to false", settingUnclean)
+		return fmt.Errorf("%s=true: a replica that lacks messages may become the leader, and they are lost; set it to false", settingUnclean)
 	}
 	if inSync := number(settingInSync, 1); replicas > 0 && inSync > int64(replicas) {
 		return fmt.Errorf("%s=%d, but there are %d replicas: nothing can ever be published; set it lower", settingInSync, inSync, replicas)
@@ -49,19 +49,19 @@ func verify(k kind, replicas int, settings map[string]string) error {
 	policy := settings[settingCleanup]
 	if k == deadLetters {
 		if policy != "" && policy != "compact" {
-			return fmt.Errorf("%s=%s: dead letters would go before an operator has read them; set it to compact", settingCleanup, policy)
+			return fmt.Errorf("%s=%s: dead letters would be deleted before an operator has read them; set it to compact", settingCleanup, policy)
 		}
 		return nil
 	}
 	if policy != "" && policy != "delete" {
-		return fmt.Errorf("%s=%s: of the %s of a timer the last would be kept and the others lost; set it to delete", settingCleanup, policy, k)
+		return fmt.Errorf("%s=%s: of the %s of a timer only the last would be kept; set it to delete", settingCleanup, policy, k)
 	}
 	if n := number(settingRetentionBytes, -1); n >= 0 {
-		return fmt.Errorf("%s=%d: %s would go when there are many, handled or not; set it to -1", settingRetentionBytes, n, k)
+		return fmt.Errorf("%s=%d: %s would be deleted when there are many, handled or not; set it to -1", settingRetentionBytes, n, k)
 	}
 	age := number(settingRetentionTime, -1)
 	if age >= 0 && age < minRetention.Milliseconds() {
-		return fmt.Errorf("%s=%d: %s would go before a service that was down is back; set it to %d or more", settingRetentionTime, age, k, minRetention.Milliseconds())
+		return fmt.Errorf("%s=%d: %s would be deleted before a service that was down is back; set it to %d or more", settingRetentionTime, age, k, minRetention.Milliseconds())
 	}
 	if n := number(settingMaxBytes, minMaxBytes); n < minMaxBytes {
 		return fmt.Errorf("%s=%d: %s of the largest size would be refused; set it to %d or more", settingMaxBytes, n, k, minMaxBytes)
@@ -69,7 +69,7 @@ func verify(k kind, replicas int, settings map[string]string) error {
 	if k == commands && age >= 0 && settings[settingTimestamp] == "CreateTime" {
 		limit := min(number(settingTimestampLimit, age), number(settingTimestampOld, age))
 		if limit > age/2 {
-			return fmt.Errorf("%s=CreateTime: commands with an old timestamp, such as mirrored ones, would go at once; "+
+			return fmt.Errorf("%s=CreateTime: commands with an old timestamp, such as mirrored ones, would be deleted at once; "+
 				"set it to LogAppendTime, or %s to %d or less", settingTimestamp, settingTimestampLimit, age/2)
 		}
 	}

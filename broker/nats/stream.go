@@ -137,11 +137,11 @@ func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) er
 		text, fix string
 	}{
 		{c.Retention != jetstream.LimitsPolicy, fmt.Sprintf("retention is %v, which removes messages that others still need", c.Retention), "limits"},
-		{c.Storage != jetstream.FileStorage, "storage is memory, which forgets", "file"},
+		{c.Storage != jetstream.FileStorage, "storage is memory, which loses messages at a restart", "file"},
 		{c.Discard == jetstream.DiscardOld && limited, "discard is old with a limit, which drops what was not consumed yet", "new, or no limits"},
 		{c.MaxMsgsPerSubject > 0 && !c.DiscardNewPerSubject, "max_msgs_per_subject drops older messages of a tenant", "no such limit"},
 		{c.MaxAge > 0 && c.MaxAge < minAge, fmt.Sprintf("max_age is %v, which drops what was not consumed in time", c.MaxAge), "at least " + minAge.String()},
-		{c.Duplicates < minDuplicates, fmt.Sprintf("duplicate_window is %v, too short to know a message that is sent again", c.Duplicates), "at least " + minDuplicates.String()},
+		{c.Duplicates < minDuplicates, fmt.Sprintf("duplicate_window is %v, too short to drop repeated messages", c.Duplicates), "at least " + minDuplicates.String()},
 		{c.AllowRollup, "allow_rollup_hdrs lets any producer purge the stream", "false"},
 		{c.PersistMode == jetstream.AsyncPersistMode, "persist_mode is async, which acks before messages are durable", "default"},
 		{c.AllowMsgSchedules, "allow_msg_schedules lets a producer of commands publish to every subject", "false"},

@@ -174,7 +174,7 @@ func (s *sender) message(l line) (pending, error) {
 	default:
 		if !s.raw {
 			if err == nil {
-				err = fmt.Errorf("%s is not a command; --raw publishes it all the same", timer.Quote(decoded.Type))
+				err = fmt.Errorf("%s is not a command; --raw publishes it anyway", timer.Quote(decoded.Type))
 			}
 			return pending{}, err
 		}
