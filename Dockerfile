@@ -5,7 +5,9 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN GOWORK=off CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o /out/timer-service ./cmd/timer-service && mkdir /out/data
+# What timer-service version prints: docker build --build-arg VERSION=$(git describe --tags --always --dirty)
+ARG VERSION=
+RUN GOWORK=off CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X main.release=$VERSION" -o /out/timer-service ./cmd/timer-service && mkdir /out/data
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

@@ -123,6 +123,27 @@ func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to i
 	return from, to, tie(ctx, db)
 }
 
+// Schema returns the version of the schema that the database has, 0 if there is
+// none, that of this binary, and the statements of the migrations between. It changes
+// nothing.
+func Schema(ctx context.Context, cfg config.Config) (version, latest int64, script string, err error) {
+	if cfg.DBURL.Empty() {
+		if version, err = sqlite.VersionOf(ctx, cfg.DBPath); err == nil {
+			script, err = sqlite.MigrationSQL(version)
+		}
+		return version, sqlite.SchemaVersion, script, err
+	}
+	db, err := postgres.Connect(cfg.DBURL.Reveal())
+	if err != nil {
+		return 0, 0, "", err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if version, err = postgres.VersionOf(ctx, db); err == nil {
+		script, err = postgres.MigrationSQL(version)
+	}
+	return version, postgres.SchemaVersion, script, err
+}
+
 // SchemaVersions returns the version of each schema that this binary works
 // with.
 func SchemaVersions() map[string]int64 {

@@ -263,6 +263,26 @@ func TestMigratePrintsBothVersions(t *testing.T) {
 	do(t, nil, "list", "acme", "--db-path", path).wants(t, exitOK)
 }
 
+func TestMigrateShowsWhatItWouldDo(t *testing.T) {
+	t.Parallel()
+	environ := []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db")}
+	for _, tt := range []struct{ args, want string }{
+		{"status", "no schema, this binary makes "},
+		{"status -o json", `{"version":0,"binary":`},
+		{"sql", "CREATE TABLE timer_schedules"},
+		{"sql -o json", `"sql":"-- Schema 1.\n`},
+		{"up", ", was 0"},
+		{"", ", as before"},
+		{"status", "that of this binary"},
+		{"sql", ""},
+	} {
+		got := do(t, environ, append([]string{"migrate"}, strings.Fields(tt.args)...)...).wants(t, exitOK).stdout
+		if !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
+			t.Errorf("migrate %s prints %q, want %q", tt.args, got, tt.want)
+		}
+	}
+}
+
 func TestMigrateRefusesReferencesToNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "timers.db")

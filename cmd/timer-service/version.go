@@ -11,6 +11,10 @@ import (
 	"github.com/event-service-agent/timer-service/app/service"
 )
 
+// release is the version of a build that knows no repository, such as that of the
+// image: -ldflags "-X main.release=v1.2.3".
+var release string
+
 type versionCmd struct{}
 
 // Help is printed below the summary.
@@ -29,7 +33,7 @@ func (versionCmd) Run(e *env) error {
 
 // A build says what the binary was built from.
 type build struct {
-	Version  string  `json:"version"`            // of the module; "(devel)" if none
+	Version  string  `json:"version"`            // that the build was given, or of the module; "(devel)" if none
 	Go       string  `json:"go"`                 // version of Go
 	Schema   schemas `json:"schema"`             // versions of the database schemas it works with
 	Revision string  `json:"revision,omitempty"` // commit; none if built outside a repository
@@ -55,7 +59,10 @@ func built() *build {
 	if !ok {
 		return b
 	}
-	if info.Main.Version != "" {
+	switch {
+	case release != "":
+		b.Version = release
+	case info.Main.Version != "":
 		b.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {

@@ -4,12 +4,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
@@ -26,6 +28,51 @@ func TestMigrateTwiceChangesNothing(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, schemaOf(t, db)); diff != "" {
 		t.Errorf("schema (-before +after):\n%s", diff)
+	}
+}
+
+// TestMigrationByHand applies what is printed for people.
+func TestMigrationByHand(t *testing.T) {
+	t.Parallel()
+	inSchema := regexp.MustCompile(`\bON \w+\.`) // of another name in each test
+	schema := func(db *sql.DB) (all []string) {
+		for _, text := range schemaOf(t, db) {
+			all = append(all, inSchema.ReplaceAllString(text, "ON "))
+		}
+		return all
+	}
+	want := schema(migrated(t, pgtest.URL(t)))
+	whole, err := postgres.MigrationSQL(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []int64{0, 2, postgres.SchemaVersion} {
+		rest, err := postgres.MigrationSQL(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, is := strings.CutSuffix(whole, rest)
+		if !is {
+			t.Fatalf("the steps from %d are not the end of all", from)
+		}
+		db := handle(t, pgtest.URL(t))
+		apply := func(script string) {
+			t.Helper()
+			if _, err := db.ExecContext(t.Context(), script, pgx.QueryExecModeSimpleProtocol); err != nil {
+				t.Fatal(err)
+			}
+		}
+		apply(first)
+		if v, err := postgres.VersionOf(t.Context(), db); v != from || err != nil {
+			t.Errorf("version %d, %v, want %d", v, err, from)
+		}
+		apply(rest)
+		if _, to, err := postgres.MigrateFrom(t.Context(), db); err != nil || to != postgres.SchemaVersion {
+			t.Errorf("from %d: migrated to %d, %v", from, to, err)
+		}
+		if diff := cmp.Diff(want, schema(db)); diff != "" {
+			t.Errorf("from %d: schema (-want +got):\n%s", from, diff)
+		}
 	}
 }
 

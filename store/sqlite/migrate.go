@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/pressly/goose/v3"
@@ -91,9 +93,38 @@ func lookForVersion(ctx context.Context, db *sql.DB) (v int64, err error) {
 	return v, err
 }
 
+// versions is what goose makes for the version of the schema.
+const versions = `CREATE TABLE ` + migration.Table + ` (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    version_id INTEGER NOT NULL,
+    is_applied INTEGER NOT NULL,
+    tstamp     TIMESTAMP DEFAULT (datetime('now'))
+)`
+
+// MigrationSQL returns the statements that [Migrate] runs on a schema of a version; 0
+// is none.
+func MigrationSQL(from int64) (string, error) { return migration.Script(migrations, versions, from) }
+
 func newer(version int64) error {
 	return fmt.Errorf("%w: the schema of the database has version %d, this binary knows %d: use a newer binary",
 		timer.ErrFatal, version, SchemaVersion)
+}
+
+// VersionOf returns the version of the schema in a database file, 0 if there is none
+// or no file. It changes nothing.
+func VersionOf(ctx context.Context, path string) (v int64, err error) {
+	if err := present(path); errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	db, err := connect(dsn(path, "rw", readerPragmas(Options{})), readers)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	v, err = version(ctx, db)
+	return v, classify("find the schema version", err)
 }
 
 // Verify returns nil if the schema has [SchemaVersion]. If it is newer the error

@@ -30,6 +30,52 @@ func TestMigrateTwiceChangesNothing(t *testing.T) {
 	}
 }
 
+// TestMigrationByHand applies what is printed for people, from each version.
+func TestMigrationByHand(t *testing.T) {
+	t.Parallel()
+	schema := func(db *sql.DB) (all []string) { // whatever its spaces
+		for _, text := range schemaOf(t, db) {
+			all = append(all, strings.Join(strings.Fields(text), " "))
+		}
+		return all
+	}
+	want := schema(openHost(t))
+	whole, err := sqlite.MigrationSQL(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from := range int64(sqlite.SchemaVersion + 1) {
+		rest, err := sqlite.MigrationSQL(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, is := strings.CutSuffix(whole, rest)
+		if !is {
+			t.Fatalf("the steps from %d are not the end of all", from)
+		}
+		path := filepath.Join(t.TempDir(), "hand.db")
+		db, err := sql.Open("sqlite", sqlite.DSN(path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		exec(t, db, first)
+		if v, err := sqlite.VersionOf(t.Context(), path); v != from || err != nil {
+			t.Errorf("version %d, %v, want %d", v, err, from)
+		}
+		exec(t, db, rest)
+		if _, to, err := sqlite.MigrateFrom(t.Context(), db); err != nil || to != sqlite.SchemaVersion {
+			t.Errorf("from %d: migrated to %d, %v", from, to, err)
+		}
+		if diff := cmp.Diff(want, schema(db)); diff != "" {
+			t.Errorf("from %d: schema (-want +got):\n%s", from, diff)
+		}
+	}
+	if v, err := sqlite.VersionOf(t.Context(), filepath.Join(t.TempDir(), "absent.db")); v != 0 || err != nil {
+		t.Errorf("of no file: %d, %v", v, err)
+	}
+}
+
 // TestMigrateBesideAHost migrates a database that has a goose of its own, at
 // another version.
 func TestMigrateBesideAHost(t *testing.T) {
