@@ -113,6 +113,46 @@ func TestSchemasInTheAsyncAPIDocument(t *testing.T) {
 	}
 }
 
+// TestDraft07 compares what the schemas mean in draft 07, as which tools for AsyncAPI
+// read them, with what they mean in draft 2020-12.
+func TestDraft07(t *testing.T) {
+	t.Parallel()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema.AsyncAPI()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft7)
+	if err := c.AddResource("asyncapi", document); err != nil {
+		t.Fatal(err)
+	}
+	older := make(map[string]*jsonschema.Schema)
+	for _, m := range messages() {
+		older[m.name] = c.MustCompile("asyncapi#/components/schemas/" + m.name)
+	}
+	g := newGenerator(11)
+	valid := 0
+	for range 1_000 {
+		body := g.body()
+		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+		if err != nil {
+			continue
+		}
+		for _, m := range messages() {
+			newer := m.validator.Validate(v) == nil
+			if newer != (older[m.name].Validate(v) == nil) {
+				t.Fatalf("%s: valid in draft 2020-12 is %v, in draft 07 not: %s", m.name, newer, body)
+			}
+			if newer {
+				valid++
+			}
+		}
+	}
+	if valid < 250 {
+		t.Errorf("%d messages are valid", valid)
+	}
+}
+
 // install returns a folder with the packages of package.json: this one, if npm has
 // been run in it, or else a new one. The test is skipped without npm, or fails if
 // $TIMER_TEST_REQUIRE is set.

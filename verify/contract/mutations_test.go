@@ -83,10 +83,10 @@ var mutations = map[string]func(g *generator, m *object){
 		n := 13 + g.IntN(5)
 		m.set("x", strings.Repeat(`{"a":`, n)+"1"+strings.Repeat("}", n))
 	},
-	"large body": func(g *generator, m *object) { m.set("x", quote(strings.Repeat("x", 63_000+g.IntN(5_000)))) },
-	"exact size": func(g *generator, m *object) { fill(m, 65536+g.IntN(3)-1) },
-	"timers": func(g *generator, m *object) {
-		payloadOf(m).set("timers", g.timers([]int{0, 1, 2, 499, 500, 501}[g.IntN(6)]))
+	"64 KiB, about": func(g *generator, m *object) { m.set("x", quote(strings.Repeat("x", 63_000+g.IntN(5_000)))) },
+	"64 KiB, exact": func(g *generator, m *object) { fill(m, 65536+g.IntN(3)-1) },
+	"64 KiB, timers": func(g *generator, m *object) {
+		payloadOf(m).set("timers", g.timers([]int{0, 1, 2, 3, 4, 500, 501}[g.IntN(7)]))
 	},
 	"same timers": func(g *generator, m *object) {
 		if timers, ok := value(payloadOf(m).get("timers")).(list); ok && len(timers) > 0 {
@@ -120,7 +120,7 @@ var (
 		"9007199254740991.0", "18446744073709551617", "01", "+1", `"1893456000000"`, "null", "1893456000", "1893456000000000", "99e9", "1e-3",
 	}
 	types = []string{
-		"application/json", "APPLICATION/JSON", "text/json", "application/vnd.a.b+json", "application/json; charset=utf-8", "application/json;", "application/json ;a=b", "application/json;a", "application/json;a=b;a=c",
+		"application/json", "APPLICATION/JSON", "text/json", "application/vnd.a.b+json", "application/json; charset=utf-8", "application/json;", "application/json ;a=b", "application/json;a", "application/json;a=b;a=c", "application/json;;", "application/json; =", "a,b/json", "(a)/json", "a b/x+json",
 		"application/xml", "json", "/json", "application/", "a/b/json", "application/jsonx", "application/x-json", "application/+json", "", " ", "\u00a0text/json\u2003", "a b/json", "application/json,text/json", "application/xml;a=+json",
 	}
 )
