@@ -216,10 +216,8 @@ func served(t *testing.T) *telemetry.Telemetry {
 	var running sync.WaitGroup
 	running.Go(func() { _ = b.Run(ctx) })
 	running.Go(func() { _ = a.Run(ctx) })
-	t.Cleanup(func() {
-		stop()
-		running.Wait()
-	})
+	defer running.Wait() // then all hooks have returned
+	defer stop()
 	<-a.Running()
 	events, err := b.Tail().Subscribe(ctx, b.Routing().EventsOf("acme"))
 	if err != nil {

@@ -38,7 +38,7 @@ Examples:
     timer-service schedule --file campaign.csv
 
 With --file one message has up to 500 timers of a tenant, accepted or refused as a
-whole. A line that is wrong is reported by its number, and the exit code is 1.`
+whole. A wrong line is reported by its number, with exit code 1.`
 }
 
 // Run publishes the command, and waits for its result if --wait is given.
