@@ -50,6 +50,18 @@ func (i *inner) List(context.Context, timer.TenantID, timer.Filter) (timer.Page,
 	return timer.Page{}, i.note("List")
 }
 
+func (i *inner) Due(context.Context, time.Time, string, int) (timer.DuePage, error) {
+	return timer.DuePage{}, i.note("Due")
+}
+
+func (i *inner) Overdue(context.Context, timer.TenantID, time.Time) (timer.Overdue, error) {
+	return timer.Overdue{}, i.note("Overdue")
+}
+
+func (i *inner) Delivery(context.Context, string) (timer.Delivery, error) {
+	return timer.Delivery{}, i.note("Delivery")
+}
+
 func (i *inner) Correlated(context.Context, string, int) ([]timer.Entry, error) {
 	return nil, i.note("Correlated")
 }
