@@ -123,7 +123,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := server.Shutdown(stopping); err != nil {
 		_ = server.Close()
 	}
-	<-ended
+	<-ended //nolint:errcheck // http.ErrServerClosed
 	return nil
 }
 

@@ -37,8 +37,8 @@ Examples:
     timer-service schedule acme order-1 --in 2h --data '{"attempt":3}' -o json
     timer-service schedule --file campaign.csv
 
-With --file one message has up to 500 timers of a tenant, accepted or refused as a
-whole. A wrong line is reported by its number, with exit code 1.`
+With --file a message has up to 500 timers, accepted or refused as a whole. A wrong
+line is named.`
 }
 
 // Run publishes the command, and waits for its result if --wait is given.

@@ -66,18 +66,6 @@ func (i *inner) Correlated(context.Context, string, int) ([]timer.Entry, error) 
 	return nil, i.note("Correlated")
 }
 
-func (i *inner) Due(context.Context, time.Time, string, int) (timer.DuePage, error) {
-	return timer.DuePage{}, i.note("Due")
-}
-
-func (i *inner) Overdue(context.Context, timer.TenantID, time.Time) (timer.Overdue, error) {
-	return timer.Overdue{}, i.note("Overdue")
-}
-
-func (i *inner) Delivery(context.Context, string) (timer.Delivery, error) {
-	return timer.Delivery{}, i.note("Delivery")
-}
-
 func (i *inner) Stats(context.Context) (timer.Stats, error) { return timer.Stats{}, i.note("Stats") }
 
 func (i *inner) Counts(context.Context, timer.TenantID) (timer.Counts, error) {

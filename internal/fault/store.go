@@ -83,21 +83,6 @@ func (s *Store) Correlated(ctx context.Context, correlationID string, limit int)
 	return get(s.Decide, "correlated", func() ([]timer.Entry, error) { return s.Full.Correlated(ctx, correlationID, limit) })
 }
 
-// Due fails as "due".
-func (s *Store) Due(ctx context.Context, before time.Time, after string, limit int) (timer.DuePage, error) {
-	return get(s.Decide, "due", func() (timer.DuePage, error) { return s.Full.Due(ctx, before, after, limit) })
-}
-
-// Overdue fails as "overdue".
-func (s *Store) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (timer.Overdue, error) {
-	return get(s.Decide, "overdue", func() (timer.Overdue, error) { return s.Full.Overdue(ctx, tenant, now) })
-}
-
-// Delivery fails as "delivery".
-func (s *Store) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
-	return get(s.Decide, "delivery", func() (timer.Delivery, error) { return s.Full.Delivery(ctx, eventID) })
-}
-
 // Stats fails as "stats".
 func (s *Store) Stats(ctx context.Context) (timer.Stats, error) {
 	return get(s.Decide, "stats", func() (timer.Stats, error) { return s.Full.Stats(ctx) })
