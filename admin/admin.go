@@ -33,8 +33,7 @@ const (
 	maxHeader      = 16 << 10
 	maxBody        = 64 << 10
 
-	// StopTimeout is how long a stop waits for requests.
-	StopTimeout = time.Second
+	stopTimeout = 200 * time.Millisecond // how long a stop waits for requests
 )
 
 // A Server answers HTTP. Make one with [New].
@@ -100,7 +99,7 @@ func (s *Server) Listen(ctx context.Context) error {
 func (s *Server) Address() string { return s.address }
 
 // Run answers requests until ctx is done, then those under way, for at most
-// [StopTimeout], and returns nil.
+// a moment, and returns nil.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           s,
@@ -118,7 +117,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serve HTTP: %w", err)
 	case <-ctx.Done():
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTimeout)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {
 		_ = server.Close()

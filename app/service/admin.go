@@ -17,13 +17,19 @@ import (
 // find, and the supervisor is notified.
 func keepMonitor(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, a *app.App) *admin.Monitor {
 	m := admin.NewMonitor(a.Checks, log)
-	app.Running(lc, sd, log, "health", m.Run, nil, closeTimeout)
+	app.Running(lc, sd, log, "health", m.Run, nil, lookTimeout)
 	return m
 }
 
 // keepTelemetry has metrics collected until the stop.
-func keepTelemetry(lc fx.Lifecycle, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor) error {
-	lc.Append(fx.StopHook(t.Shutdown))
+func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor) error {
+	lc.Append(fx.StopHook(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		if err := t.Shutdown(ctx); err != nil {
+			log.WarnContext(ctx, "the last metrics were not sent", "error", err)
+		}
+	}))
 	return t.Observe(telemetry.Sources{
 		Stats: s.Stats, Status: a.Status, Instances: s.Instances,
 		Ready: func() map[string]bool {
@@ -49,7 +55,7 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 		return err
 	}
 	d.http = s.Address()
-	app.Running(lc, sd, log, "HTTP", s.Run, nil, admin.StopTimeout)
+	app.Running(lc, sd, log, "HTTP", s.Run, nil, lookTimeout)
 	return nil
 }
 
