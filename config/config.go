@@ -120,6 +120,7 @@ type Config struct {
 	HTTPAddr         string        // where HTTP is answered; empty: nowhere
 	HTTPToken        Secret        // token of HTTP requests
 	HTTPPrefix       string        // path below which HTTP is answered; empty: "/"
+	Server           Secret        // URL of a service that verbs ask; empty: HTTPAddr on this machine
 	LogLevel         slog.Level    // the least severe level that is logged
 	LogFormat        LogFormat     // form of log lines
 	LogFX            bool          // whether the assembly of the parts is logged

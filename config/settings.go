@@ -49,6 +49,7 @@ func (c *Config) settings() []setting {
 		{"http_addr", DefaultHTTPAddr, listenPort(&c.HTTPAddr), "Address and port of the HTTP server for health and metrics. Set it to nothing for no HTTP. If the port of the default is in use, another one is taken, with a warning. An address beyond the loopback interface needs `http_token`."},
 		{"http_token", "", password(&c.HTTPToken), "Token that HTTP requests need (`Authorization: Bearer …`), except for `/livez` and `/readyz`. It is never printed."},
 		{"http_prefix", "", prefix(&c.HTTPPrefix), "Path in front of all paths of the HTTP server, such as `/timers`, for a proxy."},
+		{"server", "", secret(&c.Server, "a URL", ", such as http://timers.example:8080", isHTTP, Secret.URL), "URL of a running service that `health` asks. Empty: the service of `http_addr` on this machine."},
 		{"log_level", "info", choice(&c.LogLevel, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError), "Least severe level that is logged."},
 		{"log_format", "text", choice(&c.LogFormat, Text, JSON), "Form of log lines, and of the lines that `serve` prints: `text` for people, `json` for machines."},
 		{"log_fx", "false", choice(&c.LogFX, false, true), "`true`: log also how fx assembles, starts and stops the parts. For developers of the service."},

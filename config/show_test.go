@@ -78,6 +78,7 @@ catch_up_timeout     10s                 default
 http_addr            127.0.0.1:8080      default
 http_token           -                   default
 http_prefix          -                   default
+server               -                   default
 log_level            info                default
 log_format           text                default
 log_fx               false               default

@@ -180,6 +180,12 @@ func urls(field *Secret, schemes ...string) value {
 	}, Secret.URL))
 }
 
+// isHTTP reports whether a text is a URL of an HTTP server.
+func isHTTP(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
 // withPorts is a value that takes no URL with a port that is none. The error does
 // not show the port: it may be a part of a password.
 func withPorts(v value) value {

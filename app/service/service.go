@@ -63,7 +63,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		fx.Provide(func(lc fx.Lifecycle) (app.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker, keepMonitor),
 		app.Module(opt),
 		fx.Invoke(keepQuotas, keepReloading, keepTelemetry, openAdmin),
-		fx.Invoke(announce),
+		fx.Invoke(announce, notifySystemd),
 	)
 	if err := service.Err(); err != nil {
 		if ctx.Err() != nil {

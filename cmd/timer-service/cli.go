@@ -35,6 +35,7 @@ type cli struct {
 	Get       getCmd       `cmd:"" help:"Show one timer."`
 	List      listCmd      `cmd:"" help:"List the timers of a tenant, or those due soon."`
 	Stats     statsCmd     `cmd:"" help:"Count timers, what is overdue, and events that wait."`
+	Health    healthCmd    `cmd:"" help:"Ask a running service whether it is ready."`
 	Publish   publishCmd   `cmd:"" help:"Publish commands from a file."`
 	Tail      tailCmd      `cmd:"" help:"Print commands, events or dead letters as they arrive."`
 	Dlq       dlqCmd       `cmd:"" help:"List, show, replay or discard dead letters."`

@@ -13,7 +13,7 @@ import (
 )
 
 var verbs = []string{
-	"serve", "schedule", "cancel", "get", "list", "stats", "publish", "tail",
+	"serve", "schedule", "cancel", "get", "list", "stats", "health", "publish", "tail",
 	"dlq list", "dlq show", "dlq replay", "dlq discard", "backup", "export", "import", "migrate", "provision", "config", "version",
 }
 

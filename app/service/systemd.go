@@ -1,0 +1,43 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
+)
+
+// notifySystemd tells systemd that the service has started and that it stops, and
+// while the process works feeds the watchdog, if a unit with Type=notify asks for it
+// (NOTIFY_SOCKET, WATCHDOG_USEC). It is invoked last.
+func notifySystemd(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, m *admin.Monitor) {
+	notify := func(state string) {
+		if _, err := daemon.SdNotify(false, state); err != nil {
+			log.Warn("systemd can't be notified", "state", state, "error", err)
+		}
+	}
+	if limit, err := daemon.SdWatchdogEnabled(false); err != nil {
+		log.Warn("WATCHDOG_USEC is not understood; there is no watchdog", "error", err)
+	} else if limit > 0 {
+		app.Running(lc, sd, log, "watchdog", func(ctx context.Context) error {
+			tick := time.NewTicker(limit / 3)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-tick.C:
+				}
+				if m.Alive() {
+					notify(daemon.SdNotifyWatchdog)
+				}
+			}
+		}, nil, lookTimeout)
+	}
+	lc.Append(fx.StartStopHook(func() { notify(daemon.SdNotifyReady) }, func() { notify(daemon.SdNotifyStopping) }))
+}
