@@ -14,7 +14,9 @@ func (s *Store) Check(ctx context.Context) error {
 		err = ready.file.check()
 	}
 	if err == nil && ready.file.path != "" {
-		err = writable(ready.file.path)
+		if err = access(ready.file.path); err == nil {
+			err = space(ready.file.path)
+		}
 	}
 	if err == nil {
 		_, err = s.NextDue(ctx, time.Time{})

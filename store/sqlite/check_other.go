@@ -2,5 +2,5 @@
 
 package sqlite
 
-// writable is not known on this system.
-func writable(string) error { return nil }
+// space is not known on this system.
+func space(string) error { return nil }
