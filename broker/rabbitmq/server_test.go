@@ -237,7 +237,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	expect(t, subscribe(t, o.ready(opt), "timer-service", "svc.acme.q"), "event")
 
 	publish(t, service, "svc.acme.dlq", "dead letter")
-	opt = of("one who visits dead letters")
+	opt = of("a user of `dlq`")
 	opt.Client = true
 	seen := 0
 	if err := o.ready(opt).VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
