@@ -65,8 +65,8 @@ func (m *instruments) create(meter metric.Meter) error {
 	return errors.Join(errs...)
 }
 
-// Hooks returns what an app calls.
-func (m *instruments) Hooks() app.Hooks {
+// hooks returns what an app calls.
+func (m *instruments) hooks() app.Hooks {
 	return app.Hooks{
 		Committed: func(commands int, took time.Duration, err error) {
 			m.committing.Record(bg, took.Seconds(), m.outcome(err))

@@ -30,10 +30,10 @@ const scope = "github.com/event-service-agent/timer-service"
 
 // A Telemetry has the metrics of one process. Make one with [New].
 type Telemetry struct {
-	*instruments
-	counters *app.Counters
-	provider *metric.MeterProvider
-	handler  http.Handler
+	instruments *instruments
+	counters    *app.Counters
+	provider    *metric.MeterProvider
+	handler     http.Handler
 }
 
 // New returns a Telemetry of a service with a version, and what it counts. The error
@@ -81,6 +81,9 @@ func pushes(signal string) bool {
 	}
 	return false
 }
+
+// Hooks returns what an app calls when something happens.
+func (t *Telemetry) Hooks() app.Hooks { return t.instruments.hooks() }
 
 // Handler answers requests of Prometheus, with native histograms where it asks for them.
 func (t *Telemetry) Handler() http.Handler { return t.handler }
