@@ -6,17 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,11 +23,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/poller"
-	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/telemetry"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -189,52 +182,6 @@ func TestMetricsWithoutADatabase(t *testing.T) {
 	if families["timer_timers"] != nil || families["timer_ready_ratio"] == nil || families["timer_lateness_published_seconds"] == nil {
 		t.Errorf("metrics: %v", families)
 	}
-}
-
-// served returns the telemetry of a service that has fired a timer.
-func served(t *testing.T) *telemetry.Telemetry {
-	t.Helper()
-	quiet, counters := slog.New(slog.DiscardHandler), new(app.Counters)
-	tel, err := telemetry.New(t.Context(), "test", counters)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	b := gochannel.New(gochannel.Options{}, quiet)
-	a, err := app.New(s, b, quiet, app.Options{Counters: counters, Hooks: tel.Hooks()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tel.Observe(telemetry.Sources{Stats: s.Stats, Status: a.Status, Instances: s.Instances, Ready: sources(timer.Stats{}, nil).Ready}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() { _ = b.Run(ctx) })
-	running.Go(func() { _ = a.Run(ctx) })
-	defer running.Wait() // then all hooks have returned
-	defer stop()
-	<-a.Running()
-	events, err := b.Tail().Subscribe(ctx, b.Routing().EventsOf("acme"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: "acme", ServiceCallID: "call-1"},
-		Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "command-1"}, DueAt: time.Now(),
-	}
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(b.Routing().CommandsOf("acme"), message.NewMessage("command-1", envelope.Schedule(command))); err != nil {
-		t.Fatal(err)
-	}
-	(<-events).Ack()
-	for counters.Forwarded() == 0 {
-		runtime.Gosched()
-	}
-	return tel
 }
 
 var row = regexp.MustCompile("(?m)^\\| `(timer_[a-z_]+)` \\| (\\w+) \\|([^|]*)\\|")

@@ -1,0 +1,94 @@
+package telemetry_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/telemetry"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// served returns the telemetry of a service that has fired a timer, refused a command,
+// and delayed one over a quota.
+func served(t *testing.T) *telemetry.Telemetry {
+	t.Helper()
+	quiet, counters := slog.New(slog.DiscardHandler), new(app.Counters)
+	tel, err := telemetry.New(t.Context(), "test", counters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	b := gochannel.New(gochannel.Options{}, quiet)
+	quotas, err := quota.New(quota.Config{Tenants: map[timer.TenantID]quota.Limits{"flood": {Live: 1}}}, timer.ClockFunc(time.Now), quota.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := app.New(s, b, quiet, app.Options{Counters: counters, Hooks: tel.Hooks(), Quotas: quotas})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := make(map[string]bool)
+	if err := tel.Observe(telemetry.Sources{Stats: s.Stats, Status: a.Status, Instances: s.Instances, Ready: func() map[string]bool { return ready }}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = b.Run(ctx) })
+	running.Go(func() { _ = a.Run(ctx) })
+	defer running.Wait() // then all hooks have returned
+	defer stop()
+	<-a.Running()
+	events, err := b.Tail().Subscribe(ctx, b.Routing().EventsOf("acme"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish := func(tenant timer.TenantID, body []byte) {
+		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(b.Routing().CommandsOf(tenant), message.NewMessage(rand.Text(), body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	schedule := func(tenant timer.TenantID, call timer.ServiceCallID, due time.Time) {
+		publish(tenant, envelope.Schedule(timer.ScheduleTimer{
+			Key:     timer.Key{TenantID: tenant, ServiceCallID: call},
+			Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "command-" + string(call)}, DueAt: due,
+		}))
+	}
+	schedule("acme", "call-1", time.Now())
+	(<-events).Ack()
+	publish("acme", []byte("no envelope"))
+	schedule("flood", "call-1", time.Now().Add(time.Hour))
+	schedule("flood", "call-2", time.Now().Add(time.Hour))
+	happened := func() bool {
+		outcomes := make(map[string]bool)
+		for r := range counters.Commands() {
+			outcomes[r.Outcome] = true
+		}
+		return counters.Forwarded() > 0 && outcomes[handlers.OutcomeInvalid] && outcomes[handlers.OutcomeOverQuota]
+	}
+	for !happened() {
+		runtime.Gosched()
+	}
+	for _, c := range a.Checks(ctx) {
+		ready[c.Part] = !c.Red
+	}
+	return tel
+}
