@@ -1,5 +1,5 @@
 // Package admin is the service over HTTP, for operators and their tools: whether it is
-// alive and ready, and its metrics. [Server] is an http.Handler, which a host may
+// alive and ready, its metrics, and its timers as a JSON API. [Server] is an http.Handler, which a host may
 // mount below a prefix of its own, and listens by itself if it is run.
 package admin
 
@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Options tune a [Server].
@@ -24,6 +26,7 @@ type Options struct {
 	Token   string       // that requests must show, all but those for /livez and /readyz; default none is needed
 	Monitor *Monitor     // how the service is; required
 	Metrics http.Handler // answers /metrics; default not found
+	Timers  timer.Reader // what the JSON API below /v1 reads; default no API
 }
 
 const (
@@ -55,6 +58,9 @@ func New(log *slog.Logger, opt Options) *Server {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	if opt.Metrics != nil {
 		mux.Handle("GET /metrics", opt.Metrics)
+	}
+	if opt.Timers != nil {
+		mux.Handle("/v1/", newAPI(log, opt))
 	}
 	var h http.Handler = mux
 	h = http.MaxBytesHandler(h, maxBody)

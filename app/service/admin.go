@@ -43,13 +43,13 @@ func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a 
 }
 
 // openAdmin answers HTTP, if the configuration has an address for it.
-func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, m *admin.Monitor, t *telemetry.Telemetry, d *description) error {
+func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, m *admin.Monitor, t *telemetry.Telemetry, timers app.Store, d *description) error {
 	addr, chosen := cfg.HTTPAddress()
 	if addr == "" {
 		return nil
 	}
 	s := admin.New(log, admin.Options{
-		Addr: addr, Moves: !chosen, Prefix: cfg.HTTPPrefix, Token: cfg.HTTPToken.Reveal(), Monitor: m, Metrics: t.Handler(),
+		Addr: addr, Moves: !chosen, Prefix: cfg.HTTPPrefix, Token: cfg.HTTPToken.Reveal(), Monitor: m, Metrics: t.Handler(), Timers: timers,
 	})
 	if err := s.Listen(context.Background()); err != nil {
 		return err

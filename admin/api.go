@@ -1,0 +1,117 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// apiVersion is that of the JSON API. The minor number grows when something is added.
+const apiVersion = "1.0"
+
+// readTimeout is how long a request may read the database.
+const readTimeout = 2 * time.Second
+
+// An api answers what is below /v1, in JSON. Errors are problems as of RFC 9457.
+type api struct {
+	timers timer.Reader
+	log    *slog.Logger
+	mux    *http.ServeMux
+	huma   huma.API
+}
+
+// newAPI returns an api. Its paths begin with prefix for clients.
+func newAPI(log *slog.Logger, opt Options) *api {
+	c := huma.DefaultConfig("Timer service", apiVersion)
+	c.Info.Description = "Reads timers of any tenant. Every answer that is not 2xx is a problem as of RFC 9457."
+	if opt.Prefix != "" {
+		c.Servers = []*huma.Server{{URL: opt.Prefix}}
+	}
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // served by ourselves
+	c.CreateHooks = nil                                   // no $schema in answers
+	c.RejectUnknownQueryParameters = true                 // a filter that is misspelled must not match everything
+	a := &api{timers: opt.Timers, log: log, mux: http.NewServeMux()}
+	a.huma = humago.New(a.mux, c)
+	a.addTimers()
+	a.addTenants()
+	return a
+}
+
+// ServeHTTP answers a request. Paths and methods that there are not are problems, too.
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h, pattern := a.mux.Handler(r)
+	if pattern != "" {
+		a.mux.ServeHTTP(w, r)
+		return
+	}
+	refused := &refusal{header: w.Header(), status: http.StatusNotFound}
+	h.ServeHTTP(refused, r)
+	detail := "there is no such path: see /openapi.json"
+	if refused.status == http.StatusMethodNotAllowed {
+		detail = "this path takes other methods: " + w.Header().Get("Allow")
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(refused.status)
+	_ = a.huma.Marshal(w, "application/json", huma.NewError(refused.status, detail)) // the client has gone
+}
+
+// A refusal keeps the status and the headers of a mux that finds no handler.
+type refusal struct {
+	header http.Header
+	status int
+}
+
+// Header returns the headers of the answer.
+func (r *refusal) Header() http.Header { return r.header }
+
+// WriteHeader keeps the status.
+func (r *refusal) WriteHeader(status int) { r.status = status }
+
+// Write drops the text.
+func (r *refusal) Write(p []byte) (int, error) { return len(p), nil }
+
+// add registers a GET of which the handler has [readTimeout].
+func add[In, Out any](a *api, path, id, summary string, answer func(context.Context, *In) (*Out, error)) {
+	op := huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary}
+	huma.Register(a.huma, op, func(ctx context.Context, in *In) (*Out, error) {
+		ctx, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		out, err := answer(ctx, in)
+		if err != nil {
+			return nil, a.problem(ctx, id, err)
+		}
+		return out, nil
+	})
+}
+
+// problem returns an error as an answer. What the database says stays in the log.
+func (a *api) problem(ctx context.Context, id string, err error) error {
+	var status huma.StatusError
+	var invalid *timer.InvalidError
+	switch {
+	case errors.As(err, &status):
+		return err
+	case errors.As(err, &invalid):
+		return huma.Error422UnprocessableEntity(invalid.Detail)
+	case errors.Is(err, timer.ErrNotFound):
+		return huma.Error404NotFound("the tenant has no such timer")
+	}
+	a.log.WarnContext(ctx, "a request was not answered", "operation", id, "error", err)
+	return huma.Error503ServiceUnavailable("the database did not answer: see /readyz?verbose, and try again")
+}
+
+// stamp returns a time as messages carry it; empty for none.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return envelope.FormatTime(t)
+}

@@ -1,0 +1,50 @@
+package admin_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// BenchmarkReads measures each read with a million timers of a hundred tenants.
+func BenchmarkReads(b *testing.B) {
+	const tenants, batches, batch = 100, 1000, 1000
+	store := database(b)
+	now := time.Now()
+	for i := range batches {
+		commands := make([]timer.ScheduleTimer, batch)
+		for j := range commands {
+			n := i*batch + j
+			c := command(fmt.Sprintf("tenant-%02d", n%tenants), fmt.Sprintf("order-%07d", n), now.Add(time.Duration(n-batches)*time.Second), int64(n+1))
+			c.CorrelationID = fmt.Sprintf("req-%d", n%batches)
+			commands[j] = c
+		}
+		if _, err := store.Schedule(b.Context(), now, commands...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: store})
+	for _, target := range []string{
+		"/v1/tenants/tenant-07/timers/order-0500007",
+		"/v1/tenants/tenant-07/timers",
+		"/v1/tenants/tenant-07/timers?limit=1000",
+		"/v1/tenants/tenant-07/timers?state=Canceled",
+		"/v1/tenants/tenant-07/timers?correlationId=none",
+		"/v1/tenants/tenant-07/timers?state=Scheduled&dueBefore=2000-01-01T00:00:00Z",
+		"/v1/timers?correlationId=req-7",
+		"/v1/timers?dueWithin=1h",
+		"/v1/tenants",
+		"/v1/stats",
+	} {
+		b.Run(target[1:], func(b *testing.B) {
+			for b.Loop() {
+				if code, body := get(s, target); code != 200 {
+					b.Fatal(code, body)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Counts are numbers of timers by state.
+type Counts struct {
+	Scheduled int64 `json:"scheduled"`
+	Reached   int64 `json:"reached" doc:"Fired, and not purged yet."`
+	Canceled  int64 `json:"canceled" doc:"Not purged yet."`
+}
+
+// A Tenant is one that has timers.
+type Tenant struct {
+	TenantID timer.TenantID `json:"tenantId"`
+	Counts
+}
+
+// Tenants are a page.
+type Tenants struct {
+	Tenants []Tenant `json:"tenants" nullable:"false"`
+	Next    string   `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page. A page may be empty."`
+}
+
+// Stats are counts over all tenants.
+type Stats struct {
+	Counts
+	NextDue       string `json:"nextDue,omitempty" format:"date-time" doc:"Earliest due time of all that are scheduled."`
+	Overdue       int64  `json:"overdue" doc:"Scheduled timers that were due before now; 10000 may stand for more."`
+	OldestOverdue string `json:"oldestOverdue,omitempty" format:"date-time"`
+	Outbox        int64  `json:"outbox" doc:"Events that are not published yet."`
+	Oldest        string `json:"oldest,omitempty" format:"date-time" doc:"When the oldest of them came to the outbox."`
+	OldestDue     string `json:"oldestDue,omitempty" format:"date-time" doc:"When its timer was due."`
+	Parked        int64  `json:"parked" doc:"Events that the broker refused for good."`
+}
+
+type (
+	tenantsInput struct {
+		Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		After string `query:"after" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"The page after this tenant: next of the page before."`
+	}
+	tenantsOutput struct{ Body Tenants }
+	statsOutput   struct{ Body Stats }
+)
+
+func (a *api) addTenants() {
+	add(a, "/v1/tenants", "list-tenants", "Tenants that have timers, and how many", a.tenants)
+	add(a, "/v1/stats", "get-stats", "How many timers and events there are, and how late they are", a.stats)
+}
+
+func (a *api) tenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, error) {
+	page, err := a.timers.Tenants(ctx, timer.TenantID(in.After), in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &tenantsOutput{Tenants{Tenants: make([]Tenant, len(page))}}
+	for i, t := range page {
+		out.Body.Tenants[i] = Tenant{t.TenantID, Counts(t.Counts)}
+	}
+	if len(page) == in.Limit {
+		out.Body.Next = string(page[in.Limit-1].TenantID)
+	}
+	return out, nil
+}
+
+func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
+	s, err := a.timers.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.timers.Overdue(ctx, "", time.Now())
+	return &statsOutput{Stats{
+		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, OldestOverdue: stamp(o.Oldest),
+		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
+	}}, err
+}

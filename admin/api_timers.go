@@ -1,0 +1,198 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Timer is one in an answer.
+type Timer struct {
+	TenantID      timer.TenantID      `json:"tenantId"`
+	ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
+	State         timer.State         `json:"state" enum:"Scheduled,Reached,Canceled"`
+	DueAt         string              `json:"dueAt,omitempty" format:"date-time" doc:"None for a cancellation that came before its timer."`
+	RegisteredAt  string              `json:"registeredAt" format:"date-time"`
+	ReachedAt     string              `json:"reachedAt,omitempty" format:"date-time"`
+	LatenessMS    *int64              `json:"latenessMs,omitempty" doc:"reachedAt minus dueAt."`
+	CanceledAt    string              `json:"canceledAt,omitempty" format:"date-time"`
+	CorrelationID string              `json:"correlationId,omitempty"`
+	CommandID     string              `json:"commandId" doc:"Id of the newest command that took effect."`
+	TimestampMS   int64               `json:"timestampMs" doc:"Its time."`
+	Data          json.RawMessage     `json:"data,omitempty" doc:"The JSON value that came with the timer. White space between its parts is left out."`
+	Event         *Event              `json:"event,omitempty" doc:"Of a timer that fired, if one timer was asked for."`
+}
+
+// An Event is where the event of a timer is.
+type Event struct {
+	ID          string              `json:"id"`
+	State       timer.DeliveryState `json:"state" enum:"waiting,deferred,parked,published,unknown"`
+	Since       string              `json:"since,omitempty" format:"date-time"`
+	Attempts    int                 `json:"attempts,omitempty"`
+	Reason      string              `json:"reason,omitempty"`
+	Destination string              `json:"destination,omitempty"`
+	RetryAt     string              `json:"retryAt,omitempty" format:"date-time"`
+}
+
+// Timers are a page.
+type Timers struct {
+	Timers []Timer `json:"timers" nullable:"false"`
+	Next   string  `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page. A page may be short, or empty, and have a next one."`
+}
+
+func show(e timer.Entry) Timer {
+	t := Timer{
+		TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State,
+		DueAt: stamp(e.DueAt), RegisteredAt: stamp(e.RegisteredAt), ReachedAt: stamp(e.ReachedAt), CanceledAt: stamp(e.CanceledAt),
+		CorrelationID: e.CorrelationID, CommandID: e.CommandID, TimestampMS: e.TimestampMS,
+	}
+	if e.State == timer.Reached {
+		t.LatenessMS = new(e.ReachedAt.Sub(e.DueAt).Milliseconds())
+	}
+	if json.Valid([]byte(e.Data)) {
+		t.Data = json.RawMessage(e.Data)
+	}
+	return t
+}
+
+func showPage(entries []timer.Entry, next string) *timersOutput {
+	out := &timersOutput{Body: Timers{Timers: make([]Timer, len(entries)), Next: next}}
+	for i, e := range entries {
+		out.Body.Timers[i] = show(e)
+	}
+	return out
+}
+
+// A TenantPath is the part of a path that names a tenant.
+type TenantPath struct {
+	Tenant string `path:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" example:"acme"`
+}
+
+// A TimerPath is the part of a path that names a timer.
+type TimerPath struct {
+	TenantPath
+	Call string `path:"call" maxLength:"128" pattern:"^[A-Za-z0-9_.:-]+$" example:"order-1"`
+}
+
+func (p TimerPath) key() timer.Key {
+	return timer.Key{TenantID: timer.TenantID(p.Tenant), ServiceCallID: timer.ServiceCallID(p.Call)}
+}
+
+// A PageQuery bounds a page.
+type PageQuery struct {
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+	After string `query:"after" maxLength:"128" doc:"The page after this one: next of the page before."`
+}
+
+type (
+	timerInput  struct{ TimerPath }
+	timerOutput struct{ Body Timer }
+
+	listInput struct {
+		TenantPath
+		PageQuery
+		State         string `query:"state" enum:"Scheduled,Reached,Canceled" doc:"Only timers in this state."`
+		DueFrom       string `query:"dueFrom" doc:"Only timers due then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+		DueBefore     string `query:"dueBefore" doc:"Only timers due before then." example:"2030-01-31T12:00:00+01:00"`
+		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only timers that carry it."`
+	}
+	findInput struct {
+		PageQuery
+		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Timers that carry it. There is one page."`
+		DueWithin     string `query:"dueWithin" doc:"Scheduled timers that are due before the end of this duration, overdue ones too, soonest first." example:"1h"`
+	}
+	timersOutput struct{ Body Timers }
+)
+
+func (a *api) addTimers() {
+	add(a, "/v1/tenants/{tenant}/timers/{call}", "get-timer", "A timer, with its data, and where its event is", a.timer)
+	add(a, "/v1/tenants/{tenant}/timers", "list-timers", "Timers of a tenant, by service call", a.list)
+	add(a, "/v1/timers", "find-timers", "Timers of all tenants, by correlation id or by due time: one of the two must be given", a.find)
+}
+
+func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {
+	if err := in.key().Validate(); err != nil {
+		return nil, err
+	}
+	entry, err := a.timers.Get(ctx, in.key())
+	if err != nil {
+		return nil, err
+	}
+	out := &timerOutput{show(entry)}
+	if entry.State == timer.Reached {
+		id := envelope.EventID(entry.Event())
+		d, err := a.timers.Delivery(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Event = &Event{
+			ID: id, State: d.State, Since: stamp(d.Since), Attempts: d.Attempts, Reason: d.Reason, Destination: d.Destination, RetryAt: stamp(d.RetryAt),
+		}
+	}
+	return out, nil
+}
+
+func (a *api) list(ctx context.Context, in *listInput) (*timersOutput, error) {
+	filter := timer.Filter{
+		State: timer.State(in.State), CorrelationID: in.CorrelationID, After: timer.ServiceCallID(in.After), Limit: in.Limit,
+	}
+	var err error
+	check := func(problem error) {
+		if err == nil {
+			err = problem
+		}
+	}
+	check(timer.TenantID(in.Tenant).Validate())
+	check(optional(in.After, filter.After.Validate()))
+	check(optional(in.CorrelationID, timer.ValidateID("correlationId", in.CorrelationID)))
+	for _, bound := range []struct {
+		text string
+		to   *time.Time
+	}{{in.DueFrom, &filter.DueFrom}, {in.DueBefore, &filter.DueBefore}} {
+		if bound.text != "" {
+			t, problem := envelope.ParseTime(bound.text)
+			check(problem)
+			*bound.to = t
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.timers.List(ctx, timer.TenantID(in.Tenant), filter)
+	return showPage(page.Entries, string(page.Next)), err
+}
+
+// optional returns the error about a value, unless there is no value.
+func optional(value string, err error) error {
+	if value == "" {
+		return nil
+	}
+	return err
+}
+
+func (a *api) find(ctx context.Context, in *findInput) (*timersOutput, error) {
+	switch {
+	case (in.CorrelationID == "") == (in.DueWithin == ""):
+		return nil, huma.Error422UnprocessableEntity("give correlationId or dueWithin, and not both")
+	case in.CorrelationID != "" && in.After != "":
+		return nil, huma.Error422UnprocessableEntity("after goes with dueWithin: timers of a correlation id have one page")
+	case in.CorrelationID != "":
+		if err := timer.ValidateID("correlationId", in.CorrelationID); err != nil {
+			return nil, err
+		}
+		entries, err := a.timers.Correlated(ctx, in.CorrelationID, in.Limit)
+		return showPage(entries, ""), err
+	}
+	within, err := config.ParseDuration(in.DueWithin)
+	if err != nil || within < 0 {
+		return nil, huma.Error422UnprocessableEntity("dueWithin must be a duration such as 90s, 1h or 7d; 0 is what is overdue")
+	}
+	page, err := a.timers.Due(ctx, time.Now().Add(within), in.After, in.Limit)
+	return showPage(page.Entries, page.Next), err
+}
