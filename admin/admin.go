@@ -60,7 +60,9 @@ func New(log *slog.Logger, opt Options) *Server {
 		mux.Handle("GET /metrics", opt.Metrics)
 	}
 	if opt.Timers != nil {
-		mux.Handle("/v1/", newAPI(log, opt))
+		a := newAPI(log, opt)
+		mux.Handle("/v1/", a)
+		a.describe(mux)
 	}
 	var h http.Handler = mux
 	h = http.MaxBytesHandler(h, maxBody)

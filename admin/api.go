@@ -38,10 +38,15 @@ func newAPI(log *slog.Logger, opt Options) *api {
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // served by ourselves
 	c.CreateHooks = nil                                   // no $schema in answers
 	c.RejectUnknownQueryParameters = true                 // a filter that is misspelled must not match everything
+	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
+	c.Security = []map[string][]string{{}, {"token": {}}}
 	a := &api{timers: opt.Timers, log: log, mux: http.NewServeMux()}
 	a.huma = humago.New(a.mux, c)
 	a.addTimers()
 	a.addTenants()
+	for _, s := range c.Components.Schemas.Map() {
+		s.AdditionalProperties = nil // what is added later must not break clients
+	}
 	return a
 }
 
@@ -58,9 +63,14 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if refused.status == http.StatusMethodNotAllowed {
 		detail = "this path takes other methods: " + w.Header().Get("Allow")
 	}
+	a.refuse(w, refused.status, detail)
+}
+
+// refuse answers with a problem.
+func (a *api) refuse(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(refused.status)
-	_ = a.huma.Marshal(w, "application/json", huma.NewError(refused.status, detail)) // the client has gone
+	w.WriteHeader(status)
+	_ = a.huma.Marshal(w, "application/json", huma.NewError(status, detail)) // the client has gone
 }
 
 // A refusal keeps the status and the headers of a mux that finds no handler.

@@ -1,0 +1,43 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/event-service-agent/timer-service/envelope/schema"
+)
+
+// describe adds what describes the API and the messages, for machines.
+func (a *api) describe(mux *http.ServeMux) {
+	openAPI := a.openAPI()
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, openAPI) })
+	mux.HandleFunc("GET /asyncapi.json", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, schema.AsyncAPI()) })
+	mux.HandleFunc("GET /schemas/{file}", func(w http.ResponseWriter, r *http.Request) {
+		text := schema.Of(strings.TrimSuffix(r.PathValue("file"), ".json"))
+		if text == nil {
+			a.refuse(w, http.StatusNotFound, "there is no such schema: there are "+strings.Join(schema.Names(), ", "))
+			return
+		}
+		writeJSON(w, text)
+	})
+}
+
+// openAPI returns the OpenAPI document, indented.
+func (a *api) openAPI() []byte {
+	text, err := json.Marshal(a.huma.OpenAPI())
+	if err != nil {
+		panic(fmt.Sprintf("describe the API: %v", err)) // one of our types is wrong
+	}
+	var indented bytes.Buffer
+	_ = json.Indent(&indented, text, "", "  ") // it was made by Marshal
+	indented.WriteByte('\n')
+	return indented.Bytes()
+}
+
+func writeJSON(w http.ResponseWriter, text []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text)
+}
