@@ -90,8 +90,8 @@ func TestRulesPassPromtool(t *testing.T) {
 	}
 }
 
-// TestRulesUseWhatIsServed compares the metrics and the values of labels that rules use
-// with what the service answers.
+// TestRulesUseWhatIsServed compares the metrics and the values of labels that rules and
+// dashboard use with what the service answers.
 func TestRulesUseWhatIsServed(t *testing.T) {
 	t.Parallel()
 	tel := served(t)
@@ -116,6 +116,11 @@ func TestRulesUseWhatIsServed(t *testing.T) {
 	for _, r := range all {
 		check(r.name(), r.Expr)
 		recorded[r.Record] = true
+	}
+	for _, p := range dashboard(t).Panels {
+		for _, q := range p.Targets {
+			check(p.Title, q.Expr)
+		}
 	}
 	for _, wrong := range []string{
 		"timer_nothing", `timer_ready_ratio{part="stroe"}`, `timer_ready_ratio{part!~"store|stroe"}`, `timer_ready_ratio{prat="store"}`,
