@@ -53,3 +53,34 @@ func (s Status) unchanged(v Version) Outcome {
 	}
 	return 0
 }
+
+// ScheduleOutcome returns what the entry says of a [ScheduleTimer] of a version:
+// DidSchedule if its due time is that of the command, WasReached or WasStale if the
+// command has no effect, or none any more, and zero if it was not handled yet.
+func (e Entry) ScheduleOutcome(v Version) Outcome {
+	order := e.Version.Compare(v)
+	switch {
+	case order == 0:
+		return DidSchedule
+	case e.State == Reached:
+		return WasReached
+	case order > 0:
+		return WasStale
+	}
+	return 0
+}
+
+// CancelOutcome returns what the entry says of a [CancelTimer] of a version: DidCancel
+// if the timer is Canceled, by this command or before, WasReached or WasStale if
+// the command has no effect, and zero if it was not handled yet.
+func (e Entry) CancelOutcome(v Version) Outcome {
+	switch {
+	case e.State == Reached:
+		return WasReached
+	case e.State == Canceled:
+		return DidCancel
+	case e.Version.Compare(v) > 0:
+		return WasStale
+	}
+	return 0
+}

@@ -49,3 +49,33 @@ func TestStatus(t *testing.T) {
 		check("cancel", after, got, c.cancel, c.canceled)
 	}
 }
+
+// TestOutcomesOfAnEntry asks entries of version 2 about older and newer commands.
+func TestOutcomesOfAnEntry(t *testing.T) {
+	t.Parallel()
+	version := func(ms int64) timer.Version { return timer.Version{TimestampMS: ms, CommandID: "a"} }
+	for state, want := range map[timer.State]struct{ schedule, cancel [3]timer.Outcome }{ // versions 1, 2 and 3
+		timer.Scheduled: {
+			[3]timer.Outcome{timer.WasStale, timer.DidSchedule, 0},
+			[3]timer.Outcome{timer.WasStale, 0, 0},
+		},
+		timer.Reached: {
+			[3]timer.Outcome{timer.WasReached, timer.DidSchedule, timer.WasReached},
+			[3]timer.Outcome{timer.WasReached, timer.WasReached, timer.WasReached},
+		},
+		timer.Canceled: {
+			[3]timer.Outcome{timer.WasStale, timer.DidSchedule, 0},
+			[3]timer.Outcome{timer.DidCancel, timer.DidCancel, timer.DidCancel},
+		},
+	} {
+		e := timer.Entry{State: state, Version: version(2)}
+		for i := range 3 {
+			if got := e.ScheduleOutcome(version(int64(i + 1))); got != want.schedule[i] {
+				t.Errorf("%s, ScheduleTimer of version %d: %v, want %v", state, i+1, got, want.schedule[i])
+			}
+			if got := e.CancelOutcome(version(int64(i + 1))); got != want.cancel[i] {
+				t.Errorf("%s, CancelTimer of version %d: %v, want %v", state, i+1, got, want.cancel[i])
+			}
+		}
+	}
+}

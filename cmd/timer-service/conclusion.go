@@ -56,29 +56,34 @@ func conclusions(ctx context.Context, e *env, p *published, judge func(timer.Ent
 
 // judgeSchedule returns why a ScheduleTimer will have no event, or nil if it may.
 func judgeSchedule(e timer.Entry, version timer.Version) *conclusion {
-	order := e.Version.Compare(version)
-	switch {
-	case e.State == timer.Reached && order != 0:
+	switch e.ScheduleOutcome(version) {
+	case timer.WasReached:
 		return &conclusion{resultIgnored, e.ReachedAt, fmt.Errorf("%s: already reached at %s: use a new call id", e.Key, when(stamp(e.ReachedAt)))}
-	case e.State == timer.Scheduled && order > 0:
-		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command set it to %s", e.Key, when(stamp(e.DueAt)))}
-	case e.State == timer.Canceled && order > 0:
-		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command canceled it at %s", e.Key, when(stamp(e.CanceledAt)))}
+	case timer.WasStale:
+		return superseded(e)
 	}
 	return nil
 }
 
 // judgeCancel returns what became of a CancelTimer, or nil if it was not handled yet.
 func judgeCancel(e timer.Entry, version timer.Version) *conclusion {
-	switch {
-	case e.State == timer.Reached:
+	switch e.CancelOutcome(version) {
+	case timer.WasReached:
 		return &conclusion{resultIgnored, e.ReachedAt, fmt.Errorf("%s: already reached at %s", e.Key, when(stamp(e.ReachedAt)))}
-	case e.State == timer.Canceled: // by this command, or before: then it changes nothing
+	case timer.DidCancel:
 		return &conclusion{result: resultCanceled}
-	case e.Version.Compare(version) > 0:
-		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command set it to %s", e.Key, when(stamp(e.DueAt)))}
+	case timer.WasStale:
+		return superseded(e)
 	}
 	return nil
+}
+
+// superseded is the conclusion that a newer command has come.
+func superseded(e timer.Entry) *conclusion {
+	if e.State == timer.Canceled {
+		return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command canceled it at %s", e.Key, when(stamp(e.CanceledAt)))}
+	}
+	return &conclusion{resultIgnored, time.Time{}, fmt.Errorf("%s: a newer command set it to %s", e.Key, when(stamp(e.DueAt)))}
 }
 
 // before returns what the database knows of a timer that is to be canceled, nil if
