@@ -3,11 +3,15 @@
 package sqlite_test
 
 import (
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -74,4 +78,75 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("with its file again", "")
+}
+
+// TestCheckFindsALock has another one hold the write lock.
+func TestCheckFindsALock(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	other, err := sql.Open("sqlite", sqlite.DSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	tx, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second finds that the first still waits
+		if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "write lock") {
+			t.Errorf("while it is held: %v", err)
+		}
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil { // waits for the lock
+		t.Fatal(err)
+	}
+	if err := s.Check(t.Context()); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestCheckDoesNotMindALongQueue has transactions wait for each other for longer than a
+// check takes. One that does not end is found.
+func TestCheckDoesNotMindALongQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		var writers sync.WaitGroup
+		write := func(took time.Duration) {
+			writers.Go(func() {
+				if err := s.Update(t.Context(), func(timer.Tx) error { time.Sleep(took); return nil }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		for range 10 {
+			write(300 * time.Millisecond)
+		}
+		synctest.Wait()
+		if err := s.Check(t.Context()); err != nil {
+			t.Errorf("with a long queue: %v", err)
+		}
+		writers.Wait()
+		write(time.Hour)
+		synctest.Wait()
+		if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "does not end") {
+			t.Errorf("with a transaction that does not end: %v", err)
+		}
+		writers.Wait()
+		if err := s.Check(t.Context()); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
 }

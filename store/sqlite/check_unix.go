@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -12,8 +13,19 @@ import (
 // minFree is how much space a file system must have: less is full within a moment.
 const minFree = 1 << 20
 
-// space returns an error if the file system of a path is full.
+// space returns an error if the file system of a path is read-only or full.
+//
+// One that the kernel made read-only because of an error says so only to who opens a
+// file (ext4 of Linux 6.18). That is the log: SQLite has no locks on it, which would
+// end with the closing.
 func space(path string) error {
+	log, err := unix.Open(path+logSuffix, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Close(log)
+	}
+	if err != nil && !errors.Is(err, unix.ENOENT) { // a host may have closed the last connection
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
 		return &fs.PathError{Op: "statfs", Path: path, Err: err}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -49,6 +50,8 @@ type Store struct {
 
 	mu    sync.Mutex
 	known *readiness // nil before the first use
+
+	commits atomic.Int64 // that this process has made
 
 	recent recent // rows of the outbox
 

@@ -75,6 +75,7 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err := sqlTx.Commit(); err != nil {
 		return err
 	}
+	s.commits.Add(1)
 	s.recent.add(t.added)
 	return nil
 }
