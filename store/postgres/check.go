@@ -3,22 +3,30 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // errReplica says that a server takes no writes.
 var errReplica = errors.New("the server takes no writes: it is a replica")
 
+// lockNotAvailable is the code of a lock that was not free in time.
+const lockNotAvailable = "55P03"
+
 // Check returns what keeps the database from working, as far as it can be found
-// without a write: the server does not answer, takes no writes, or can't keep what is
-// promised (then the error wraps [timer.ErrFatal]).
+// without a write: the server does not answer, takes no writes, can't keep what is
+// promised (then the error wraps [timer.ErrFatal]), or another transaction has locked
+// our tables.
 func (s *Store) Check(ctx context.Context) error {
 	err := s.check(ctx)
 	var replica bool
 	if err == nil {
-		err = readTx(ctx, s.db, step{text: sqlWritable, each: scan(&replica)})
+		err = readTx(ctx, s.db, step{text: sqlWritable, each: scan(&replica)}, step{text: sqlLockSoon}, step{text: sqlLockTables})
 	}
-	if err == nil && replica {
+	switch {
+	case replica:
 		err = errReplica
+	case codeOf(err) == lockNotAvailable:
+		err = fmt.Errorf("another transaction holds a lock on the tables, see pg_locks: %w", err)
 	}
 	return classify("check the database", err)
 }

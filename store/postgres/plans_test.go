@@ -87,7 +87,7 @@ var plans = map[string]plan{
 var whole = []string{"attach", "broker", "identity", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"exists", "instances", "lock", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
+var notOurs = []string{"exists", "instances", "lock", "lock_soon", "lock_tables", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server

@@ -32,6 +32,8 @@ var (
 	sqlSettings      = query("settings")
 	sqlServer        = query("server")
 	sqlWritable      = query("writable")
+	sqlLockSoon      = query("lock_soon")
+	sqlLockTables    = query("lock_tables")
 	sqlExists        = query("exists")
 	sqlVersion       = query("version")
 	sqlTimeouts      = query("timeouts")
