@@ -163,7 +163,13 @@ func TestMonitorKnowsSinceWhen(t *testing.T) {
 		if !m.Alive() {
 			t.Error("dead at once")
 		}
+		if !m.Health().Ready() {
+			t.Error("not ready at once")
+		}
 		time.Sleep(time.Minute)
+		if h := m.Health(); h.Ready() || !strings.HasPrefix(h.Parts[len(h.Parts)-1].Reason, "nothing was checked for 1m0") {
+			t.Errorf("nothing was checked for a minute: %+v", h)
+		}
 		if m.Alive() {
 			t.Error("alive, and nothing was checked for a minute")
 		}

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -17,6 +18,10 @@ const interval = 500 * time.Millisecond
 
 // dead is how old the last round may be before the process counts as dead.
 const dead = 30 * time.Second
+
+// stale is how old the last round may be before the process counts as not ready: the
+// checks hang, or the process was stopped.
+const stale = 3 * time.Second
 
 // A Part is how one part of the service is, and since when.
 type Part struct {
@@ -72,6 +77,12 @@ func (m *Monitor) Health() Health {
 	defer m.mu.Unlock()
 	h := m.last
 	h.Parts = slices.Clone(h.Parts)
+	if old := time.Since(h.At); !h.At.IsZero() && old > stale {
+		h.Parts = append(h.Parts, Part{Since: h.At, Check: app.Check{
+			Part: "health", Reason: fmt.Sprintf("nothing was checked for %v", old.Round(time.Millisecond)),
+			Advice: "the process was stopped, or has no CPU time: if this lasts, restart it", Red: true,
+		}})
+	}
 	return h
 }
 
