@@ -21,12 +21,7 @@ func TestFileIsTakenAway(t *testing.T) {
 		},
 		"unlinked": {harm: os.Remove},
 		"replaced": {
-			harm: func(path string) error {
-				if err := os.Rename(path, path+".old"); err != nil {
-					return err
-				}
-				return os.WriteFile(path, nil, 0o600)
-			},
+			harm:   replace,
 			repair: func(path string) error { return os.Rename(path+".old", path) },
 		},
 		"its log unlinked": {
@@ -76,4 +71,12 @@ func TestFileIsTakenAway(t *testing.T) {
 			w.settle(90 * time.Second)
 		})
 	}
+}
+
+// replace puts an empty file in the place of one.
+func replace(path string) error {
+	if err := os.Rename(path, path+".old"); err != nil {
+		return err
+	}
+	return os.WriteFile(path, nil, 0o600)
 }

@@ -14,12 +14,15 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server/ats"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
 )
 
@@ -32,6 +35,8 @@ func TestMain(m *testing.M) {
 		os.Exit(serve())
 	case "locker":
 		os.Exit(hold())
+	case "nats", "kafka":
+		os.Exit(beBroker(os.Getenv(asProgram)))
 	}
 	ats.Register() // else the broker's clock of access times belongs to the first bubble
 	flag.Parse()
@@ -66,6 +71,31 @@ func serve() int {
 		return 1
 	}
 	return 0
+}
+
+// The environment of a broker in a process of its own.
+const (
+	brokerDir  = "BROKER_DIR"
+	brokerPort = "BROKER_PORT"
+)
+
+// beBroker is a broker until it is killed.
+func beBroker(kind string) int {
+	dir := os.Getenv(brokerDir)
+	port, err := strconv.Atoi(os.Getenv(brokerPort))
+	switch {
+	case err != nil:
+	case kind == "kafka":
+		_, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(dir))
+	default:
+		_, err = embedded.Start(embedded.Options{StoreDir: dir, Port: port, PortOnly: true, SyncLazily: true}, quiet)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println("listening")
+	select {}
 }
 
 // missing skips the test, or fails it if $TIMER_TEST_REQUIRE is set.
