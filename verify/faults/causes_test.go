@@ -21,20 +21,20 @@ import (
 
 // causes are faults of all that the service stands on, by name.
 var causes = map[string]cause{
-	"NATS killed":                                   {part: "broker", quick: true, set: brokerFault("nats", away)},
-	"NATS frozen (SIGSTOP)":                         {part: "broker", set: brokerFault("nats", frozen)},
-	"Kafka killed":                                  {part: "broker", set: brokerFault("kafka", away)},
-	"Kafka frozen (SIGSTOP)":                        {part: "broker", set: brokerFault("kafka", frozen)},
-	"RabbitMQ away":                                 {part: "broker", set: rabbitFault(refuse)},
-	"RabbitMQ, dead connections":                    {part: "broker", set: rabbitFault(silence)},
-	"PostgreSQL away":                               {part: "store", set: postgresFault(refuse)},
-	"PostgreSQL, dead connections":                  {part: "store", set: postgresFault(silence)},
-	"PostgreSQL, table locked (LOCK TABLE)":         {part: "store", set: tableLocked("ACCESS EXCLUSIVE")},
-	"PostgreSQL, table locked against writers":      {part: "store", set: tableLocked("SHARE")},
-	"SQLite on a full file system":                  {part: "store", quick: true, set: diskFull},
-	"SQLite on a file system that became read-only": {part: "store", set: diskReadOnly},
-	"SQLite locked by another process":              {part: "store", quick: true, set: fileLocked},
-	"service stopped (SIGSTOP)":                     {set: serviceStopped},
+	"NATS killed":                                    {part: "broker", quick: true, set: brokerFault("nats", away)},
+	"NATS frozen (SIGSTOP)":                          {part: "broker", set: brokerFault("nats", frozen)},
+	"Kafka killed":                                   {part: "broker", set: brokerFault("kafka", away)},
+	"Kafka frozen (SIGSTOP)":                         {part: "broker", set: brokerFault("kafka", frozen)},
+	"RabbitMQ away":                                  {part: "broker", set: rabbitFault(refuse)},
+	"RabbitMQ with dead connections":                 {part: "broker", set: rabbitFault(silence)},
+	"PostgreSQL away":                                {part: "store", set: postgresFault(refuse)},
+	"PostgreSQL with dead connections":               {part: "store", set: postgresFault(silence)},
+	"PostgreSQL with a locked table":                 {part: "store", set: tableLocked("ACCESS EXCLUSIVE")},
+	"PostgreSQL with a table locked against writers": {part: "store", set: tableLocked("SHARE")},
+	"SQLite on a full file system":                   {part: "store", quick: true, set: diskFull},
+	"SQLite on a file system that became read-only":  {part: "store", set: diskReadOnly},
+	"SQLite locked by another process":               {part: "store", quick: true, set: fileLocked},
+	"service stopped (SIGSTOP)":                      {set: serviceStopped},
 }
 
 // A server is a broker in a process of its own.
