@@ -50,6 +50,10 @@ func (g *guard) gained(now time.Time) time.Duration {
 // jumped reports whether the clock jumped since it was believed last.
 func (g *guard) jumped(now time.Time) bool { return g.gained(now) > jumpLimit }
 
+// doubts reports whether something says that the clock is wrong. That the reference does
+// not answer at the first poll says nothing.
+func (g *guard) doubts() bool { return g.waiting && (g.contradicted || !g.base.IsZero()) }
+
 // wait returns zero if now can be believed, else how long to wait before
 // asking again.
 func (g *guard) wait(ctx context.Context, now time.Time) time.Duration {

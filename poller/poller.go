@@ -108,7 +108,7 @@ func (p *Poller) Run(ctx context.Context) error {
 			retry = minRetry
 		}
 		limit := next.at.Sub(began)
-		p.status.sleep(p.opt.Elapsed(), limit, err, p.guard.waiting, !p.outbox.since.IsZero())
+		p.status.sleep(p.opt.Elapsed(), limit, err, p.guard.doubts(), !p.outbox.since.IsZero())
 		if !p.gate.sleep(ctx, p.clock, next.earliest, next.at, limit) {
 			return nil
 		}

@@ -118,3 +118,28 @@ func TestAPollerThatDoesNotRunIsStopped(t *testing.T) {
 		}
 	})
 }
+
+// TestNoAnswerAtTheStartIsNoJump has a reference that does not answer when the poller
+// begins: the clock is not what is wrong. One that disagrees says that it is.
+func TestNoAnswerAtTheStartIsNoJump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var disagrees atomic.Bool
+		p, _ := poll(t, open(t), realClock, poller.Options{Elapsed: elapsed(), Reference: func(context.Context) (time.Time, error) {
+			if disagrees.Load() {
+				return time.Now().Add(-time.Hour), nil
+			}
+			return time.Time{}, errors.New("the database is away")
+		}})
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if s := p.Status(); s.Clock || s.Jumps != 0 {
+			t.Errorf("without an answer: %+v", s)
+		}
+		disagrees.Store(true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s := p.Status(); !s.Clock {
+			t.Errorf("with a clock that is ahead: %+v", s)
+		}
+	})
+}
