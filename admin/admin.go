@@ -15,18 +15,21 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Options tune a [Server].
 type Options struct {
-	Addr    string       // host:port to listen on; port 0 takes any free one
-	Moves   bool         // another port is taken if that one is in use
-	Prefix  string       // path that all paths begin with, such as "/timers"; default none
-	Token   string       // that requests must show, all but those for /livez and /readyz; default none is needed
-	Monitor *Monitor     // how the service is; required
-	Metrics http.Handler // answers /metrics; default not found
-	Timers  timer.Reader // what the JSON API below /v1 reads; default no API
+	Addr     string        // host:port to listen on; port 0 takes any free one
+	Moves    bool          // another port is taken if that one is in use
+	Prefix   string        // path that all paths begin with, such as "/timers"; default none
+	Token    string        // that requests must show, all but those for /livez and /readyz; default none is needed
+	ReadOnly bool          // requests that would change something are refused
+	Monitor  *Monitor      // how the service is; required
+	Metrics  http.Handler  // answers /metrics; default not found
+	Timers   timer.Reader  // what the JSON API below /v1 reads; default no API
+	Broker   broker.Broker // where that publishes commands; default it only reads
 }
 
 const (

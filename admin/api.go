@@ -3,13 +3,16 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/go-json-experiment/json"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -23,27 +26,46 @@ const readTimeout = 2 * time.Second
 // An api answers what is below /v1, in JSON. Errors are problems as of RFC 9457.
 type api struct {
 	timers timer.Reader
+	broker broker.Broker
 	log    *slog.Logger
 	mux    *http.ServeMux
 	huma   huma.API
 }
 
+// strict reads JSON as messages are read: keys have one spelling, and none is there
+// twice or unknown.
+var strict = huma.Format{
+	Marshal: huma.DefaultJSONFormat.Marshal,
+	Unmarshal: func(data []byte, v any) error {
+		err := json.Unmarshal(data, v, json.RejectUnknownMembers(true))
+		var semantic *json.SemanticError
+		if errors.As(err, &semantic) && semantic.Err == nil {
+			return fmt.Errorf("a %s does not fit at %q", semantic.JSONKind, semantic.JSONPointer)
+		}
+		return err
+	},
+}
+
 // newAPI returns an api. Its paths begin with prefix for clients.
 func newAPI(log *slog.Logger, opt Options) *api {
 	c := huma.DefaultConfig("Timer service", apiVersion)
-	c.Info.Description = "Reads timers of any tenant. Every answer that is not 2xx is a problem as of RFC 9457."
+	c.Info.Description = "Reads timers of any tenant, and publishes commands. Every answer that is not 2xx is a problem as of RFC 9457."
 	if opt.Prefix != "" {
 		c.Servers = []*huma.Server{{URL: opt.Prefix}}
 	}
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // served by ourselves
 	c.CreateHooks = nil                                   // no $schema in answers
-	c.RejectUnknownQueryParameters = true                 // a filter that is misspelled must not match everything
+	c.Formats = map[string]huma.Format{"application/json": strict, "json": strict}
+	c.RejectUnknownQueryParameters = true // a filter that is misspelled must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{timers: opt.Timers, log: log, mux: http.NewServeMux()}
+	a := &api{timers: opt.Timers, broker: opt.Broker, log: log, mux: http.NewServeMux()}
 	a.huma = humago.New(a.mux, c)
 	a.addTimers()
 	a.addTenants()
+	if opt.Broker != nil {
+		a.addCommands(opt.ReadOnly)
+	}
 	for _, s := range c.Components.Schemas.Map() {
 		s.AdditionalProperties = nil // what is added later must not break clients
 	}

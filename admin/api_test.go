@@ -80,7 +80,7 @@ func seeded(t testing.TB) *sqlite.Store {
 // serving returns a server of the API.
 func serving(t *testing.T, timers timer.Reader) *admin.Server {
 	t.Helper()
-	return admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t), Timers: timers})
+	return admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t), Timers: timers, Broker: channel(t)})
 }
 
 // ask sends a request without a body, and decodes the answer.

@@ -119,6 +119,7 @@ type Config struct {
 	CatchUpTimeout   time.Duration // how long firing waits for commands that wait at the broker
 	HTTPAddr         string        // where HTTP is answered; empty: nowhere
 	HTTPToken        Secret        // token of HTTP requests
+	HTTPReadOnly     bool          // whether HTTP requests that would change something are refused
 	HTTPPrefix       string        // path below which HTTP is answered; empty: "/"
 	Server           Secret        // URL of a service that verbs ask; empty: HTTPAddr on this machine
 	LogLevel         slog.Level    // the least severe level that is logged

@@ -77,6 +77,7 @@ drain_timeout        10s                 default
 catch_up_timeout     10s                 default
 http_addr            127.0.0.1:8080      default
 http_token           -                   default
+http_read_only       false               default
 http_prefix          -                   default
 server               -                   default
 log_level            info                default

@@ -9,6 +9,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/telemetry"
 )
@@ -43,13 +44,14 @@ func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a 
 }
 
 // openAdmin answers HTTP, if the configuration has an address for it.
-func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, m *admin.Monitor, t *telemetry.Telemetry, timers app.Store, d *description) error {
+func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, m *admin.Monitor, t *telemetry.Telemetry, timers app.Store, b broker.Broker, d *description) error {
 	addr, chosen := cfg.HTTPAddress()
 	if addr == "" {
 		return nil
 	}
 	s := admin.New(log, admin.Options{
-		Addr: addr, Moves: !chosen, Prefix: cfg.HTTPPrefix, Token: cfg.HTTPToken.Reveal(), Monitor: m, Metrics: t.Handler(), Timers: timers,
+		Addr: addr, Moves: !chosen, Prefix: cfg.HTTPPrefix, Token: cfg.HTTPToken.Reveal(), Monitor: m, Metrics: t.Handler(),
+		Timers: timers, Broker: b, ReadOnly: cfg.HTTPReadOnly,
 	})
 	if err := s.Listen(context.Background()); err != nil {
 		return err

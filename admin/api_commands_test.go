@@ -1,0 +1,241 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// channel returns a broker that runs.
+func channel(t testing.TB) *gochannel.Broker {
+	t.Helper()
+	b := gochannel.New(gochannel.Options{}, quiet)
+	during(t, b.Run)
+	for b.Ready(t.Context()) != nil {
+		runtime.Gosched()
+	}
+	return b
+}
+
+// during runs a part until the test ends.
+func during(t testing.TB, run func(context.Context) error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// working returns a server of a service that handles commands.
+func working(t *testing.T, opt app.Options) (*admin.Server, *sqlite.Store) {
+	t.Helper()
+	store, b := seeded(t), channel(t)
+	a, err := app.New(store, b, quiet, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	during(t, a.Run)
+	return admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t), Timers: store, Broker: b}), store
+}
+
+// TestCommandsArePublished reads what comes to the commands topic.
+func TestCommandsArePublished(t *testing.T) {
+	t.Parallel()
+	b := channel(t)
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: b})
+	messages, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	due := time.Date(2030, 1, 31, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		method, target, body string
+		want                 any
+	}{
+		"due at": {
+			"PUT", "/v1/tenants/acme/timers/new", `{"dueAt":"2030-01-31T13:00:00+01:00","correlationId":"req-9","data":{"a": 1e999},"timestampMs":1795348800000}`,
+			timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "new"}, Version: timer.Version{TimestampMS: 1795348800000}, DueAt: due, CorrelationID: "req-9", Data: `{"a": 1e999}`},
+		},
+		"cancel": {
+			"DELETE", "/v1/tenants/acme/timers/order-4?correlationId=req-9", "",
+			timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-4"}, CorrelationID: "req-9"},
+		},
+	} {
+		code, got, _ := send(t, s, test.method, test.target, test.body, "Traceparent", trace)
+		m := <-messages
+		m.Ack()
+		decoded, err := envelope.Decode(m.Payload)
+		if err != nil || code != 202 || got["result"] != "published" || got["id"] != decoded.ID || got["correlationId"] != "req-9" || m.UUID != decoded.ID {
+			t.Fatalf("%s: %d %v, and %s: %v", name, code, got, m.Payload, err)
+		}
+		switch c := decoded.Payload.(type) {
+		case timer.ScheduleTimer:
+			if m.Metadata.Get(envelope.HeaderTraceParent) != trace {
+				t.Errorf("%s: no trace in %v", name, m.Metadata)
+			}
+			c.CommandID = ""
+			decoded.Payload = c
+		case timer.CancelTimer:
+			c.Version = timer.Version{}
+			decoded.Payload = c
+		}
+		if diff := cmp.Diff(test.want, decoded.Payload); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", name, diff)
+		}
+	}
+	before := time.Now()
+	_, got, _ := send(t, s, "PUT", "/v1/tenants/acme/timers/new", `{"in":"1h"}`)
+	dueAt, err := time.Parse(time.RFC3339, fmt.Sprint(got["dueAt"]))
+	if err != nil || dueAt.Before(before.Add(time.Hour)) || dueAt.After(time.Now().Add(time.Hour+time.Second)) {
+		t.Errorf("in 1h: %v", got)
+	}
+}
+
+// TestWaitAnswersWhatBecameOfACommand has a service handle the commands.
+func TestWaitAnswersWhatBecameOfACommand(t *testing.T) {
+	t.Parallel()
+	s, store := working(t, app.Options{Retention: 50 * 365 * 24 * time.Hour})
+	in1h := `{"in":"1h"}`
+	old := `{"in":"1h","timestampMs":1000000000000}`
+	for _, test := range []struct {
+		method, call, body string
+		code               int
+		result, reason     string
+	}{
+		{"PUT", "new", `{"in":"1h","data":[1]}`, 200, "scheduled", ""},
+		{"PUT", "new", in1h, 200, "scheduled", ""},
+		{"PUT", "new", old, 409, "", "stale"},
+		{"DELETE", "new", "", 200, "canceled", ""},
+		{"DELETE", "new", "", 200, "canceled", ""},
+		{"PUT", "new", old, 409, "", "stale"},
+		{"PUT", "new", in1h, 200, "scheduled", ""},
+		{"PUT", "order-1", in1h, 409, "", "already_reached"},
+		{"DELETE", "order-1", "", 409, "", "already_reached"},
+		{"DELETE", "tombstone", "", 200, "canceled", ""},
+		{"PUT", "far", `{"dueAt":"2199-01-01T00:00:00Z"}`, 422, "", "beyond_horizon"},
+		{"PUT", "ancient", `{"in":"1h","timestampMs":5}`, 422, "", "bad_time"},
+	} {
+		code, got, header := send(t, s, test.method, "/v1/tenants/acme/timers/"+test.call+"?wait=20s", test.body)
+		result, _ := got["result"].(string)
+		reason, _ := got["reason"].(string)
+		if code != test.code || result != test.result || reason != test.reason {
+			t.Errorf("%s %s %s: %d %v, want %d %s%s", test.method, test.call, test.body, code, got, test.code, test.result, test.reason)
+		}
+		if code >= 400 && (header.Get("Content-Type") != "application/problem+json" || got["status"] != float64(code) || got["detail"] == "") {
+			t.Errorf("%s %s: no problem: %v %v", test.method, test.call, header, got)
+		}
+	}
+	entry, err := store.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: "new"})
+	if err != nil || entry.State != timer.Scheduled {
+		t.Errorf("%+v %v", entry, err)
+	}
+}
+
+// TestWaitEnds: nobody handles the command.
+func TestWaitEnds(t *testing.T) {
+	t.Parallel()
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: channel(t)})
+	code, got, _ := send(t, s, "PUT", "/v1/tenants/acme/timers/new?wait=1", `{"in":"1h"}`)
+	if code != 202 || got["result"] != "published" {
+		t.Errorf("%d %v", code, got)
+	}
+}
+
+// TestCommandsThatAreRefused: none of these is published.
+func TestCommandsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	store, b := seeded(t), channel(t)
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Broker: b})
+	messages, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const in1h = `{"in":"1h"}`
+	for _, test := range []struct {
+		method, call, body string
+		code               int
+		has                string
+		header             []string
+	}{
+		{"PUT", "order-4", in1h, 412, "Scheduled", []string{"If-None-Match", "*"}},
+		{"PUT", "order-1", in1h, 412, "Reached", []string{"If-None-Match", "*"}},
+		{"PUT", "order-9", in1h, 422, "If-None-Match", []string{"If-None-Match", `"a"`}},
+		{"PUT", "order-9", `{}`, 422, "give dueAt or in", nil},
+		{"PUT", "order-9", ``, 400, "body is required", nil},
+		{"PUT", "order-9", `null`, 422, "give dueAt or in", nil},
+		{"PUT", "order-9", `{"in":"1h","dueAt":"2030-01-31T12:00:00Z"}`, 422, "not both", nil},
+		{"PUT", "order-9", `{"dueAt":"2030-01-31T12:00:00"}`, 422, "no zone", nil},
+		{"PUT", "order-9", `{"In":"1h"}`, 422, "In", nil},
+		{"PUT", "order-9", `{"in":"1h","in":"2h"}`, 422, "duplicate", nil},
+		{"PUT", "order-9", `{"in":3600}`, 422, "number does not fit at", nil},
+		{"PUT", "order-9", `{"in":"-1h"}`, 422, "duration", nil},
+		{"PUT", "order-9", `{"in":"90000d"}`, 422, "outside 2000 to 2200", nil},
+		{"PUT", "order-9", `{"in":"1h","correlationId":"a b"}`, 422, "correlationId", nil},
+		{"PUT", "order-9", `{"in":"1h","timestampMs":-1}`, 422, "timestampMs", nil},
+		{"PUT", "order-9", `{"in":"1h","data":{"a":1,"a":2}}`, 422, "duplicate", nil},
+		{"PUT", "order-9", `{"in":"1h","data":"` + strings.Repeat("x", 5000) + `"}`, 422, "at most 4096", nil},
+		{"PUT", "order-9", `{"in":"1h","data":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + `}`, 422, "deep", nil},
+		{"PUT", "order-9", `{"in":"1h","data":"` + strings.Repeat("x", 20_000) + `"}`, 413, "too large", nil},
+		{"PUT", "order-9?wait=1m", in1h, 422, "at most 20s", nil},
+		{"PUT", "order-9?wait=-1s", in1h, 422, "at most 20s", nil},
+		{"PUT", "a%2Fb", in1h, 422, "path.call", nil},
+		{"DELETE", "a%2Fb", "", 422, "path.call", nil},
+		{"DELETE", "order-4?correlationId=a%20b", "", 422, "correlationId", nil},
+	} {
+		code, got, _ := send(t, s, test.method, "/v1/tenants/acme/timers/"+test.call, test.body, test.header...)
+		if text := fmt.Sprint(got); code != test.code || !strings.Contains(text, test.has) {
+			t.Errorf("%s %s %.60s: %d %.300s, want %d with %q", test.method, test.call, test.body, code, text, test.code, test.has)
+		}
+	}
+	cross := httptest.NewRequest("DELETE", "http://localhost/v1/tenants/acme/timers/order-4", nil)
+	cross.Header.Set("Sec-Fetch-Site", "cross-site")
+	w := httptest.NewRecorder()
+	if s.ServeHTTP(w, cross); w.Code != 403 {
+		t.Errorf("from another site: %d %s", w.Code, w.Body)
+	}
+	readOnly := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: store, Broker: b, ReadOnly: true})
+	for _, method := range []string{"PUT", "DELETE"} {
+		if code, got, _ := send(t, readOnly, method, "/v1/tenants/acme/timers/order-9", in1h); code != 403 || !strings.Contains(fmt.Sprint(got), "http_read_only") {
+			t.Errorf("read only: %s: %d %v", method, code, got)
+		}
+	}
+	if code, _, _ := send(t, s, "PUT", "/v1/tenants/acme/timers/last", in1h, "If-None-Match", "*"); code != 202 {
+		t.Error(code)
+	}
+	m := <-messages
+	m.Ack()
+	if m.Metadata.Get(envelope.HeaderServiceCallID) != "last" {
+		t.Errorf("published: %s", m.Payload)
+	}
+}
+
+// TestBrokerThatIsAway answers 503.
+func TestBrokerThatIsAway(t *testing.T) {
+	t.Parallel()
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: gochannel.New(gochannel.Options{}, quiet)})
+	for _, query := range []string{"", "?wait=1s"} {
+		code, got, _ := send(t, s, "PUT", "/v1/tenants/acme/timers/new"+query, `{"in":"1h"}`)
+		if code != 503 || !strings.Contains(fmt.Sprint(got), "the broker did not answer") {
+			t.Errorf("%s: %d %v", query, code, got)
+		}
+	}
+}
