@@ -66,6 +66,7 @@ func New(log *slog.Logger, opt Options) *Server {
 		a := newAPI(log, opt)
 		mux.Handle("/v1/", a)
 		a.describe(mux)
+		showDocs(mux, opt.Prefix)
 	}
 	var h http.Handler = mux
 	h = http.MaxBytesHandler(h, maxBody)
@@ -137,6 +138,9 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
+// policy lets a page load what this server has, and nothing else.
+const policy = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+
 // safeHeaders sets what keeps a page from being framed, guessed at, or kept.
 func safeHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +148,7 @@ func safeHeaders(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'")
+		h.Set("Content-Security-Policy", policy)
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})

@@ -2,9 +2,13 @@ package admin_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"flag"
+	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -97,5 +101,47 @@ func TestSchemasAreServed(t *testing.T) {
 		if code, got, _ := ask(t, s, "GET", path); code != 404 || !strings.Contains(got["detail"].(string), "ScheduleTimer") {
 			t.Errorf("%s: %d %v", path, code, got)
 		}
+	}
+}
+
+// TestDocsLoadNothingFromElsewhere: each script, style and image of the page is served
+// here, and the policy allows what is in the page by its hash alone.
+func TestDocsLoadNothingFromElsewhere(t *testing.T) {
+	t.Parallel()
+	s := admin.New(quiet, admin.Options{Prefix: "/timers", Monitor: watched(t), Timers: seeded(t)})
+	fetch := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+path, nil))
+		return w
+	}
+	w := fetch("/timers/docs")
+	page, policy := w.Body.String(), w.Header().Get("Content-Security-Policy")
+	loaded := regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1)
+	if w.Code != 200 || len(loaded) < 4 || !strings.Contains(page, `"swaggerJsonUrl":"/timers/openapi.json"`) || fetch("/timers/docs/").Body.String() != page {
+		t.Fatalf("%d %s", w.Code, page)
+	}
+	for _, l := range loaded {
+		if w := fetch(l[1]); !strings.HasPrefix(l[1], "/timers/docs/") || w.Code != 200 || w.Body.Len() == 0 {
+			t.Errorf("%s: %d", l[1], w.Code)
+		}
+	}
+	inline := regexp.MustCompile(`(?s)<(?:script|style)>(.*?)</(?:script|style)>`).FindAllStringSubmatch(page, -1)
+	if len(inline) < 2 {
+		t.Fatalf("%d in %s", len(inline), page)
+	}
+	for _, i := range inline {
+		sum := sha256.Sum256([]byte(i[1]))
+		if hash := "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"; !strings.Contains(policy, hash) {
+			t.Errorf("no %s in %s for %s", hash, policy, i[1])
+		}
+	}
+	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") || !strings.HasPrefix(policy, "default-src 'self';") {
+		t.Error(policy)
+	}
+	if other := fetch("/timers/v1/stats").Header().Get("Content-Security-Policy"); strings.Contains(other, "sha256") {
+		t.Errorf("another path: %s", other)
+	}
+	if code := fetch("/timers/docs/none.js").Code; code != 404 {
+		t.Error(code)
 	}
 }

@@ -1,0 +1,60 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"regexp"
+
+	"github.com/swaggest/swgui"
+	"github.com/swaggest/swgui/v5emb"
+)
+
+// docsPath is where the page is that shows the API.
+const docsPath = "/docs/"
+
+// inline are the scripts and styles in a page.
+var inline = regexp.MustCompile(`(?s)<(script|style)>(.*?)</`)
+
+// showDocs adds a page on which people try the API out. All that it loads comes from
+// here.
+func showDocs(mux *http.ServeMux, prefix string) {
+	ui := v5emb.NewWithConfig(swgui.Config{InternalBasePath: docsPath})("Timer service", prefix+"/openapi.json", prefix+docsPath)
+	page := new(recorder)
+	ask, err := http.NewRequestWithContext(context.Background(), http.MethodGet, docsPath, nil)
+	if err != nil {
+		panic(err) // the path is a constant
+	}
+	ui.ServeHTTP(page, ask)
+	policy := pagePolicy(page.Bytes())
+	show := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", policy)
+		_, _ = w.Write(page.Bytes())
+	}
+	mux.HandleFunc("GET /docs", show)
+	mux.HandleFunc("GET "+docsPath+"{$}", show)
+	mux.Handle("GET "+docsPath, ui)
+}
+
+// pagePolicy is that of [safeHeaders], and allows the scripts and styles in the page by
+// their hashes, and the images in its styles.
+func pagePolicy(page []byte) string {
+	allowed := map[string]string{"script": "", "style": ""}
+	for _, found := range inline.FindAllSubmatch(page, -1) {
+		sum := sha256.Sum256(found[2])
+		allowed[string(found[1])] += " 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return policy + "; script-src 'self'" + allowed["script"] + "; style-src 'self'" + allowed["style"] + "; img-src 'self' data:"
+}
+
+// A recorder keeps what a handler writes.
+type recorder struct{ bytes.Buffer }
+
+// Header returns headers that are dropped.
+func (*recorder) Header() http.Header { return make(http.Header) }
+
+// WriteHeader does nothing.
+func (*recorder) WriteHeader(int) {}
