@@ -1,9 +1,11 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -76,6 +78,12 @@ func newAPI(log *slog.Logger, opt Options) *api {
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h, pattern := a.mux.Handler(r)
 	if pattern != "" {
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxCommand))
+		if err != nil { // huma would answer 500
+			a.refuse(w, http.StatusBadRequest, "the body of the request breaks off")
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		a.mux.ServeHTTP(w, r)
 		return
 	}
