@@ -122,11 +122,11 @@ func TestMonitorKnowsSinceWhen(t *testing.T) {
 		check.Store(&app.Check{Part: "broker"})
 		m := admin.NewMonitor(func(context.Context) []app.Check { return []app.Check{*check.Load()} }, slog.New(slog.NewTextHandler(log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- m.Run(ctx) }()
 		if m.Health().Ready() {
 			t.Error("ready before anything was checked")
 		}
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
 		after := func(d time.Duration) admin.Health {
 			time.Sleep(d)
 			synctest.Wait()
