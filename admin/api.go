@@ -68,8 +68,10 @@ func newAPI(log *slog.Logger, opt Options) *api {
 	if opt.Broker != nil {
 		a.addCommands(opt.ReadOnly)
 	}
-	for _, s := range c.Components.Schemas.Map() {
-		s.AdditionalProperties = nil // what is added later must not break clients
+	for name, s := range c.Components.Schemas.Map() {
+		if name != "TimerRequest" { // which is read strictly
+			s.AdditionalProperties = nil // what is added later must not break clients
+		}
 	}
 	return a
 }
