@@ -156,7 +156,7 @@ func announce(
 				line("forwarder", "events to %s", r.Events)
 			}
 			if d.http != "" {
-				line("http", "%s, with /readyz?verbose and /metrics", d.http)
+				line("http", "%s, with /docs, /readyz?verbose and /metrics", d.http)
 			}
 			select {
 			case <-owned:
