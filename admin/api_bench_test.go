@@ -33,7 +33,7 @@ func BenchmarkReads(b *testing.B) {
 	}
 	s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: store})
 	for _, target := range []string{
-		"/v1/tenants/tenant-07/timers/order-0500007",
+		"/v1/tenants/tenant-07/timers/order-0000007",
 		"/v1/tenants/tenant-07/timers",
 		"/v1/tenants/tenant-07/timers?limit=1000",
 		"/v1/tenants/tenant-07/timers?state=Canceled",
