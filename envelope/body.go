@@ -50,6 +50,8 @@ type payload struct {
 	ReachedAt     value `json:"reachedAt"`
 	Data          value `json:"data"`
 	Timers        value `json:"timers"`
+	Reason        value `json:"reason"`
+	Detail        value `json:"detail"`
 }
 
 func (p *payload) isObject() bool { return len(p.whole) > 0 && p.whole[0] == '{' }

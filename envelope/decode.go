@@ -91,10 +91,13 @@ func (d *decoder) message() (m Message) {
 		m.Payload = d.scheduleMany(&m)
 	case TypeCancelTimer:
 		m.Type = TypeCancelTimer
-		m.Payload = timer.CancelTimer{Key: d.key(&m), Version: version(&m), CorrelationID: m.CorrelationID}
+		m.Payload = timer.CancelTimer{Key: d.key(&m), Version: version(&m), CorrelationID: m.CorrelationID, Trace: d.trace()}
 	case TypeDueTimeReached:
 		m.Type = TypeDueTimeReached
 		m.Payload = d.reached(&m)
+	case string(timer.TimerScheduled), string(timer.TimerCanceled), string(timer.TimerIgnored), string(timer.TimerRejected):
+		m.Type = string(kind)
+		m.Payload = d.receipt(&m)
 	case "":
 		d.fail(timer.Invalid(timer.ReasonMissingField, "type is empty; name the type of the message"))
 	default:

@@ -3,17 +3,13 @@ package envelope_test
 import (
 	"bytes"
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
-	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/source"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -44,6 +40,15 @@ func TestExamplesOfTheDocsDecode(t *testing.T) {
 		switch payload := m.Payload.(type) {
 		case timer.ScheduleTimer:
 			command = payload
+		case timer.Receipt:
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, []byte(block[1])); err != nil {
+				t.Fatal(err)
+			}
+			payload.ID = ""
+			if got := (envelope.Format{}).Receipt(payload); !bytes.Equal(got, compact.Bytes()) {
+				t.Errorf("receipt is not as the service sends it:\n got %s\nwant %s", got, &compact)
+			}
 		case timer.DueTimeReached:
 			payload.CommandID = command.CommandID
 			if want := envelope.EventID(payload); payload.ID != want {
@@ -63,7 +68,7 @@ func TestExamplesOfTheDocsDecode(t *testing.T) {
 	if !cloudEvents {
 		t.Error("there is no example of an event that is a CloudEvent")
 	}
-	for _, kind := range []string{"ScheduleTimer", "CancelTimer", "DueTimeReached"} {
+	for _, kind := range []string{"ScheduleTimer", "CancelTimer", "DueTimeReached", "TimerScheduled"} {
 		if !seen[kind] {
 			t.Errorf("there is no example of %s", kind)
 		}
@@ -73,8 +78,8 @@ func TestExamplesOfTheDocsDecode(t *testing.T) {
 func TestDocsNameEveryReasonAndHeader(t *testing.T) {
 	t.Parallel()
 	page := contract(t)
-	reasons := constants(t, "../timer", "Reason")
-	headers := constants(t, ".", "Header")
+	reasons := source.Constants(t, "../timer", "Reason")
+	headers := source.Constants(t, ".", "Header")
 	if len(reasons) < 10 || len(headers) < 15 {
 		t.Fatalf("found %d reasons and %d headers", len(reasons), len(headers))
 	}
@@ -92,36 +97,4 @@ func TestDocsNameEveryReasonAndHeader(t *testing.T) {
 			t.Errorf("docs/messages.md explains %s, which is no reason", row[1])
 		}
 	}
-}
-
-// constants returns the values of a package's string constants whose names
-// begin with the prefix.
-func constants(t *testing.T, dir, prefix string) []string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var values []string
-	for _, name := range names {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) || len(spec.Values) != 1 {
-				return true
-			}
-			if literal, ok := spec.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
-				value, err := strconv.Unquote(literal.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				values = append(values, value)
-			}
-			return true
-		})
-	}
-	return values
 }

@@ -29,7 +29,7 @@ type Message struct {
 	CausationID   string // empty if absent
 
 	// Payload is a timer.ScheduleTimer, a timer.ScheduleTimers, a
-	// timer.CancelTimer or a timer.DueTimeReached, complete and valid, or nil if Type is none of ours.
+	// timer.CancelTimer, a timer.DueTimeReached or a timer.Receipt, complete and valid, or nil if Type is none of ours.
 	// Then Type is not empty, ID and TenantID are valid or empty, and the
 	// other fields are not set.
 	Payload any

@@ -102,6 +102,17 @@ func checkSurvivesEncoding(t *testing.T, m envelope.Message) {
 			t.Fatalf("decodes to an invalid command: %v", err)
 		}
 		body = envelope.Cancel(payload)
+	case timer.Receipt:
+		body = envelope.Format{}.Receipt(payload)
+		if len(body) > envelope.MaxBytes {
+			return
+		}
+		again, err := envelope.Decode(body)
+		m.AggregateID = string(payload.ServiceCallID) // ours always names it
+		if m.Payload = withoutTrace(payload); err != nil || cmp.Diff(m, again) != "" {
+			t.Fatalf("%v, after encoding (-before +after):\n%s", err, cmp.Diff(m, again))
+		}
+		return
 	case timer.DueTimeReached:
 		m.TimestampMS = payload.ReachedAt.UnixMilli() // as in all that we encode
 		body = envelope.Reached(payload)
@@ -132,6 +143,12 @@ func withoutTrace(payload any) any {
 		for i := range p.Commands {
 			p.Commands[i].Trace = timer.Trace{}
 		}
+		return p
+	case timer.Receipt:
+		p.Trace = timer.Trace{}
+		return p
+	case timer.CancelTimer:
+		p.Trace = timer.Trace{}
 		return p
 	case timer.DueTimeReached:
 		p.Trace = timer.Trace{}

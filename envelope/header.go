@@ -50,7 +50,7 @@ func ScheduleManyHeaders(c timer.ScheduleTimers) map[string]string {
 // CancelHeaders returns the headers of a command encoded by [Cancel]. A
 // producer may leave them out.
 func CancelHeaders(c timer.CancelTimer) map[string]string {
-	return headers(TypeCancelTimer, c.CommandID, c.Key, c.CorrelationID, timer.Trace{})
+	return headers(TypeCancelTimer, c.CommandID, c.Key, c.CorrelationID, c.Trace)
 }
 
 func headers(kind, id string, key timer.Key, correlationID string, trace timer.Trace) map[string]string {

@@ -2,6 +2,8 @@ package envelope
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 
@@ -91,4 +93,17 @@ func quoted(text string) (value, after string, ok bool) {
 		}
 	}
 	return "", "", false
+}
+
+// EncodeHeaderMap encodes headers as a JSON object, sorted by name.
+func EncodeHeaderMap(headers map[string]string) []byte {
+	b := append(make([]byte, 0, encodedBytes), '{')
+	for i, name := range slices.Sorted(maps.Keys(headers)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, name), ':')
+		b = appendString(b, headers[name])
+	}
+	return append(b, '}')
 }

@@ -44,7 +44,9 @@ func reference(body []byte) (kind string, payload any, err error) {
 	switch {
 	case !ok || kind == "":
 		return "", nil, errRefused
-	case kind != "ScheduleTimer" && kind != "ScheduleTimers" && kind != "CancelTimer" && kind != "DueTimeReached":
+	case !slices.Contains([]string{
+		"ScheduleTimer", "ScheduleTimers", "CancelTimer", "DueTimeReached", "TimerScheduled", "TimerCanceled", "TimerIgnored", "TimerRejected",
+	}, kind):
 		return kind, nil, nil
 	}
 	payloadKey := "payload"
@@ -67,6 +69,12 @@ func reference(body []byte) (kind string, payload any, err error) {
 		for i := range p.Commands {
 			p.Commands[i].Trace = trace
 		}
+	case timer.CancelTimer:
+		p.Trace = trace
+		payload = p
+	case timer.Receipt:
+		p.Trace = trace
+		payload = p
 	case timer.DueTimeReached:
 		p.Trace = trace
 		payload = p
@@ -136,6 +144,11 @@ func referencePayload(kind string, top map[string]any) any {
 			Key: timer.Key{TenantID: timer.TenantID(tenant)}, Version: version, CorrelationID: correlation,
 		})
 	}
+	if strings.HasPrefix(kind, "Timer") {
+		return referenceReceipt(kind, top, inner, timer.Receipt{
+			Key: timer.Key{TenantID: timer.TenantID(tenant)}, ID: id, CorrelationID: correlation, At: time.UnixMilli(ms).UTC(),
+		})
+	}
 	if !callForm.MatchString(call) || there && aggregate != call || !there && kind == "DueTimeReached" {
 		return nil
 	}
@@ -154,6 +167,36 @@ func referencePayload(kind string, top map[string]any) any {
 		return timer.DueTimeReached{Key: key, ID: id, DueAt: due, ReachedAt: reached, CorrelationID: correlation, Data: data}
 	}
 	return nil
+}
+
+// referenceReceipt returns a receipt that has what all messages have, or nil.
+func referenceReceipt(kind string, top, inner map[string]any, r timer.Receipt) any {
+	r.Type = timer.ReceiptType(kind)
+	r.CommandID, _ = top["causationId"].(string)
+	call, named := inner["serviceCallId"]
+	aggregate, there := top["aggregateId"]
+	if named || there || r.Type != timer.TimerRejected {
+		text, _ := call.(string)
+		if !callForm.MatchString(text) || there && aggregate != text {
+			return nil
+		}
+		r.ServiceCallID = timer.ServiceCallID(text)
+	}
+	dueText, _ := inner["dueAt"].(string)
+	due, dueOK := referenceTime(dueText)
+	reason, reasonOK := inner["reason"].(string)
+	detail, detailOK := inner["detail"].(string)
+	switch {
+	case r.Type == timer.TimerScheduled && dueOK:
+		r.DueAt = due
+	case r.Type == timer.TimerIgnored && reasonOK:
+		r.Reason = timer.Reason(reason)
+	case r.Type == timer.TimerRejected && reasonOK && detailOK:
+		r.Reason, r.Detail = timer.Reason(reason), detail
+	case r.Type != timer.TimerCanceled:
+		return nil
+	}
+	return r
 }
 
 // referenceTimers returns the commands of a list, which have all but service call,

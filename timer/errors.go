@@ -14,6 +14,14 @@ var (
 	ErrFatal = errors.New("fatal")
 	// ErrNotFound means that the tenant has no such timer.
 	ErrNotFound = errors.New("timer not found")
+
+	// ErrStale means that a command had no effect: a newer one for the same key was
+	// accepted before.
+	ErrStale = errors.New("a newer command was accepted before")
+	// ErrReached means that a command had no effect: the timer has fired.
+	ErrReached = errors.New("the timer has fired")
+	// ErrOverQuota means that a tenant may not have so many timers now.
+	ErrOverQuota = errors.New("over the quota of the tenant")
 )
 
 // A Reason is why a command is invalid, as a stable identifier for machines.

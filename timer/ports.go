@@ -16,14 +16,9 @@ type ClockFunc func() time.Time
 // Now calls f.
 func (f ClockFunc) Now() time.Time { return f() }
 
-// A Store keeps timers and the outbox, durably: when a method returns nil, what
-// it did survives a crash. All methods are safe for concurrent use, here and
-// from other instances on the same database.
-//
-// Errors: what wraps [ErrInvalid] is refused for good, what wraps [ErrFatal]
-// ends the service, everything else may pass. After an error that may pass the
-// effect is unknown; every method may be called again.
-type Store interface {
+// Commands applies commands: those of a [Store] in a transaction for each call, others
+// in a transaction that a host began.
+type Commands interface {
 	// Schedule applies commands in one transaction and returns the result of each,
 	// in place. The newest version of a key wins, whatever the order of the
 	// commands. Now, rounded down, becomes RegisteredAt of the
@@ -32,11 +27,23 @@ type Store interface {
 	// equal tenant and version, one after the other) are applied together or not
 	// at all. The error is about the database alone: then nothing is applied, or
 	// nothing is known. The commands must be valid by [ScheduleTimer.Validate];
-	// DueAt is kept rounded up.
+	// DueAt is kept rounded up. In the same transaction the [Receipts] of commands
+	// that want one are appended to the outbox.
 	Schedule(ctx context.Context, now time.Time, commands ...ScheduleTimer) ([]Result, error)
 
 	// Cancel applies commands in one transaction, as Schedule does.
 	Cancel(ctx context.Context, now time.Time, commands ...CancelTimer) ([]Result, error)
+}
+
+// A Store keeps timers and the outbox, durably: when a method returns nil, what
+// it did survives a crash. All methods are safe for concurrent use, here and
+// from other instances on the same database.
+//
+// Errors: what wraps [ErrInvalid] is refused for good, what wraps [ErrFatal]
+// ends the service, everything else may pass. After an error that may pass the
+// effect is unknown; every method may be called again.
+type Store interface {
+	Commands // each call in a transaction of its own
 
 	// Update runs fn in one transaction, which commits if fn returns nil and
 	// leaves no trace if it does not. Fn must not wait for anything but the
@@ -68,6 +75,9 @@ type Tx interface {
 
 	// Emit appends events to the outbox, in the order given.
 	Emit(ctx context.Context, events ...DueTimeReached) error
+
+	// EmitReceipts appends receipts to the outbox, in the order given.
+	EmitReceipts(ctx context.Context, receipts ...Receipt) error
 }
 
 // An Allowance says how many timers of a tenant may fire now. It may be asked
@@ -99,6 +109,20 @@ type Reader interface {
 
 	// Delivery returns where the event with an id is, of a timer that is Reached.
 	Delivery(ctx context.Context, eventID string) (Delivery, error)
+
+	// Upcoming returns how many Scheduled timers, of a tenant or of all if it is empty,
+	// are due in each of n intervals of a width, which is rounded up to milliseconds,
+	// from a time on. A count stops at [MaxUpcoming], which may stand for more. What
+	// [CheckIntervals] refuses is an error that wraps [ErrInvalid].
+	Upcoming(ctx context.Context, tenant TenantID, from time.Time, width time.Duration, n int) ([]int64, error)
+
+	// Parked returns events that were parked, oldest first, behind a number, of a
+	// tenant or of all if it is empty.
+	Parked(ctx context.Context, tenant TenantID, after int64, limit int) ([]ParkedEvent, error)
+
+	// Firing returns since when firing is paused, and by whom; the zero value if it is
+	// not.
+	Firing(ctx context.Context) (Pause, error)
 
 	// Stats returns what the store holds.
 	Stats(ctx context.Context) (Stats, error)

@@ -11,6 +11,7 @@ type ScheduleTimer struct {
 	CorrelationID string    // trace of the request; may be empty
 	Trace         Trace     // where the command came from; may be empty
 	Data          string    // a JSON value as it was written, for the event; empty if there is none
+	Receipt       bool      // whether a [Receipt] is wanted; not on the wire
 }
 
 // Validate returns an [InvalidError] unless every field is well formed. Whether
@@ -52,6 +53,8 @@ type CancelTimer struct {
 	Key
 	Version
 	CorrelationID string // trace of the request; may be empty
+	Trace         Trace  // where the command came from; may be empty
+	Receipt       bool   // whether a [Receipt] is wanted; not on the wire
 }
 
 // Validate returns an [InvalidError] unless every field is well formed.
@@ -76,19 +79,12 @@ type DueTimeReached struct {
 	DueAt         time.Time // when it was to fire
 	ReachedAt     time.Time // when it did, by the service's clock; never before DueAt
 	CorrelationID string    // that of the command; may be empty
-	Trace         Trace     // that of the command; may be empty
+	Trace         Trace     // that of the command, or of the firing if that is traced; may be empty
 	Data          string    // that of the command, byte for byte; may be empty
 }
 
 // Lateness is how long after its due time the timer fired.
 func (e DueTimeReached) Lateness() time.Duration { return e.ReachedAt.Sub(e.DueAt) }
-
-// A Trace is a W3C trace context, as in the headers of a message.
-// The zero value is none.
-type Trace struct {
-	Parent string // traceparent
-	State  string // tracestate; empty without a Parent
-}
 
 // A State is that of a timer.
 type State string

@@ -12,17 +12,19 @@ import (
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/envelope/schema"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // brokers are those that have clients outside the process.
 var brokers = []struct {
 	name, host, protocol string
 	routing              broker.Routing
+	receipts             string
 	about                string
 }{
-	{"nats", "127.0.0.1:4222", "nats", nats.DefaultRouting(), "NATS with JetStream, stream svc. The id of an event or a dead letter is in the header Nats-Msg-Id, too."},
-	{"kafka", "127.0.0.1:9092", "kafka", kafka.DefaultRouting(), "Apache Kafka."},
-	{"rabbitmq", "127.0.0.1:5672", "amqp", rabbitmq.DefaultRouting(), "RabbitMQ. The addresses are queues. Type, correlation id, content type and id are in the properties of AMQP, too."},
+	{"nats", "127.0.0.1:4222", "nats", nats.DefaultRouting(), nats.DefaultReceipts, "NATS with JetStream, stream svc. The id of an event or a dead letter is in the header Nats-Msg-Id, too."},
+	{"kafka", "127.0.0.1:9092", "kafka", kafka.DefaultRouting(), kafka.DefaultReceipts, "Apache Kafka."},
+	{"rabbitmq", "127.0.0.1:5672", "amqp", rabbitmq.DefaultRouting(), rabbitmq.DefaultReceipts, "RabbitMQ. The addresses are queues. Type, correlation id, content type and id are in the properties of AMQP, too."},
 }
 
 // asyncAPI returns the document, which describes the service: it receives commands
@@ -39,6 +41,7 @@ func asyncAPI(t *testing.T) object {
 		}{
 			{"Commands", "receive", b.routing.Commands, "Commands to the service.", both(envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeCancelTimer)},
 			{"Events", "send", b.routing.Events, "Events of the service.", both(envelope.TypeDueTimeReached)},
+			{"Receipts", "send", b.receipts, "What became of commands, if the setting receipts is on.", both(string(timer.TimerScheduled), string(timer.TimerCanceled), string(timer.TimerIgnored), string(timer.TimerRejected))},
 			{"DeadLetters", "send", b.routing.DeadLetters, "Messages that were refused.", []string{envelope.TypeDeadLetter}},
 		} {
 			id := b.name + c.name
@@ -123,8 +126,8 @@ func messageOf(k kind, name string, s object) object {
 		m["contentType"] = envelope.ContentTypeCloudEvents
 		m["correlationId"] = object{"location": "$message.payload#/correlationid"}
 	}
-	if k.isEvent() {
-		m["headers"] = ref("components/schemas/EventHeaders")
+	if k.isEvent() || k.isReceipt() {
+		m["headers"] = ref("components/schemas/" + map[bool]string{true: "ReceiptHeaders", false: "EventHeaders"}[k.isReceipt()])
 		m["bindings"] = kafkaKey("tenantId.serviceCallId")
 	}
 	return m

@@ -1,16 +1,12 @@
 package schema_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
+	"maps"
 	"testing"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/source"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // headers returns the schemas of what stands beside the bodies.
@@ -24,7 +20,7 @@ func headers(t *testing.T) map[string]object {
 	correlation := text(idForm, "Trace of the request.")
 	parent, state := text(traceParentForm, "W3C Trace Context."), text(`^[ -~]{1,512}$`, "W3C Trace Context.")
 	number, at := `^[0-9]{1,4}$`, `^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$`
-	reasons := constants(t, "../../timer", "Reason")
+	reasons := source.Constants(t, "../../timer", "Reason")
 	words := text(`^[a-z0-9_]+$`, "Why the message was refused. More words may come.")
 	words["examples"] = reasons
 
@@ -38,7 +34,13 @@ func headers(t *testing.T) map[string]object {
 	for name, s := range identity {
 		event[name] = s
 	}
+	receipt := maps.Clone(event)
+	receipt[envelope.HeaderType] = object{"enum": []any{timer.TimerScheduled, timer.TimerCanceled, timer.TimerIgnored, timer.TimerRejected}}
 	return map[string]object{
+		"ReceiptHeaders": {
+			"title": "Headers of a receipt", "type": "object", "properties": receipt,
+			"required": []string{envelope.HeaderType, envelope.HeaderTenantID, envelope.HeaderMessageID},
+		},
 		"CommandHeaders": {
 			"title": "Headers of a command", "type": "object",
 			"description": "What the service reads. Whatever is malformed is ignored, and any other header. A producer may leave all of them out.",
@@ -79,37 +81,4 @@ func headers(t *testing.T) map[string]object {
 			},
 		},
 	}
-}
-
-// constants returns the values of a package's string constants whose names begin
-// with the prefix, sorted.
-func constants(t *testing.T, dir, prefix string) []string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var values []string
-	for _, name := range names {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			spec, ok := n.(*ast.ValueSpec)
-			if !ok || !strings.HasPrefix(spec.Names[0].Name, prefix) || len(spec.Values) != 1 {
-				return true
-			}
-			if literal, ok := spec.Values[0].(*ast.BasicLit); ok && literal.Kind == token.STRING {
-				value, err := strconv.Unquote(literal.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				values = append(values, value)
-			}
-			return true
-		})
-	}
-	slices.Sort(values)
-	return values
 }

@@ -81,13 +81,22 @@ var kinds = []kind{
 	{envelope.TypeScheduleTimers, "schedule_timers.json", "Asks for many timers of one tenant.", []string{"timers"}, []rule{ruleDate, ruleData, ruleDistinct}},
 	{envelope.TypeCancelTimer, "cancel_timer.json", "Takes a timer back that has not fired.", []string{"serviceCallId"}, []rule{ruleCall}},
 	{envelope.TypeDueTimeReached, "due_time_reached.json", "Says that the time of a timer has come.", []string{"serviceCallId", "dueAt", "reachedAt", "data"}, []rule{ruleCall, ruleDate, ruleData}},
+	{string(timer.TimerScheduled), "timer_scheduled.json", "Says that a command set the due time of its timer.", []string{"serviceCallId", "dueAt"}, []rule{ruleCall, ruleDate}},
+	{string(timer.TimerCanceled), "timer_canceled.json", "Says that the timer of a CancelTimer is canceled.", []string{"serviceCallId"}, []rule{ruleCall}},
+	{string(timer.TimerIgnored), "timer_ignored.json", "Says that a command has no effect.", []string{"serviceCallId", "reason"}, []rule{ruleCall}},
+	{string(timer.TimerRejected), "timer_rejected.json", "Says that a command was refused.", []string{"serviceCallId", "reason", "detail"}, []rule{ruleCall}},
 }
 
-func (k kind) isEvent() bool { return k.name == envelope.TypeDueTimeReached }
-func (k kind) isMany() bool  { return k.name == envelope.TypeScheduleTimers }
+func (k kind) isEvent() bool   { return k.name == envelope.TypeDueTimeReached }
+func (k kind) isReceipt() bool { return envelope.IsReceipt(k.name) }
+func (k kind) isMany() bool    { return k.name == envelope.TypeScheduleTimers }
 
 func (k kind) payload() object {
-	return structure(values(), append([]string{"tenantId"}, k.fields...))
+	s := structure(values(), append([]string{"tenantId"}, k.fields...))
+	if k.name == string(timer.TimerRejected) {
+		s["required"] = []string{"tenantId", "reason", "detail"} // the command may name no service call
+	}
+	return s
 }
 
 // values are the fields that payloads have.
@@ -97,6 +106,8 @@ func values() map[string]any {
 		"serviceCallId": text(callForm, "With the tenant, the key of the timer."),
 		"dueAt":         text(timeForm, "When the timer fires: RFC 3339 with a zone, kept in milliseconds, rounded up."),
 		"reachedAt":     text(timeForm, "When it fired, by the clock of the service. Never before dueAt."),
+		"reason":        object{"type": "string", "description": "Of a TimerIgnored stale (a newer command was accepted before) or reached (the timer has fired); of a TimerRejected the reason of its dead letter. More words may come."},
+		"detail":        object{"type": "string", "description": "The reason for people."},
 		"data":          object{"description": fmt.Sprintf("Any JSON value of at most %d bytes as written. The event has it byte for byte.", timer.MaxDataBytes)},
 	}
 	v["timers"] = object{

@@ -18,7 +18,7 @@ import (
 // Version is that of the contract. The minor number grows when something is added
 // that older producers and consumers need not know, the major number when one of
 // them may break. It is part of the $id of each schema.
-const Version = "1.0"
+const Version = "1.1"
 
 const (
 	suffix   = ".json"
