@@ -37,12 +37,13 @@ const (
 // A Batch is a [timer.Store] around a store that lets concurrent commands share
 // a commit: those that arrive while one commit is being synced make up the next.
 // A command alone is not delayed. There is no goroutine behind it: the caller
-// that comes first leads: it commits for all that have come, and hands the lead
-// to the first of those that came meanwhile.
+// that comes first commits for all that have come. Then the first of those that
+// came meanwhile does the same for them.
 type Batch struct {
 	timer.Store
 	schedules group[timer.ScheduleTimer]
 	cancels   group[timer.CancelTimer]
+	receipts  group[timer.Receipt]
 }
 
 // NewBatch returns a Batch around a store.
@@ -54,6 +55,7 @@ func NewBatch(inner timer.Store, opt BatchOptions) *Batch {
 		Store:     inner,
 		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, limit: opt.Limit},
 		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, limit: opt.Limit},
+		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), limit: opt.Limit},
 	}
 }
 
@@ -67,6 +69,19 @@ func (b *Batch) Schedule(ctx context.Context, now time.Time, commands ...timer.S
 // Cancel applies commands as Schedule does.
 func (b *Batch) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
 	return b.cancels.do(ctx, now, commands)
+}
+
+// Receipts appends receipts to the outbox, as Schedule applies commands.
+func (b *Batch) Receipts(ctx context.Context, now time.Time, receipts ...timer.Receipt) error {
+	_, err := b.receipts.do(ctx, now, receipts)
+	return err
+}
+
+func emitReceipts(s timer.Store) func(context.Context, time.Time, ...timer.Receipt) ([]timer.Result, error) {
+	return func(ctx context.Context, _ time.Time, receipts ...timer.Receipt) ([]timer.Result, error) {
+		err := s.Update(ctx, func(tx timer.Tx) error { return tx.EmitReceipts(ctx, receipts...) })
+		return make([]timer.Result, len(receipts)), err
+	}
 }
 
 // A group gathers commands of one type.

@@ -29,9 +29,10 @@ func TestBatchIsAStore(t *testing.T) {
 			*store.Batch
 			timer.Reader
 			timer.Purger
+			timer.Operator
 			outbox.Table
 			storetest.Database
-		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s}
+		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s, s}
 	})
 }
 

@@ -28,7 +28,9 @@ import (
 // same step, at a later key, or waits in the second for a later key, or does not
 // wait at all. The same holds for the second step. If a timer is gone when it is to
 // be locked, it was purged after the first step: then all begins again in a new
-// transaction, since going back to the first step would break that order.
+// transaction, or savepoint, since going back to the first step with locks would break
+// that order. In the transaction of a host, which may have locked other keys before,
+// there may be deadlocks, as with any two transactions of a host.
 type application struct {
 	doing string
 	count int                   // of commands
@@ -37,6 +39,8 @@ type application struct {
 
 	insert func(context.Context, *transaction, []*group) (known []int64, err error) // numbers of groups, from 1
 	update func(context.Context, *transaction, []*group) (changed int64, err error)
+
+	receipts func([]timer.Result) []timer.Receipt
 
 	// absent sets the results of commands whose service calls do not exist.
 	absent func(results []timer.Result, keys []*group)
@@ -57,18 +61,30 @@ var errPurged = errors.New("a timer was purged meanwhile")
 // applyTries is how often an application begins, if timers are purged meanwhile.
 const applyTries = 5
 
-// apply applies commands in one transaction. When the server has refused a
-// command for the first time because it has no service call, all are applied
-// again, and from then on the service calls are looked up before.
-func (s *Store) apply(ctx context.Context, a application) (results []timer.Result, err error) {
-	for range applyTries {
-		results = make([]timer.Result, a.count)
-		referenced := s.referenced.Load()
-		err = s.writing(ctx, a.doing, func(ctx context.Context, t *transaction) error {
-			err := a.run(ctx, t, referenced, results)
+// apply applies commands in one transaction.
+func (s *Store) apply(ctx context.Context, a application) ([]timer.Result, error) {
+	return s.repeat(a, func(referenced bool, results []timer.Result) error {
+		return s.writing(ctx, a.doing, func(ctx context.Context, t *transaction) error {
+			err := a.all(ctx, t, referenced, results)
 			failpoint.Here("applied")
 			return err
 		})
+	})
+}
+
+// together calls fn: each step has a transaction of its own.
+func (s *Store) together(_ context.Context, fn func() ([]timer.Result, error)) ([]timer.Result, error) {
+	return fn()
+}
+
+// repeat calls try, again if a timer was purged meanwhile. When the server has refused
+// a command for the first time because it has no service call, all are applied again,
+// and from then on the service calls are looked up before.
+func (s *Store) repeat(a application, try func(referenced bool, results []timer.Result) error) (results []timer.Result, err error) {
+	for range applyTries {
+		results = make([]timer.Result, a.count)
+		referenced := s.referenced.Load()
+		err = try(referenced, results)
 		if !referenced && isMissing(err) {
 			s.referenced.Store(true)
 		} else if !errors.Is(err, errPurged) {
@@ -79,6 +95,14 @@ func (s *Store) apply(ctx context.Context, a application) (results []timer.Resul
 		return nil, err
 	}
 	return results, nil
+}
+
+// all applies the commands, and appends the receipts of those that want one.
+func (a application) all(ctx context.Context, t *transaction, referenced bool, results []timer.Result) error {
+	if err := a.run(ctx, t, referenced, results); err != nil {
+		return err
+	}
+	return t.EmitReceipts(ctx, a.receipts(results)...)
 }
 
 // groups sorts the commands that have no result yet by key.

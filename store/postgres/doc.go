@@ -20,9 +20,9 @@
 //
 // A process that is stopped in the middle of a transaction, as by SIGSTOP, keeps
 // its rows from others for four seconds; then the server ends the transaction.
-// Whoever waits for a row waits six seconds before he gives up, so he outlasts
+// A statement that waits for a row waits six seconds before it gives up, so it outlasts
 // that. The same holds if it is stopped while the server sends it rows. A process
-// that dies lets go at once.
+// that dies loses its locks at once.
 //
 // # PgBouncer
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/store"
 )
 
-// Dump tells all that the store holds, in one read transaction: writers go on
+// Dump yields all that the store holds, in one read transaction: writers go on
 // meanwhile, but what they leave behind can't be vacuumed. The events of all
 // shards come as one outbox, one shard after the other.
 func (r *Reader) Dump(ctx context.Context, yield func(store.Record) error) error {
@@ -77,7 +77,7 @@ func scanEvent(rows pgx.Rows) (e store.Event, err error) {
 	return e, nil
 }
 
-// Running tells how many instances run on the database: each leads a shard of the
+// Running returns how many instances run on the database: each owns a shard of the
 // outbox. One that has just started, or that is stopped, is not counted.
 func (r *Reader) Running(ctx context.Context) (n int, err error) {
 	err = r.rows(ctx, "count instances", sqlInstances, nil, scan(&n))

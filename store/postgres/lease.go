@@ -84,7 +84,7 @@ func (s *Store) lease(ctx context.Context, text string) (_ *lease, err error) {
 	began := time.Now() //nolint:forbidigo // of what the server holds, not of timers
 	var number int64
 	err = onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error {
-		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}); err != nil {
+		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}, step{text: sqlNode, args: []any{nodeName(s.node)}}); err != nil {
 			return err
 		}
 		if number, err = simple(ctx, c, text); err != nil {

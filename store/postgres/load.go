@@ -17,11 +17,11 @@ var _ store.DumpLoader = (*Store)(nil)
 // parkedRows is how many parked events one statement loads.
 const parkedRows = 500
 
-// Load keeps all that another store held: timers and events by COPY. Events go to
+// Load inserts all that another store held: timers and events by COPY. Events go to
 // shard 0, which the first instance owns, or takes over.
 func (s *Store) Load(ctx context.Context, next func() (store.Record, error)) error {
-	s.working.RLock()
-	defer s.working.RUnlock()
+	s.working.begin()
+	defer s.working.end()
 	if err := s.ready(ctx); err != nil {
 		return classify("load", err)
 	}

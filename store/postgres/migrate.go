@@ -6,6 +6,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
@@ -19,7 +20,24 @@ import (
 var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = 4
+const SchemaVersion = 5
+
+// VersionTable is the table that says which migrations were applied.
+const VersionTable = migration.Table
+
+// Migrations returns the migrations, one numbered file each, for a host that applies
+// them with a goose of its own, before the first use, instead of [Migrate]. Its table of
+// versions must be [VersionTable]: [Verify] reads that.
+//
+//	goose.NewProvider(goose.DialectPostgres, db, postgres.Migrations(),
+//		goose.WithTableName(postgres.VersionTable), goose.WithDisableGlobalRegistry(true))
+func Migrations() fs.FS {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // the name of a folder is wrong
+	}
+	return files
+}
 
 // Migrate brings the schema of a database to [SchemaVersion], each step in a
 // transaction. It changes nothing, and returns an error that wraps
@@ -30,7 +48,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// MigrateFrom is [Migrate], and tells the version before and after.
+// MigrateFrom is [Migrate], and returns the version before and after.
 func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	from, err = version(ctx, db)
 	switch {
@@ -66,7 +84,7 @@ func locked(ctx context.Context, db *sql.DB, fn func() error) error {
 
 // up applies what is missing.
 func up(ctx context.Context, db *sql.DB) error {
-	provider, err := migration.NewProvider(goose.DialectPostgres, db, migrations)
+	provider, err := migration.NewProvider(goose.DialectPostgres, db, Migrations())
 	if err != nil {
 		return err
 	}
@@ -94,7 +112,7 @@ const versions = `CREATE TABLE ` + migration.Table + ` (
 
 // MigrationSQL returns the statements that [Migrate] runs on a schema of a version; 0
 // is none.
-func MigrationSQL(from int64) (string, error) { return migration.Script(migrations, versions, from) }
+func MigrationSQL(from int64) (string, error) { return migration.Script(Migrations(), versions, from) }
 
 func newer(version int64) error {
 	return fmt.Errorf("%w: the schema of the database has version %d, this binary knows %d: use a newer binary",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
@@ -67,6 +68,9 @@ func TestMigrationByHand(t *testing.T) {
 			t.Errorf("version %d, %v, want %d", v, err, from)
 		}
 		apply(rest)
+		if err := postgres.Verify(t.Context(), db); err != nil {
+			t.Errorf("from %d: %v", from, err)
+		}
 		if _, to, err := postgres.MigrateFrom(t.Context(), db); err != nil || to != postgres.SchemaVersion {
 			t.Errorf("from %d: migrated to %d, %v", from, to, err)
 		}
@@ -89,6 +93,30 @@ func TestMigrateBesideAHost(t *testing.T) {
 }
 
 // TestManyOpenAtOnce starts eight instances on an empty database.
+// TestMigrationsOfAHost applies the migrations with a goose of the host's, in two steps.
+func TestMigrationsOfAHost(t *testing.T) {
+	t.Parallel()
+	db := handle(t, pgtest.URL(t))
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, postgres.Migrations(),
+		goose.WithTableName(postgres.VersionTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(t.Context(), postgres.SchemaVersion-1); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Verify(t.Context(), db); err == nil {
+		t.Error("an older schema was found good")
+	}
+	if _, err := provider.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.Verify(t.Context(), db); err != nil {
+		t.Error(err)
+	}
+	scheduled(t, postgres.New(db, relaxed), "call-1")
+}
+
 func TestManyOpenAtOnce(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -19,6 +20,7 @@ import (
 type Options struct {
 	Durability Durability      // default Strict, which refuses a server that does not sync
 	Events     envelope.Format // how events are written into the outbox; default envelopes
+	Version    string          // of the program, for [Store.Nodes]; default none
 	Log        *slog.Logger    // default none
 }
 
@@ -27,6 +29,7 @@ type Options struct {
 type Store struct {
 	*Reader
 	opt   Options
+	node  timer.Node   // this instance
 	host  bool         // the handle is a host's
 	shard atomic.Int32 // where events go
 
@@ -34,10 +37,13 @@ type Store struct {
 
 	referenced atomic.Bool // the server has refused a command without a service call
 
-	working sync.RWMutex // held for reading while a call works, for writing by Close
+	working working // calls, for which Close waits
 
 	mu    sync.Mutex
-	known bool // the database was looked at
+	known bool   // the database was looked at
+	id    string // of the database, once it is known
+
+	hosted sync.Map // transactions of Transact at work: *sql.Tx to *hosted
 
 	watermark  watermark
 	backlogged atomic.Bool // the last claim was a full batch, and more was due
@@ -90,7 +96,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{Reader: &Reader{db: db}, opt: opt, watermark: watermark{began: time.Now()}} //nolint:forbidigo // for the pace, not for timers
+	return &Store{Reader: &Reader{db: db}, opt: opt, node: store.NewNode(opt.Version), watermark: watermark{began: time.Now()}} //nolint:forbidigo // for the pace, not for timers
 }
 
 // OpenReader connects to the database for reading only, also while services run
@@ -115,8 +121,7 @@ func OpenReader(ctx context.Context, url string) (*Reader, error) {
 // Close waits for transactions at work and closes what Open opened; the handle of
 // a host stays open. The store must not be used afterwards.
 func (s *Store) Close() error {
-	s.working.Lock()
-	defer s.working.Unlock()
+	s.working.wait()
 	if s.host {
 		return nil
 	}
@@ -130,5 +135,6 @@ var _ interface {
 	timer.Store
 	timer.Reader
 	timer.Purger
+	timer.Operator
 	outbox.Table
 } = (*Store)(nil)

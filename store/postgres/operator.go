@@ -53,6 +53,28 @@ func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Ti
 	return o, err
 }
 
+// Upcoming counts timers by when they are due.
+func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
+	if err := timer.CheckIntervals(width, n); err != nil {
+		return nil, err
+	}
+	text, args := sqlUpcoming, []any{timer.RoundUp(from), (width + time.Millisecond - 1).Milliseconds(), int64(n), int64(timer.MaxUpcoming)}
+	if tenant != "" {
+		text, args = sqlUpcomingTenant, append(args, string(tenant))
+	}
+	counts := make([]int64, n)
+	err := r.rows(ctx, "count what is coming", text, args, func(rows pgx.Rows) error {
+		var number, due int64
+		err := rows.Scan(&number, &due)
+		counts[number] = due
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return counts, nil
+}
+
 // Delivery returns where an event is.
 func (r *Reader) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
 	found := timer.Delivery{State: timer.Published}

@@ -27,15 +27,17 @@ type plan struct {
 }
 
 const (
-	byPlace    = "Tid Scan"
-	byKey      = "timer_schedules_pkey"
-	byDue      = "idx_timer_schedules_due_at"
-	byTenant   = "idx_timer_schedules_tenant_due"
-	byNumber   = "timer_outbox_pkey"
-	byDeferred = "timer_outbox_deferred_pkey"
-	byRetry    = "idx_timer_outbox_deferred_retry"
-	folded     = "idx_timer_counts_folded"
-	fresh      = "idx_timer_counts_fresh"
+	byPlace        = "Tid Scan"
+	byKey          = "timer_schedules_pkey"
+	byDue          = "idx_timer_schedules_due_at"
+	byTenant       = "idx_timer_schedules_tenant_due"
+	byNumber       = "timer_outbox_pkey"
+	byDeferred     = "timer_outbox_deferred_pkey"
+	byRetry        = "idx_timer_outbox_deferred_retry"
+	byParked       = "timer_outbox_parked_pkey"
+	byParkedTenant = "idx_timer_outbox_parked_tenant"
+	folded         = "idx_timer_counts_folded"
+	fresh          = "idx_timer_counts_fresh"
 )
 
 var (
@@ -51,43 +53,52 @@ var (
 // plans has every statement on our tables. Those without a way only add rows, or
 // find them by the conflict with what they would add.
 var plans = map[string]plan{
-	"append":         {[]any{texts, bytes, texts, longs, int32(0)}, nil},
-	"cancel_again":   {[]any{places, bools, longs, texts, noon}, []string{byPlace}},
-	"cancel_new":     {[]any{texts, texts, longs, texts, noon}, nil},
-	"correlated":     {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
-	"counts":         {[]any{"tenant-1"}, []string{folded, fresh}},
-	"delete":         {[]any{int32(0), longs}, []string{byNumber, byDeferred}},
-	"due_counts":     {[]any{later, int64(100), noon}, []string{byDue}},
-	"defer":          {[]any{int32(0), longs, texts, texts, times}, []string{byNumber, byDeferred}},
-	"deferred":       {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
-	"fold":           {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
-	"fresh":          {[]any{int64(1000)}, []string{fresh}},
-	"get":            {[]any{"tenant-1", "call-1"}, []string{byKey}},
-	"head":           {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
-	"list":           {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk)}, []string{byKey}},
-	"next_due":       {[]any{time.Time{}, noon}, []string{byDue}},
-	"take_over":      {nil, []string{byNumber, byDeferred}},
-	"park":           {[]any{int32(0), int64(1), "refused", noon}, []string{byNumber, byDeferred}},
-	"delivery":       {[]any{"id", int64(100)}, []string{byNumber, byDeferred, "timer_outbox_parked_pkey"}},
-	"overdue":        {[]any{later, int64(100)}, []string{byDue}},
-	"overdue_tenant": {[]any{later, int64(100), "tenant-1"}, []string{byTenant}},
-	"soonest":        {[]any{later, noon, places[0], int64(100)}, []string{byDue}},
-	"purge":          {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
-	"reach":          {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
-	"reach_shares":   {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},
-	"schedule_again": {[]any{places, bools, longs, texts, times, texts, texts, texts, texts}, []string{byPlace}},
-	"schedule_new":   {[]any{texts, texts, longs, texts, times, texts, texts, texts, texts, noon}, nil},
-	"status":         {[]any{texts, texts}, []string{byKey}},
-	"stats":          {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},
-	"tenant_counts":  {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
-	"tenants":        {[]any{later, "tenant-1", int64(1000), int64(100)}, []string{byTenant}},
+	"append":          {[]any{texts, bytes, texts, longs, int32(0)}, nil},
+	"cancel_again":    {[]any{places, bools, longs, texts, noon}, []string{byPlace}},
+	"cancel_new":      {[]any{texts, texts, longs, texts, noon}, nil},
+	"correlated":      {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
+	"counts":          {[]any{"tenant-1"}, []string{folded, fresh}},
+	"delete":          {[]any{int32(0), longs}, []string{byNumber, byDeferred}},
+	"due_counts":      {[]any{later, int64(100), noon}, []string{byDue}},
+	"defer":           {[]any{int32(0), longs, texts, texts, times}, []string{byNumber, byDeferred}},
+	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
+	"fold":            {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
+	"fresh":           {[]any{int64(1000)}, []string{fresh}},
+	"get":             {[]any{"tenant-1", "call-1"}, []string{byKey}},
+	"head":            {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
+	"list":            {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk)}, []string{byKey}},
+	"next_due":        {[]any{time.Time{}, noon}, []string{byDue}},
+	"take_over":       {nil, []string{byNumber, byDeferred}},
+	"park":            {[]any{int32(0), int64(1), "refused", noon}, []string{byNumber, byDeferred}},
+	"delivery":        {[]any{"id", int64(100)}, []string{byNumber, byDeferred, "timer_outbox_parked_pkey"}},
+	"overdue":         {[]any{later, int64(100)}, []string{byDue}},
+	"overdue_tenant":  {[]any{later, int64(100), "tenant-1"}, []string{byTenant}},
+	"upcoming":        {[]any{noon, int64(60_000), int64(60), int64(100)}, []string{byDue}},
+	"upcoming_tenant": {[]any{noon, int64(60_000), int64(60), int64(100), "tenant-1"}, []string{byTenant}},
+	"parked":          {[]any{int64(1), int64(100)}, []string{byParked}},
+	"parked_tenant":   {[]any{int64(1), int64(100), "tenant-1"}, []string{byParkedTenant}},
+	"retry_parked":    {[]any{longs, noon, int32(0)}, []string{byParked}},
+	"discard_parked":  {[]any{longs}, []string{byParked}},
+	"forget":          {[]any{"tenant-1", int64(100)}, []string{byKey, byKey}},
+	"forget_parked":   {[]any{"tenant-1", int64(100)}, []string{byPlace, byParkedTenant}},
+	"soonest":         {[]any{later, noon, places[0], int64(100)}, []string{byDue}},
+	"purge":           {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
+	"reach":           {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
+	"reach_shares":    {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},
+	"schedule_again":  {[]any{places, bools, longs, texts, times, texts, texts, texts, texts}, []string{byPlace}},
+	"schedule_new":    {[]any{texts, texts, longs, texts, times, texts, texts, texts, texts, noon}, nil},
+	"status":          {[]any{texts, texts}, []string{byKey}},
+	"take":            {[]any{allShards, int64(7)}, []string{byNumber, byDeferred}},
+	"stats":           {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},
+	"tenant_counts":   {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
+	"tenants":         {[]any{later, "tenant-1", int64(1000), int64(100)}, []string{byTenant}},
 }
 
 // whole are statements that read or write all there is, while no caller waits.
-var whole = []string{"attach", "broker", "identity", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "unreferenced"}
+var whole = []string{"attach", "broker", "firing", "identity", "join", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "pause", "registered_before", "resume", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"exists", "instances", "lock", "lock_soon", "lock_tables", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
+var notOurs = []string{"denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server

@@ -28,6 +28,10 @@ func (s *Store) ready(ctx context.Context) error {
 	if err := Verify(ctx, s.db); err != nil {
 		return err
 	}
+	var database, schema string
+	if err := readTx(ctx, s.db, step{text: sqlIdentity, each: scan(&s.id, &database, &schema)}); err != nil {
+		return err
+	}
 	s.known = true
 	return nil
 }

@@ -19,7 +19,7 @@ const referenceName = "timer_schedules_service_call"
 // names what is missing, or how many timers have no service call.
 //
 // Others wait only briefly: the reference holds for new timers
-// first, then the old ones are looked at beside those who write.
+// first, then the old ones are checked while others write.
 func ReferenceServiceCalls(ctx context.Context, db *sql.DB) error {
 	const doing = "reference service_calls"
 	if err := Verify(ctx, db); err != nil {

@@ -63,6 +63,24 @@ func TestServiceNeedsFewRights(t *testing.T) {
 	if err != nil || st != (timer.Stats{Parked: 1}) {
 		t.Errorf("stats %+v, %v", st, err)
 	}
+	if n, err := s.RetryParked(t.Context(), noon, rows[0].Seq); n != 1 || err != nil {
+		t.Errorf("retried %d, %v", n, err)
+	}
+	if n, err := s.DiscardParked(t.Context(), rows[0].Seq); n != 0 || err != nil {
+		t.Errorf("discarded %d, %v", n, err)
+	}
+	if c, err := s.Forget(t.Context(), "acme", 10); c != (timer.Counts{}) || err != nil {
+		t.Errorf("forgot %+v, %v", c, err)
+	}
+	if err := s.PauseFiring(t.Context(), timer.Pause{Since: noon}); err != nil {
+		t.Error(err)
+	}
+	if err := s.ResumeFiring(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if nodes, err := s.Nodes(t.Context()); err != nil || len(nodes) != 1 || !nodes[0].Self {
+		t.Errorf("nodes %+v, %v", nodes, err)
+	}
 	if _, err := s.DB().ExecContext(t.Context(), `DROP TABLE timer_outbox`); err == nil || !strings.Contains(err.Error(), "owner") {
 		t.Errorf("the role may drop a table: %v", err)
 	}

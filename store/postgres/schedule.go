@@ -14,10 +14,39 @@ import (
 // Schedule applies commands in one transaction, those of one key in the order
 // given.
 func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	results, err := s.apply(ctx, application{
-		doing: "schedule",
-		count: len(commands),
-		key:   func(i int) timer.Key { return commands[i].Key },
+	results, err := schedule(ctx, s, now, commands)
+	if err == nil && len(commands) > 0 {
+		s.watermark.set(earliest(commands))
+	}
+	return results, err
+}
+
+// earliest returns the earliest due time of commands.
+func earliest(commands []timer.ScheduleTimer) time.Time {
+	return slices.MinFunc(commands, func(a, b timer.ScheduleTimer) int { return a.DueAt.Compare(b.DueAt) }).DueAt
+}
+
+// Cancel applies commands in one transaction, as Schedule does. Where a foreign
+// key asks for a service call that does not exist, there is nothing to cancel.
+func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	return cancel(ctx, s, now, commands)
+}
+
+// An applier applies commands: in transactions of its own, or in another's.
+type applier interface {
+	apply(ctx context.Context, a application) ([]timer.Result, error)
+
+	// together calls fn, which applies commands in several steps.
+	together(ctx context.Context, fn func() ([]timer.Result, error)) ([]timer.Result, error)
+}
+
+// schedule applies commands, and those that are refused together one by one.
+func schedule(ctx context.Context, to applier, now time.Time, commands []timer.ScheduleTimer) ([]timer.Result, error) {
+	results, err := to.apply(ctx, application{
+		doing:    "schedule",
+		count:    len(commands),
+		key:      func(i int) timer.Key { return commands[i].Key },
+		receipts: func(results []timer.Result) []timer.Receipt { return timer.Receipts(commands, results, now) },
 		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
 			return before.Schedule(commands[i].Version)
 		},
@@ -45,21 +74,20 @@ func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.S
 		for next := half; 2*half < len(commands) && next < len(commands); next += timer.MessageLen(commands[next:]) {
 			half = next
 		}
-		return halves(commands, half, err, func(some ...timer.ScheduleTimer) ([]timer.Result, error) { return s.Schedule(ctx, now, some...) })
-	}
-	if err == nil && len(commands) > 0 {
-		s.watermark.set(slices.MinFunc(commands, func(a, b timer.ScheduleTimer) int { return a.DueAt.Compare(b.DueAt) }).DueAt)
+		return to.together(ctx, func() ([]timer.Result, error) {
+			return halves(commands, half, err, func(some []timer.ScheduleTimer) ([]timer.Result, error) { return schedule(ctx, to, now, some) })
+		})
 	}
 	return results, err
 }
 
-// Cancel applies commands in one transaction, as Schedule does. Where a foreign
-// key asks for a service call that does not exist, there is nothing to cancel.
-func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	results, err := s.apply(ctx, application{
-		doing: "cancel",
-		count: len(commands),
-		key:   func(i int) timer.Key { return commands[i].Key },
+// cancel is [schedule] for commands that cancel.
+func cancel(ctx context.Context, to applier, now time.Time, commands []timer.CancelTimer) ([]timer.Result, error) {
+	results, err := to.apply(ctx, application{
+		doing:    "cancel",
+		count:    len(commands),
+		key:      func(i int) timer.Key { return commands[i].Key },
+		receipts: func(results []timer.Result) []timer.Receipt { return timer.Receipts(commands, results, now) },
 		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
 			return before.Cancel(commands[i].Version)
 		},
@@ -83,23 +111,24 @@ func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.Can
 		},
 	})
 	if errors.Is(err, timer.ErrInvalid) {
-		return halves(commands, (len(commands)+1)/2, err, func(some ...timer.CancelTimer) ([]timer.Result, error) { return s.Cancel(ctx, now, some...) })
+		return to.together(ctx, func() ([]timer.Result, error) {
+			return halves(commands, (len(commands)+1)/2, err, func(some []timer.CancelTimer) ([]timer.Result, error) { return cancel(ctx, to, now, some) })
+		})
 	}
 	return results, err
 }
 
-// halves applies commands that the server refuses together in two transactions,
-// cut at half, and so on until one message is refused alone. Valid commands come
+// halves applies commands that the server refuses together in two steps, cut at half, and so on until one message is refused alone. Valid commands come
 // here only if the host has given the table constraints or triggers of its own.
-func halves[C any](commands []C, half int, refusal error, apply func(...C) ([]timer.Result, error)) ([]timer.Result, error) {
+func halves[C any](commands []C, half int, refusal error, apply func([]C) ([]timer.Result, error)) ([]timer.Result, error) {
 	if half == len(commands) {
 		return slices.Repeat([]timer.Result{{Err: refusal}}, len(commands)), nil
 	}
-	first, err := apply(commands[:half]...)
+	first, err := apply(commands[:half])
 	if err != nil {
 		return nil, err
 	}
-	second, err := apply(commands[half:]...)
+	second, err := apply(commands[half:])
 	return append(first, second...), err
 }
 

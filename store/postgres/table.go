@@ -134,6 +134,16 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	return err
 }
 
+// EmitReceipts appends receipts to the store's own shard of the outbox.
+func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receipt) error {
+	if err := ctx.Err(); err != nil || len(receipts) == 0 {
+		return err
+	}
+	insert := outbox.Insert{Rows: appendRows, Text: func(int) string { return sqlAppend }}
+	_, err := outbox.AppendReceipts(ctx, appender{t}, insert, t.store.opt.Events, receipts...)
+	return err
+}
+
 // An appender runs the statement that adds events, with the next one or with the
 // commit. It is the same for any number of them: their columns are arrays.
 type appender struct{ *transaction }

@@ -28,9 +28,12 @@ func reading() []step {
 // results that are not waited for go with the next one, or with the commit.
 type transaction struct {
 	store   *Store
-	conn    *pgx.Conn
+	send    sender
 	waiting []step // not sent yet
 }
+
+// A sender sends statements to the server, and stops at the first that fails.
+type sender func(context.Context, ...step) error
 
 // writing runs fn in a transaction, which commits if fn returns nil.
 func (s *Store) writing(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
@@ -41,13 +44,13 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s.working.RLock()
-	defer s.working.RUnlock()
+	s.working.begin()
+	defer s.working.end()
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
 	return onConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
-		t := &transaction{store: s, conn: c}
+		t := &transaction{store: s, send: func(ctx context.Context, steps ...step) error { return s.send(ctx, c, steps...) }}
 		t.later(step{text: beginWriting})
 		t.later(step{text: sqlSettings, args: []any{s.opt.Durability == Relaxed}})
 		defer rollBack(ctx, c) // after a commit it does nothing
@@ -82,7 +85,7 @@ func (t *transaction) now(ctx context.Context, s step) error {
 	t.later(s)
 	steps := t.waiting
 	t.waiting = nil
-	return t.store.send(ctx, t.conn, steps...)
+	return t.send(ctx, steps...)
 }
 
 // commit commits, unless nothing was sent.

@@ -25,6 +25,11 @@ type watermark struct {
 	at    time.Time     // zero: from the beginning
 	noted time.Time     // earliest due time that was set since the read under way began; zero: none
 	full  time.Duration // when a read began at the beginning, since began
+
+	// Earliest due times that were set in transactions of hosts, of which this instance
+	// does not see the end: since the last read from the beginning, and between that and
+	// the one before. Zero: none.
+	open, opened time.Time
 }
 
 // NextDue returns the earliest due time after the one given, of all Scheduled
@@ -49,6 +54,7 @@ func (w *watermark) start() time.Time {
 	now := time.Since(w.began) //nolint:forbidigo // for the pace, not for timers
 	if w.at.IsZero() || now-w.full >= fullInterval {
 		w.full = now
+		w.open, w.opened = time.Time{}, w.open
 		return time.Time{}
 	}
 	return w.at
@@ -58,10 +64,15 @@ func (w *watermark) start() time.Time {
 func (w *watermark) found(due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.at = due
-	if !w.noted.IsZero() && w.noted.Before(due) {
-		w.at = w.noted
+	w.at = sooner(sooner(due, w.noted), sooner(w.open, w.opened))
+}
+
+// sooner returns the sooner of two times; zero is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
+	return a
 }
 
 // set notes that a timer was scheduled, after the commit.
@@ -71,9 +82,17 @@ func (w *watermark) set(due time.Time) {
 	if due.Before(w.at) {
 		w.at = due
 	}
-	if w.noted.IsZero() || due.Before(w.noted) {
-		w.noted = due
-	}
+	w.noted = sooner(w.noted, due)
+}
+
+// expect notes that a timer was scheduled in a transaction of a host, which may commit
+// at any time from now on. If it takes longer than fullInterval, a read from the
+// beginning finds the timer.
+func (w *watermark) expect(due time.Time) {
+	w.set(due)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open = sooner(w.open, due)
 }
 
 // get returns where a claim is to begin.

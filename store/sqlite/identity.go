@@ -24,9 +24,12 @@ type identity struct {
 // logSuffix is what SQLite names a write-ahead log by.
 const logSuffix = "-wal"
 
+// sqlFile asks for the path of a database, without links.
+const sqlFile = `SELECT file FROM pragma_database_list WHERE name = 'main'`
+
 // identify finds the file of a database.
 func identify(ctx context.Context, db *sql.DB) (i identity, err error) {
-	err = db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&i.path)
+	err = db.QueryRowContext(ctx, sqlFile).Scan(&i.path)
 	if err == nil && i.path != "" {
 		i.file, err = stat(i.path)
 	}

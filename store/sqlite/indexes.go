@@ -10,7 +10,7 @@ import (
 // withoutIndexes runs fn while timers have no index but their key, and makes those
 // that there were afterwards, with a sort each, so that few pages are touched
 // twice: three million timers took 53 s of the processor's time, and 145 s with
-// the indexes in place (measured 2026-11). Nobody else sees that they were gone.
+// the indexes in place (measured 2026-11). No other connection sees that they were gone.
 func (t *transaction) withoutIndexes(ctx context.Context, fn func() error) error {
 	names, texts, err := t.indexes(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ var _ store.DumpLoader = (*Store)(nil)
 // loadRows is how many rows one statement loads.
 const loadRows = 50
 
-// Load keeps all that another store held.
+// Load inserts all that another store held.
 func (s *Store) Load(ctx context.Context, next func() (store.Record, error)) error {
 	return s.writing(ctx, "load", func(endless context.Context, t *transaction) error {
 		var empty bool

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/gofrs/flock"
 )
+
+// lockWait is how long a lock that another process has is asked for.
+const lockWait = 100 * time.Millisecond
 
 // A Lock is the advisory lock of a database file, see [Hold].
 type Lock struct {
@@ -23,7 +27,7 @@ func takeLock(path string) (*Lock, error) {
 	_, err := os.Lstat(name)
 	l := &Lock{flock.New(name, flock.SetPermissions(0o600), flock.SetFlag(os.O_CREATE|os.O_RDWR)), errors.Is(err, fs.ErrNotExist)}
 	for current := false; !current; {
-		taken, err := l.TryLock()
+		taken, err := l.try()
 		if err != nil {
 			return nil, fmt.Errorf("lock the database: %w", err)
 		}
@@ -41,6 +45,18 @@ func takeLock(path string) (*Lock, error) {
 		return nil, errors.Join(fmt.Errorf("sign the lock of the database: %w", err), l.Unlock())
 	}
 	return l, nil
+}
+
+// try takes the lock, unless another process has it for longer than it takes to check
+// it, see [LockOwner].
+func (l *Lock) try() (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
+	defer cancel()
+	taken, err := l.TryLockContext(ctx, lockWait/10)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = nil
+	}
+	return taken, err
 }
 
 // isCurrent reports whether the name of the lock leads to the file that is locked.

@@ -22,7 +22,24 @@ import (
 var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = 5
+const SchemaVersion = 6
+
+// VersionTable is the table that says which migrations were applied.
+const VersionTable = migration.Table
+
+// Migrations returns the migrations, one numbered file each, for a host that applies
+// them with a goose of its own, before the first use, instead of [Migrate]. Its table of
+// versions must be [VersionTable]: [Verify] reads that.
+//
+//	goose.NewProvider(goose.DialectSQLite3, db, sqlite.Migrations(),
+//		goose.WithTableName(sqlite.VersionTable), goose.WithDisableGlobalRegistry(true))
+func Migrations() fs.FS {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		panic(err) // the name of a folder is wrong
+	}
+	return files
+}
 
 // Migrate brings the schema of a database to [SchemaVersion], each step in a
 // transaction. It changes nothing, and returns an error that wraps
@@ -35,7 +52,7 @@ func Migrate(ctx context.Context, db *sql.DB) error {
 
 // MigrateFrom is [Migrate], and returns the version before and after.
 func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
-	provider, err := migration.NewProvider(goose.DialectSQLite3, db, migrations)
+	provider, err := migration.NewProvider(goose.DialectSQLite3, db, Migrations())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -103,7 +120,7 @@ const versions = `CREATE TABLE ` + migration.Table + ` (
 
 // MigrationSQL returns the statements that [Migrate] runs on a schema of a version; 0
 // is none.
-func MigrationSQL(from int64) (string, error) { return migration.Script(migrations, versions, from) }
+func MigrationSQL(from int64) (string, error) { return migration.Script(Migrations(), versions, from) }
 
 func newer(version int64) error {
 	return fmt.Errorf("%w: the schema of the database has version %d, this binary knows %d: use a newer binary",

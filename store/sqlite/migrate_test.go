@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3"
 
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
@@ -64,6 +65,9 @@ func TestMigrationByHand(t *testing.T) {
 			t.Errorf("version %d, %v, want %d", v, err, from)
 		}
 		exec(t, db, rest)
+		if err := sqlite.Verify(t.Context(), db); err != nil {
+			t.Errorf("from %d: %v", from, err)
+		}
 		if _, to, err := sqlite.MigrateFrom(t.Context(), db); err != nil || to != sqlite.SchemaVersion {
 			t.Errorf("from %d: migrated to %d, %v", from, to, err)
 		}
@@ -84,6 +88,38 @@ func TestMigrateBesideAHost(t *testing.T) {
 	exec(t, db, `CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY, version_id INTEGER, is_applied INTEGER, tstamp TEXT)`,
 		`INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (99, 1)`)
 	if err := errors.Join(sqlite.Migrate(t.Context(), db), sqlite.Verify(t.Context(), db)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMigrationsOfAHost applies the migrations with a goose of the host's, in two steps.
+func TestMigrationsOfAHost(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("sqlite", sqlite.DSN(filepath.Join(t.TempDir(), "host.db")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, sqlite.Migrations(),
+		goose.WithTableName(sqlite.VersionTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(t.Context(), sqlite.SchemaVersion-1); err != nil {
+		t.Fatal(err)
+	}
+	if err := sqlite.Verify(t.Context(), db); err == nil {
+		t.Error("an older schema was found good")
+	}
+	if _, err := provider.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := sqlite.Verify(t.Context(), db); err != nil {
+		t.Error(err)
+	}
+	s := sqlite.New(db, sqlite.Options{})
+	defer s.Close()
+	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
 		t.Error(err)
 	}
 }
@@ -184,7 +220,8 @@ func TestMigrationCountsWhatIsThere(t *testing.T) {
 	}
 	schema := schemaOf(t, db)
 	exec(t, db, `DROP TABLE timer_counts`, `DROP TRIGGER timer_schedules_deleted`, `DROP INDEX idx_timer_schedules_over`,
-		`DROP TABLE timer_outbox_deferred`, `ALTER TABLE timer_schedules DROP COLUMN data`, `DROP TABLE timer_database`, `DELETE FROM timer_schema_version WHERE version_id >= 2`)
+		`DROP TABLE timer_outbox_deferred`, `ALTER TABLE timer_schedules DROP COLUMN data`, `DROP TABLE timer_database`, `DROP INDEX idx_timer_outbox_parked_tenant`,
+		`DELETE FROM timer_schema_version WHERE version_id >= 2`)
 	if from, to, err := sqlite.MigrateFrom(t.Context(), db); from != 1 || to != sqlite.SchemaVersion || err != nil {
 		t.Fatalf("migrated from %d to %d, %v", from, to, err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -35,6 +36,7 @@ type Options struct {
 	Durability  Durability      // of a file that Open opens; default Strict
 	BusyTimeout time.Duration   // how long Open's connections wait for another process's lock; default 5s
 	Events      envelope.Format // how events are written into the outbox; default envelopes
+	Version     string          // of the program, for [Store.Nodes]; default none
 	Log         *slog.Logger    // where a new file is logged, and once what is unsafe about a host's handle; default none
 }
 
@@ -44,6 +46,7 @@ type Store struct {
 	*Reader
 	db   *sql.DB // the handle that writes
 	opt  Options
+	node timer.Node    // this instance
 	host bool          // the handle is a host's
 	turn chan struct{} // holds one token: its owner may write
 	lock *flock.Flock  // nil unless the store owns the file
@@ -113,7 +116,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{Reader: new(Reader), db: db, opt: opt, turn: make(chan struct{}, 1)}
+	s := &Store{Reader: new(Reader), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
 	s.turn <- struct{}{}
 	return s
 }
@@ -208,5 +211,6 @@ var _ interface {
 	timer.Store
 	timer.Reader
 	timer.Purger
+	timer.Operator
 	outbox.Table
 } = (*Store)(nil)

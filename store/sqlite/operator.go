@@ -52,6 +52,32 @@ func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Ti
 	return o, classify("count what is overdue", err)
 }
 
+// Upcoming counts timers by when they are due.
+func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) (counts []int64, err error) {
+	const doing = "count what is coming"
+	if err := timer.CheckIntervals(width, n); err != nil {
+		return nil, err
+	}
+	text, args := sqlUpcoming, []any{timer.RoundUp(from).UnixMilli(), (width + time.Millisecond - 1).Milliseconds(), n, timer.MaxUpcoming}
+	if tenant != "" {
+		text, args = sqlUpcomingTenant, append(args, string(tenant))
+	}
+	rows, err := r.reads.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, classify(doing, err)
+	}
+	defer rows.Close()
+	counts = make([]int64, 0, n)
+	for rows.Next() {
+		var due int64
+		if err := rows.Scan(&due); err != nil {
+			return nil, classify(doing, err)
+		}
+		counts = append(counts, due)
+	}
+	return counts, classify(doing, rows.Err())
+}
+
 // Delivery returns where an event is.
 func (r *Reader) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
 	const doing = "find an event"

@@ -132,7 +132,7 @@ func (w *walk) from(ctx context.Context, t *transaction, after, until string) er
 	return nil
 }
 
-// A claim is timers that were read, to be marked. Nobody can change them in
+// A claim is timers that were read, to be marked. No other transaction can change them in
 // between: the transaction holds the write lock.
 type claim struct {
 	now     time.Time

@@ -20,30 +20,36 @@ var scheduleRows = [...]int{50, 10, 1}
 // Schedule applies commands in one transaction, those of one key in the order
 // given. A statement that fails leaves the transaction as it was, so the others
 // go on without it.
-func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	results := make([]timer.Result, len(commands))
-	err := s.writing(ctx, "schedule", func(endless context.Context, t *transaction) error {
-		for from, to := 0, 0; from < len(commands); from = to {
-			to = from + timer.MessageLen(commands[from:])
-			several := to-from > 1 // in one message
-			for !several && to < len(commands) && timer.MessageLen(commands[to:]) == 1 {
-				to++
-			}
-			some := scheduling{t: t, now: now, commands: commands[from:to], results: results[from:to]}
-			apply := some.apply
-			if several {
-				apply = some.applyTogether
-			}
-			if err := apply(ctx, endless); err != nil {
-				return err
-			}
-		}
-		return nil
+func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) (results []timer.Result, err error) {
+	err = s.writing(ctx, "schedule", func(endless context.Context, t *transaction) error {
+		results, err = t.scheduleAll(ctx, endless, now, commands)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return results, nil
+}
+
+// scheduleAll applies commands, and appends the receipts of those that want one.
+func (t *transaction) scheduleAll(ctx, endless context.Context, now time.Time, commands []timer.ScheduleTimer) ([]timer.Result, error) {
+	results := make([]timer.Result, len(commands))
+	for from, to := 0, 0; from < len(commands); from = to {
+		to = from + timer.MessageLen(commands[from:])
+		several := to-from > 1 // in one message
+		for !several && to < len(commands) && timer.MessageLen(commands[to:]) == 1 {
+			to++
+		}
+		some := scheduling{t: t, now: now, commands: commands[from:to], results: results[from:to]}
+		apply := some.apply
+		if several {
+			apply = some.applyTogether
+		}
+		if err := apply(ctx, endless); err != nil {
+			return nil, err
+		}
+	}
+	return results, t.EmitReceipts(ctx, timer.Receipts(commands, results, now)...)
 }
 
 // A scheduling is some commands of a transaction.
@@ -194,26 +200,32 @@ func (s *scheduling) args(args []any, i int) []any {
 
 // Cancel applies commands in one transaction. Where a foreign key asks for a
 // service call that does not exist, there is nothing to cancel.
-func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	results := make([]timer.Result, len(commands))
-	err := s.writing(ctx, "cancel", func(endless context.Context, t *transaction) error {
-		for i, c := range commands {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			outcome, err := t.cancel(endless, now, c)
-			results[i].Outcome = outcome
-			if err := decided(&results[i], err); err != nil {
-				return err
-			}
-			failpoint.Here("applied")
-		}
-		return nil
+func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) (results []timer.Result, err error) {
+	err = s.writing(ctx, "cancel", func(endless context.Context, t *transaction) error {
+		results, err = t.cancelAll(ctx, endless, now, commands)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return results, nil
+}
+
+// cancelAll is [transaction.scheduleAll] for commands that cancel.
+func (t *transaction) cancelAll(ctx, endless context.Context, now time.Time, commands []timer.CancelTimer) ([]timer.Result, error) {
+	results := make([]timer.Result, len(commands))
+	for i, c := range commands {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		outcome, err := t.cancel(endless, now, c)
+		results[i].Outcome = outcome
+		if err := decided(&results[i], err); err != nil {
+			return nil, err
+		}
+		failpoint.Here("applied")
+	}
+	return results, t.EmitReceipts(ctx, timer.Receipts(commands, results, now)...)
 }
 
 func (t *transaction) cancel(ctx context.Context, now time.Time, c timer.CancelTimer) (timer.Outcome, error) {

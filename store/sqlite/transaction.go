@@ -15,7 +15,7 @@ type transaction struct {
 	store *Store
 	tx    *sql.Tx
 	path  string               // of the file; empty for a database in memory
-	known map[string]*sql.Stmt // prepared statements of the database, by text
+	known map[string]*sql.Stmt // prepared statements of the database, by text; may be nil
 	used  map[string]*sql.Stmt // those of this transaction, by text; nil if not prepared
 	added []outbox.Row         // to the outbox
 
@@ -56,7 +56,8 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 		return err
 	}
 	defer func() { _ = sqlTx.Rollback() }() // after a commit it does nothing
-	t := &transaction{store: s, tx: sqlTx, path: ready.file.path, known: ready.statements, used: make(map[string]*sql.Stmt, 4), counts: make(map[timer.TenantID]*count)}
+	t := s.in(sqlTx, ready)
+	t.known = ready.statements
 	if _, err := t.ExecContext(endless, sqlLock); err != nil {
 		return err
 	}
@@ -78,6 +79,11 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	s.commits.Add(1)
 	s.recent.add(t.added)
 	return nil
+}
+
+// in returns the write side in a transaction, without prepared statements.
+func (s *Store) in(tx *sql.Tx, ready *readiness) *transaction {
+	return &transaction{store: s, tx: tx, path: ready.file.path, used: make(map[string]*sql.Stmt, 4), counts: make(map[timer.TenantID]*count)}
 }
 
 // stmt returns a statement that is prepared already, or nil.
@@ -141,6 +147,17 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	t.added = append(t.added, added...)
 	t.count(outboxCount).outbox += int64(len(events))
 	failpoint.Here("emitted")
+	return err
+}
+
+// EmitReceipts appends receipts to the outbox.
+func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receipt) error {
+	if err := ctx.Err(); err != nil || len(receipts) == 0 {
+		return err
+	}
+	added, err := outbox.AppendReceipts(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: insert}, t.store.opt.Events, receipts...)
+	t.added = append(t.added, added...)
+	t.count(outboxCount).outbox += int64(len(receipts))
 	return err
 }
 

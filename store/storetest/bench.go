@@ -49,6 +49,11 @@ func Bench(b *testing.B, open func(testing.TB) Store) {
 		b.Run(fmt.Sprint("due/timers=", timers), func(b *testing.B) { benchDue(b, open(b), timers) })
 	}
 	b.Run("next due", func(b *testing.B) { benchNextDue(b, open(b)) })
+	for _, timers := range []int{10_000, most} {
+		b.Run(fmt.Sprint("upcoming/timers=", timers), func(b *testing.B) { benchUpcoming(b, open(b), timers) })
+	}
+	b.Run("firing", func(b *testing.B) { benchFiring(b, open(b)) })
+	b.Run("forget/batch=500", func(b *testing.B) { benchForget(b, open(b), 500) })
 }
 
 // bench makes up commands, with identifiers as producers make them.
@@ -297,6 +302,44 @@ func benchNextDue(tb *testing.B, store Store) {
 		_, err := b.store.NextDue(b.Context(), time.Time{})
 		b.must(err)
 	}
+}
+
+// benchUpcoming counts the timers of each minute of an hour in which all are due.
+func benchUpcoming(tb *testing.B, store Store, timers int) {
+	b := &bench{B: tb, store: store}
+	b.fill(timers, 100)
+	for b.Loop() {
+		_, err := b.store.Upcoming(b.Context(), "", noon, time.Minute, 60)
+		b.must(err)
+	}
+}
+
+// benchFiring reads what the poller reads twice a second.
+func benchFiring(tb *testing.B, store Store) {
+	b := &bench{B: tb, store: store}
+	b.must(b.store.PauseFiring(b.Context(), timer.Pause{Since: noon, By: "ops"}))
+	for b.Loop() {
+		_, err := b.store.Firing(b.Context())
+		b.must(err)
+	}
+}
+
+// benchForget forgets a tenant in steps, beside another one.
+func benchForget(tb *testing.B, store Store, batch int) {
+	b := &bench{B: tb, store: store}
+	for b.Loop() {
+		b.StopTimer()
+		b.fill(100*batch, 2)
+		b.StartTimer()
+		for range 50 {
+			c, err := b.store.Forget(b.Context(), "tenant-0001", batch)
+			b.must(err)
+			if c.Total() != int64(batch) {
+				b.Fatalf("forgot %+v", c)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(50*b.N), "µs/step")
 }
 
 // BenchReferenced measures commands on a store with the foreign key, without and

@@ -14,15 +14,7 @@ import (
 // Open returns an empty one in which only the given service calls of the tenant
 // acme exist, and has it closed when the test ends.
 func Referenced(t *testing.T, open func(tb testing.TB, calls []timer.ServiceCallID) Store) {
-	for _, c := range []struct {
-		name string
-		test func(*suite)
-	}{
-		{"A command without a service call is refused, and changes nothing for 999 others", refuseOne},
-		{"Commands of one message are refused together, by the name of the first", refuseMessage},
-		{"A cancellation without a service call has nothing to take back", cancelNothing},
-		{"Calls in which all, some and none are refused, one after the other", refuseAgain},
-	} {
+	for _, c := range referencedCases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := &suite{T: t, store: open(t, existing(1000))}
@@ -30,6 +22,17 @@ func Referenced(t *testing.T, open func(tb testing.TB, calls []timer.ServiceCall
 			s.countsAreRight()
 		})
 	}
+}
+
+var referencedCases = []struct {
+	name string
+	test func(*suite)
+}{
+	{"A command without a service call is refused, and changes nothing for 999 others", refuseOne},
+	{"Commands of one message are refused together, by the name of the first", refuseMessage},
+	{"A command that is refused has no receipt, the others have theirs", refuseReceipt},
+	{"A cancellation without a service call has nothing to take back", cancelNothing},
+	{"Calls in which all, some and none are refused, one after the other", refuseAgain},
 }
 
 // existing returns the service calls that exist: call-000000 and so on.

@@ -23,6 +23,7 @@ type Store interface {
 	timer.Store
 	timer.Reader
 	timer.Purger
+	timer.Operator
 	outbox.Table
 	Database
 }
@@ -92,6 +93,9 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Due: timers of all tenants, soonest first, in pages", duePages},
 		{"Due: pages of timers of one due time", dueTogether},
 		{"Overdue counts to a limit, of a tenant and of all", overdue},
+		{"Upcoming counts by interval, of a tenant and of all", upcoming},
+		{"Upcoming counts to a limit", upcomingMany},
+		{"Upcoming: intervals that make no sense are refused", upcomingRefused},
 		{"Delivery: where an event is, until it is published", delivery},
 		{"Delivery: more events wait than are read", deliveryUnknown},
 		{"Stats count", stats},
@@ -107,6 +111,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 
 		{"Outbox: events come in the order they were appended", outboxOrder},
 		{"Outbox: a row is the message that consumers get", outboxMessage},
+		{"Outbox: commands that want a receipt have one, in their transaction", outboxReceipts},
 		{"Outbox: rows in pages", outboxPages},
 		{"Outbox: a reader behind a writer gets each row once", outboxFollows},
 		{"Outbox: rows changed before they are read are read as they are", outboxUnseen},
@@ -115,6 +120,16 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Outbox: a deferred row leaves the head, and is due at its time", outboxDefer},
 		{"Outbox: due rows come from each destination in turn", outboxDeferMany},
 		{"Outbox: a parked row is out of the way and kept", outboxPark},
+
+		{"Parked events in pages, of a tenant and of all", parkedPages},
+		{"Parked events are retried as if they were new", retryParked},
+		{"Parked events are discarded, and their timers stay", discardParked},
+		{"Parked events that are gone count less, retried or discarded", parkedGone},
+		{"Parked events: retry by many at once puts each back once", retryParkedTogether},
+		{"Firing is paused until it is resumed, by the first who paused it", pauses},
+		{"Forget deletes a tenant's timers and parked events, in steps, and no other's", forget},
+		{"Forget keeps events that wait, and no memory of the tenant", forgetLeaves},
+		{"Forget beside commands and timers that fire: counts stay right", forgetBeside},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

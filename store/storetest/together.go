@@ -27,6 +27,11 @@ func Together(t *testing.T, open func(testing.TB) (a, b Store)) {
 		{"Versions of the same keys through both at once: the newest wins", bothVersions},
 		{"Calls with the same keys through both, in any order: none fails", bothMix},
 		{"Purge by both at once: each timer by one", bothPurge},
+		{"Forget by both at once: each timer by one", bothForget},
+		{"Forget against commands and Reach: none fails, and no other tenant loses a timer", forgetRacesCommands},
+		{"Forget against Reach: it ends when none is left", forgetRacesReach},
+		{"Parked events retried by both at once: each by one", bothRetry},
+		{"Firing paused by one is paused for both", bothPause},
 		{"Purge against commands: a timer that is scheduled again is there", purgeRacesSchedule},
 	} {
 		t.Run(c.name, func(t *testing.T) {

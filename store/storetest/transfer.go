@@ -40,6 +40,7 @@ func RunTransfer(t *testing.T, open func(testing.TB) TransferStore) {
 		{"Load of a row that can't be keeps nothing", loadBad},
 		{"Load into a store that was in use and is empty", loadUsed},
 		{"After Load the store goes on as the other would have", loadGoesOn},
+		{"A pause of firing stays where it is", pauseStays},
 		{"Export and import, there and back, are the same byte for byte", exportImport},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -418,4 +419,18 @@ func exportImport(s *suite, another func() *suite) {
 	to.must(err)
 	to.same("export", to.export(), file)
 	to.same("stats", to.stats(), s.stats())
+}
+
+// pauseStays moves from a database where firing is paused, and into one.
+func pauseStays(s *suite, another func() *suite) {
+	s.lived()
+	pause := timer.Pause{Since: noon, By: "ops"}
+	s.must(s.store.PauseFiring(s.Context(), pause))
+	fires, paused := another(), another()
+	fires.load(s.dump())
+	s.same("of the copy", fires.firing(), timer.Pause{})
+	s.same("parked events", len(fires.parked("", 0, 10)), len(s.parked("", 0, 10)))
+	paused.must(paused.store.PauseFiring(s.Context(), pause))
+	paused.load(s.dump())
+	s.same("of a copy where it was paused", paused.firing(), pause)
 }

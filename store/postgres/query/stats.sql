@@ -33,7 +33,7 @@ SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint,
          LIMIT 1),
        least((SELECT min(appended_at) FROM shards), (SELECT min(appended_at) FROM deferred)),
        coalesce(least((SELECT min(id) FROM shards), (SELECT min(id) FROM deferred)), ''),
-       (SELECT count(*) FROM timer_outbox_parked)
+       (SELECT count(*) FROM (SELECT seq FROM timer_outbox_parked ORDER BY seq) AS parked)
   FROM (SELECT scheduled, reached, canceled, outbox
           FROM timer_counts
          WHERE folded AND tenant_id = ''

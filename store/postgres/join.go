@@ -1,0 +1,221 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// How a call in a host's transaction begins and ends. A statement that fails would end
+// the transaction otherwise.
+const (
+	savepoint  = "SAVEPOINT timers"
+	release    = "RELEASE SAVEPOINT timers"
+	rollBackTo = "ROLLBACK TO SAVEPOINT timers"
+)
+
+// Join returns what applies commands in a transaction of the host's, begun on a handle
+// of pgx's database/sql driver. Statements go to the server one by one, since a *sql.Tx
+// has no other way; in a transaction of [Store.Transact], or with [Store.JoinPgx], they
+// go together.
+//
+// Until the transaction ends, others wait with commands for the same keys, and its
+// timers do not fire. What it scheduled is seen by NextDue and Reach as soon as it is
+// committed if it is one of Transact or ends within a second, else within a second of
+// its commit.
+func (s *Store) Join(tx *sql.Tx) timer.Commands {
+	if h, ok := s.hosted.Load(tx); ok {
+		return &joined{store: s, send: h.(*hosted).send, in: h.(*hosted)}
+	}
+	return &joined{store: s, send: oneByOne(tx)}
+}
+
+// JoinPgx is [Store.Join] for a transaction of pgx's own.
+func (s *Store) JoinPgx(tx pgx.Tx) timer.Commands {
+	return &joined{store: s, send: func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), send, steps...) }}
+}
+
+// sendOpen sends statements in the transaction of a connection. Without one each would
+// commit by itself: there is none any more if its context has ended, since then
+// database/sql rolls it back at once, or if the host has ended it.
+func sendOpen(ctx context.Context, c *pgx.Conn, send func(context.Context, *pgx.Conn, ...step) error, steps ...step) error {
+	if c.PgConn().TxStatus() == 'I' {
+		return sql.ErrTxDone
+	}
+	return send(ctx, c, steps...)
+}
+
+// oneByOne sends statements in a transaction of database/sql.
+func oneByOne(tx *sql.Tx) sender {
+	return func(ctx context.Context, steps ...step) error {
+		for _, s := range steps {
+			if err := s.run(ctx, tx); err != nil {
+				return err
+			}
+			if s.done != nil {
+				s.done(pgconn.CommandTag{})
+			}
+		}
+		return nil
+	}
+}
+
+// run runs a statement in a transaction of database/sql.
+func (s step) run(ctx context.Context, tx *sql.Tx) error {
+	if s.each == nil {
+		_, err := tx.ExecContext(ctx, s.text, s.args...)
+		return err
+	}
+	rows, err := tx.QueryContext(ctx, s.text, s.args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := s.each(scanned{rows: rows}); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// A scanned is a row of database/sql, of which only Scan works.
+type scanned struct {
+	pgx.Rows
+	rows *sql.Rows
+}
+
+// Scan reads the row.
+func (s scanned) Scan(dest ...any) error { return s.rows.Scan(dest...) }
+
+// A joined applies commands in a transaction of the host's.
+type joined struct {
+	store *Store
+	send  sender
+	in    *hosted // nil unless it is one of Transact
+}
+
+// Schedule applies commands in the transaction, or none if it returns an error.
+func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	if err := j.ready(ctx, "schedule"); err != nil {
+		return nil, err
+	}
+	results, err := schedule(ctx, j, now, commands)
+	switch {
+	case err != nil, len(commands) == 0:
+	case j.in != nil:
+		j.in.due = sooner(j.in.due, earliest(commands))
+	default:
+		j.store.watermark.expect(earliest(commands))
+	}
+	return results, err
+}
+
+// Cancel applies commands in the transaction, or none if it returns an error.
+func (j *joined) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	if err := j.ready(ctx, "cancel"); err != nil {
+		return nil, err
+	}
+	return cancel(ctx, j, now, commands)
+}
+
+func (j *joined) ready(ctx context.Context, doing string) error {
+	if err := ctx.Err(); err != nil {
+		return inTransaction(doing, err)
+	}
+	return classify(doing, j.store.ready(ctx))
+}
+
+// apply applies commands in a savepoint.
+func (j *joined) apply(ctx context.Context, a application) ([]timer.Result, error) {
+	return j.store.repeat(a, func(referenced bool, results []timer.Result) error {
+		t := &transaction{store: j.store, send: j.send}
+		return inTransaction(a.doing, j.saved(ctx, t, func() error {
+			database := t.join()
+			if err := a.all(ctx, t, referenced, results); err != nil {
+				return err
+			}
+			return t.leave(ctx, database)
+		}))
+	})
+}
+
+// together calls fn in a savepoint, around those of its steps.
+func (j *joined) together(ctx context.Context, fn func() ([]timer.Result, error)) (results []timer.Result, err error) {
+	t := &transaction{store: j.store, send: j.send}
+	err = j.saved(ctx, t, func() error {
+		if err := t.flush(ctx); err != nil {
+			return err
+		}
+		results, err = fn()
+		return err
+	})
+	return results, err
+}
+
+// saved runs fn in a savepoint, to which the transaction goes back if fn fails.
+func (j *joined) saved(ctx context.Context, t *transaction, fn func() error) error {
+	began := false
+	t.later(step{text: savepoint, done: func(pgconn.CommandTag) { began = true }})
+	err := fn()
+	if err == nil {
+		err = t.now(ctx, step{text: release})
+	}
+	if err == nil || !began {
+		return err
+	}
+	if undo := j.send(context.WithoutCancel(ctx), step{text: rollBackTo}, step{text: release}); undo != nil {
+		err = errors.Join(err, fmt.Errorf("the transaction can't go on: %w", undo))
+	}
+	return err
+}
+
+// flush sends the statements that wait.
+func (t *transaction) flush(ctx context.Context) error {
+	steps := t.waiting
+	t.waiting = nil
+	return t.send(ctx, steps...)
+}
+
+// join has statements go by indexes, with the next one, and returns where the id of
+// the database will be.
+func (t *transaction) join() *string {
+	database := new(string)
+	t.later(step{text: sqlJoin, each: scan(database)})
+	return database
+}
+
+// leave ends what join began, and returns an error if the database is not that of the
+// store.
+func (t *transaction) leave(ctx context.Context, database *string) error {
+	t.later(step{text: sqlLeave})
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	if *database != t.store.id {
+		return errors.New("the transaction is on another database than the timers: begin it on theirs")
+	}
+	return nil
+}
+
+// inTransaction says what was being done in a host's transaction. No error ends the
+// service, whatever the host gave us.
+func inTransaction(doing string, err error) error {
+	switch {
+	case err == nil, errors.Is(err, timer.ErrInvalid), errors.Is(err, errPurged):
+		return err
+	case codeOf(err) == "42P01":
+		err = fmt.Errorf("the transaction sees no timers: begin it on their database, with their schema in its search_path: %w", err)
+	case strings.HasPrefix(err.Error(), "sql: converting argument"):
+		err = fmt.Errorf("the transaction is not one of pgx: open its handle with sql.Open(\"pgx\", url): %w", err)
+	}
+	return fmt.Errorf("%s in a transaction: %w", doing, err)
+}

@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Nodes returns the instances that hold a shard of the outbox. What an instance is
+// stands in the name that its lease has as an application, which the server forgets
+// with the lease: nothing is written, and who is gone vanishes within seconds. That
+// name has 63 bytes at most, so a version is cut to 16, and what is left is for the
+// host. Of an instance of another role, which ours may not see, or of a version that
+// does not name itself so, only the ID is known, and when it began if it can be seen.
+func (s *Store) Nodes(ctx context.Context) (nodes []timer.Node, err error) {
+	err = s.rows(ctx, "list instances", sqlNodes, nil, func(rows pgx.Rows) error {
+		var shard int64
+		var name string
+		var began, seen *time.Time
+		if err := rows.Scan(&shard, &name, &began, &seen); err != nil {
+			return err
+		}
+		node, named := parseNode(name)
+		if !named {
+			node = timer.Node{ID: fmt.Sprint("shard-", shard), Started: instant(began)}
+		}
+		node.Seen, node.Self = instant(seen), node.ID == s.node.ID
+		nodes = append(nodes, node)
+		return nil
+	})
+	slices.SortFunc(nodes, func(a, b timer.Node) int {
+		if c := a.Started.Compare(b.Started); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return nodes, err
+}
+
+const (
+	nodePrefix = "timer"
+	maxName    = 63 // bytes of an application's name, NAMEDATALEN - 1
+	maxVersion = 16
+)
+
+// nodeName returns what an instance is as the name of an application.
+func nodeName(n timer.Node) string {
+	version := n.Version[:min(len(n.Version), maxVersion)]
+	name := strings.Join([]string{nodePrefix, word(n.ID), strconv.Itoa(n.PID), strconv.FormatInt(n.Started.Unix(), 36), word(version), word(n.Host)}, " ")
+	return name[:min(len(name), maxName)]
+}
+
+// word returns s without what is no visible ASCII, "-" if there is nothing else.
+func word(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, s)
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// parseNode returns the instance that a name was made of.
+func parseNode(name string) (n timer.Node, ok bool) {
+	fields := strings.Split(name, " ")
+	if len(fields) != 6 || fields[0] != nodePrefix {
+		return n, false
+	}
+	pid, err := strconv.Atoi(fields[2])
+	if err != nil {
+		return n, false
+	}
+	started, err := strconv.ParseInt(fields[3], 36, 64)
+	if err != nil {
+		return n, false
+	}
+	n = timer.Node{ID: fields[1], PID: pid, Started: time.Unix(started, 0).UTC()}
+	if fields[4] != "-" {
+		n.Version = fields[4]
+	}
+	if fields[5] != "-" {
+		n.Host = fields[5]
+	}
+	return n, true
+}

@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Parked returns a page of parked events.
+func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) (events []timer.ParkedEvent, err error) {
+	text, args := sqlParked, []any{after, int64(timer.PageSize(limit))}
+	if tenant != "" {
+		text, args = sqlParkedTenant, append(args, string(tenant))
+	}
+	err = r.rows(ctx, "list parked events", text, args, func(rows pgx.Rows) error {
+		var e timer.ParkedEvent
+		var headers string
+		if err := rows.Scan(&e.Seq, &e.ID, &e.Body, &headers, &e.AppendedAt, &e.ParkedAt, &e.Attempts, &e.Reason); err != nil {
+			return err
+		}
+		h, err := envelope.DecodeHeaders(headers)
+		if err != nil {
+			return fmt.Errorf("event %d: %w", e.Seq, err)
+		}
+		e.TenantID, e.ServiceCallID = timer.TenantID(h[envelope.HeaderTenantID]), timer.ServiceCallID(h[envelope.HeaderServiceCallID])
+		e.CorrelationID = h[envelope.HeaderCorrelationID]
+		e.AppendedAt, e.ParkedAt = e.AppendedAt.UTC(), e.ParkedAt.UTC()
+		events = append(events, e)
+		return nil
+	})
+	return events, err
+}
+
+// RetryParked moves parked events into the shard of the outbox where this store's
+// events go.
+func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (retried int, err error) {
+	if len(seqs) == 0 {
+		return 0, nil
+	}
+	err = s.writing(ctx, "retry parked events", func(ctx context.Context, t *transaction) error {
+		return t.rows(ctx, sqlRetryParked, []any{seqs, timer.RoundDown(now), s.shard.Load()}, scan(&retried))
+	})
+	if err != nil {
+		return 0, err
+	}
+	return retried, nil
+}
+
+// DiscardParked deletes parked events.
+func (s *Store) DiscardParked(ctx context.Context, seqs ...int64) (discarded int, err error) {
+	if len(seqs) == 0 {
+		return 0, nil
+	}
+	return s.deleting(ctx, "discard parked events", sqlDiscardParked, seqs)
+}
+
+// deleting runs a statement in a transaction, and returns how many rows it deleted.
+func (s *Store) deleting(ctx context.Context, doing, text string, args ...any) (deleted int, err error) {
+	err = s.writing(ctx, doing, func(_ context.Context, t *transaction) error {
+		t.later(step{text: text, args: args, done: func(tag pgconn.CommandTag) { deleted = int(tag.RowsAffected()) }})
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return deleted, nil
+}
+
+// Forget deletes timers of a tenant in one transaction, after its parked events, in
+// as many as they take.
+func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c timer.Counts, err error) {
+	const doing = "forget a tenant"
+	if limit <= 0 {
+		return c, nil
+	}
+	for deleted := limit; deleted == limit; {
+		if deleted, err = s.deleting(ctx, doing, sqlForgetParked, string(tenant), int64(limit)); err != nil {
+			return c, err
+		}
+	}
+	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
+		return t.rows(ctx, sqlForget, []any{string(tenant), int64(limit)}, scan(&c.Scheduled, &c.Reached, &c.Canceled))
+	})
+	if err != nil {
+		return timer.Counts{}, err
+	}
+	return c, nil
+}

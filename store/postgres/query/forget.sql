@@ -1,0 +1,19 @@
+-- Delete the first $2 timers of tenant $1, of any state, and return how many there
+-- were of each. Waits for what another transaction is changing: commands lock timers
+-- in the same order. A trigger counts them. Seeks the primary key twice: a timer that
+-- it waited for is at another place now, which a search by place would not find.
+  WITH first AS MATERIALIZED (
+       SELECT service_call_id
+         FROM timer_schedules
+        WHERE tenant_id = $1
+        ORDER BY tenant_id, service_call_id
+        LIMIT $2
+          FOR UPDATE),
+       gone AS (
+       DELETE FROM timer_schedules
+        WHERE tenant_id = $1 AND service_call_id = ANY (ARRAY (SELECT service_call_id FROM first))
+       RETURNING state)
+SELECT count(*) FILTER (WHERE state = 'Scheduled'),
+       count(*) FILTER (WHERE state = 'Reached'),
+       count(*) FILTER (WHERE state = 'Canceled')
+  FROM gone

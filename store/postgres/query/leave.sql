@@ -1,0 +1,6 @@
+-- After our statements in a transaction of a host's: its own go by what join.sql kept.
+SELECT set_config('enable_seqscan', current_setting('timers.enable_seqscan'), true),
+       set_config('enable_bitmapscan', current_setting('timers.enable_bitmapscan'), true),
+       set_config('enable_sort', current_setting('timers.enable_sort'), true),
+       set_config('enable_incremental_sort', current_setting('timers.enable_incremental_sort'), true),
+       set_config('jit', current_setting('timers.jit'), true)

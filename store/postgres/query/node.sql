@@ -1,0 +1,3 @@
+-- What this instance is, for nodes.sql, as the name of the application until the
+-- transaction ends: that of the lease, which ends with the instance.
+SELECT set_config('application_name', $1, true)

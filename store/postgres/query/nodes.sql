@@ -1,0 +1,10 @@
+-- Instances, by the number of the lock that each holds (see own.sql): what node.sql has
+-- written of them, when the transaction began that holds it, and when the server heard of it last. What belongs to other
+-- roles is null unless ours may see it.
+SELECT l.objid::bigint, coalesce(a.application_name, ''), a.xact_start, a.state_change
+  FROM pg_locks AS l
+  LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory'
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND l.classid = (hashtext('timer_instance ' || current_schema())::bigint & 4294967295)::oid
+   AND l.granted

@@ -1,0 +1,13 @@
+-- How many timers of all tenants are due in each of $3 intervals of $2 ms from $1 on,
+-- up to $4 in each. Seeks idx_timer_schedules_due_at once for each.
+SELECT number, due
+  FROM generate_series(0, $3::bigint - 1) AS number
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS due
+         FROM (SELECT 1
+                 FROM timer_schedules
+                WHERE state = 'Scheduled'
+                  AND due_at >= $1::timestamptz + number * $2::bigint * interval '1 millisecond'
+                  AND due_at < $1::timestamptz + (number + 1) * $2::bigint * interval '1 millisecond'
+                ORDER BY due_at
+                LIMIT $4) AS first) AS counts

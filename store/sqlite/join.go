@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// How a call in a host's transaction begins and ends.
+const (
+	savepoint  = "SAVEPOINT timers"
+	release    = "RELEASE timers"
+	rollBackTo = "ROLLBACK TO timers"
+)
+
+// What a host is to do with a transaction that can't be joined.
+const (
+	beginLocked = "begin it on a handle that was opened with sqlite.DSN, so that it has the write lock from its beginning, or use Transact"
+	beginThere  = "begin it on the database of the timers"
+)
+
+// Join returns what applies commands in a transaction of the host's, which must be on
+// the same file. From the first call to its end the transaction has the write lock of
+// the file: all others wait, in this process and elsewhere, for as long as their busy
+// timeout says.
+func (s *Store) Join(tx *sql.Tx) timer.Commands { return &joined{store: s, tx: tx} }
+
+// A joined applies commands in a transaction of the host's.
+type joined struct {
+	store *Store
+	tx    *sql.Tx
+	ours  bool // the transaction has the write lock, and is on the file of the store
+}
+
+// Schedule applies commands in the transaction, or none if it returns an error.
+func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) (results []timer.Result, err error) {
+	err = j.within(ctx, "schedule", func(endless context.Context, t *transaction) error {
+		results, err = t.scheduleAll(ctx, endless, now, commands)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// Cancel applies commands in the transaction, or none if it returns an error.
+func (j *joined) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) (results []timer.Result, err error) {
+	err = j.within(ctx, "cancel", func(endless context.Context, t *transaction) error {
+		results, err = t.cancelAll(ctx, endless, now, commands)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// within runs fn in a savepoint of the transaction. Rows that it adds to the outbox
+// are not remembered as the store's own are, since they may never be committed: the
+// forwarder reads them from the database.
+func (j *joined) within(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
+	return classify(doing+" in a transaction", j.run(ctx, fn))
+}
+
+func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ready, err := j.store.readyBeside(ctx)
+	if err != nil {
+		return err
+	}
+	if err := ready.file.check(); err != nil {
+		return err
+	}
+	endless := context.WithoutCancel(ctx)
+	t := j.store.in(j.tx, ready)
+	if err := t.mustBeOpen(endless); err != nil {
+		return err
+	}
+	if err := j.check(endless, ready); err != nil {
+		return err
+	}
+	if _, err := t.ExecContext(endless, savepoint); err != nil {
+		return err
+	}
+	if err = fn(endless, t); err == nil {
+		if err = t.writeCounts(endless); err == nil {
+			_, err = t.ExecContext(endless, release)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	for _, text := range [...]string{rollBackTo, release} {
+		if _, undo := t.ExecContext(endless, text); undo != nil {
+			return errors.Join(err, fmt.Errorf("the transaction can't go on: %w", undo))
+		}
+	}
+	return err
+}
+
+// mustBeOpen returns an error if SQLite has rolled the transaction back by itself: for
+// a conflict that the host resolves so (INSERT OR ROLLBACK), a RAISE(ROLLBACK), a full
+// disk. Statements go through all the same then, and each commits by itself. There is no
+// other way to know that from here than to begin a transaction, which fails in one.
+func (t *transaction) mustBeOpen(ctx context.Context) error {
+	switch _, err := t.tx.ExecContext(ctx, "BEGIN"); {
+	case codeOf(err) == sqlite3.SQLITE_ERROR:
+		return nil
+	case err != nil:
+		return err
+	}
+	_, err := t.tx.ExecContext(ctx, "ROLLBACK")
+	return errors.Join(fmt.Errorf("the transaction has ended: SQLite rolled it back after an error of a statement before: %w", sql.ErrTxDone), err)
+}
+
+// check takes the write lock and finds out whether the transaction is on the file of
+// the store, the first time.
+func (j *joined) check(ctx context.Context, ready *readiness) error {
+	if j.ours {
+		return nil
+	}
+	switch _, err := j.tx.ExecContext(ctx, sqlLock); codeOf(err) & 0xff {
+	case sqlite3.SQLITE_OK:
+		if err != nil {
+			return err
+		}
+	case sqlite3.SQLITE_BUSY:
+		return fmt.Errorf("another transaction has the write lock, or had it since this one began to read: %s: %w", beginLocked, err)
+	case sqlite3.SQLITE_ERROR:
+		return fmt.Errorf("the transaction sees no timers: %s: %w", beginThere, err)
+	default:
+		return err
+	}
+	var path string
+	if err := j.tx.QueryRowContext(ctx, sqlFile).Scan(&path); err != nil {
+		return err
+	}
+	if path != ready.file.path {
+		return fmt.Errorf("the transaction is on %q, the timers are in %q: %s", path, ready.file.path, beginThere)
+	}
+	j.ours = true
+	return nil
+}
+
+// readyBeside is ready while a transaction of the host's may hold the only connection.
+func (s *Store) readyBeside(ctx context.Context) (*readiness, error) {
+	s.mu.Lock()
+	known := s.known
+	s.mu.Unlock()
+	if known == nil && s.db.Stats().MaxOpenConnections == 1 {
+		return nil, errors.New("the store was not used before, and the handle has one connection: call Prepare before the transaction begins")
+	}
+	return s.ready(ctx)
+}
+
+// Transact runs fn in a transaction when it is the store's turn: nothing else writes
+// through the store meanwhile, and no transaction fails because of another's lock.
+func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	var failed error
+	err := s.transact(ctx, func(_ context.Context, t *transaction) error {
+		failed = fn(t.tx)
+		return failed
+	})
+	if failed != nil {
+		return failed
+	}
+	return classify("transact", err)
+}
+
+// TakeEvent deletes an event of the outbox in a transaction of Transact.
+func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error) {
+	taken, err := s.takeEvent(ctx, tx, seq)
+	return taken, classify("take an event", err)
+}
+
+func (s *Store) takeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	ready, err := s.readyBeside(ctx)
+	if err != nil {
+		return false, err
+	}
+	endless := context.WithoutCancel(ctx)
+	t := s.in(tx, ready)
+	t.known = ready.statements
+	if err := t.mustBeOpen(endless); err != nil {
+		return false, err
+	}
+	defer s.recent.forget(seq)
+	if err := t.deleteEvents(endless, seq, seq); err != nil {
+		return false, err
+	}
+	taken := t.count(outboxCount).outbox < 0
+	if err := t.writeCounts(endless); err != nil {
+		return false, err
+	}
+	return taken, nil
+}

@@ -1,0 +1,170 @@
+package storetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A JoinedStore is a store whose commands go into transactions of a host's.
+type JoinedStore interface {
+	Store
+	Transactor
+	DB() *sql.DB
+}
+
+// A Transactor has transactions for a host, see app.Store.
+type Transactor interface {
+	Join(tx *sql.Tx) timer.Commands
+	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
+	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)
+}
+
+// A HostTx is a transaction of a host's, and what the store applies in it.
+type HostTx interface {
+	timer.Commands
+	Exec(ctx context.Context, text string) error
+	Commit() error
+	Rollback() error
+}
+
+// A Begin begins a transaction of one kind on the database of a store. It is rolled back
+// when the test ends, if it is open then.
+type Begin func(testing.TB, JoinedStore) HostTx
+
+// RunJoined tests commands in transactions of a host's. Open returns an empty store, and
+// has it closed when the test ends.
+func RunJoined(t *testing.T, open func(testing.TB) JoinedStore, begin Begin) {
+	for _, c := range []struct {
+		name string
+		test func(*joinedSuite)
+	}{
+		{"What is rolled back never was, what is committed is there", joinedEnds},
+		{"Several calls in one transaction see each other", joinedCalls},
+		{"Commands after the end of the transaction change nothing", joinedAfterEnd},
+		{"Commands of a context that has ended change nothing, and the transaction goes on", joinedEndedContext},
+		{"Receipts are committed with the effects, or not at all", joinedReceipts},
+	} {
+		runJoined(t, c.name, open, begin, c.test)
+	}
+	for name, test := range map[string]func(*suite){
+		"Every state meets every command, older, same and newer":       commandsMeetStates,
+		"The same key several times in one call":                       sameKeyInOneCall,
+		"A call with many is applied in order and tells what each did": manyCommands,
+		"Of a context that has ended change nothing":                   endedContext,
+		"A timer keeps all that the command said":                      keepsFields,
+		"A due time is rounded up, the clock down":                     rounding,
+		"Reach leaves alone what was canceled or moved away":           reachSkips,
+		"Commands that want a receipt have one, in their transaction":  outboxReceipts,
+	} {
+		runJoined(t, "As in a transaction of the store: "+name, open, begin, func(s *joinedSuite) { test(s.through()) })
+	}
+}
+
+// JoinedReferenced tests transactions of a host's on a database with the foreign key
+// to service_calls, see [Referenced].
+func JoinedReferenced(t *testing.T, open func(tb testing.TB, calls []timer.ServiceCallID) JoinedStore, begin Begin) {
+	all := func(t testing.TB) JoinedStore { return open(t, existing(1000)) }
+	runJoined(t, "What is refused leaves the transaction as it was, and it goes on", all, begin, joinedRefused)
+	for _, c := range referencedCases {
+		runJoined(t, "As in a transaction of the store: "+c.name, all, begin, func(s *joinedSuite) { c.test(s.through()) })
+	}
+}
+
+// RunTransact tests the transactions that a store has for a host.
+func RunTransact(t *testing.T, open func(testing.TB) JoinedStore) {
+	for _, c := range []struct {
+		name string
+		test func(*joinedSuite)
+	}{
+		{"Transact commits what fn did, and its timers are seen at once", transactCommits},
+		{"Transact leaves no trace when fn fails", transactFails},
+		{"Transact leaves no trace when fn panics, and the store goes on", transactPanics},
+		{"Transact leaves no trace when its context ends", transactEnds},
+		{"Transact by many at once", transactConcurrently},
+		{"A write of the same key in a transaction beside it waits, and ends with its context", transactWaits},
+		{"An event is taken once, deferred or not", takeOnce},
+		{"An event that is not taken in the end is there again", takeBack},
+		{"An event is taken by one, though many try", takeConcurrently},
+		{"An event is not taken after the end of the transaction", takeAfterEnd},
+		{"An event is not taken with a context that has ended", takeEnded},
+	} {
+		runJoined(t, c.name, open, nil, c.test)
+	}
+}
+
+func runJoined(t *testing.T, name string, open func(testing.TB) JoinedStore, begin Begin, test func(*joinedSuite)) {
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		store := open(t)
+		s := &joinedSuite{suite: &suite{T: t, store: store}, joined: store}
+		s.must(store.Check(t.Context())) // which gets it ready
+		s.begin = func() HostTx {
+			t.Helper()
+			return begin(t, store)
+		}
+		test(s)
+		s.countsAreRight()
+	})
+}
+
+// A joinedSuite is what a case works with.
+type joinedSuite struct {
+	*suite
+	joined JoinedStore
+	begin  func() HostTx
+}
+
+// BeginSQL begins a transaction of database/sql. It is rolled back when the test ends,
+// if it is open then.
+func BeginSQL(t testing.TB, db *sql.DB, join func(*sql.Tx) timer.Commands) HostTx {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return sqlTx{join(tx), tx}
+}
+
+// through returns a suite whose commands go through transactions of the host's, one for
+// each call.
+func (s *joinedSuite) through() *suite {
+	through := *s.suite
+	through.store = throughHost{s.joined, s.begin}
+	return &through
+}
+
+// A throughHost is a store whose commands go through transactions of a host's.
+type throughHost struct {
+	JoinedStore
+	begin func() HostTx
+}
+
+func (t throughHost) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	return ended(t.begin(), func(tx HostTx) ([]timer.Result, error) { return tx.Schedule(ctx, now, commands...) })
+}
+
+func (t throughHost) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	return ended(t.begin(), func(tx HostTx) ([]timer.Result, error) { return tx.Cancel(ctx, now, commands...) })
+}
+
+// ended ends a transaction after what was applied in it.
+func ended(tx HostTx, apply func(HostTx) ([]timer.Result, error)) ([]timer.Result, error) {
+	results, err := apply(tx)
+	return results, errors.Join(err, tx.Commit()) // also after an error, which has changed nothing
+}
+
+type sqlTx struct {
+	timer.Commands
+	*sql.Tx
+}
+
+func (t sqlTx) Exec(ctx context.Context, text string) error {
+	_, err := t.ExecContext(ctx, text)
+	return err
+}

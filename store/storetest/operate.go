@@ -1,0 +1,321 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+func (s *suite) upcoming(tenant timer.TenantID, from time.Time, width time.Duration, n int) []int64 {
+	s.Helper()
+	counts, err := s.store.Upcoming(s.Context(), tenant, from, width, n)
+	s.must(err)
+	return counts
+}
+
+func upcoming(s *suite) {
+	s.same("nothing", s.upcoming("", noon, time.Minute, 3), []int64{0, 0, 0})
+	s.schedule(
+		schedule(key("acme", "before"), 1, noon.Add(-time.Millisecond)),
+		schedule(key("acme", "first"), 1, noon),
+		schedule(key("acme", "last of the first"), 1, noon.Add(time.Minute-time.Millisecond)),
+		schedule(key("acme", "second"), 1, noon.Add(time.Minute)),
+		schedule(key("beta", "second"), 1, noon.Add(90*time.Second)),
+		schedule(key("beta", "fourth"), 1, noon.Add(4*time.Minute-time.Millisecond)),
+		schedule(key("beta", "fifth"), 1, noon.Add(4*time.Minute)),
+		schedule(key("beta", "canceled"), 1, noon.Add(time.Second)),
+	)
+	s.cancel(cancel(key("beta", "canceled"), 2))
+	s.same("of all", s.upcoming("", noon, time.Minute, 4), []int64{2, 2, 0, 1})
+	s.same("of one", s.upcoming("acme", noon, time.Minute, 4), []int64{2, 1, 0, 0})
+	s.same("of another", s.upcoming("beta", noon, time.Minute, 5), []int64{0, 1, 0, 1, 1})
+	s.same("of none", s.upcoming("gamma", noon, time.Minute, 2), []int64{0, 0})
+	s.same("from within a millisecond", s.upcoming("acme", noon.Add(time.Microsecond), time.Minute, 2), []int64{2, 0})
+	s.same("a width that is rounded up", s.upcoming("acme", noon, time.Microsecond, 3), []int64{1, 0, 0})
+	s.same("a long one", s.upcoming("", noon.Add(-time.Hour), timer.MaxIntervalWidth, timer.MaxIntervals)[0], int64(7))
+	s.same("fired", len(s.fire(noon, 10)), 2)
+	s.same("of what fired nothing", s.upcoming("acme", noon.Add(-time.Minute), time.Minute, 3), []int64{0, 1, 1})
+}
+
+func upcomingMany(s *suite) {
+	s.timers("acme", timer.MaxUpcoming+5, noon)
+	s.timers("beta", 3, noon)
+	s.same("more than are counted", s.upcoming("", noon, time.Minute, 2), []int64{timer.MaxUpcoming, 0})
+	s.same("of one", s.upcoming("acme", noon, time.Minute, 2), []int64{timer.MaxUpcoming, 0})
+	s.same("of another", s.upcoming("beta", noon, time.Minute, 2), []int64{3, 0})
+	s.same("all of them in two intervals", s.upcoming("acme", noon, timer.MaxUpcoming/2*time.Millisecond, 3), []int64{timer.MaxUpcoming / 2, timer.MaxUpcoming / 2, 5})
+}
+
+func upcomingRefused(s *suite) {
+	for _, c := range []struct {
+		width time.Duration
+		n     int
+	}{{0, 1}, {-time.Second, 1}, {timer.MaxIntervalWidth + 1, 1}, {time.Minute, 0}, {time.Minute, -1}, {time.Minute, timer.MaxIntervals + 1}} {
+		if _, err := s.store.Upcoming(s.Context(), "", noon, c.width, c.n); !errors.Is(err, timer.ErrInvalid) {
+			s.Errorf("%d of %v: %v, want ErrInvalid", c.n, c.width, err)
+		}
+	}
+}
+
+// park emits an event for each tenant and parks it, the first at noon and each a
+// second later. It returns their numbers in the outbox.
+func (s *suite) park(tenants ...timer.TenantID) (seqs []int64) {
+	s.Helper()
+	events := make([]timer.DueTimeReached, len(tenants))
+	for i, tenant := range tenants {
+		events[i] = event(i)
+		events[i].Key.TenantID, events[i].CorrelationID = tenant, fmt.Sprint("request-\u00e9\"-", i)
+	}
+	s.emit(events...)
+	for i, row := range s.head(0, len(tenants)) {
+		s.must(s.store.Park(s.Context(), noon.Add(time.Duration(i)*time.Second), row.Seq, fmt.Sprint("refused ", i)))
+		seqs = append(seqs, row.Seq)
+	}
+	return seqs
+}
+
+func (s *suite) parked(tenant timer.TenantID, after int64, limit int) []timer.ParkedEvent {
+	s.Helper()
+	events, err := s.store.Parked(s.Context(), tenant, after, limit)
+	s.must(err)
+	return events
+}
+
+// numbers returns those of parked events.
+func numbers(events []timer.ParkedEvent) (seqs []int64) {
+	for _, e := range events {
+		seqs = append(seqs, e.Seq)
+	}
+	return seqs
+}
+
+func parkedPages(s *suite) {
+	s.same("nothing", s.parked("", 0, 10), []timer.ParkedEvent(nil))
+	seqs := s.park("acme", "beta", "acme", "acme", "beta")
+	s.same("all", numbers(s.parked("", 0, 0)), seqs)
+	s.same("a page", numbers(s.parked("", 0, 2)), seqs[:2])
+	s.same("the next", numbers(s.parked("", seqs[1], 2)), seqs[2:4])
+	s.same("the last", numbers(s.parked("", seqs[3], 2)), seqs[4:])
+	s.same("behind the last", numbers(s.parked("", seqs[4], 2)), []int64(nil))
+	s.same("of a tenant", numbers(s.parked("acme", 0, 2)), []int64{seqs[0], seqs[2]})
+	s.same("the next of it", numbers(s.parked("acme", seqs[2], 2)), []int64{seqs[3]})
+	s.same("of another", numbers(s.parked("beta", 0, 10)), []int64{seqs[1], seqs[4]})
+	s.same("of a third", numbers(s.parked("gamma", 0, 10)), []int64(nil))
+	want := event(2)
+	want.CorrelationID = "request-\u00e9\"-2"
+	got := s.parked("acme", seqs[1], 1)[0]
+	if !strings.Contains(string(got.Body), `"serviceCallId":"call-2"`) {
+		s.Errorf("body %s", got.Body)
+	}
+	got.Body = nil
+	s.same("an event", got, timer.ParkedEvent{
+		Seq: seqs[2], ID: envelope.EventID(want), TenantID: "acme", ServiceCallID: "call-2", CorrelationID: want.CorrelationID,
+		AppendedAt: timer.RoundDown(want.ReachedAt), ParkedAt: noon.Add(2 * time.Second), Attempts: 1, Reason: "refused 2",
+	})
+}
+
+func (s *suite) retry(now time.Time, seqs ...int64) int {
+	s.Helper()
+	retried, err := s.store.RetryParked(s.Context(), now, seqs...)
+	s.must(err)
+	return retried
+}
+
+func retryParked(s *suite) {
+	seqs := s.park("acme", "beta", "acme")
+	before := s.parked("", 0, 10)
+	s.emit(event(7))
+	waits := s.head(0, 10)[0]
+	later := noon.Add(time.Hour)
+	s.same("retried", s.retry(later, seqs[2], seqs[0]), 2)
+	s.same("left", numbers(s.parked("", 0, 10)), seqs[1:2])
+	rows := s.head(0, 10)
+	s.same("outbox", ids(rows), []string{waits.Message.UUID, before[0].ID, before[2].ID})
+	for i, row := range rows[1:] {
+		e := before[2*i]
+		if row.Seq <= waits.Seq || row.Attempts != 0 {
+			s.Errorf("row %d after %d with %d attempts", row.Seq, waits.Seq, row.Attempts)
+		}
+		s.same("body", string(row.Message.Payload), string(e.Body))
+		s.same("tenant", row.Message.Metadata.Get(envelope.HeaderTenantID), string(e.TenantID))
+		s.same("delivery", s.delivery(e.ID), timer.Delivery{State: timer.Waiting, Since: later})
+	}
+	st := s.stats()
+	s.same("outbox and parked", []int64{st.Outbox, st.Parked}, []int64{3, 1})
+	s.must(s.store.Park(s.Context(), later, rows[1].Seq, "refused again"))
+	s.same("parked again", numbers(s.parked("", seqs[2], 10)), []int64{rows[1].Seq})
+	s.same("attempts", s.parked("", seqs[2], 10)[0].Attempts, 1)
+}
+
+func discardParked(s *suite) {
+	s.timers("acme", 2, noon.Add(-time.Minute))
+	s.fire(noon, 10)
+	rows := s.head(0, 10)
+	for _, row := range rows {
+		s.must(s.store.Park(s.Context(), noon, row.Seq, "refused"))
+	}
+	discarded, err := s.store.DiscardParked(s.Context(), rows[0].Seq)
+	s.must(err)
+	s.same("discarded", discarded, 1)
+	s.same("left", numbers(s.parked("", 0, 10)), []int64{rows[1].Seq})
+	s.same("outbox", len(s.head(0, 10)), 0)
+	s.same("timers", s.counted("acme"), timer.Counts{Reached: 2})
+}
+
+func parkedGone(s *suite) {
+	s.same("none", s.retry(noon), 0)
+	seqs := s.park("acme", "acme", "acme")
+	s.same("twice in one call, and one that never was", s.retry(noon, seqs[0], 1<<62, seqs[0]), 1)
+	s.same("again", s.retry(noon, seqs[0], seqs[1]), 1)
+	for _, want := range []int{1, 0} {
+		discarded, err := s.store.DiscardParked(s.Context(), append(seqs, seqs[2])...)
+		s.must(err)
+		s.same("discarded", discarded, want)
+	}
+	if n, err := s.store.DiscardParked(s.Context()); n != 0 || err != nil {
+		s.Errorf("discard nothing: %d, %v", n, err)
+	}
+	s.same("outbox", len(s.head(0, 10)), 2)
+}
+
+func retryParkedTogether(s *suite) {
+	seqs := s.park(twenty("acme")...)
+	var mu sync.Mutex
+	total := 0
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			for _, seq := range seqs {
+				n, err := s.store.RetryParked(s.Context(), noon, seq)
+				s.check(err)
+				mu.Lock()
+				total += n
+				mu.Unlock()
+			}
+		})
+	}
+	running.Wait()
+	s.same("retried", total, len(seqs))
+	s.same("outbox", len(s.head(0, 100)), len(seqs))
+}
+
+// twenty returns a tenant twenty times.
+func twenty(tenant timer.TenantID) (tenants []timer.TenantID) {
+	for range 20 {
+		tenants = append(tenants, tenant)
+	}
+	return tenants
+}
+
+func (s *suite) firing() timer.Pause {
+	s.Helper()
+	p, err := s.store.Firing(s.Context())
+	s.must(err)
+	return p
+}
+
+func pauses(s *suite) {
+	s.same("at first", s.firing(), timer.Pause{})
+	s.must(s.store.ResumeFiring(s.Context()))
+	s.must(s.store.PauseFiring(s.Context(), timer.Pause{Since: noon.Add(time.Microsecond), By: "op\x00s\xff"}))
+	s.same("paused", s.firing(), timer.Pause{Since: noon, By: "ops"})
+	s.must(s.store.PauseFiring(s.Context(), timer.Pause{Since: noon.Add(time.Hour), By: "another"}))
+	s.same("paused again", s.firing(), timer.Pause{Since: noon, By: "ops"})
+	s.timers("acme", 2, noon)
+	s.same("commands", s.counted("acme"), timer.Counts{Scheduled: 2})
+	for range 2 {
+		s.must(s.store.ResumeFiring(s.Context()))
+		s.same("resumed", s.firing(), timer.Pause{})
+	}
+	s.must(s.store.PauseFiring(s.Context(), timer.Pause{Since: noon, By: strings.Repeat("x", timer.MaxPausedBy-1) + "\u00e9"}))
+	s.same("cut", s.firing(), timer.Pause{Since: noon, By: strings.Repeat("x", timer.MaxPausedBy-1)})
+	if err := s.store.PauseFiring(s.Context(), timer.Pause{By: "ops"}); !errors.Is(err, timer.ErrInvalid) {
+		s.Errorf("a pause without a time: %v", err)
+	}
+}
+
+// forgetAll forgets in steps of a limit.
+func (s *suite) forgetAll(tenant timer.TenantID, limit int) (sum timer.Counts) {
+	s.Helper()
+	for {
+		c, err := s.store.Forget(s.Context(), tenant, limit)
+		s.must(err)
+		if c.Total() > int64(limit) {
+			s.Errorf("forgot %d in a step of %d", c.Total(), limit)
+		}
+		if sum = sum.Add(c); c.Total() == 0 {
+			return sum
+		}
+	}
+}
+
+func forget(s *suite) {
+	s.same("nothing", s.forgetAll("acme", 10), timer.Counts{})
+	seqs := s.park("acme", "beta", "acme", "acme")
+	for _, tenant := range []timer.TenantID{"acme", "beta", "acme-2"} {
+		s.timers(tenant, 25, noon)
+		s.cancel(cancel(key(tenant, "call-000024"), 2), cancel(key(tenant, "tombstone"), 1))
+	}
+	s.same("reached", len(s.reach(noon.Add(2*time.Millisecond), 100)), 9)
+	c, err := s.store.Forget(s.Context(), "acme", 0)
+	s.must(err)
+	s.same("a step of none", c, timer.Counts{})
+	s.same("acme", s.forgetAll("acme", 2), timer.Counts{Scheduled: 21, Reached: 3, Canceled: 2})
+	s.same("once more", s.forgetAll("acme", 2), timer.Counts{})
+	counts, err := s.store.Counts(s.Context(), "acme")
+	s.must(err)
+	s.same("counts", counts, timer.Counts{})
+	s.same("the others", s.stats().Counts, timer.Counts{Scheduled: 42, Reached: 6, Canceled: 4})
+	s.same("parked", numbers(s.parked("", 0, 10)), seqs[1:2])
+	s.same("beta, in one step", s.forgetAll("beta", 1000), timer.Counts{Scheduled: 21, Reached: 3, Canceled: 2})
+	s.same("parked", s.stats().Parked, int64(0))
+}
+
+func forgetLeaves(s *suite) {
+	s.timers("acme", 3, noon)
+	events := s.fire(noon, 10)
+	s.same("fired", len(events), 1)
+	s.same("forgotten", s.forgetAll("acme", 10), timer.Counts{Scheduled: 2, Reached: 1})
+	s.same("outbox", ids(s.head(0, 10)), []string{envelope.EventID(events[0])})
+	s.same("an old command", s.schedule(schedule(key("acme", "call-000000"), 1, noon)), []timer.Outcome{timer.DidSchedule})
+	s.same("fires", len(s.fire(noon, 10)), 1)
+}
+
+func forgetBeside(s *suite) {
+	const timers = 400
+	var running sync.WaitGroup
+	var forgotten timer.Counts
+	for _, tenant := range []timer.TenantID{"acme", "beta"} {
+		running.Go(func() {
+			for i := range timers {
+				_, err := s.store.Schedule(s.Context(), noon, schedule(key(tenant, timer.ServiceCallID(fmt.Sprint("call-", i))), 1, noon))
+				s.check(err)
+			}
+		})
+	}
+	running.Go(func() {
+		for range 40 {
+			s.check(s.store.Update(s.Context(), func(tx timer.Tx) error {
+				_, err := fire(s.Context(), tx, noon, 7)
+				return err
+			}))
+		}
+	})
+	running.Go(func() {
+		for range 40 {
+			c, err := s.store.Forget(s.Context(), "acme", 5)
+			s.check(err)
+			forgotten = forgotten.Add(c)
+		}
+	})
+	running.Wait()
+	forgotten = forgotten.Add(s.forgetAll("acme", 100))
+	s.same("forgotten", forgotten.Total(), int64(timers))
+	s.same("of the other", s.counted("beta").Total(), int64(timers))
+	s.same("left", s.counted("acme"), timer.Counts{})
+}
