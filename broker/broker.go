@@ -1,6 +1,7 @@
 // Package broker says what the service needs of a message broker, and how
 // topics are named. One driver a broker kind implements it: broker/nats,
-// broker/kafka, broker/rabbitmq, broker/gochannel. The contract is written
+// broker/kafka, broker/rabbitmq, broker/gochannel. What a host has of
+// Watermill's is one, too, with broker/watermill. The contract is written
 // twice: here in words, and in broker/brokertest as tests that every driver
 // passes.
 package broker
@@ -100,4 +101,17 @@ type DeadLetters interface {
 	// ctx, the broker or visit, and returns it; what was not removed stays where
 	// it is.
 	VisitDeadLetters(ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error)) error
+}
+
+// An Inspection is what a server is found to be. What is not known is zero.
+type Inspection struct {
+	Version string        // of the server
+	Now     time.Time     // by its clock
+	Owner   Owner         // of the commands
+	Keeps   string        // how it keeps messages, for people
+	MaxAge  time.Duration // how long it keeps them; 0 is for ever, or unknown
+	Limit   int64         // how many bytes it takes at most; 0 is without a limit, or unknown
+	Used    int64         // how many of these it has
+	Oldest  time.Time     // since when it has the commands that it took, at least
+	Rereads bool          // whether it keeps messages that were read
 }

@@ -44,13 +44,13 @@ type Publisher interface {
 	Publish(ctx context.Context, messages ...Message) []error
 }
 
-// publishTimeout bounds a Publish of a [NewWatermillPublisher], which has no
-// context.
+// publishTimeout bounds a Publish of a [NewWatermillPublisher].
 const publishTimeout = 30 * time.Second
 
 // NewWatermillPublisher returns p as a Watermill publisher. Its Publish returns
 // nil if all messages were published, else an error that wraps the result of
-// each kind. Close does nothing.
+// each kind. It ends with the context of the first message, and after 30 s. Close
+// does nothing.
 func NewWatermillPublisher(p Publisher) message.Publisher { return watermillPublisher{p} }
 
 type watermillPublisher struct{ Publisher }
@@ -58,7 +58,11 @@ type watermillPublisher struct{ Publisher }
 func (p watermillPublisher) Close() error { return nil }
 
 func (p watermillPublisher) Publish(topic string, messages ...*message.Message) error {
-	ctx, cancel := context.WithTimeout(context.Background(), publishTimeout)
+	ctx := context.Background()
+	if len(messages) > 0 {
+		ctx = messages[0].Context()
+	}
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
 	all := make([]Message, len(messages))
 	for i, msg := range messages {

@@ -10,12 +10,15 @@ import (
 // tenantToken stands for the tenant in a template.
 const tenantToken = "{tenant}"
 
+const receiptsTopic = "receipts topic" // the one that may be empty
+
 // A Routing names topics. Each field is a template in which {tenant} stands
 // for the tenant.
 type Routing struct {
 	Commands    string // where commands arrive
 	Events      string // where events go
 	DeadLetters string // where invalid commands go
+	Receipts    string // where receipts go; empty: there are none
 	Wildcard    string // what the broker writes for "any tenant" in a subscription; empty if it can't
 }
 
@@ -23,10 +26,10 @@ type Routing struct {
 // cannot work.
 func (r Routing) Validate() error {
 	for _, t := range []struct{ name, template string }{
-		{"commands topic", r.Commands}, {"events topic", r.Events}, {"dead-letter topic", r.DeadLetters},
+		{"commands topic", r.Commands}, {"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}, {receiptsTopic, r.Receipts},
 	} {
 		switch {
-		case t.template == "":
+		case t.template == "" && t.name != receiptsTopic:
 			return fmt.Errorf("%s is empty", t.name)
 		case strings.Count(t.template, tenantToken) > 1:
 			return fmt.Errorf("%s %q names %s twice; name it once at most", t.name, t.template, tenantToken)
@@ -37,9 +40,14 @@ func (r Routing) Validate() error {
 	if strings.Contains(r.Commands, tenantToken) && r.Wildcard == "" {
 		return fmt.Errorf("commands topic %q names %s, which this broker cannot subscribe to; use a fixed name", r.Commands, tenantToken)
 	}
-	for _, t := range []struct{ name, template string }{{"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}} {
+	for _, t := range []struct{ name, template string }{{"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}, {receiptsTopic, r.Receipts}} {
 		if overlap(r.Commands, t.template) {
 			return fmt.Errorf("%s %q lies inside the commands topic %q, so the service would consume what it publishes; rename one", t.name, t.template, r.Commands)
+		}
+	}
+	for _, t := range []struct{ name, template string }{{"events topic", r.Events}, {"dead-letter topic", r.DeadLetters}} {
+		if r.Receipts != "" && overlap(r.Receipts, t.template) {
+			return fmt.Errorf("%s %q lies inside the %s %q, so its consumers would get receipts; rename one", receiptsTopic, r.Receipts, t.name, t.template)
 		}
 	}
 	return nil
@@ -55,6 +63,9 @@ func (r Routing) CommandsOf(t timer.TenantID) string { return fill(r.Commands, t
 
 // EventsOf returns the topic for events of a tenant.
 func (r Routing) EventsOf(t timer.TenantID) string { return fill(r.Events, t) }
+
+// ReceiptsOf returns the topic for receipts of a tenant; empty if there are none.
+func (r Routing) ReceiptsOf(t timer.TenantID) string { return fill(r.Receipts, t) }
 
 // DeadLettersOf returns the topic for dead letters of a tenant.
 // [timer.NoTenant] is the tenant of those that name none.

@@ -72,6 +72,9 @@ func TestRoutingRefusesWhatCannotWork(t *testing.T) {
 		{"a tenant in commands without wildcards", change(func(r *broker.Routing) { r.Commands, r.Wildcard = "svc.{tenant}.timer", "" }), "cannot subscribe"},
 		{"dead letters that would be consumed", change(func(r *broker.Routing) { r.DeadLetters = "timer.commands" }), "dead-letter topic"},
 		{"dead letters inside a tenant's commands", broker.Routing{Commands: "svc.{tenant}.timer", Events: "e.{tenant}", DeadLetters: "svc.dlq.timer", Wildcard: "*"}, "dead-letter topic"},
+		{"receipts", change(func(r *broker.Routing) { r.Receipts = "timer.receipts" }), ""},
+		{"receipts among events", change(func(r *broker.Routing) { r.Receipts = r.Events }), "the events topic"},
+		{"receipts among dead letters", change(func(r *broker.Routing) { r.Receipts = r.DeadLetters }), "the dead-letter topic"},
 		{"events that would be consumed", change(func(r *broker.Routing) { r.Events = "{tenant}.commands" }), "events topic"},
 	}
 	for _, tt := range tests {

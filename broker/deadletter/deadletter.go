@@ -157,12 +157,10 @@ func (s *Service) Discard(ctx context.Context, f Filter, opt Options) (Summary, 
 // destination returns the topic to which a dead letter is replayed, or why there is
 // none.
 func (s *Service) destination(m Message) (string, error) {
-	switch {
-	case m.Truncated:
-		return "", errors.New("its body was cut, so it is not the original")
-	case m.Replays >= MaxReplays:
-		return "", fmt.Errorf("it was replayed %d times already", m.Replays)
-	case m.Tenant != timer.NoTenant:
+	if err := m.Replayable(); err != nil {
+		return "", err
+	}
+	if m.Tenant != timer.NoTenant {
 		return s.routing.CommandsOf(m.Tenant), nil
 	}
 	ofNoTenant := s.routing.CommandsOf(timer.NoTenant)
@@ -204,7 +202,7 @@ func (s *Service) each(ctx context.Context, f Filter, opt Options, do func(Messa
 			return false, errLimit
 		}
 		m := Read(s.routing, msg)
-		if !f.fits(m) {
+		if !f.Fits(m) {
 			return false, nil
 		}
 		did, err := do(m)

@@ -18,8 +18,8 @@ type Filter struct {
 	Limit       int            // how many at most, oldest first; 0 for all
 }
 
-// fits reports whether a dead letter is selected.
-func (f Filter) fits(m Message) bool {
+// Fits reports whether a dead letter is selected.
+func (f Filter) Fits(m Message) bool {
 	return (f.Tenant == "" || f.Tenant == m.Tenant) &&
 		(len(f.IDs) == 0 || slices.Contains(f.IDs, m.ID)) &&
 		(len(f.Reasons) == 0 || slices.Contains(f.Reasons, m.Reason)) &&

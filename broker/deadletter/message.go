@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -91,6 +92,18 @@ func timeOf(header string) time.Time {
 		return time.Time{}
 	}
 	return at
+}
+
+// Replayable returns why a dead letter stays where it is, whatever the topics are; nil
+// if it may be replayed.
+func (m Message) Replayable() error {
+	switch {
+	case m.Truncated:
+		return errors.New("its body was cut, so it is not the original")
+	case m.Replays >= MaxReplays:
+		return fmt.Errorf("it was replayed %d times already", m.Replays)
+	}
+	return nil
 }
 
 // replay returns the original as a new message. Its id is derived from the dead

@@ -60,14 +60,11 @@ type Options struct {
 	Pending     int            // messages that may wait for acks before Publish waits; default 65536
 }
 
-// DefaultRouting returns the topics in a process.
-func DefaultRouting() broker.Routing {
-	return broker.Routing{
-		Commands:    "timer.commands",
-		Events:      "service.events",
-		DeadLetters: "service.events.dlq",
-	}
-}
+// DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
+const DefaultReceipts = "service.receipts"
+
+// DefaultRouting returns [broker.PlainRouting].
+func DefaultRouting() broker.Routing { return broker.PlainRouting() }
 
 // A Broker carries messages within this process. Make it with [New] and run it
 // once.

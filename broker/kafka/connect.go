@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,7 @@ func (b *Broker) validate() error {
 		{"commands topic", b.opt.Routing.CommandsOf("t")},
 		{"events topic", b.opt.Routing.EventsOf("t")},
 		{"dead-letter topic", b.opt.Routing.DeadLettersOf("t")},
+		{"receipts topic", cmp.Or(b.opt.Routing.ReceiptsOf("t"), DefaultReceipts)},
 	} {
 		if err := checkTopic(t.topic); err != nil {
 			return fmt.Errorf("routing: %s: %w", t.name, err)

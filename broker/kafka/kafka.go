@@ -55,15 +55,11 @@ const (
 	checkInterval     = 5 * time.Second // between checks of the cluster that nothing asked for
 )
 
-// DefaultRouting returns the topics of Kafka.
-func DefaultRouting() broker.Routing {
-	return broker.Routing{
-		Commands:    "timer.commands",
-		Events:      "service.events",
-		DeadLetters: "service.events.{tenant}.dlq",
-		Wildcard:    anyTenant,
-	}
-}
+// DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
+const DefaultReceipts = "service.receipts"
+
+// DefaultRouting returns [broker.KafkaRouting].
+func DefaultRouting() broker.Routing { return broker.KafkaRouting() }
 
 // A Broker is a connection with a Kafka cluster, as [broker.Broker] asks for.
 // Make it with [New] and run it once.

@@ -48,17 +48,21 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 			allow(topic, "timer.commands", literal, read, write, describe, configs, create),
 			allow(topic, "service.events", literal, write, describe, configs, create),
 			allow(topic, "service.events.", prefixed, write, describe, configs, create),
+			allow(topic, kafka.DefaultReceipts, literal, write, describe, configs, create),
 			allow(group, "timer-service.timer.commands", literal, read),
 			allow(group, "timer-service.timer.commands.owner", literal, read))...),
 		kfake.User("PLAIN", "producer", password, plus(
 			allow(topic, "timer.commands", literal, write, describe),
 			allow(topic, "service.events", literal, read, describe),
+			allow(topic, kafka.DefaultReceipts, literal, read, describe),
 			allow(topic, "service.events.acme.dlq", literal, read, describe))...),
 		kfake.User("PLAIN", "operator", password, allow(topic, "service.events.", prefixed, read, describe, write)...),
 		kfake.User("PLAIN", "stranger", password),
 	)
 	as := func(name string, client bool) kafka.Options {
-		return kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: name, Password: password, Client: client}
+		r := kafka.DefaultRouting()
+		r.Receipts = kafka.DefaultReceipts
+		return kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: name, Password: password, Client: client, Routing: r}
 	}
 	service, stop := start(t, as("service", false))
 	mine := broker.Owner{Database: "mine", Broker: "here", Name: "sqlite mine.db"}
@@ -79,6 +83,12 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	delayed(t, commands, time.Hour)
 	publish(t, service, "service.events", "event")
 	expect(t, events, "event")
+	receipts, err := producer.Tail().Subscribe(t.Context(), kafka.DefaultReceipts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, service, kafka.DefaultReceipts, "receipt")
+	expect(t, receipts, "receipt")
 	publish(t, service, deadLetters, "dead letter")
 	operator := ready(t, as("operator", true))
 	for want := range 2 {

@@ -110,8 +110,8 @@ func (p plan) change() broker.Change {
 // fixed returns the topics that are there before the first message: those whose
 // names do not hold the tenant.
 func (b *Broker) fixed() (topics []string) {
-	for _, t := range []string{b.opt.Routing.Commands, b.opt.Routing.Events, b.opt.Routing.DeadLetters} {
-		if !strings.Contains(t, tenantToken) && !slices.Contains(topics, t) {
+	for _, t := range []string{b.opt.Routing.Commands, b.opt.Routing.Events, b.opt.Routing.DeadLetters, b.opt.Routing.Receipts} {
+		if t != "" && !strings.Contains(t, tenantToken) && !slices.Contains(topics, t) {
 			topics = append(topics, t)
 		}
 	}

@@ -176,7 +176,7 @@ func TestDeadLettersAreKeptUntilTheyAreRemoved(t *testing.T) {
 }
 
 // TestNewDeadLettersAreVisited has another client create the topic right after the
-// visitor was told that there is none, which its client remembers for a while.
+// visitor has learnt that there is none, which its client remembers for a while.
 func TestNewDeadLettersAreVisited(t *testing.T) {
 	t.Parallel()
 	c := serve(t)

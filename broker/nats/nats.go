@@ -64,7 +64,7 @@ type Options struct {
 	Security Security        // how the client authenticates; default not at all, without TLS unless the URL or the server asks for it
 	Connect  []natsgo.Option // more options for the connection; they win over our own
 	Name     string          // name of the connection, for operators; default "timer-service"
-	Inbox    string          // what subjects for answers begin with; default "_INBOX_" and the Name; a Conn has its own
+	Inbox    string          // what subjects for answers begin with; default "_INBOX_" and the Name; "_INBOX" without credentials at the embedded server of the service; a Conn has its own
 	// AtomicBatches publishes calls of 100 messages or more in atomic batches, if the
 	// stream takes them. A server that syncs each write is about ten times as fast
 	// with them, any other slower. A Server of this process decides by itself.
@@ -101,15 +101,11 @@ const (
 	maxBackoff      = 5 * time.Second
 )
 
-// DefaultRouting returns the topics of NATS.
-func DefaultRouting() broker.Routing {
-	return broker.Routing{
-		Commands:    "timer.commands",
-		Events:      "svc.{tenant}.serviceCall",
-		DeadLetters: "svc.{tenant}.dlq",
-		Wildcard:    "*",
-	}
-}
+// DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
+const DefaultReceipts = "svc.{tenant}.receipts"
+
+// DefaultRouting returns [broker.NATSRouting].
+func DefaultRouting() broker.Routing { return broker.NATSRouting() }
 
 // A Broker is a connection with NATS, as [broker.Broker] asks for. Make it with
 // [New] and run it once.

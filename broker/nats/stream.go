@@ -164,7 +164,11 @@ func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) er
 
 // patterns are the subjects of a routing, with a wildcard for the tenant.
 func patterns(r broker.Routing) []string {
-	return []string{r.Subscription(), r.EventsOf("*"), r.DeadLettersOf("*")}
+	all := []string{r.Subscription(), r.EventsOf("*"), r.DeadLettersOf("*")}
+	if r.Receipts != "" {
+		all = append(all, r.ReceiptsOf("*"))
+	}
+	return all
 }
 
 // subjects are those that a stream for a routing is created with: whatever

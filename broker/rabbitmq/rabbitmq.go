@@ -19,14 +19,14 @@
 //
 // Messages are persistent and confirmed by the server, each by itself: one that
 // the server does not take, or returns because no queue takes it, fails alone.
-// At most 1000 are unconfirmed. See [publisher].
+// At most 1000 are unconfirmed.
 //
 // # Subscribing
 //
 // A subscription has a connection of its own and up to 4096 messages in flight,
 // in any order. Instances of a role compete for its queue. What was not acked
 // when the connection breaks is delivered again. A nacked message is published to
-// a retry queue of its queue before it is acked, and waits there: see [retries].
+// a retry queue of its queue before it is acked, and waits there.
 //
 // # Owner
 //
@@ -102,14 +102,11 @@ const (
 	maxBackoff   = 5 * time.Second
 )
 
-// DefaultRouting returns the queues of RabbitMQ.
-func DefaultRouting() broker.Routing {
-	return broker.Routing{
-		Commands:    "timer.commands",
-		Events:      "svc.{tenant}.q",
-		DeadLetters: "svc.{tenant}.dlq",
-	}
-}
+// DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
+const DefaultReceipts = "svc.{tenant}.receipts"
+
+// DefaultRouting returns [broker.RabbitMQRouting].
+func DefaultRouting() broker.Routing { return broker.RabbitMQRouting() }
 
 // A Broker is a connection with RabbitMQ, as [broker.Broker] asks for. Make it
 // with [New] and run it once.
@@ -242,7 +239,7 @@ func (b *Broker) Tail() message.Subscriber {
 	return &tail{Subscriptions: inflight.NewSubscriptions(b.term), broker: b}
 }
 
-// Now returns [errors.ErrUnsupported]: RabbitMQ does not tell its time.
+// Now returns [errors.ErrUnsupported]: RabbitMQ has no request for the time.
 func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
 
 var _ broker.Broker = (*Broker)(nil)

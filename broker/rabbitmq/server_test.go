@@ -235,6 +235,10 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	opt = of("a consumer of a tenant")
 	opt.Client = true
 	expect(t, subscribe(t, o.ready(opt), "timer-service", "svc.acme.q"), "event")
+	publish(t, service, "svc.acme.receipts", "receipt")
+	opt = of("a consumer of its receipts")
+	opt.Client = true
+	expect(t, subscribe(t, o.ready(opt), "timer-service", "svc.acme.receipts"), "receipt")
 
 	publish(t, service, "svc.acme.dlq", "dead letter")
 	opt = of("a user of `dlq`")

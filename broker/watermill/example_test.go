@@ -2,6 +2,7 @@ package watermill_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -43,3 +44,41 @@ func Example() {
 	// a command, delivery 1
 	// <nil>
 }
+
+// A pair says nothing of why a call fails. Classify knows the errors of its client: what
+// the broker will never take is not tried again.
+func ExampleOptions_classify() {
+	errTooLarge := errors.New("message too large") // of your client
+	subscribers := func(string) (message.Subscriber, error) { return nil, errors.ErrUnsupported }
+	b := watermill.New(failing{errTooLarge}, subscribers, watermill.Options{
+		Classify: func(err error) error {
+			if errors.Is(err, errTooLarge) {
+				return fmt.Errorf("%w: %w", broker.ErrRefused, err)
+			}
+			return err
+		},
+	}, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	for b.Ready(ctx) != nil {
+		continue
+	}
+	for _, err := range b.Publisher().Publish(ctx, broker.Message{Topic: "service.events", Message: message.NewMessage("e-1", nil)}) {
+		fmt.Println("never again:", errors.Is(err, broker.ErrRefused))
+	}
+	stop()
+	fmt.Println(<-ended)
+	// Output:
+	// never again: true
+	// <nil>
+}
+
+// A failing publisher has an error for each message.
+type failing struct{ err error }
+
+// Publish returns the error.
+func (f failing) Publish(string, ...*message.Message) error { return f.err }
+
+// Close does nothing.
+func (failing) Close() error { return nil }

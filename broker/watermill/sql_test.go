@@ -57,6 +57,9 @@ func openSQL(t testing.TB) brokertest.Server {
 			}, nil)
 		}, watermill.Options{
 			Batch: 1000, // a call is one INSERT
+			// One INSERT at a time: what commits after a subscription got its batch is seen by
+			// no other before that is acked, since it is behind the oldest open transaction.
+			Calls: 1,
 			Ready: func(ctx context.Context) error { return db.PingContext(ctx) },
 			Classify: func(err error) error {
 				refused, ok := errors.AsType[*pgconn.PgError](err)

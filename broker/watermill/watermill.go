@@ -70,14 +70,11 @@ type Options struct {
 	Tail  func() (message.Subscriber, error) // a subscriber that gets what is published from now on; default: there is none
 }
 
-// DefaultRouting returns one topic for commands, events and dead letters each.
-func DefaultRouting() broker.Routing {
-	return broker.Routing{
-		Commands:    "timer.commands",
-		Events:      "service.events",
-		DeadLetters: "service.events.dlq",
-	}
-}
+// DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
+const DefaultReceipts = "service.receipts"
+
+// DefaultRouting returns [broker.PlainRouting].
+func DefaultRouting() broker.Routing { return broker.PlainRouting() }
 
 // A Broker is a pair of Watermill's. Make it with [New] and run it once.
 type Broker struct {

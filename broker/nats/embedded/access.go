@@ -23,6 +23,7 @@ type Access struct {
 	Stream   string   // what guests may make consumers of
 	Commands string   // subject that guests may publish to; it may have wildcards
 	Events   string   // subject that guests may read; it may have wildcards
+	Receipts string   // as Events; empty: there are none
 	Reserved []string // consumers that guests may not use
 }
 
@@ -54,7 +55,10 @@ func newDoor(access *Access) *door { return &door{access: access, ready: make(ch
 func (d *door) open(n *server.Server) error {
 	owners, guests := n.GlobalAccount(), (*server.Account)(nil)
 	guests, _ = n.LookupOrRegisterAccount(guestsAccount)
-	err := errors.Join(owners.AddStreamExport(d.access.Events, nil), guests.AddStreamImport(owners, d.access.Events, ""))
+	var err error
+	for _, subject := range d.access.read() {
+		err = errors.Join(err, owners.AddStreamExport(subject, nil), guests.AddStreamImport(owners, subject, ""))
+	}
 	for _, subject := range d.access.imported() {
 		err = errors.Join(err, owners.AddServiceExport(subject, nil), guests.AddServiceImport(owners, subject, subject))
 	}
@@ -95,6 +99,14 @@ func equal(given, want string) bool {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(want)) == 1
 }
 
+// read are the subjects that guests read.
+func (a *Access) read() []string {
+	if a.Receipts == "" {
+		return []string{a.Events}
+	}
+	return []string{a.Events, a.Receipts}
+}
+
 // imported are the subjects that guests publish to, and that have one answer.
 func (a *Access) imported() []string {
 	return []string{
@@ -126,7 +138,7 @@ func (a *Access) permissions() *server.Permissions {
 		deny = append(deny,
 			"$JS.API.CONSUMER.INFO."+a.Stream+"."+name, a.next()+name, "$JS.ACK."+a.Stream+"."+name+".>")
 	}
-	read := []string{a.Events}
+	read := a.read()
 	for _, prefix := range inboxes {
 		read = append(read, prefix+">")
 	}

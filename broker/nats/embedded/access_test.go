@@ -26,7 +26,7 @@ const (
 func guarded(t *testing.T, token string) (*embedded.Server, jetstream.Stream) {
 	t.Helper()
 	s, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true, Access: &embedded.Access{
-		Password: secret, Token: token, Stream: "svc", Commands: commands, Events: "svc.*.serviceCall", Reserved: []string{own},
+		Password: secret, Token: token, Stream: "svc", Commands: commands, Events: "svc.*.serviceCall", Receipts: "svc.*.receipts", Reserved: []string{own},
 	}}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestGuestsScheduleAndReadEvents(t *testing.T) {
 	}
 	for _, config := range []jetstream.ConsumerConfig{
 		{Durable: "billing", FilterSubject: event, AckPolicy: jetstream.AckExplicitPolicy},
-		{FilterSubjects: []string{event, "svc.gamma.serviceCall"}, AckPolicy: jetstream.AckExplicitPolicy},
+		{FilterSubjects: []string{event, "svc.gamma.serviceCall", "svc.acme.receipts"}, AckPolicy: jetstream.AckExplicitPolicy},
 	} {
 		c, err := js.CreateOrUpdateConsumer(t.Context(), "svc", config)
 		if err != nil {

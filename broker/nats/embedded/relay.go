@@ -100,7 +100,7 @@ func (a *Access) vet(subject string, body []byte) ([]byte, error) {
 	case slices.ContainsFunc(a.Reserved, func(reserved string) bool { return slices.Contains(names, reserved) }):
 		return nil, errors.New("the consumer belongs to the service")
 	case len(filters) == 0, slices.ContainsFunc(filters, func(f string) bool { return !a.readable(f) }):
-		return nil, fmt.Errorf("without credentials a consumer must have filter subjects within %s", a.Events)
+		return nil, fmt.Errorf("without credentials a consumer must have filter subjects within %s", strings.Join(a.read(), " or "))
 	case c.DeliverSubject != "":
 		return nil, errors.New("without credentials a consumer must pull: deliver_subject must be empty")
 	case c.Direct, c.Sourcing:
@@ -109,8 +109,10 @@ func (a *Access) vet(subject string, body []byte) ([]byte, error) {
 	return json.Marshal(request)
 }
 
-// readable reports whether all that a filter matches are events.
+// readable reports whether all that a filter matches are events, or are receipts.
 func (a *Access) readable(filter string) bool {
-	got, want := strings.Split(filter, "."), strings.Split(a.Events, ".")
-	return len(got) == len(want) && !slices.Contains(got, ">") && slices.EqualFunc(got, want, func(g, w string) bool { return w == "*" || g == w })
+	got := strings.Split(filter, ".")
+	return !slices.Contains(got, ">") && slices.ContainsFunc(a.read(), func(subject string) bool {
+		return slices.EqualFunc(got, strings.Split(subject, "."), func(g, w string) bool { return w == "*" || g == w })
+	})
 }

@@ -1,0 +1,84 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+)
+
+// Inspect returns what the server and the stream are, and who owns the commands of
+// [Options.Role]. It changes nothing, and connects by itself: Run need not run. A stream
+// that is absent is no error.
+func (b *Broker) Inspect(ctx context.Context) (found broker.Inspection, err error) {
+	if err := b.opt.Routing.Validate(); err != nil {
+		return found, fmt.Errorf("routing: %w", err)
+	}
+	b = New(b.opt, b.log) // Run may be running
+	s, err := b.dial()
+	if err != nil {
+		return found, err
+	}
+	if s.owned {
+		defer s.conn.Close()
+	}
+	found.Version, found.Rereads = "NATS "+s.conn.ConnectedServerVersion(), true
+	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
+		return found, err
+	}
+	var info struct {
+		jetstream.StreamInfo
+		Now time.Time `json:"ts"`
+	}
+	err = b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return found, nil
+	}
+	if err != nil {
+		return found, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
+	}
+	c := info.Config
+	found.Now = info.Now
+	found.MaxAge, found.Limit, found.Used = c.MaxAge, max(c.MaxBytes, 0), int64(min(info.State.Bytes, 1<<62)) //nolint:gosec // bounded
+	found.Keeps = fmt.Sprintf("stream %s: retention %s, storage %s, discard %s, duplicate window %v, %d replicas",
+		c.Name, word(c.Retention), word(c.Storage), word(c.Discard), c.Duplicates, max(c.Replicas, 1))
+	found.Oldest = oldest(info.StreamInfo, info.Now)
+	found.Owner, _, err = b.keptOwner(ctx, s, b.ownerStream()+"."+b.opt.Prefix+durable(b.opt.Role, b.opt.Routing.Subscription()))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = nil
+	}
+	return found, err
+}
+
+// oldest returns since when a stream has all that was published to it. One that is empty
+// and was not always has nothing left.
+func oldest(info jetstream.StreamInfo, now time.Time) time.Time {
+	switch s := info.State; {
+	case s.Msgs > 0:
+		return s.FirstTime
+	case s.LastSeq > 0:
+		return now
+	}
+	return info.Created
+}
+
+// word returns what the configuration of a server calls a value.
+func word(v fmt.Stringer) string {
+	switch v {
+	case jetstream.LimitsPolicy:
+		return "limits"
+	case jetstream.FileStorage:
+		return "file"
+	case jetstream.MemoryStorage:
+		return "memory"
+	case jetstream.DiscardNew:
+		return "new"
+	case jetstream.DiscardOld:
+		return "old"
+	}
+	return v.String()
+}
