@@ -42,11 +42,12 @@ func explain(next message.HandlerFunc) message.HandlerFunc {
 // deadLetters publishes invalid messages. To Watermill's poison queue, which
 // knows one topic, it is a publisher; it names the topic by the tenant.
 type deadLetters struct {
-	pub     broker.Publisher
-	routing Routing
-	clock   timer.Clock
-	log     *slog.Logger
-	refused *digest
+	receipts Receipts // nil if there are none
+	pub      broker.Publisher
+	routing  Routing
+	clock    timer.Clock
+	log      *slog.Logger
+	refused  *digest
 }
 
 // Close does nothing: the publisher belongs to the caller.
@@ -78,9 +79,28 @@ func (d *deadLetters) Publish(_ string, messages ...*message.Message) error {
 			return fmt.Errorf("publish a dead letter to %s: %w", dead.Topic, err)
 		}
 		failpoint.Here("dead-lettered")
+		if d.receipts != nil && tenant != timer.NoTenant {
+			now := d.clock.Now()
+			if err := d.receipts(ctx, now, rejected(tenant, from, original, now)); err != nil {
+				return fmt.Errorf("write a receipt: %w", err)
+			}
+		}
 		d.report(ctx, tenant, from, dead.Message)
 	}
 	return nil
+}
+
+// rejected returns the receipt of a message that becomes a dead letter.
+func rejected(tenant timer.TenantID, from envelope.Origin, original *message.Message, now time.Time) timer.Receipt {
+	r := timer.Receipt{
+		Type: timer.TimerRejected, Key: timer.Key{TenantID: tenant, ServiceCallID: from.ServiceCallID},
+		CommandID: from.ID, CorrelationID: from.CorrelationID, Trace: envelope.TraceFrom(original.Metadata.Get),
+		Reason: timer.Reason(original.Metadata.Get(envelope.HeaderDeadLetterReason)), Detail: visible(original.Metadata.Get(envelope.HeaderDeadLetterDetail)), At: now,
+	}
+	if d := deliveryOf(original); d != nil && d.carried.Parent != "" {
+		r.Trace = d.carried
+	}
+	return r
 }
 
 // report logs that a message was refused: the first of its tenant and reason in a

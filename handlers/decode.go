@@ -27,6 +27,7 @@ type delivery struct {
 	one       [1]timer.ScheduleTimer
 	cancel    timer.CancelTimer // the command, if schedules is empty
 
+	carried  timer.Trace // of its span
 	result   Result
 	results  []timer.Result  // of the commands that were applied
 	exceeded *quota.Exceeded // the limit that they exceed
@@ -168,6 +169,13 @@ func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 // wins. It refuses timers that are due beyond the horizon of their tenant.
 func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 	if len(d.schedules) == 0 {
+		d.cancel.Receipt = h.opt.Receipts != nil
+		if d.cancel.CorrelationID == "" {
+			d.cancel.CorrelationID = envelope.CorrelationFrom(d.msg.Metadata.Get)
+		}
+		if d.cancel.Trace.Parent == "" {
+			d.cancel.Trace = envelope.TraceFrom(d.msg.Metadata.Get)
+		}
 		return nil
 	}
 	first := &d.schedules[0]
@@ -178,11 +186,11 @@ func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 	if trace.Parent == "" {
 		trace = envelope.TraceFrom(d.msg.Metadata.Get)
 	}
-	horizon := h.horizon(first.TenantID)
+	horizon := h.opt.Quotas.HorizonOr(first.TenantID, h.opt.Horizon)
 	limit := now.Add(horizon)
 	for i := range d.schedules {
 		c := &d.schedules[i]
-		c.CorrelationID, c.Trace = correlationID, trace
+		c.CorrelationID, c.Trace, c.Receipt = correlationID, trace, h.opt.Receipts != nil
 		if c.DueAt.After(limit) {
 			return timer.Invalid(timer.ReasonBeyondHorizon, "%sdueAt %s is beyond the horizon of %s",
 				itemName(d.schedules, i), c.DueAt.Format(time.RFC3339), horizon)

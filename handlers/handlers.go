@@ -2,7 +2,7 @@
 // Watermill router and its middleware to a handler, which applies it to the store
 // and returns after the commit. Then the router acks it.
 //
-//	broker ─► router: the host's middleware, CorrelationID, count, drain,
+//	broker ─► router: the host's middleware, CorrelationID, trace, count, drain,
 //	                  poison queue, decode, quota, retry, circuit breaker, recoverer
 //	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer ─► group commit
 //
@@ -66,6 +66,9 @@ type Options struct {
 	IgnoreOthers bool                        // acknowledge messages of a type that is no command, since teams share the topic; default: they are invalid
 	Middleware   []message.HandlerMiddleware // of the host, outside all other; each message passes it
 	Scheduled    func(due time.Time)         // called after the commit of timers, with the earliest due time; must not block
+	Watch        func() func(Decision)       // called once a delivery: returns what to call with what became of each of its commands, nil for nothing; neither must block
+	Receipts     Receipts                    // makes receipts durable; default there are none
+	Trace        Trace                       // makes the span of a delivery; default none
 	Handled      func(Result)                // called once a delivery, of a ScheduleTimers that was applied once a timer; must not block
 }
 
@@ -74,6 +77,11 @@ type Result struct {
 	Type    string // type of the message, if it is one of ours, else "other"
 	Outcome string // a timer.Outcome, "invalid", "ignored" (no command of ours, see IgnoreOthers), "over_quota" or "failed" (both come again)
 }
+
+// Receipts writes the receipts of commands that are refused, at a time, and returns
+// when they are durable. Those of other commands are written with their effect, by the
+// store.
+type Receipts func(ctx context.Context, now time.Time, receipts ...timer.Receipt) error
 
 // Outcomes of a [Result] beside those of [timer.Outcome].
 const (
@@ -131,6 +139,9 @@ func New(
 	if opt.Scheduled == nil {
 		opt.Scheduled = func(time.Time) {}
 	}
+	if opt.Watch == nil {
+		opt.Watch = func() func(Decision) { return nil }
+	}
 	if opt.Handled == nil {
 		opt.Handled = func(Result) {}
 	}
@@ -143,7 +154,7 @@ func New(
 	refused := func(attrs ...any) { log.WarnContext(context.Background(), "messages refused", attrs...) }
 	return &Handlers{
 		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
-		dead:    &deadLetters{pub: pub, routing: routing, clock: clock, log: log, refused: newDigest(refused)},
+		dead:    &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: newDigest(refused)},
 		ahead:   newDigest(ahead),
 		breaker: newBreaker(),
 		running: make(chan struct{}),

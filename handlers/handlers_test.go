@@ -45,6 +45,8 @@ type harness struct {
 	quotas       *quota.Limiter
 	timers       timer.Reader
 	log          slog.Handler
+	trace        handlers.Trace
+	receipts     handlers.Receipts
 
 	middleware []message.HandlerMiddleware
 	publish    func(ctx context.Context, topic string, msg *message.Message) error
@@ -168,7 +170,7 @@ func (d *harness) start(t *testing.T, r broker.Routing) (h *handlers.Handlers, s
 	}
 	h = handlers.New(s, r, d, d, timer.ClockFunc(func() time.Time { return noon }), slog.New(d.log), handlers.Options{
 		Quotas: d.quotas, Timers: d.timers, Unbatched: d, Middleware: d.middleware,
-		Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers,
+		Trace: d.trace, Receipts: d.receipts, Horizon: 24 * time.Hour, IgnoreOthers: d.ignoreOthers,
 		Scheduled: func(due time.Time) { d.mu.Lock(); defer d.mu.Unlock(); d.wakes = append(d.wakes, due) },
 		Handled:   func(r handlers.Result) { d.mu.Lock(); defer d.mu.Unlock(); d.results = append(d.results, r) },
 	})

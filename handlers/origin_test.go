@@ -17,13 +17,16 @@ func TestOnlyCorrelationAndTraceCrossOver(t *testing.T) {
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	d.deliver(string(envelope.Schedule(command)), "correlationId", "from-header", "traceparent", parent, "tracestate", "a=b",
 		"tenantId", "evil", "Nats-Rollup", "all")
+	taken := timer.CancelTimer{Key: command.Key, Version: timer.Version{TimestampMS: noon.UnixMilli(), CommandID: "c-2"}}
+	d.deliver(string(envelope.Cancel(taken)), "correlationId", "from-header")
 	inBody := command
 	inBody.CorrelationID = "from-body"
 	d.deliver(string(envelope.Schedule(inBody)), "correlationId", "from-header")
 
 	first := command
 	first.CorrelationID, first.Trace = "from-header", timer.Trace{Parent: parent, State: "a=b"}
-	if diff := cmp.Diff([]any{first, inBody}, d.applied); diff != "" {
+	taken.CorrelationID = "from-header"
+	if diff := cmp.Diff([]any{first, taken, inBody}, d.applied); diff != "" {
 		t.Errorf("applied (-want +got):\n%s", diff)
 	}
 }

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -10,16 +9,6 @@ import (
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// horizon returns how far ahead a timer of the tenant may be due.
-func (h *Handlers) horizon(tenant timer.TenantID) time.Duration {
-	if h.opt.Quotas != nil {
-		if d := h.opt.Quotas.Horizon(tenant); d > 0 {
-			return d
-		}
-	}
-	return h.opt.Horizon
-}
 
 // reserve reserves what the commands of a delivery take of the quota of their
 // tenant, or notes the limit that they exceed, which is not an error: the store is

@@ -31,8 +31,11 @@ func (h *Handlers) router() (*message.Router, error) {
 	// Outermost first. What lies inside the poison queue may call a message invalid.
 	// A message is decoded once, outside Retry: another try can't make it valid. What
 	// lies inside Retry uses the store and is worth another try.
-	router.AddMiddleware(slices.Concat(h.opt.Middleware, []message.HandlerMiddleware{
-		middleware.CorrelationID,
+	traced := []message.HandlerMiddleware{middleware.CorrelationID}
+	if h.opt.Trace != nil {
+		traced = append(traced, h.trace)
+	}
+	router.AddMiddleware(slices.Concat(h.opt.Middleware, traced, []message.HandlerMiddleware{
 		h.count,
 		poison,
 		explain,
@@ -64,6 +67,9 @@ func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
 		}
 		if d.result.Type == "" {
 			d.result.Type = "other"
+		}
+		if watch := h.opt.Watch(); watch != nil {
+			d.decisions(watch)
 		}
 		if d.result.Outcome != "" {
 			h.opt.Handled(d.result)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -39,19 +38,15 @@ func (h *Handlers) apply(msg *message.Message) (err error) {
 
 // logResults logs what each command of a delivery did.
 func (h *Handlers) logResults(d *delivery) {
-	line := func(key timer.Key, version timer.Version, correlationID string, outcome timer.Outcome) {
-		h.log.DebugContext(d, "command handled", "type", d.result.Type, "outcome", outcome.String(), "tenant_id", key.TenantID,
+	line := func(key timer.Key, version timer.Version, correlationID string, trace timer.Trace, outcome timer.Outcome) {
+		h.log.DebugContext(timer.WithTrace(d, trace), "command handled", "type", d.result.Type, "outcome", outcome.String(), "tenant_id", key.TenantID,
 			"service_call_id", key.ServiceCallID, "correlation_id", correlationID, "message_id", version.CommandID)
 	}
 	if len(d.schedules) == 0 {
-		correlationID := d.cancel.CorrelationID
-		if correlationID == "" {
-			correlationID = envelope.CorrelationFrom(d.msg.Metadata.Get)
-		}
-		line(d.cancel.Key, d.cancel.Version, correlationID, d.results[0].Outcome)
+		line(d.cancel.Key, d.cancel.Version, d.cancel.CorrelationID, d.cancel.Trace, d.results[0].Outcome)
 	}
 	for i, c := range d.schedules {
-		line(c.Key, c.Version, c.CorrelationID, d.results[i].Outcome)
+		line(c.Key, c.Version, c.CorrelationID, c.Trace, d.results[i].Outcome)
 	}
 }
 

@@ -30,22 +30,41 @@ type Insert struct {
 // was reached. It returns the rows, which have numbers if the driver returns the
 // last one that it gave.
 func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, events ...timer.DueTimeReached) ([]Row, error) {
-	size := min(insert.Rows, len(events))
-	chunk := &schema{insert: insert.Text, format: format, events: make([]timer.DueTimeReached, 0, size)}
+	return add(ctx, tx, insert, events, func(e timer.DueTimeReached) encoded {
+		e.ID = envelope.EventID(e)
+		m := message.NewMessage(e.ID, format.Reached(e))
+		m.Metadata = format.HeadersOf(e)
+		return encoded{m, format.EncodeHeaders(e), e.ReachedAt.UnixMilli()}
+	})
+}
+
+// AppendReceipts encodes receipts and adds them to the outbox, as [Append] does with
+// events.
+func AppendReceipts(ctx context.Context, tx Tx, insert Insert, format envelope.Format, receipts ...timer.Receipt) ([]Row, error) {
+	return add(ctx, tx, insert, receipts, func(r timer.Receipt) encoded {
+		r.ID = envelope.ReceiptID(r)
+		m := message.NewMessage(r.ID, format.Receipt(r))
+		m.Metadata = format.HeadersOfReceipt(r)
+		return encoded{m, envelope.EncodeHeaderMap(m.Metadata), r.At.UnixMilli()}
+	})
+}
+
+// add adds what is encoded to the outbox.
+func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(T) encoded) ([]Row, error) {
+	size := min(insert.Rows, len(all))
+	chunk := &schema{insert: insert.Text, rows: make([]encoded, 0, size)}
 	exec := &executor{ctx: ctx, tx: tx}
 	pub, err := watermillsql.NewPublisher(exec, watermillsql.PublisherConfig{SchemaAdapter: chunk}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("append to the outbox: %w", err)
 	}
-	rows := make([]Row, 0, len(events))
+	rows := make([]Row, 0, len(all))
 	messages := make([]*message.Message, 0, size)
-	for some := range slices.Chunk(events, max(size, 1)) {
-		messages, chunk.events = messages[:0], chunk.events[:0]
-		for _, e := range some {
-			e.ID = envelope.EventID(e)
-			m := message.NewMessage(e.ID, format.Reached(e))
-			m.Metadata = format.HeadersOf(e)
-			chunk.events, messages = append(chunk.events, e), append(messages, m)
+	for some := range slices.Chunk(all, max(size, 1)) {
+		messages, chunk.rows = messages[:0], chunk.rows[:0]
+		for _, t := range some {
+			e := encode(t)
+			chunk.rows, messages = append(chunk.rows, e), append(messages, e.message)
 		}
 		if err := pub.Publish("outbox", messages...); err != nil {
 			return nil, fmt.Errorf("append to the outbox: %w", err)

@@ -3,10 +3,13 @@ package outbox
 import (
 	"math"
 	"sync"
+
+	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // A backlog counts the rows that the head of a table has for a sender: those that
-// it has not read yet. Deferred rows do not count, since they delay no other. The
+// it has not read yet. Deferred rows do not count, since they delay no other, nor do
+// receipts, which no firing makes. The
 // zero value is that of a sender that has read nothing.
 type backlog struct {
 	mu       sync.Mutex
@@ -39,7 +42,9 @@ func (b *backlog) observe(rows []Row, appended int, last bool) {
 	for _, row := range rows {
 		if row.Seq > b.newest {
 			b.newest = row.Seq
-			b.seen++
+			if !envelope.IsReceipt(row.Message.Metadata.Get(envelope.HeaderType)) {
+				b.seen++
+			}
 		}
 	}
 	b.started = true

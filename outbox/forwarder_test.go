@@ -155,7 +155,7 @@ func TestRefusedRowIsParkedAndDelaysNoOther(t *testing.T) {
 			return nil
 		}
 		var parked []string
-		f := forward(t, l, p, outbox.Options{MaxAttempts: 5, Parked: func(reason string) { parked = append(parked, reason) }})
+		f := forward(t, l, p, outbox.Options{MaxAttempts: 5, Parked: func(_ *message.Message, reason string) { parked = append(parked, reason) }})
 		l.append("a", "a", "a", "b")
 		began := time.Now()
 		f.Appended(1)

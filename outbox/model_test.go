@@ -295,7 +295,16 @@ func forward(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Op
 
 // forwardUntil runs a forwarder until stop is called or the bubble ends.
 func forwardUntil(t *testing.T, table outbox.Table, p broker.Publisher, opt outbox.Options) (_ *outbox.Forwarder, stop func()) {
-	f := outbox.New(outbox.Single(table), p, payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), opt)
+	return newForwarderUntil(t, outbox.Single(table), p, opt)
+}
+
+func newForwarder(t *testing.T, o outbox.Outbox, p broker.Publisher, opt outbox.Options) *outbox.Forwarder {
+	f, _ := newForwarderUntil(t, o, p, opt)
+	return f
+}
+
+func newForwarderUntil(t *testing.T, o outbox.Outbox, p broker.Publisher, opt outbox.Options) (_ *outbox.Forwarder, stop func()) {
+	f := outbox.New(o, p, payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), opt)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()

@@ -12,6 +12,8 @@
 // nothing. Each round of retries takes the first few due rows of some destinations
 // in turn, and goes on with growing batches where rows get through. Nothing else is
 // remembered: what is in flight is in memory, all the rest is in the table.
+//
+// With a [Delivery] events go to a function of this process instead of the broker.
 package outbox
 
 import (
@@ -89,19 +91,27 @@ func (o Outbox) Shards() Shards { return o.shards }
 
 // Options tune a [Forwarder]. The zero value is ready to use.
 type Options struct {
-	Interval    time.Duration       // longest time between polls of the outbox; default 5s, with shards at most 500ms
-	Batch       int                 // rows published at once; default 1000
-	MaxAttempts int                 // publishes of a refused row before it is parked; default 5
-	Parked      func(reason string) // called when a row was parked; must not block
+	Interval    time.Duration                               // longest time between polls of the outbox; default 5s, with shards at most 500ms
+	Batch       int                                         // rows published at once; default 1000
+	MaxAttempts int                                         // publishes of a refused row before it is parked; default 5
+	Deliver     Delivery                                    // hands events to a function instead of the broker; default it does not
+	Parked      func(event *message.Message, reason string) // called when a row was parked; must not block, nor keep or change the event
 
 	// Published is called once for the events of a batch that the broker has acked,
-	// with the time of the ack, before their rows are deleted. Batches may overlap. It
+	// or a handler has handled, with the time of that, before their rows are deleted. Batches may overlap. It
 	// must not block, nor keep or change the events.
 	Published func(at time.Time, events []*message.Message)
+
+	// Settled is called for each event that the broker has acked, with the time of
+	// the ack, before its row is deleted, or that it has refused for good, after its
+	// row was parked. It must not block, nor keep or change the row. Default none.
+	Settled func(at time.Time, topic string, row Row, err error)
 }
 
 // StopTimeout is how long [Forwarder.Run] takes at most after the end of its
-// context: half of it is for the broker, the rest for the table.
+// context: half of it is for the broker, the rest for the table. With a
+// [Delivery] its Grace takes the place of the first half, and Run waits for handlers
+// that ignore the end of their context.
 const StopTimeout = 1500 * time.Millisecond
 
 const (
@@ -124,6 +134,7 @@ type Forwarder struct {
 	log    *slog.Logger
 	opt    Options
 	ready  chan struct{} // closed when own is set for the first time
+	slots  chan struct{} // holds one for each call of Deliver.Handle
 
 	mu   sync.Mutex
 	own  *sender       // of the table or the own shard; nil while it owns none
@@ -151,9 +162,13 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 		opt.Published = func(time.Time, []*message.Message) {}
 	}
 	if opt.Parked == nil {
-		opt.Parked = func(string) {}
+		opt.Parked = func(*message.Message, string) {}
 	}
-	f := &Forwarder{outbox: o, pub: pub, topic: topic, clock: clock, log: log, opt: opt, ready: make(chan struct{})}
+	opt.Deliver = opt.Deliver.withDefaults()
+	f := &Forwarder{
+		outbox: o, pub: pub, topic: topic, clock: clock, log: log, opt: opt,
+		ready: make(chan struct{}), slots: make(chan struct{}, opt.Deliver.Concurrency),
+	}
 	if o.table != nil {
 		f.setOwn(newSender(f, o.table))
 	}
@@ -179,6 +194,13 @@ func (f *Forwarder) Ready() <-chan struct{} { return f.ready }
 func (f *Forwarder) Appended(rows int) {
 	if s, _ := f.current(); s != nil {
 		s.backlog.add(rows)
+		s.wakeUp()
+	}
+}
+
+// Wake notifies the forwarder of rows that do not count for Waiting: receipts.
+func (f *Forwarder) Wake() {
+	if s, _ := f.current(); s != nil {
 		s.wakeUp()
 	}
 }

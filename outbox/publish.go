@@ -15,6 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
@@ -59,6 +60,9 @@ func (w *window) vacancy(ctx context.Context) int {
 // publish publishes rows and settles them. It returns the destinations of those
 // that got through, or nil if the publish is slow: then the rest happens later.
 func (w *window) publish(rows []Row) map[string]bool {
+	if w.opt.Deliver.Handle != nil {
+		rows = w.deliver(rows)
+	}
 	if len(rows) == 0 {
 		return nil
 	}
@@ -73,6 +77,7 @@ func (w *window) publish(rows []Row) map[string]bool {
 		defer cancel()
 		errs := w.pub.Publish(ctx, messages...)
 		w.adapt(ctx.Err() != nil, errs)
+		w.unanswered.note(w.clock.Now(), errors.Is(ctx.Err(), context.DeadlineExceeded), messages, errs)
 		results <- errs
 	})
 	slow := time.NewTimer(slowPublish)
@@ -116,17 +121,21 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 		case err == nil:
 			if debug {
 				header := row.Message.Metadata.Get
-				w.log.DebugContext(w.publishing, "event delivered", "tenant_id", header(envelope.HeaderTenantID), "service_call_id", header(envelope.HeaderServiceCallID),
+				ctx := timer.WithTrace(w.publishing, envelope.TraceFrom(header))
+				w.log.DebugContext(ctx, "event delivered", "tenant_id", header(envelope.HeaderTenantID), "service_call_id", header(envelope.HeaderServiceCallID),
 					"correlation_id", header(envelope.HeaderCorrelationID), "event_id", row.Message.UUID, "topic", messages[i].Topic)
 			}
 			o.acked = append(o.acked, row.Seq)
 			published = append(published, row.Message)
+			if w.opt.Settled != nil {
+				w.opt.Settled(now, messages[i].Topic, row, nil)
+			}
 			through[row.Destination] = true
 		case errors.Is(err, broker.ErrUnavailable):
 			o.unsent = append(o.unsent, row.Seq)
 			o.reason = err
 		case errors.Is(err, broker.ErrRefused) && w.refused(row.Seq) >= w.opt.MaxAttempts:
-			o.parked = append(o.parked, refusal{row, err})
+			o.parked = append(o.parked, refusal{row: row, err: err})
 		default:
 			o.deferred = append(o.deferred, Deferral{
 				Seq: row.Seq, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retryAfter(row.Attempts)),

@@ -28,9 +28,13 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 	from := "" // the destination where the round begins
 	var failures backoff
 	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
-		limit, began := min(free, retryRows), s.clock.Now()
+		began, handled := s.clock.Now(), 0
+		if s.opt.Deliver.Handle != nil { // may take long, and the rows are read again and again meanwhile
+			handled = int(w.rows.Load())
+		}
+		limit := min(free, retryRows) + handled
 		reading := s.beginReading()
-		rows, err := s.table.Deferred(ctx, began, from, limit, retryEach)
+		rows, err := s.table.Deferred(ctx, began, from, limit, retryEach+handled)
 		if err != nil {
 			s.take(reading, nil)
 			s.pauseAfter(ctx, &failures, err)
@@ -50,7 +54,7 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 			s.awaitDeferred(ctx)
 		case !through:
 			took := s.clock.Now().Sub(began)
-			pause.For(ctx, min(max(retryPause*took, retryInterval), maxBackoff))
+			pause.For(ctx, min(max(retryPause*took, s.opt.Deliver.retryInterval()), maxBackoff))
 		}
 		failures = backoff{}
 	}
@@ -99,7 +103,7 @@ func (s *sender) follow(ctx context.Context, w *window, through map[string]bool)
 func (s *sender) awaitDeferred(ctx context.Context) {
 	rows, err := s.table.Deferred(ctx, never, "", 1, 1)
 	if err != nil || len(rows) > 0 {
-		pause.For(ctx, retryInterval)
+		pause.For(ctx, s.opt.Deliver.retryInterval())
 		return
 	}
 	select {
@@ -123,6 +127,7 @@ func (r *report) add(log *slog.Logger, now time.Time, o outcome) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
+	case o.handled:
 	case len(o.unsent) > 0 && r.away.IsZero():
 		r.away = now
 	case len(o.unsent) == 0 && len(o.acked) > 0 && !r.away.IsZero():
@@ -132,14 +137,24 @@ func (r *report) add(log *slog.Logger, now time.Time, o outcome) {
 	if len(o.deferred)+len(o.unsent) == 0 {
 		return
 	}
-	r.deferred, r.unsent = r.deferred+len(o.deferred), r.unsent+len(o.unsent)
+	r.deferred += len(o.deferred)
+	if !o.handled {
+		r.unsent += len(o.unsent)
+	}
 	if now.Sub(r.last).Abs() < reportInterval {
 		return
 	}
 	if r.unsent > 0 {
 		log.Warn("the broker is unavailable, events wait in the outbox", "publishes", r.unsent, "error", o.reason)
 	}
-	if len(o.deferred) > 0 {
+	switch {
+	case o.handled && len(o.unsent) > 0:
+		log.Warn("events can't be handed over, will retry each", "error", o.reason)
+	case len(o.deferred) == 0:
+	case o.handled:
+		d := o.deferred[0]
+		log.Warn("events could not be handled, will retry each", "failures", r.deferred, "tenant_id", d.Destination, "error", d.Reason)
+	default:
 		d := o.deferred[0]
 		log.Warn("events can't be published, will retry each", "publishes", r.deferred, "destination", d.Destination, "error", d.Reason)
 	}

@@ -6,9 +6,6 @@ import (
 
 	watermillsql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
-
-	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A schema is Watermill's adapter for our table, as far as its publisher needs
@@ -17,16 +14,21 @@ import (
 type schema struct {
 	watermillsql.SchemaAdapter
 	insert func(n int) string
-	format envelope.Format
-	events []timer.DueTimeReached // of the messages that are published; they have ids
+	rows   []encoded // those that are published
+}
+
+// An encoded is what a row is made of.
+type encoded struct {
+	message *message.Message
+	headers []byte
+	at      int64 // of the append, in Unix milliseconds
 }
 
 // InsertQuery returns the statement that adds messages.
 func (s *schema) InsertQuery(_ string, messages message.Messages) (watermillsql.Query, error) {
 	args := make([]any, 0, 4*len(messages))
 	for i, m := range messages {
-		e := s.events[i]
-		args = append(args, m.UUID, []byte(m.Payload), string(s.format.EncodeHeaders(e)), e.ReachedAt.UnixMilli())
+		args = append(args, m.UUID, []byte(m.Payload), string(s.rows[i].headers), s.rows[i].at)
 	}
 	return watermillsql.Query{Query: s.insert(len(messages)), Args: args}, nil
 }

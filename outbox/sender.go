@@ -30,7 +30,8 @@ type sender struct {
 	report    report
 
 	fail       context.CancelCauseFunc // ends run
-	publishing context.Context         // ends with the time that a stop gives to the broker
+	stopping   context.Context         // ends with the context of run
+	publishing context.Context         // ends with the time that a stop gives to the broker, or to handlers
 	settling   context.Context         // ends with the time that a stop gives to the table
 
 	mu       sync.Mutex
@@ -38,6 +39,8 @@ type sender struct {
 	landed   time.Time             // when the last row was settled, or the first of those in flight was read
 	readings map[*reading]struct{} // under way
 	refusals map[int64]int         // how often the broker refused a row that is deferred
+
+	unanswered unanswered
 }
 
 func newSender(f *Forwarder, table Table) *sender {
@@ -52,13 +55,23 @@ func (s *sender) run(ctx context.Context) error {
 	ctx, s.fail = context.WithCancelCause(ctx)
 	defer s.fail(nil)
 	var endPublishing, endSettling context.CancelFunc
-	s.publishing, endPublishing = pause.Outlive(ctx, 0, StopTimeout/2)
+	grace := s.opt.Deliver.Grace
+	s.stopping = ctx
+	s.publishing, endPublishing = pause.Outlive(ctx, 0, grace)
 	defer endPublishing()
-	s.settling, endSettling = pause.Outlive(ctx, 0, StopTimeout)
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errOver) { // another one handles the rows, so handlers get no longer than a publish
+			time.AfterFunc(StopTimeout/2, endPublishing)
+		}
+	})()
+	s.settling, endSettling = pause.Outlive(ctx, 0, grace+StopTimeout/2)
 	defer endSettling()
 
 	head := newWindow(s, func(o outcome) { s.published <- o })
 	retries := newWindow(s, s.settle)
+	if s.opt.Deliver.Handle != nil {
+		retries.finish = head.finish // its rows come one by one, too
+	}
 	var loops, settling sync.WaitGroup
 	settling.Go(s.settlePublished)
 	loops.Go(func() { s.sendHead(ctx, head) })
@@ -76,13 +89,16 @@ func (s *sender) run(ctx context.Context) error {
 
 // sendHead reads the outbox from the first row to the last, again and again, and
 // publishes what is not in flight. At the end it waits for new rows. Those that
-// commit late are found when it begins again, at the interval.
+// commit late are found when it reads again from an earlier row, see rereads, or
+// from the first one, at the interval.
 func (s *sender) sendHead(ctx context.Context, w *window) {
 	var after int64 // the last row read
 	var failures backoff
 	size := min(firstBatch, s.opt.Batch)
 	again := time.NewTimer(s.opt.Interval)
 	defer again.Stop()
+	late := newRereads(s.outbox.shards != nil)
+	defer late.timer.Stop()
 	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
 		limit := min(size, free)
 		appended := s.backlog.notified()
@@ -97,7 +113,7 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Seq
 		}
-		w.publish(s.take(reading, rows))
+		w.publish(s.answering(w, s.take(reading, rows)))
 		switch {
 		case w.away.Swap(false): // what was not published is still in the outbox
 			after, size = 0, min(firstBatch, s.opt.Batch)
@@ -107,6 +123,9 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 			failures, size = backoff{}, min(2*size, s.opt.Batch)
 			select {
 			case <-again.C:
+			case <-late.timer.C:
+				after = late.from(s.clock.Now(), after)
+				continue
 			default:
 				continue
 			}
@@ -115,6 +134,12 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 			select {
 			case <-ctx.Done():
 			case <-s.wake:
+				if late.woken(s.clock.Now()) {
+					after = late.from(s.clock.Now(), after)
+				}
+				continue
+			case <-late.timer.C:
+				after = late.from(s.clock.Now(), after)
 				continue
 			case <-again.C:
 			}

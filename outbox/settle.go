@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -19,26 +20,30 @@ const (
 // An outcome is what became of a batch.
 type outcome struct {
 	acked    []int64
+	gone     []int64 // were handled, and deleted by that
 	deferred []Deferral
 	parked   []refusal
 	unsent   []int64 // the broker was unavailable
 	reason   error   // of the unsent
+	handled  bool    // deferred is by a handler in this process
 }
 
-// A refusal is a row that the broker refused for the last time.
+// A refusal is a row that failed for the last time.
 type refusal struct {
-	row Row
-	err error
+	row     Row
+	err     error
+	handled bool // by a handler in this process, not by the broker
 }
 
 // settlePublished settles what the head has published until there is no more.
 func (s *sender) settlePublished() {
 	for o := range s.published {
 		flush := time.NewTimer(flushInterval)
-		for open := true; open && len(o.acked)+len(o.deferred) < maxFlush; {
+		for open := true; open && len(o.acked)+len(o.gone)+len(o.deferred) < maxFlush; {
 			select {
 			case more, ok := <-s.published:
-				o.acked, o.deferred, o.parked = append(o.acked, more.acked...), append(o.deferred, more.deferred...), append(o.parked, more.parked...)
+				o.acked, o.gone = append(o.acked, more.acked...), append(o.gone, more.gone...)
+				o.deferred, o.parked = append(o.deferred, more.deferred...), append(o.parked, more.parked...)
 				open = ok
 			case <-flush.C:
 				open = false
@@ -57,6 +62,9 @@ func (s *sender) settle(o outcome) {
 		s.forget(o.acked...)
 		s.land(o.acked...)
 	}
+	if len(o.gone) > 0 {
+		s.land(o.gone...)
+	}
 	if len(o.deferred) > 0 && s.untilDone(func(ctx context.Context) error { return s.table.Defer(ctx, o.deferred...) }) {
 		for _, d := range o.deferred {
 			s.land(d.Seq)
@@ -70,9 +78,17 @@ func (s *sender) settle(o outcome) {
 		}
 		s.forget(p.row.Seq)
 		s.land(p.row.Seq)
-		s.opt.Parked(reason)
-		s.log.Error("event parked: the broker refuses it; see the table timer_outbox_parked",
-			"seq", p.row.Seq, "event_id", p.row.Message.UUID, "attempts", p.row.Attempts+1, "error", p.err)
+		s.opt.Parked(p.row.Message, reason)
+		if s.opt.Settled != nil {
+			s.opt.Settled(now, s.topic(p.row.Message), p.row, p.err)
+		}
+		ctx := timer.WithTrace(s.settling, envelope.TraceFrom(p.row.Message.Metadata.Get))
+		attrs := []any{"seq", p.row.Seq, "event_id", p.row.Message.UUID, "attempts", p.row.Attempts + 1, "error", p.err}
+		if p.handled {
+			s.log.ErrorContext(ctx, "event parked: its handler failed for the last time; see the table timer_outbox_parked", attrs...)
+			continue
+		}
+		s.log.ErrorContext(ctx, "event parked: the broker refuses it; see the table timer_outbox_parked", attrs...)
 	}
 }
 

@@ -140,17 +140,17 @@ func (f *Forwarder) empty(ctx context.Context, lease Lease) error {
 
 // runLease forwards a shard until ctx is done or the lease is lost, and ends it.
 func runLease(ctx context.Context, lease Lease, s *sender) error {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
 		case <-lease.Lost():
-			cancel()
+			cancel(errOver)
 		case <-ctx.Done():
 		}
 	})
 	err := s.run(ctx)
-	cancel()
+	cancel(nil)
 	watching.Wait()
 	lease.Release()
 	return err

@@ -274,7 +274,7 @@ func TestDrainGoesOnWithTheNextShard(t *testing.T) {
 }
 
 // TestNoForwarderWithoutTheLease takes the lease of a shard away, whose rows
-// others then may forward, and nobody else.
+// others then may forward, and no other instance.
 func TestNoForwarderWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ func (b *backpressure) wait(ctx context.Context, now time.Time) time.Duration {
 	paused := now.Sub(b.since)
 	if paused >= warnFull && !b.warned {
 		b.warned = true
-		b.log.WarnContext(ctx, "firing is paused: events that fired before wait for the broker", "paused", paused)
+		b.log.WarnContext(ctx, "firing is paused: events that fired before wait in the outbox", "paused", paused)
 	}
 	if paused < longFull {
 		return fullPause

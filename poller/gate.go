@@ -15,14 +15,15 @@ type gate struct {
 	mu    sync.Mutex
 	until time.Time     // when the poller plans to wake; zero while it does not sleep
 	first time.Time     // earliest due time announced since open; zero if none
-	wake  chan struct{} // signals that first is before until; holds one
+	ended bool          // the sleep is over, whatever it is for
+	wake  chan struct{} // signals that first is before until, or that the sleep is over; holds one
 }
 
 // open forgets what was announced: a poll that begins now reads it from the store.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.first, g.until = time.Time{}, time.Time{}
+	g.first, g.until, g.ended = time.Time{}, time.Time{}, false
 	select {
 	case <-g.wake:
 	default:
@@ -42,6 +43,17 @@ func (g *gate) sooner(due time.Time) {
 		case g.wake <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// end ends the sleep, or the next one, at once.
+func (g *gate) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
+	select {
+	case g.wake <- struct{}{}:
+	default:
 	}
 }
 
@@ -76,6 +88,9 @@ func (g *gate) aim(earliest, until time.Time) time.Time {
 	}
 	if until.Before(earliest) {
 		until = earliest
+	}
+	if g.ended {
+		until = time.Time{}
 	}
 	g.until = until
 	return until

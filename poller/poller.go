@@ -16,16 +16,23 @@ import (
 
 // Options tune a [Poller]. The zero value is ready to use.
 type Options struct {
-	Interval  time.Duration                            // longest sleep between polls; default 5s
-	Batch     int                                      // timers per transaction; default 1000
-	Reached   func(events []timer.DueTimeReached)      // called after each commit that fired something; must not block
-	Polled    func(took time.Duration, err error)      // called after each poll, with what it took without Await; must not block
-	Await     func(context.Context) bool               // waits until timers may fire, called once a poll; false if the context ended first; default they always may
-	Full      func() bool                              // whether the outbox is full: nothing fires meanwhile; must not block; default never
-	Reference func(context.Context) (time.Time, error) // second opinion on the time; errors.ErrUnsupported if it never has one; default none
-	Elapsed   func() time.Duration                     // since any fixed moment, by a clock that is never set; default the monotonic readings of the Clock
-	Quotas    Quotas                                   // how many timers of a tenant may fire; default all
+	Interval  time.Duration                              // longest sleep between polls; default 5s
+	Batch     int                                        // timers per transaction; default 1000
+	Reached   func(events []timer.DueTimeReached)        // called after each commit that fired something; must not block
+	Trace     Trace                                      // makes the spans of what fires; default none
+	Polled    func(took time.Duration, err error)        // called after each poll, with what it took without Await; must not block
+	Await     func(context.Context) bool                 // waits until timers may fire, called once a poll; false if the context ended first; default they always may
+	Full      func() bool                                // whether the outbox is full: nothing fires meanwhile; must not block; default never
+	Paused    func(context.Context) (timer.Pause, error) // whether people have paused firing: asked at each poll, but no more than twice a second; default never
+	Reference func(context.Context) (time.Time, error)   // second opinion on the time; errors.ErrUnsupported if it never has one; default none
+	Elapsed   func() time.Duration                       // since any fixed moment, by a clock that is never set; default the monotonic readings of the Clock
+	Quotas    Quotas                                     // how many timers of a tenant may fire; default all
 }
+
+// A Trace is called in the transaction with what fires, and may set the Trace of each
+// event. What it returns is called after the commit, if there is one. Neither may
+// block.
+type Trace func(ctx context.Context, events []timer.DueTimeReached) (fired func())
 
 // Quotas bound how many timers of a tenant fire. The others wait: they stay
 // Scheduled.
@@ -42,15 +49,16 @@ type Quotas interface {
 
 // A Poller fires timers. Make one with [New].
 type Poller struct {
-	store  timer.Store
-	clock  timer.Clock
-	log    *slog.Logger
-	opt    Options
-	gate   gate
-	guard  guard
-	outbox backpressure
-	status status
-	waited time.Duration // of the current poll, in Await
+	store   timer.Store
+	clock   timer.Clock
+	log     *slog.Logger
+	opt     Options
+	gate    gate
+	guard   guard
+	outbox  backpressure
+	pausing pausing
+	status  status
+	waited  time.Duration // of the current poll, in Await
 }
 
 // New returns a Poller. It starts nothing: call [Poller.Run].
@@ -64,6 +72,9 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	if opt.Reached == nil {
 		opt.Reached = func([]timer.DueTimeReached) {}
 	}
+	if opt.Trace == nil {
+		opt.Trace = func(context.Context, []timer.DueTimeReached) func() { return func() {} }
+	}
 	if opt.Polled == nil {
 		opt.Polled = func(time.Duration, error) {}
 	}
@@ -73,15 +84,19 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	if opt.Full == nil {
 		opt.Full = func() bool { return false }
 	}
+	if opt.Paused == nil {
+		opt.Paused = func(context.Context) (timer.Pause, error) { return timer.Pause{}, nil }
+	}
 	if opt.Elapsed == nil {
 		began := clock.Now()
 		opt.Elapsed = func() time.Duration { return clock.Now().Sub(began) }
 	}
 	return &Poller{
 		store: store, clock: clock, log: log, opt: opt,
-		gate:   gate{wake: make(chan struct{}, 1)},
-		guard:  guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
-		outbox: backpressure{log: log, full: opt.Full},
+		gate:    gate{wake: make(chan struct{}, 1)},
+		guard:   guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
+		outbox:  backpressure{log: log, full: opt.Full},
+		pausing: pausing{log: log, read: opt.Paused},
 	}
 }
 
@@ -108,7 +123,7 @@ func (p *Poller) Run(ctx context.Context) error {
 			retry = minRetry
 		}
 		limit := next.at.Sub(began)
-		p.status.sleep(p.opt.Elapsed(), limit, err, p.guard.doubts(), !p.outbox.since.IsZero())
+		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Full: !p.outbox.since.IsZero(), Paused: p.pausing.get()})
 		if !p.gate.sleep(ctx, p.clock, next.earliest, next.at, limit) {
 			return nil
 		}
@@ -133,6 +148,9 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	if wait := p.outbox.wait(ctx, now); wait > 0 {
 		return wake{at: now.Add(wait)}, nil
 	}
+	if wait, err := p.paused(ctx, now); err != nil || !wait.at.IsZero() {
+		return wait, err
+	}
 	due, err := p.next(ctx, time.Time{}, now.Add(p.opt.Interval))
 	if err != nil {
 		return wake{}, err
@@ -142,6 +160,9 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	}
 	if due.After(p.now()) {
 		return wake{at: due}, nil
+	}
+	if wait, err := p.paused(ctx, p.now()); err != nil || !wait.at.IsZero() { // meanwhile
+		return wait, err
 	}
 	done, err := p.fire(ctx)
 	switch {
@@ -213,6 +234,7 @@ func (p *Poller) fire(ctx context.Context) (done, error) {
 
 	now := p.now()
 	var events []timer.DueTimeReached
+	var traced func()
 	if p.guard.jumped(now) { // since NextDue: the next poll waits
 		return done{}, nil
 	}
@@ -229,18 +251,20 @@ func (p *Poller) fire(ctx context.Context) (done, error) {
 		for i, entry := range entries {
 			events[i] = entry.Event()
 		}
+		traced = p.opt.Trace(ctx, events)
 		return tx.Emit(ctx, events...)
 	})
 	if err != nil {
 		return done{}, err
 	}
+	traced()
 	if len(events) > 0 {
 		p.opt.Reached(events)
 	}
 	if p.log.Enabled(ctx, slog.LevelDebug) {
 		for i := range events {
 			e := &events[i]
-			p.log.DebugContext(ctx, "timer fired", "tenant_id", e.TenantID, "service_call_id", e.ServiceCallID, "correlation_id", e.CorrelationID,
+			p.log.DebugContext(timer.WithTrace(ctx, e.Trace), "timer fired", "tenant_id", e.TenantID, "service_call_id", e.ServiceCallID, "correlation_id", e.CorrelationID,
 				"due_at", e.DueAt, "lateness", e.Lateness())
 		}
 	}

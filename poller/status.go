@@ -3,6 +3,8 @@ package poller
 import (
 	"sync"
 	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A Phase is what a [Poller] does.
@@ -25,6 +27,7 @@ type Status struct {
 	Clock   bool          // the clock jumped forward: nothing fires until a reference agrees
 	Jumps   int64         // how often it did
 	Full    bool          // the outbox is full: nothing fires
+	Paused  timer.Pause   // people have paused firing; the zero value if they have not, as the last poll found
 }
 
 // Late returns how long the poller has been late: a poll takes so long so far, or
@@ -51,14 +54,15 @@ func (s *status) enter(p Phase, now time.Duration) {
 	s.last.Phase, s.since = p, now
 }
 
-// sleep notes the end of a poll, and that the next one begins within a time.
-func (s *status) sleep(now, limit time.Duration, err error, clock, full bool) {
+// sleep notes what a poll found, and that the next one begins within a time.
+func (s *status) sleep(now, limit time.Duration, polled Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if clock && !s.last.Clock {
-		s.last.Jumps++
+	polled.Phase, polled.Jumps = Sleeping, s.last.Jumps
+	if polled.Clock && !s.last.Clock {
+		polled.Jumps++
 	}
-	s.last = Status{Phase: Sleeping, Err: err, Clock: clock, Jumps: s.last.Jumps, Full: full}
+	s.last = polled
 	s.since, s.until = now, now+max(0, limit)
 }
 

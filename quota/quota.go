@@ -30,6 +30,7 @@
 package quota
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -109,6 +110,14 @@ func (l *Limiter) Horizon(tenant timer.TenantID) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.config.Of(tenant).Horizon
+}
+
+// HorizonOr is Horizon, or otherwise if the limits do not say. A nil Limiter has none.
+func (l *Limiter) HorizonOr(tenant timer.TenantID, otherwise time.Duration) time.Duration {
+	if l == nil {
+		return otherwise
+	}
+	return cmp.Or(l.Horizon(tenant), otherwise)
 }
 
 // instances returns how many share the tenants.

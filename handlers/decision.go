@@ -1,0 +1,47 @@
+package handlers
+
+import (
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Decision is what became of one command of a delivery, for those who watch.
+type Decision struct {
+	Result
+	timer.Key               // of the command; of one that is invalid what it names, if that can be read
+	ID            string    // of the message
+	CorrelationID string    // of the command; may be empty
+	DueAt         time.Time // of a ScheduleTimer
+	Reason        string    // of one that is invalid
+	Detail        string    // of that, for people
+}
+
+// decisions calls watch with what became of the commands of a delivery.
+func (d *delivery) decisions(watch func(Decision)) {
+	decided := func(key timer.Key, id, correlationID string, due time.Time, outcome string) {
+		watch(Decision{
+			Result: Result{d.result.Type, outcome}, Key: key, ID: id, CorrelationID: correlationID, DueAt: due,
+			Reason: d.msg.Metadata.Get(envelope.HeaderDeadLetterReason), Detail: d.msg.Metadata.Get(envelope.HeaderDeadLetterDetail),
+		})
+	}
+	outcome := func(i int) string {
+		if i < len(d.results) {
+			return d.results[i].Outcome.String()
+		}
+		return d.result.Outcome
+	}
+	switch {
+	case len(d.schedules) > 0:
+		for i, c := range d.schedules {
+			decided(c.Key, c.CommandID, c.CorrelationID, c.DueAt, outcome(i))
+		}
+	case d.cancel.CommandID != "":
+		decided(d.cancel.Key, d.cancel.CommandID, d.cancel.CorrelationID, time.Time{}, outcome(0))
+	default:
+		from := envelope.OriginOf(d.msg.Payload)
+		key := timer.Key{TenantID: envelope.TenantOf(d.msg.Payload), ServiceCallID: from.ServiceCallID}
+		decided(key, from.ID, from.CorrelationID, time.Time{}, outcome(0))
+	}
+}

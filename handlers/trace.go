@@ -1,0 +1,89 @@
+package handlers
+
+import (
+	"context"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Received is a delivery that is about to be handled. What can't be decoded has no
+// more than a Topic, Bytes and Trace.
+type Received struct {
+	Topic         string
+	Bytes         int       // of the body
+	Type          string    // empty if it is none of ours
+	Key           timer.Key // of the command; without a service call for ScheduleTimers
+	ID            string    // of the command
+	CorrelationID string
+	Commands      int         // in the message
+	Trace         timer.Trace // that the message carries
+}
+
+// A Trace is called when a delivery is about to be handled, by many goroutines at
+// once. It returns the context of handling it, the trace that the commands carry on,
+// and what to call at the end. It must not block.
+type Trace func(ctx context.Context, r Received) (spanned context.Context, carried timer.Trace, end func(Handled))
+
+// A Handled is what became of a delivery, for its span.
+type Handled struct {
+	Outcome string       // as in a [Result]; "several" if timers of a ScheduleTimers differ
+	Reason  timer.Reason // why it is invalid; empty if it is not
+	Err     error        // why it comes again; nil if it does not
+}
+
+// trace makes the span of a delivery around all that is done with it.
+func (h *Handlers) trace(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		d := deliveryOf(msg)
+		if d == nil { // a middleware of the host has replaced the context
+			d = h.newDelivery(msg)
+		}
+		if !d.decoded {
+			h.read(d)
+		}
+		spanned, carried, end := h.opt.Trace(d.values, d.received())
+		d.values, d.carried = spanned, carried
+		for i := range d.schedules {
+			d.schedules[i].Trace = carried
+		}
+		d.cancel.Trace = carried
+		produced, err := next(msg)
+		end(d.handled(err))
+		return produced, err
+	}
+}
+
+func (d *delivery) received() Received {
+	r := Received{Topic: d.msg.Metadata.Get(broker.MetaTopic), Bytes: len(d.msg.Payload), Type: d.result.Type}
+	switch {
+	case d.invalid != nil || r.Type == "":
+		r.Trace = envelope.TraceFrom(d.msg.Metadata.Get)
+	case len(d.schedules) == 0:
+		c := &d.cancel
+		r.Key, r.ID, r.CorrelationID, r.Trace, r.Commands = c.Key, c.CommandID, c.CorrelationID, c.Trace, 1
+	default:
+		c := &d.schedules[0]
+		r.Key, r.ID, r.CorrelationID, r.Trace, r.Commands = c.Key, c.CommandID, c.CorrelationID, c.Trace, len(d.schedules)
+		if r.Commands > 1 {
+			r.Key.ServiceCallID = ""
+		}
+	}
+	return r
+}
+
+func (d *delivery) handled(err error) Handled {
+	h := Handled{Outcome: d.result.Outcome, Err: err}
+	if h.Outcome == OutcomeInvalid {
+		h.Reason = timer.Reason(d.msg.Metadata.Get(envelope.HeaderDeadLetterReason)) // see explain
+	}
+	for _, r := range d.results {
+		if r.Outcome != d.results[0].Outcome {
+			h.Outcome = "several"
+		}
+	}
+	return h
+}

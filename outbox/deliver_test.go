@@ -1,0 +1,331 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A handled is what a handler was called with, and when.
+type handled struct {
+	mu    sync.Mutex
+	calls map[int64][]time.Duration // by row, since the begin
+	began time.Time
+}
+
+func newHandled() *handled {
+	return &handled{calls: make(map[int64][]time.Duration), began: time.Now()}
+}
+
+// note notes a call and returns how many there were for the row before.
+func (h *handled) note(row outbox.Row) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls[row.Seq] = append(h.calls[row.Seq], time.Since(h.began))
+	return len(h.calls[row.Seq]) - 1
+}
+
+func (h *handled) of(seq int64) []time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.calls[seq])
+}
+
+func TestDeliversEachRowOnceAndDeletesThemTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		deletes := 0
+		l, p, h := &table{fail: func(op string) error {
+			if op == "delete" {
+				deletes++
+			}
+			return nil
+		}}, new(model), newHandled()
+		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+			h.note(row)
+			return false, nil
+		}}})
+		for range 100 {
+			l.append("a")
+		}
+		f.Appended(100)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(h.calls) != 100 || len(l.left()) != 0 || len(l.deleted) != 100 || p.calls != 0 {
+			t.Errorf("%d rows handled, %d deleted, left %v, %d publishes", len(h.calls), len(l.deleted), l.left(), p.calls)
+		}
+		if deletes > 5 {
+			t.Errorf("%d deletes", deletes)
+		}
+		for seq, calls := range h.calls {
+			if len(calls) != 1 {
+				t.Errorf("row %d was handled %d times", seq, len(calls))
+			}
+		}
+	})
+}
+
+func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, h := new(table), new(model), newHandled()
+		var at, most atomic.Int64
+		f := forward(t, l, p, outbox.Options{Batch: 50, Deliver: outbox.Delivery{Concurrency: 4, Timeout: time.Hour, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+			defer at.Add(-1)
+			most.Store(max(most.Load(), at.Add(1)))
+			h.note(row)
+			switch string(row.Message.Payload) {
+			case "slow":
+				time.Sleep(time.Minute)
+			case "fails":
+				return false, errors.New("no")
+			}
+			time.Sleep(time.Millisecond)
+			return false, nil
+		}}})
+		l.append("slow", "slow", "slow", "fails")
+		for range 200 {
+			l.append("good")
+		}
+		f.Appended(204)
+		time.Sleep(time.Second) // 200 rows of 1 ms, one after the other
+		synctest.Wait()
+		for seq := int64(5); seq <= 204; seq++ {
+			if len(h.of(seq)) != 1 {
+				t.Fatalf("row %d was handled %d times within a second", seq, len(h.of(seq)))
+			}
+		}
+		if most.Load() != 4 {
+			t.Errorf("%d handlers at once, want at most 4, and 4 of them", most.Load())
+		}
+	})
+}
+
+// TestHandlerIsTriedAgainLessAndLessOften has handlers fail in each way that they
+// can.
+func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"error":  func() error { return errors.New("no \xff\x00") },
+		"panic":  func() error { panic("no") },
+		"goexit": func() error { runtime.Goexit(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, p, h := new(table), new(model), newHandled()
+				var reasons []string
+				deliver := outbox.Delivery{Attempts: 10, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+					h.note(row)
+					return false, fail()
+				}}
+				f, stop := forwardUntil(t, l, p, outbox.Options{Deliver: deliver})
+				l.append("a")
+				f.Appended(1)
+				time.Sleep(time.Minute)
+				stop() // attempts are counted in the row
+				forward(t, l, p, outbox.Options{Deliver: deliver, Parked: func(_ *message.Message, reason string) { reasons = append(reasons, reason) }})
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				calls := h.of(1)
+				if len(calls) != 10 || len(l.left()) != 0 || len(l.parked) != 1 || len(reasons) != 1 {
+					t.Fatalf("%d calls, left %v, parked %v, reasons %q", len(calls), l.left(), l.parked, reasons)
+				}
+				want := time.Second
+				for i := 1; i < len(calls); i++ {
+					if got := calls[i] - calls[i-1]; got < want*3/4 || got > want+time.Second {
+						t.Errorf("attempt %d after %v, want about %v", i+1, got, want)
+					}
+					want = min(2*want, time.Minute)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatNoRetryCanHelpIsParkedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, h := new(table), new(model), newHandled()
+		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+			h.note(row)
+			return false, fmt.Errorf("%w: no such order", timer.ErrInvalid)
+		}}})
+		l.append("a")
+		f.Appended(1)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if diff := cmp.Diff(map[int64]string{1: "invalid: no such order"}, l.parked); diff != "" || len(h.of(1)) != 1 {
+			t.Errorf("%d calls, parked (-want +got):\n%s", len(h.of(1)), diff)
+		}
+	})
+}
+
+func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, h := new(table), new(model), newHandled()
+		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+			h.note(row)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.remove(row.Seq)
+			return true, nil
+		}}})
+		l.append("a", "a")
+		f.Appended(2)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(h.of(1)) != 1 || len(h.of(2)) != 1 || len(l.deleted) != 0 || len(l.left()) != 0 {
+			t.Errorf("handled %v, deleted %v, left %v", h.calls, l.deleted, l.left())
+		}
+	})
+}
+
+func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, h := new(table), new(model), newHandled()
+		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+			h.note(row)
+			return false, nil
+		}}})
+		l.append("event", "receipt", "event")
+		l.rows[1].Message.Metadata.Set(envelope.HeaderType, string(timer.TimerScheduled))
+		f.Appended(2)
+		f.Wake()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff(map[string][]string{"receipt": {"id-2"}}, p.ids); diff != "" || len(h.calls) != 2 || len(l.left()) != 0 {
+			t.Errorf("handled %v, left %v, published (-want +got):\n%s", h.calls, l.left(), diff)
+		}
+	})
+}
+
+// TestStopWaitsForHandlers stops while three are at work: one ends soon, one when its
+// context does, and one never began.
+func TestStopWaitsForHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p, h := new(table), new(model), newHandled()
+		f, stop := forwardUntil(t, l, p, outbox.Options{Deliver: outbox.Delivery{Concurrency: 2, Grace: 10 * time.Second, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+			h.note(row)
+			if row.Seq == 1 {
+				time.Sleep(5 * time.Second)
+				return false, nil
+			}
+			<-ctx.Done()
+			return false, ctx.Err()
+		}}})
+		l.append("soon", "late")
+		f.Appended(2)
+		synctest.Wait() // both have begun
+		l.append("never")
+		f.Appended(1)
+		synctest.Wait()
+		began := time.Now()
+		stop()
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("the stop took %v, want 10s", took)
+		}
+		if diff := cmp.Diff([]int64{2, 3}, l.left()); diff != "" || len(h.of(3)) != 0 || len(l.deferred) != 0 {
+			t.Errorf("%d calls for the third, deferred %v, left (-want +got):\n%s", len(h.of(3)), l.deferred, diff)
+		}
+	})
+}
+
+// TestALostLeaseEndsItsHandlers has a shard taken away from an instance whose handler
+// waits for its context, which at a stop has an hour.
+func TestALostLeaseEndsItsHandlers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, h := newBoard(2), newHandled()
+		ends := make(chan time.Time, 2)
+		f := newForwarder(t, outbox.Sharded(b), new(model), outbox.Options{Deliver: outbox.Delivery{Grace: time.Hour, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+			if h.note(row) > 0 {
+				return false, nil
+			}
+			<-ctx.Done()
+			ends <- time.Now()
+			return false, ctx.Err()
+		}}})
+		<-f.Ready()
+		b.shards[0].append("a")
+		f.Appended(1)
+		synctest.Wait()
+		began := time.Now()
+		b.lose(0)
+		if took := (<-ends).Sub(began); took > time.Second {
+			t.Errorf("the handler had %v after the lease was lost", took)
+		}
+		b.free(0)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if len(h.of(1)) != 2 || len(b.shards[0].left()) != 0 {
+			t.Errorf("handled at %v, left %v", h.of(1), b.shards[0].left())
+		}
+	})
+}
+
+// A broken is an error whose methods need what a nil pointer has not.
+type broken struct{ err error }
+
+func (b *broken) Error() string { return b.err.Error() }
+func (b *broken) Unwrap() error { return b.err }
+
+func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := new(table), newHandled()
+		f := forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+			if h.note(row) == 0 {
+				var none *broken
+				return false, none // is not nil
+			}
+			return false, nil
+		}}})
+		l.append("a")
+		f.Appended(1)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(h.of(1)); n != 2 || len(l.left()) != 0 {
+			t.Errorf("handled %d times, left %v", n, l.left())
+		}
+	})
+}
+
+// TestRetriesThatHangHoldUpNoOther has more rows of a tenant hang than a round of
+// retries takes, and fewer than may be handled at once.
+func TestRetriesThatHangHoldUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const hanging = 40
+		l, h := new(table), newHandled()
+		f := forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Concurrency: 64, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+			again := h.note(row) > 0
+			if again && row.Seq <= hanging {
+				<-ctx.Done()
+				return false, ctx.Err()
+			}
+			if again {
+				return false, nil
+			}
+			return false, errors.New("not yet")
+		}}})
+		for range hanging {
+			l.append("a")
+		}
+		f.Appended(hanging)
+		time.Sleep(10 * time.Second)
+		l.append("a")
+		f.Appended(1)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if n := len(h.of(hanging + 1)); n != 2 {
+			t.Errorf("handled %d times, want it tried again beside those that hang", n)
+		}
+	})
+}

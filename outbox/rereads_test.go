@@ -1,0 +1,86 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/outbox"
+)
+
+func id(seq int64) string { return fmt.Sprint("id-", seq) }
+
+// A lateTable has rows that are not committed yet.
+type lateTable struct {
+	*table
+	hidden map[int64]bool // guarded by the table's lock
+}
+
+func (l *lateTable) Head(ctx context.Context, after int64, limit int) (rows []outbox.Row, err error) {
+	all, err := l.table.Head(ctx, after, limit)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, row := range all {
+		if !l.hidden[row.Seq] {
+			rows = append(rows, row)
+		}
+	}
+	return rows, err
+}
+
+func (l *lateTable) hide(seq int64, hide bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hidden[seq] = hide
+}
+
+// lateShards is one shard, which one instance owns.
+type lateShards struct{ *lateTable }
+
+func (l lateShards) Own(context.Context) (outbox.Lease, error)      { return l, nil }
+func (l lateShards) TakeOver(context.Context) (outbox.Lease, error) { return nil, nil } //nolint:nilnil // as the port has it
+func (l lateShards) Shard() int                                     { return 0 }
+func (l lateShards) Lost() <-chan struct{}                          { return nil }
+func (l lateShards) Release()                                       {}
+
+// TestRowThatCommitsLateIsFoundSoon has transactions that append to a shard commit in
+// another order than that of their numbers, while others wake the forwarder all the time.
+func TestRowThatCommitsLateIsFoundSoon(t *testing.T) {
+	for _, between := range []time.Duration{time.Millisecond, 20 * time.Millisecond, time.Second} { // wakes
+		t.Run(between.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, p := &lateTable{new(table), make(map[int64]bool)}, new(model)
+				f := newForwarder(t, outbox.Sharded(lateShards{l}), p, outbox.Options{})
+				<-f.Ready()
+				var seq int64
+				append := func(n int) {
+					for range n {
+						l.append("a")
+						seq++
+						f.Appended(1)
+						time.Sleep(between)
+					}
+				}
+				append(200)
+				late := seq + 1
+				l.hide(late, true)
+				l.append("a")
+				seq++
+				append(max(1, int(40*time.Millisecond/between)))
+				l.hide(late, false)
+				committed := time.Now()
+				f.Appended(1)
+				append(200)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				limit := 55 * time.Millisecond
+				if between < 100*time.Millisecond && p.at(id(late)).Sub(committed) > limit {
+					t.Errorf("it was published %v after its commit, want at most %v", p.at(id(late)).Sub(committed), limit)
+				}
+				p.once(t, seq)
+			})
+		})
+	}
+}

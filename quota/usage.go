@@ -1,0 +1,71 @@
+package quota
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Usage is what one tenant may have, and what it has used of its rates on this
+// instance.
+type Usage struct {
+	TenantID timer.TenantID
+	Limits
+	Own      bool      // the limits are its own, not the default
+	Accept   float64   // timers that may be accepted now; negative while it owes some; 0 without a limit
+	Fire     float64   // the same of those that may fire
+	Exceeded time.Time // when it last exceeded a limit, in the last minutes; zero if it did not
+}
+
+// Default returns the limits of tenants that have none of their own.
+func (l *Limiter) Default() Limits {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.config.Default
+}
+
+// Usage returns the usage of a tenant.
+func (l *Limiter) Usage(tenant timer.TenantID) Usage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limits, own := l.config.Tenants[tenant]
+	if !own {
+		limits = l.config.Default
+	}
+	u := Usage{TenantID: tenant, Limits: limits, Own: own}
+	used, now, n := l.usages[tenant], l.clock.Now(), l.instances()
+	if used == nil {
+		used = new(usage)
+	}
+	left := func(b bucket, r Rate) float64 { // of a copy: to look changes nothing
+		if r.PerSecond == 0 {
+			return 0
+		}
+		b.fill(now, r.share(n))
+		return b.tokens
+	}
+	u.Accept, u.Fire, u.Exceeded = left(used.accept, limits.Accept), left(used.fire, limits.Fire), used.exceeded
+	return u
+}
+
+// Tenants returns at most limit tenants after one, in order: those with limits of their
+// own, and those that were active in the last minutes.
+func (l *Limiter) Tenants(after timer.TenantID, limit int) []timer.TenantID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make(map[timer.TenantID]bool)
+	for tenant := range l.config.Tenants {
+		all[tenant] = true
+	}
+	for tenant := range l.usages {
+		all[tenant] = true
+	}
+	tenants := slices.Sorted(maps.Keys(all))
+	first, found := slices.BinarySearch(tenants, after)
+	if found {
+		first++
+	}
+	return tenants[first:min(len(tenants), first+limit)]
+}
