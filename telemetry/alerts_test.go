@@ -228,7 +228,8 @@ func (s selector) served(families map[string]*dto.MetricFamily) error {
 			values[l.GetName()+"="+l.GetValue()] = true
 		}
 		for _, b := range m.GetHistogram().GetBucket() {
-			values["le="+strconv.FormatFloat(b.GetUpperBound(), 'g', -1, 64)] = true
+			bound := strconv.FormatFloat(b.GetUpperBound(), 'g', -1, 64)
+			values["le="+bound], values["le="+bound+".0"] = true, true // whole ones are 1 in text and 1.0 in OpenMetrics
 		}
 	}
 	for _, text := range s.matchers {

@@ -31,6 +31,7 @@ var bg = context.Background()
 type instruments struct {
 	began                      time.Time
 	reached, published         histogram
+	lateFired, latePublished   metric.Float64Histogram // instead of these, of a host's provider; else nil
 	polling, committing        metric.Float64Histogram
 	fired, committed           metric.Int64Histogram
 	worked, failed, unlabelled metric.MeasurementOption
@@ -65,6 +66,29 @@ func (m *instruments) create(meter metric.Meter) error {
 	return errors.Join(errs...)
 }
 
+// createLateness makes the histograms of lateness at a host's provider. At our own a
+// [histogram] takes their place.
+func (m *instruments) createLateness(meter metric.Meter) error {
+	var errs [2]error
+	m.lateFired, errs[0] = meter.Float64Histogram(m.reached.name, metric.WithUnit("s"), metric.WithDescription(m.reached.about), metric.WithExplicitBucketBoundaries(bounds...))
+	m.latePublished, errs[1] = meter.Float64Histogram(m.published.name, metric.WithUnit("s"), metric.WithDescription(m.published.about), metric.WithExplicitBucketBoundaries(bounds...))
+	return errors.Join(errs[:]...)
+}
+
+// late counts how late events are; of returns that of the n-th, or false for one that is
+// not known.
+func (m *instruments) late(h *histogram, to metric.Float64Histogram, n int, of func(int) (time.Duration, bool)) {
+	if to == nil {
+		h.add(n, of)
+		return
+	}
+	for i := range n {
+		if d, ok := of(i); ok {
+			to.Record(bg, max(0, d).Seconds(), m.unlabelled)
+		}
+	}
+}
+
 // hooks returns what an app calls.
 func (m *instruments) hooks() app.Hooks {
 	return app.Hooks{
@@ -75,10 +99,10 @@ func (m *instruments) hooks() app.Hooks {
 		Polled: func(took time.Duration, err error) { m.polling.Record(bg, took.Seconds(), m.outcome(err)) },
 		Reached: func(events []timer.DueTimeReached) {
 			m.fired.Record(bg, int64(len(events)), m.unlabelled)
-			m.reached.add(len(events), func(i int) (time.Duration, bool) { return events[i].Lateness(), true })
+			m.late(&m.reached, m.lateFired, len(events), func(i int) (time.Duration, bool) { return events[i].Lateness(), true })
 		},
 		Published: func(at time.Time, events []*message.Message) {
-			m.published.add(len(events), func(i int) (time.Duration, bool) {
+			m.late(&m.published, m.latePublished, len(events), func(i int) (time.Duration, bool) {
 				due, ok := envelope.DueAt(events[i].UUID)
 				return at.Sub(due), ok
 			})

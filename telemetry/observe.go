@@ -22,9 +22,23 @@ type Sources struct {
 	Instances func() int                                 // instances on the database
 }
 
+// SourcesOf returns those of an app on a store.
+func SourcesOf(a *app.App, s app.Store) Sources {
+	return Sources{
+		Stats: s.Stats, Status: a.Status, Instances: s.Instances,
+		Ready: func() map[string]bool {
+			green := make(map[string]bool)
+			for _, c := range a.Checks(context.Background()) {
+				green[c.Part] = !c.Red
+			}
+			return green
+		},
+	}
+}
+
 // Observe has the sources asked at each collection from now on. It is called once.
 func (t *Telemetry) Observe(s Sources) error {
-	o := &observer{meter: t.provider.Meter(scope), counters: t.counters, sources: s}
+	o := &observer{meter: t.meter, counters: t.counters, sources: s}
 	o.counter("timer.commands.received", "{command}", "Deliveries of commands, by type.")
 	o.counter("timer.schedules.processed", "{command}", "What became of deliveries of commands, by type and outcome.")
 	o.counter("timer.events.reached", "{event}", "Timers that fired.")
@@ -35,6 +49,7 @@ func (t *Telemetry) Observe(s Sources) error {
 	o.gauge("timer.outbox.depth", "{event}", "Events that wait for the broker.")
 	o.gauge("timer.outbox.parked", "{event}", "Events in the database that the broker refused for good.")
 	o.gauge("timer.ready", "1", "Whether each part of the service is green: 1 or 0.")
+	o.gauge("timer.firing.paused", "{pause}", "Whether people have paused firing: 1 or 0.")
 	o.gauge("timer.instances", "{instance}", "Instances that share the database.")
 	o.seconds("timer.overdue.age", "How long the oldest timer has been due that has not fired; 0 if none is.")
 	o.seconds("timer.outbox.age", "How long the oldest event has waited for the broker; 0 if none does.")
@@ -113,6 +128,11 @@ func (o *observer) observe(ctx context.Context, to metric.Observer) error {
 	status := o.sources.Status()
 	number("timer.clock.jumps", status.Poller.Jumps)
 	seconds("timer.poll.age", status.Poller.Late())
+	paused := int64(0)
+	if status.Poller.Paused.Paused() {
+		paused = 1
+	}
+	number("timer.firing.paused", paused)
 	number("timer.instances", int64(o.sources.Instances()))
 	for part, green := range o.sources.Ready() {
 		n := int64(0)

@@ -199,7 +199,7 @@ func TestPrometheusAnswersDashboardAndAlerts(t *testing.T) {
 			h.Committed(1, time.Millisecond, err)
 		}
 		for range 50 {
-			e := timer.DueTimeReached{DueAt: now.Add(-time.Second), ReachedAt: now}
+			e := timer.DueTimeReached{DueAt: now.Add(-2 * time.Second), ReachedAt: now}
 			h.Reached([]timer.DueTimeReached{e})
 			h.Published(now, []*message.Message{message.NewMessage(envelope.EventID(e), nil)})
 		}

@@ -57,6 +57,9 @@ func served(t *testing.T) *telemetry.Telemetry {
 	defer running.Wait() // then all hooks have returned
 	defer stop()
 	<-a.Running()
+	for b.Ready(ctx) != nil { // which it does not wait for
+		runtime.Gosched()
+	}
 	events, err := b.Tail().Subscribe(ctx, b.Routing().EventsOf("acme"))
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
+	api "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -28,12 +29,14 @@ import (
 // scope is the name of the meter.
 const scope = "github.com/event-service-agent/timer-service"
 
-// A Telemetry has the metrics of one process. Make one with [New].
+// A Telemetry has the metrics of one [app.App]. Make one with [New], or with
+// [MetricsOf] in a program that has metrics of its own.
 type Telemetry struct {
 	instruments *instruments
 	counters    *app.Counters
-	provider    *metric.MeterProvider
+	meter       api.Meter
 	handler     http.Handler
+	shutdown    func(context.Context) error
 }
 
 // New returns a Telemetry of a service with a version, and what it counts. The error
@@ -46,9 +49,9 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 	if err != nil {
 		return nil, fmt.Errorf("set up metrics for Prometheus: %w", err)
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName("timer-service"), semconv.ServiceVersion(version)), resource.WithFromEnv(), resource.WithTelemetrySDK())
+	about, err := resourceOf(ctx, version)
 	if err != nil {
-		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
+		return nil, err
 	}
 	opts := []metric.Option{metric.WithResource(about), metric.WithReader(pull)}
 	if pushes("METRICS") {
@@ -64,9 +67,30 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 		return nil, errors.Join(err, provider.Shutdown(ctx))
 	}
 	return &Telemetry{
-		instruments: m, counters: counters, provider: provider,
+		instruments: m, counters: counters, meter: provider.Meter(scope), shutdown: provider.Shutdown,
 		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, EnableOpenMetrics: true, Registry: registry}),
 	}, nil
+}
+
+// MetricsOf returns a Telemetry whose metrics a host's provider has, and what it counts.
+// The host exports them: Handler returns nil, and Shutdown does nothing. Of lateness
+// there are histograms with fixed buckets only, unless a view of the provider says
+// otherwise.
+func MetricsOf(provider api.MeterProvider, counters *app.Counters) (*Telemetry, error) {
+	m, meter := newInstruments(), provider.Meter(scope)
+	if err := errors.Join(m.create(meter), m.createLateness(meter)); err != nil {
+		return nil, err
+	}
+	return &Telemetry{instruments: m, counters: counters, meter: meter, shutdown: func(context.Context) error { return nil }}, nil
+}
+
+// resourceOf returns what metrics and spans say about the process.
+func resourceOf(ctx context.Context, version string) (*resource.Resource, error) {
+	about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName("timer-service"), semconv.ServiceVersion(version)), resource.WithFromEnv(), resource.WithTelemetrySDK())
+	if err != nil {
+		return nil, fmt.Errorf("read OTEL_RESOURCE_ATTRIBUTES: %w", err)
+	}
+	return about, nil
 }
 
 // pushes reports whether the standard variables ask for a signal to be exported.
@@ -89,4 +113,4 @@ func (t *Telemetry) Hooks() app.Hooks { return t.instruments.hooks() }
 func (t *Telemetry) Handler() http.Handler { return t.handler }
 
 // Shutdown sends what was not sent yet, until ctx is done.
-func (t *Telemetry) Shutdown(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+func (t *Telemetry) Shutdown(ctx context.Context) error { return t.shutdown(ctx) }

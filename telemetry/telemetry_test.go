@@ -32,8 +32,10 @@ import (
 // sources are those of a service that has something of everything.
 func sources(stats timer.Stats, err error) telemetry.Sources {
 	return telemetry.Sources{
-		Stats:     func(context.Context) (timer.Stats, error) { return stats, err },
-		Status:    func() app.Status { return app.Status{Poller: poller.Status{Jumps: 2, Overdue: 7 * time.Second}} },
+		Stats: func(context.Context) (timer.Stats, error) { return stats, err },
+		Status: func() app.Status {
+			return app.Status{Poller: poller.Status{Jumps: 2, Overdue: 7 * time.Second, Paused: timer.Pause{Since: time.Now()}}}
+		},
 		Ready:     func() map[string]bool { return map[string]bool{"store": true, "broker": false} },
 		Instances: func() int { return 3 },
 	}
@@ -154,7 +156,7 @@ func TestGaugesShowWhatIs(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_outbox_depth": 8, "timer_outbox_parked": 9,
-		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_clock_jumps_total": 2,
+		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
 		"timer_ready_ratio store": 1, "timer_ready_ratio broker": 0,
 	} {
 		if v, there := got[name]; !there || v < want || v > want+5 {

@@ -1,0 +1,110 @@
+package telemetry_test
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/telemetry"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts runs an app without a broker in a
+// program that has providers of its own.
+func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
+	t.Parallel()
+	reader := sdkmetric.NewManualReader()
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
+	spans := tracetest.NewInMemoryExporter()
+	tracers := sdk.NewTracerProvider(sdk.WithSyncer(spans))
+
+	quiet, counters := slog.New(slog.DiscardHandler), new(app.Counters)
+	metrics, err := telemetry.MetricsOf(meters, counters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	a, err := app.New(s, nil, quiet, app.Options{Counters: counters, Hooks: metrics.Hooks(), Tracing: telemetry.TracesOf(tracers).Tracing("none")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := metrics.Observe(telemetry.SourcesOf(a, s)); err != nil {
+		t.Fatal(err)
+	}
+	handled := make(chan trace.SpanContext, 1)
+	a.Timers().OnDue(func(ctx context.Context, _ timer.DueTimeReached) error {
+		handled <- trace.SpanContextFromContext(ctx)
+		return nil
+	}, app.OnDueOptions{})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	<-a.Running()
+	request, span := tracers.Tracer("host").Start(ctx, "request")
+	if err := a.Timers().Schedule(request, client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	span.End()
+	inHandler := <-handled
+	got := collect(t, reader)
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+
+	for _, name := range []string{"timer.lateness.reached", "timer.polling.duration", "timer.timers", "timer.ready", "timer.schedules.processed", "timer.commit.size"} {
+		if _, ok := got[name]; !ok {
+			t.Errorf("the host's provider has no %s, only %v", name, slices.Sorted(maps.Keys(got)))
+		}
+	}
+	if h, ok := got["timer.lateness.reached"].Data.(metricdata.Histogram[float64]); !ok || len(h.DataPoints) != 1 || h.DataPoints[0].Count != 1 {
+		t.Errorf("timer.lateness.reached: %+v", got["timer.lateness.reached"].Data)
+	}
+	if metrics.Handler() != nil {
+		t.Error("there is a handler for Prometheus")
+	}
+	byName := make(map[string]tracetest.SpanStub)
+	for _, s := range spans.GetSpans() {
+		byName[s.Name] = s
+	}
+	created, processed := byName["create DueTimeReached"], byName["process DueTimeReached"]
+	if len(created.Links) != 1 || created.Links[0].SpanContext.SpanID() != span.SpanContext().SpanID() {
+		t.Errorf("the firing links to %v, want the request", created.Links)
+	}
+	if processed.Parent.SpanID() != created.SpanContext.SpanID() || inHandler.SpanID() != processed.SpanContext.SpanID() {
+		t.Errorf("the handler runs in span %v, which is %v in %v, want it in the firing, %v", inHandler.SpanID(), processed.SpanContext.SpanID(), processed.Parent.SpanID(), created.SpanContext.SpanID())
+	}
+}
+
+// collect returns the metrics that a reader has, by name.
+func collect(t *testing.T, reader sdkmetric.Reader) map[string]metricdata.Metrics {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]metricdata.Metrics)
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			byName[m.Name] = m
+		}
+	}
+	return byName
+}
