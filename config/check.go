@@ -62,7 +62,10 @@ func (c Config) check() []error {
 	}
 	web, _, _ := net.SplitHostPort(c.HTTPAddr)
 	refuse(c.HTTPAddr != "" && !IsLoopback(web) && c.HTTPToken.Empty(), "http_addr",
-		"every machine that reaches this address could look at timers: set http_token, which requests then need, or an address such as "+DefaultHTTPAddr)
+		"every machine that reaches this address could look at timers: set http_token, which requests then need, or an address such as "+defaultHTTPAddr)
+	refuse(c.ReceiptsTopic != "" && !c.Receipts, "receipts_topic", "there are no receipts without receipts=true; set that too, or leave this empty")
+	refuse(c.HTTPTenantTokensFile != "" && c.HTTPToken.Empty(), "http_tenant_tokens_file",
+		"without http_token every request sees all tenants; set that too, or leave this empty")
 	host, port := splitListen(c.NATSListen)
 	refuse(port != "" && c.given("nats_port"), "nats_port", "nats_listen has a port already; remove one")
 	refuse(c.Embedded() && !IsLoopback(host) && c.NATSToken.Empty(), "nats_listen",

@@ -20,8 +20,8 @@ func listen(field *string) value {
 	})
 }
 
-// DefaultHTTPAddr is where HTTP is answered if nothing else is said.
-const DefaultHTTPAddr = "127.0.0.1:8080"
+// defaultHTTPAddr is where HTTP is answered if nothing else is said.
+const defaultHTTPAddr = "127.0.0.1:8080"
 
 // listenPort is an address to listen on with its port; set and empty it is none.
 func listenPort(field *string) value {

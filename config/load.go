@@ -52,6 +52,17 @@ func (o origin) where() string { return cmp.Or(o.location, FromDefault.String())
 // The error joins all mistakes, each a [*Mistake], but for those of a file
 // that cannot be read.
 func Load(flags map[string]string, environ []string, file string) (Config, error) {
+	c, err := Try(flags, environ, file)
+	if err != nil {
+		return Config{}, err
+	}
+	return c, nil
+}
+
+// Try is [Load], for those who look for mistakes: beside an error it returns a
+// configuration that has the default in the place of each setting with a mistake, and
+// may have settings that do not go together.
+func Try(flags map[string]string, environ []string, file string) (Config, error) {
 	fromEnv, envFile, ignored := readEnv(environ)
 	if file == "" {
 		file = envFile
@@ -69,7 +80,7 @@ func Load(flags map[string]string, environ []string, file string) (Config, error
 	all = append(all, readFlags(flags)...)
 
 	c := Default()
-	c.ignored = ignored
+	c.ignored, c.file = ignored, file
 	table := c.settings()
 	for _, g := range all {
 		if err := g.apply(table); err != nil {
@@ -83,10 +94,7 @@ func Load(flags map[string]string, environ []string, file string) (Config, error
 		c.origins[g.key] = g.origin
 	}
 	errs = append(errs, c.check()...)
-	if err := errors.Join(errs...); err != nil {
-		return Config{}, err
-	}
-	return c, nil
+	return c, errors.Join(errs...)
 }
 
 // apply sets the setting that g is of.

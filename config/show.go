@@ -14,13 +14,14 @@ import (
 
 // A Setting describes one setting, for tools that offer them.
 type Setting struct {
-	Key     string // as in the file
-	Env     string // as in the environment
-	Flag    string // as a flag, without dashes before it
-	Default string // as a user would write it; may be empty
-	Form    string // which values it takes
-	Meaning string // one or two sentences, in Markdown
-	Secret  bool   // whether its value must not be shown
+	Key     string   // as in the file
+	Env     string   // as in the environment
+	Flag    string   // as a flag, without dashes before it
+	Default string   // as a user would write it; may be empty
+	Form    string   // which values it takes
+	Values  []string // these, if they are few
+	Meaning string   // one or two sentences, in Markdown
+	Secret  bool     // whether its value must not be shown
 }
 
 // Settings returns the table of all settings, in the order of the
@@ -32,7 +33,7 @@ func Settings() []Setting {
 func describe(table []setting) []Setting {
 	all := make([]Setting, len(table))
 	for i, s := range table {
-		all[i] = Setting{s.key, s.env(), s.flag(), s.fallback, s.form, s.meaning, s.secret}
+		all[i] = Setting{s.key, s.env(), s.flag(), s.fallback, s.form, s.names, s.meaning, s.secret}
 	}
 	return all
 }

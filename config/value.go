@@ -14,9 +14,10 @@ import (
 
 // A value reads the text of a setting into a field, and shows it.
 type value struct {
-	form   string // which texts it takes, for people
-	secret bool   // whether it is never shown
-	empty  bool   // whether empty text is a value, and not the default
+	form   string   // which texts it takes, for people
+	names  []string // the texts it takes, if these are few
+	secret bool     // whether it is never shown
+	empty  bool     // whether empty text is a value, and not the default
 	set    func(text string) error
 	show   func() string // as a user would write it, without secrets
 }
@@ -66,12 +67,14 @@ func choice[T comparable](field *T, values ...T) value {
 	for i, v := range values {
 		names[i] = name(v)
 	}
-	return parsed(field, oneOf(names), "", func(text string) (v T, ok bool) {
+	v := parsed(field, oneOf(names), "", func(text string) (v T, ok bool) {
 		if i := slices.Index(names, strings.ToLower(text)); i >= 0 {
 			return values[i], true
 		}
 		return v, false
 	}, name)
+	v.names = names
+	return v
 }
 
 // oneOf joins names as a sentence does: "a, b or c".

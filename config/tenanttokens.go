@@ -1,0 +1,59 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// MinToken is how many characters a token needs so that it can't be guessed.
+// Tokens of tenants must have as many, and http_token should.
+const MinToken = 16
+
+// LoadTenantTokens returns the tokens of a YAML file, where each tenant has one or a
+// list of them. The error joins all mistakes, each a [*Mistake], but for those of a
+// file that cannot be read; it never contains a token.
+func LoadTenantTokens(file string) (map[timer.TenantID][]string, error) {
+	f := yamlFile{what: "file of tenant tokens", name: file}
+	root, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	entries := f.entries(root)
+	if len(entries) == 0 && len(f.errs) == 0 { // such as one that is being written
+		return nil, fmt.Errorf("%s %s: is empty; it must have lines of tenant: token", f.what, file)
+	}
+	tokens, owners := make(map[timer.TenantID][]string, len(entries)), make(map[string]string)
+	for _, e := range entries {
+		tenant := timer.TenantID(e.name)
+		if tenant.Validate() != nil {
+			f.refuse(e, "", "is not a tenant id: 1 to 64 characters of A-Z a-z 0-9 _ -, beginning with a letter or a digit")
+			continue
+		}
+		values := []ast.Node{e.value}
+		if list, ok := e.value.(*ast.SequenceNode); ok {
+			values = list.Values
+		}
+		for _, value := range values {
+			token, _ := scalar(value)
+			if len(token) < MinToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+				f.refuse(e, "", fmt.Sprintf("must be a token or a list of them, each of %d or more visible ASCII characters; openssl rand -hex 16 makes one", MinToken))
+				break
+			}
+			if owner, taken := owners[token]; taken && owner != e.name {
+				f.refuse(e, "", "has a token of "+owner+"; make another one")
+				break
+			}
+			owners[token] = e.name
+			tokens[tenant] = append(tokens[tenant], token)
+		}
+	}
+	if err := errors.Join(f.errs...); err != nil {
+		return nil, err
+	}
+	return tokens, nil
+}
