@@ -11,25 +11,39 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Options tune a [Server].
 type Options struct {
-	Addr     string        // host:port to listen on; port 0 takes any free one
-	Moves    bool          // another port is taken if that one is in use
-	Prefix   string        // path that all paths begin with, such as "/timers"; default none
-	Token    string        // that requests must show, all but those for /livez and /readyz; default none is needed
-	ReadOnly bool          // requests that would change something are refused
-	Monitor  *Monitor      // how the service is; required
-	Metrics  http.Handler  // answers /metrics; default not found
-	Timers   timer.Reader  // what the JSON API below /v1 reads; default no API
-	Broker   broker.Broker // where that publishes commands; default it only reads
+	Addr     string         // host:port to listen on; port 0 takes any free one
+	Moves    bool           // another port is taken if that one is in use
+	Prefix   string         // path that all paths begin with, such as "/timers"; default none
+	Token    string         // that requests must show, all but those for /livez and /readyz; default none is needed
+	Pprof    bool           // /debug/pprof/ is answered, to the token of all tenants
+	ReadOnly bool           // requests that would change something are refused
+	Monitor  *Monitor       // how the service is; required
+	Metrics  http.Handler   // answers /metrics; default not found
+	Timers   timer.Reader   // what the JSON API below /v1 and the dashboard read; default neither
+	History  *History       // how late events were, for the dashboard; default it does not show it
+	Broker   broker.Broker  // where that publishes commands; default it only reads
+	Operator timer.Operator // where it changes what commands do not; default it does not
+	Events   *Events        // what /v1/events tells; default it tells nothing
+	Service  Service        // that it changes; default it does not
+	Quotas   *quota.Limiter // what tenants may have; default anything
+
+	// Identity returns the id of the database and its name, for clients that ask for one of
+	// the two; default they do not learn it.
+	Identity func(context.Context) (id, name string, err error)
+
+	Traced func(http.Handler) http.Handler // around all that answers, such as one that makes spans; default nothing
 }
 
 const (
@@ -44,41 +58,88 @@ const (
 
 // A Server answers HTTP. Make one with [New].
 type Server struct {
-	opt     Options
-	log     *slog.Logger
-	handler http.Handler
-	tokens  *tokens
-	address string // where it listens
-	socket  net.Listener
+	opt      Options
+	log      *slog.Logger
+	handler  http.Handler
+	tokens   *tokens
+	sessions *sessions
+	actions  *actions
+	routes   *routes
+	api      *api          // nil if there is none
+	stopping chan struct{} // closed when it stops
+	address  string        // where it listens
+	socket   net.Listener
 }
 
 // New returns a Server. It starts nothing: call [Server.Listen] and [Server.Run], or use
 // it as a handler.
 func New(log *slog.Logger, opt Options) *Server {
-	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token)}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", s.livez)
-	mux.HandleFunc("GET /readyz", s.readyz)
+	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: newSessions(), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
+	s.actions.stopping = s.stopping
+	s.routes.handle("GET /livez", anybody, s.livez)
+	s.routes.handle("GET /readyz", anybody, s.readyz)
+	s.routes.handle("GET /login", anybody, s.showLogin)
+	s.routes.handle("POST /login", anybody, s.login)
+	s.routes.handle("POST /logout", anybody, s.logout)
+	if opt.Pprof {
+		s.routes.handle("GET /debug/pprof", ofAll, func(w http.ResponseWriter, r *http.Request) { // the mux would forget the prefix
+			http.Redirect(w, r, opt.Prefix+"/debug/pprof/", http.StatusTemporaryRedirect)
+		})
+		s.routes.handle("GET /debug/pprof/", ofAll, pprof.Index)
+		s.routes.handle("GET /debug/pprof/cmdline", ofAll, pprof.Cmdline)
+		s.routes.handle("GET /debug/pprof/profile", ofAll, pprof.Profile)
+		s.routes.handle("GET /debug/pprof/symbol", ofAll, pprof.Symbol)
+		s.routes.handle("GET /debug/pprof/trace", ofAll, pprof.Trace)
+	}
 	if opt.Metrics != nil {
-		mux.Handle("GET /metrics", opt.Metrics)
+		s.routes.handle("GET /metrics", ofAll, opt.Metrics.ServeHTTP)
 	}
 	if opt.Timers != nil {
-		a := newAPI(log, opt)
-		mux.Handle("/v1/", a)
-		a.describe(mux)
-		showDocs(mux, opt.Prefix)
+		s.api = newAPI(log, opt, s.actions, s.stopping)
+		s.api.describe(s.routes)
+		showDocs(s.routes, opt.Prefix)
+		newPages(log, opt, s.actions).serve(s.routes)
 	}
-	var h http.Handler = mux
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.api != nil && strings.HasPrefix(r.URL.Path, "/v1/") {
+			s.api.ServeHTTP(w, r)
+			return
+		}
+		if !isClean(r) {
+			refuse(w, r, http.StatusNotFound, "there is no such path")
+			return
+		}
+		s.routes.mux.ServeHTTP(w, r)
+	})
 	h = http.MaxBytesHandler(h, maxBody)
-	h = http.NewCrossOriginProtection().Handler(h)
+	cross := http.NewCrossOriginProtection()
+	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, r, http.StatusForbidden, "this was sent by a page of another site")
+	}))
+	h = cross.Handler(h)
 	h = s.authorize(h)
 	h = s.checkHost(h)
 	h = safeHeaders(h)
 	if opt.Prefix != "" {
-		h = http.StripPrefix(opt.Prefix, h)
+		h = below(opt.Prefix, h)
+	}
+	if opt.Traced != nil {
+		h = opt.Traced(h)
 	}
 	s.handler = h
 	return s
+}
+
+// below answers what begins with a prefix. The prefix alone is the first page.
+func below(prefix string, next http.Handler) http.Handler {
+	strip := http.StripPrefix(prefix, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == prefix {
+			http.Redirect(w, r, prefix+"/", http.StatusTemporaryRedirect)
+			return
+		}
+		strip.ServeHTTP(w, r)
+	})
 }
 
 // ServeHTTP answers a request.
@@ -111,7 +172,7 @@ func (s *Server) Listen(ctx context.Context) error {
 func (s *Server) Address() string { return s.address }
 
 // Run answers requests until ctx is done, then those under way, for at most
-// a moment, and returns nil.
+// 200 ms, and returns nil.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           s,
@@ -129,6 +190,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("serve HTTP: %w", err)
 	case <-ctx.Done():
 	}
+	close(s.stopping)
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := server.Shutdown(stopping); err != nil {
@@ -165,7 +227,7 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 		}
 		ip := net.ParseIP(host)
 		if s.opt.Token == "" && s.opt.Addr != "" && host != "localhost" && ip == nil && host != cmp.Or(asked, "localhost") {
-			writeText(w, http.StatusMisdirectedRequest, "the host "+quote(host)+" is not this service: use localhost or an address\n")
+			refuse(w, r, http.StatusMisdirectedRequest, "the host "+quote(host)+" is not this service: use localhost or an address")
 			return
 		}
 		next.ServeHTTP(w, r)

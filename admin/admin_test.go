@@ -59,6 +59,18 @@ func get(s http.Handler, path string, header ...string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
+// do sends a request without a body to localhost, and returns the code and the text of
+// the answer.
+func do(s http.Handler, method, target string, header ...string) (int, string) {
+	r := httptest.NewRequest(method, "http://localhost:8080"+target, nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
 func TestReadyzSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	ok := app.Check{Part: "store"}

@@ -8,6 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -27,11 +30,13 @@ const readTimeout = 2 * time.Second
 
 // An api answers what is below /v1, in JSON. Errors are problems as of RFC 9457.
 type api struct {
-	timers timer.Reader
-	broker broker.Broker
-	log    *slog.Logger
-	mux    *http.ServeMux
-	huma   huma.API
+	timers  timer.Reader
+	broker  broker.Broker
+	actions *actions
+	log     *slog.Logger
+	mux     *http.ServeMux
+	rules   map[string]rule // of each method and path
+	huma    huma.API
 }
 
 // strict reads JSON as messages are read: keys have one spelling, and none is there
@@ -49,7 +54,7 @@ var strict = huma.Format{
 }
 
 // newAPI returns an api. Its paths begin with prefix for clients.
-func newAPI(log *slog.Logger, opt Options) *api {
+func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan struct{}) *api {
 	c := huma.DefaultConfig("Timer service", apiVersion)
 	c.Info.Description = "Reads timers of any tenant, and publishes commands. Every answer that is not 2xx is a problem as of RFC 9457."
 	if opt.Prefix != "" {
@@ -61,13 +66,17 @@ func newAPI(log *slog.Logger, opt Options) *api {
 	c.RejectUnknownQueryParameters = true // a filter that is misspelled must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{timers: opt.Timers, broker: opt.Broker, log: log, mux: http.NewServeMux()}
-	a.huma = humago.New(a.mux, c)
+	a := &api{timers: opt.Timers, broker: opt.Broker, actions: actions, log: log, mux: http.NewServeMux(), rules: make(map[string]rule)}
+	a.huma = huma.NewAPI(c, guarded{humago.NewAdapter(a.mux, ""), a})
 	a.addTimers()
 	a.addTenants()
-	if opt.Broker != nil {
-		a.addCommands(opt.ReadOnly)
-	}
+	a.addDatabase(opt.Identity)
+	a.addCommands()
+	a.addDeadLetters()
+	a.addParked()
+	a.addUpcoming()
+	a.addOperations(opt.Quotas)
+	a.addEvents(opt.Events, stopping)
 	for name, s := range c.Components.Schemas.Map() {
 		if name != "TimerRequest" { // which is read strictly
 			s.AdditionalProperties = nil // what is added later must not break clients
@@ -78,11 +87,17 @@ func newAPI(log *slog.Logger, opt Options) *api {
 
 // ServeHTTP answers a request. Paths and methods that there are not are problems, too.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	const none = "there is no such path: see /openapi.json"
+	splitVerb(r)
+	if !isClean(r) {
+		writeProblem(w, http.StatusNotFound, none)
+		return
+	}
 	h, pattern := a.mux.Handler(r)
 	if pattern != "" {
 		body, err := io.ReadAll(io.LimitReader(r.Body, maxCommand))
 		if err != nil { // huma would answer 500
-			a.refuse(w, http.StatusBadRequest, "the body of the request breaks off")
+			writeProblem(w, http.StatusBadRequest, "the body of the request breaks off")
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -91,18 +106,18 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	refused := &refusal{header: w.Header(), status: http.StatusNotFound}
 	h.ServeHTTP(refused, r)
-	detail := "there is no such path: see /openapi.json"
 	if refused.status == http.StatusMethodNotAllowed {
-		detail = "this path takes other methods: " + w.Header().Get("Allow")
+		writeProblem(w, refused.status, "this path takes other methods: "+w.Header().Get("Allow"))
+		return
 	}
-	a.refuse(w, refused.status, detail)
+	writeProblem(w, http.StatusNotFound, none)
 }
 
-// refuse answers with a problem.
-func (a *api) refuse(w http.ResponseWriter, status int, detail string) {
+// writeProblem answers with a problem.
+func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = a.huma.Marshal(w, "application/json", huma.NewError(status, detail)) // the client has gone
+	_ = huma.DefaultJSONFormat.Marshal(w, huma.NewError(status, detail)) // the client has gone
 }
 
 // A refusal keeps the status and the headers of a mux that finds no handler.
@@ -121,17 +136,54 @@ func (r *refusal) WriteHeader(status int) { r.status = status }
 func (r *refusal) Write(p []byte) (int, error) { return len(p), nil }
 
 // add registers a GET of which the handler has [readTimeout].
-func add[In, Out any](a *api, path, id, summary string, answer func(context.Context, *In) (*Out, error)) {
+func add[In, Out any](a *api, path, id, summary string, rule rule, answer func(context.Context, *In) (*Out, error)) {
 	op := huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary}
-	huma.Register(a.huma, op, func(ctx context.Context, in *In) (*Out, error) {
+	register(a, op, rule, func(ctx context.Context, in *In) (*Out, error) {
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
+		return answer(ctx, in)
+	})
+}
+
+// errorsOf are what any operation may answer.
+var errorsOf = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+
+// register registers an operation for those whom a rule lets pass.
+func register[In, Out any](a *api, op huma.Operation, rule rule, answer func(context.Context, *In) (*Out, error)) {
+	huma.Register(a.huma, a.complete(op, rule), func(ctx context.Context, in *In) (*Out, error) {
 		out, err := answer(ctx, in)
 		if err != nil {
-			return nil, a.problem(ctx, id, err)
+			return nil, a.problem(ctx, op.OperationID, err)
 		}
 		return out, nil
 	})
+}
+
+// change registers an operation that changes something, and may answer 409.
+func change[In, Out any](a *api, op huma.Operation, rule rule, answer func(context.Context, *In) (*Out, error)) {
+	refused := &huma.Response{Description: "It has no effect, or can't be done", Content: map[string]*huma.MediaType{
+		"application/problem+json": {Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Conflict](), true, "Conflict")},
+	}}
+	if op.Responses == nil {
+		op.Responses = make(map[string]*huma.Response)
+	}
+	op.Responses[strconv.Itoa(http.StatusConflict)] = refused
+	register(a, op, rule, answer)
+}
+
+// complete adds to an operation what all have.
+func (a *api) complete(op huma.Operation, rule rule) huma.Operation {
+	op.Metadata = map[string]any{ruleKey: rule}
+	op.Errors = append(op.Errors, errorsOf...)
+	if strings.Contains(op.Path, "{") {
+		op.Errors = append(op.Errors, http.StatusNotFound)
+	}
+	words := strings.FieldsFunc(op.Path, func(r rune) bool { return r == '/' || r == ':' })
+	op.Tags = words[1:2] // generators make a class of each
+	if len(words) > 3 && words[1] == "tenants" {
+		op.Tags = words[3:4]
+	}
+	return op
 }
 
 // problem returns an error as an answer. What the database says stays in the log.

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/google/uuid"
 
-	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -20,7 +20,6 @@ import (
 )
 
 const (
-	publishTimeout  = 5 * time.Second
 	maxWait         = 20 * time.Second
 	outcomeInterval = 50 * time.Millisecond // between two reads of what became of a command
 	maxCommand      = 16 << 10              // bytes of the body of a request
@@ -40,7 +39,7 @@ type Command struct {
 // A Conflict is the problem of a command that has no effect.
 type Conflict struct {
 	*huma.ErrorModel
-	Reason string `json:"reason" doc:"stale, already_reached, or the reason of the dead letter."`
+	Reason string `json:"reason" doc:"Of a command: stale, already_reached, or the reason of the dead letter."`
 }
 
 // A TimerRequest is what a timer is to be.
@@ -60,6 +59,13 @@ type CommandQuery struct {
 	TraceState  string `header:"tracestate"`
 }
 
+// trace returns the trace context of a request, which its command carries on.
+func (q CommandQuery) trace() timer.Trace {
+	return envelope.TraceFrom(func(name string) string {
+		return map[string]string{envelope.HeaderTraceParent: q.TraceParent, envelope.HeaderTraceState: q.TraceState}[name]
+	})
+}
+
 type (
 	scheduleInput struct {
 		CommandQuery
@@ -76,67 +82,44 @@ type (
 	}
 )
 
-// A sent is a command on its way.
-type sent struct {
-	Command
-	message *message.Message
-	done    string // the result once it took effect
-	outcome func(timer.Entry, timer.Version) timer.Outcome
-}
-
-func (s sent) key() timer.Key { return timer.Key{TenantID: s.TenantID, ServiceCallID: s.ServiceCallID} }
-
-func (a *api) addCommands(readOnly bool) {
+func (a *api) addCommands() {
 	const path = "/v1/tenants/{tenant}/timers/{call}"
-	errs := []int{http.StatusForbidden, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnprocessableEntity, http.StatusServiceUnavailable}
 	put := huma.Operation{
 		OperationID: "schedule-timer", Method: http.MethodPut, Path: path, Summary: "Publish a ScheduleTimer",
-		DefaultStatus: http.StatusAccepted, Errors: errs, MaxBodyBytes: maxCommand, SkipValidateBody: true,
+		DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxCommand, SkipValidateBody: true,
+		Errors: []int{http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge},
 	}
 	cancel := huma.Operation{
 		OperationID: "cancel-timer", Method: http.MethodDelete, Path: path, Summary: "Publish a CancelTimer",
-		DefaultStatus: http.StatusAccepted, Errors: errs,
+		DefaultStatus: http.StatusAccepted,
 	}
-	addCommand(a, put, readOnly, a.schedule)
-	addCommand(a, cancel, readOnly, a.cancel)
-}
-
-// addCommand registers an operation that publishes.
-func addCommand[In any](a *api, op huma.Operation, readOnly bool, answer func(context.Context, *In) (*commandOutput, error)) {
-	huma.Register(a.huma, op, func(ctx context.Context, in *In) (*commandOutput, error) {
-		if readOnly {
-			return nil, huma.Error403Forbidden("this service answers reads only: http_read_only is set")
-		}
-		out, err := answer(ctx, in)
-		if err != nil {
-			return nil, a.problem(ctx, op.OperationID, err)
-		}
-		return out, nil
-	})
+	took := &huma.Response{Description: "With wait: it took effect", Content: map[string]*huma.MediaType{
+		"application/json": {Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Command](), true, "Command")},
+	}}
+	put.Responses, cancel.Responses = map[string]*huma.Response{"200": took}, map[string]*huma.Response{"200": took}
+	change(a, put, ofTenant, a.schedule)
+	change(a, cancel, ofTenant, a.cancel)
 }
 
 func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, error) {
 	now := time.Now()
+	due, err := in.Body.due(now)
+	if err != nil {
+		return nil, err
+	}
 	c := timer.ScheduleTimer{
-		Key: in.key(), Version: newVersion(now), CorrelationID: in.Body.CorrelationID, Data: string(in.Body.Data),
-		Trace: envelope.TraceFrom(func(name string) string {
-			return map[string]string{envelope.HeaderTraceParent: in.TraceParent, envelope.HeaderTraceState: in.TraceState}[name]
-		}),
+		Key: in.key(), Version: client.NewVersion(now), DueAt: due, CorrelationID: in.Body.CorrelationID, Data: string(in.Body.Data),
+		Trace: in.trace(),
 	}
 	if in.Body.TimestampMS != nil {
 		c.TimestampMS = *in.Body.TimestampMS
 	}
-	var err error
-	if c.DueAt, err = in.Body.due(now); err != nil {
-		return nil, err
-	}
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
 	s := sent{
 		Command: Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID, DueAt: stamp(c.DueAt)},
-		message: newMessage(c.CommandID, envelope.Schedule(c), envelope.ScheduleHeaders(c)),
 		done:    timer.DidSchedule.String(), outcome: timer.Entry.ScheduleOutcome,
+	}
+	if s.message, err = (client.Marshaler{}).Marshal(c); err != nil {
+		return nil, err
 	}
 	if err := a.precondition(ctx, s, in.IfNoneMatch); err != nil {
 		return nil, err
@@ -145,15 +128,11 @@ func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, 
 }
 
 func (a *api) cancel(ctx context.Context, in *cancelInput) (*commandOutput, error) {
-	c := timer.CancelTimer{Key: in.key(), Version: newVersion(time.Now()), CorrelationID: in.CorrelationID}
-	if err := c.Validate(); err != nil {
+	s, err := newCancel(in.key(), in.CorrelationID, in.trace())
+	if err != nil {
 		return nil, err
 	}
-	return a.publish(ctx, sent{
-		Command: Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID},
-		message: newMessage(c.CommandID, envelope.Cancel(c), envelope.CancelHeaders(c)),
-		done:    timer.DidCancel.String(), outcome: timer.Entry.CancelOutcome,
-	}, in.Wait)
+	return a.publish(ctx, s, in.Wait)
 }
 
 // due returns when the timer is due.
@@ -193,9 +172,6 @@ func (a *api) precondition(ctx context.Context, s sent, ifNoneMatch string) erro
 
 // publish publishes a command, and waits until it took effect if that is asked for.
 func (a *api) publish(ctx context.Context, s sent, wait string) (*commandOutput, error) {
-	if _, err := envelope.Decode(s.message.Payload); err != nil { // what the service would refuse
-		return nil, err
-	}
 	timeout, err := parseWait(wait)
 	if err != nil {
 		return nil, err
@@ -203,33 +179,21 @@ func (a *api) publish(ctx context.Context, s sent, wait string) (*commandOutput,
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var refused <-chan *message.Message
-	if timeout > 0 {
+	if timeout > 0 && a.broker != nil {
 		tail := a.broker.Tail()
 		defer func() { _ = tail.Close() }() // nothing is lost with it
 		if refused, err = tail.Subscribe(ctx, a.broker.Routing().DeadLettersOf(s.TenantID)); err != nil {
-			return nil, a.brokerFailed(ctx, err)
+			return nil, a.actions.brokerFailed(ctx, err)
 		}
 	}
-	publishing, stop := context.WithTimeout(ctx, publishTimeout)
-	defer stop()
-	topic := a.broker.Routing().CommandsOf(s.TenantID)
-	if err := a.broker.Publisher().Publish(publishing, broker.Message{Topic: topic, Message: s.message})[0]; err != nil {
-		return nil, a.brokerFailed(ctx, err)
+	if err := a.actions.send(ctx, s); err != nil {
+		return nil, err
 	}
 	s.Result = "published"
 	if timeout == 0 {
 		return &commandOutput{http.StatusAccepted, s.Command}, nil
 	}
 	return a.await(ctx, s, timeout, refused)
-}
-
-// brokerFailed is the problem that the broker did not take a command.
-func (a *api) brokerFailed(ctx context.Context, err error) error {
-	a.log.WarnContext(ctx, "a command of a request was not published", "error", err)
-	if errors.Is(err, broker.ErrRefused) {
-		return huma.Error422UnprocessableEntity("the broker refuses the command")
-	}
-	return huma.Error503ServiceUnavailable("the broker did not answer, but it may have the command: see /readyz?verbose, and try again")
 }
 
 // parseWait returns how long to wait, 0 for not at all.
@@ -293,18 +257,4 @@ func ineffective(o timer.Outcome, e timer.Entry) string {
 
 func conflict(status int, reason, detail string) error {
 	return &Conflict{&huma.ErrorModel{Status: status, Title: http.StatusText(status), Detail: detail}, reason}
-}
-
-// newVersion returns the version of a command that is made now.
-func newVersion(now time.Time) timer.Version {
-	return timer.Version{TimestampMS: now.UnixMilli(), CommandID: uuid.Must(uuid.NewV7()).String()}
-}
-
-// newMessage returns a message with an id, a body and headers.
-func newMessage(id string, body []byte, headers map[string]string) *message.Message {
-	m := message.NewMessage(id, body)
-	for name, value := range headers {
-		m.Metadata.Set(name, value)
-	}
-	return m
 }

@@ -54,6 +54,7 @@ func working(t *testing.T, opt app.Options) (*admin.Server, *sqlite.Store) {
 		t.Fatal(err)
 	}
 	during(t, a.Run)
+	<-a.Running() // gochannel keeps nothing for a subscriber that is not there yet
 	return admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t), Timers: store, Broker: b}), store
 }
 
@@ -151,7 +152,7 @@ func TestWaitAnswersWhatBecameOfACommand(t *testing.T) {
 	}
 }
 
-// TestWaitEnds: nobody handles the command.
+// TestWaitEnds: no service handles the command.
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: channel(t)})

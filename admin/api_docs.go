@@ -11,14 +11,14 @@ import (
 )
 
 // describe adds what describes the API and the messages, for machines.
-func (a *api) describe(mux *http.ServeMux) {
+func (a *api) describe(on *routes) {
 	openAPI := a.openAPI()
-	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, openAPI) })
-	mux.HandleFunc("GET /asyncapi.json", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, schema.AsyncAPI()) })
-	mux.HandleFunc("GET /schemas/{file}", func(w http.ResponseWriter, r *http.Request) {
+	on.handle("GET /openapi.json", ofAny, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, openAPI) })
+	on.handle("GET /asyncapi.json", ofAny, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, schema.AsyncAPI()) })
+	on.handle("GET /schemas/{file}", ofAny, func(w http.ResponseWriter, r *http.Request) {
 		text := schema.Of(strings.TrimSuffix(r.PathValue("file"), ".json"))
 		if text == nil {
-			a.refuse(w, http.StatusNotFound, "there is no such schema: there are "+strings.Join(schema.Names(), ", "))
+			writeProblem(w, http.StatusNotFound, "there is no such schema: there are "+strings.Join(schema.Names(), ", "))
 			return
 		}
 		writeJSON(w, text)

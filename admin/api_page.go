@@ -20,7 +20,7 @@ var inline = regexp.MustCompile(`(?s)<(script|style)>(.*?)</`)
 
 // showDocs adds a page on which people try the API out. All that it loads comes from
 // here.
-func showDocs(mux *http.ServeMux, prefix string) {
+func showDocs(on *routes, prefix string) {
 	ui := v5emb.NewWithConfig(swgui.Config{InternalBasePath: docsPath})("Timer service", prefix+"/openapi.json", prefix+docsPath)
 	page := new(recorder)
 	ask, err := http.NewRequestWithContext(context.Background(), http.MethodGet, docsPath, nil)
@@ -34,9 +34,9 @@ func showDocs(mux *http.ServeMux, prefix string) {
 		w.Header().Set("Content-Security-Policy", policy)
 		_, _ = w.Write(page.Bytes())
 	}
-	mux.HandleFunc("GET /docs", show)
-	mux.HandleFunc("GET "+docsPath+"{$}", show)
-	mux.Handle("GET "+docsPath, ui)
+	on.handle("GET /docs", ofAny, show)
+	on.handle("GET "+docsPath+"{$}", ofAny, show)
+	on.handle("GET "+docsPath, ofAny, ui.ServeHTTP)
 }
 
 // pagePolicy is that of [safeHeaders], and allows the scripts and styles in the page by

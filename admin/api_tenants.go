@@ -48,8 +48,8 @@ type (
 )
 
 func (a *api) addTenants() {
-	add(a, "/v1/tenants", "list-tenants", "Tenants that have timers, and how many", a.tenants)
-	add(a, "/v1/stats", "get-stats", "How many timers and events there are, and how late they are", a.stats)
+	add(a, "/v1/tenants", "list-tenants", "Tenants that have timers, and how many", ofAll, a.tenants)
+	add(a, "/v1/stats", "get-stats", "How many timers and events there are, and how late they are", ofAll, a.stats)
 }
 
 func (a *api) tenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, error) {

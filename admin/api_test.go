@@ -121,7 +121,7 @@ func TestGetAnswersWithATimer(t *testing.T) {
 		"tenantId": "acme", "serviceCallId": "order-1", "state": "Reached",
 		"dueAt": "2026-01-01T00:00:00.000Z", "registeredAt": "2026-01-01T00:00:00.000Z", "reachedAt": "2026-01-01T00:00:00.000Z",
 		"latenessMs": 0.0, "correlationId": "req-7", "commandId": "command-1", "timestampMs": 1.0,
-		"data": map[string]any{"b": 100.0, "a": "<é>"},
+		"data": map[string]any{"b": 100.0, "a": "<é>"}, "dataText": `{"b":1e2, "a":"<é>"}`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

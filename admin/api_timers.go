@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"time"
@@ -26,6 +27,7 @@ type Timer struct {
 	CommandID     string              `json:"commandId" doc:"Id of the newest command that took effect."`
 	TimestampMS   int64               `json:"timestampMs" doc:"Its time."`
 	Data          json.RawMessage     `json:"data,omitempty" doc:"The JSON value that came with the timer. White space between its parts is left out."`
+	DataText      string              `json:"dataText,omitempty" doc:"The same byte for byte as the event carries it, if data is written in another way here."`
 	Event         *Event              `json:"event,omitempty" doc:"Of a timer that fired, if one timer was asked for."`
 }
 
@@ -55,8 +57,12 @@ func show(e timer.Entry) Timer {
 	if e.State == timer.Reached {
 		t.LatenessMS = new(e.ReachedAt.Sub(e.DueAt).Milliseconds())
 	}
-	if json.Valid([]byte(e.Data)) {
+	var written bytes.Buffer
+	if json.Compact(&written, []byte(e.Data)) == nil {
 		t.Data = json.RawMessage(e.Data)
+	}
+	if written.String() != e.Data {
+		t.DataText = e.Data
 	}
 	return t
 }
@@ -111,9 +117,9 @@ type (
 )
 
 func (a *api) addTimers() {
-	add(a, "/v1/tenants/{tenant}/timers/{call}", "get-timer", "A timer, with its data, and where its event is", a.timer)
-	add(a, "/v1/tenants/{tenant}/timers", "list-timers", "Timers of a tenant, by service call", a.list)
-	add(a, "/v1/timers", "find-timers", "Timers of all tenants, by correlation id or by due time: one of the two must be given", a.find)
+	add(a, "/v1/tenants/{tenant}/timers/{call}", "get-timer", "A timer, with its data, and where its event is", ofTenant, a.timer)
+	add(a, "/v1/tenants/{tenant}/timers", "list-timers", "Timers of a tenant, by service call", ofTenant, a.list)
+	add(a, "/v1/timers", "find-timers", "Timers of all tenants, by correlation id or by due time: one of the two must be given", ofAll, a.find)
 }
 
 func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {

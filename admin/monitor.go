@@ -14,7 +14,7 @@ import (
 
 // interval is how long a [Monitor] pauses between two rounds of checks. A round
 // takes at most a second, so what is wrong is seen within two.
-const interval = 500 * time.Millisecond
+const interval = 800 * time.Millisecond
 
 // dead is how old the last round may be before the process counts as dead.
 const dead = 30 * time.Second
@@ -26,10 +26,10 @@ const stale = 3 * time.Second
 // A Part is how one part of the service is, and since when.
 type Part struct {
 	app.Check
-	Since time.Time // when it was first seen as it is
+	Since time.Time // since when all checks have found it so
 }
 
-// A Health is what a [Monitor] has seen last.
+// A Health is what the last checks of a [Monitor] have found.
 type Health struct {
 	At    time.Time // of the last round of checks; zero before the first
 	Parts []Part
@@ -45,6 +45,9 @@ func (h Health) Ready() bool {
 type Monitor struct {
 	checks func(context.Context) []app.Check
 	log    *slog.Logger
+	asked  bool // it checks when it is asked, since nothing runs it
+
+	asking sync.Mutex // held by the one that checks
 
 	mu    sync.Mutex
 	last  Health
@@ -71,8 +74,11 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
-// Health returns what was seen last.
+// Health returns what the last checks have found.
 func (m *Monitor) Health() Health {
+	if m.asked {
+		m.check()
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h := m.last
@@ -90,11 +96,27 @@ func (m *Monitor) Health() Health {
 func (m *Monitor) Alive() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.asked { // who asks is answered by the process
+		return true
+	}
 	last := m.last.At
 	if last.IsZero() {
 		last = m.began
 	}
 	return time.Since(last) < dead
+}
+
+// check checks, unless that was done a moment ago.
+func (m *Monitor) check() {
+	m.asking.Lock()
+	defer m.asking.Unlock()
+	m.mu.Lock()
+	last := m.last.At
+	m.mu.Unlock()
+	if time.Since(last) >= interval {
+		ctx := context.Background()
+		m.observe(ctx, m.checks(ctx), time.Now())
+	}
 }
 
 // observe notes a round of checks, and logs what turned red or green.

@@ -1,51 +1,94 @@
 package admin
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net"
 	"net/http"
+	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
 	wrongTokens = 10     // of an address, at once
 	wrongRate   = 0.2    // and a second
 	maxGuessers = 10_000 // addresses that are remembered
+	maxInUse    = 10_000 // tokens of addresses that are
+	inUse       = time.Hour
 )
+
+// A tokenHash stands for a token in memory.
+type tokenHash [sha256.Size]byte
+
+func hashOf(token string) tokenHash { return sha256.Sum256([]byte(token)) }
 
 // Tokens compares tokens in constant time, and slows down who guesses.
 type tokens struct {
-	right [sha256.Size]byte
-	none  bool // none is needed
+	full    tokenHash
+	none    bool // none is needed
+	tenants atomic.Pointer[map[tokenHash]timer.TenantID]
 
 	mu       sync.Mutex
 	guessers map[string]*rate.Limiter // by address
+	used     map[use]time.Time        // when each was right last
+}
+
+// A use is that of a token from an address.
+type use struct {
+	token   tokenHash
+	address string
 }
 
 func newTokens(token string) *tokens {
-	return &tokens{right: sha256.Sum256([]byte(token)), none: token == "", guessers: make(map[string]*rate.Limiter)}
+	t := &tokens{full: hashOf(token), none: token == "", guessers: make(map[string]*rate.Limiter), used: make(map[use]time.Time)}
+	t.tenants.Store(new(map[tokenHash]timer.TenantID))
+	return t
+}
+
+// of returns the tenant that a token is for, empty for all of them, and whether the
+// token is right. What is looked up is a hash, which who guesses can't steer.
+func (t *tokens) of(hash tokenHash) (tenant timer.TenantID, right bool) {
+	full := subtle.ConstantTimeCompare(hash[:], t.full[:]) == 1
+	tenant, known := (*t.tenants.Load())[hash]
+	if full {
+		return "", true
+	}
+	return tenant, known
 }
 
 // status returns 200 if a token is right, 401 if it is not, and 429, whether it is
-// right or not, if the address has sent too many that were wrong.
+// right or not, if the address has sent too many that were wrong: but a token that was
+// right within the last hour passes. Else one client behind a proxy would lock out all
+// of them. One that is short enough to be guessed is not remembered.
 func (t *tokens) status(token, address string) int {
 	if t.none {
 		return http.StatusOK
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now, this := time.Now(), use{hashOf(token), address}
+	_, right := t.of(this.token)
+	last, used := t.used[this]
 	guesser := t.guessers[address]
-	if guesser != nil && guesser.Tokens() < 1 {
+	if guesser != nil && guesser.Tokens() < 1 && !(right && used && now.Sub(last) < inUse) {
 		return http.StatusTooManyRequests
 	}
-	got := sha256.Sum256([]byte(token))
-	if subtle.ConstantTimeCompare(got[:], t.right[:]) == 1 {
-		delete(t.guessers, address)
+	if right {
+		if len(token) >= config.MinToken {
+			t.remember(this, now)
+		}
 		return http.StatusOK
 	}
 	if token == "" {
@@ -62,32 +105,129 @@ func (t *tokens) status(token, address string) int {
 	return http.StatusUnauthorized
 }
 
-// authorize lets requests with the token pass, and those that ask for health.
+// remember notes that a token was right. The lock must be held.
+func (t *tokens) remember(this use, now time.Time) {
+	if len(t.used) >= maxInUse {
+		for other := range t.used { // any one
+			delete(t.used, other)
+			break
+		}
+	}
+	t.used[this] = now
+}
+
+// UseTenantTokens sets the tokens of tenants, from now on: each sees and changes its
+// tenant alone. They are refused as a whole if one belongs to several tenants, or is
+// the token of all.
+func (s *Server) UseTenantTokens(tenants map[timer.TenantID][]string) error {
+	hashes := make(map[tokenHash]timer.TenantID)
+	for tenant, all := range tenants {
+		for _, token := range all {
+			hash := hashOf(token)
+			if other, taken := hashes[hash]; token == "" || hash == s.tokens.full || taken && other != tenant {
+				return errors.New("a token of " + string(tenant) + " is empty, that of another tenant, or http_token")
+			}
+			hashes[hash] = tenant
+		}
+	}
+	s.tokens.tenants.Store(&hashes)
+	return nil
+}
+
+// An access is what the sender of a request may see and change.
+type access struct {
+	tenant   timer.TenantID // this one only; empty: all of them
+	readOnly bool           // it may change nothing
+	who      string         // address of the client and, with the token of a tenant, that tenant
+	lasts    func() bool    // reports whether its token is right still, and its session has not ended; nil: it needs none
+}
+
+// noAccess may see nothing: no tenant has this name.
+var noAccess = access{tenant: "-", readOnly: true, who: "unknown"}
+
+// accessKey is that of the [access] in the context of a request.
+type accessKey struct{}
+
+// accessOf returns what the sender of a request may do. Without a request that is
+// nothing.
+func accessOf(ctx context.Context) access {
+	if a, ok := ctx.Value(accessKey{}).(access); ok {
+		return a
+	}
+	return noAccess
+}
+
+// withAccess returns a context for the request of a sender.
+func withAccess(ctx context.Context, a access) context.Context {
+	return context.WithValue(ctx, accessKey{}, a)
+}
+
+// authorize lets requests pass that show a token or a session, and those for a route
+// that needs none.
 func (s *Server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/livez" || r.URL.Path == "/readyz" {
-			next.ServeHTTP(w, r)
+		who := access{readOnly: s.opt.ReadOnly, who: addressOf(r)}
+		if s.isOpen(r) {
+			who.tenant = noAccess.tenant
+			next.ServeHTTP(w, r.WithContext(withAccess(r.Context(), who)))
 			return
 		}
+		pass := func() { next.ServeHTTP(w, r.WithContext(withAccess(r.Context(), who))) }
 		token := ""
 		if scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
 			token = strings.TrimSpace(value)
 		}
-		address, _, err := net.SplitHostPort(r.RemoteAddr)
-		if err != nil {
-			address = r.RemoteAddr
+		hash, status := hashOf(token), http.StatusOK
+		shown, session := s.sessions.of(r)
+		if session = session && token == ""; session {
+			hash = shown
+		} else {
+			status = s.tokens.status(token, who.who)
 		}
-		switch s.tokens.status(token, address) {
-		case http.StatusUnauthorized:
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			writeText(w, http.StatusUnauthorized, "a token is needed: send the header Authorization: Bearer, and the value of http_token\n")
-		case http.StatusTooManyRequests:
+		tenant, right := s.tokens.of(hash)
+		switch {
+		case status == http.StatusTooManyRequests:
 			w.Header().Set("Retry-After", strconv.Itoa(int(1/wrongRate)))
-			writeText(w, http.StatusTooManyRequests, "too many wrong tokens from this address: wait\n")
+			refuse(w, r, status, "too many wrong tokens from this address: wait")
+		case s.tokens.none:
+			pass()
+		case status == http.StatusOK && right:
+			if who.tenant = tenant; tenant != "" {
+				who.who += " with the token of " + string(tenant)
+			}
+			who.lasts = func() bool {
+				token, ok := hash, true
+				if session {
+					token, ok = s.sessions.of(r)
+				}
+				now, right := s.tokens.of(token)
+				return ok && right && now == tenant
+			}
+			pass()
+		case r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") && r.Header.Get("HX-Request") == "": // a refresh would show the form in its page
+			at := url.Values{"next": {s.opt.Prefix + r.URL.RequestURI()}}
+			http.Redirect(w, r, s.opt.Prefix+"/login?"+at.Encode(), http.StatusSeeOther)
 		default:
-			next.ServeHTTP(w, r)
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, r, http.StatusUnauthorized, "a token is needed: send the header Authorization: Bearer, and the value of http_token")
 		}
 	})
+}
+
+// isOpen reports whether a request is for a route that needs no token. A path that the
+// mux would clean first is none.
+func (s *Server) isOpen(r *http.Request) bool {
+	_, pattern := s.routes.mux.Handler(r)
+	return s.routes.rules[pattern] == anybody && path.Clean(r.URL.Path) == r.URL.Path
+}
+
+// addressOf returns the address of the client, without its port.
+func addressOf(r *http.Request) string {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return address
 }
 
 // quote returns text that came from a client, for people.

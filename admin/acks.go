@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
+)
+
+// maxAcks is how many acks are remembered: half a megabyte.
+const maxAcks = 10_000
+
+// Acks remember when the broker acked the last events of this instance, for the page of
+// a timer. An outbox forgets an event with its ack.
+type acks struct {
+	mu   sync.Mutex
+	last []ack // a ring, once it is full
+	next int   // place of the next one
+}
+
+// An ack is that of an event.
+type ack struct {
+	event uuid.UUID
+	at    time.Time
+}
+
+// add notes the acks of a batch.
+func (a *acks) add(at time.Time, events []*message.Message) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last == nil {
+		a.last = make([]ack, maxAcks)
+	}
+	for _, m := range events {
+		if id, err := uuid.Parse(m.UUID); err == nil {
+			a.last[a.next] = ack{id, at}
+			a.next = (a.next + 1) % maxAcks
+		}
+	}
+}
+
+// of returns when an event was acked; zero if that is not known any more.
+func (a *acks) of(event string) time.Time {
+	id, err := uuid.Parse(event)
+	if err != nil {
+		return time.Time{}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if i := slices.IndexFunc(a.last, func(one ack) bool { return one.event == id }); i >= 0 {
+		return a.last[i].at
+	}
+	return time.Time{}
+}

@@ -1,0 +1,145 @@
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/broker/deadletter"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A DeadLetter is one in an answer.
+type DeadLetter struct {
+	ID            string         `json:"id"`
+	TenantID      timer.TenantID `json:"tenantId" doc:"_ if it names no valid tenant."`
+	Reason        timer.Reason   `json:"reason,omitempty" doc:"For machines, such as beyond_horizon."`
+	Detail        string         `json:"detail,omitempty" doc:"For people."`
+	Topic         string         `json:"topic,omitempty" doc:"Of the original."`
+	Position      string         `json:"position,omitempty" doc:"Of the original in its topic."`
+	OriginalID    string         `json:"originalId,omitempty"`
+	FirstAt       string         `json:"firstAt,omitempty" format:"date-time" doc:"When it first became a dead letter."`
+	LastAt        string         `json:"lastAt,omitempty" format:"date-time" doc:"When it last became one."`
+	Count         int            `json:"count" doc:"How often it became one."`
+	Replays       int            `json:"replays" doc:"How often it was replayed; after three it is refused."`
+	Truncated     bool           `json:"truncated,omitempty" doc:"The body was cut. It can't be replayed."`
+	CorrelationID string         `json:"correlationId,omitempty"`
+	Bytes         int            `json:"bytes" doc:"Length of the body."`
+	Body
+}
+
+// A Body is that of a message, in one of two forms.
+type Body struct {
+	Text   *string `json:"body,omitempty" doc:"Body of the original, if one dead letter was asked for."`
+	Base64 *string `json:"bodyBase64,omitempty" doc:"The same, if it is not UTF-8."`
+}
+
+func showBody(body []byte) Body {
+	if utf8.Valid(body) {
+		return Body{Text: new(string(body))}
+	}
+	return Body{Base64: new(base64.StdEncoding.EncodeToString(body))}
+}
+
+func showDeadLetter(m deadletter.Message) DeadLetter {
+	return DeadLetter{
+		ID: m.ID, TenantID: m.Tenant, Reason: m.Reason, Detail: m.Detail, Topic: m.Topic, Position: m.Position, OriginalID: m.OriginalID,
+		FirstAt: stamp(m.FirstAt), LastAt: stamp(m.LastAt), Count: m.Count, Replays: m.Replays, Truncated: m.Truncated,
+		CorrelationID: m.CorrelationID, Bytes: len(m.Body),
+	}
+}
+
+// DeadLetters are a page.
+type DeadLetters struct {
+	DeadLetters []DeadLetter `json:"deadLetters" nullable:"false"`
+	Next        string       `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page."`
+}
+
+// A DeadLetterOwner is the part of a path that names whose dead letters.
+type DeadLetterOwner struct {
+	Tenant string `path:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" example:"acme" doc:"_ for those that name no valid tenant."`
+}
+
+// A DeadLetterPath is the part of a path that names a dead letter.
+type DeadLetterPath struct {
+	DeadLetterOwner
+	ID string `path:"id" maxLength:"128" pattern:"^[!-~]+$" example:"31b57e33-eb4d-5b11-a6d2-6a5b2d2ffb2c"`
+}
+
+// A DeadLetterQuery selects dead letters.
+type DeadLetterQuery struct {
+	PageQuery
+	Reason        string `query:"reason" maxLength:"64" doc:"Only those with this reason."`
+	Since         string `query:"since" doc:"Only those that became dead letters then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those that carry it."`
+}
+
+type (
+	deadLettersInput struct {
+		DeadLetterOwner
+		DeadLetterQuery
+	}
+	allDeadLettersInput struct{ DeadLetterQuery }
+	deadLettersOutput   struct{ Body DeadLetters }
+	deadLetterInput     struct{ DeadLetterPath }
+	deadLetterOutput    struct{ Body DeadLetter }
+)
+
+func (a *api) addDeadLetters() {
+	const path = "/v1/tenants/{tenant}/dead-letters"
+	read := func(path, id, summary string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary}
+	}
+	register(a, read(path, "list-dead-letters", "Dead letters of a tenant, oldest first"), ofTenant,
+		func(ctx context.Context, in *deadLettersInput) (*deadLettersOutput, error) {
+			return a.deadLetters(ctx, timer.TenantID(in.Tenant), in.DeadLetterQuery)
+		})
+	register(a, read("/v1/dead-letters", "list-all-dead-letters", "Dead letters of all tenants, if the broker can list them"), ofAll,
+		func(ctx context.Context, in *allDeadLettersInput) (*deadLettersOutput, error) {
+			return a.deadLetters(ctx, "", in.DeadLetterQuery)
+		})
+	register(a, read(path+"/{id}", "get-dead-letter", "A dead letter, with the body of its original"), ofTenant, a.deadLetter)
+	replay := huma.Operation{
+		OperationID: "replay-dead-letter", Method: http.MethodPost, Path: path + "/{id}:replay", Summary: "Publish the original once more, and remove the dead letter",
+	}
+	change(a, replay, ofTenant, func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
+		return nil, a.actions.replay(ctx, timer.TenantID(in.Tenant), in.ID)
+	})
+	discard := huma.Operation{OperationID: "discard-dead-letter", Method: http.MethodDelete, Path: path + "/{id}", Summary: "Remove a dead letter for good"}
+	change(a, discard, ofTenant, func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
+		return nil, a.actions.discard(ctx, timer.TenantID(in.Tenant), in.ID)
+	})
+}
+
+func (a *api) deadLetters(ctx context.Context, tenant timer.TenantID, q DeadLetterQuery) (*deadLettersOutput, error) {
+	f := deadletter.Filter{Tenant: tenant, Correlation: q.CorrelationID}
+	if q.Reason != "" {
+		f.Reasons = []timer.Reason{timer.Reason(q.Reason)}
+	}
+	if q.Since != "" {
+		var err error
+		if f.Since, err = envelope.ParseTime(q.Since); err != nil {
+			return nil, err
+		}
+	}
+	page, next, err := a.actions.deadLetters(ctx, f, q.After, q.Limit)
+	out := &deadLettersOutput{DeadLetters{DeadLetters: make([]DeadLetter, len(page)), Next: next}}
+	for i, m := range page {
+		out.Body.DeadLetters[i] = showDeadLetter(m)
+	}
+	return out, err
+}
+
+func (a *api) deadLetter(ctx context.Context, in *deadLetterInput) (*deadLetterOutput, error) {
+	m, err := a.actions.deadLetter(ctx, timer.TenantID(in.Tenant), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &deadLetterOutput{showDeadLetter(m)}
+	out.Body.Body = showBody(m.Body)
+	return out, nil
+}

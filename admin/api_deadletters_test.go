@@ -1,0 +1,157 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// refuse puts a dead letter into a broker.
+func refuse(t *testing.T, b *gochannel.Broker, tenant, id, reason, body string, replays int) {
+	t.Helper()
+	m := message.NewMessage(id, []byte(body))
+	for name, value := range map[string]string{
+		envelope.HeaderType: envelope.TypeDeadLetter, envelope.HeaderTenantID: tenant, envelope.HeaderMessageID: id,
+		envelope.HeaderDeadLetterReason: reason, envelope.HeaderDeadLetterDetail: "it is wrong", envelope.HeaderDeadLetterReplays: fmt.Sprint(replays),
+		envelope.HeaderDeadLetterLastAt: "2026-01-01T00:00:00.000Z",
+	} {
+		m.Metadata.Set(name, value)
+	}
+	topic := b.Routing().DeadLettersOf(timer.TenantID(tenant))
+	if err := b.Publisher().Publish(t.Context(), broker.Message{Topic: topic, Message: m})[0]; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDeadLettersAreListedReplayedAndDiscarded by tenant.
+func TestDeadLettersAreListedReplayedAndDiscarded(t *testing.T) {
+	t.Parallel()
+	b := channel(t)
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: b})
+	for i := range 5 {
+		refuse(t, b, "acme", fmt.Sprintf("a/%d", i), "bad_field", `{"n":1}`, i)
+	}
+	refuse(t, b, "globex", "g-1", "not_json", "\xff", 0)
+	refuse(t, b, "_", "n-1", "not_json", "", 0)
+	list := func(target string) (ids []string, next string) {
+		code, got, _ := ask(t, s, "GET", target)
+		if code != 200 {
+			t.Fatalf("%s: %d %v", target, code, got)
+		}
+		for _, d := range got["deadLetters"].([]any) {
+			ids = append(ids, d.(map[string]any)["id"].(string))
+		}
+		next, _ = got["next"].(string)
+		return ids, next
+	}
+	for target, want := range map[string]string{
+		"/v1/tenants/acme/dead-letters":                            "a/0 a/1 a/2 a/3 a/4",
+		"/v1/tenants/globex/dead-letters":                          "g-1",
+		"/v1/tenants/_/dead-letters":                               "n-1",
+		"/v1/tenants/none/dead-letters":                            "",
+		"/v1/dead-letters?reason=not_json":                         "g-1 n-1",
+		"/v1/dead-letters?since=2026-01-02T00:00:00Z":              "",
+		"/v1/tenants/acme/dead-letters?correlationId=req-7":        "",
+		"/v1/dead-letters?since=2026-01-01T00:00:00Z&reason=other": "",
+	} {
+		if ids, next := list(target); strings.Join(ids, " ") != want || next != "" {
+			t.Errorf("%s: %v, next %q", target, ids, next)
+		}
+	}
+	var all []string
+	for after := ""; ; {
+		ids, next := list("/v1/tenants/acme/dead-letters?limit=2&after=" + url.QueryEscape(after))
+		all = append(all, ids...)
+		if after = next; after == "" {
+			break
+		}
+	}
+	if strings.Join(all, " ") != "a/0 a/1 a/2 a/3 a/4" {
+		t.Errorf("in pages: %v", all)
+	}
+	if code, got, _ := ask(t, s, "GET", "/v1/tenants/acme/dead-letters?after=gone"); code != 404 {
+		t.Errorf("%d %v", code, got)
+	}
+	if code, got, _ := ask(t, s, "GET", "/v1/tenants/acme/dead-letters/a%2F1"); code != 200 || got["body"] != `{"n":1}` || got["replays"] != 1.0 || got["lastAt"] != "2026-01-01T00:00:00.000Z" {
+		t.Errorf("%d %v", code, got)
+	}
+	if code, got, _ := ask(t, s, "GET", "/v1/tenants/globex/dead-letters/g-1"); code != 200 || got["bodyBase64"] != "/w==" {
+		t.Errorf("%d %v", code, got)
+	}
+
+	commands, err := b.Tail().Subscribe(t.Context(), b.Routing().CommandsOf("acme"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		method, target string
+		code           int
+		has            string
+	}{
+		{"POST", "/v1/tenants/globex/dead-letters/a%2F1:replay", 404, "no such dead letter"},
+		{"POST", "/v1/tenants/acme/dead-letters/none:replay", 404, "no such dead letter"},
+		{"POST", "/v1/tenants/acme/dead-letters/a%2F3:replay", 409, "replayed 3 times"},
+		{"POST", "/v1/tenants/acme/dead-letters/a%2F1", 405, ""},
+		{"POST", "/v1/tenants/acme/dead-letters/a%2F1:other", 405, ""},
+		{"POST", "/v1/tenants/acme/dead-letters/:replay", 404, ""},
+		{"DELETE", "/v1/tenants/globex/dead-letters/a%2F2", 404, "no such dead letter"},
+		{"POST", "/v1/tenants/acme/dead-letters/a%2F1:replay", 204, ""},
+		{"POST", "/v1/tenants/acme/dead-letters/a%2F1:replay", 404, "no such dead letter"},
+		{"DELETE", "/v1/tenants/acme/dead-letters/a%2F2", 204, ""},
+	} {
+		if code, text := do(s, test.method, test.target); code != test.code || !strings.Contains(text, test.has) {
+			t.Errorf("%s %s: %d %s, want %d with %q", test.method, test.target, code, text, test.code, test.has)
+		}
+	}
+	if m := <-commands; string(m.Payload) != `{"n":1}` || m.Metadata.Get(envelope.HeaderDeadLetterReplays) != "2" {
+		t.Errorf("replayed: %s %v", m.Payload, m.Metadata)
+	}
+	if ids, _ := list("/v1/tenants/acme/dead-letters"); !slices.Equal(ids, []string{"a/0", "a/3", "a/4"}) {
+		t.Errorf("left: %v", ids)
+	}
+}
+
+// unlisted is a broker that can't list its topics.
+type unlisted struct{ broker.Broker }
+
+// VisitDeadLetters visits one tenant only.
+func (u unlisted) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, visit func(*message.Message) (bool, error)) error {
+	if tenant == "" {
+		return broker.ErrNameTenant
+	}
+	return u.Broker.VisitDeadLetters(ctx, tenant, visit)
+}
+
+// TestDeadLettersOfBrokersThatCannot answers what to do.
+func TestDeadLettersOfBrokersThatCannot(t *testing.T) {
+	t.Parallel()
+	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: unlisted{channel(t)}})
+	if code, got, _ := ask(t, s, "GET", "/v1/dead-letters"); code != 422 || !strings.Contains(fmt.Sprint(got), "name a tenant") {
+		t.Errorf("%d %v", code, got)
+	}
+	away := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: gochannel.New(gochannel.Options{}, quiet)})
+	for method, target := range map[string]string{
+		"GET": "/v1/tenants/acme/dead-letters", "POST": "/v1/tenants/acme/dead-letters/a:replay", "DELETE": "/v1/tenants/acme/dead-letters/a",
+	} {
+		if code, text := do(away, method, target); code != 503 {
+			t.Errorf("%s: %d %s", target, code, text)
+		}
+	}
+	readOnly := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: channel(t), ReadOnly: true})
+	for method, target := range map[string]string{"POST": "/v1/tenants/acme/dead-letters/a:replay", "DELETE": "/v1/tenants/acme/dead-letters/a"} {
+		if code, text := do(readOnly, method, target); code != 403 {
+			t.Errorf("read only, %s: %d %s", target, code, text)
+		}
+	}
+}

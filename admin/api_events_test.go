@@ -1,0 +1,235 @@
+package admin_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/internal/longtest"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A heard is an event that a client gets.
+type heard struct {
+	name string
+	data map[string]any
+}
+
+// listen connects to /v1/events of a server that listens, and returns what it gets but
+// for status and heartbeats.
+func listen(t *testing.T, address, query, token string) <-chan heard {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/v1/events"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil || answer.StatusCode != 200 || answer.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatal(answer, err)
+	}
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	events := make(chan heard, 100)
+	connected, once := make(chan struct{}), new(sync.Once)
+	go func() {
+		defer close(events)
+		var one heard
+		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+			switch name, value, _ := strings.Cut(lines.Text(), ": "); name {
+			case "event":
+				one.name = value
+			case "data":
+				one.data = nil
+				_ = json.Unmarshal([]byte(value), &one.data)
+			case "":
+				switch one.name {
+				case "heartbeat":
+					once.Do(func() { close(connected) })
+				case "status":
+				default:
+					events <- one
+				}
+			}
+		}
+	}()
+	<-connected
+	return events
+}
+
+// TestEventsTellWhatHappens to timers, to all who may know.
+func TestEventsTellWhatHappens(t *testing.T) {
+	t.Parallel()
+	store, b, counters := seeded(t), channel(t), new(app.Counters)
+	events := admin.NewEvents(counters)
+	a, err := app.New(store, b, quiet, app.Options{Counters: counters, Hooks: app.Hooks{}.And(events.Hooks()), Retention: 50 * 365 * 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Token: "full", Monitor: watched(t), Timers: store, Broker: b, Events: events})
+	if err := s.UseTenantTokens(tenantTokens); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	all, filtered, only, tenant := listen(t, s.Address(), "", "full"), listen(t, s.Address(), "?tenant=globex", "full"), listen(t, s.Address(), "?only=published&only=canceled", "full"), listen(t, s.Address(), "", "acme")
+
+	during(t, a.Run)
+	<-a.Running()
+	// expect waits for events, in any order: "name tenant.call reason".
+	expect := func(from <-chan heard, want ...string) {
+		t.Helper()
+		for e := range from {
+			if call := e.data["serviceCallId"]; e.data["tenantId"] == "acme" && (call == "order-1" || call == "order-3") {
+				continue // waited in the outbox, and was overdue
+			}
+			got := fmt.Sprintf("%s %v.%v", e.name, e.data["tenantId"], e.data["serviceCallId"])
+			if e.data["reason"] != nil {
+				got += fmt.Sprint(" ", e.data["reason"])
+			}
+			i := slices.Index(want, got)
+			if i < 0 || e.data["at"] == "" {
+				t.Errorf("%s %v, want one of %q", got, e.data, want)
+				return
+			}
+			if want = slices.Delete(want, i, i+1); len(want) == 0 {
+				return
+			}
+		}
+		t.Errorf("ended, and wanted %q", want)
+	}
+	put := func(path, body string) { send(t, s, "PUT", "/v1/tenants/"+path+"?wait=20s", body, with("full")...) }
+	put("acme/timers/new", `{"in":"0"}`)
+	fired := []string{"scheduled acme.new", "reached acme.new", "published acme.new"}
+	expect(all, slices.Clone(fired)...)
+	put("acme/timers/new", `{"in":"1h"}`)
+	expect(all, "ignored acme.new already_reached")
+	put("globex/timers/far", `{"dueAt":"2199-01-01T00:00:00Z"}`)
+	expect(all, "dead-lettered globex.far beyond_horizon")
+	send(t, s, "DELETE", "/v1/tenants/globex/timers/order-1?wait=20s", "", with("full")...)
+	expect(all, "canceled globex.order-1")
+	expect(filtered, "dead-lettered globex.far beyond_horizon", "canceled globex.order-1")
+	expect(only, "published acme.new", "canceled globex.order-1")
+	expect(tenant, append(fired, "ignored acme.new already_reached")...)
+
+	for query, want := range map[string]int{"?tenant=globex": 404, "?only=none": 422, "?tenant=a/b": 422} {
+		token := "acme"
+		if want == 422 {
+			token = "full"
+		}
+		if code, text := do(s, "GET", "/v1/events"+query, with(token)...); code != want {
+			t.Errorf("%s: %d %s", query, code, text)
+		}
+	}
+	if code, _ := do(s, "HEAD", "/v1/events", with("full")...); code != 200 {
+		t.Errorf("HEAD: %d", code)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	for name, from := range map[string]<-chan heard{"all": all, "filtered": filtered, "only": only, "tenant": tenant} {
+		var last heard
+		for e := range from {
+			last = e
+		}
+		if last.name != "end" || last.data["reason"] != "stopping" {
+			t.Errorf("%s: the last event: %+v", name, last)
+		}
+	}
+}
+
+// TestEventsOutliveTheTimeoutsOfRequests takes a minute.
+func TestEventsOutliveTheTimeoutsOfRequests(t *testing.T) {
+	longtest.Skip(t, "waits until the timeouts of requests have passed")
+	t.Parallel()
+	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:0", Monitor: watched(t), Timers: seeded(t), Events: admin.NewEvents(new(app.Counters))})
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	during(t, s.Run)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.Address()+"/v1/events?only=status", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	for n := 0; n < 40; {
+		if !lines.Scan() {
+			t.Fatalf("ended after %d: %v", n, lines.Err())
+		}
+		if lines.Text() == "event: status" {
+			n++
+		}
+	}
+}
+
+// TestEventsEndWithTheirToken or session, at the next heartbeat.
+func TestEventsEndWithTheirToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Events: admin.NewEvents(new(app.Counters))})
+		use := func(tenants map[timer.TenantID][]string) {
+			if err := s.UseTenantTokens(tenants); err != nil {
+				t.Fatal(err)
+			}
+		}
+		use(map[timer.TenantID][]string{"acme": {"removed", "moved", "kept"}})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		listen := func(name, value string) *patient {
+			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost/v1/events?only=published", nil)
+			r.Header.Set(name, value)
+			w := &patient{ResponseRecorder: httptest.NewRecorder()}
+			go s.ServeHTTP(w, r)
+			return w
+		}
+		login := func() (cookie string) {
+			return "timer_session=" + post(s, "/login", url.Values{"token": {"full"}}, nil).Cookies()[0].Value
+		}
+		leaves, expires := login(), login()
+		ended := map[string]*patient{
+			"a removed token": listen("Authorization", "Bearer removed"), "a token of another tenant now": listen("Authorization", "Bearer moved"), "a logout": listen("Cookie", leaves),
+		}
+		kept := map[string]*patient{
+			"a token": listen("Authorization", "Bearer kept"), "the token of all": listen("Authorization", "Bearer full"), "a session": listen("Cookie", expires),
+		}
+		expect := func(all map[string]*patient, end bool) {
+			t.Helper()
+			synctest.Wait()
+			for what, w := range all {
+				if body := w.text(); strings.HasSuffix(body, "event: end\ndata: {\"reason\":\"token\"}\n\n") != end || !strings.HasPrefix(body, "event: heartbeat") {
+					t.Errorf("%s: %s", what, body)
+				}
+			}
+		}
+		expect(ended, false)
+		use(map[timer.TenantID][]string{"acme": {"kept"}, "globex": {"moved"}})
+		post(s, "/logout", nil, func(r *http.Request) { r.Header.Set("Cookie", leaves) })
+		time.Sleep(15 * time.Second)
+		expect(ended, true)
+		expect(kept, false)
+		time.Sleep(12 * time.Hour)
+		expect(map[string]*patient{"an expired session": kept["a session"]}, true)
+		delete(kept, "a session")
+		expect(kept, false)
+	})
+}

@@ -1,0 +1,209 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Firing says whether timers fire.
+type Firing struct {
+	Paused bool   `json:"paused" doc:"No instance that shares the database fires timers. Commands are taken, and events that wait are published."`
+	Since  string `json:"since,omitempty" format:"date-time"`
+	By     string `json:"by,omitempty" doc:"Who paused it."`
+}
+
+// Forgotten is what was deleted of a tenant.
+type Forgotten struct {
+	Deleted  Counts `json:"deleted"`
+	Complete bool   `json:"complete" doc:"Nothing is left. If not, there was no time for all: ask again."`
+}
+
+// A Node is an instance of the service.
+type Node struct {
+	ID      string `json:"id"`
+	Host    string `json:"host"`
+	PID     int    `json:"pid"`
+	Version string `json:"version,omitempty"`
+	Started string `json:"started" format:"date-time"`
+	Seen    string `json:"seen" format:"date-time" doc:"Its last sign of life."`
+	Self    bool   `json:"self" doc:"It is the one that answers."`
+}
+
+// Nodes are all that share the database.
+type Nodes struct {
+	Nodes []Node `json:"nodes" nullable:"false"`
+}
+
+// An AuditEntry is something that people changed, or tried to.
+type AuditEntry struct {
+	At     string `json:"at" format:"date-time"`
+	Who    string `json:"who"`
+	What   string `json:"what"`
+	Target string `json:"target"`
+	Result string `json:"result"`
+}
+
+// Audit is what people changed on this instance.
+type Audit struct {
+	Actions []AuditEntry `json:"actions" nullable:"false" doc:"The last 200 since the start of this instance, newest first."`
+}
+
+// Limits are what a tenant may have. What is not there is not limited.
+type Limits struct {
+	LiveTimers  int64        `json:"liveTimers,omitempty" doc:"How many timers may wait to fire."`
+	AcceptRate  float64      `json:"acceptRate,omitempty" doc:"Timers a second that are accepted, by all instances together."`
+	AcceptBurst int          `json:"acceptBurst,omitempty"`
+	FireRate    float64      `json:"fireRate,omitempty" doc:"Timers a second that fire, by all instances together."`
+	FireBurst   int          `json:"fireBurst,omitempty"`
+	HorizonMS   int64        `json:"horizonMs,omitempty" doc:"How far ahead a due time may lie."`
+	OverQuota   quota.Policy `json:"overQuota" enum:"delay,dead_letter"`
+}
+
+// A TenantQuota is what a tenant may have and what it uses.
+type TenantQuota struct {
+	TenantID   timer.TenantID `json:"tenantId"`
+	Own        bool           `json:"own" doc:"It has limits of its own."`
+	Limits     Limits         `json:"limits"`
+	LiveTimers int64          `json:"liveTimers" doc:"How many timers wait to fire."`
+	AcceptLeft *float64       `json:"acceptLeft,omitempty" doc:"How many timers this instance accepts of it now; below zero it owes some."`
+	FireLeft   *float64       `json:"fireLeft,omitempty" doc:"How many timers of it may fire now on this instance."`
+	ExceededAt string         `json:"exceededAt,omitempty" format:"date-time" doc:"When it last exceeded a limit on this instance, in the last minutes."`
+}
+
+// Quotas are a page.
+type Quotas struct {
+	Limited bool          `json:"limited" doc:"There are quotas: quotas_file is set."`
+	Default *Limits       `json:"default,omitempty" doc:"Of tenants without limits of their own."`
+	Tenants []TenantQuota `json:"tenants" nullable:"false" doc:"Tenants with limits of their own, and those that were active on this instance in the last minutes, in order."`
+	Next    string        `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page."`
+}
+
+type (
+	firingOutput struct{ Body Firing }
+	forgetInput  struct {
+		TenantPath
+		Confirm string `query:"confirm" doc:"The tenant once more, as a guard."`
+	}
+	forgetOutput struct{ Body Forgotten }
+	nodesOutput  struct{ Body Nodes }
+	auditOutput  struct{ Body Audit }
+	quotasInput  struct {
+		TenantQuery
+		Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		After string `query:"after" maxLength:"64" doc:"The page after this tenant: next of the page before."`
+	}
+	quotasOutput struct{ Body Quotas }
+)
+
+func (a *api) addOperations(limits *quota.Limiter) {
+	add(a, "/v1/firing", "get-firing", "Whether timers fire, or firing is paused", ofAll, a.firing)
+	switchTo := func(verb, id, summary string, do func(context.Context) error) {
+		op := huma.Operation{OperationID: id, Method: http.MethodPost, Path: "/v1/firing:" + verb, Summary: summary}
+		change(a, op, ofAll, func(ctx context.Context, in *struct{}) (*firingOutput, error) {
+			if err := do(ctx); err != nil {
+				return nil, err
+			}
+			return a.firing(ctx, in)
+		})
+	}
+	switchTo("pause", "pause-firing", "Fire no timer of any tenant until firing is resumed", a.actions.pause)
+	switchTo("resume", "resume-firing", "Fire again, first what is overdue", a.actions.resume)
+	forget := huma.Operation{OperationID: "forget-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant}", Summary: "Delete all timers and parked events of a tenant"}
+	change(a, forget, ofTenant, a.forget)
+	add(a, "/v1/nodes", "list-nodes", "Instances that share the database", ofAll, a.nodes)
+	add(a, "/v1/audit", "list-actions", "What people changed on this instance, newest first", ofAll, a.auditLog)
+	add(a, "/v1/quotas", "list-quotas", "What tenants may have, and what they use", filtered, func(ctx context.Context, in *quotasInput) (*quotasOutput, error) {
+		return a.quotas(ctx, limits, in)
+	})
+}
+
+func (a *api) firing(ctx context.Context, _ *struct{}) (*firingOutput, error) {
+	p, err := a.timers.Firing(ctx)
+	return &firingOutput{Firing{Paused: p.Paused(), Since: stamp(p.Since), By: p.By}}, err
+}
+
+func (a *api) forget(ctx context.Context, in *forgetInput) (*forgetOutput, error) {
+	if in.Confirm != in.Tenant {
+		return nil, huma.Error422UnprocessableEntity("this deletes all timers of the tenant: repeat its name as ?confirm=" + in.Tenant)
+	}
+	sum, err := a.actions.forget(ctx, timer.TenantID(in.Tenant))
+	more := errors.Is(err, errMore)
+	if more {
+		err = nil
+	}
+	return &forgetOutput{Forgotten{Counts(sum), !more}}, err
+}
+
+func (a *api) nodes(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
+	if a.actions.service == nil {
+		return nil, errNoService
+	}
+	nodes, err := a.actions.service.Nodes(ctx)
+	out := &nodesOutput{Nodes{Nodes: make([]Node, len(nodes))}}
+	for i, n := range nodes {
+		out.Body.Nodes[i] = Node{n.ID, n.Host, n.PID, n.Version, stamp(n.Started), stamp(n.Seen), n.Self}
+	}
+	return out, err
+}
+
+func (a *api) auditLog(context.Context, *struct{}) (*auditOutput, error) {
+	actions := a.actions.audit.recent()
+	out := &auditOutput{Audit{Actions: make([]AuditEntry, len(actions))}}
+	for i, action := range actions {
+		out.Body.Actions[i] = AuditEntry{stamp(action.At), action.Who, action.What, action.Target, action.Result}
+	}
+	return out, nil
+}
+
+func (a *api) quotas(ctx context.Context, limits *quota.Limiter, in *quotasInput) (*quotasOutput, error) {
+	tenant, err := in.of(ctx)
+	out := &quotasOutput{Quotas{Tenants: []TenantQuota{}}}
+	if err != nil || limits == nil {
+		return out, err
+	}
+	out.Body.Limited, out.Body.Default = true, new(showLimits(limits.Default()))
+	tenants := []timer.TenantID{tenant}
+	if tenant == "" {
+		tenants = limits.Tenants(timer.TenantID(in.After), in.Limit)
+		if len(tenants) == in.Limit {
+			out.Body.Next = string(tenants[in.Limit-1])
+		}
+	}
+	for _, t := range tenants {
+		counts, err := a.timers.Counts(ctx, t)
+		if err != nil {
+			return nil, err
+		}
+		out.Body.Tenants = append(out.Body.Tenants, showQuota(limits.Usage(t), counts.Scheduled))
+	}
+	return out, nil
+}
+
+func showLimits(l quota.Limits) Limits {
+	shown := Limits{
+		LiveTimers: l.Live, AcceptRate: l.Accept.PerSecond, AcceptBurst: l.Accept.Burst, FireRate: l.Fire.PerSecond, FireBurst: l.Fire.Burst,
+		HorizonMS: int64(l.Horizon / time.Millisecond), OverQuota: l.Policy,
+	}
+	if shown.OverQuota == "" {
+		shown.OverQuota = quota.Delay
+	}
+	return shown
+}
+
+func showQuota(u quota.Usage, live int64) TenantQuota {
+	shown := TenantQuota{TenantID: u.TenantID, Own: u.Own, Limits: showLimits(u.Limits), LiveTimers: live, ExceededAt: stamp(u.Exceeded)}
+	if u.Limits.Accept.PerSecond > 0 {
+		shown.AcceptLeft = &u.Accept
+	}
+	if u.Limits.Fire.PerSecond > 0 {
+		shown.FireLeft = &u.Fire
+	}
+	return shown
+}

@@ -1,0 +1,315 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// onStore is a service that does on its store what an app does.
+type onStore struct{ *sqlite.Store }
+
+func (s onStore) Pause(ctx context.Context, by string) error {
+	return s.PauseFiring(ctx, timer.Pause{Since: fired, By: by})
+}
+func (s onStore) Resume(ctx context.Context) error { return s.ResumeFiring(ctx) }
+func (s onStore) Retry(ctx context.Context, seqs ...int64) (int, error) {
+	return s.RetryParked(ctx, fired, seqs...)
+}
+
+func (s onStore) Forget(ctx context.Context, tenant timer.TenantID) (timer.Counts, error) {
+	if tenant == "slow" {
+		return timer.Counts{Scheduled: 7}, context.DeadlineExceeded
+	}
+	if tenant == "broken" {
+		return timer.Counts{Scheduled: 7}, errors.New("disk full")
+	}
+	return s.Store.Forget(ctx, tenant, 10_000)
+}
+
+func (s onStore) Nodes(context.Context) ([]timer.Node, error) {
+	return []timer.Node{{ID: "node-1", Host: "host", PID: 7, Started: fired, Seen: fired.Add(time.Second), Self: true}}, nil
+}
+
+// operated returns a server that changes a store, with the token "full", and "acme" for
+// the tenant acme. The event of acme.order-1 is parked, and that of globex.gone too.
+func operated(t testing.TB, change func(*admin.Options)) (*admin.Server, *sqlite.Store) {
+	t.Helper()
+	store, ctx := seeded(t), t.Context()
+	err := store.Update(ctx, func(tx timer.Tx) error {
+		return tx.Emit(ctx, timer.DueTimeReached{Key: timer.Key{TenantID: "globex", ServiceCallID: "gone"}, CommandID: "c", DueAt: fired, ReachedAt: fired})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := store.Outbox().Table()
+	rows, err := table.Head(ctx, 0, 10)
+	if err != nil || len(rows) != 2 {
+		t.Fatal(rows, err)
+	}
+	for _, r := range rows {
+		if err := table.Park(ctx, fired.Add(time.Minute), r.Seq, "too large"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	opt := admin.Options{
+		Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: store, Broker: channel(t), Operator: store, Service: onStore{store},
+	}
+	if change != nil {
+		change(&opt)
+	}
+	s := admin.New(quiet, opt)
+	if err := s.UseTenantTokens(tenantTokens); err != nil {
+		t.Fatal(err)
+	}
+	return s, store
+}
+
+// tenantTokens are those of two tenants.
+var tenantTokens = map[timer.TenantID][]string{"acme": {"acme"}, "globex": {"globex"}}
+
+// with is the header with a token.
+func with(token string) []string { return []string{"Authorization", "Bearer " + token} }
+
+func TestParkedEventsAreListedRetriedAndDiscarded(t *testing.T) {
+	t.Parallel()
+	s, store := operated(t, nil)
+	list := func(token, query string) string {
+		code, got, _ := send(t, s, "GET", "/v1/parked"+query, "", with(token)...)
+		events, _ := got["parked"].([]any)
+		text := fmt.Sprint(code)
+		for _, e := range events {
+			e := e.(map[string]any)
+			text += fmt.Sprintf(" %v.%v", e["tenantId"], e["serviceCallId"])
+			if e["reason"] != "too large" || e["parkedAt"] != "2026-01-01T00:01:00.000Z" || e["body"] != nil {
+				t.Errorf("%v", e)
+			}
+		}
+		if next, ok := got["next"].(string); ok {
+			text += " " + next
+		}
+		return text
+	}
+	all, err := store.Parked(t.Context(), "", 0, 10)
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	first, second := fmt.Sprint(all[0].Seq), fmt.Sprint(all[1].Seq)
+	for _, test := range []struct{ token, query, want string }{
+		{"full", "", "200 acme.order-1 globex.gone"},
+		{"full", "?limit=1", "200 acme.order-1 " + first},
+		{"full", "?limit=1&after=" + first, "200 globex.gone " + second},
+		{"full", "?after=" + second, "200"},
+		{"full", "?tenant=globex", "200 globex.gone"},
+		{"full", "?tenant=none", "200"},
+		{"acme", "", "200 acme.order-1"},
+		{"acme", "?tenant=acme", "200 acme.order-1"},
+		{"acme", "?tenant=globex", "404"},
+	} {
+		if got := list(test.token, test.query); got != test.want {
+			t.Errorf("%s as %s: %s, want %s", test.query, test.token, got, test.want)
+		}
+	}
+	if _, got, _ := send(t, s, "GET", "/v1/parked/"+first, "", with("full")...); !strings.Contains(fmt.Sprint(got["body"]), `"type":"DueTimeReached"`) {
+		t.Errorf("one: %v", got)
+	}
+	for _, test := range []struct {
+		token, method, target string
+		code                  int
+	}{
+		{"acme", "GET", "/v1/parked/" + second, 404},
+		{"acme", "POST", "/v1/parked/" + second + ":retry", 404},
+		{"acme", "DELETE", "/v1/parked/" + second, 404},
+		{"full", "GET", "/v1/parked/9999", 404},
+		{"full", "POST", "/v1/parked/9999:retry", 404},
+		{"full", "DELETE", "/v1/parked/9999", 404},
+		{"full", "GET", "/v1/parked/0", 422},
+		{"full", "POST", "/v1/parked/x:retry", 422},
+		{"acme", "POST", "/v1/parked/" + first + ":retry", 204},
+		{"full", "POST", "/v1/parked/" + first + ":retry", 404},
+		{"full", "DELETE", "/v1/parked/" + second, 204},
+	} {
+		if code, text := do(s, test.method, test.target, with(test.token)...); code != test.code {
+			t.Errorf("%s %s as %s: %d %s, want %d", test.method, test.target, test.token, code, text, test.code)
+		}
+	}
+	if got := list("full", ""); got != "200" {
+		t.Errorf("left: %s", got)
+	}
+	if rows, err := store.Outbox().Table().Head(t.Context(), 0, 10); err != nil || len(rows) != 1 {
+		t.Errorf("in the outbox: %v %v", rows, err)
+	}
+}
+
+func TestFiringIsPausedAndResumed(t *testing.T) {
+	t.Parallel()
+	s, _ := operated(t, nil)
+	for i, test := range []struct {
+		method, target string
+		want           map[string]any
+	}{
+		{"GET", "/v1/firing", map[string]any{"paused": false}},
+		{"POST", "/v1/firing:pause", map[string]any{"paused": true, "since": "2026-01-01T00:00:00.000Z", "by": "192.0.2.1"}},
+		{"GET", "/v1/firing", map[string]any{"paused": true, "since": "2026-01-01T00:00:00.000Z", "by": "192.0.2.1"}},
+		{"POST", "/v1/firing:resume", map[string]any{"paused": false}},
+	} {
+		code, got, _ := send(t, s, test.method, test.target, "", with("full")...)
+		if diff := cmp.Diff(test.want, got); code != 200 || diff != "" {
+			t.Errorf("%d: %s: %d (-want +got):\n%s", i, test.target, code, diff)
+		}
+	}
+	_, got, _ := send(t, s, "GET", "/v1/audit", "", with("full")...)
+	actions, _ := got["actions"].([]any)
+	if len(actions) != 2 || actions[0].(map[string]any)["what"] != "resume firing" || actions[1].(map[string]any)["who"] != "192.0.2.1" {
+		t.Errorf("%v", got)
+	}
+	_, got, _ = send(t, s, "GET", "/v1/nodes", "", with("full")...)
+	want := map[string]any{"nodes": []any{map[string]any{
+		"id": "node-1", "host": "host", "pid": 7.0, "started": "2026-01-01T00:00:00.000Z", "seen": "2026-01-01T00:00:01.000Z", "self": true,
+	}}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+// TestForgetNeedsTheNameAgain: then all timers of the tenant are deleted, and no other.
+func TestForgetNeedsTheNameAgain(t *testing.T) {
+	t.Parallel()
+	s, store := operated(t, nil)
+	for target, want := range map[string]int{
+		"/v1/tenants/acme": 422, "/v1/tenants/acme?confirm=": 422, "/v1/tenants/acme?confirm=globex": 422, "/v1/tenants/acme?confirm=Acme": 422, "/v1/tenants/a%2Fb?confirm=a%2Fb": 422,
+	} {
+		if code, text := do(s, "DELETE", target, with("full")...); code != want {
+			t.Errorf("%s: %d %s", target, code, text)
+		}
+	}
+	if code, _ := do(s, "DELETE", "/v1/tenants/acme?confirm=acme", with("globex")...); code != 404 {
+		t.Errorf("another tenant: %d", code)
+	}
+	more := make([]timer.ScheduleTimer, 2500)
+	for i := range more {
+		more[i] = command("acme", fmt.Sprintf("more-%d", i), fired.Add(time.Hour), 1)
+	}
+	if _, err := store.Schedule(t.Context(), fired, more...); err != nil {
+		t.Fatal(err)
+	}
+	code, got, _ := send(t, s, "DELETE", "/v1/tenants/acme?confirm=acme", "", with("full")...)
+	want := map[string]any{"deleted": map[string]any{"scheduled": 2502.0, "reached": 1.0, "canceled": 1.0}, "complete": true}
+	if diff := cmp.Diff(want, got); code != 200 || diff != "" {
+		t.Errorf("%d (-want +got):\n%s", code, diff)
+	}
+	code, got, _ = send(t, s, "DELETE", "/v1/tenants/slow?confirm=slow", "", with("full")...)
+	if code != 200 || got["complete"] != false || got["deleted"].(map[string]any)["scheduled"] != 7.0 {
+		t.Errorf("no time for all: %d %v", code, got)
+	}
+	stats, err := store.Stats(t.Context())
+	if err != nil || stats.Scheduled != 1 || stats.Parked != 1 {
+		t.Errorf("left: %+v %v", stats, err)
+	}
+}
+
+func TestUpcomingSaysWhatIsDueAndOfWhom(t *testing.T) {
+	t.Parallel()
+	s, store := operated(t, nil)
+	now := time.Now()
+	var commands []timer.ScheduleTimer
+	for i, n := range []int{1, 3, 2, 1500, 1, 1} { // of tenant-0 and so on
+		for j := range n {
+			commands = append(commands, command(fmt.Sprintf("tenant-%d", i), fmt.Sprintf("order-%d", j), now.Add(time.Duration(i)*time.Minute+30*time.Second), 1))
+		}
+	}
+	if _, err := store.Schedule(t.Context(), now, commands...); err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ := send(t, s, "GET", "/v1/upcoming?intervals=5&width=1m", "", with("full")...)
+	if want := []any{1.0, 3.0, 2.0, float64(timer.MaxUpcoming), 1.0}; !slices.Equal(got["intervals"].([]any), want) || got["cap"] != float64(timer.MaxUpcoming) || got["widthMs"] != 60000.0 || got["sampled"] != 1000.0 {
+		t.Errorf("%v", got)
+	}
+	var causes []string
+	for _, cause := range got["tenants"].([]any) {
+		c := cause.(map[string]any)
+		causes = append(causes, fmt.Sprint(c["tenantId"], " ", c["sampled"], " ", c["intervals"]))
+	}
+	want := []string{fmt.Sprintf("tenant-3 993 [0 0 0 %d 0]", timer.MaxUpcoming), "tenant-1 3 [0 3 0 0 0]", "tenant-2 2 [0 0 2 0 0]", "acme 1 [0 0 0 0 0]", "tenant-0 1 [1 0 0 0 0]"}
+	if diff := cmp.Diff(want, causes); diff != "" {
+		t.Errorf("causes (-want +got):\n%s", diff)
+	}
+	for token, target := range map[string]string{"full": "?tenant=acme", "acme": ""} {
+		if _, got, _ := send(t, s, "GET", "/v1/upcoming"+target, "", with(token)...); len(got["intervals"].([]any)) != 60 || len(got["tenants"].([]any)) != 0 {
+			t.Errorf("%s: %v", token, got)
+		}
+	}
+	for _, query := range []string{"?width=0", "?width=-1m", "?width=367d", "?width=x", "?intervals=0", "?intervals=241", "?tenant=a/b"} {
+		if code, text := do(s, "GET", "/v1/upcoming"+query, with("full")...); code != 422 {
+			t.Errorf("%s: %d %s", query, code, text)
+		}
+	}
+}
+
+func TestQuotasSayWhatIsUsed(t *testing.T) {
+	t.Parallel()
+	none, _ := operated(t, nil)
+	if _, got, _ := send(t, none, "GET", "/v1/quotas", "", with("full")...); got["limited"] != false || len(got["tenants"].([]any)) != 0 {
+		t.Errorf("%v", got)
+	}
+	limits, err := quota.New(quota.Config{
+		Default: quota.Limits{Live: 10}, Tenants: map[timer.TenantID]quota.Limits{"globex": {Accept: quota.Rate{PerSecond: 5}, Horizon: time.Hour, Policy: quota.DeadLetter}, "zeta": {}},
+	}, timer.ClockFunc(time.Now), quota.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := operated(t, func(opt *admin.Options) { opt.Quotas = limits })
+	ask := func(token, query string) map[string]any {
+		t.Helper()
+		code, got, _ := send(t, s, "GET", "/v1/quotas"+query, "", with(token)...)
+		if code != 200 {
+			t.Errorf("%s: %d %v", query, code, got)
+		}
+		return got
+	}
+	want := map[string]any{
+		"limited": true, "next": "globex", "default": map[string]any{"liveTimers": 10.0, "overQuota": "delay"},
+		"tenants": []any{map[string]any{
+			"tenantId": "globex", "own": true, "liveTimers": 1.0, "acceptLeft": 5.0,
+			"limits": map[string]any{"acceptRate": 5.0, "horizonMs": 3600000.0, "overQuota": "dead_letter"},
+		}},
+	}
+	if diff := cmp.Diff(want, ask("full", "?limit=1")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if next := ask("full", "?after=globex"); next["next"] != nil || next["tenants"].([]any)[0].(map[string]any)["tenantId"] != "zeta" {
+		t.Errorf("%v", next)
+	}
+	if own := ask("acme", "")["tenants"].([]any); len(own) != 1 || own[0].(map[string]any)["liveTimers"] != 2.0 {
+		t.Errorf("%v", own)
+	}
+}
+
+// TestServerWithoutAServiceOnlyReads, and one that is read only changes nothing either.
+func TestServerWithoutAServiceOnlyReads(t *testing.T) {
+	t.Parallel()
+	without, _ := operated(t, func(opt *admin.Options) { opt.Service, opt.Operator, opt.Broker = nil, nil, nil })
+	readOnly, _ := operated(t, func(opt *admin.Options) { opt.ReadOnly = true })
+	for target, method := range map[string]string{
+		"/v1/firing:pause": "POST", "/v1/firing:resume": "POST", "/v1/parked/1:retry": "POST", "/v1/parked/1": "DELETE", "/v1/tenants/acme?confirm=acme": "DELETE",
+		"/v1/tenants/acme/timers/order-4": "DELETE", "/v1/tenants/acme/dead-letters/a": "DELETE",
+	} {
+		if code, text := do(without, method, target, with("full")...); code != 503 {
+			t.Errorf("%s: %d %s", target, code, text)
+		}
+		if code, text := do(readOnly, method, target, with("full")...); code != 403 || !strings.Contains(text, "http_read_only") {
+			t.Errorf("read only: %s: %d %s", target, code, text)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A ParkedEvent is one in an answer.
+type ParkedEvent struct {
+	Seq           int64               `json:"seq" doc:"Its number."`
+	ID            string              `json:"id" doc:"Of the event."`
+	TenantID      timer.TenantID      `json:"tenantId"`
+	ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
+	CorrelationID string              `json:"correlationId,omitempty"`
+	AppendedAt    string              `json:"appendedAt" format:"date-time" doc:"When its timer fired."`
+	ParkedAt      string              `json:"parkedAt" format:"date-time"`
+	Attempts      int                 `json:"attempts" doc:"Publishes that failed."`
+	Reason        string              `json:"reason" doc:"Of the last failure."`
+	Body
+}
+
+// ParkedEvents are a page.
+type ParkedEvents struct {
+	Parked []ParkedEvent `json:"parked" nullable:"false"`
+	Next   string        `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page."`
+}
+
+func showParked(e timer.ParkedEvent) ParkedEvent {
+	return ParkedEvent{
+		Seq: e.Seq, ID: e.ID, TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, CorrelationID: e.CorrelationID,
+		AppendedAt: stamp(e.AppendedAt), ParkedAt: stamp(e.ParkedAt), Attempts: e.Attempts, Reason: e.Reason,
+	}
+}
+
+// A TenantQuery may narrow an answer to a tenant.
+type TenantQuery struct {
+	Tenant string `query:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"Only what belongs to this tenant." example:"acme"`
+}
+
+// of returns the tenant that an answer is about, empty for all: the one that was asked
+// for, or the only one that who asks may see.
+func (q TenantQuery) of(ctx context.Context) (timer.TenantID, error) {
+	asked, only := timer.TenantID(q.Tenant), accessOf(ctx).tenant
+	switch {
+	case only == "" || asked == only:
+		return asked, nil
+	case asked == "":
+		return only, nil
+	}
+	return "", errOtherTenant
+}
+
+type (
+	parkedListInput struct {
+		TenantQuery
+		Limit int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		After int64 `query:"after" minimum:"0" doc:"The page after this number: next of the page before."`
+	}
+	parkedListOutput struct{ Body ParkedEvents }
+	parkedInput      struct {
+		Seq int64 `path:"seq" minimum:"1" example:"17" doc:"Number of the parked event."`
+	}
+	parkedOutput struct{ Body ParkedEvent }
+)
+
+func (a *api) addParked() {
+	add(a, "/v1/parked", "list-parked-events", "Events that the broker refused for good, oldest first", filtered, a.parkedList)
+	add(a, "/v1/parked/{seq}", "get-parked-event", "A parked event, with its body", filtered, a.parkedEvent)
+	retry := huma.Operation{OperationID: "retry-parked-event", Method: http.MethodPost, Path: "/v1/parked/{seq}:retry", Summary: "Put a parked event back into the outbox, as if it were new"}
+	change(a, retry, filtered, func(ctx context.Context, in *parkedInput) (*struct{}, error) {
+		_, err := a.actions.retryParked(ctx, in.Seq)
+		return nil, err
+	})
+	discard := huma.Operation{OperationID: "discard-parked-event", Method: http.MethodDelete, Path: "/v1/parked/{seq}", Summary: "Delete a parked event for good"}
+	change(a, discard, filtered, func(ctx context.Context, in *parkedInput) (*struct{}, error) {
+		_, err := a.actions.discardParked(ctx, in.Seq)
+		return nil, err
+	})
+}
+
+func (a *api) parkedList(ctx context.Context, in *parkedListInput) (*parkedListOutput, error) {
+	tenant, err := in.of(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, err := a.timers.Parked(ctx, tenant, in.After, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &parkedListOutput{ParkedEvents{Parked: make([]ParkedEvent, len(page))}}
+	for i, e := range page {
+		out.Body.Parked[i] = showParked(e)
+	}
+	if len(page) == in.Limit {
+		out.Body.Next = strconv.FormatInt(page[in.Limit-1].Seq, 10)
+	}
+	return out, nil
+}
+
+func (a *api) parkedEvent(ctx context.Context, in *parkedInput) (*parkedOutput, error) {
+	e, err := parkedEvent(ctx, a.timers, accessOf(ctx).tenant, in.Seq)
+	if err != nil {
+		return nil, err
+	}
+	out := &parkedOutput{showParked(e)}
+	out.Body.Body = showBody(e.Body)
+	return out, nil
+}

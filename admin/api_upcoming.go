@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	maxUpcoming = 240 // intervals of an answer
+	maxCauses   = 5   // tenants of an answer
+)
+
+// Upcoming is what is due in the next intervals.
+type Upcoming struct {
+	From      string          `json:"from" format:"date-time" doc:"When the first interval begins: now."`
+	WidthMS   int64           `json:"widthMs" doc:"How long an interval is."`
+	Intervals []int64         `json:"intervals" nullable:"false" doc:"Scheduled timers that are due in each interval. A count that is cap may stand for more."`
+	Cap       int64           `json:"cap" doc:"Where counts stop, so that they take no longer for more."`
+	Tenants   []UpcomingCause `json:"tenants" nullable:"false" doc:"Those with the most timers among the first sampled that are due before the end of the last interval, most first. None if a tenant was asked for."`
+	Sampled   int             `json:"sampled" doc:"How many timers were read to find these tenants: the soonest 1000 at most, overdue ones too."`
+}
+
+// An UpcomingCause is a tenant and its part of what is upcoming.
+type UpcomingCause struct {
+	TenantID  timer.TenantID `json:"tenantId"`
+	Sampled   int            `json:"sampled" doc:"How many of the sampled timers it has."`
+	Intervals []int64        `json:"intervals" nullable:"false" doc:"Its timers that are due in each interval, up to cap."`
+}
+
+type (
+	upcomingInput struct {
+		TenantQuery
+		Intervals int    `query:"intervals" minimum:"1" maximum:"240" default:"60" doc:"How many intervals."`
+		Width     string `query:"width" default:"1m" doc:"How long each is." example:"5m"`
+	}
+	upcomingOutput struct{ Body Upcoming }
+)
+
+func (a *api) addUpcoming() {
+	add(a, "/v1/upcoming", "get-upcoming", "How many timers are due in each of the next intervals, and of whom", filtered, func(ctx context.Context, in *upcomingInput) (*upcomingOutput, error) {
+		tenant, err := in.of(ctx)
+		if err != nil {
+			return nil, err
+		}
+		width, err := config.ParseDuration(in.Width)
+		if err != nil || width <= 0 || width > timer.MaxIntervalWidth {
+			return nil, timer.Invalid(timer.ReasonBadField, "width must be a duration such as 1m, and at most %s", config.FormatDuration(timer.MaxIntervalWidth))
+		}
+		u, err := upcoming(ctx, a.timers, tenant, time.Now(), width, in.Intervals)
+		return &upcomingOutput{u}, err
+	})
+}
+
+// upcoming counts what is due in n intervals from a time on, of a tenant or of all if
+// it is empty, and finds the tenants that have most of it. It reads at most
+// [timer.MaxPage] timers, and counts at most [timer.MaxUpcoming] for each of n
+// intervals, once and for [maxCauses] tenants, whatever there is.
+func upcoming(ctx context.Context, timers timer.Reader, tenant timer.TenantID, from time.Time, width time.Duration, n int) (u Upcoming, err error) {
+	from = timer.RoundUp(from)
+	u = Upcoming{From: stamp(from), WidthMS: width.Milliseconds(), Cap: timer.MaxUpcoming, Tenants: []UpcomingCause{}}
+	if u.Intervals, err = timers.Upcoming(ctx, tenant, from, width, n); err != nil || tenant != "" {
+		return u, err
+	}
+	end := from.Add(width * time.Duration(n))
+	page, err := timers.Due(ctx, end, "", timer.MaxPage)
+	if err != nil {
+		return u, err
+	}
+	u.Sampled = len(page.Entries)
+	counts := make(map[timer.TenantID]int)
+	for _, e := range page.Entries {
+		counts[e.TenantID]++
+	}
+	causes := slices.SortedFunc(maps.Keys(counts), func(x, y timer.TenantID) int {
+		return cmp.Or(counts[y]-counts[x], cmp.Compare(x, y))
+	})
+	for _, t := range causes[:min(len(causes), maxCauses)] {
+		its, err := timers.Upcoming(ctx, t, from, width, n)
+		if err != nil {
+			return u, err
+		}
+		u.Tenants = append(u.Tenants, UpcomingCause{t, counts[t], its})
+	}
+	return u, nil
+}

@@ -1,0 +1,77 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// maxActions is how many actions an [audit] remembers.
+const maxActions = 200
+
+// An action is something that people changed, or tried to.
+type action struct {
+	At     time.Time
+	Who    string // address of the client, and the tenant whose token it showed
+	What   string // such as "cancel" or "discard dead letter"
+	Target string // what was changed, such as "acme.order-1"
+	Result string // what came of it: "done", a count, why it was refused, or why it failed and what was done before
+}
+
+// An audit remembers the last actions, and logs each. It is safe for concurrent use.
+type audit struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	last []action // oldest first
+}
+
+// add notes an action that had a result, empty if there is nothing to say but that it
+// is done. With an error, the result is what was done before.
+func (a *audit) add(ctx context.Context, what, target, result string, err error) {
+	switch {
+	case err != nil && isRefusal(err):
+		result = "refused: " + err.Error()
+	case err != nil && result != "":
+		result = "failed: " + err.Error() + "; " + result
+	case err != nil:
+		result = "failed: " + err.Error()
+	}
+	result = cmp.Or(result, "done")
+	done := action{At: time.Now(), Who: accessOf(ctx).who, What: what, Target: target, Result: result}
+	a.log.InfoContext(ctx, "an operator changed something", "who", done.Who, "what", what, "target", target, "result", result)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.last) >= maxActions {
+		a.last = slices.Delete(a.last, 0, len(a.last)-maxActions+1)
+	}
+	a.last = append(a.last, done)
+}
+
+// isRefusal reports whether an error is of the request, so that nothing was changed: its
+// answer is 4xx.
+func isRefusal(err error) bool {
+	var status huma.StatusError
+	if errors.As(err, &status) {
+		return status.GetStatus() < http.StatusInternalServerError
+	}
+	return errors.Is(err, timer.ErrInvalid) || errors.Is(err, timer.ErrNotFound)
+}
+
+// recent returns the actions that are remembered, newest first.
+func (a *audit) recent() []action {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	actions := slices.Clone(a.last)
+	slices.Reverse(actions)
+	return actions
+}

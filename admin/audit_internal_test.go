@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/internal/logbuf"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// statusOf returns the status of an error as an answer, 0 for none.
+func statusOf(err error) int {
+	var status huma.StatusError
+	if errors.As(err, &status) {
+		return status.GetStatus()
+	}
+	return 0
+}
+
+// TestAuditRemembersTheLastActions: two hundred of them, newest first, and the log has
+// each.
+func TestAuditRemembersTheLastActions(t *testing.T) {
+	t.Parallel()
+	log := new(logbuf.Buffer)
+	a := &audit{log: slog.New(slog.NewTextHandler(log, nil))}
+	ctx := withAccess(t.Context(), access{who: "10.0.0.1"})
+	for i := range 250 {
+		a.add(ctx, "cancel timer", fmt.Sprintf("acme.order-%d", i), "done", nil)
+	}
+	a.add(ctx, "discard dead letter", "acme \"1\"", "", huma.Error404NotFound("no such\ndead letter"))
+	got := a.recent()
+	if len(got) != 200 || got[0].Result != "refused: no such\ndead letter" || got[1].Target != "acme.order-249" || got[199].Target != "acme.order-51" || got[1].Who != "10.0.0.1" {
+		t.Errorf("%d: %+v ... %+v", len(got), got[0], got[len(got)-1])
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 251 || !strings.Contains(lines[250], `msg="an operator changed something" who=10.0.0.1 what="discard dead letter" target="acme \"1\"" result="refused: no such\ndead letter"`) {
+		t.Errorf("%d lines, the last: %s", len(lines), lines[len(lines)-1])
+	}
+}
+
+// TestAuditSaysWhatWasRefusedAndWhatFailed, and what was done before it failed.
+func TestAuditSaysWhatWasRefusedAndWhatFailed(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		result string
+		err    error
+		want   string
+	}{
+		{"", nil, "done"},
+		{"2 of 3", nil, "2 of 3"},
+		{"", errOtherTenant, "refused: " + errOtherTenant.Error()},
+		{"0 of 1", errNoParked, "refused: " + errNoParked.Error()},
+		{"", timer.Invalid(timer.ReasonBadField, "no tenant"), "refused: invalid: no tenant"},
+		{"", errNoBroker, "failed: " + errNoBroker.Error()},
+		{"400 timers deleted", errors.New("disk full"), "failed: disk full; 400 timers deleted"},
+	} {
+		a := &audit{log: slog.New(slog.DiscardHandler)}
+		a.add(t.Context(), "anything", "acme", test.result, test.err)
+		if got := a.recent()[0].Result; got != test.want {
+			t.Errorf("%q, %v: %q, want %q", test.result, test.err, got, test.want)
+		}
+	}
+}
+
+// A slowService forgets 400 timers, and then goes on until its context ends.
+type slowService struct {
+	Service
+	began chan struct{}
+}
+
+func (s slowService) Forget(ctx context.Context, _ timer.TenantID) (timer.Counts, error) {
+	close(s.began)
+	<-ctx.Done()
+	return timer.Counts{Scheduled: 400}, ctx.Err()
+}
+
+// TestForgetGoesOnWithoutItsClient until its own limit, or the stop of the server.
+func TestForgetGoesOnWithoutItsClient(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		stops bool
+		took  time.Duration
+	}{"its limit": {false, forgetTimeout}, "the server stops": {true, time.Second}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, stopping := slowService{began: make(chan struct{})}, make(chan struct{})
+				a := newActions(slog.New(slog.DiscardHandler), Options{Service: s})
+				a.stopping = stopping
+				ctx, hangUp := context.WithCancel(withAccess(t.Context(), access{who: "10.0.0.1"}))
+				go func() {
+					<-s.began
+					hangUp()
+					if time.Sleep(time.Second); test.stops {
+						close(stopping)
+					}
+				}()
+				began := time.Now()
+				sum, err := a.forget(ctx, "acme")
+				if took := time.Since(began); sum.Total() != 400 || !errors.Is(err, errMore) || took != test.took {
+					t.Errorf("%+v, %v after %v", sum, err, took)
+				}
+				if last := a.audit.recent(); len(last) != 1 || last[0].Result != "400 timers deleted, not all" {
+					t.Errorf("%+v", last)
+				}
+				time.Sleep(time.Second)
+			})
+		})
+	}
+}
+
+// TestCancelIsRefusedWithoutABroker, and noted. Commands of programs are not noted.
+func TestCancelIsRefusedWithoutABroker(t *testing.T) {
+	t.Parallel()
+	a := newActions(slog.New(slog.DiscardHandler), Options{})
+	ctx := withAccess(t.Context(), access{who: "10.0.0.1"})
+	if _, err := a.cancel(ctx, timer.Key{TenantID: "acme", ServiceCallID: "order-1"}); statusOf(err) != 503 {
+		t.Error(err)
+	}
+	if _, err := a.cancel(ctx, timer.Key{TenantID: "a/b", ServiceCallID: "order-1"}); !errors.Is(err, timer.ErrInvalid) {
+		t.Error(err)
+	}
+	if err := a.send(ctx, sent{Command: Command{TenantID: "acme", ServiceCallID: "order-2"}}); statusOf(err) != 503 {
+		t.Error(err)
+	}
+	if last := a.audit.recent(); len(last) != 1 || last[0].Target != "acme.order-1" || !strings.HasPrefix(last[0].Result, "failed: ") {
+		t.Errorf("%+v", last)
+	}
+}
+
+// TestActionsAskWhoItIs: without a request nothing is allowed, and a tenant has no
+// access to another one.
+func TestActionsAskWhoItIs(t *testing.T) {
+	t.Parallel()
+	a := newActions(slog.New(slog.DiscardHandler), Options{})
+	for _, test := range []struct {
+		name   string
+		who    access
+		tenant string
+		status int
+	}{
+		{"all tenants", access{}, "acme", 0},
+		{"all tenants, of none", access{}, "", 0},
+		{"its own", access{tenant: "acme"}, "acme", 0},
+		{"another", access{tenant: "acme"}, "globex", 404},
+		{"one tenant, of none", access{tenant: "acme"}, "", 403},
+		{"read only", access{readOnly: true}, "acme", 403},
+		{"no request", noAccess, "acme", 403},
+	} {
+		err := a.allow(withAccess(t.Context(), test.who), timer.TenantID(test.tenant))
+		if got := statusOf(err); got != test.status {
+			t.Errorf("%s: %d %v, want %d", test.name, got, err, test.status)
+		}
+	}
+	if err := a.allow(t.Context(), "acme"); statusOf(err) != 403 {
+		t.Error(err)
+	}
+}

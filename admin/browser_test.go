@@ -1,0 +1,293 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// chromium starts the one browser of the tests, or skips.
+func chromium(t *testing.T) context.Context {
+	t.Helper()
+	program := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	switch {
+	case program != "":
+	case os.Getenv("TIMER_TEST_REQUIRE") != "":
+		t.Fatal("there is no Chromium: install the package chromium")
+	default:
+		t.Skip("SKIPPED: install Chromium to test the pages in a browser")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(time.Minute))
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, end := chromedp.NewContext(allocator)
+	if err := chromedp.Do(browser, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(browser)
+		end()
+		cancel()
+	})
+	return browser
+}
+
+// A tab of the browser. What goes wrong in it fails the test.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	home string
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// newTab opens one. It reports what a console would show in red, and requests that
+// leave the host.
+func newTab(t *testing.T, s *site, home string, steps ...chromedp.Action[chromedp.Void]) *tab {
+	t.Helper()
+	tb := &tab{t: t, home: home}
+	ctx, cancel := chromedp.NewContext(s.browser)
+	t.Cleanup(cancel)
+	tb.ctx = ctx
+	u, err := url.Parse(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = chromedp.Listen(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			tb.problem("exception: %v", e.ExceptionDetails)
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == "error" || e.Type == "warning" {
+				tb.problem("console: %v", e.Args)
+			}
+		case *log.EventEntryAdded:
+			if e.Entry.Level == "error" || e.Entry.Level == "warning" {
+				tb.problem("log: %s %s", e.Entry.Text, e.Entry.URL)
+			}
+		case *network.EventRequestWillBeSent:
+			if to, err := url.Parse(e.Request.URL); err != nil || to.Host != u.Host && to.Scheme != "data" { // the browser's own icons
+				tb.problem("a request to %s", e.Request.URL)
+			}
+		case *page.EventJavascriptDialogOpening:
+			tb.problem("a dialog: %s", e.Message)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(tb, log.Enable, cdp.Empty{})
+	call(tb, network.Enable, network.EnableParams{})
+	tb.do(steps...)
+	return tb
+}
+
+func (tb *tab) problem(format string, args ...any) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.problems = append(tb.problems, fmt.Sprintf(format, args...))
+}
+
+// check fails if something went wrong so far.
+func (tb *tab) check(where string) {
+	tb.t.Helper()
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	for _, p := range tb.problems {
+		tb.t.Errorf("%s: %s", where, p)
+	}
+	tb.problems = nil
+}
+
+func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	tb.t.Helper()
+	ctx, cancel := context.WithTimeout(tb.ctx, 20*time.Second)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		tb.t.Fatal(err)
+	}
+}
+
+// call runs a command of the protocol.
+func call[P, R any](tb *tab, command cdp.Command[P, R], params P) R {
+	tb.t.Helper()
+	result, err := chromedp.Call(tb.ctx, command, params)
+	if err != nil {
+		tb.t.Fatal(err)
+	}
+	return result
+}
+
+// eval returns the value of an expression.
+func eval[T any](tb *tab, expression string) T {
+	tb.t.Helper()
+	value, err := chromedp.Run(tb.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		tb.t.Fatalf("%v of %s", err, expression)
+	}
+	return value
+}
+
+// open goes to a path of the site.
+func (tb *tab) open(path string) {
+	tb.t.Helper()
+	tb.do(chromedp.Navigate(tb.home+path), chromedp.WaitReady(chromedp.CSS("#main")))
+}
+
+// text returns what the page says.
+func (tb *tab) text() string {
+	tb.t.Helper()
+	return eval[string](tb, `document.body ? document.body.innerText : ""`)
+}
+
+// await waits until the page says something.
+func (tb *tab) await(what string) {
+	tb.t.Helper()
+	eventually(tb.t, what, func() bool {
+		text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string](`document.body ? document.body.innerText : ""`))
+		return err == nil && strings.Contains(text, what) // an error: the page is about to change
+	})
+}
+
+// click follows the link, or presses the button, with a text.
+func (tb *tab) click(text string) {
+	tb.t.Helper()
+	path := fmt.Sprintf(`//main//*[self::a or self::button][starts-with(normalize-space(.), %q)]`, text)
+	ctx, cancel := context.WithTimeout(tb.ctx, 20*time.Second)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Click(path)); err != nil {
+		tb.t.Fatalf("click %q: %v in\n%s", text, err, tb.text())
+	}
+}
+
+// shown are the pages, and a text that each has.
+var shown = map[string]string{
+	"/":                                     "Lateness, last 15 minutes",
+	"/timers":                               "soonest first",
+	"/timers?tenant=acme":                   "order-00",
+	"/timers?tenant=unknown":                "No timer matches",
+	"/timer?tenant=acme&call=fired":         "acknowledged",
+	"/timer?tenant=refused&call=..":         "Parked",
+	"/timer?tenant=acme&call=order-9":       "There is no such timer",
+	"/search?q=" + url.QueryEscape(hostile): "Timers that carry the correlation id",
+	"/search?q=nothing":                     "No timer carries",
+	"/tenants":                              "refused",
+	"/dead-letters":                         "unknown_type",
+	"/parked":                               "refused by the broker",
+	"/nodes":                                "this one",
+	"/audit":                                "What people changed",
+	"/do/cancel?tenant=acme&call=order-01":  "Cancel this timer",
+	"/do/nothing":                           "there is no such action",
+}
+
+// TestPagesInABrowser has one Chromium open all pages in many ways.
+func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.browser = chromium(t)
+	t.Run("all at once", func(t *testing.T) {
+		for _, scheme := range []string{"light", "dark"} {
+			for _, width := range []int64{390, 1440} {
+				t.Run(fmt.Sprint(scheme, width), func(t *testing.T) {
+					t.Parallel()
+					appears(t, s, scheme, width)
+				})
+			}
+		}
+		for name, test := range map[string]func(*testing.T, *site){
+			"by keyboard": keyboard, "without JavaScript": withoutScripts, "refresh": refreshes, "read only, below a prefix": readsOnly, "with a token": logsIn,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t, s)
+			})
+		}
+	})
+	t.Run("actions", func(t *testing.T) { acts(t, s) }) // which the others would see
+}
+
+// contrast returns the visible texts whose contrast with what is behind them is below
+// 4.5, as WCAG 2 computes it.
+const contrast = `(() => {
+  const parse = c => { const m = c.match(/[\d.]+/g).map(Number); return [m[0], m[1], m[2], m[3] ?? 1]; };
+  const light = ([r, g, b]) => { const f = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
+  const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c[3] === 1) return c; if (c[3] > 0) return null; } return parse(getComputedStyle(document.documentElement).colorScheme.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches ? "rgb(18,18,18)" : "rgb(255,255,255)"); };
+  const bad = [];
+  let seen = 0;
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n; n = walk.nextNode();) {
+    const e = n.parentElement, style = getComputedStyle(e);
+    if (!n.data.trim() || !e.checkVisibility({visibilityProperty: true}) || e.closest("svg,script,option,.skip,.hide")) continue;
+    seen++;
+    const front = parse(style.color), back = behind(e);
+    const [a, b] = back ? [light(front), light(back)].sort((x, y) => y - x) : [0, 0];
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (!back || front[3] < 1 || ratio < 4.5) bad.push(n.data.trim().slice(0, 40) + " " + ratio.toFixed(2));
+  }
+  if (seen < 4) bad.push("only " + seen + " texts");
+  return bad;
+})()`
+
+// appears opens each page in a scheme of colors and a width.
+func appears(t *testing.T, s *site, scheme string, width int64) {
+	tb := newTab(t, s, s.url, chromedp.EmulateViewport(width, 900))
+	call(tb, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	for path, says := range shown {
+		tb.open(path)
+		if text := tb.text(); !strings.Contains(text, says) {
+			t.Errorf("%s: no %q in\n%s", path, says, text)
+		}
+		eval[bool](tb, `document.querySelectorAll("details").forEach(d => d.open = true), true`)
+		if wide := eval[int](tb, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+			t.Errorf("%s is %d pixels too wide", path, wide)
+		}
+		if n := eval[int](tb, `document.querySelectorAll("img[src=x], main script").length`); n > 0 {
+			t.Errorf("%s: hostile text is no text", path)
+		}
+		for _, text := range eval[[]string](tb, contrast) {
+			t.Errorf("%s: too little contrast: %s", path, text)
+		}
+		background := eval[string](tb, `getComputedStyle(document.body).backgroundColor`)
+		if dark := background == "rgb(13, 17, 23)"; dark != (scheme == "dark") {
+			t.Errorf("%s: the background is %s", path, background)
+		}
+		if strings.Contains(strings.ToLower(says), "there is no such") {
+			tb.forgive("404") // which the browser logs
+		}
+		tb.check(path)
+	}
+}
+
+// forgive forgets problems that a page is to have.
+func (tb *tab) forgive(text string) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	var left []string
+	for _, p := range tb.problems {
+		if !strings.Contains(p, text) {
+			left = append(left, p)
+		}
+	}
+	tb.problems = left
+}

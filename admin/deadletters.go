@@ -1,0 +1,155 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/deadletter"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	visitTimeout = 10 * time.Second // of the dead letters of a broker
+	maxVisits    = 4                // at once: each reads all dead letters of a tenant
+)
+
+// pageTimeouts are those of pages that take longer than [readTimeout].
+var pageTimeouts = map[string]time.Duration{"/dead-letters": visitTimeout}
+
+// errFull ends a visit.
+var errFull = errors.New("the page is full")
+
+// deadLetters returns a page of the dead letters that fit a filter, oldest first,
+// after the one with an id, and the id after which the next page begins, if there may
+// be one. A broker that is slow may end a page early.
+func (a *actions) deadLetters(ctx context.Context, f deadletter.Filter, after string, limit int) (page []deadletter.Message, next string, err error) {
+	some := false
+	err = a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
+		behind := after == ""
+		_, err := s.List(ctx, f, func(m deadletter.Message) error {
+			some = true
+			switch {
+			case !behind:
+				behind = m.ID == after
+				return nil
+			case len(page) == limit:
+				return errFull
+			}
+			page = append(page, m)
+			return nil
+		})
+		if err == nil && !behind {
+			return huma.Error404NotFound("the dead letter of after is gone: begin again with the first page")
+		}
+		return err
+	})
+	if len(page) > 0 && (errors.Is(err, errFull) || errors.Is(err, context.DeadlineExceeded)) {
+		return page, page[len(page)-1].ID, nil
+	}
+	if some && errors.Is(err, context.DeadlineExceeded) { // the broker answers, and after was not read
+		return nil, "", errManyDeadLetters
+	}
+	return page, "", a.visitFailed(ctx, err)
+}
+
+// deadLetter returns the dead letter of a tenant that has an id.
+func (a *actions) deadLetter(ctx context.Context, tenant timer.TenantID, id string) (deadletter.Message, error) {
+	var found []deadletter.Message
+	err := a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
+		_, err := s.List(ctx, deadletter.Filter{Tenant: tenant, IDs: []string{id}}, func(m deadletter.Message) error {
+			found = append(found, m)
+			return errFull
+		})
+		return err
+	})
+	switch {
+	case len(found) > 0:
+		return found[0], nil
+	case err != nil:
+		return deadletter.Message{}, a.visitFailed(ctx, err)
+	}
+	return deadletter.Message{}, errNoDeadLetter
+}
+
+// visit lets do visit dead letters, until the deadline. The token of a tenant visits
+// once at a time, so that others can.
+func (a *actions) visit(ctx context.Context, do func(context.Context, *deadletter.Service) error) error {
+	if a.broker == nil {
+		return errNoBroker
+	}
+	if tenant := accessOf(ctx).tenant; tenant != "" {
+		if _, visits := a.visitors.LoadOrStore(tenant, true); visits {
+			return errVisiting
+		}
+		defer a.visitors.Delete(tenant)
+	}
+	ctx, cancel := context.WithTimeout(ctx, visitTimeout)
+	defer cancel()
+	select {
+	case a.visits <- struct{}{}:
+		defer func() { <-a.visits }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return do(ctx, deadletter.New(a.broker))
+}
+
+// replay publishes the original of a dead letter of a tenant once more, and removes
+// the dead letter. What was replayed [deadletter.MaxReplays] times is refused.
+func (a *actions) replay(ctx context.Context, tenant timer.TenantID, deadLetterID string) error {
+	return a.remove(ctx, "replay dead letter", tenant, deadLetterID, (*deadletter.Service).Replay)
+}
+
+// discard removes a dead letter of a tenant for good.
+func (a *actions) discard(ctx context.Context, tenant timer.TenantID, deadLetterID string) error {
+	return a.remove(ctx, "discard dead letter", tenant, deadLetterID, (*deadletter.Service).Discard)
+}
+
+// remove replays or discards a dead letter.
+func (a *actions) remove(
+	ctx context.Context, what string, tenant timer.TenantID, id string,
+	work func(*deadletter.Service, context.Context, deadletter.Filter, deadletter.Options) (deadletter.Summary, error),
+) error {
+	if tenant == "" {
+		return huma.Error422UnprocessableEntity("name the tenant of the dead letter") // all were visited
+	}
+	return a.do(ctx, what, tenant, string(tenant)+" "+quote(id), func() (string, error) {
+		var last deadletter.Result
+		var sum deadletter.Summary
+		err := a.visit(ctx, func(ctx context.Context, s *deadletter.Service) (err error) {
+			sum, err = work(s, ctx, deadletter.Filter{Tenant: tenant, IDs: []string{id}, Limit: 1},
+				deadletter.Options{Tell: func(r deadletter.Result) { last = r }})
+			return err
+		})
+		switch {
+		case err != nil:
+			return "", a.visitFailed(ctx, err)
+		case sum.Refused > 0:
+			return "", conflict(http.StatusConflict, "refused", "the dead letter stays as it is: "+last.Why.Error())
+		case sum.Done == 0:
+			return "", errNoDeadLetter
+		case last.ID != "":
+			return fmt.Sprintf("%s as %s", last.Did, last.ID), nil
+		}
+		return last.Did, nil
+	})
+}
+
+// visitFailed is the problem that dead letters could not be visited.
+func (a *actions) visitFailed(ctx context.Context, err error) error {
+	var status huma.StatusError
+	switch {
+	case err == nil, errors.As(err, &status), errors.Is(err, timer.ErrInvalid):
+		return err
+	case errors.Is(err, broker.ErrNameTenant):
+		return huma.Error422UnprocessableEntity(err.Error())
+	}
+	a.log.WarnContext(ctx, "dead letters were not read", "error", err)
+	return huma.Error503ServiceUnavailable("the broker did not answer in time: see /readyz?verbose, and try again")
+}

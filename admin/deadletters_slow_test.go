@@ -1,0 +1,83 @@
+package admin_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// slow is a broker that has so many dead letters, of which it reads nine in ten seconds.
+type slow struct {
+	broker.Broker
+	letters int
+}
+
+func (s slow) VisitDeadLetters(ctx context.Context, _ timer.TenantID, visit func(*message.Message) (bool, error)) error {
+	for i := range s.letters {
+		select {
+		case <-time.After(1100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		m := message.NewMessage(fmt.Sprint("letter-", i), nil)
+		m.Metadata.Set(envelope.HeaderTenantID, "acme")
+		m.Metadata.Set(envelope.HeaderMessageID, m.UUID)
+		if _, err := visit(m); err != nil {
+			return err
+		}
+	}
+	if s.letters == 0 {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+// TestDeadLettersOfSlowBrokers are shown as far as they can be read in time.
+func TestDeadLettersOfSlowBrokers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, test := range map[string]struct {
+			letters int
+			query   string
+			code    int
+			says    string
+		}{
+			"all of them, in more time than a page of timers has": {5, "", 200, "letter-4"},
+			"more than can be read":                               {100, "", 200, "letter-8"},
+			"a page that begins before the end of the time":       {100, "after=letter-5", 200, "letter-8"},
+			"a page that begins behind it":                        {100, "after=letter-50", 503, "too many dead letters to page through over HTTP: use timer-service dlq"},
+			"a page that begins at it":                            {100, "after=letter-8", 503, "too many dead letters to page through over HTTP: use timer-service dlq"},
+			"a broker that does not answer":                       {0, "after=letter-50", 503, "did not answer in time"},
+			"one that is gone":                                    {5, "after=letter-50", 404, "gone"},
+		} {
+			b := slow{gochannel.New(gochannel.Options{}, quiet), test.letters}
+			s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b})
+			for _, path := range []string{"/v1/tenants/acme/dead-letters?", "/dead-letters?tenant=acme&"} {
+				if code, text := get(s, path+test.query); code != test.code || !strings.Contains(text, test.says) {
+					t.Errorf("%s: %s: %d %s", name, path, code, text)
+				}
+			}
+		}
+	})
+}
+
+// TestDeadLetterOfNoTenantIsTheClientsMistake, as a form may be.
+func TestDeadLetterOfNoTenantIsTheClientsMistake(t *testing.T) {
+	t.Parallel()
+	s := serving(t, seeded(t))
+	for _, form := range []string{"/do/replay", "/do/discard"} {
+		if code, text := submit(s, form, map[string][]string{"id": {"any"}}, "Sec-Fetch-Site", "same-origin"); code != 400 {
+			t.Errorf("%s: %d %s", form, code, text)
+		}
+	}
+}

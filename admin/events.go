@@ -1,0 +1,296 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	maxListeners       = 50
+	maxTenantListeners = 10   // of them with the token of one tenant
+	maxQueued          = 4096 // happenings that a listener may be behind
+)
+
+// Why one more client can't listen.
+var (
+	errTenantListens = huma.Error429TooManyRequests(fmt.Sprintf("%d connections of your tenant listen already: end one first", maxTenantListeners))
+	errAllListen     = huma.Error503ServiceUnavailable("too many connections listen already: try again later")
+)
+
+// A Happening is what happened to a timer on this instance.
+type Happening struct {
+	At            string              `json:"at" format:"date-time"`
+	TenantID      timer.TenantID      `json:"tenantId,omitempty"`
+	ServiceCallID timer.ServiceCallID `json:"serviceCallId,omitempty"`
+	ID            string              `json:"id,omitempty" doc:"Of the command, or of the event."`
+	CorrelationID string              `json:"correlationId,omitempty"`
+	DueAt         string              `json:"dueAt,omitempty" format:"date-time"`
+	LatenessMS    *int64              `json:"latenessMs,omitempty" doc:"at minus dueAt."`
+	Reason        string              `json:"reason,omitempty" doc:"Why a command had no effect, or was refused; why an event was parked."`
+	Detail        string              `json:"detail,omitempty" doc:"The same for people."`
+}
+
+// What happens. Each type is an event of /v1/events.
+type (
+	scheduledEvent    Happening
+	canceledEvent     Happening
+	ignoredEvent      Happening
+	rejectedEvent     Happening
+	deadLetteredEvent Happening
+	reachedEvent      Happening
+	publishedEvent    Happening
+	parkedEventEvent  Happening
+)
+
+// A listener is a client of [Events].
+type listener struct {
+	owner  timer.TenantID // whose token it has; empty: that of all
+	tenant timer.TenantID // empty: all
+	only   []string       // names of events; none: all
+	queue  chan any
+	slow   chan struct{} // closed when the queue was full: it gets nothing more
+}
+
+// Events is where clients listen to what happens on this instance. While there are
+// none it costs an atomic load a hook, and the times of the last acks. Make it with [NewEvents]; it is safe for
+// concurrent use.
+type Events struct {
+	counters *app.Counters
+	acks     acks
+	count    atomic.Int32
+
+	mu  sync.Mutex
+	all map[*listener]struct{}
+
+	statusMu sync.Mutex
+	last     Status    // the newest
+	at       time.Time // when it was made
+	before   measured  // at that time
+}
+
+// NewEvents returns Events that tell rates and lateness from counters.
+func NewEvents(counters *app.Counters) *Events {
+	return &Events{counters: counters, all: make(map[*listener]struct{})}
+}
+
+// listen adds a listener to what happens to a tenant, or to all if it is empty, unless
+// there are too many. The owner is the tenant whose token it has, if it has one.
+func (e *Events) listen(owner, tenant timer.TenantID) (*listener, huma.StatusError) {
+	l := &listener{owner: owner, tenant: tenant, queue: make(chan any, maxQueued), slow: make(chan struct{})}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	its := 0
+	for other := range e.all {
+		if other.owner == owner {
+			its++
+		}
+	}
+	switch {
+	case owner != "" && its >= maxTenantListeners:
+		return nil, errTenantListens
+	case len(e.all) >= maxListeners:
+		return nil, errAllListen
+	}
+	e.all[l] = struct{}{}
+	e.count.Store(int32(len(e.all)))
+	return l, nil
+}
+
+// remove removes a listener, if it is still there.
+func (e *Events) remove(l *listener) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.drop(l)
+}
+
+// drop removes a listener. The lock must be held.
+func (e *Events) drop(l *listener) {
+	delete(e.all, l)
+	e.count.Store(int32(len(e.all)))
+}
+
+// send gives something that happened to all who listen, and drops who is too slow. It
+// never waits for a client.
+func (e *Events) send(name string, tenant timer.TenantID, event any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for l := range e.all {
+		if !l.wants(name) || l.tenant != "" && l.tenant != tenant {
+			continue
+		}
+		select {
+		case l.queue <- event:
+		default:
+			e.drop(l)
+			close(l.slow)
+		}
+	}
+}
+
+// wants reports whether a listener asked for events of a name.
+func (l *listener) wants(name string) bool { return len(l.only) == 0 || slices.Contains(l.only, name) }
+
+// Hooks returns those that an app has to call.
+func (e *Events) Hooks() app.Hooks {
+	return app.Hooks{
+		Watch: func() func(handlers.Decision) {
+			if e.count.Load() == 0 {
+				return nil
+			}
+			return e.decided
+		},
+		Reached: func(events []timer.DueTimeReached) {
+			if e.count.Load() == 0 {
+				return
+			}
+			for _, d := range events {
+				e.send("reached", d.TenantID, reachedEvent{
+					At: stamp(d.ReachedAt), TenantID: d.TenantID, ServiceCallID: d.ServiceCallID, ID: envelope.EventID(d),
+					CorrelationID: d.CorrelationID, DueAt: stamp(d.DueAt), LatenessMS: new(d.Lateness().Milliseconds()),
+				})
+			}
+		},
+		Published: func(at time.Time, events []*message.Message) {
+			e.acks.add(at, events)
+			if e.count.Load() == 0 {
+				return
+			}
+			for _, m := range events {
+				h := happeningOf(at, m)
+				e.send("published", h.TenantID, publishedEvent(h))
+			}
+		},
+		Parked: func(m *message.Message, reason string) {
+			if e.count.Load() == 0 {
+				return
+			}
+			h := happeningOf(time.Now(), m)
+			h.Reason, h.LatenessMS = reason, nil
+			e.send("parked", h.TenantID, parkedEventEvent(h))
+		},
+	}
+}
+
+// decided tells what became of a command.
+func (e *Events) decided(d handlers.Decision) {
+	h := Happening{
+		At: stamp(time.Now()), TenantID: d.TenantID, ServiceCallID: d.ServiceCallID, ID: d.ID, CorrelationID: d.CorrelationID, DueAt: stamp(d.DueAt),
+		Reason: d.Reason, Detail: d.Detail,
+	}
+	switch d.Outcome {
+	case timer.DidSchedule.String(), timer.DidReschedule.String():
+		e.send("scheduled", d.TenantID, scheduledEvent(h))
+	case timer.DidCancel.String():
+		e.send("canceled", d.TenantID, canceledEvent(h))
+	case handlers.OutcomeInvalid:
+		e.send("dead-lettered", d.TenantID, deadLetteredEvent(h))
+	case handlers.OutcomeOverQuota, handlers.OutcomeFailed:
+		h.Reason = d.Outcome
+		e.send("rejected", d.TenantID, rejectedEvent(h))
+	default:
+		h.Reason = d.Outcome
+		e.send("ignored", d.TenantID, ignoredEvent(h))
+	}
+}
+
+// happeningOf returns what a message of an event says, at a time.
+func happeningOf(at time.Time, m *message.Message) Happening {
+	h := Happening{
+		At: stamp(at), TenantID: timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID)), ServiceCallID: timer.ServiceCallID(m.Metadata.Get(envelope.HeaderServiceCallID)),
+		ID: m.UUID, CorrelationID: m.Metadata.Get(envelope.HeaderCorrelationID),
+	}
+	if due, ok := envelope.DueAt(m.UUID); ok {
+		h.DueAt, h.LatenessMS = stamp(due), new(max(at.Sub(due), 0).Milliseconds())
+	}
+	return h
+}
+
+// A Status is how the service is, each second.
+type Status struct {
+	At              string  `json:"at" format:"date-time"`
+	LatenessP99MS   int64   `json:"latenessP99Ms" doc:"How late the events were that the broker has acked since the status before, from the due time to the ack: 99 of 100 at most so late. On this instance."`
+	LatenessMaxMS   int64   `json:"latenessMaxMs" doc:"The most that any event was late since the start of this instance."`
+	Commands        float64 `json:"commandsPerSecond" doc:"Handled on this instance, as the next two."`
+	Reached         float64 `json:"reachedPerSecond"`
+	Published       float64 `json:"publishedPerSecond"`
+	Scheduled       int64   `json:"scheduled" doc:"Timers that wait to fire."`
+	Overdue         int64   `json:"overdue" doc:"Those that were due before now; 10000 may stand for more."`
+	OldestOverdueMS int64   `json:"oldestOverdueMs,omitempty" doc:"How long the first of them has been due."`
+	Outbox          int64   `json:"outbox" doc:"Events that wait for the broker."`
+	OldestEventMS   int64   `json:"oldestEventMs,omitempty" doc:"How long ago the timer of the oldest of them was due."`
+	Parked          int64   `json:"parked"`
+	Error           string  `json:"error,omitempty" doc:"The database did not answer: its figures are missing."`
+}
+
+// measured is what was counted at a time.
+type measured struct {
+	at                           time.Time
+	commands, reached, published int64
+	lateness                     app.Lateness
+}
+
+func (e *Events) measure() measured {
+	m := measured{at: time.Now(), reached: e.counters.Reached(), published: e.counters.Forwarded(), lateness: e.counters.Lateness()}
+	for _, n := range e.counters.Commands() {
+		m.commands += n
+	}
+	return m
+}
+
+// status returns how the service is, a second old at most: all who listen share it.
+func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
+	e.statusMu.Lock()
+	defer e.statusMu.Unlock()
+	if time.Since(e.at) < statusInterval*9/10 {
+		return e.last
+	}
+	now := e.measure()
+	since := e.before
+	if since.at.IsZero() || now.at.Sub(since.at) > 10*statusInterval {
+		since = now // there were no clients: nothing is known of the last second
+	}
+	s := Status{At: stamp(now.at), LatenessMaxMS: now.lateness.Max.Milliseconds()}
+	if took := now.at.Sub(since.at).Seconds(); took > 0 {
+		rate := func(n int64) float64 { return math.Round(100*float64(n)/took) / 100 }
+		s.Commands, s.Reached, s.Published = rate(now.commands-since.commands), rate(now.reached-since.reached), rate(now.published-since.published)
+	}
+	latest := now.lateness
+	latest.Events -= since.lateness.Events
+	for i := range latest.Buckets {
+		latest.Buckets[i] -= since.lateness.Buckets[i]
+	}
+	if latest.Events > 0 {
+		s.LatenessP99MS = latest.Quantile(0.99).Milliseconds()
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusInterval)
+	defer cancel()
+	stats, err := timers.Stats(ctx)
+	if err == nil {
+		var o timer.Overdue
+		if o, err = timers.Overdue(ctx, "", now.at); err == nil && o.Timers > 0 {
+			s.Overdue, s.OldestOverdueMS = o.Timers, now.at.Sub(o.Oldest).Milliseconds()
+		}
+	}
+	if err != nil {
+		s.Error = "the database did not answer"
+	}
+	s.Scheduled, s.Outbox, s.Parked = stats.Scheduled, stats.Outbox, stats.Parked
+	if !stats.DueAt.IsZero() {
+		s.OldestEventMS = max(0, now.at.Sub(stats.DueAt).Milliseconds())
+	}
+	e.last, e.at, e.before = s, now.at, now
+	return s
+}

@@ -1,0 +1,166 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	sampleInterval = 5 * time.Second
+	maxSamples     = 181 // a quarter of an hour
+	recent         = 5 * time.Minute
+)
+
+// A sample is how late and how busy the service was at a time.
+type sample struct {
+	at       time.Time
+	late     app.Lateness  // of all events since the start
+	worst    time.Duration // of the events that the broker acked since the sample before
+	waiting  time.Duration // how late the oldest is that is overdue, or whose event waits for the broker
+	accepted int64         // commands that had an effect, since the start
+	fired    int64         // timers, since the start
+}
+
+// A History is how late and how busy the service was in the last quarter of an hour, in memory. Make one
+// with [NewHistory]. Its methods are safe for concurrent use.
+type History struct {
+	counters *app.Counters
+	stats    func(context.Context) (timer.Stats, error)
+
+	mu      sync.Mutex
+	samples []sample      // oldest first
+	worst   time.Duration // since the last sample
+	oldest  time.Time     // earliest due time of what had not reached the broker at the last sample, which may lie ahead; zero if there was none
+}
+
+// NewHistory returns a History of what counters count, and of what has not reached the
+// broker yet by stats, such as [timer.Reader.Stats]. It starts nothing: call [History.Run].
+func NewHistory(counters *app.Counters, stats func(context.Context) (timer.Stats, error)) *History {
+	return &History{counters: counters, stats: stats}
+}
+
+// Run takes samples until ctx is done, and returns nil. It reads the database once in
+// five seconds, and writes nothing.
+func (h *History) Run(ctx context.Context) error {
+	for {
+		reading, cancel := context.WithTimeout(ctx, time.Second)
+		stats, err := h.stats(reading)
+		cancel()
+		h.keep(time.Now(), stats, err)
+		if !pause.For(ctx, sampleInterval) {
+			return nil
+		}
+	}
+}
+
+// keep adds the sample of now.
+func (h *History) keep(now time.Time, stats timer.Stats, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.samples = append(h.samples, h.sample(now, stats, err))
+	h.worst = 0
+	if len(h.samples) > maxSamples {
+		h.samples = slices.Delete(h.samples, 0, 1)
+	}
+}
+
+// until returns the samples so far, oldest first, and after them one of now.
+func (h *History) until(now time.Time, stats timer.Stats, err error) []sample {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := h.sample(now, stats, err)
+	return append(slices.Clone(h.samples), last)
+}
+
+// sample returns the sample of now. If the database does not answer, what it held
+// last still waits. The caller holds mu until it has kept the sample: between, another
+// one would take the worst of the interval.
+func (h *History) sample(now time.Time, stats timer.Stats, err error) sample {
+	if err == nil {
+		h.oldest = earliest(stats.NextDue, stats.DueAt)
+	}
+	h.worst = max(h.worst, h.counters.TakeWorst())
+	s := sample{at: now, late: h.counters.Lateness(), worst: h.worst, accepted: accepted(h.counters), fired: h.counters.Reached()}
+	if !h.oldest.IsZero() {
+		s.waiting = max(0, now.Sub(h.oldest))
+	}
+	return s
+}
+
+// within returns the samples of the last time d, and the one before them.
+func within(samples []sample, d time.Duration) []sample {
+	from := samples[len(samples)-1].at.Add(-d)
+	first, _ := slices.BinarySearchFunc(samples, from, func(s sample, t time.Time) int { return s.at.Compare(t) })
+	return samples[max(0, first-1):]
+}
+
+// lateness returns how late events were from the first sample to the last. What still
+// waits counts too: so many more, evenly between now and the oldest due time.
+func lateness(samples []sample, waiting int64) app.Lateness {
+	first, last := samples[0], samples[len(samples)-1]
+	l := last.late
+	l.Events -= first.late.Events
+	l.Sum -= first.late.Sum
+	l.Max = last.waiting
+	for i := range l.Buckets {
+		l.Buckets[i] -= first.late.Buckets[i]
+	}
+	for _, s := range samples[1:] {
+		l.Max = max(l.Max, s.worst)
+	}
+	if last.waiting <= 0 || waiting <= 0 {
+		return l
+	}
+	left, below := waiting, time.Duration(0)
+	for i, bound := range append(app.LatenessBounds(), last.waiting) {
+		n := min(left, int64(float64(waiting)*float64(min(bound, last.waiting)-below)/float64(last.waiting)+0.5))
+		if bound >= last.waiting {
+			n = left
+		}
+		l.Buckets[i] += n
+		l.Events += n
+		if left -= n; left == 0 {
+			break
+		}
+		below = bound
+	}
+	return l
+}
+
+// tooLate returns how many events were later than the objective allows.
+func tooLate(l app.Lateness) (n int64) {
+	n = l.Events
+	for i, bound := range app.LatenessBounds() {
+		if bound <= objective {
+			n -= l.Buckets[i]
+		}
+	}
+	return n
+}
+
+// accepted returns how many commands had an effect.
+func accepted(c *app.Counters) (n int64) {
+	for result, count := range c.Commands() {
+		switch result.Outcome {
+		case handlers.OutcomeInvalid, handlers.OutcomeIgnored, handlers.OutcomeOverQuota, handlers.OutcomeFailed:
+		default:
+			n += count
+		}
+	}
+	return n
+}
+
+// earliest returns the earlier of two times, of which zero is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

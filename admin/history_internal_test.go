@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestHistoryKeepsAQuarterOfAnHour with one read of the database in five seconds.
+func TestHistoryKeepsAQuarterOfAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := 0
+		h := NewHistory(new(app.Counters), func(context.Context) (timer.Stats, error) { reads++; return timer.Stats{}, nil })
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { _ = h.Run(ctx) }()
+		time.Sleep(time.Hour + time.Second)
+		synctest.Wait()
+		samples := h.until(time.Now(), timer.Stats{}, nil)
+		if reads != 721 || len(samples) != maxSamples+1 || samples[len(samples)-1].at.Sub(samples[0].at) < 15*time.Minute {
+			t.Errorf("%d reads, %d samples from %v to %v", reads, len(samples), samples[0].at, samples[len(samples)-1].at)
+		}
+		if got := within(samples, time.Minute); len(got) != 14 || got[0].at.Sub(got[1].at) != -sampleInterval {
+			t.Errorf("%d samples of the last minute", len(got))
+		}
+	})
+}
+
+// TestHistoryGoesOnWithoutTheDatabase: what it held last still waits, and what was
+// ahead becomes overdue.
+func TestHistoryGoesOnWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	h := NewHistory(new(app.Counters), nil)
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	if s := h.sample(now, timer.Stats{NextDue: now.Add(10 * time.Second), DueAt: now.Add(-time.Second)}, nil); s.waiting != time.Second {
+		t.Errorf("the oldest event waits for %v", s.waiting)
+	}
+	if s := h.sample(now, timer.Stats{NextDue: now.Add(10 * time.Second)}, nil); s.waiting != 0 {
+		t.Errorf("nothing waits for %v", s.waiting)
+	}
+	if s := h.sample(now.Add(50*time.Second), timer.Stats{}, errors.New("down")); s.waiting != 40*time.Second {
+		t.Errorf("the timer that was due 40 s ago waits for %v", s.waiting)
+	}
+}
+
+// TestLatenessCountsWhatWaits evenly between now and the oldest.
+func TestLatenessCountsWhatWaits(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		waiting time.Duration
+		many    int64
+		late    int64 // later than a second
+		p50     time.Duration
+	}{
+		"nothing":                    {0, 0, 0, 0},
+		"one for three milliseconds": {3 * time.Millisecond, 1, 0, 3 * time.Millisecond},
+		"a hundred in ten seconds":   {10 * time.Second, 100, 90, 5 * time.Second},
+		"one for an hour":            {time.Hour, 1, 1, time.Hour},
+		"many for an hour":           {time.Hour, 10_000, 9998, time.Hour},
+		"more than a second, barely": {1100 * time.Millisecond, 11, 1, time.Second},
+	} {
+		l := lateness([]sample{{}, {waiting: test.waiting}}, test.many)
+		if l.Events != test.many || tooLate(l) != test.late || l.Max != test.waiting || l.Quantile(0.5) != test.p50 {
+			t.Errorf("%s: %+v, %d too late, half within %v", name, l, tooLate(l), l.Quantile(0.5))
+		}
+	}
+}
+
+// TestBudgetOfLateEvents is used up when one of a hundred is late.
+func TestBudgetOfLateEvents(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		late, events int64
+		used         string
+	}{{0, 0, "0 %"}, {0, 1000, "0 %"}, {1, 1000, "10 %"}, {10, 1000, "100 %"}, {1, 1, "10000 %"}} {
+		var l app.Lateness
+		l.Events, l.Buckets[0], l.Buckets[len(l.Buckets)-1] = test.events, test.events-test.late, test.late
+		if b := spent(l); b.Percent != test.used || b.Late != test.late {
+			t.Errorf("%d of %d: %+v", test.late, test.events, b)
+		}
+	}
+}

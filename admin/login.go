@@ -1,0 +1,172 @@
+package admin
+
+import (
+	"crypto/rand"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	sessionCookie = "timer_session"
+	sessionAge    = 12 * time.Hour
+	maxSessions   = 1000
+
+	maxTenantSessions = 20 // of them with the tokens of one tenant
+)
+
+// A session stands for a token that was shown on the login page. It ends when the
+// token is no longer valid.
+type session struct {
+	token   tokenHash
+	tenant  timer.TenantID // that the token is for
+	expires time.Time
+}
+
+// sessions are those in memory: a restart ends them.
+type sessions struct {
+	mu  sync.Mutex
+	all map[tokenHash]session // by the hash of the value of the cookie
+}
+
+func newSessions() *sessions { return &sessions{all: make(map[tokenHash]session)} }
+
+// begin returns the value of a cookie for a new session. The oldest one ends if there
+// are too many, and that of the same tenant if it has too many.
+func (s *sessions) begin(token tokenHash, tenant timer.TenantID, now time.Time) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var oldest, its tokenHash
+	count := 0
+	for id, one := range s.all {
+		if first, ok := s.all[oldest]; !ok || one.expires.Before(first.expires) {
+			oldest = id
+		}
+		if one.tenant != tenant {
+			continue
+		}
+		count++
+		if first, ok := s.all[its]; !ok || one.expires.Before(first.expires) {
+			its = id
+		}
+	}
+	switch {
+	case tenant != "" && count >= maxTenantSessions:
+		delete(s.all, its)
+	case len(s.all) >= maxSessions:
+		delete(s.all, oldest)
+	}
+	value := rand.Text()
+	s.all[hashOf(value)] = session{token, tenant, now.Add(sessionAge)}
+	return value
+}
+
+// of returns the token that the session of a request stands for.
+func (s *sessions) of(r *http.Request) (token tokenHash, ok bool) {
+	cookie, err := r.Cookie(sessionCookie)
+	if err != nil {
+		return tokenHash{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := hashOf(cookie.Value)
+	one, ok := s.all[id]
+	if ok && !time.Now().Before(one.expires) {
+		delete(s.all, id)
+		return tokenHash{}, false
+	}
+	return one.token, ok
+}
+
+// end ends the session of a request.
+func (s *sessions) end(r *http.Request) {
+	if cookie, err := r.Cookie(sessionCookie); err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.all, hashOf(cookie.Value))
+	}
+}
+
+// setCookie sets the cookie of a session, which only this server gets back, and only
+// from its own pages.
+func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, value string, age time.Duration) {
+	http.SetCookie(w, &http.Cookie{
+		Name: sessionCookie, Value: value, Path: s.opt.Prefix + "/", MaxAge: int(age / time.Second),
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https",
+	})
+}
+
+// loginPage is a form that works without scripts and without its style sheet.
+var loginPage = template.Must(template.New("login").Parse(`<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Log in · timer service</title>
+<link rel="icon" href="{{.Web}}/icon.svg"><link rel="stylesheet" href="{{.Web}}/style.css"></head>
+<body>
+<main>
+<h1>Timer service</h1>
+{{with .Wrong}}<p role="alert">{{.}}</p>{{end}}
+<form method="post" action="{{.Action}}">
+<p><label for="token">Token, the value of http_token or that of a tenant</label></p>
+<p><input type="password" id="token" name="token" autocomplete="current-password" required autofocus> <button>Log in</button></p>
+<input type="hidden" name="next" value="{{.Next}}">
+</form>
+</main>
+</body>
+</html>
+`))
+
+// showLogin shows the form.
+func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) {
+	if s.tokens.none {
+		http.Redirect(w, r, s.opt.Prefix+"/", http.StatusSeeOther)
+		return
+	}
+	s.writeLogin(w, http.StatusOK, "", r.URL.Query().Get("next"))
+}
+
+func (s *Server) writeLogin(w http.ResponseWriter, code int, wrong, next string) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(code)
+	_ = loginPage.Execute(w, struct{ Wrong, Action, Next, Web string }{wrong, s.opt.Prefix + "/login", s.local(next), s.opt.Prefix + "/web"}) // the client has gone
+}
+
+// login begins a session if the token of the form is right.
+func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+	token, next := strings.TrimSpace(r.PostFormValue("token")), s.local(r.PostFormValue("next"))
+	switch s.tokens.status(token, addressOf(r)) {
+	case http.StatusOK:
+		if !s.tokens.none {
+			hash := hashOf(token)
+			tenant, _ := s.tokens.of(hash)
+			s.setCookie(w, r, s.sessions.begin(hash, tenant, time.Now()), sessionAge)
+		}
+		http.Redirect(w, r, next, http.StatusSeeOther)
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", strconv.Itoa(int(1/wrongRate)))
+		s.writeLogin(w, http.StatusTooManyRequests, "Too many wrong tokens from this address: wait some seconds.", next)
+	default:
+		s.writeLogin(w, http.StatusUnauthorized, "This token is wrong.", next)
+	}
+}
+
+// logout ends the session.
+func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
+	s.sessions.end(r)
+	s.setCookie(w, r, "", -time.Second)
+	http.Redirect(w, r, s.opt.Prefix+"/login", http.StatusSeeOther)
+}
+
+// local returns a path on this server, the first page if next is none.
+func (s *Server) local(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
+		return s.opt.Prefix + "/"
+	}
+	return next
+}

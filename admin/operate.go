@@ -1,0 +1,147 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Service is what people change in a running service, and the instances that share
+// its database. An app.App is one.
+type Service interface {
+	// Pause pauses firing, on all instances that share the database. By says who.
+	Pause(ctx context.Context, by string) error
+	// Resume ends the pause.
+	Resume(ctx context.Context) error
+	// Retry puts parked events back into the outbox, and returns how many.
+	Retry(ctx context.Context, seqs ...int64) (int, error)
+	// Forget deletes all timers and parked events of a tenant, and returns how many
+	// timers, also with an error.
+	Forget(ctx context.Context, tenant timer.TenantID) (timer.Counts, error)
+	// Nodes returns the instances that share the database.
+	Nodes(ctx context.Context) ([]timer.Node, error)
+}
+
+const (
+	operateTimeout = 5 * time.Second
+	forgetTimeout  = 20 * time.Second // after which a request is answered, and what is left stays
+)
+
+// What is refused.
+var (
+	errNoService = huma.Error503ServiceUnavailable("this server has no service to change: it only reads")
+	errNoParked  = huma.Error404NotFound("there is no such parked event")
+)
+
+// errMore says that a tenant has more timers than could be deleted in time.
+var errMore = huma.Error503ServiceUnavailable("some timers are left, for they are many: ask again")
+
+// pause pauses firing.
+func (a *actions) pause(ctx context.Context) error {
+	return a.operate(ctx, "pause firing", "", "all tenants", func(ctx context.Context) (string, error) {
+		return "", a.service.Pause(ctx, accessOf(ctx).who)
+	})
+}
+
+// resume ends the pause.
+func (a *actions) resume(ctx context.Context) error {
+	return a.operate(ctx, "resume firing", "", "all tenants", func(ctx context.Context) (string, error) {
+		return "", a.service.Resume(ctx)
+	})
+}
+
+// retryParked puts parked events back into the outbox, and returns how many.
+func (a *actions) retryParked(ctx context.Context, seqs ...int64) (retried int, err error) {
+	return a.parked(ctx, "retry parked event", seqs, func(ctx context.Context) (int, error) { return a.service.Retry(ctx, seqs...) })
+}
+
+// discardParked deletes parked events for good, and returns how many.
+func (a *actions) discardParked(ctx context.Context, seqs ...int64) (discarded int, err error) {
+	return a.parked(ctx, "discard parked event", seqs, func(ctx context.Context) (int, error) { return a.operator.DiscardParked(ctx, seqs...) })
+}
+
+// parked changes parked events, if all of them are of who asks.
+func (a *actions) parked(ctx context.Context, what string, seqs []int64, change func(context.Context) (int, error)) (changed int, err error) {
+	target := strings.Trim(fmt.Sprint(seqs), "[]")
+	if len(target) > 100 {
+		target = fmt.Sprintf("%d events from %d on", len(seqs), seqs[0])
+	}
+	tenant := accessOf(ctx).tenant
+	err = a.operate(ctx, what, tenant, target, func(ctx context.Context) (string, error) {
+		if tenant != "" {
+			for _, seq := range seqs {
+				if _, err := parkedEvent(ctx, a.timers, tenant, seq); err != nil {
+					return "", err
+				}
+			}
+		}
+		changed, err = change(ctx)
+		if err == nil && changed == 0 && len(seqs) > 0 {
+			err = errNoParked
+		}
+		return fmt.Sprintf("%d of %d", changed, len(seqs)), err
+	})
+	return changed, err
+}
+
+// parkedEvent returns the parked event with a number, of a tenant or of all if it is
+// empty.
+func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID, seq int64) (timer.ParkedEvent, error) {
+	page, err := timers.Parked(ctx, tenant, seq-1, 1)
+	if err == nil && (len(page) == 0 || page[0].Seq != seq) {
+		err = errNoParked
+	}
+	if err != nil {
+		return timer.ParkedEvent{}, err
+	}
+	return page[0], nil
+}
+
+// forget deletes all timers and parked events of a tenant, and returns how many
+// timers, also with an error: errMore if there was no time for all. A client that hangs
+// up does not end it, but the stop of the server does.
+func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.Counts, err error) {
+	more := false
+	err = a.do(ctx, "forget tenant", tenant, string(tenant), func() (string, error) {
+		if a.service == nil {
+			return "", errNoService
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
+		defer cancel()
+		go func() {
+			select {
+			case <-a.stopping:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		sum, err = a.service.Forget(ctx, tenant)
+		deleted := count(sum.Total(), "timer") + " deleted"
+		if more = err != nil && sum.Total() > 0 && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)); more {
+			return deleted + ", not all", nil
+		}
+		return deleted, err
+	})
+	if more {
+		err = errMore
+	}
+	return sum, err
+}
+
+// operate changes the service, in time.
+func (a *actions) operate(ctx context.Context, what string, tenant timer.TenantID, target string, change func(context.Context) (string, error)) error {
+	return a.do(ctx, what, tenant, target, func() (string, error) {
+		if a.service == nil || a.operator == nil {
+			return "", errNoService
+		}
+		ctx, cancel := context.WithTimeout(ctx, operateTimeout)
+		defer cancel()
+		return change(ctx)
+	})
+}

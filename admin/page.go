@@ -1,0 +1,174 @@
+package admin
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// web is what browsers load: templates, one style sheet, a script of ours, and htmx.
+//
+//go:embed web
+var web embed.FS
+
+// objective is how late an event may be until the broker's ack, and objectiveShare how many
+// of the events must not be later.
+const (
+	objective      = time.Second
+	objectiveShare = 0.99
+)
+
+// A pages shows the service to people, in a browser. Each page is made here, works
+// without JavaScript, and is asked for again by htmx.
+type pages struct {
+	opt       Options
+	log       *slog.Logger
+	actions   *actions
+	templates map[string]*template.Template
+}
+
+// A page is what a handler has found, to be shown by a template.
+type page struct {
+	Name     string // of the template
+	Title    string
+	Nav      string // which link of the navigation is the current one
+	Live     bool   // it is asked for again every few seconds
+	Code     int    // of the answer; default 200
+	Location string // where to go instead, if it is not empty
+	Body     any    // what the template shows
+}
+
+// A view is a page with what all pages show.
+type view struct {
+	page
+	Prefix   string
+	Self     string // where it came from
+	Search   string // what was searched for
+	ReadOnly bool   // nothing can be changed
+	Operates bool   // beside commands, the service can be changed
+	One      bool   // who asks may see one tenant only
+	Session  bool   // who asks can log out
+	Now      time.Time
+	Health   Health
+	Links    []link
+}
+
+// A link is one of the navigation.
+type link struct {
+	Nav, Path, Text string
+	All             bool // only for those who see all tenants
+}
+
+var links = []link{
+	{"overview", "/", "Overview", true},
+	{"timers", "/timers", "Timers", false},
+	{"tenants", "/tenants", "Tenants", false},
+	{"dead-letters", "/dead-letters", "Dead letters", false},
+	{"parked", "/parked", "Parked events", false},
+	{"nodes", "/nodes", "Nodes", true},
+	{"audit", "/audit", "Audit", true},
+	{"docs", "/docs", "API", false},
+}
+
+func newPages(log *slog.Logger, opt Options, actions *actions) *pages {
+	p := &pages{opt: opt, log: log, actions: actions, templates: make(map[string]*template.Template)}
+	layout := template.Must(template.New("layout.html").Funcs(words).ParseFS(web, "web/layout.html"))
+	names, err := web.ReadDir("web/page")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	for _, f := range names {
+		p.templates[f.Name()] = template.Must(template.Must(layout.Clone()).ParseFS(web, path.Join("web/page", f.Name())))
+	}
+	return p
+}
+
+// serve adds the pages, and what they load.
+func (p *pages) serve(on *routes) {
+	p.get(on, "/{$}", filtered, p.overview)
+	p.get(on, "/timers", filtered, p.timers)
+	p.get(on, "/timer", filtered, p.timer)
+	p.get(on, "/search", filtered, p.search)
+	p.get(on, "/tenants", filtered, p.tenants)
+	p.get(on, "/dead-letters", filtered, p.deadLetters)
+	p.get(on, "/parked", filtered, p.parked)
+	p.get(on, "/nodes", ofAll, p.nodes)
+	p.get(on, "/audit", ofAll, p.audit)
+	p.act(on)
+	for _, file := range []string{"style.css", "page.js", "htmx.min.js", "icon.svg"} {
+		on.handle("GET /web/"+file, anybody, func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFileFS(w, r, web, "web/"+file)
+		})
+	}
+}
+
+// get adds a page of which the handler has [readTimeout], or what [pageTimeouts] says.
+func (p *pages) get(on *routes, path string, rule rule, find func(context.Context, *http.Request) (page, error)) {
+	on.handle("GET "+path, rule, func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), max(readTimeout, pageTimeouts[path]))
+		defer cancel()
+		found, err := find(ctx, r)
+		switch {
+		case err != nil:
+			found = p.failed(ctx, found, err)
+		case found.Location != "":
+			http.Redirect(w, r, found.Location, http.StatusSeeOther)
+			return
+		}
+		p.write(w, r, found)
+	})
+}
+
+// readOnly reports whether who asks may change nothing.
+func (p *pages) readOnly(ctx context.Context) bool {
+	return p.opt.Broker == nil || accessOf(ctx).readOnly
+}
+
+// A trouble is why there is no page.
+type trouble struct{ What, Advice string }
+
+// failed returns a page about an error. What the database says stays in the log.
+func (p *pages) failed(ctx context.Context, asked page, err error) page {
+	failed := page{Name: "trouble.html", Title: asked.Title, Nav: asked.Nav}
+	var invalid *timer.InvalidError
+	var status huma.StatusError
+	switch {
+	case errors.As(err, &status):
+		failed.Code, failed.Body = status.GetStatus(), trouble{What: status.Error()}
+	case errors.As(err, &invalid):
+		failed.Code, failed.Body = http.StatusBadRequest, trouble{What: invalid.Detail}
+	case errors.Is(err, timer.ErrNotFound):
+		failed.Code, failed.Body = http.StatusNotFound, trouble{"There is no such timer.", "It was never stored, or it was deleted after its retention. Compare tenant and service call: both are case-sensitive."}
+	default:
+		p.log.WarnContext(ctx, "a page was not shown", "page", asked.Title, "error", err)
+		failed.Code, failed.Body = http.StatusServiceUnavailable, trouble{"The database or the broker did not answer.", "The overview says which, and what to do. The log has the error."}
+	}
+	if failed.Title == "" {
+		failed.Title = "Not shown"
+	}
+	return failed
+}
+
+func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
+	v := view{
+		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
+		ReadOnly: p.readOnly(r.Context()),
+		Operates: !p.readOnly(r.Context()) && p.opt.Service != nil, One: accessOf(r.Context()).tenant != "", Session: p.opt.Token != "", Now: time.Now(), Health: p.opt.Monitor.Health(), Links: links,
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if found.Code != 0 {
+		w.WriteHeader(found.Code)
+	}
+	if err := p.templates[found.Name].Execute(w, v); err != nil {
+		p.log.DebugContext(r.Context(), "a page was not written", "page", found.Title, "error", err)
+	}
+}

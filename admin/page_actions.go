@@ -1,0 +1,197 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A deed is something that people can do on a page. It is asked for once, on a page of
+// its own, and done by a POST.
+type deed struct {
+	Title  string // what the page is called
+	Button string // what the button says
+	Danger bool   // it can't be undone
+	Means  string // what happens then
+	Of     string // the field that names what is changed, beside the tenant
+	Label  string // what that is called
+	Back   string // path of the page to go on with
+
+	OfTenant bool // it is about a tenant, which the request names
+	Service  bool // it changes the service, and is no command to the broker
+	do       func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
+}
+
+var deeds = map[string]deed{
+	"cancel": {
+		Title: "Cancel a timer", Button: "Cancel this timer", Danger: true, Of: "call", Label: "Service call", OfTenant: true, Back: "/timer",
+		Means: "A cancel command goes to the broker. The timer does not fire, unless it has fired before the command is handled. A newer command can schedule it again.",
+		do: func(ctx context.Context, a *actions, tenant timer.TenantID, call string) (string, error) {
+			id, err := a.cancel(ctx, timer.Key{TenantID: tenant, ServiceCallID: timer.ServiceCallID(call)})
+			return "The command " + id + " to cancel it is at the broker. The timer shows it as soon as the service has handled it.", err
+		},
+	},
+	"replay": {
+		Title: "Replay a dead letter", Button: "Replay this dead letter", Of: "id", Label: "Dead letter", OfTenant: true, Back: "/dead-letters",
+		Means: "The original command goes to the broker once more, and the dead letter is removed. If the command fails again it becomes a new dead letter.",
+		do: func(ctx context.Context, a *actions, tenant timer.TenantID, id string) (string, error) {
+			return "The original command is at the broker, and the dead letter is removed.", a.replay(ctx, tenant, id)
+		},
+	},
+	"discard": {
+		Title: "Discard a dead letter", Button: "Discard this dead letter", Danger: true, Of: "id", Label: "Dead letter", OfTenant: true, Back: "/dead-letters",
+		Means: "The dead letter is removed for good. What its command asked for will not happen.",
+		do: func(ctx context.Context, a *actions, tenant timer.TenantID, id string) (string, error) {
+			return "The dead letter is removed for good.", a.discard(ctx, tenant, id)
+		},
+	},
+	"retry-parked": {
+		Title: "Retry a parked event", Button: "Retry this event", Of: "seq", Label: "Parked event", Back: "/parked", Service: true,
+		Means: "The event goes back into the outbox and is published as if it were new. If the broker refuses it again it is parked again.",
+		do: func(ctx context.Context, a *actions, _ timer.TenantID, seq string) (string, error) {
+			n, err := number(seq)
+			if err == nil {
+				_, err = a.retryParked(ctx, n)
+			}
+			return "The event is in the outbox again.", err
+		},
+	},
+	"discard-parked": {
+		Title: "Discard a parked event", Button: "Discard this event", Danger: true, Of: "seq", Label: "Parked event", Back: "/parked", Service: true,
+		Means: "The event is deleted for good: its consumers never learn that this timer has fired.",
+		do: func(ctx context.Context, a *actions, _ timer.TenantID, seq string) (string, error) {
+			n, err := number(seq)
+			if err == nil {
+				_, err = a.discardParked(ctx, n)
+			}
+			return "The event is deleted for good.", err
+		},
+	},
+	"pause": {
+		Title: "Pause firing", Button: "Pause firing for all tenants", Danger: true, Back: "/", Service: true,
+		Means: "No timer of any tenant fires, on all nodes, until firing is resumed. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late.",
+		do: func(ctx context.Context, a *actions, _ timer.TenantID, _ string) (string, error) {
+			return "No timer fires until you resume.", a.pause(ctx)
+		},
+	},
+	"resume": {
+		Title: "Resume firing", Button: "Resume firing", Back: "/", Service: true,
+		Means: "Timers fire again on all nodes, first those that became due meanwhile.",
+		do: func(ctx context.Context, a *actions, _ timer.TenantID, _ string) (string, error) {
+			return "Timers fire again.", a.resume(ctx)
+		},
+	},
+	"forget": {
+		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants", Service: true,
+		Means: "All its timers are deleted for good, those that wait too, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
+		do: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
+			n, err := a.forget(ctx, tenant)
+			did := count(n.Total(), "timer") + " deleted: " + num(n.Scheduled) + " waited, " + num(n.Reached) + " had fired, " + num(n.Canceled) + " canceled."
+			switch {
+			case errors.Is(err, errMore):
+				return count(n.Total(), "timer") + " deleted so far, not all: ask again.", err
+			case err != nil && n.Total() > 0:
+				return "", huma.Error503ServiceUnavailable(count(n.Total(), "timer") + " deleted so far, then the database did not answer: ask again. The audit log has the error.")
+			}
+			return did, err
+		},
+	},
+}
+
+// number reads the number of a parked event.
+func number(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n <= 0 {
+		return 0, errNoParked
+	}
+	return n, nil
+}
+
+// An asked is a deed that was asked for.
+type asked struct {
+	deed
+	Name   string
+	Tenant timer.TenantID
+	What   string // what it is done to, beside the tenant
+	Return string // where to go then
+	Did    string
+	InPart bool // that is not all
+	Failed string
+}
+
+// act adds the page that asks, and what does it.
+func (p *pages) act(on *routes) {
+	p.get(on, "/do/{deed}", filtered, func(ctx context.Context, r *http.Request) (page, error) {
+		return p.asked(ctx, r, r.URL.Query())
+	})
+	on.handle("POST /do/{deed}", filtered, func(w http.ResponseWriter, r *http.Request) {
+		found := page{}
+		err := readForm(r)
+		if err == nil {
+			found, err = p.asked(r.Context(), r, r.PostForm)
+		}
+		if err != nil {
+			p.write(w, r, p.failed(r.Context(), found, err))
+			return
+		}
+		a := found.Body.(*asked) //nolint:forcetypeassert // asked has made it
+		a.Did, err = a.do(r.Context(), p.actions, a.Tenant, a.What)
+		if a.InPart = errors.Is(err, errMore); err != nil && !a.InPart {
+			found.Code, a.Did, a.Failed = http.StatusServiceUnavailable, "", "The database or the broker did not answer; the log has the error."
+			var status huma.StatusError
+			var invalid *timer.InvalidError
+			switch {
+			case errors.As(err, &status):
+				found.Code, a.Failed = status.GetStatus(), status.Error()
+			case errors.As(err, &invalid):
+				found.Code, a.Failed = http.StatusUnprocessableEntity, invalid.Detail
+			default:
+				p.log.WarnContext(r.Context(), "an action failed", "action", a.Name, "error", err)
+			}
+		}
+		p.write(w, r, found)
+	})
+}
+
+// readForm reads the form of a POST.
+func readForm(r *http.Request) error {
+	err := r.ParseForm()
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return huma.NewError(http.StatusRequestEntityTooLarge, "the form is too large")
+	case err != nil:
+		return huma.Error400BadRequest("this is no form that can be read")
+	}
+	return nil
+}
+
+// asked reads which deed is meant.
+func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (page, error) {
+	name := r.PathValue("deed")
+	d, ok := deeds[name]
+	found := page{Name: "do.html", Title: d.Title}
+	switch {
+	case !ok:
+		return found, huma.Error404NotFound("there is no such action")
+	case p.readOnly(ctx):
+		return found, huma.Error403Forbidden("this service answers reads only: http_read_only is set, or it has no broker")
+	case d.Service && p.opt.Service == nil:
+		return found, errNoService
+	case d.OfTenant && form.Get("tenant") == "":
+		return found, huma.Error400BadRequest("the tenant is missing")
+	}
+	a := &asked{deed: d, Name: name, Tenant: timer.TenantID(form.Get("tenant")), What: form.Get(d.Of), Return: p.opt.Prefix + d.Back}
+	if d.Of == "call" {
+		a.Return = p.timerPath(timer.Key{TenantID: a.Tenant, ServiceCallID: timer.ServiceCallID(a.What)})
+	}
+	found.Body = a
+	_, err := only(ctx, form.Get("tenant"))
+	return found, err
+}

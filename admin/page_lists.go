@@ -1,0 +1,176 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/broker/deadletter"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	tenantsPerPage = 50
+	shownBody      = 8 << 10 // bytes of a body
+)
+
+// errBadAfter refuses a page that no page before has named.
+var errBadAfter = huma.Error400BadRequest("after names no page: begin again with the first")
+
+// A tenantList is a page of tenants.
+type tenantList struct {
+	Rows  []tenantRow
+	Next  string // the next page
+	Paged bool   // this is not the first
+}
+
+type tenantRow struct {
+	timer.TenantCounts
+	Overdue timer.Overdue
+}
+
+func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
+	after := timer.TenantID(r.URL.Query().Get("after"))
+	l := &tenantList{Paged: after != ""}
+	found := page{Name: "tenants.html", Title: "Tenants", Nav: "tenants", Live: true, Body: l}
+	if err := optional(string(after), after.Validate()); err != nil {
+		return found, err
+	}
+	var rows []timer.TenantCounts
+	var err error
+	if one := accessOf(ctx).tenant; one != "" {
+		rows = []timer.TenantCounts{{TenantID: one}}
+		rows[0].Counts, err = p.opt.Timers.Counts(ctx, one)
+	} else {
+		rows, err = p.opt.Timers.Tenants(ctx, after, tenantsPerPage)
+	}
+	now := time.Now()
+	for _, t := range rows {
+		row := tenantRow{TenantCounts: t}
+		if t.Scheduled > 0 && err == nil {
+			row.Overdue, err = p.opt.Timers.Overdue(ctx, t.TenantID, now)
+		}
+		l.Rows = append(l.Rows, row)
+	}
+	if len(rows) == tenantsPerPage {
+		l.Next = p.opt.Prefix + "/tenants?after=" + string(rows[len(rows)-1].TenantID)
+	}
+	return found, err
+}
+
+// A deadLetterList is a page of dead letters.
+type deadLetterList struct {
+	Tenant     string
+	NameTenant bool // the broker lists those of one tenant only
+	Rows       []deadLetter
+	Next       string // the next page
+	Paged      bool   // this is not the first
+}
+
+// A deadLetter is a dead letter for people.
+type deadLetter struct {
+	deadletter.Message
+	Shown string // the body, or the beginning of it
+	Cut   bool   // that is not all
+	Spent bool   // it can't be replayed again
+}
+
+func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) {
+	after := r.URL.Query().Get("after")
+	l := &deadLetterList{Paged: after != ""}
+	found := page{Name: "dead_letters.html", Title: "Dead letters", Nav: "dead-letters", Body: l}
+	if strings.ContainsFunc(after, unicode.IsControl) { // ids may be those of other programs
+		return found, errBadAfter
+	}
+	tenant, err := only(ctx, strings.TrimSpace(r.URL.Query().Get("tenant")))
+	if err != nil {
+		return found, err
+	}
+	l.Tenant = string(tenant)
+	rows, next, err := p.actions.deadLetters(ctx, deadletter.Filter{Tenant: tenant}, after, rowsPerPage)
+	for _, m := range rows {
+		text, cut := readable(m.Body)
+		l.Rows = append(l.Rows, deadLetter{m, text, cut, m.Replays >= deadletter.MaxReplays || m.Truncated})
+	}
+	if next != "" {
+		l.Next = p.opt.Prefix + "/dead-letters?" + url.Values{"tenant": {l.Tenant}, "after": {next}}.Encode()
+	}
+	var status huma.StatusError
+	if tenant == "" && errors.As(err, &status) && status.GetStatus() == http.StatusUnprocessableEntity {
+		l.NameTenant, err = true, nil // see broker.ErrNameTenant
+	}
+	return found, err
+}
+
+// A parkedList is a page of events that the broker refused for good.
+type parkedList struct {
+	Tenant string
+	Rows   []parkedRow
+	Next   string // the next page
+	Paged  bool   // this is not the first
+}
+
+type parkedRow struct {
+	timer.ParkedEvent
+	Shown string
+	Cut   bool
+}
+
+func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {
+	after, bad := strconv.ParseInt(cmp.Or(r.URL.Query().Get("after"), "0"), 10, 64)
+	l := &parkedList{Paged: after > 0}
+	found := page{Name: "parked.html", Title: "Parked events", Nav: "parked", Body: l}
+	if bad != nil || after < 0 {
+		return found, errBadAfter
+	}
+	tenant, err := only(ctx, strings.TrimSpace(r.URL.Query().Get("tenant")))
+	if err != nil {
+		return found, err
+	}
+	l.Tenant = string(tenant)
+	rows, err := p.opt.Timers.Parked(ctx, tenant, after, rowsPerPage)
+	for _, e := range rows {
+		text, cut := readable(e.Body)
+		l.Rows = append(l.Rows, parkedRow{e, text, cut})
+	}
+	if len(rows) == rowsPerPage {
+		l.Next = p.opt.Prefix + "/parked?" + url.Values{"tenant": {l.Tenant}, "after": {strconv.FormatInt(rows[len(rows)-1].Seq, 10)}}.Encode()
+	}
+	return found, err
+}
+
+// audit lists what people changed.
+func (p *pages) audit(context.Context, *http.Request) (page, error) {
+	return page{Name: "audit.html", Title: "Audit", Nav: "audit", Live: true, Body: p.actions.audit.recent()}, nil
+}
+
+// nodes lists the instances that share the database.
+func (p *pages) nodes(ctx context.Context, _ *http.Request) (page, error) {
+	found := page{Name: "nodes.html", Title: "Nodes", Nav: "nodes", Live: true}
+	if p.opt.Service == nil {
+		return found, errNoService
+	}
+	nodes, err := p.opt.Service.Nodes(ctx)
+	found.Body = nodes
+	return found, err
+}
+
+// readable returns a body as text, and whether that is not all of it.
+func readable(body []byte) (text string, cut bool) {
+	if len(body) > shownBody {
+		body, cut = body[:shownBody], true
+		for i := 1; i < utf8.UTFMax && !utf8.Valid(body); i++ {
+			body = body[:shownBody-i]
+		}
+	}
+	return string(body), cut
+}

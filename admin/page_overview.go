@@ -1,0 +1,227 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// shownTenants is how many tenants the overview names.
+const shownTenants = 8
+
+// An overview says how late the service is, what is stuck, and what is coming.
+type overview struct {
+	Known   bool // there is a history
+	Tone    string
+	Verdict string
+	Waiting time.Duration
+	Recent  app.Lateness // of the last minutes, and what waits now
+	P50     time.Duration
+	P99     time.Duration
+	Budget  budget
+	Chart   chart
+	Rates   []pace
+
+	Red, Notes []Part
+
+	Answered bool // the database did
+	Stats    timer.Stats
+	Overdue  timer.Overdue
+
+	Firing timer.Pause
+	Coming coming
+
+	Tenants []backlog
+	ByCount bool   // the tenants are those with most timers, since nothing is overdue
+	Among   string // of what they are those, if not of all
+}
+
+// A budget is how many events were later than the objective, of those that may be.
+type budget struct {
+	Late, Events int64
+	Used         float64 // 1 is all
+	Percent      string
+	Width        float64 // of 100
+}
+
+// A pace is how much was done in the last minute.
+type pace struct{ What, PerSecond, Explained string }
+
+// A backlog is what a tenant has.
+type backlog struct {
+	Tenant    timer.TenantID
+	Overdue   timer.Overdue
+	Scheduled int64
+}
+
+func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
+	now := time.Now()
+	o := &overview{}
+	found := page{Name: "overview.html", Title: "Overview", Nav: "overview", Live: true, Body: o}
+	if accessOf(ctx).tenant != "" { // the overview is of all
+		return page{Location: p.opt.Prefix + "/timers"}, nil
+	}
+	err := p.readBacklog(ctx, now, o)
+	if err != nil {
+		p.log.WarnContext(ctx, "the overview has no numbers from the database", "error", err)
+	}
+	o.Answered = err == nil
+	if p.opt.History != nil {
+		o.measure(p.opt.History, now, err)
+	}
+	for _, part := range p.opt.Monitor.Health().Parts {
+		switch {
+		case part.Red:
+			o.Red = append(o.Red, part)
+		case part.Reason != "":
+			o.Notes = append(o.Notes, part)
+		}
+	}
+	o.judge()
+	return found, nil
+}
+
+// readBacklog reads what waits in the database.
+func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (err error) {
+	if o.Stats, err = p.opt.Timers.Stats(ctx); err != nil {
+		return err
+	}
+	if o.Overdue, err = p.opt.Timers.Overdue(ctx, "", now); err != nil {
+		return err
+	}
+	if o.Firing, err = p.opt.Timers.Firing(ctx); err != nil {
+		return err
+	}
+	counts, err := p.opt.Timers.Upcoming(ctx, "", now, barWidth, barCount)
+	if err != nil {
+		return err
+	}
+	o.Coming = expect(counts, now)
+	o.Tenants, o.Among, err = p.behind(ctx, now)
+	if o.ByCount = len(o.Tenants) == 0; o.ByCount && err == nil {
+		o.Tenants, o.Among, err = p.largest(ctx)
+	}
+	return err
+}
+
+// Events returns how many events there are, as far as that is known: what waits is
+// counted up to a limit, and spread over the time that the oldest has waited.
+func (o *overview) Events(n int64) string {
+	text := count(n, "event")
+	if o.Overdue.Timers >= timer.MaxOverdue {
+		text = num(n) + "+ events"
+	}
+	if n > 0 && o.Waiting > objective {
+		text = "about " + text
+	}
+	return text
+}
+
+// behind returns the tenants with most overdue timers, among the oldest [timer.MaxPage],
+// and says so if there are more.
+func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among string, err error) {
+	due, err := p.opt.Timers.Due(ctx, now, "", timer.MaxPage)
+	if err != nil {
+		return nil, "", err
+	}
+	if due.Next != "" {
+		among = "the " + num(timer.MaxPage) + " oldest of them"
+	}
+	counts := make(map[timer.TenantID]int64)
+	for _, e := range due.Entries {
+		counts[e.TenantID]++
+	}
+	for tenant, n := range counts {
+		all = append(all, backlog{Tenant: tenant, Overdue: timer.Overdue{Timers: n}})
+	}
+	slices.SortFunc(all, func(a, b backlog) int {
+		return cmp.Or(cmp.Compare(b.Overdue.Timers, a.Overdue.Timers), cmp.Compare(a.Tenant, b.Tenant))
+	})
+	all = all[:min(len(all), shownTenants)]
+	for i := range all {
+		if all[i].Overdue, err = p.opt.Timers.Overdue(ctx, all[i].Tenant, now); err != nil {
+			return nil, "", err
+		}
+		counted, err := p.opt.Timers.Counts(ctx, all[i].Tenant)
+		if err != nil {
+			return nil, "", err
+		}
+		all[i].Scheduled = counted.Scheduled
+	}
+	return all, among, nil
+}
+
+// largest returns the tenants with most timers, among the first [timer.MaxPage], and
+// says so if there are more.
+func (p *pages) largest(ctx context.Context) (all []backlog, among string, err error) {
+	tenants, err := p.opt.Timers.Tenants(ctx, "", timer.MaxPage)
+	if len(tenants) == timer.MaxPage {
+		among = "the first " + num(timer.MaxPage) + " tenants by name"
+	}
+	slices.SortStableFunc(tenants, func(a, b timer.TenantCounts) int { return cmp.Compare(b.Scheduled, a.Scheduled) })
+	for _, t := range tenants[:min(len(tenants), shownTenants)] {
+		if t.Scheduled > 0 {
+			all = append(all, backlog{Tenant: t.TenantID, Scheduled: t.Scheduled})
+		}
+	}
+	return all, among, err
+}
+
+// measure reads the history.
+func (o *overview) measure(h *History, now time.Time, failed error) {
+	samples := h.until(now, o.Stats, failed)
+	last := samples[len(samples)-1]
+	o.Known, o.Waiting = true, last.waiting
+	waiting := o.Overdue.Timers + o.Stats.Outbox
+	if last.waiting > 0 {
+		waiting = max(waiting, 1) // the database does not say how many
+	}
+	o.Recent = lateness(within(samples, recent), waiting)
+	o.P50, o.P99 = o.Recent.Quantile(0.5), o.Recent.Quantile(0.99)
+	o.Budget = spent(lateness(samples, waiting))
+	o.Chart = draw(samples)
+	minute := within(samples, time.Minute)
+	took := last.at.Sub(minute[0].at)
+	o.Rates = []pace{
+		{"accepted", perSecond(last.accepted-minute[0].accepted, took), "commands that were stored"},
+		{"fired", perSecond(last.fired-minute[0].fired, took), "timers that reached their due time"},
+		{"published", perSecond(last.late.Events-minute[0].late.Events, took), "events that the broker has acknowledged"},
+	}
+}
+
+// spent returns how much of the objective's budget is used.
+func spent(l app.Lateness) budget {
+	b := budget{Late: tooLate(l), Events: l.Events}
+	if l.Events > 0 {
+		b.Used = float64(b.Late) / (float64(l.Events) * (1 - objectiveShare))
+	}
+	b.Width = 100 * min(b.Used, 1)
+	b.Percent = fmt.Sprintf("%.0f %%", math.Ceil(100*b.Used))
+	return b
+}
+
+// judge puts it in one sentence.
+func (o *overview) judge() {
+	switch {
+	case !o.Known:
+		o.Tone, o.Verdict = "idle", "How late events are is not measured here."
+	case o.Waiting > objective:
+		o.Tone, o.Verdict = "bad", "Late: the oldest event that should be out has waited for "+span(o.Waiting)+"."
+	case o.Recent.Events == 0:
+		o.Tone, o.Verdict = "idle", "Nothing was due in the last "+span(recent)+"."
+	case o.P99 > objective:
+		o.Tone, o.Verdict = "warn", "On time now. In the last "+span(recent)+" some events were more than "+span(objective)+" late, the worst "+span(o.Recent.Max)+"."
+	default:
+		o.Tone, o.Verdict = "good", "On time: 99 of 100 events were at the broker within "+span(o.P99)+" of their due time."
+	}
+	if o.Tone == "good" && len(o.Red) > 0 {
+		o.Tone = "warn"
+	}
+}

@@ -1,0 +1,128 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A life is a timer, and what happened to it.
+type life struct {
+	timer.Entry
+	Word     string
+	Late     string // how late it is, or was
+	EventID  string
+	Delivery timer.Delivery
+	AckedAt  time.Time // of a Published, if this instance has published it and still knows
+	Steps    []step
+}
+
+// A step is something that happened to a timer, or will.
+type step struct {
+	What, Explained string
+	At              time.Time // zero: it is not known when
+	Gap             string    // since the step before
+	Tone            string    // "done", "next", "late" or "bad"
+}
+
+func (p *pages) timer(ctx context.Context, r *http.Request) (page, error) {
+	key := timer.Key{ServiceCallID: timer.ServiceCallID(r.URL.Query().Get("call"))}
+	found := page{Name: "timer.html", Title: "Timer", Nav: "timers", Live: true}
+	var err error
+	if key.TenantID, err = only(ctx, r.URL.Query().Get("tenant")); err != nil {
+		return found, err
+	}
+	if err := key.Validate(); err != nil {
+		return found, err
+	}
+	l := &life{}
+	found.Body, found.Title = l, string(key.TenantID)+"/"+string(key.ServiceCallID)
+	if l.Entry, err = p.opt.Timers.Get(ctx, key); err != nil {
+		return found, err
+	}
+	l.Word = stateWord(l.State)
+	if l.State == timer.Reached {
+		l.EventID = envelope.EventID(l.Event())
+		if l.Delivery, err = p.opt.Timers.Delivery(ctx, l.EventID); err != nil {
+			return found, err
+		}
+		if p.opt.Events != nil {
+			l.AckedAt = p.opt.Events.acks.of(l.EventID)
+		}
+	}
+	l.list(time.Now())
+	return found, nil
+}
+
+// list lists what happened, in the order of time.
+func (l *life) list(now time.Time) {
+	add := func(what, explained string, at time.Time, tone string) {
+		l.Steps = append(l.Steps, step{what, explained, at, "", tone})
+	}
+	if l.State == timer.Canceled {
+		add("Stored", "the first command for it was stored", l.RegisteredAt, "done")
+		add("Cancel sent", "by the clock of who sent the command", time.UnixMilli(l.TimestampMS), "done")
+		add("Canceled", "it will not fire", l.CanceledAt, "done")
+	} else {
+		add("Command sent", "by the clock of who sent it; the newest that took effect", time.UnixMilli(l.TimestampMS), "done")
+		add("Stored", "the first command for it was stored", l.RegisteredAt, "done")
+	}
+	slices.SortStableFunc(l.Steps, func(a, b step) int { return a.At.Compare(b.At) })
+	switch {
+	case l.State == timer.Reached:
+		add("Due", "when it was to fire", l.DueAt, "done")
+		add("Fired", "marked as reached, its event appended to the outbox", l.ReachedAt, toneOf(l.ReachedAt.Sub(l.DueAt)))
+		l.deliver(now)
+	case l.State == timer.Scheduled && l.DueAt.After(now):
+		add("Due", "fires "+ago(l.DueAt, now), l.DueAt, "next")
+	case l.State == timer.Scheduled:
+		l.Late = span(now.Sub(l.DueAt))
+		add("Due", "overdue: it should have fired "+ago(l.DueAt, now)+"; the overview says what holds it", l.DueAt, "bad")
+	}
+	for i := 1; i < len(l.Steps); i++ {
+		if s, before := &l.Steps[i], l.Steps[i-1]; !s.At.IsZero() && !before.At.IsZero() {
+			s.Gap = span(s.At.Sub(before.At).Abs()) + map[bool]string{true: " before", false: " later"}[s.At.Before(before.At)]
+		}
+	}
+}
+
+func toneOf(late time.Duration) string {
+	if late > objective {
+		return "late"
+	}
+	return "done"
+}
+
+// deliver adds where the event is.
+func (l *life) deliver(now time.Time) {
+	s := step{What: "Published", Tone: "done"}
+	switch l.Delivery.State {
+	case timer.Published:
+		s.Explained, s.At = "the broker has acknowledged the event", l.AckedAt
+		if s.At.IsZero() {
+			s.Explained += "; when is known of the last events of this instance"
+		} else {
+			s.Explained += ", " + span(s.At.Sub(l.DueAt)) + " after the due time"
+			s.Tone = toneOf(s.At.Sub(l.DueAt))
+		}
+	case timer.Waiting:
+		s.What, s.Explained, s.Tone = "Waits for the broker", "the event is in the outbox", "bad"
+	case timer.Deferred:
+		s.What, s.Explained, s.Tone = "Publish failed", "it is tried again now", "bad"
+		if l.Delivery.RetryAt.After(now) {
+			s.Explained = "it is tried again " + ago(l.Delivery.RetryAt, now)
+		}
+	case timer.Parked:
+		s.What, s.Explained, s.Tone = "Parked", "the broker refused the event for good: see Parked events", "bad"
+	default:
+		s.What, s.Explained, s.Tone = "Unknown", "too many events wait to find this one among them", "next"
+	}
+	if s.Tone == "bad" {
+		l.Late = span(now.Sub(l.DueAt))
+	}
+	l.Steps = append(l.Steps, s)
+}

@@ -1,0 +1,173 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// rowsPerPage is how many rows a table has.
+const rowsPerPage = 50
+
+// A timerList is a page of timers, and what was asked for.
+type timerList struct {
+	Tenant, State, From, Before, Within, Correlation string
+	States                                           []timer.State
+	Spans                                            []choice
+	Rows                                             []timer.Entry
+	Next                                             string // the next page
+	Paged                                            bool   // this is not the first
+}
+
+type choice struct{ Value, Text string }
+
+var spans = []choice{{"0s", "overdue now"}, {"1h", "overdue, or due within an hour"}, {"24h", "overdue, or due within a day"}, {"168h", "overdue, or due within a week"}, {"87600h", "all that wait"}}
+
+// only returns the tenant that a request is about: the one that is asked for, or the
+// only one that who asks may see.
+func only(ctx context.Context, asked string) (timer.TenantID, error) {
+	tenant := timer.TenantID(asked)
+	if tenant == "" {
+		return accessOf(ctx).tenant, nil
+	}
+	if err := tenant.Validate(); err != nil && tenant != timer.NoTenant {
+		return "", err
+	}
+	if may := accessOf(ctx).tenant; may != "" && may != tenant {
+		return "", errOtherTenant
+	}
+	return tenant, nil
+}
+
+// timers lists those of a tenant, or what is due next over all.
+func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
+	get := r.URL.Query().Get
+	l := &timerList{
+		State: get("state"), From: get("from"), Before: get("before"), Within: get("within"), Paged: get("after") != "",
+		States: []timer.State{timer.Scheduled, timer.Reached, timer.Canceled}, Spans: spans,
+	}
+	found := page{Name: "timers.html", Title: "Timers", Nav: "timers", Live: true, Body: l}
+	tenant, err := only(ctx, strings.TrimSpace(get("tenant")))
+	if err != nil {
+		return found, err
+	}
+	l.Tenant = string(tenant)
+	next := ""
+	if tenant == "" {
+		within, err := time.ParseDuration(l.Within)
+		if err != nil {
+			l.Within, within = "87600h", 87600*time.Hour
+		}
+		due, err := p.opt.Timers.Due(ctx, time.Now().Add(within), get("after"), rowsPerPage)
+		if err != nil {
+			return found, err
+		}
+		l.Rows, next = due.Entries, due.Next
+	} else {
+		filter := timer.Filter{State: timer.State(l.State), After: timer.ServiceCallID(get("after")), Limit: rowsPerPage}
+		if err := optional(get("after"), filter.After.Validate()); err != nil {
+			return found, err
+		}
+		if filter.State != "" && !slices.Contains(l.States, filter.State) {
+			return found, timer.Invalid(timer.ReasonBadField, "state is none of Scheduled, Reached and Canceled")
+		}
+		if filter.DueFrom, err = day(l.From); err != nil {
+			return found, err
+		}
+		if filter.DueBefore, err = day(l.Before); err != nil {
+			return found, err
+		}
+		list, err := p.opt.Timers.List(ctx, tenant, filter)
+		if err != nil {
+			return found, err
+		}
+		l.Rows, next = list.Entries, string(list.Next)
+	}
+	if next != "" {
+		query := r.URL.Query()
+		query.Set("after", next)
+		l.Next = p.opt.Prefix + "/timers?" + query.Encode()
+	}
+	return found, nil
+}
+
+// day reads a time of a form, which is UTC; zero if there is none.
+func day(text string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return envelope.ParseTime(text)
+}
+
+// search goes to a timer, or lists those with a correlation id.
+func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
+	text := strings.TrimSpace(r.URL.Query().Get("q"))
+	l := &timerList{Correlation: text}
+	found := page{Name: "search.html", Title: "Search", Nav: "timers", Body: l}
+	if tenant, call, ok := strings.Cut(text, "/"); ok {
+		key := timer.Key{TenantID: timer.TenantID(strings.TrimSpace(tenant)), ServiceCallID: timer.ServiceCallID(strings.TrimSpace(call))}
+		if key.Validate() == nil {
+			return page{Location: p.timerPath(key)}, nil
+		}
+	}
+	if text == "" {
+		return found, nil
+	}
+	if who := accessOf(ctx).tenant; timer.TenantID(text).Validate() == nil && (who == "" || who == timer.TenantID(text)) {
+		counts, err := p.opt.Timers.Counts(ctx, timer.TenantID(text))
+		if err != nil {
+			return found, err
+		}
+		if counts != (timer.Counts{}) {
+			l.Tenant = text
+		}
+	}
+	if timer.ValidateID("correlationId", text) != nil {
+		return found, nil
+	}
+	var err error
+	l.Rows, err = p.correlated(ctx, accessOf(ctx).tenant, text)
+	if len(l.Rows) == 1 && l.Tenant == "" {
+		return page{Location: p.timerPath(l.Rows[0].Key)}, err
+	}
+	return found, err
+}
+
+// correlated returns timers with a correlation id, of a tenant or of all if it is empty.
+func (p *pages) correlated(ctx context.Context, tenant timer.TenantID, id string) ([]timer.Entry, error) {
+	found, err := p.opt.Timers.Correlated(ctx, id, timer.MaxPage)
+	if err != nil || tenant == "" {
+		return found, err
+	}
+	if len(found) < timer.MaxPage { // there are no more
+		return slices.DeleteFunc(found, func(e timer.Entry) bool { return e.TenantID != tenant }), nil
+	}
+	// Others may have so many that those of the tenant are not among them.
+	filter := timer.Filter{CorrelationID: id, Limit: timer.MaxPage}
+	for found = nil; ; {
+		list, err := p.opt.Timers.List(ctx, tenant, filter)
+		found = append(found, list.Entries...)
+		if err != nil || list.Next == "" || len(found) >= timer.MaxPage {
+			return found, err
+		}
+		filter.After = list.Next
+	}
+}
+
+// timerPath returns where a timer is shown. A service call may be "..", so it is no
+// part of a path.
+func (p *pages) timerPath(key timer.Key) string {
+	return p.opt.Prefix + "/timer?" + url.Values{"tenant": {string(key.TenantID)}, "call": {string(key.ServiceCallID)}}.Encode()
+}

@@ -1,0 +1,163 @@
+package admin
+
+import (
+	"fmt"
+	"html/template"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// words are how templates write numbers and times.
+var words = template.FuncMap{
+	"num": num, "span": span, "at": at, "clock": clock, "iso": stamp, "ago": ago, "part": partName,
+	"ago0":     func(t, now time.Time) time.Duration { return now.Sub(t).Truncate(time.Second) },
+	"when":     func(at, now time.Time) when { return when{at, now} },
+	"count":    func(n reflect.Value, thing string) string { return count(n.Int(), thing) }, // of any type of integer
+	"table":    func(rows []timer.Entry, prefix string, now time.Time) table { return table{rows, prefix, now} },
+	"overdue":  func(n int64) string { return atLeast(n, timer.MaxOverdue) },
+	"upcoming": func(n int64) string { return atLeast(n, timer.MaxUpcoming) },
+}
+
+// A when is a time, and how far it is from another.
+type when struct{ At, Now time.Time }
+
+// A table shows timers.
+type table struct {
+	Rows   []timer.Entry
+	Prefix string
+	Now    time.Time
+}
+
+// num returns a number with commas.
+func num(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// count returns how many there are of a thing, of which the plural has an s.
+func count(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return num(n) + " " + thing + "s"
+}
+
+// atLeast returns a number, with a plus if counting has ended there.
+func atLeast(n, limit int64) string {
+	if n >= limit {
+		return num(n) + "+"
+	}
+	return num(n)
+}
+
+// perSecond returns a rate.
+func perSecond(n int64, d time.Duration) string {
+	rate := float64(n) / max(d.Seconds(), 1)
+	switch {
+	case n <= 0:
+		return "0"
+	case rate < 10:
+		return strconv.FormatFloat(max(rate, 0.01), 'f', 2, 64)
+	}
+	return num(int64(rate + 0.5))
+}
+
+// span returns a duration in at most two units.
+func span(d time.Duration) string {
+	if d < 0 {
+		return "-" + span(-d)
+	}
+	two := func(unit time.Duration, name string, smaller time.Duration, smallerName string) string {
+		text := fmt.Sprintf("%d %s", d/unit, name)
+		if rest := d % unit / smaller; rest > 0 && d/unit < 100 {
+			text += fmt.Sprintf(" %d %s", rest, smallerName)
+		}
+		return text
+	}
+	switch {
+	case d == 0:
+		return "0 ms"
+	case d < time.Millisecond:
+		return "below 1 ms"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(d/(100*time.Millisecond))/10), ".0") + " s"
+	case d < time.Hour:
+		return two(time.Minute, "min", time.Second, "s")
+	case d < 48*time.Hour:
+		return two(time.Hour, "h", time.Minute, "min")
+	case d < 2*365*24*time.Hour:
+		return two(24*time.Hour, "d", time.Hour, "h")
+	}
+	return fmt.Sprintf("%.1f years", d.Hours()/24/365.25)
+}
+
+// at returns a time for people.
+func at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000")
+}
+
+// clock returns the time of day.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
+
+// ago returns how far a time is from now.
+func ago(t, now time.Time) string {
+	d := now.Sub(t)
+	if d.Abs() > time.Minute {
+		d = d.Truncate(time.Second)
+	}
+	switch {
+	case t.IsZero():
+		return ""
+	case d < 0:
+		return "in " + span(-d)
+	}
+	return span(d) + " ago"
+}
+
+// partName returns what a part of a [Health] is called on pages.
+func partName(part string) string {
+	switch part {
+	case "store":
+		return "Database"
+	case "broker":
+		return "Broker"
+	case "owner":
+		return "Ownership"
+	case "intake":
+		return "Taking commands"
+	case "poller":
+		return "Firing timers"
+	case "clock":
+		return "Clock"
+	case "forwarder":
+		return "Sending events"
+	case "health":
+		return "This process"
+	}
+	return part
+}
+
+// stateWord returns what a state is called on pages.
+func stateWord(s timer.State) string {
+	switch s {
+	case timer.Scheduled:
+		return "waits for its due time"
+	case timer.Reached:
+		return "has fired"
+	case timer.Canceled:
+		return "canceled"
+	}
+	return string(s)
+}

@@ -1,0 +1,74 @@
+package admin
+
+import (
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestEventsThatWaitAreCountedAbout, with a plus where counting has ended.
+func TestEventsThatWaitAreCountedAbout(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]overview{
+		"3 events":        {Waiting: time.Second},
+		"about 3 events":  {Waiting: time.Minute, Overdue: timer.Overdue{Timers: 2}},
+		"about 3+ events": {Waiting: time.Minute, Overdue: timer.Overdue{Timers: timer.MaxOverdue}},
+	} {
+		if got := o.Events(3); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestDeferredEventIsTriedAgainNow once its time has come.
+func TestDeferredEventIsTriedAgainNow(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for at, want := range map[time.Time]string{now.Add(3 * time.Second): "it is tried again in 3 s", now: "it is tried again now", now.Add(-3 * time.Second): "it is tried again now"} {
+		l := life{Delivery: timer.Delivery{State: timer.Deferred, RetryAt: at}}
+		if l.deliver(now); l.Steps[0].Explained != want {
+			t.Errorf("%v: %q, want %q", at.Sub(now), l.Steps[0].Explained, want)
+		}
+	}
+}
+
+func TestNumbersAndTimesInWords(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := num(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+	const day = 24 * time.Hour
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 1: "below 1 ms", 12 * time.Millisecond: "12 ms", time.Second: "1 s", 36*time.Second + 49*time.Millisecond: "36 s", 1500 * time.Millisecond: "1.5 s",
+		59999 * time.Millisecond: "59.9 s", time.Minute: "1 min", 61 * time.Second: "1 min 1 s", 2 * time.Hour: "2 h", 47*time.Hour + time.Minute: "47 h 1 min",
+		2 * day: "2 d", 3*day + 4*time.Hour: "3 d 4 h", 200*day + time.Hour: "200 d", 10 * 365 * day: "10.0 years", -time.Second: "-1 s",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	for at, want := range map[time.Time]string{{}: "", now: "0 ms ago", now.Add(time.Minute): "in 1 min", now.Add(-90*time.Second - 1): "1 min 30 s ago"} {
+		if got := ago(at, now); got != want {
+			t.Errorf("%v is %q, want %q", at, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 timers", 1: "1 timer", 2000: "2,000 timers"} {
+		if got := count(n, "timer"); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[int64]string{timer.MaxOverdue - 1: "9,999", timer.MaxOverdue: "10,000+"} {
+		if got := atLeast(n, timer.MaxOverdue); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 1: "0.02", 60: "1.00", 6000: "100", 6_000_000: "100,000"} {
+		if got := perSecond(n, time.Minute); got != want {
+			t.Errorf("%d a minute is %q a second, want %q", n, got, want)
+		}
+	}
+}

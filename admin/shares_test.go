@@ -1,0 +1,149 @@
+package admin_test
+
+import (
+	"context"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// held is a broker of which a visit to dead letters ends when it is released.
+type held struct {
+	broker.Broker
+	release chan struct{}
+}
+
+func (h held) VisitDeadLetters(ctx context.Context, _ timer.TenantID, _ func(*message.Message) (bool, error)) error {
+	select {
+	case <-h.release:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestTenantHasItsShareOnly of what all share: what one takes is not missing to others.
+func TestTenantHasItsShareOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := held{gochannel.New(gochannel.Options{}, quiet), make(chan struct{})}
+		s := admin.New(quiet, admin.Options{
+			Token: "full", Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b, Events: admin.NewEvents(new(app.Counters)),
+		})
+		if err := s.UseTenantTokens(tenantTokens); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		begin := func(target, token string) *httptest.ResponseRecorder {
+			r := httptest.NewRequestWithContext(ctx, "GET", "http://localhost"+target, nil)
+			r.Header.Set("Authorization", "Bearer "+token)
+			w := httptest.NewRecorder()
+			go s.ServeHTTP(&patient{ResponseRecorder: w}, r)
+			synctest.Wait()
+			return w
+		}
+		refused := func(w *httptest.ResponseRecorder, what, says string) {
+			t.Helper()
+			if w.Code != 429 || w.Header().Get("Content-Type") != "application/problem+json" || !strings.Contains(w.Body.String(), says) {
+				t.Errorf("%s: %d %v %s", what, w.Code, w.Header(), w.Body)
+			}
+		}
+		const letters, other = "/v1/tenants/acme/dead-letters", "/v1/tenants/globex/dead-letters"
+		reading := begin(letters, "acme")
+		refused(begin(letters, "acme"), "a second visit", "another request of your tenant")
+		begin(other, "globex")
+		begin(letters, "full")
+		begin(letters, "full")
+		close(b.release)
+		synctest.Wait()
+		if reading.Code != 200 {
+			t.Errorf("the first visit: %d %s", reading.Code, reading.Body)
+		}
+		if w := begin(letters, "acme"); w.Code != 200 {
+			t.Errorf("when the first has ended: %d %s", w.Code, w.Body)
+		}
+
+		for range 11 {
+			begin("/v1/events?tenant=acme", "full") // is no share of the tenant
+		}
+		for range 10 {
+			begin("/v1/events", "acme")
+		}
+		refused(begin("/v1/events", "acme"), "an eleventh connection", "10 connections of your tenant")
+		stop()
+		synctest.Wait()
+		ctx, stop = context.WithCancel(t.Context())
+		defer stop()
+		if w := begin("/v1/events", "acme"); w.Code != 200 {
+			t.Errorf("when they have ended: %d %s", w.Code, w.Body)
+		}
+	})
+}
+
+// TestTenantEndsItsOwnSessionsOnly when it begins many.
+func TestTenantEndsItsOwnSessionsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := admin.New(quiet, admin.Options{Token: "full", Monitor: admin.NewMonitor(nil, quiet)})
+		if err := s.UseTenantTokens(map[timer.TenantID][]string{"acme": {"acme", "acme too"}, "globex": {"globex"}}); err != nil {
+			t.Fatal(err)
+		}
+		login := func(token string) string {
+			time.Sleep(time.Millisecond)
+			return "timer_session=" + post(s, "/login", url.Values{"token": {token}}, nil).Cookies()[0].Value
+		}
+		code := func(session string) int {
+			code, _ := get(s, "/none", "Cookie", session)
+			return code
+		}
+		full, other, first, second := login("full"), login("globex"), login("acme"), login("acme too")
+		for range 19 {
+			login("acme")
+		}
+		if code(first) != 401 || code(second) != 404 {
+			t.Errorf("of 21 sessions the first: %d, the second: %d", code(first), code(second))
+		}
+		for range 1000 {
+			login("acme too")
+		}
+		if code(second) != 401 || code(full) != 404 || code(other) != 404 {
+			t.Errorf("of all: %d, of another tenant: %d", code(full), code(other))
+		}
+	})
+}
+
+// patient is a recorder that takes deadlines, which a stream sets.
+type patient struct {
+	*httptest.ResponseRecorder
+	mu sync.Mutex
+}
+
+// Write keeps what comes.
+func (p *patient) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ResponseRecorder.Write(b)
+}
+
+// text returns what has come.
+func (p *patient) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Body.String()
+}
+
+// SetWriteDeadline does nothing.
+func (*patient) SetWriteDeadline(time.Time) error { return nil }
+
+// unread is a database that nothing is asked of.
+type unread struct{ timer.Reader }
