@@ -4,6 +4,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/timer"
@@ -16,6 +17,7 @@ type Counters struct {
 	commands  map[handlers.Result]int64
 	forwarded int64
 	lateness  Lateness
+	worst     time.Duration // since TakeWorst
 
 	eventsReached atomic.Int64
 	eventsParked  atomic.Int64
@@ -46,6 +48,16 @@ func (c *Counters) Lateness() Lateness {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.lateness
+}
+
+// TakeWorst returns how late the worst event was that the broker acked since the call
+// before, so it is for one caller.
+func (c *Counters) TakeWorst() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	worst := c.worst
+	c.worst = 0
+	return worst
 }
 
 // Parked returns how many events the broker refused for good.

@@ -2,46 +2,25 @@ package app_test
 
 import (
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
-	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/timertest"
 )
 
 // TestDataTravelWithATimer from a command to the event of its version, byte for byte,
 // and are in no line of the log.
 func TestDataTravelWithATimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
 		var lines logbuf.Buffer
 		log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
-		b := &bench{t: t, broker: gochannel.New(gochannel.Options{}, log)}
-		running(t, "broker", b.broker.Run)
-		for b.broker.Ready(t.Context()) != nil {
-			time.Sleep(time.Millisecond)
-		}
-		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		if b.events, err = b.broker.Subscriber("consumer").Subscribe(t.Context(), b.broker.Routing().EventsOf("acme")); err != nil {
-			t.Fatal(err)
-		}
-		a, err := app.New(s, b.broker, log, app.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		running(t, "app", a.Run)
-		<-a.Running()
+		service := timertest.Start(t, timertest.Log(log))
+		b, events := &bench{t: t, broker: service.Broker()}, service.Events("acme")
 
 		const first, second = `{ "secret":  [1.0, "marker-\u00e9"] }`, `"marker-2"`
 		command := timer.ScheduleTimer{
@@ -70,7 +49,7 @@ func TestDataTravelWithATimer(t *testing.T) {
 
 		got := make(map[timer.ServiceCallID]string)
 		for range 3 {
-			e := b.next()
+			e := <-events
 			got[e.ServiceCallID] = e.Data
 		}
 		if got["with"] != first || got["replaced"] != second || got["removed"] != "" {

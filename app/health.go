@@ -16,7 +16,7 @@ type Check struct {
 	Part   string // "store", "broker", "owner", "intake", "poller", "clock" or "forwarder"
 	Reason string // what is wrong, or worth knowing; empty if there is nothing to say
 	Advice string // what to do about it
-	Red    bool   // timers are late or commands are not taken, until somebody or something repairs it
+	Red    bool   // timers are late or commands are not taken, until it is repaired
 }
 
 const (
@@ -42,11 +42,11 @@ func (a *App) Checks(ctx context.Context) []Check {
 	var store, broker error
 	var asking sync.WaitGroup
 	asking.Go(func() { store = a.asked.store.inTime(ctx, a.store.Check) })
-	asking.Go(func() { broker = a.asked.broker.inTime(ctx, a.owner.broker.Ready) })
+	asking.Go(func() { broker = a.asked.broker.inTime(ctx, a.broker.Ready) })
 	asking.Wait()
 	return []Check{
 		failed("store", store, "commands wait at the broker and nothing fires: repair the database, it goes on by itself"),
-		failed("broker", broker, "nothing comes in and nothing goes out, nothing is lost: start the broker or repair the network, it goes on by itself"),
+		a.checkBroker(broker),
 		a.checkOwner(),
 		a.checkIntake(),
 		a.checkPoller(),
@@ -91,6 +91,14 @@ func red(part string, wrong bool, reason, advice string) Check {
 	return Check{Part: part, Reason: reason, Advice: advice, Red: true}
 }
 
+func (a *App) checkBroker(err error) Check {
+	const part = "broker"
+	if a.broker == (noBroker{}) {
+		return Check{Part: part, Reason: "there is none: timers come from this process, and events are handled in it"}
+	}
+	return failed(part, err, "nothing comes in and nothing goes out, nothing is lost: start the broker or repair the network, it goes on by itself")
+}
+
 func (a *App) checkOwner() Check {
 	return red("owner", !a.owner.is(), "it is not known yet which database owns the commands",
 		"no command is taken before the broker says so: see the check of the broker, and the log")
@@ -118,8 +126,14 @@ func (a *App) checkPoller() Check {
 		return red(part, true, fmt.Sprintf("a poll should have begun %v ago", s.Overdue.Round(time.Millisecond)), "timers are late: the machine has no CPU time to spare, or the process was stopped")
 	case s.Phase == poller.Awaiting:
 		return Check{Part: part, Reason: "nothing fires before the commands that wait at the broker were read", Advice: "this ends by itself within catch_up_timeout once the broker is there"}
+	case s.Paused.Paused():
+		reason := "firing is paused since " + s.Paused.Since.Format(time.RFC3339)
+		if s.Paused.By != "" {
+			reason += " by " + s.Paused.By
+		}
+		return Check{Part: part, Reason: reason, Advice: "commands are taken, timers fire late: resume firing when the reason for the pause is gone"}
 	case s.Full:
-		return Check{Part: part, Reason: "nothing fires while many events wait for the broker", Advice: "see the check of the forwarder"}
+		return Check{Part: part, Reason: "nothing fires while many events wait in the outbox", Advice: "see the check of the forwarder"}
 	}
 	return Check{Part: part}
 }
@@ -135,7 +149,9 @@ func (a *App) checkForwarder() Check {
 	switch {
 	case !s.Owns:
 		return red(part, true, "it has no shard of the outbox", "see the check of the store: a shard needs a connection of its own to PostgreSQL")
-	case s.Stuck > longForward:
+	case a.delivery.Handle != nil && s.Stuck > a.delivery.Timeout+longForward:
+		return red(part, true, fmt.Sprintf("no event was handled for %v, and some wait", s.Stuck.Round(time.Millisecond)), "the handler of OnDue ignores the end of its context: see where its goroutines wait")
+	case a.delivery.Handle == nil && s.Stuck > longForward:
 		return red(part, true, fmt.Sprintf("no event has left for %v, and some wait", s.Stuck.Round(time.Millisecond)), "see the checks of broker and store, and the log for the destination that does not answer")
 	}
 	return Check{Part: part}

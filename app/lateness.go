@@ -138,6 +138,7 @@ func (c *Counters) published(at time.Time, events []*message.Message) (late dela
 		}
 		by := max(at.Sub(due), 0)
 		c.lateness.add(by)
+		c.worst = max(c.worst, by)
 		if by > tooLate {
 			late.add(delay{1, by, e.UUID})
 		}

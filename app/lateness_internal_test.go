@@ -36,6 +36,9 @@ func TestLatenessOfPublishedEvents(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if first, again := c.TakeWorst(), c.TakeWorst(); first != time.Hour || again != 0 {
+		t.Errorf("the worst is %v, and then %v", first, again)
+	}
 	if n := c.Forwarded(); n != 8 {
 		t.Errorf("%d events forwarded, want 8", n)
 	}

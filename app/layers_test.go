@@ -37,41 +37,48 @@ var layers = map[string]int{
 	"internal/migration": 1,
 	"internal/pause":     0,
 	"internal/pgtest":    0,
+	"internal/source":    0,
 	"internal/rabbitd":   0,
 
-	"timer":             0,
-	"envelope":          1,
-	"envelope/schema":   2,
-	"quota":             1,
-	"config":            2,
-	"broker":            2,
-	"handlers":          3,
-	"outbox":            3,
-	"poller":            3,
-	"store":             3,
-	"broker/connection": 3,
-	"broker/inflight":   3,
-	"broker/deadletter": 3,
-	"broker/brokertest": 4,
-	"broker/gochannel":  4,
-	"broker/kafka":      4,
-	"broker/nats":       4,
-	"broker/rabbitmq":   4,
-	"broker/watermill":  4,
-	"internal/fault":    4,
-	"internal/proxy":    4,
-	"store/postgres":    4,
-	"store/sqlite":      4,
-	"store/storetest":   4,
-	"app":               5,
-	"admin":             6,
-	"telemetry":         6,
-	"app/service":       7,
+	"timer":              0,
+	"envelope":           1,
+	"envelope/schema":    2,
+	"quota":              1,
+	"config":             2,
+	"broker":             2,
+	"handlers":           3,
+	"outbox":             3,
+	"poller":             3,
+	"store":              3,
+	"client":             3,
+	"broker/connection":  3,
+	"broker/inflight":    3,
+	"broker/deadletter":  3,
+	"broker/brokertest":  4,
+	"broker/gochannel":   4,
+	"broker/kafka":       4,
+	"broker/nats":        4,
+	"broker/rabbitmq":    4,
+	"broker/watermill":   4,
+	"internal/fault":     4,
+	"internal/proxy":     4,
+	"store/postgres":     4,
+	"store/sqlite":       4,
+	"store/storetest":    4,
+	"app":                5,
+	"admin":              6,
+	"telemetry":          6,
+	"timertest":          6,
+	"app/service":        7,
+	"internal/apiclient": 7,
 
 	"broker/nats/embedded": 4,
 
 	"cmd/timer-service": 8,
 	"examples/monolith": 8,
+	"examples/postgres": 8,
+	"examples/service":  8,
+	"examples/test":     8,
 }
 
 // stdlibOnly are the packages that import nothing but the standard library.
@@ -90,7 +97,7 @@ func isDriver(pkg string, layer int) bool {
 var forTests = regexp.MustCompile(`^internal/(fault|proxy)$|test$`)
 
 // choosesDrivers are packages that may import drivers.
-var choosesDrivers = regexp.MustCompile(`^app/service$|^cmd/|^examples/`)
+var choosesDrivers = regexp.MustCompile(`^app/service$|^timertest$|^cmd/|^examples/`)
 
 // usesFx are packages that may import fx.
 var usesFx = regexp.MustCompile(`^app$|^app/|^cmd/|^examples/`)
@@ -281,6 +288,8 @@ func TestLayersCatch(t *testing.T) {
 	add("timer/timer_test.go", "timer", "github.com/google/go-cmp/cmp")
 	add("store/sqlite/store.go", "sqlite", own+"poller")
 	add("internal/fault/fault.go", "fault", own+"outbox")
+	add("timertest/timertest.go", "timertest", own+"app", own+"store/sqlite", own+"internal/fault")
+	add("outbox/bubble.go", "outbox", own+"timertest")
 	add("util/util.go", "util", own+"app")
 	add("util/testdata/odd.go", "odd", fx)
 	add("tools/tools.go", "tools", fx)
@@ -295,6 +304,7 @@ func TestLayersCatch(t *testing.T) {
 	}
 	want := []string{
 		"app/driver.go: imports the driver store/sqlite, which app/service and hosts choose",
+		"outbox/bubble.go: imports timertest, which is for tests",
 		"outbox/outbox.go: imports internal/fault, which is for tests",
 		"poller/poller.go: in layer 3 imports outbox of layer 3: only lower ones may be imported",
 		"poller/poller.go: imports fx, which stays in app and above",
@@ -307,7 +317,7 @@ func TestLayersCatch(t *testing.T) {
 		"package gone has a layer but does not exist: remove it from the table",
 	}
 	got := violations(sources, map[string]int{
-		"timer": 0, "outbox": 3, "poller": 3, "store/sqlite": 4, "internal/fault": 4, "app": 5, "app/service": 6, "gone": 7,
+		"timer": 0, "outbox": 3, "poller": 3, "store/sqlite": 4, "internal/fault": 4, "app": 5, "app/service": 6, "timertest": 6, "gone": 7,
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)

@@ -19,36 +19,38 @@ type host struct {
 	Lifecycle  fx.Lifecycle
 	Shutdowner fx.Shutdowner
 	Store      Store
-	Broker     broker.Broker
+	Broker     broker.Broker `optional:"true"`
 	Log        *slog.Logger
 }
 
 // Module runs the timer service inside an fx application. The host provides a
-// [Store] on its own *sql.DB (store/sqlite and store/postgres make one), a
-// [broker.Broker] that it keeps running (see [RunBroker]), and a *slog.Logger. The module provides
-// the [*App], to look at it, and closes nothing of the host's.
+// [Store] on its own *sql.DB (store/sqlite and store/postgres make one), a *slog.Logger,
+// and a [broker.Broker], which it keeps running unless [Options].RunBroker asks the
+// module to. Without a broker it calls [Timers.OnDue] in an fx.Invoke. The module
+// provides [*Timers], and the [*App] to look at it, and closes nothing of the host's.
 //
 // The start waits until commands are being taken. If a part dies later the
 // application is shut down with exit code 1.
 func Module(opt Options) fx.Option {
 	return fx.Module("timer",
-		fx.Provide(func(h host) (*App, error) {
+		fx.Provide(func(h host) (*App, *Timers, error) {
 			a, err := New(h.Store, h.Broker, h.Log, opt)
-			if err == nil {
-				Running(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running(), opt.StopTimeout())
+			if err != nil {
+				return nil, nil, err
 			}
-			return a, err
+			KeepRunning(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running(), opt.StopTimeout())
+			return a, a.Timers(), nil
 		}),
 		fx.Invoke(func(*App) {}),
 	)
 }
 
-// Running ties a Run to an fx application: it begins with the start, which
+// KeepRunning keeps a Run running in an fx application: it begins with the start, which
 // waits for ready (nil: for nothing), and ends with the stop, which waits for
 // Run to return, at most for limit, so that what comes after it is stopped too.
 // If Run ends by itself the application shuts down with exit
 // code 1.
-func Running(
+func KeepRunning(
 	lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger,
 	name string, run func(context.Context) error, ready <-chan struct{}, limit time.Duration,
 ) {
@@ -97,29 +99,11 @@ func Running(
 	})
 }
 
-const (
-	brokerStart = time.Second // how long a start waits for a broker
-
-	// BrokerStopTimeout is how long a stop waits for a broker to disconnect.
-	BrokerStopTimeout = time.Second
-)
-
-// RunBroker keeps a broker running in an fx application, from the start to the
-// stop. The start waits until the broker is ready, but no longer than a second:
-// an absent broker is waited for by the parts that use it.
-func RunBroker(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, b broker.Broker) {
-	Running(lc, sd, log, "broker", b.Run, nil, BrokerStopTimeout)
-	lc.Append(fx.StartHook(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, brokerStart)
-		defer cancel()
-		tick := time.NewTicker(time.Millisecond)
-		defer tick.Stop()
-		for b.Ready(ctx) != nil {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
-	}))
+// KeepBroker keeps a broker running in an fx application, from the start to the
+// stop, for a host whose own parts use it, too; else [Options].RunBroker is enough.
+// The start waits until the broker is ready, but no longer than a second: an absent
+// broker is waited for by the parts that use it.
+func KeepBroker(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, b broker.Broker) {
+	KeepRunning(lc, sd, log, "broker", b.Run, nil, brokerStopTimeout)
+	lc.Append(fx.StartHook(func(ctx context.Context) { awaitReady(ctx, b) }))
 }

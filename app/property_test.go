@@ -71,15 +71,23 @@ func TestInvariants(t *testing.T) {
 // live goes through a history, then lets everything heal and settle.
 func (w *world) live(history []step) error {
 	for i, s := range history {
-		w.do(i, s)
-		time.Sleep(s.After)
-		synctest.Wait()
-		w.revive()
-		if err := w.invariants(); err != nil {
-			return fmt.Errorf("after step %d, %+v: %w", i, s, err)
+		if err := w.once(i, s); err != nil {
+			return err
 		}
 	}
 	return w.settle(20 * time.Minute)
+}
+
+// once goes through a step of a history.
+func (w *world) once(i int, s step) error {
+	w.do(i, s)
+	time.Sleep(s.After)
+	synctest.Wait()
+	w.revive()
+	if err := w.invariants(); err != nil {
+		return fmt.Errorf("after step %d, %+v: %w", i, s, err)
+	}
+	return nil
 }
 
 // dooms are the calls that a process crashes in.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -17,6 +18,25 @@ type Store interface {
 	timer.Store
 	timer.Reader
 	timer.Purger
+	timer.Operator
+
+	// Join returns what applies commands in a transaction of the host's on the same
+	// database: what they do is committed with it, or rolled back. A call that returns
+	// an error has changed nothing, and the transaction can go on. Until it ends it keeps
+	// the keys of its commands, or with SQLite the database, from others. Where commands
+	// need a receipt, that is committed too. It is for one goroutine at a time.
+	Join(tx *sql.Tx) timer.Commands
+
+	// Transact runs fn in a transaction that waits its turn with those of the store. It
+	// commits if fn returns nil, and leaves no trace if fn fails or panics; the error of
+	// fn is returned as it is. Fn must not end the transaction, nor write through the
+	// store but with Join and TakeEvent: that would wait for the transaction.
+	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
+
+	// TakeEvent deletes an event of the outbox by the number of its row, deferred or
+	// not, and reports whether it was there: of several transactions that try, one
+	// commits that. The transaction is one of Transact.
+	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)
 
 	// Outbox returns where events wait for the broker: a table, or shards that
 	// instances own.
@@ -45,6 +65,11 @@ type Store interface {
 	// Now returns the time by the clock of the database, or
 	// [errors.ErrUnsupported] if it has none of its own.
 	Now(ctx context.Context) (time.Time, error)
+
+	// Nodes returns the instances that run on the database, the oldest first. Where
+	// instances share it, one that holds no shard of the outbox just then is
+	// missing: it is at its start or its end, or has lost its connection.
+	Nodes(ctx context.Context) ([]timer.Node, error)
 
 	// Instances returns how many instances share the database, at least one. It is
 	// called often and does not block.

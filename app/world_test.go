@@ -53,6 +53,7 @@ type world struct {
 	limiter *quota.Limiter
 
 	store   *sqlite.Store
+	app     *app.App
 	end     context.CancelFunc
 	ended   sync.WaitGroup
 	died    error
@@ -131,7 +132,7 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	ctx, end := context.WithCancel(w.t.Context())
-	w.end = end
+	w.end, w.app = end, a
 	w.ended.Go(func() {
 		if err := a.Run(ctx); err != nil {
 			w.died = err

@@ -18,8 +18,15 @@ import (
 // find, and the supervisor is notified.
 func keepMonitor(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, a *app.App) *admin.Monitor {
 	m := admin.NewMonitor(a.Checks, log)
-	app.Running(lc, sd, log, "health", m.Run, nil, lookTimeout)
+	app.KeepRunning(lc, sd, log, "health", m.Run, nil, lookTimeout)
 	return m
+}
+
+// keepHistory samples how late events are, for the dashboard.
+func keepHistory(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, c *app.Counters, s app.Store) *admin.History {
+	h := admin.NewHistory(c, s.Stats)
+	app.KeepRunning(lc, sd, log, "history", h.Run, nil, lookTimeout)
+	return h
 }
 
 // keepTelemetry has metrics collected until the stop.
@@ -43,21 +50,54 @@ func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a 
 	})
 }
 
+// served is what HTTP shows and changes.
+type served struct {
+	fx.In
+
+	App       *app.App
+	Store     app.Store
+	Broker    broker.Broker
+	Monitor   *admin.Monitor
+	History   *admin.History
+	Telemetry *telemetry.Telemetry
+	Traces    *telemetry.Traces
+	Events    *admin.Events
+	Quotas    *quotas
+}
+
 // openAdmin answers HTTP, if the configuration has an address for it.
-func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, m *admin.Monitor, t *telemetry.Telemetry, timers app.Store, b broker.Broker, d *description) error {
+func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what served, d *description, reload *reloader) error {
 	addr, chosen := cfg.HTTPAddress()
 	if addr == "" {
 		return nil
 	}
-	s := admin.New(log, admin.Options{
-		Addr: addr, Moves: !chosen, Prefix: cfg.HTTPPrefix, Token: cfg.HTTPToken.Reveal(), Monitor: m, Metrics: t.Handler(),
-		Timers: timers, Broker: b, ReadOnly: cfg.HTTPReadOnly,
-	})
+	token := cfg.HTTPToken.Reveal()
+	if n := len(token); n > 0 && n < config.MinToken {
+		log.Warn("http_token is short enough to be guessed: openssl rand -hex 16 makes one that is not", "least_characters", config.MinToken)
+	}
+	opt := admin.Options{
+		Addr: addr, Moves: !chosen, Prefix: cfg.HTTPPrefix, Token: token, ReadOnly: cfg.HTTPReadOnly, Pprof: cfg.HTTPPprof,
+		Monitor: what.Monitor, History: what.History, Metrics: what.Telemetry.Handler(), Events: what.Events,
+		Timers: what.Store, Operator: what.Store, Service: what.App, Broker: what.Broker,
+		Identity: what.Store.Identity, Traced: what.Traces.Handler,
+	}
+	if what.Quotas != nil {
+		opt.Quotas = what.Quotas.limiter
+	}
+	s := admin.New(log, opt)
+	if cfg.HTTPTenantTokensFile != "" {
+		tokens := &tenantTokens{file: cfg.HTTPTenantTokensFile, server: s, log: log}
+		if err := tokens.load(); err != nil {
+			return err
+		}
+		reload.tokens = tokens.load
+		app.KeepRunning(lc, sd, log, "tenant tokens", tokens.Run, nil, lookTimeout)
+	}
 	if err := s.Listen(context.Background()); err != nil {
 		return err
 	}
 	d.http = s.Address()
-	app.Running(lc, sd, log, "HTTP", s.Run, nil, lookTimeout)
+	app.KeepRunning(lc, sd, log, "HTTP", s.Run, nil, lookTimeout)
 	return nil
 }
 

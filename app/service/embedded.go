@@ -61,6 +61,7 @@ func startEmbedded(lc fx.Lifecycle, cfg config.Config, opt *nats.Options, log *s
 			Stream:   opt.Stream,
 			Commands: r.Subscription(),
 			Events:   r.EventsOf("*"),
+			Receipts: r.ReceiptsOf("*"),
 			Reserved: []string{nats.ConsumerName(roleName, r.Subscription())},
 		},
 	}, log)

@@ -15,7 +15,7 @@ import (
 
 // kafkaOptions returns the options of the configuration.
 func kafkaOptions(cfg config.Config) (kafka.Options, error) {
-	r := routing(cfg, kafka.DefaultRouting())
+	r := routing(cfg, kafka.DefaultRouting(), kafka.DefaultReceipts)
 	if err := r.Validate(); err != nil {
 		return kafka.Options{}, err
 	}

@@ -26,7 +26,7 @@ func openNATS(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (broker.Brok
 }
 
 func natsOptions(cfg config.Config) (nats.Options, error) {
-	r := routing(cfg, nats.DefaultRouting())
+	r := routing(cfg, nats.DefaultRouting(), nats.DefaultReceipts)
 	return nats.Options{
 		URL: cfg.BrokerURL.Reveal(),
 		Security: nats.Security{

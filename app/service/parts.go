@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"log/slog"
 
 	"go.uber.org/fx"
@@ -35,24 +36,18 @@ func eventFormat(cfg config.Config) envelope.Format {
 	return envelope.Format{CloudEvents: cfg.EventFormat == config.CloudEvents, Source: cfg.EventSource}
 }
 
-// openBroker opens the broker that the configuration names, and keeps it
-// running. The store is a parameter so that it is closed later: the lock of a SQLite
+// openBroker opens the broker that the configuration names, which the app runs. The
+// store is a parameter so that it is closed later: the lock of a SQLite
 // file guards the data of the embedded server too.
 func openBroker(
-	lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, _ app.Store,
+	lc fx.Lifecycle, cfg config.Config, log *slog.Logger, _ app.Store,
 ) (broker.Broker, *description, error) {
 	if cfg.Broker == config.GoChannel {
 		log.Warn("gochannel keeps messages in the memory of this process; they are lost when it ends")
-		b := gochannel.New(gochannel.Options{Routing: routing(cfg, gochannel.DefaultRouting())}, log)
-		app.RunBroker(lc, sd, log, b)
+		b := gochannel.New(gochannel.Options{Routing: routing(cfg, gochannel.DefaultRouting(), gochannel.DefaultReceipts)}, log)
 		return b, &description{broker: "gochannel, in this process; nothing is durable", address: "in this process"}, nil
 	}
-	b, d, err := openServer(lc, cfg, log)
-	if err != nil {
-		return nil, nil, err
-	}
-	app.RunBroker(lc, sd, log, b)
-	return b, d, nil
+	return openServer(lc, cfg, log)
 }
 
 // openServer returns a broker that has a server.
@@ -67,7 +62,10 @@ func openServer(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (broker.Br
 }
 
 // routing is the broker's own, with what the configuration changes.
-func routing(cfg config.Config, r broker.Routing) broker.Routing {
+func routing(cfg config.Config, r broker.Routing, receipts string) broker.Routing {
+	if cfg.Receipts {
+		r.Receipts = cmp.Or(cfg.ReceiptsTopic, receipts)
+	}
 	for _, o := range []struct {
 		topic    *string
 		override string

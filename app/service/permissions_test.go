@@ -64,10 +64,10 @@ func TestServiceWithNoMorePermissionsThanDocumented(t *testing.T) {
 	if changes, err := service.Provision(t.Context(), as("admin"), false, quiet); err != nil || len(changes) != 3 {
 		t.Fatalf("Provision: %v, %v", changes, err)
 	}
-	r := run(t, as("service"))
+	r := run(t, as("service", "TIMER_RECEIPTS=true"))
 	r.line("ready")
 	tenant := connected(t, as("acme", "TIMER_NATS_INBOX=_INBOX_acme"))
-	events, deadLetters := tails(t, tenant, "svc.acme.serviceCall"), tails(t, tenant, "svc.acme.dlq")
+	events, deadLetters, receipts := tails(t, tenant, "svc.acme.serviceCall"), tails(t, tenant, "svc.acme.dlq"), tails(t, tenant, "svc.acme.receipts")
 
 	command := func(id, due string) *message.Message {
 		return message.NewMessage(id, fmt.Appendf(nil, `{"id":%q,"type":"ScheduleTimer","tenantId":"acme","timestampMs":1767225600000,`+
@@ -76,7 +76,7 @@ func TestServiceWithNoMorePermissionsThanDocumented(t *testing.T) {
 	if err := broker.NewWatermillPublisher(tenant.Publisher()).Publish("timer.commands", command("c-1", "2026-01-01T00:00:03Z"), command("c-2", "soon")); err != nil {
 		t.Fatal(err)
 	}
-	for what, in := range map[string]<-chan *message.Message{"event": events, "dead letter": deadLetters} {
+	for what, in := range map[string]<-chan *message.Message{"event": events, "dead letter": deadLetters, "receipt": receipts} {
 		select {
 		case <-in:
 		case <-time.After(time.Minute):

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,9 +13,6 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// quotasInterval is how often the quotas file is checked.
-const quotasInterval = time.Second
-
 // A quotas applies the limits of a file.
 type quotas struct {
 	file     string
@@ -26,10 +21,7 @@ type quotas struct {
 	limiter  *quota.Limiter
 	summary  string // of the file at the start, for people
 
-	mu     sync.Mutex
-	loaded os.FileInfo // the file as it was loaded last, valid or not; nil if there was none
-	seen   os.FileInfo // the same at the last check
-
+	watched   watched
 	instances atomic.Pointer[func() int] // how many share the database; nil: one
 }
 
@@ -40,9 +32,11 @@ func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*q
 		return nil, nil //nolint:nilnil // there are none
 	}
 	q := &quotas{file: cfg.QuotasFile, log: log, counters: counters}
-	q.seen, _ = stat(q.file)
-	q.loaded = q.seen
-	limits, err := config.LoadQuotas(q.file)
+	var limits quota.Config
+	err := q.watched.now(q.file, func(error) (err error) {
+		limits, err = config.LoadQuotas(q.file)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -67,51 +61,32 @@ func (q *quotas) share(s app.Store) {
 
 // Run loads the file whenever it has changed, until ctx is done. A mistake
 // in it is logged once, and the limits stay as they are.
-func (q *quotas) Run(ctx context.Context) error {
-	tick := time.NewTicker(quotasInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		q.reload(ctx)
-	}
-}
+func (q *quotas) Run(ctx context.Context) error { return watch(ctx, q.reload) }
 
-// reload loads the file if it has changed, and not again since the last check: it may
-// be half written, and half of it may be valid.
+// reload loads the file if it has changed.
 func (q *quotas) reload(ctx context.Context) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	before := q.seen
-	now, err := stat(q.file)
-	q.seen = now
-	if same(now, q.loaded) || !same(now, before) {
-		return
-	}
-	limits, err := q.load(now, err)
-	if err != nil {
-		q.log.ErrorContext(ctx, "the quotas file is wrong, the old quotas stay in force", "file", q.file, "error", err)
-		return
-	}
-	q.log.InfoContext(ctx, "new quotas are in force", "file", q.file, "quotas", limits)
+	q.watched.changed(q.file, func(err error) {
+		limits, err := q.load(err)
+		if err != nil {
+			q.log.ErrorContext(ctx, "the quotas file is wrong, the old quotas stay in force", "file", q.file, "error", err)
+			return
+		}
+		q.log.InfoContext(ctx, "new quotas are in force", "file", q.file, "quotas", limits)
+	})
 }
 
 // reloadNow loads the file, changed or not, and returns what is in force, for people.
-func (q *quotas) reloadNow() (string, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now, err := stat(q.file)
-	q.seen = now
-	return q.load(now, err)
+func (q *quotas) reloadNow() (limits string, err error) {
+	err = q.watched.now(q.file, func(err error) error {
+		limits, err = q.load(err)
+		return err
+	})
+	return limits, err
 }
 
-// load loads the file, of which it is known what stat said. If there is a mistake in
-// it the limits stay as they are.
-func (q *quotas) load(now os.FileInfo, err error) (string, error) {
-	q.loaded = now
+// load loads the file, unless stat had an error. If there is a mistake in it the limits
+// stay as they are.
+func (q *quotas) load(err error) (string, error) {
 	var limits quota.Config
 	if err == nil {
 		limits, err = config.LoadQuotas(q.file)
@@ -121,23 +96,6 @@ func (q *quotas) load(now os.FileInfo, err error) (string, error) {
 	}
 	q.counters.QuotasChanged(err)
 	return describe(limits), err
-}
-
-// stat returns the information about a file, nil if that is an error.
-func stat(name string) (os.FileInfo, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	return info, nil
-}
-
-// same reports whether a file is unchanged.
-func same(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // describe summarizes the limits in a line.

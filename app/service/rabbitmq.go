@@ -10,7 +10,7 @@ import (
 )
 
 func rabbitOptions(cfg config.Config) (rabbitmq.Options, error) {
-	r := routing(cfg, rabbitmq.DefaultRouting())
+	r := routing(cfg, rabbitmq.DefaultRouting(), rabbitmq.DefaultReceipts)
 	if err := r.Validate(); err != nil {
 		return rabbitmq.Options{}, err
 	}

@@ -119,7 +119,7 @@ func TestElevenBadCommands(t *testing.T) {
 	for i, b := range bad {
 		id, correlation := fmt.Sprint("c-", i), fmt.Sprint("req-", i)
 		if i == 0 {
-			id, correlation = "", "" // nobody sent any
+			id, correlation = "", "" // none was sent
 		}
 		got := arrived[b.body]
 		for name, want := range map[string]string{

@@ -13,11 +13,12 @@ import (
 )
 
 // A reloader loads what can change while the service runs, whenever it is asked to
-// by a signal: the quotas, and the TLS files, which drivers read at every connect.
+// by a signal: the quotas, the tokens of tenants, and the TLS files, which drivers read at every connect.
 type reloader struct {
 	cfg    config.Config
 	log    *slog.Logger
-	quotas *quotas // nil if there are none
+	quotas *quotas      // nil if there are none
+	tokens func() error // of tenants, for HTTP; nil if there are none
 	asked  <-chan os.Signal
 }
 
@@ -39,14 +40,17 @@ func (r *reloader) reload(ctx context.Context) {
 	if r.quotas != nil {
 		limits, failed = r.quotas.reloadNow()
 	}
+	if r.tokens != nil {
+		failed = errors.Join(failed, r.tokens())
+	}
 	_, err := tlsConfig(r.cfg)
 	if failed = errors.Join(failed, err); failed != nil {
-		r.log.ErrorContext(ctx, "reload at SIGHUP failed, the old quotas stay in force", "error", failed)
+		r.log.ErrorContext(ctx, "reload at SIGHUP failed, what is wrong stays as it was", "error", failed)
 		return
 	}
 	r.log.InfoContext(ctx, "reloaded at SIGHUP; TLS files are read at the next connect; all other settings need a restart", "quotas", limits)
 }
 
 func keepReloading(lc fx.Lifecycle, sd fx.Shutdowner, r *reloader) {
-	app.Running(lc, sd, r.log, "reload", r.Run, nil, closeTimeout)
+	app.KeepRunning(lc, sd, r.log, "reload", r.Run, nil, closeTimeout)
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/fx"
 	"go.uber.org/fx/fxevent"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
@@ -33,6 +34,7 @@ const startTimeout = 5 * time.Minute
 // prints a line for each part, and "ready" when commands are handled. It returns an
 // error if something can't start, or if a part dies.
 func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) error {
+	log = slog.New(telemetry.LogHandler(log.Handler()))
 	hangUp := make(chan os.Signal, 1) // asks to reload; else it would end the process
 	signal.Notify(hangUp, syscall.SIGHUP)
 	defer signal.Stop(hangUp)
@@ -45,8 +47,21 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	if err != nil {
 		return err
 	}
+	traces, err := telemetry.NewTraces(ctx, version())
+	if err != nil {
+		return err
+	}
+	defer func() { // when all parts have ended
+		exporting, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+		defer cancel()
+		if err := traces.Shutdown(exporting); err != nil {
+			log.WarnContext(ctx, "the last spans were not sent", "error", err)
+		}
+	}()
 	opt, owned := options(cfg, counters, limits), make(ownership)
-	opt.Hooks = metrics.Hooks()
+	events := admin.NewEvents(counters)
+	opt.Hooks = metrics.Hooks().And(events.Hooks())
+	opt.Tracing = traces.Tracing(string(cfg.Broker))
 	opt.Owned = func() { close(owned) }
 	service := fx.New(
 		fx.WithLogger(func() fxevent.Logger {
@@ -59,8 +74,8 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		}),
 		fx.StartTimeout(startTimeout),
 		fx.StopTimeout(stopTimeout(cfg)),
-		fx.Supply(cfg, log, counters, limits, owned, metrics, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
-		fx.Provide(func(lc fx.Lifecycle) (app.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker, keepMonitor),
+		fx.Supply(cfg, log, counters, limits, owned, metrics, traces, events, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
+		fx.Provide(func(lc fx.Lifecycle) (app.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker, keepMonitor, keepHistory),
 		app.Module(opt),
 		fx.Invoke(keepQuotas, keepReloading, keepTelemetry, openAdmin),
 		fx.Invoke(announce, notifySystemd),
@@ -111,6 +126,7 @@ func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
 		CatchUpTimeout:  cfg.CatchUpTimeout,
 		Counters:        counters,
 		Takeover:        cfg.Takeover,
+		RunBroker:       true,
 		BrokerName:      brokerName(cfg),
 	}
 	if q != nil {
@@ -125,7 +141,7 @@ func keepQuotas(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s app.Store
 		return
 	}
 	q.share(s)
-	app.Running(lc, sd, log, "quotas", q.Run, nil, closeTimeout)
+	app.KeepRunning(lc, sd, log, "quotas", q.Run, nil, closeTimeout)
 }
 
 // An ownership is closed when the database owns the commands.
@@ -143,6 +159,9 @@ func announce(
 			line := func(part, format string, args ...any) {
 				fmt.Fprintf(out, "%-10s "+format+"\n", append([]any{part}, args...)...)
 			}
+			if d.http != "" {
+				line("dashboard", "%s/", d.http)
+			}
 			line("store", "%s, %s", storeName(cfg), cfg.Durability)
 			line("broker", "%s", d.broker)
 			line("router", "commands from %s, dead letters to %s", r.Commands, r.DeadLetters)
@@ -155,8 +174,11 @@ func announce(
 			} else {
 				line("forwarder", "events to %s", r.Events)
 			}
+			if r.Receipts != "" {
+				line("receipts", "to %s", r.Receipts)
+			}
 			if d.http != "" {
-				line("http", "%s, with /docs, /readyz?verbose and /metrics", d.http)
+				line("http", "%s, with the API on /docs, /readyz?verbose and /metrics", d.http)
 			}
 			select {
 			case <-owned:

@@ -22,7 +22,7 @@ const lookTimeout = 250 * time.Millisecond
 // seconds. Each part has its share, so that one which needs all of it leaves the
 // others theirs.
 func stopTimeout(cfg config.Config) time.Duration {
-	return app.Options{DrainTimeout: cfg.DrainTimeout}.StopTimeout() + app.BrokerStopTimeout + 2*closeTimeout + 2*lookTimeout
+	return app.Options{DrainTimeout: cfg.DrainTimeout, RunBroker: true}.StopTimeout() + 2*closeTimeout + 2*lookTimeout
 }
 
 // closeHook closes something at the stop, and waits for that no longer than

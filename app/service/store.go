@@ -48,7 +48,7 @@ func openDatabase(ctx context.Context, cfg config.Config, log *slog.Logger) (clo
 	if cfg.Durability == config.Relaxed {
 		durability = sqlite.Relaxed
 	}
-	return sqlite.Open(ctx, cfg.DBPath, sqlite.Options{Durability: durability, Events: eventFormat(cfg), Log: log})
+	return sqlite.Open(ctx, cfg.DBPath, sqlite.Options{Durability: durability, Events: eventFormat(cfg), Version: version(), Log: log})
 }
 
 const (
@@ -64,7 +64,7 @@ func awaitPostgres(ctx context.Context, cfg config.Config, log *slog.Logger) (*p
 		durability = postgres.Relaxed
 	}
 	for tries := 0; ; tries++ {
-		s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: durability, Events: eventFormat(cfg), Log: log})
+		s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: durability, Events: eventFormat(cfg), Version: version(), Log: log})
 		if err == nil || !postgres.IsAbsent(err) {
 			return s, err
 		}
@@ -96,6 +96,25 @@ func Reader(ctx context.Context, cfg config.Config) (interface {
 		return postgres.OpenReader(ctx, cfg.DBURL.Reveal())
 	}
 	return sqlite.OpenReader(ctx, cfg.DBPath)
+}
+
+// Operate opens the database to read it and to change what people change in it. A SQLite
+// file must not belong to a service that runs. It neither makes nor migrates a database.
+// The caller closes it.
+func Operate(ctx context.Context, cfg config.Config) (interface {
+	timer.Reader
+	timer.Operator
+	io.Closer
+}, error,
+) {
+	r, err := Reader(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	return openDatabase(ctx, cfg, slog.New(slog.DiscardHandler))
 }
 
 // Migrate brings the schema of the database to the version of this binary, and

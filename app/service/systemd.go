@@ -24,7 +24,7 @@ func notifySystemd(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, m *admin
 	if limit, err := daemon.SdWatchdogEnabled(false); err != nil {
 		log.Warn("WATCHDOG_USEC is not understood; there is no watchdog", "error", err)
 	} else if limit > 0 {
-		app.Running(lc, sd, log, "watchdog", func(ctx context.Context) error {
+		app.KeepRunning(lc, sd, log, "watchdog", func(ctx context.Context) error {
 			tick := time.NewTicker(limit / 3)
 			defer tick.Stop()
 			for {

@@ -20,7 +20,7 @@ type point struct {
 }
 
 // armed reads the environment once. It returns nil if there is no point, and
-// panics if it can't be read: a test that kills nobody must not look like one
+// panics if it can't be read: a test that kills nothing must not look like one
 // that does.
 var armed = sync.OnceValue(func() *point {
 	text := os.Getenv("FAILPOINT")

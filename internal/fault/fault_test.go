@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"reflect"
 	"regexp"
@@ -26,10 +27,18 @@ var ports = []struct {
 	{reflect.TypeFor[timer.Tx](), nil},
 	{reflect.TypeFor[timer.Reader](), nil},
 	{reflect.TypeFor[timer.Purger](), nil},
+	{reflect.TypeFor[timer.Operator](), nil},
+	{reflect.TypeFor[transactor](), nil},
 	{reflect.TypeFor[outbox.Table](), nil},
 	{reflect.TypeFor[outbox.Shards](), nil},
 	{reflect.TypeFor[broker.Publisher](), nil},
 	{reflect.TypeFor[message.Subscriber](), []string{"Close"}},
+}
+
+// A transactor has transactions for a host, see app.Store.
+type transactor interface {
+	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
+	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)
 }
 
 // TestEveryOperationFails calls each method of each port, by reflection, so that
@@ -115,6 +124,8 @@ func invoke(t *testing.T, on any, method string) error {
 			args[i] = reflect.ValueOf(make([]broker.Message, 1))
 		case reflect.TypeFor[func(timer.Tx) error]():
 			args[i] = reflect.ValueOf(func(timer.Tx) error { return nil })
+		case reflect.TypeFor[func(*sql.Tx) error]():
+			args[i] = reflect.ValueOf(func(*sql.Tx) error { return nil })
 		default:
 			args[i] = reflect.Zero(in)
 		}

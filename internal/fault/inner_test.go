@@ -2,6 +2,7 @@ package fault_test
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -32,6 +33,17 @@ func (i *inner) Update(_ context.Context, fn func(timer.Tx) error) error {
 	return fn(i)
 }
 
+func (i *inner) Transact(_ context.Context, fn func(*sql.Tx) error) error {
+	_ = i.note("Transact")
+	return fn(nil)
+}
+
+func (i *inner) TakeEvent(context.Context, *sql.Tx, int64) (bool, error) {
+	return true, i.note("TakeEvent")
+}
+
+func (i *inner) Join(*sql.Tx) timer.Commands { return i }
+
 func (i *inner) NextDue(context.Context, time.Time) (time.Time, error) {
 	return time.Time{}, i.note("NextDue")
 }
@@ -41,6 +53,8 @@ func (i *inner) Reach(context.Context, time.Time, int, timer.Allowance) ([]timer
 }
 
 func (i *inner) Emit(context.Context, ...timer.DueTimeReached) error { return i.note("Emit") }
+
+func (i *inner) EmitReceipts(context.Context, ...timer.Receipt) error { return i.note("EmitReceipts") }
 
 func (i *inner) Get(context.Context, timer.Key) (timer.Entry, error) {
 	return timer.Entry{}, i.note("Get")
@@ -75,6 +89,34 @@ func (i *inner) Counts(context.Context, timer.TenantID) (timer.Counts, error) {
 func (i *inner) Tenants(context.Context, timer.TenantID, int) ([]timer.TenantCounts, error) {
 	return nil, i.note("Tenants")
 }
+
+func (i *inner) Upcoming(context.Context, timer.TenantID, time.Time, time.Duration, int) ([]int64, error) {
+	return nil, i.note("Upcoming")
+}
+
+func (i *inner) Parked(context.Context, timer.TenantID, int64, int) ([]timer.ParkedEvent, error) {
+	return nil, i.note("Parked")
+}
+
+func (i *inner) Firing(context.Context) (timer.Pause, error) { return timer.Pause{}, i.note("Firing") }
+
+func (i *inner) RetryParked(context.Context, time.Time, ...int64) (int, error) {
+	return 0, i.note("RetryParked")
+}
+
+func (i *inner) DiscardParked(context.Context, ...int64) (int, error) {
+	return 0, i.note("DiscardParked")
+}
+
+func (i *inner) PauseFiring(context.Context, timer.Pause) error { return i.note("PauseFiring") }
+
+func (i *inner) ResumeFiring(context.Context) error { return i.note("ResumeFiring") }
+
+func (i *inner) Forget(context.Context, timer.TenantID, int) (timer.Counts, error) {
+	return timer.Counts{}, i.note("Forget")
+}
+
+func (i *inner) Nodes(context.Context) ([]timer.Node, error) { return nil, nil }
 
 func (i *inner) Purge(context.Context, time.Time, int) (int, error) {
 	return 0, i.note("Purge")

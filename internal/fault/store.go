@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/event-service-agent/timer-service/outbox"
@@ -13,6 +14,10 @@ type Full interface {
 	timer.Store
 	timer.Reader
 	timer.Purger
+	timer.Operator
+	Join(tx *sql.Tx) timer.Commands
+	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
+	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)
 	Outbox() outbox.Outbox
 	Prepare(ctx context.Context) error
 	Check(ctx context.Context) error
@@ -20,6 +25,7 @@ type Full interface {
 	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
 	Watch(ctx context.Context) error
 	Now(ctx context.Context) (time.Time, error)
+	Nodes(ctx context.Context) ([]timer.Node, error)
 	Instances() int
 }
 
@@ -46,6 +52,16 @@ func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
 	return s.Decide.call("update", func() error {
 		return s.Full.Update(ctx, func(inner timer.Tx) error { return fn(&tx{inner, s.Decide}) })
 	})
+}
+
+// Transact fails as "transact", after its commit or before it began.
+func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	return s.Decide.call("transact", func() error { return s.Full.Transact(ctx, fn) })
+}
+
+// TakeEvent fails as "take_event".
+func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error) {
+	return get(s.Decide, "take_event", func() (bool, error) { return s.Full.TakeEvent(ctx, tx, seq) })
 }
 
 // NextDue fails as "next_due".
@@ -96,6 +112,46 @@ func (s *Store) Counts(ctx context.Context, tenant timer.TenantID) (timer.Counts
 // Tenants fails as "tenants".
 func (s *Store) Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error) {
 	return get(s.Decide, "tenants", func() ([]timer.TenantCounts, error) { return s.Full.Tenants(ctx, after, limit) })
+}
+
+// Upcoming fails as "upcoming".
+func (s *Store) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
+	return get(s.Decide, "upcoming", func() ([]int64, error) { return s.Full.Upcoming(ctx, tenant, from, width, n) })
+}
+
+// Parked fails as "parked".
+func (s *Store) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error) {
+	return get(s.Decide, "parked", func() ([]timer.ParkedEvent, error) { return s.Full.Parked(ctx, tenant, after, limit) })
+}
+
+// Firing fails as "firing".
+func (s *Store) Firing(ctx context.Context) (timer.Pause, error) {
+	return get(s.Decide, "firing", func() (timer.Pause, error) { return s.Full.Firing(ctx) })
+}
+
+// RetryParked fails as "retry_parked".
+func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (int, error) {
+	return get(s.Decide, "retry_parked", func() (int, error) { return s.Full.RetryParked(ctx, now, seqs...) })
+}
+
+// DiscardParked fails as "discard_parked".
+func (s *Store) DiscardParked(ctx context.Context, seqs ...int64) (int, error) {
+	return get(s.Decide, "discard_parked", func() (int, error) { return s.Full.DiscardParked(ctx, seqs...) })
+}
+
+// PauseFiring fails as "pause_firing".
+func (s *Store) PauseFiring(ctx context.Context, p timer.Pause) error {
+	return s.Decide.call("pause_firing", func() error { return s.Full.PauseFiring(ctx, p) })
+}
+
+// ResumeFiring fails as "resume_firing".
+func (s *Store) ResumeFiring(ctx context.Context) error {
+	return s.Decide.call("resume_firing", func() error { return s.Full.ResumeFiring(ctx) })
+}
+
+// Forget fails as "forget".
+func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (timer.Counts, error) {
+	return get(s.Decide, "forget", func() (timer.Counts, error) { return s.Full.Forget(ctx, tenant, limit) })
 }
 
 // Purge fails as "purge".
@@ -186,6 +242,11 @@ type tx struct {
 // Reach fails as "reach".
 func (t *tx) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
 	return get(t.decide, "reach", func() ([]timer.Entry, error) { return t.Tx.Reach(ctx, now, limit, allow) })
+}
+
+// EmitReceipts fails as "emit_receipts".
+func (t *tx) EmitReceipts(ctx context.Context, receipts ...timer.Receipt) error {
+	return t.decide.call("emit_receipts", func() error { return t.Tx.EmitReceipts(ctx, receipts...) })
 }
 
 // Emit fails as "emit".

@@ -13,13 +13,8 @@ import (
 // Table is ours alone, so that a host's own goose does not collide.
 const Table = "timer_schema_version"
 
-// NewProvider returns what applies the steps in the folder "migrations" that a
-// database lacks.
-func NewProvider(dialect goose.Dialect, db *sql.DB, migrations fs.FS) (*goose.Provider, error) {
-	steps, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
+// NewProvider returns what applies the steps that a database lacks.
+func NewProvider(dialect goose.Dialect, db *sql.DB, steps fs.FS) (*goose.Provider, error) {
 	provider, err := provide(dialect, db, steps)
 	if err != nil {
 		return nil, fmt.Errorf("read the migrations: %w", err)

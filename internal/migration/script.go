@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Script returns the steps in the folder "migrations" that a database of a version
-// lacks, for people who apply them by hand: one transaction each, which notes the
-// version. Versions is the statement that makes the table of versions.
-func Script(migrations fs.FS, versions string, from int64) (string, error) {
-	files, err := fs.Glob(migrations, "migrations/*.sql") // sorted
+// Script returns the steps that a database of a version lacks, for people who apply them
+// by hand: one transaction each, which notes the version. Versions is the statement that
+// makes the table of versions.
+func Script(steps fs.FS, versions string, from int64) (string, error) {
+	files, err := fs.Glob(steps, "*.sql") // sorted
 	if err != nil {
 		return "", err
 	}
@@ -20,7 +20,7 @@ func Script(migrations fs.FS, versions string, from int64) (string, error) {
 		if version <= from {
 			continue
 		}
-		text, err := fs.ReadFile(migrations, file)
+		text, err := fs.ReadFile(steps, file)
 		if err != nil {
 			return "", err
 		}

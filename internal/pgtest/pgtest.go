@@ -36,7 +36,7 @@ func URL(t testing.TB) string {
 	})
 }
 
-// Database is URL, but of a database. That takes ten times as long; whoever still
+// Database is URL, but of a database. That takes ten times as long; a caller that still
 // uses it when the test ends is thrown out.
 func Database(t testing.TB) string {
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 
 const (
 	chunkBytes = 32 << 10
-	chunks     = 1 << 13 // on their way at once; then whoever sends has to wait
+	chunks     = 1 << 13 // on their way at once; then the sender has to wait
 )
 
 // A link is a connection of a client and the one with the server that it is

@@ -21,12 +21,12 @@ import (
 // ErrNotInstalled says that there is no RabbitMQ on this machine.
 var ErrNotInstalled = errors.New("RabbitMQ is not installed")
 
-// startPatience is how long a server may take to listen: its virtual machine
+// startTimeout is how long a server may take to listen: its virtual machine
 // alone takes seconds, and more while others are busy.
-const startPatience = 2 * time.Minute
+const startTimeout = 2 * time.Minute
 
 // places are where packages put the script that runs in the foreground as
-// whoever calls it. The one of Debian on the path changes to its own user.
+// its caller. The one of Debian on the path changes to its own user.
 var places = []string{"/usr/lib/rabbitmq/bin/rabbitmq-server", "/opt/rabbitmq/sbin/rabbitmq-server", "/usr/local/sbin/rabbitmq-server"}
 
 // A Server is a RabbitMQ node on the loopback interface. Its user is guest,
@@ -90,7 +90,7 @@ func Start(ctx context.Context, dir string, port int) (*Server, error) {
 
 // await waits until the server listens.
 func (s *Server) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -1,0 +1,107 @@
+package app
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/poller"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// minBacklog is how many events may wait for the forwarder at least before the
+// poller pauses: enough that the forwarder always has some. Events of other
+// tenants wait behind them for as long as the broker takes for so many.
+const minBacklog = 1000
+
+// newPoller returns what turns timers that are due into events.
+func (a *App) newPoller(behind *catchUp) *poller.Poller {
+	backlog := max(minBacklog, a.opt.BatchSize)
+	began := time.Now()
+	opt := poller.Options{
+		Interval:  a.opt.PollingInterval,
+		Batch:     a.opt.BatchSize,
+		Reference: reference(a.store, a.broker),
+		Elapsed:   func() time.Duration { return time.Since(began) }, // whatever the Clock returns
+		Full:      func() bool { return a.forwarder.Waiting() >= backlog },
+		Paused:    a.store.Firing,
+		Trace:     a.opt.Tracing.Fire,
+		Polled: func(took time.Duration, err error) {
+			behind.polled(took, err)
+			a.hooks.Polled(took, err)
+		},
+		Reached: func(events []timer.DueTimeReached) {
+			a.forwarder.Appended(len(events))
+			a.opt.Counters.reached(events)
+			a.hooks.Reached(events)
+		},
+	}
+	if a.broker != (noBroker{}) {
+		opt.Await = behind.await
+	}
+	if a.opt.Quotas != nil {
+		opt.Quotas = a.opt.Quotas
+	}
+	return poller.New(a.store, a.opt.Clock, a.log, opt)
+}
+
+// newForwarder returns what brings events from the outbox to the broker, or to the
+// handler of OnDue.
+func (a *App) newForwarder() *outbox.Forwarder {
+	receipts := a.receipts() != nil
+	settled := a.opt.Tracing.Settle
+	if settled != nil && a.delivery.Handle != nil {
+		settled = func(at time.Time, topic string, row outbox.Row, err error) {
+			if isReceipt(row.Message) {
+				a.opt.Tracing.Settle(at, topic, row, err)
+			}
+		}
+	}
+	return outbox.New(a.store.Outbox(), a.broker.Publisher(), eventTopic(a.broker.Routing()), a.opt.Clock, a.log, outbox.Options{
+		Interval: a.opt.PollingInterval,
+		Deliver:  a.delivery,
+		Settled:  settled,
+		Published: func(at time.Time, events []*message.Message) {
+			if receipts {
+				if events = slices.DeleteFunc(slices.Clone(events), isReceipt); len(events) == 0 {
+					return
+				}
+			}
+			a.late.add(a.opt.Counters.published(at, events))
+			a.hooks.Published(at, events)
+		},
+		Parked: func(event *message.Message, reason string) {
+			a.opt.Counters.parked(reason)
+			a.hooks.Parked(event, reason)
+		},
+	})
+}
+
+// receipts returns what is called after each commit with receipts; nil if there are
+// none.
+func (a *App) receipts() func() {
+	if a.broker.Routing().Receipts == "" {
+		return nil
+	}
+	return func() { a.forwarder.Wake() }
+}
+
+func isReceipt(m *message.Message) bool {
+	return envelope.IsReceipt(m.Metadata.Get(envelope.HeaderType))
+}
+
+// eventTopic names the topic of an event or a receipt by the tenant in its headers. It
+// is empty for a receipt that was written when there were receipts, and is published
+// when there are none any more: brokers refuse it, so it is parked.
+func eventTopic(r broker.Routing) func(*message.Message) string {
+	return func(event *message.Message) string {
+		if isReceipt(event) {
+			return r.ReceiptsOf(timer.TenantID(event.Metadata.Get(envelope.HeaderTenantID)))
+		}
+		return r.EventsOf(timer.TenantID(event.Metadata.Get(envelope.HeaderTenantID)))
+	}
+}

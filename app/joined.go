@@ -1,0 +1,154 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Joined schedules and cancels in one transaction. Get it with [Timers.In]; it is
+// for the goroutine of the transaction, and as long as that is open.
+type Joined struct {
+	timers   *Timers
+	commands timer.Commands
+	booked   func(booked) // called with what was applied
+	joins    bool         // the host's transaction is open meanwhile
+	held     bool         // and its end will be known, so that reservations are held until then
+}
+
+// Schedule schedules timers, as [Timers.ScheduleTx].
+func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
+	if len(timers) == 0 {
+		return nil
+	}
+	a := j.timers.app
+	now := a.opt.Clock.Now()
+	commands := make([]timer.ScheduleTimer, len(timers))
+	var wrong []error
+	for i, t := range timers {
+		var err error
+		t.Version = j.timers.versions.Complete(t.Version, now)
+		if commands[i], err = a.command(ctx, now, t); err != nil {
+			wrong = append(wrong, fmt.Errorf("schedule %s: %w", commands[i].Key, err))
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
+	}
+	reserved, err := j.reserve(ctx, commands)
+	if err != nil {
+		return err
+	}
+	results, err := j.commands.Schedule(ctx, now, commands...)
+	if err != nil {
+		reserved.cancel()
+		return fmt.Errorf("schedule %s: %w", commands[0].Key, err)
+	}
+	var b booked
+	if j.held {
+		b.ends = append(b.ends, reserved.hold(results))
+	} else {
+		reserved.done(results)
+	}
+	for i, r := range results {
+		c := &commands[i]
+		if r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule {
+			b.sooner(c.DueAt)
+		}
+		b.decided = append(b.decided, decision(envelope.TypeScheduleTimer, c.Key, c.Version, c.CorrelationID, c.DueAt, r))
+		if err := without(r); err != nil {
+			wrong = append(wrong, fmt.Errorf("schedule %s: %w", c.Key, err))
+		}
+	}
+	j.booked(b)
+	return errors.Join(wrong...)
+}
+
+// Cancel cancels timers, as [Timers.CancelTx].
+func (j Joined) Cancel(ctx context.Context, keys ...timer.Key) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	a := j.timers.app
+	now := a.opt.Clock.Now()
+	commands := make([]timer.CancelTimer, len(keys))
+	var wrong []error
+	for i, key := range keys {
+		commands[i] = timer.CancelTimer{Key: key, Version: j.timers.versions.Complete(timer.Version{}, now), Trace: a.opt.Tracing.Context(ctx)}
+		if err := commands[i].Validate(); err != nil {
+			wrong = append(wrong, fmt.Errorf("cancel %s: %w", key, err))
+		}
+	}
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
+	}
+	results, err := j.commands.Cancel(ctx, now, commands...)
+	if err != nil {
+		return fmt.Errorf("cancel %s: %w", keys[0], err)
+	}
+	var b booked
+	for i, r := range results {
+		c := &commands[i]
+		if r.Outcome == timer.DidCancel && a.opt.Quotas != nil {
+			a.opt.Quotas.Decremented(c.TenantID)
+		}
+		b.decided = append(b.decided, decision(envelope.TypeCancelTimer, c.Key, c.Version, "", time.Time{}, r))
+		if err := without(r); err != nil {
+			wrong = append(wrong, fmt.Errorf("cancel %s: %w", c.Key, err))
+		}
+	}
+	j.booked(b)
+	return errors.Join(wrong...)
+}
+
+// command returns the command for a timer, or a [timer.InvalidError].
+func (a *App) command(ctx context.Context, now time.Time, t client.Timer) (timer.ScheduleTimer, error) {
+	c, err := t.Command(now)
+	if err != nil {
+		return c, err
+	}
+	c.Trace = a.opt.Tracing.Context(ctx)
+	if err := timer.ValidateTimestamp(c.TimestampMS, now, a.opt.MaxClockAhead); err != nil {
+		return c, err
+	}
+	horizon := a.opt.Quotas.HorizonOr(c.TenantID, a.opt.Horizon)
+	if c.DueAt.After(now.Add(horizon)) {
+		return c, timer.Invalid(timer.ReasonBeyondHorizon, "dueAt %s is beyond the horizon of %s", c.DueAt.Format(time.RFC3339), horizon)
+	}
+	return c, nil
+}
+
+// decision is what became of a command.
+func decision(kind string, key timer.Key, version timer.Version, correlationID string, due time.Time, r timer.Result) handlers.Decision {
+	d := handlers.Decision{
+		Result: handlers.Result{Type: kind, Outcome: r.Outcome.String()},
+		Key:    key, ID: version.CommandID, CorrelationID: correlationID, DueAt: due,
+	}
+	if r.Err != nil {
+		d.Outcome, d.Detail = handlers.OutcomeInvalid, r.Err.Error()
+		if invalid, ok := errors.AsType[*timer.InvalidError](r.Err); ok {
+			d.Reason, d.Detail = string(invalid.Reason), invalid.Detail
+		}
+	}
+	return d
+}
+
+// without returns why a command is without effect, nil if it is not, or if it was
+// accepted before.
+func without(r timer.Result) error {
+	switch {
+	case r.Err != nil:
+		return r.Err
+	case r.Outcome == timer.WasStale:
+		return timer.ErrStale
+	case r.Outcome == timer.WasReached:
+		return timer.ErrReached
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
+)
+
+const (
+	brokerStart       = time.Second // how long a start waits for a broker
+	brokerStopTimeout = time.Second // how long a stop waits for a broker to disconnect
+)
+
+// Run runs all parts until ctx is done, then stops them in the order of the
+// flow: the intake first, then the poller, then the forwarder when the outbox
+// is empty or DrainTimeout has passed. It returns within [Options.StopTimeout],
+// with an error if a part died, or did not end in time. With [Options].RunBroker the
+// broker runs around all that, and an absent one delays the start by a second.
+func (a *App) Run(ctx context.Context) (failed error) {
+	a.started.Store(true)
+	if a.broker == (noBroker{}) && a.delivery.Handle == nil {
+		return errNowhere
+	}
+	died := make(chan struct{}, 7) // one for each part
+	if a.opt.RunBroker {
+		b := start(ctx, died, "broker", a.broker.Run)
+		defer func() {
+			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), brokerStopTimeout)
+			defer cancel()
+			failed = errors.Join(failed, b.stop(stopping))
+		}()
+		awaitReady(ctx, a.broker)
+	}
+	if err := a.store.Prepare(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return a.runParts(ctx, died)
+}
+
+// runParts runs all parts but the broker.
+func (a *App) runParts(ctx context.Context, died chan struct{}) error {
+	owner := start(ctx, died, "owner", a.owner.run)
+	forwarder := start(ctx, died, "forwarder", a.owner.before(a.forwarder.Run))
+	poller := start(ctx, died, "poller", a.owner.before(a.poll))
+	retention := start(ctx, died, "retention", a.retention.Run)
+	intake := start(ctx, died, "handlers", a.owner.before(a.handlers.Run))
+	parts := []*part{intake, poller, retention, start(ctx, died, "store", a.store.Watch), owner}
+
+	clean, running := true, a.handlers.Running()
+	select {
+	case <-running:
+	case <-a.owner.waiting:
+	case <-ctx.Done():
+	case <-died:
+		clean = false
+	}
+	if clean && ctx.Err() == nil {
+		close(a.running)
+		select {
+		case <-ctx.Done():
+		case <-died:
+			clean = false
+		}
+	}
+
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opt.partsTimeout())
+	defer cancel()
+	draining, cancel := context.WithTimeout(stopping, a.opt.DrainTimeout)
+	defer cancel()
+	if a.delivery.Handle != nil {
+		forwarder.cancel() // handlers at work have DrainTimeout from now on, the rest is for the next start
+	}
+	var failed error
+	for _, p := range parts {
+		failed = errors.Join(failed, p.stop(stopping))
+	}
+	if clean && a.owner.is() && a.delivery.Handle == nil {
+		a.drain(draining)
+	}
+	failed = errors.Join(failed, forwarder.stop(stopping))
+	a.late.stop()
+	return failed
+}
+
+// awaitReady waits until the broker is ready, but no longer than a second: the parts
+// that use an absent one wait for it.
+func awaitReady(ctx context.Context, b broker.Broker) {
+	ctx, cancel := context.WithTimeout(ctx, brokerStart)
+	defer cancel()
+	_ = broker.AwaitReady(ctx, b)
+}
+
+// poll runs the poller, as soon as its events have somewhere to go.
+func (a *App) poll(ctx context.Context) error {
+	select {
+	case <-a.forwarder.Ready():
+	case <-ctx.Done():
+		return nil
+	}
+	return a.poller.Run(ctx)
+}
+
+// drain waits until the outbox is empty, or ctx is done.
+func (a *App) drain(ctx context.Context) {
+	failpoint.Here("draining")
+	if err := a.forwarder.Drain(ctx); err != nil {
+		a.log.WarnContext(ctx, "stopped with events in the outbox; the next start forwards them", "error", err)
+	}
+}

@@ -1,0 +1,12 @@
+//go:build darwin || freebsd
+
+package service
+
+import "golang.org/x/sys/unix"
+
+// fileSystem returns the name of a file system that matters, and whether it is one over a
+// network.
+func fileSystem(s *unix.Statfs_t) (name string, network bool) {
+	name = unix.ByteSliceToString(s.Fstypename[:])
+	return name, name == "nfs" || name == "smbfs"
+}

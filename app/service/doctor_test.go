@@ -1,0 +1,432 @@
+package service_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/longtest"
+	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/store/postgres"
+)
+
+// finds fails the test unless a finding of the check has the state, and the words in its
+// text and its advice.
+func finds(t *testing.T, all []service.Finding, state service.FindingState, check string, words ...string) {
+	t.Helper()
+	for _, f := range all {
+		said := true
+		for _, word := range words {
+			said = said && strings.Contains(f.Text+" -> "+f.Do, word)
+		}
+		if f.State == state && f.Check == check && said {
+			if f.State != service.OK && f.Do == "" {
+				t.Errorf("%s says not what to do: %s", check, f.Text)
+			}
+			return
+		}
+	}
+	t.Errorf("nothing is %s of %s with %q:", state, check, words)
+	for _, f := range all {
+		t.Logf("%s %s: %s -> %s", f.State, f.Check, f.Text, f.Do)
+	}
+}
+
+func examine(t *testing.T, cfg config.Config) []service.Finding {
+	t.Helper()
+	all := service.Examine(t.Context(), cfg, nil)
+	for _, f := range all {
+		if strings.Contains(f.Text+f.Do, "hunter2") { // the password of all tests
+			t.Errorf("%s shows a password: %s -> %s", f.Check, f.Text, f.Do)
+		}
+	}
+	return all
+}
+
+func migrated(t *testing.T, cfg config.Config) {
+	t.Helper()
+	if _, _, err := service.Migrate(t.Context(), cfg, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func execSQLite(t *testing.T, cfg config.Config, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", cfg.DBPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), statement)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExamineFiles has mistakes with files.
+func TestExamineFiles(t *testing.T) {
+	t.Parallel()
+	file := func(t *testing.T, text string, mode os.FileMode) string {
+		name := filepath.Join(t.TempDir(), "file")
+		if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, mode)); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for _, test := range []struct {
+		name  string
+		harm  func(t *testing.T, cfg config.Config) config.Config
+		check string
+		state service.FindingState
+		says  []string
+	}{
+		{"nothing", func(_ *testing.T, cfg config.Config) config.Config { return cfg }, "database", service.OK, []string{"takes writes"}},
+		{"a database that others may read", func(t *testing.T, cfg config.Config) config.Config {
+			if err := os.Chmod(cfg.DBPath, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return cfg
+		}, "files", service.Bad, []string{"0644", "chmod 600"}},
+		{"a secret that others may read", func(t *testing.T, cfg config.Config) config.Config {
+			dir := strings.TrimSuffix(cfg.DBPath, ".db") + ".nats"
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "secret"), nil, 0o640)); err != nil {
+				t.Fatal(err)
+			}
+			return cfg
+		}, "files", service.Bad, []string{"0640", "embedded server"}},
+		{"a key that others may read", func(t *testing.T, cfg config.Config) config.Config {
+			cfg.NATSCredentials = file(t, "x", 0o604)
+			return cfg
+		}, "files", service.Bad, []string{"0604", "nats_credentials"}},
+		{"a key that is absent", func(_ *testing.T, cfg config.Config) config.Config {
+			cfg.NATSNKey = "/nowhere/key"
+			return cfg
+		}, "files", service.Bad, []string{"/nowhere/key"}},
+		{"settings with a password that others may read", func(t *testing.T, _ config.Config) config.Config {
+			name := file(t, "http_token: hunter2\n", 0o644)
+			cfg, err := config.Load(nil, nil, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cfg
+		}, "files", service.Bad, []string{"0644", "passwords"}},
+		{"a folder that is absent", func(_ *testing.T, cfg config.Config) config.Config {
+			cfg.DBPath = "/nowhere/timers.db"
+			return cfg
+		}, "disk", service.Bad, []string{"mkdir -p /nowhere"}},
+		{"quotas that can't be read", func(t *testing.T, cfg config.Config) config.Config {
+			cfg.QuotasFile = file(t, "limits: [", 0o600)
+			return cfg
+		}, "settings", service.Bad, []string{"quotas_file"}},
+		{"tokens of tenants that are absent", func(_ *testing.T, cfg config.Config) config.Config {
+			cfg.HTTPTenantTokensFile = "/nowhere/tokens.yaml"
+			return cfg
+		}, "settings", service.Bad, []string{"http_tenant_tokens_file"}},
+		{"tokens of tenants that others may read", func(t *testing.T, cfg config.Config) config.Config {
+			cfg.HTTPTenantTokensFile = file(t, "acme: 0123456789abcdef\n", 0o644)
+			return cfg
+		}, "files", service.Bad, []string{"0644", "http_tenant_tokens_file"}},
+		{"a file that is no database", func(t *testing.T, cfg config.Config) config.Config {
+			cfg.DBPath = file(t, strings.Repeat("no database ", 1000), 0o600)
+			return cfg
+		}, "database", service.Bad, []string{"not a database"}},
+		{"a newer schema", func(t *testing.T, cfg config.Config) config.Config {
+			execSQLite(t, cfg, `INSERT INTO timer_schema_version (version_id, is_applied) VALUES (99, 1)`)
+			return cfg
+		}, "schema", service.Bad, []string{"99", "newer"}},
+		{"an older schema", func(t *testing.T, cfg config.Config) config.Config {
+			execSQLite(t, cfg, `DELETE FROM timer_schema_version WHERE version_id = (SELECT max(version_id) FROM timer_schema_version)`)
+			return cfg
+		}, "schema", service.Warning, []string{"older", "migrate"}},
+		{"relaxed durability", func(_ *testing.T, cfg config.Config) config.Config {
+			cfg.Durability = config.Relaxed
+			return cfg
+		}, "settings", service.Warning, []string{"loss of power"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := load(t)
+			migrated(t, cfg)
+			finds(t, examine(t, test.harm(t, cfg)), test.state, test.check, test.says...)
+		})
+	}
+}
+
+// TestExamineChangesNothing compares the folder before and after.
+func TestExamineChangesNothing(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	examine(t, cfg)
+	names := func() (all string) {
+		entries, err := os.ReadDir(filepath.Dir(cfg.DBPath))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			text, err := os.ReadFile(filepath.Join(filepath.Dir(cfg.DBPath), e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += fmt.Sprintf("%s %x\n", e.Name(), text)
+		}
+		return all
+	}
+	if got := names(); got != "" {
+		t.Errorf("before there was a database it made files")
+	}
+	migrated(t, cfg)
+	before := names()
+	examine(t, cfg)
+	if after := names(); after != before {
+		t.Errorf("the files have changed")
+	}
+}
+
+// TestExamineWhileAServiceRuns checks one that is well, and then one that holds the write lock.
+func TestExamineWhileAServiceRuns(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	r := run(t, cfg)
+	r.line("ready")
+	all := examine(t, cfg)
+	for check, words := range map[string][]string{
+		"lock": {"a service runs", fmt.Sprint("pid ", os.Getpid())}, "database": {"takes writes"}, "broker": {"embedded server at nats://"}, "stream": {""},
+		"limits": {"retention limits", "storage file", "discard new", "duplicate window 2m", "kept for 3d"}, "owner": {"this database"}, "clock": {"agrees"}, "backup": {"still has"},
+		"versions": {"SQLite 3.", "NATS 2."},
+	} {
+		finds(t, all, service.OK, check, words...)
+	}
+	db, err := sql.Open("sqlite", "file:"+cfg.DBPath+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	finds(t, examine(t, cfg), service.Bad, "database", "lock", "lsof")
+}
+
+// elsewhere returns the configuration of a service at a server with a stream, and what
+// changes that.
+func elsewhere(t *testing.T) (config.Config, jetstream.JetStream) {
+	t.Helper()
+	url := natsServer(t)
+	conn, err := natsgo.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load(t, "TIMER_BROKER_URL="+url), js
+}
+
+// TestExamineTheBroker has mistakes with one.
+func TestExamineTheBroker(t *testing.T) {
+	t.Parallel()
+	t.Run("it is away", func(t *testing.T) {
+		t.Parallel()
+		finds(t, examine(t, load(t, "TIMER_BROKER_URL=nats://hunter2@127.0.0.1:1")), service.Bad, "broker", "127.0.0.1:1", "start the broker")
+	})
+	t.Run("its stream may lose messages", func(t *testing.T) {
+		t.Parallel()
+		cfg, js := elsewhere(t)
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+			Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Discard: jetstream.DiscardOld, MaxBytes: 1 << 20, Duplicates: 2 * time.Minute,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		all := examine(t, cfg)
+		finds(t, all, service.Bad, "stream", "discard is old", "set it to: new")
+		finds(t, all, service.Warning, "limits", "longer than retention")
+	})
+	t.Run("nothing is provisioned, and must be", func(t *testing.T) {
+		t.Parallel()
+		cfg, _ := elsewhere(t)
+		finds(t, examine(t, cfg), service.OK, "stream", "stream svc is made when the service starts")
+		cfg.Provision = config.Verify
+		finds(t, examine(t, cfg), service.Bad, "stream", "stream svc is missing", "timer-service provision")
+	})
+	t.Run("it is full", func(t *testing.T) {
+		t.Parallel()
+		cfg, js := elsewhere(t)
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Discard: jetstream.DiscardNew, MaxBytes: 64 << 10, Duplicates: 2 * time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			if _, err := js.Publish(t.Context(), "svc.acme.serviceCall", make([]byte, 10<<10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		finds(t, examine(t, cfg), service.Bad, "limits", "max_bytes")
+	})
+	t.Run("its commands belong to another database", func(t *testing.T) {
+		t.Parallel()
+		cfg, js := elsewhere(t)
+		r := run(t, cfg)
+		r.line("ready")
+		other := load(t, "TIMER_BROKER_URL="+cfg.BrokerURL.Reveal())
+		finds(t, examine(t, other), service.Warning, "owner", cfg.DBPath, "--takeover")
+		migrated(t, other)
+		finds(t, examine(t, other), service.Bad, "owner", cfg.DBPath, other.DBPath, "--takeover")
+
+		schedule := func(call string, at int64) {
+			body := fmt.Sprintf(`{"id":%q,"type":"ScheduleTimer","tenantId":"acme","timestampMs":%d,"payload":{"tenantId":"acme","serviceCallId":%q,"dueAt":"2030-01-01T00:00:00Z"}}`, call, at, call)
+			if _, err := js.Publish(t.Context(), "timer.commands", []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		schedule("a", time.Now().Add(-time.Hour).UnixMilli())
+		until(t, "a timer", func() bool { return waiting(t, cfg) == 1 })
+		stream, err := js.Stream(t.Context(), "svc")
+		if err == nil {
+			err = stream.Purge(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		schedule("b", time.Now().UnixMilli())
+		until(t, "another timer", func() bool { return waiting(t, cfg) == 2 })
+		finds(t, examine(t, cfg), service.Warning, "backup", "only a backup", ": 1;", "timer-service backup")
+	})
+	t.Run("it is RabbitMQ", func(t *testing.T) {
+		t.Parallel()
+		s := rabbitSite(t)
+		cfg := load(t, s.environ...)
+		r := run(t, cfg)
+		r.line("ready")
+		all := examine(t, cfg)
+		finds(t, all, service.OK, "broker", "answers")
+		finds(t, all, service.OK, "owner", "this database")
+		finds(t, all, service.OK, "backup", "backup only")
+		finds(t, all, service.OK, "versions", "RabbitMQ ")
+	})
+	t.Run("it is Kafka", func(t *testing.T) {
+		t.Parallel()
+		s := kafkaSite(t)
+		cfg := load(t, s.environ...)
+		r := run(t, cfg)
+		r.line("ready")
+		all := examine(t, cfg)
+		finds(t, all, service.OK, "broker", "answers")
+		finds(t, all, service.OK, "owner", "this database")
+		finds(t, all, service.OK, "versions", "Kafka ")
+	})
+	t.Run("it is in the process", func(t *testing.T) {
+		t.Parallel()
+		all := examine(t, load(t, "TIMER_BROKER=gochannel"))
+		finds(t, all, service.OK, "broker", "inside the service")
+		finds(t, all, service.Warning, "settings", "gochannel")
+	})
+}
+
+func waiting(t *testing.T, cfg config.Config) int64 {
+	t.Helper()
+	r, err := service.Reader(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	st, err := r.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Scheduled
+}
+
+// TestExamineHTTP has the address taken by another program.
+func TestExamineHTTP(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	cfg := load(t, "TIMER_HTTP_ADDR="+l.Addr().String())
+	finds(t, examine(t, cfg), service.Bad, "http", "another program", l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, examine(t, cfg), service.OK, "http", "is free")
+	finds(t, examine(t, load(t, "TIMER_HTTP_ADDR=")), service.OK, "http", "no HTTP")
+	_, err = config.Try(nil, []string{"TIMER_HTTP_ADDR=0.0.0.0:8080"}, "")
+	finds(t, service.Examine(t.Context(), cfg, []error{err}), service.Bad, "settings", "http_token")
+}
+
+// TestExaminePostgres checks a database as a role that may not use the tables, and as
+// one that may.
+func TestExaminePostgres(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	cfg := load(t, "TIMER_DB_URL="+place, "TIMER_BROKER=gochannel")
+	finds(t, examine(t, cfg), service.OK, "schema", "has none yet")
+	migrated(t, cfg)
+	all := examine(t, cfg)
+	for check, word := range map[string]string{"schema": "that of this binary", "permissions": "all tables", "database": "takes writes", "clock": "the database", "versions": "PostgreSQL 1"} {
+		finds(t, all, service.OK, check, word)
+	}
+	admin, err := postgres.Connect(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	role := fmt.Sprint("doctor_", time.Now().UnixNano())
+	for _, statement := range []string{
+		`CREATE ROLE ` + role + ` LOGIN PASSWORD 'x'`,
+		`DO $$ BEGIN EXECUTE 'GRANT USAGE ON SCHEMA ' || quote_ident(current_schema()) || ' TO ` + role + `'; END $$`,
+		`DO $$ BEGIN EXECUTE 'GRANT SELECT ON ALL TABLES IN SCHEMA ' || quote_ident(current_schema()) || ' TO ` + role + `'; END $$`,
+	} {
+		if _, err := admin.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() {
+		if _, err := admin.Exec(`DROP OWNED BY ` + role + `; DROP ROLE ` + role); err != nil {
+			t.Error(err)
+		}
+	}()
+	scheme, rest, _ := strings.Cut(place, "://")
+	if _, host, found := strings.Cut(rest, "@"); found {
+		rest = host
+	}
+	finds(t, examine(t, load(t, "TIMER_DB_URL="+scheme+"://"+role+":x@"+rest, "TIMER_BROKER=gochannel")), service.Bad, "permissions", "timer_schedules", "GRANT")
+	finds(t, examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@127.0.0.1:1/timers", "TIMER_BROKER=gochannel")), service.Bad, "database", "127.0.0.1:1", "db_url")
+}
+
+// TestExamineNeverHangs has servers that say nothing.
+func TestExamineNeverHangs(t *testing.T) {
+	t.Parallel()
+	longtest.Skip(t, "waits for deadlines")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	all := examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@"+l.Addr().String()+"/timers", "TIMER_BROKER_URL=nats://u:hunter2@"+l.Addr().String(), "TIMER_HTTP_ADDR="+l.Addr().String()))
+	for _, check := range []string{"database", "broker", "http"} {
+		finds(t, all, service.Bad, check)
+	}
+}
