@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -13,77 +12,80 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/ThreeDotsLabs/watermill/message"
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxtest"
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
-	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/timertest"
 )
 
-// An hour passes at once in a bubble of testing/synctest.
-func TestFiresAfterAnHour(t *testing.T) {
+// newBroker provides a broker that other parts of the program use as well.
+func newBroker(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger) broker.Broker {
+	b := gochannel.New(gochannel.Options{}, log)
+	app.KeepBroker(lc, sd, log, b)
+	return b
+}
+
+// With a broker, commands of others come in as well.
+func TestShopTakesCommandsOfABroker(t *testing.T) {
+	t.Parallel()
+	var timers *app.Timers
+	var b broker.Broker
+	program := fxtest.New(t, shop(filepath.Join(t.TempDir(), "shop.db")), fx.Provide(newBroker), fx.NopLogger, fx.Populate(&timers, &b))
+	program.RequireStart()
+	defer program.RequireStop()
+	order := client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: time.Hour}
+	if _, err := client.New(broker.NewWatermillPublisher(b.Publisher()), b.Routing(), client.Options{}).Schedule(t.Context(), order); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		_, err := timers.Get(t.Context(), order.Key())
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, timer.ErrNotFound) { // else the command is on its way
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRunsACallAnHourLater has the program die meanwhile.
+func TestRunsACallAnHourLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
-
-		db, err := sql.Open("sqlite", sqlite.DSN(filepath.Join(t.TempDir(), "test.db")))
+		lc := fxtest.NewLifecycle(t)
+		db, err := openDB(lc, filepath.Join(t.TempDir(), "test.db"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer db.Close()
-		b := gochannel.New(gochannel.Options{}, slog.Default())
-		stopBroker := goRun(t, b.Run)
-		defer stopBroker()
-		synctest.Wait()
+		t.Cleanup(lc.RequireStart().RequireStop)
+		var o *Orchestration // of the process that runs
+		ran := make(chan StartExecution, 10)
+		svc := timertest.Start(t, timertest.DB(db), timertest.BeforeStart(func(a *app.App) {
+			bus := new(Bus)
+			o = NewOrchestration(a.Timers(), bus)
+			a.Timers().OnDue(o.OnDue, app.OnDueOptions{})
+			Subscribe(bus, func(ctx context.Context, s StartExecution) error {
+				ran <- s
+				return bus.Publish(ctx, ExecutionSucceeded{s.Key, "200 OK"})
+			})
+		}))
 
-		events, err := b.Subscriber("test").Subscribe(t.Context(), b.Routing().EventsOf("acme"))
-		if err != nil {
+		call := ServiceCall{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-1"}, CorrelationID: "req-7", DueAt: time.Now().Add(time.Hour)}
+		if err := o.Book(t.Context(), call); err != nil {
 			t.Fatal(err)
 		}
-		stop := goRun(t, func(ctx context.Context) error { return runTimers(ctx, db, b) })
-		defer stop()
-		synctest.Wait() // commands are taken; gochannel keeps none for a service that has not begun
-
-		due := time.Now().Add(time.Hour)
-		if err := schedule(t.Context(), b, "acme", "order-1", due); err != nil {
-			t.Fatal(err)
-		}
-		event := <-events
-		event.Ack()
-		if late := time.Since(due); late < 0 || late > time.Second {
-			t.Errorf("fired %v after it was due", late)
+		svc.Crash()
+		time.Sleep(time.Hour)
+		svc.Restart()
+		svc.AwaitIdle()
+		if len(ran) != 1 || <-ran != (StartExecution{Key: call.Key, CorrelationID: "req-7"}) {
+			t.Errorf("ran %d calls, want acme.order-1", len(ran))
 		}
 	})
-}
-
-// runTimers is the timer service without fx.
-func runTimers(ctx context.Context, db *sql.DB, b broker.Broker) error {
-	if err := sqlite.Migrate(ctx, db); err != nil {
-		return err
-	}
-	service, err := app.New(sqlite.New(db, sqlite.Options{}), b, slog.Default(), app.Options{})
-	if err != nil {
-		return err
-	}
-	return service.Run(ctx) // until ctx is done; the broker must run meanwhile
-}
-
-// schedule asks for a timer. It returns nil when the broker has the command.
-func schedule(ctx context.Context, b broker.Broker, tenant timer.TenantID, call timer.ServiceCallID, due time.Time) error {
-	id := uuid.Must(uuid.NewV7()).String()
-	command := envelope.Schedule(timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: tenant, ServiceCallID: call},
-		Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id},
-		DueAt:   due,
-	})
-	return b.Publisher().Publish(ctx, broker.Message{
-		Topic:   b.Routing().CommandsOf(tenant),
-		Message: message.NewMessage(id, command),
-	})[0]
 }
 
 // goRun runs something until stop is called.
@@ -99,8 +101,8 @@ func goRun(t *testing.T, run func(context.Context) error) (stop func()) {
 	}
 }
 
-// TestDocsShowThisExample compares the Go of the pages with that of this folder,
-// which compiles and is tested.
+// TestDocsShowThisExample compares the Go of the pages with that of this folder and
+// of the test of migrations, which compiles and is tested.
 func TestDocsShowThisExample(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder
@@ -108,7 +110,7 @@ func TestDocsShowThisExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range files {
+	for _, name := range append(files, "../../store/postgres/migrate_test.go") {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -126,7 +128,7 @@ func TestDocsShowThisExample(t *testing.T) {
 		}
 		for _, block := range blocks {
 			if !strings.Contains(source.String(), unindented(block[1])) {
-				t.Errorf("%s shows what is not in this folder:\n%s", name, block[1])
+				t.Errorf("%s shows what is not tested:\n%s", name, block[1])
 			}
 		}
 	}

@@ -1,108 +1,97 @@
-// Command monolith shows the timer service as a module inside an application
-// that has a database, a table and a broker of its own. The application books
-// service calls; when one is due it runs it, once, however often the event
-// arrives.
+// Command monolith is an application that has the timer service inside, as a module:
+// its service calls and their timers are in one SQLite file, and there is no broker.
+// README.md says what it shows.
 package main
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"go.uber.org/fx"
-	_ "modernc.org/sqlite" // the host's driver
+	"go.uber.org/fx/fxevent"
 
-	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/gochannel"
-	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 func main() {
-	dir, err := os.MkdirTemp("", "monolith")
-	if err != nil {
-		panic(err)
+	path := flag.String("db", "", "SQLite file; default a temporary one")
+	address := flag.String("addr", "127.0.0.1:8090", "where the page is")
+	flag.Parse()
+	if err := runMonolith(*path, *address); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	defer os.RemoveAll(dir)
+}
 
-	ran := make(chan string, 1)
+// runMonolith runs the application until it is interrupted.
+func runMonolith(path, address string) error {
+	if path == "" {
+		dir, err := os.MkdirTemp("", "monolith")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		path = filepath.Join(dir, "monolith.db")
+	}
+	socket, err := net.Listen("tcp", address) //nolint:noctx // it takes no time
+	if err != nil {
+		return err
+	}
 	monolith := fx.New(
-		Monolith(dir+"/monolith.db", func(call string) { ran <- call }),
-		fx.NopLogger,
-		fx.Invoke(func(lc fx.Lifecycle, o *Orchestration) {
-			lc.Append(fx.StartHook(func(ctx context.Context) error {
-				return o.Book(ctx, "acme", "order-1", time.Now().Add(time.Second))
-			}))
-		}),
+		fx.WithLogger(func(log *slog.Logger) fxevent.Logger { return &fxevent.SlogLogger{Logger: log} }),
+		fx.Invoke(report), // before the others, so that it hears of an event first
+		Monolith(path, socket),
 	)
-	ctx := context.Background()
-	if err := monolith.Start(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if err := monolith.Err(); err != nil {
+		return err
 	}
-	fmt.Println("ran", <-ran)
-	if err := monolith.Stop(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	monolith.Run()
+	return nil
+}
+
+// report prints what happens, and books some service calls for that.
+func report(lc fx.Lifecycle, o *Orchestration, bus *Bus, socket net.Listener) {
+	url := "http://" + socket.Addr().String()
+	began := time.Now()
+	say := func(what string, key timer.Key, more string) {
+		fmt.Printf("%6.3f s  %-11s  %s  %s\n", time.Since(began).Seconds(), what, key, more)
 	}
-}
-
-// Monolith is the application: its database, its broker, its orchestration,
-// and the timer module on top of them. Execute runs a service call.
-func Monolith(path string, execute func(call string)) fx.Option {
-	return fx.Options(
-		fx.Provide(
-			func(lc fx.Lifecycle) (*sql.DB, error) { return openDB(lc, path) },     // your database
-			func(db *sql.DB) app.Store { return sqlite.New(db, sqlite.Options{}) }, // the timers are in it
-			newBroker, // your broker: NATS, Kafka, RabbitMQ, or gochannel in tests
-			newLog,    // your *slog.Logger
-		),
-		orchestration(execute),    // your code, which handles the events
-		app.Module(app.Options{}), // the timer service
-	)
-}
-
-// orchestration provides the Orchestration and runs it. It starts before the
-// timer module, so that it is subscribed when the first timer fires.
-func orchestration(execute func(call string)) fx.Option {
-	return fx.Options(
-		fx.Provide(func(db *sql.DB, b broker.Broker, log *slog.Logger) *Orchestration {
-			return &Orchestration{db: db, broker: b, log: log, execute: execute}
-		}),
-		fx.Invoke(func(lc fx.Lifecycle, sd fx.Shutdowner, o *Orchestration, log *slog.Logger) {
-			app.Running(lc, sd, log, "orchestration", o.Run, o.Subscribed(), 5*time.Second)
-		}),
-	)
-}
-
-func newLog() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-}
-
-// openDB opens the application's own database and migrates it: the table of
-// the application first, then those of the timer service, then the reference
-// between them.
-func openDB(lc fx.Lifecycle, path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", sqlite.DSN(path))
-	if err != nil {
-		return nil, err
+	Subscribe(bus, func(_ context.Context, e StartExecution) error {
+		say("is due", e.Key, "correlation "+e.CorrelationID)
+		return nil
+	})
+	Subscribe(bus, func(_ context.Context, e ExecutionSucceeded) error {
+		say("succeeded", e.Key, e.Answer)
+		return nil
+	})
+	call := func(n int, after time.Duration) ServiceCall {
+		return ServiceCall{
+			Key: timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprintf("call-%s-%d", began.Format("150405"), n))},
+			URL: url + "/endpoint", CorrelationID: fmt.Sprint("request-", n), DueAt: began.Add(after),
+		}
 	}
-	lc.Append(fx.StopHook(db.Close))
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if _, err := db.ExecContext(ctx, createServiceCalls); err != nil {
-		return nil, err
-	}
-	return db, errors.Join(sqlite.Migrate(ctx, db), sqlite.ReferenceServiceCalls(ctx, db))
-}
-
-// newBroker provides the broker that the application and the module share.
-func newBroker(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger) broker.Broker {
-	b := gochannel.New(gochannel.Options{}, log)
-	app.RunBroker(lc, sd, log, b)
-	return b
+	lc.Append(fx.StartHook(func(ctx context.Context) error {
+		fmt.Printf("The service calls are at %s/ and the timers at %s/timers/. Ctrl-C ends it.\n", url, url)
+		for n := 1; n <= 3; n++ {
+			if err := o.Book(ctx, call(n, time.Second)); err != nil {
+				return err
+			}
+			say("booked", call(n, 0).Key, "due after 1 s")
+		}
+		if err := o.Reschedule(ctx, call(2, 2*time.Second)); err != nil {
+			return err
+		}
+		say("rescheduled", call(2, 0).Key, "due after 2 s")
+		if err := o.Cancel(ctx, call(3, 0).Key); err != nil {
+			return err
+		}
+		say("canceled", call(3, 0).Key, "")
+		return nil
+	}))
 }

@@ -4,7 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +21,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/outbox"
@@ -21,100 +29,197 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A house is the monolith under test, and what it holds.
-type house struct {
+// A program is the monolith under test, and what it holds.
+type program struct {
 	app    *fxtest.App
 	db     *sql.DB
-	store  app.Store
-	broker broker.Broker
+	timers *app.Timers
+	url    string // of the page
 	*Orchestration
 
-	ran chan string
+	done chan any // ExecutionSucceeded and ExecutionFailed, after they were recorded
 }
 
-func start(t *testing.T, more ...fx.Option) *house {
+func start(t *testing.T, more ...fx.Option) *program {
 	t.Helper()
-	h := &house{ran: make(chan string, 100)}
-	h.app = fxtest.New(t,
-		Monolith(filepath.Join(t.TempDir(), "monolith.db"), func(call string) { h.ran <- call }),
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{url: "http://" + socket.Addr().String(), done: make(chan any, 100)}
+	p.app = fxtest.New(t,
+		Monolith(filepath.Join(t.TempDir(), "monolith.db"), socket),
 		fx.NopLogger,
-		fx.Populate(&h.db, &h.store, &h.broker, &h.Orchestration),
+		fx.Populate(&p.db, &p.timers, &p.Orchestration),
+		fx.Invoke(func(bus *Bus) {
+			Subscribe(bus, func(_ context.Context, e ExecutionSucceeded) error { p.done <- e; return nil })
+			Subscribe(bus, func(_ context.Context, e ExecutionFailed) error { p.done <- e; return nil })
+		}),
 		fx.Options(more...),
 	)
-	h.app.RequireStart()
-	return h
+	p.app.RequireStart()
+	return p
+}
+
+// An endpoint answers with a code, and keeps the headers of requests.
+type endpoint struct {
+	*httptest.Server
+	code     atomic.Int64
+	requests chan http.Header
+}
+
+func newTestEndpoint(t *testing.T, code int64) *endpoint {
+	e := &endpoint{requests: make(chan http.Header, 100)}
+	e.code.Store(code)
+	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(int(e.code.Load()))
+		e.requests <- r.Header
+	}))
+	t.Cleanup(e.Close)
+	return e
+}
+
+// call returns a service call of the endpoint.
+func (e *endpoint) call(after time.Duration) ServiceCall {
+	return ServiceCall{
+		Key: timer.Key{TenantID: "acme", ServiceCallID: "order-1"},
+		URL: e.URL, CorrelationID: "req-7", DueAt: time.Now().Add(after),
+	}
 }
 
 func TestRunsWhatIsDue(t *testing.T) {
 	t.Parallel()
-	h := start(t)
-	defer h.app.RequireStop()
-	if err := h.Book(t.Context(), "acme", "order-1", time.Now()); err != nil {
+	p, e := start(t), newTestEndpoint(t, http.StatusOK)
+	defer p.app.RequireStop()
+	if err := p.Book(t.Context(), e.call(0)); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-h.ran; got != "acme.order-1" {
-		t.Errorf("ran %s", got)
+	request := <-e.requests
+	if key, correlation := request.Get(headerKey), request.Get(headerCorrelation); key != "acme.order-1" || correlation != "req-7" {
+		t.Errorf("key %q and correlation %q, want acme.order-1 and req-7", key, correlation)
 	}
+	<-p.done
+	p.wantState(t, "Succeeded")
 }
 
 func TestRunsOnceHoweverOftenTheEventComes(t *testing.T) {
 	t.Parallel()
-	h := start(t)
-	defer h.app.RequireStop()
-	if err := h.Book(t.Context(), "acme", "order-1", time.Now()); err != nil {
+	p, e := start(t), newTestEndpoint(t, http.StatusOK)
+	defer p.app.RequireStop()
+	if err := p.Book(t.Context(), e.call(0)); err != nil {
 		t.Fatal(err)
 	}
-	<-h.ran
-	again := envelope.Reached(timer.DueTimeReached{
-		Key: timer.Key{TenantID: "acme", ServiceCallID: "order-1"}, CommandID: "c", DueAt: time.Now(), ReachedAt: time.Now(),
-	})
-	msg := message.NewMessage("again", again)
-	if err := h.react(t.Context(), msg); err != nil {
+	<-p.done
+	if err := p.OnDue(t.Context(), timer.DueTimeReached{Key: e.call(0).Key}); err != nil {
 		t.Fatal(err)
 	}
-	if len(h.ran) != 0 {
-		t.Error("the same event ran the call twice")
+	if n := len(e.requests); n != 1 {
+		t.Errorf("%d requests, want one", n)
+	}
+}
+
+func TestARequestThatFailsIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	p, e := start(t), newTestEndpoint(t, http.StatusInternalServerError)
+	defer p.app.RequireStop()
+	if err := p.Book(t.Context(), e.call(0)); err != nil {
+		t.Fatal(err)
+	}
+	<-e.requests
+	e.code.Store(http.StatusOK)
+	<-p.done
+	p.wantState(t, "Succeeded")
+}
+
+func TestARequestThatIsRefusedIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	p, e := start(t), newTestEndpoint(t, http.StatusForbidden)
+	defer p.app.RequireStop()
+	if err := p.Book(t.Context(), e.call(0)); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	p.wantState(t, "Failed")
+}
+
+func TestRescheduleAndCancelUntilItStarts(t *testing.T) {
+	t.Parallel()
+	p, e := start(t), newTestEndpoint(t, http.StatusOK)
+	defer p.app.RequireStop()
+	canceled := e.call(time.Hour)
+	canceled.ServiceCallID = "order-2"
+	for _, c := range []ServiceCall{e.call(time.Hour), canceled} {
+		if err := p.Book(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(p.Reschedule(t.Context(), e.call(0)), p.Cancel(t.Context(), canceled.Key)); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	if err := p.Reschedule(t.Context(), e.call(time.Hour)); !errors.Is(err, errNotScheduled) {
+		t.Errorf("to reschedule what is done: %v", err)
+	}
+	if err := p.Cancel(t.Context(), e.call(0).Key); !errors.Is(err, errNotScheduled) {
+		t.Errorf("to cancel what is done: %v", err)
+	}
+	if got, err := p.timers.Get(t.Context(), canceled.Key); err != nil || got.State != timer.Canceled {
+		t.Errorf("the timer of what was canceled is %v, %v", got.State, err)
+	}
+}
+
+func TestNothingIsBookedWithoutATimer(t *testing.T) {
+	t.Parallel()
+	p, e := start(t), newTestEndpoint(t, http.StatusOK)
+	defer p.app.RequireStop()
+	c := e.call(0)
+	c.ServiceCallID = "order 1"
+	if err := p.Book(t.Context(), c); !errors.Is(err, timer.ErrInvalid) {
+		t.Errorf("booked with a wrong id: %v", err)
+	}
+	var n int
+	if err := p.db.QueryRowContext(t.Context(), `SELECT count(*) FROM service_calls`).Scan(&n); err != nil || n > 0 {
+		t.Errorf("%d service calls, %v", n, err)
 	}
 }
 
 func TestTimerGoesWithItsServiceCall(t *testing.T) {
 	t.Parallel()
-	h := start(t)
-	defer h.app.RequireStop()
-	key := timer.Key{TenantID: "acme", ServiceCallID: "order-1"}
-	if err := h.Book(t.Context(), key.TenantID, key.ServiceCallID, time.Now().Add(time.Hour)); err != nil {
+	p, e := start(t), newTestEndpoint(t, http.StatusOK)
+	defer p.app.RequireStop()
+	c := e.call(time.Hour)
+	if err := p.Book(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	reader := h.store.(timer.Reader)
-	for { // the command is on its way through the broker
-		if _, err := reader.Get(t.Context(), key); err == nil {
-			break
-		} else if !errors.Is(err, timer.ErrNotFound) {
-			t.Fatal(err)
-		}
-	}
-	if err := h.Cancel(t.Context(), key.TenantID, key.ServiceCallID); err != nil {
+	if _, err := p.db.ExecContext(t.Context(), `DELETE FROM service_calls`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := reader.Get(t.Context(), key); !errors.Is(err, timer.ErrNotFound) {
+	if _, err := p.timers.Get(t.Context(), c.Key); !errors.Is(err, timer.ErrNotFound) {
 		t.Errorf("after its service call was deleted: %v, want ErrNotFound", err)
+	}
+}
+
+func TestTimerWithoutServiceCallIsRefused(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	defer p.app.RequireStop()
+	err := p.timers.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "nobody-knows"})
+	if invalid, ok := errors.AsType[*timer.InvalidError](err); !ok || invalid.Reason != timer.ReasonRefused {
+		t.Errorf("%v, want the reason %q", err, timer.ReasonRefused)
 	}
 }
 
 func TestTimerWithoutServiceCallIsADeadLetter(t *testing.T) {
 	t.Parallel()
-	h := start(t)
-	defer h.app.RequireStop()
-	dead, err := h.broker.Tail().Subscribe(t.Context(), h.broker.Routing().DeadLettersOf("acme"))
+	var b broker.Broker
+	p := start(t, fx.Provide(newBroker), fx.Populate(&b))
+	defer p.app.RequireStop()
+	dead, err := b.Tail().Subscribe(t.Context(), b.Routing().DeadLettersOf("acme"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := envelope.Schedule(timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: "acme", ServiceCallID: "nobody-knows"},
-		Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: "c-1"},
-		DueAt:   time.Now(),
-	})
-	if err := broker.NewWatermillPublisher(h.broker.Publisher()).Publish(h.broker.Routing().CommandsOf("acme"), message.NewMessage("c-1", body)); err != nil {
+	others := client.New(broker.NewWatermillPublisher(b.Publisher()), b.Routing(), client.Options{})
+	if _, err := others.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "nobody-knows"}); err != nil {
 		t.Fatal(err)
 	}
 	m := <-dead
@@ -124,11 +229,47 @@ func TestTimerWithoutServiceCallIsADeadLetter(t *testing.T) {
 	}
 }
 
-// The module provides nothing, so the host may have anything, under any type
+func TestPageShowsBooksAndCancels(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	defer p.app.RequireStop()
+	post := func(path string, form url.Values) string {
+		res, err := http.PostForm(p.url+path, form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Status + string(body)
+	}
+	form := url.Values{"tenant": {"acme"}, "call": {"order-1"}, "after": {"1h"}, "url": {p.url + "/endpoint"}}
+	for _, page := range []string{post("/calls", form), post("/calls/acme/order-1/cancel", nil)} {
+		if !strings.Contains(page, "200 OK") || !strings.Contains(page, "acme.order-1") {
+			t.Errorf("the page is\n%s", page)
+		}
+	}
+	p.wantState(t, "Canceled")
+	if again := post("/calls/acme/order-1/cancel", nil); !strings.Contains(again, "409 Conflict") {
+		t.Errorf("canceled twice: %s", again)
+	}
+	res, err := http.Get(p.url + "/timers/timer?tenant=acme&call=order-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("the page of the timer: %s", res.Status)
+	}
+}
+
+// The module collides with nothing, so the host may have anything, under any type
 // that the module uses inside.
 func TestModuleCollidesWithNothing(t *testing.T) {
 	t.Parallel()
-	h := start(t,
+	p := start(t,
 		fx.Provide(
 			func() timer.Clock { return timer.ClockFunc(time.Now) },
 			func() *poller.Poller { return nil },
@@ -142,5 +283,14 @@ func TestModuleCollidesWithNothing(t *testing.T) {
 		fx.Invoke(func(timer.Clock, *poller.Poller, *handlers.Handlers, *outbox.Forwarder, *message.Router, message.Publisher, message.Subscriber) {
 		}),
 	)
-	h.app.RequireStop()
+	p.app.RequireStop()
+}
+
+// wantState checks the state of the only service call.
+func (p *program) wantState(t *testing.T, want string) {
+	t.Helper()
+	var state string
+	if err := p.db.QueryRowContext(t.Context(), `SELECT state FROM service_calls`).Scan(&state); err != nil || state != want {
+		t.Errorf("the service call is %s, %v, want %s", state, err, want)
+	}
 }

@@ -4,116 +4,140 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"log/slog"
-	"sync"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/google/uuid"
-
-	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 const createServiceCalls = `
 CREATE TABLE IF NOT EXISTS service_calls (
-	tenant_id       TEXT NOT NULL,
-	service_call_id TEXT NOT NULL,
-	state           TEXT NOT NULL DEFAULT 'Booked' CHECK (state IN ('Booked', 'Running')),
+	tenant_id       TEXT    NOT NULL,
+	service_call_id TEXT    NOT NULL,
+	url             TEXT    NOT NULL,
+	correlation_id  TEXT    NOT NULL,
+	due_at          INTEGER NOT NULL, -- Unix milliseconds, as done_at
+	state           TEXT    NOT NULL DEFAULT 'Scheduled' CHECK (state IN ('Scheduled', 'Running', 'Succeeded', 'Failed', 'Canceled')),
+	done_at         INTEGER,
+	answer          TEXT,
 	PRIMARY KEY (tenant_id, service_call_id)
 ) STRICT`
 
-// An Orchestration owns the service calls. It asks for a timer when one is
-// booked, and starts it when the timer is reached.
+// A ServiceCall is an HTTP request that is to be made at a time.
+type ServiceCall struct {
+	timer.Key
+	URL           string
+	CorrelationID string // of the request that booked it
+	DueAt         time.Time
+}
+
+// errNotScheduled says that a service call has started, or was canceled, or never was.
+var errNotScheduled = errors.New("the service call is not scheduled")
+
+// An Orchestration owns the service calls: it alone writes their table.
+//
+//	Book ──► Scheduled ──DueTimeReached──► Running ──► Succeeded or Failed
+//	             └──Cancel──► Canceled
 type Orchestration struct {
-	db      *sql.DB
-	broker  broker.Broker
-	log     *slog.Logger
-	execute func(call string)
-
-	once       sync.Once
-	subscribed chan struct{}
+	timers *app.Timers
+	bus    *Bus
 }
 
-// Subscribed is closed when events are being taken.
-func (o *Orchestration) Subscribed() chan struct{} {
-	o.once.Do(func() { o.subscribed = make(chan struct{}) })
-	return o.subscribed
-}
-
-// Book stores a service call and asks to be called back when it is due. These are
-// two writes: a process that dies between them leaves a service call that nothing
-// starts. An application that cannot bear that keeps an outbox of its own for the
-// command, in the transaction of the first write.
-func (o *Orchestration) Book(ctx context.Context, tenant timer.TenantID, call timer.ServiceCallID, due time.Time) error {
-	if _, err := o.db.ExecContext(ctx,
-		`INSERT INTO service_calls (tenant_id, service_call_id) VALUES (?, ?)`, string(tenant), string(call)); err != nil {
-		return err
-	}
-	id := uuid.Must(uuid.NewV7()).String()
-	body := envelope.Schedule(timer.ScheduleTimer{
-		Key:     timer.Key{TenantID: tenant, ServiceCallID: call},
-		Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id},
-		DueAt:   due,
+// NewOrchestration returns an Orchestration that reacts to what executions tell.
+func NewOrchestration(timers *app.Timers, bus *Bus) *Orchestration {
+	o := &Orchestration{timers: timers, bus: bus}
+	Subscribe(bus, func(ctx context.Context, e ExecutionSucceeded) error {
+		return o.record(ctx, e.Key, "Succeeded", e.Answer)
 	})
-	return o.broker.Publisher().Publish(ctx, broker.Message{
-		Topic:   o.broker.Routing().CommandsOf(tenant),
-		Message: message.NewMessage(id, body),
-	})[0]
+	Subscribe(bus, func(ctx context.Context, e ExecutionFailed) error { return o.record(ctx, e.Key, "Failed", e.Answer) })
+	return o
 }
 
-// Cancel forgets a service call. Its timer goes with it, by the foreign key.
-func (o *Orchestration) Cancel(ctx context.Context, tenant timer.TenantID, call timer.ServiceCallID) error {
-	_, err := o.db.ExecContext(ctx,
-		`DELETE FROM service_calls WHERE tenant_id = ? AND service_call_id = ?`, string(tenant), string(call))
-	return err
-}
-
-// Run reacts to events until ctx is done.
-func (o *Orchestration) Run(ctx context.Context) error {
-	events, err := o.broker.Subscriber("orchestration").Subscribe(ctx, o.broker.Routing().EventsOf("*"))
-	if err != nil {
-		return err
-	}
-	close(o.Subscribed())
-	for msg := range events {
-		if err := o.react(ctx, msg); err != nil {
-			o.log.WarnContext(ctx, "event will come again", "error", err)
-			msg.Nack()
-			continue
+// Book stores a service call and its timer, or neither.
+func (o *Orchestration) Book(ctx context.Context, c ServiceCall) error {
+	return o.timers.Tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO service_calls (tenant_id, service_call_id, url, correlation_id, due_at) VALUES (?, ?, ?, ?, ?)`,
+			c.TenantID, c.ServiceCallID, c.URL, c.CorrelationID, c.DueAt.UnixMilli())
+		if err != nil {
+			return err
 		}
-		msg.Ack()
-	}
-	if ctx.Err() == nil {
-		return errors.New("the subscription ended by itself")
-	}
-	return nil
+		return o.timers.ScheduleTx(ctx, tx, c.timer())
+	})
 }
 
-// react starts the service call whose timer was reached. The same event may
-// come twice, so only the one that changes the state starts it.
-func (o *Orchestration) react(ctx context.Context, msg *message.Message) error {
-	m, err := envelope.Decode(msg.Payload)
-	if err != nil {
-		return fmt.Errorf("decode event %s: %w", msg.UUID, err)
-	}
-	reached, ok := m.Payload.(timer.DueTimeReached)
-	if !ok {
+// timer returns the timer of a service call.
+func (c ServiceCall) timer() client.Timer {
+	return client.Timer{TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, DueAt: c.DueAt, CorrelationID: c.CorrelationID}
+}
+
+// Reschedule moves a service call and its timer. The error wraps [timer.ErrReached] if
+// the timer has fired.
+func (o *Orchestration) Reschedule(ctx context.Context, c ServiceCall) error {
+	return o.timers.Tx(ctx, func(tx *sql.Tx) error {
+		err := change(ctx, tx, `
+			UPDATE service_calls SET url = ?, correlation_id = ?, due_at = ?
+			 WHERE tenant_id = ? AND service_call_id = ? AND state = 'Scheduled'`,
+			c.URL, c.CorrelationID, c.DueAt.UnixMilli(), c.TenantID, c.ServiceCallID)
+		if err != nil {
+			return err
+		}
+		return o.timers.ScheduleTx(ctx, tx, c.timer())
+	})
+}
+
+// Cancel cancels a service call and its timer. The error wraps [timer.ErrReached] if
+// the timer has fired.
+func (o *Orchestration) Cancel(ctx context.Context, key timer.Key) error {
+	return o.timers.Tx(ctx, func(tx *sql.Tx) error {
+		err := change(ctx, tx, `
+			UPDATE service_calls SET state = 'Canceled'
+			 WHERE tenant_id = ? AND service_call_id = ? AND state = 'Scheduled'`,
+			key.TenantID, key.ServiceCallID)
+		if err != nil {
+			return err
+		}
+		return o.timers.CancelTx(ctx, tx, key)
+	})
+}
+
+// OnDue starts a service call, again if the process died while it was Running.
+func (o *Orchestration) OnDue(ctx context.Context, e timer.DueTimeReached) error {
+	start := StartExecution{Key: e.Key, CorrelationID: e.CorrelationID}
+	err := o.timers.Tx(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `
+			UPDATE service_calls SET state = 'Running'
+			 WHERE tenant_id = ? AND service_call_id = ? AND state IN ('Scheduled', 'Running') RETURNING url`,
+			e.TenantID, e.ServiceCallID).Scan(&start.URL)
+	})
+	if errors.Is(err, sql.ErrNoRows) { // it was recorded, and the process died before the event was deleted
 		return nil
+	} else if err != nil {
+		return err
 	}
-	changed, err := o.db.ExecContext(ctx, `
-		UPDATE service_calls
-		   SET state = 'Running'
-		 WHERE tenant_id = ? AND service_call_id = ? AND state = 'Booked'`,
-		string(reached.TenantID), string(reached.ServiceCallID))
+	return o.bus.Publish(ctx, start)
+}
+
+// record notes how a service call ended, once.
+func (o *Orchestration) record(ctx context.Context, key timer.Key, state, answer string) error {
+	return o.timers.Tx(ctx, func(tx *sql.Tx) error {
+		return change(ctx, tx, `
+			UPDATE service_calls SET state = ?, answer = ?, done_at = ?
+			 WHERE tenant_id = ? AND service_call_id = ? AND state = 'Running'`,
+			state, answer, time.Now().UnixMilli(), key.TenantID, key.ServiceCallID)
+	})
+}
+
+// change changes a service call. It returns [errNotScheduled] if there was nothing to
+// change.
+func change(ctx context.Context, tx *sql.Tx, query string, args ...any) error {
+	changed, err := tx.ExecContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}
-	if n, err := changed.RowsAffected(); err != nil || n == 0 {
+	if n, err := changed.RowsAffected(); err != nil || n > 0 {
 		return err
 	}
-	o.execute(reached.String())
-	return nil
+	return errNotScheduled
 }

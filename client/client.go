@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Options tune a [Client]. The zero value is ready to use.
+type Options struct {
+	Clock timer.Clock                           // default time.Now
+	Trace func(ctx context.Context) timer.Trace // the trace that commands of a context carry on; default that of its OpenTelemetry span
+}
+
+// A Client schedules and cancels timers. It is safe for concurrent use if its
+// publisher is, and owns nothing that must be closed.
+type Client struct {
+	pub     message.Publisher
+	routing broker.Routing
+	opt     Options
+
+	versions Versions
+}
+
+// New returns a Client that publishes to the commands topic of a routing. The UUID of
+// a message is the id of its command: a broker that drops repeated ids should be given
+// it (TrackMsgId of watermill-nats). [broker.Key] is the key of a message for a broker
+// that has partitions.
+func New(pub message.Publisher, routing broker.Routing, opt Options) *Client {
+	if pub == nil || routing.Commands == "" {
+		panic("client: it needs a publisher and the name of the commands topic")
+	}
+	if opt.Clock == nil {
+		opt.Clock = timer.ClockFunc(time.Now) //nolint:forbidigo // the default of a clock
+	}
+	if opt.Trace == nil {
+		opt.Trace = TraceOf
+	}
+	return &Client{pub: pub, routing: routing, opt: opt}
+}
+
+// Schedule asks for a timer, or moves the one that its key has, and returns the version
+// of the command. After an error of the publisher the broker may have the command: then
+// the version is returned, too, and the same timer with it may be sent again, and is
+// taken once. An error that wraps [timer.ErrInvalid] says what is wrong, and nothing
+// was sent.
+func (c *Client) Schedule(ctx context.Context, t Timer) (timer.Version, error) {
+	command, err := c.command(ctx, t, c.opt.Clock.Now())
+	if err != nil {
+		return timer.Version{}, err
+	}
+	return command.Version, c.send(ctx, command.TenantID, command)
+}
+
+// Cancel cancels the timer of a key, if it has not fired, and returns the version of
+// the command, as [Client.Schedule] does. It is no error if there is no such timer.
+func (c *Client) Cancel(ctx context.Context, key timer.Key) (timer.Version, error) {
+	return c.CancelTimer(ctx, timer.CancelTimer{Key: key})
+}
+
+// CancelTimer cancels as [Client.Cancel] does, with what the command has: a correlation
+// id, a version or a trace of its own.
+func (c *Client) CancelTimer(ctx context.Context, command timer.CancelTimer) (timer.Version, error) {
+	now := c.opt.Clock.Now()
+	command.Version = c.versions.Complete(command.Version, now)
+	if command.Trace == (timer.Trace{}) {
+		command.Trace = c.opt.Trace(ctx)
+	}
+	if err := command.Validate(); err != nil {
+		return timer.Version{}, err
+	}
+	if err := timer.ValidateTimestamp(command.TimestampMS, now, maxAhead); err != nil {
+		return timer.Version{}, err
+	}
+	return command.Version, c.send(ctx, command.TenantID, command)
+}
+
+// command returns the command of a timer.
+func (c *Client) command(ctx context.Context, t Timer, now time.Time) (timer.ScheduleTimer, error) {
+	t.Version = c.versions.Complete(t.Version, now)
+	command, err := t.Command(now)
+	if err != nil {
+		return command, err
+	}
+	command.Trace = c.opt.Trace(ctx)
+	return command, timer.ValidateTimestamp(command.TimestampMS, now, maxAhead)
+}
+
+// maxAhead is how far ahead of its clock the service takes a command, unless configured
+// otherwise.
+const maxAhead = 24 * time.Hour
+
+// send publishes a command.
+func (c *Client) send(ctx context.Context, tenant timer.TenantID, command any) error {
+	msg, err := Marshaler{}.Marshal(command)
+	if err != nil {
+		return err
+	}
+	return c.publish(ctx, tenant, msg)
+}
+
+// publish publishes a message of a tenant, with the context for publishers that look at
+// it.
+func (c *Client) publish(ctx context.Context, tenant timer.TenantID, msg *message.Message) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	msg.SetContext(ctx)
+	if err := c.pub.Publish(c.routing.CommandsOf(tenant), msg); err != nil {
+		return fmt.Errorf("publish %s %s of %s: %w", Marshaler{}.NameFromMessage(msg), msg.UUID, tenant, err)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// publisher stands for that of a program: it prints what it publishes.
+var publisher message.Publisher = printer{}
+
+type printer struct{}
+
+func (printer) Publish(topic string, messages ...*message.Message) error {
+	for _, m := range messages {
+		decoded, err := envelope.Decode(m.Payload)
+		if err != nil {
+			return err
+		}
+		fmt.Print(topic, ": ", decoded.Type)
+		switch c := decoded.Payload.(type) {
+		case timer.ScheduleTimer:
+			fmt.Print(" of ", c.Key)
+			if c.Data != "" {
+				fmt.Print(", data ", c.Data)
+			}
+		case timer.ScheduleTimers:
+			fmt.Printf(", %d of %s", len(c.Commands), c.TenantID)
+		case timer.CancelTimer:
+			fmt.Print(" of ", c.Key)
+		}
+		fmt.Println()
+	}
+	return nil
+}
+
+func (printer) Close() error { return nil }
+
+// fire publishes an event, as the service does, and ends the example when it is acked.
+func fire(pub message.Publisher, router *message.Router) {
+	<-router.Running()
+	due := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	m, err := client.Marshaler{}.Marshal(timer.DueTimeReached{
+		Key: timer.Key{TenantID: "acme", ServiceCallID: "order-1"}, DueAt: due, ReachedAt: due.Add(2 * time.Millisecond), Data: `{"attempt":3}`,
+	})
+	if err == nil {
+		err = pub.Publish("service.events", m)
+	}
+	if err = errors.Join(err, router.Close()); err != nil {
+		fmt.Println(err)
+	}
+}
+
+// A database stands for that of a program.
+type database struct{ committed []string }
+
+func newDatabase() *database { return new(database) }
+
+type transaction struct {
+	db   *database
+	done []string
+}
+
+var errDuplicate = errors.New("there is such a row")
+
+func (tx *transaction) exec(what, key string) error {
+	statement := what + " " + key
+	if slices.Contains(tx.db.committed, statement) {
+		return errDuplicate
+	}
+	tx.done = append(tx.done, statement)
+	return nil
+}
+
+type transactionKey struct{}
+
+func txOf(ctx context.Context) *transaction {
+	return ctx.Value(transactionKey{}).(*transaction)
+}
+
+func (db *database) transact(ctx context.Context, f func(context.Context) error) error {
+	tx := &transaction{db: db}
+	if err := f(context.WithValue(ctx, transactionKey{}, tx)); err != nil {
+		return err
+	}
+	db.committed = append(db.committed, tx.done...)
+	return nil
+}

@@ -1,0 +1,186 @@
+package client
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Marshaler makes messages of commands and events and reads them, for the component
+// cqrs of Watermill, whose CommandEventMarshaler it is. It knows [timer.ScheduleTimer],
+// [timer.ScheduleTimers], [timer.CancelTimer] and [timer.DueTimeReached], by value or
+// by pointer, and makes a ScheduleTimer of a [Timer]. What is invalid is an error that
+// wraps [timer.ErrInvalid].
+//
+// A component cqrs hands no context to its marshaler, so the trace of a command is the
+// one that it has.
+type Marshaler struct {
+	Clock timer.Clock // of commands without a version; default time.Now
+}
+
+// Marshal returns the message of a command or event, with the headers of the contract.
+// Its UUID is the id of the command or event. A ScheduleTimer or CancelTimer without a
+// version gets one, as of now.
+func (m Marshaler) Marshal(v any) (*message.Message, error) {
+	switch c := valueOf(v).(type) {
+	case Timer:
+		command, err := c.Command(m.now())
+		if err != nil {
+			return nil, err
+		}
+		return newMessage(command.CommandID, envelope.Schedule(command), envelope.ScheduleHeaders(command))
+	case timer.ScheduleTimer:
+		if c.Version == (timer.Version{}) {
+			c.Version = NewVersion(m.now())
+		}
+		if err := validate(c); err != nil {
+			return nil, err
+		}
+		return newMessage(c.CommandID, envelope.Schedule(c), envelope.ScheduleHeaders(c))
+	case timer.ScheduleTimers:
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return newMessage(c.CommandID, envelope.ScheduleMany(c), envelope.ScheduleManyHeaders(c))
+	case timer.CancelTimer:
+		if c.Version == (timer.Version{}) {
+			c.Version = NewVersion(m.now())
+		}
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return newMessage(c.CommandID, envelope.Cancel(c), envelope.CancelHeaders(c))
+	case timer.DueTimeReached:
+		if c.ID == "" {
+			c.ID = envelope.EventID(c)
+		}
+		return newMessage(c.ID, envelope.Reached(c), envelope.HeadersOf(c))
+	}
+	return nil, timer.Invalid(timer.ReasonUnknownType, "%T is no command or event of timers", v)
+}
+
+func (m Marshaler) now() time.Time {
+	if m.Clock == nil {
+		return time.Now() //nolint:forbidigo // the default of a clock
+	}
+	return m.Clock.Now()
+}
+
+// newMessage returns a message, or an error if the service would refuse it.
+func newMessage(id string, body []byte, headers map[string]string) (*message.Message, error) {
+	if _, err := envelope.Decode(body); err != nil {
+		return nil, err
+	}
+	msg := message.NewMessage(id, body)
+	msg.Metadata = headers
+	return msg, nil
+}
+
+// Unmarshal reads a message, strictly, into a pointer to the command or event that it is.
+// Envelopes and CloudEvents are read. What the body does not say, correlation and
+// trace, is taken from the headers.
+func (m Marshaler) Unmarshal(msg *message.Message, v any) error {
+	payload, kind, err := decode(msg)
+	if err != nil {
+		return err
+	}
+	switch p := v.(type) {
+	case *timer.DueTimeReached:
+		if e, ok := payload.(timer.DueTimeReached); ok {
+			*p = e
+			return nil
+		}
+	case *timer.ScheduleTimer:
+		if c, ok := payload.(timer.ScheduleTimer); ok {
+			*p = c
+			return nil
+		}
+	case *timer.ScheduleTimers:
+		if c, ok := payload.(timer.ScheduleTimers); ok {
+			*p = c
+			return nil
+		}
+	case *timer.CancelTimer:
+		if c, ok := payload.(timer.CancelTimer); ok {
+			*p = c
+			return nil
+		}
+	}
+	return timer.Invalid(timer.ReasonUnknownType, "type %s is not %s", timer.Quote(kind), m.Name(v))
+}
+
+// Name returns the type of a command or event, as messages have it.
+func (Marshaler) Name(v any) string {
+	switch valueOf(v).(type) {
+	case Timer, timer.ScheduleTimer:
+		return envelope.TypeScheduleTimer
+	}
+	name := fmt.Sprintf("%T", valueOf(v))
+	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+// NameFromMessage returns the type of a message, by its header, or else its body; empty
+// if that can't be read.
+func (Marshaler) NameFromMessage(msg *message.Message) string {
+	if kind := msg.Metadata.Get(envelope.HeaderType); kind != "" {
+		return kind
+	}
+	_, kind, _ := decode(msg) // without an error there is none
+	return kind
+}
+
+// valueOf returns what a pointer to a command or event points to, else v.
+func valueOf(v any) any {
+	switch p := v.(type) {
+	case *Timer:
+		return *p
+	case *timer.ScheduleTimer:
+		return *p
+	case *timer.ScheduleTimers:
+		return *p
+	case *timer.CancelTimer:
+		return *p
+	case *timer.DueTimeReached:
+		return *p
+	}
+	return v
+}
+
+// decode reads a message, and completes a command or an event with what its headers say.
+func decode(msg *message.Message) (payload any, kind string, err error) {
+	m, err := envelope.Decode(msg.Payload)
+	if err != nil {
+		return nil, "", err
+	}
+	correlationID, trace := envelope.CorrelationFrom(msg.Metadata.Get), envelope.TraceFrom(msg.Metadata.Get)
+	complete := func(id *string, t *timer.Trace) {
+		if *id == "" {
+			*id = correlationID
+		}
+		if t.Parent == "" {
+			*t = trace
+		}
+	}
+	switch c := m.Payload.(type) {
+	case timer.ScheduleTimer:
+		complete(&c.CorrelationID, &c.Trace)
+		return c, m.Type, nil
+	case timer.ScheduleTimers:
+		for i := range c.Commands {
+			complete(&c.Commands[i].CorrelationID, &c.Commands[i].Trace)
+		}
+		return c, m.Type, nil
+	case timer.CancelTimer:
+		complete(&c.CorrelationID, &c.Trace)
+		return c, m.Type, nil
+	case timer.DueTimeReached:
+		complete(&c.CorrelationID, &c.Trace)
+		return c, m.Type, nil
+	}
+	return m.Payload, m.Type, nil
+}

@@ -1,0 +1,195 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/components/cqrs"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var _ cqrs.CommandEventMarshaler = client.Marshaler{}
+
+// ofEach are a command or event of each type.
+func ofEach() []any {
+	key := timer.Key{TenantID: "acme", ServiceCallID: "order-1"}
+	version := timer.Version{TimestampMS: noon.UnixMilli(), CommandID: "c-1"}
+	trace := timer.Trace{Parent: "00-01000000000000000000000000000000-0200000000000000-01", State: "a=b"}
+	schedule := timer.ScheduleTimer{Key: key, Version: version, DueAt: noon, CorrelationID: "req-7", Trace: trace, Data: `{"n": 1}`}
+	event := fired("order-1")
+	event.Trace = trace
+	return []any{
+		schedule,
+		timer.ScheduleTimers{TenantID: "acme", Version: version, Commands: []timer.ScheduleTimer{schedule}},
+		timer.CancelTimer{Key: key, Version: version, CorrelationID: "req-7", Trace: trace},
+		event,
+	}
+}
+
+func TestMarshalerReadsWhatItWrote(t *testing.T) {
+	t.Parallel()
+	m := client.Marshaler{}
+	for _, v := range ofEach() {
+		pointer := reflect.New(reflect.TypeOf(v))
+		pointer.Elem().Set(reflect.ValueOf(v))
+		for _, given := range []any{v, pointer.Interface()} {
+			msg, err := m.Marshal(given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := reflect.New(reflect.TypeOf(v))
+			if err := m.Unmarshal(msg, got.Interface()); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(v, got.Elem().Interface()); diff != "" {
+				t.Error(diff)
+			}
+			name := reflect.TypeOf(v).Name()
+			if m.Name(given) != name || m.NameFromMessage(msg) != name || m.NameFromMessage(message.NewMessage("id", msg.Payload)) != name {
+				t.Errorf("the name of a %T is %s, that of its message %s", given, m.Name(given), m.NameFromMessage(msg))
+			}
+			for _, other := range ofEach() {
+				if into := reflect.New(reflect.TypeOf(other)); into.Type() != got.Type() && !client.IsInvalid(m.Unmarshal(msg, into.Interface())) {
+					t.Errorf("a %T was read as a %T", v, other)
+				}
+			}
+		}
+	}
+}
+
+func TestMarshalerCompletesCommands(t *testing.T) {
+	t.Parallel()
+	m := client.Marshaler{Clock: at(noon)}
+	key := timer.Key{TenantID: "acme", ServiceCallID: "order-1"}
+	for _, v := range []any{client.Timer{TenantID: "acme", ServiceCallID: "order-1"}, timer.ScheduleTimer{Key: key, DueAt: noon}, &timer.CancelTimer{Key: key}} {
+		msg, err := m.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := envelope.Decode(msg.Payload)
+		if err != nil || decoded.ID == "" || decoded.ID != msg.UUID || decoded.TimestampMS != noon.UnixMilli() {
+			t.Errorf("%T: id %q, timestampMs %d, error %v", v, decoded.ID, decoded.TimestampMS, err)
+		}
+	}
+	if got := m.Name(&client.Timer{}); got != "ScheduleTimer" {
+		t.Errorf("the name of a Timer is %s", got)
+	}
+}
+
+func TestMarshalerRefusesWhatIsInvalid(t *testing.T) {
+	t.Parallel()
+	m := client.Marshaler{Clock: at(noon)}
+	key := timer.Key{TenantID: "acme", ServiceCallID: "order-1"}
+	early := fired("order-1")
+	early.DueAt = early.DueAt.AddDate(-100, 0, 0)
+	for _, v := range []any{
+		client.Timer{TenantID: "acme"},
+		timer.ScheduleTimer{Key: key},
+		timer.ScheduleTimer{Key: key, DueAt: noon, Data: "{"},
+		timer.CancelTimer{},
+		timer.ScheduleTimers{TenantID: "acme"},
+		early, "a text", nil,
+	} {
+		if _, err := m.Marshal(v); !client.IsInvalid(err) {
+			t.Errorf("%v: %v, want an ErrInvalid", v, err)
+		}
+	}
+	if err := m.Unmarshal(message.NewMessage("id", []byte("hello")), new(timer.DueTimeReached)); !client.IsInvalid(err) {
+		t.Error(err)
+	}
+	if name := m.NameFromMessage(message.NewMessage("id", []byte("hello"))); name != "" {
+		t.Errorf("the name of what can't be read is %s", name)
+	}
+}
+
+// What the component does is done by itself: commands come to a CommandProcessor as they
+// come to the service, and the events to an EventProcessor.
+func TestComponentCQRS(t *testing.T) {
+	t.Parallel()
+	pair := gochannel.NewGoChannel(gochannel.Config{}, watermill.NopLogger{})
+	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := cqrs.NewCommandBusWithConfig(pair, cqrs.CommandBusConfig{
+		GeneratePublishTopic: func(cqrs.CommandBusGeneratePublishTopicParams) (string, error) { return "timer.commands", nil },
+		Marshaler:            client.Marshaler{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := cqrs.NewEventBusWithConfig(pair, cqrs.EventBusConfig{
+		GeneratePublishTopic: func(cqrs.GenerateEventPublishTopicParams) (string, error) { return "service.events", nil },
+		Marshaler:            client.Marshaler{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handling, err := cqrs.NewCommandProcessorWithConfig(router, cqrs.CommandProcessorConfig{
+		GenerateSubscribeTopic: func(cqrs.CommandProcessorGenerateSubscribeTopicParams) (string, error) { return "timer.commands", nil },
+		SubscriberConstructor:  func(cqrs.CommandProcessorSubscriberConstructorParams) (message.Subscriber, error) { return pair, nil },
+		Marshaler:              client.Marshaler{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reacting, err := cqrs.NewEventProcessorWithConfig(router, cqrs.EventProcessorConfig{
+		GenerateSubscribeTopic: func(cqrs.EventProcessorGenerateSubscribeTopicParams) (string, error) { return "service.events", nil },
+		SubscriberConstructor:  func(cqrs.EventProcessorSubscriberConstructorParams) (message.Subscriber, error) { return pair, nil },
+		Marshaler:              client.Marshaler{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string, 8)
+	err = errors.Join(
+		handling.AddHandlers(
+			cqrs.NewCommandHandler("schedule", func(ctx context.Context, c *timer.ScheduleTimer) error {
+				got <- "scheduled " + c.String()
+				return events.Publish(ctx, timer.DueTimeReached{Key: c.Key, CommandID: c.CommandID, DueAt: c.DueAt, ReachedAt: c.DueAt})
+			}),
+			cqrs.NewCommandHandler("cancel", func(_ context.Context, c *timer.CancelTimer) error {
+				got <- "canceled " + c.String()
+				return nil
+			}),
+		),
+		reacting.AddHandlers(cqrs.NewEventHandler("react", func(_ context.Context, e *timer.DueTimeReached) error {
+			got <- "reached " + e.String()
+			return nil
+		})),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- router.Run(context.WithoutCancel(t.Context())) }()
+	<-router.Running()
+	if err := commands.Send(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := commands.Send(t.Context(), &timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-2"}}); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{<-got: true, <-got: true, <-got: true}
+	for _, want := range []string{"scheduled acme.order-1", "canceled acme.order-2", "reached acme.order-1"} {
+		if !all[want] {
+			t.Errorf("%q is not among %v", want, all)
+		}
+	}
+	if err := commands.Send(t.Context(), client.Timer{}); err == nil || !strings.Contains(err.Error(), "tenantId") {
+		t.Errorf("an invalid command: %v", err)
+	}
+	if err := errors.Join(router.Close(), <-ended); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,73 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// OnDueOptions tune [OnDue].
+type OnDueOptions struct {
+	Topic string // what to subscribe to, such as broker.Routing.EventsOf of a tenant; required
+	Name  string // of the handler in the router, which has each once; default "timers of " and the topic
+
+	// Remember is how many events that were handled are remembered, so that they are
+	// not handled again; default 10000, at most twice as many are kept. Negative: none.
+	Remember int
+
+	// Once replaces that memory: it calls handle unless the event of this id was
+	// handled. Done in a transaction of the program's, which inserts the id, calls
+	// handle with a context that has the transaction, and commits if that returned
+	// nil, the work is done once.
+	Once func(ctx context.Context, id string, handle func(ctx context.Context) error) error
+
+	// Invalid says what becomes of a message that can't be read as one of the
+	// contract. The message is acked if it returns nil. Default: the error is that
+	// of the handler, for the poison queue of the router, see [IsInvalid].
+	Invalid func(msg *message.Message, err error) error
+}
+
+// IsInvalid reports whether the error of a handler says that its message can't be read,
+// however often it comes: the filter for Watermill's PoisonQueueWithFilter. Without a
+// poison queue and [OnDueOptions.Invalid] such a message comes again and again.
+func IsInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
+
+// OnDue adds a handler to a router, which is called for each timer that fires. Its
+// message is acked when it returns nil. After an error it comes again, as the
+// middleware of the router and the subscriber say. Several events are handled at once
+// if the subscriber delivers so. The context is that of the message, with the trace of
+// the event. Messages of other types are acked.
+func OnDue(
+	router *message.Router, sub message.Subscriber, handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions,
+) *message.Handler {
+	if opt.Topic == "" || handle == nil {
+		panic("client: OnDue needs a topic to subscribe to, such as routing.EventsOf(tenant), and a handler")
+	}
+	if opt.Name == "" {
+		opt.Name = "timers of " + opt.Topic
+	}
+	if opt.Remember == 0 {
+		opt.Remember = 10_000
+	}
+	if opt.Once == nil {
+		opt.Once = newRecent(opt.Remember).once
+	}
+	if opt.Invalid == nil {
+		opt.Invalid = func(_ *message.Message, err error) error { return err }
+	}
+	return router.AddConsumerHandler(opt.Name, opt.Topic, sub, func(msg *message.Message) error {
+		payload, _, err := decode(msg)
+		if err != nil {
+			return opt.Invalid(msg, fmt.Errorf("decode message %s: %w", timer.Quote(msg.UUID), err))
+		}
+		e, ok := payload.(timer.DueTimeReached)
+		if !ok {
+			return nil
+		}
+		return opt.Once(WithTrace(msg.Context(), e.Trace), e.ID, func(ctx context.Context) error { return handle(ctx, e) })
+	})
+}

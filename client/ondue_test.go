@@ -1,0 +1,305 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A feed is a subscriber that is fed by hand: a message that is nacked stays so.
+type feed chan *message.Message
+
+func (f feed) Subscribe(context.Context, string) (<-chan *message.Message, error) { return f, nil }
+func (f feed) Close() error                                                       { return nil }
+
+// deliver returns whether the message was acked.
+func (f feed) deliver(m *message.Message) bool {
+	f <- m
+	select {
+	case <-m.Acked():
+		return true
+	case <-m.Nacked():
+		return false
+	}
+}
+
+// route runs a router with one handler, in a bubble.
+func route(
+	t *testing.T, handle func(context.Context, timer.DueTimeReached) error, opt client.OnDueOptions, middlewares ...message.HandlerMiddleware,
+) feed {
+	t.Helper()
+	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router.AddMiddleware(middlewares...)
+	f := make(feed)
+	opt.Topic = "service.events"
+	client.OnDue(router, f, handle, opt)
+	ended := make(chan error, 1)
+	go func() { ended <- router.Run(context.WithoutCancel(t.Context())) }()
+	<-router.Running()
+	t.Cleanup(func() {
+		close(f)
+		if err := errors.Join(router.Close(), <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func fired(call timer.ServiceCallID) timer.DueTimeReached {
+	e := timer.DueTimeReached{
+		Key:   timer.Key{TenantID: "acme", ServiceCallID: call},
+		DueAt: noon, ReachedAt: noon.Add(time.Millisecond), CorrelationID: "req-7", Data: `{"n": 1}`,
+	}
+	e.ID = envelope.EventID(e)
+	return e
+}
+
+func messageOf(t *testing.T, e timer.DueTimeReached) *message.Message {
+	t.Helper()
+	m, err := client.Marshaler{}.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestOnDueHandsOverTheEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var got []timer.DueTimeReached
+		var parents []string
+		f := route(t, func(ctx context.Context, e timer.DueTimeReached) error {
+			got = append(got, e)
+			parents = append(parents, trace.SpanContextFromContext(ctx).TraceID().String())
+			return nil
+		}, client.OnDueOptions{})
+		e := fired("order-1")
+		e.Trace = timer.Trace{Parent: "00-01000000000000000000000000000000-0200000000000000-01", State: "a=b"}
+		if !f.deliver(messageOf(t, e)) {
+			t.Error("the event was not acked")
+		}
+		cloud := fired("order-2")
+		cloud.Trace = e.Trace
+		if !f.deliver(message.NewMessage("x", envelope.Format{CloudEvents: true}.Reached(cloud))) {
+			t.Error("the CloudEvent was not acked")
+		}
+		if diff := cmp.Diff([]timer.DueTimeReached{e, cloud}, got); diff != "" {
+			t.Error(diff)
+		}
+		for _, id := range parents {
+			if id != "01000000000000000000000000000000" {
+				t.Errorf("the context is of trace %s", id)
+			}
+		}
+	})
+}
+
+func TestOnDueDropsRepetitionsOnlyAfterSuccess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var calls int
+		var fail error
+		f := route(t, func(context.Context, timer.DueTimeReached) error {
+			if calls++; calls == 2 {
+				panic("the handler is broken")
+			}
+			return fail
+		}, client.OnDueOptions{}, middleware.Recoverer)
+		fail = errors.New("not yet")
+		for try, acked := range []bool{false, false, true, true} {
+			if try == 2 {
+				fail = nil
+			}
+			if got := f.deliver(messageOf(t, fired("order-1"))); got != acked {
+				t.Errorf("delivery %d was acked: %v", try+1, got)
+			}
+		}
+		if calls != 3 {
+			t.Errorf("handled %d times, want until it succeeded", calls)
+		}
+		other := fired("order-1")
+		other.ID = "another-generation"
+		if f.deliver(messageOf(t, other)); calls != 4 {
+			t.Error("another event of the same key was dropped")
+		}
+	})
+}
+
+func TestARepetitionWaitsForTheFirst(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			calls := 0
+			f := route(t, func(context.Context, timer.DueTimeReached) error {
+				mu.Lock()
+				calls++
+				first := calls == 1
+				mu.Unlock()
+				time.Sleep(time.Second)
+				if first && fails {
+					return errors.New("not yet")
+				}
+				return nil
+			}, client.OnDueOptions{})
+			acked := make(chan bool, 2)
+			for range 2 {
+				m := messageOf(t, fired("order-1"))
+				go func() { acked <- f.deliver(m) }()
+				synctest.Wait()
+			}
+			if len(acked) != 0 {
+				t.Error("the repetition was acked before the first was handled")
+			}
+			if first, second := <-acked, <-acked; first == fails || !second {
+				t.Errorf("acked: %v, %v", first, second)
+			}
+			if want := map[bool]int{false: 1, true: 2}[fails]; calls != want {
+				t.Errorf("handled %d times, want %d", calls, want)
+			}
+		})
+	}
+}
+
+func TestTheMemoryHasABound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct{ remember, again int }{{10, 80}, {100, 0}, {-1, 100}} {
+			calls := 0
+			f := route(t, func(context.Context, timer.DueTimeReached) error { calls++; return nil }, client.OnDueOptions{Remember: tt.remember})
+			for range 2 {
+				calls = 0
+				for i := range 100 {
+					f.deliver(messageOf(t, fired(timer.ServiceCallID(fmt.Sprint(i)))))
+				}
+			}
+			if calls < tt.again {
+				t.Errorf("of 100 events %d were handled again, with a memory of %d", calls, tt.remember)
+			}
+			if tt.again == 0 && calls != 0 {
+				t.Errorf("of 100 events %d were handled again, with a memory of %d", calls, tt.remember)
+			}
+		}
+	})
+}
+
+type txKey struct{}
+
+func TestTheProgramMayRememberInItsOwnTransaction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		done := make(map[string]bool)
+		var seen []any
+		f := route(t, func(ctx context.Context, _ timer.DueTimeReached) error {
+			seen = append(seen, ctx.Value(txKey{}))
+			return nil
+		}, client.OnDueOptions{Once: func(ctx context.Context, id string, handle func(context.Context) error) error {
+			if done[id] {
+				return nil
+			}
+			err := handle(context.WithValue(ctx, txKey{}, "tx of "+id))
+			done[id] = err == nil
+			return err
+		}})
+		e := fired("order-1")
+		f.deliver(messageOf(t, e))
+		f.deliver(messageOf(t, e))
+		if diff := cmp.Diff([]any{"tx of " + e.ID}, seen); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestWhatIsNoEventGoesWhereTheProgramSays(t *testing.T) {
+	t.Parallel()
+	bodies := map[string]string{
+		"no JSON":                    "hello",
+		"an event without a time":    strings.Replace(string(envelope.Reached(fired("order-1"))), `"dueAt"`, `"due"`, 1),
+		"a tenant that is two":       strings.Replace(string(envelope.Reached(fired("order-1"))), `"acme"`, `"other"`, 1),
+		"a key twice, which is evil": strings.Replace(string(envelope.Reached(fired("order-1"))), `{`, `{"id":"x",`, 1),
+	}
+	handle := func(context.Context, timer.DueTimeReached) error {
+		t.Error("it was handled")
+		return nil
+	}
+	synctest.Test(t, func(t *testing.T) {
+		poisoned := new(tray)
+		poison, err := middleware.PoisonQueueWithFilter(poisoned, "poison", client.IsInvalid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var invalid []error
+		bare, queued := route(t, handle, client.OnDueOptions{}), route(t, handle, client.OnDueOptions{}, poison)
+		sent := route(t, handle, client.OnDueOptions{Invalid: func(m *message.Message, err error) error {
+			invalid = append(invalid, err)
+			return nil
+		}}, poison)
+		for name, body := range bodies {
+			if bare.deliver(message.NewMessage("id", []byte(body))) {
+				t.Errorf("%s: was acked, and is lost", name)
+			}
+			if !queued.deliver(message.NewMessage("id", []byte(body))) || !sent.deliver(message.NewMessage("id", []byte(body))) {
+				t.Errorf("%s: was not acked", name)
+			}
+		}
+		if len(poisoned.messages) != len(bodies) || len(invalid) != len(bodies) || !client.IsInvalid(invalid[0]) {
+			t.Errorf("%d in the poison queue, %v for the program", len(poisoned.messages), invalid)
+		}
+	})
+}
+
+func TestOnDueAcksWhatIsNotForIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := route(t, func(context.Context, timer.DueTimeReached) error {
+			t.Error("it was handled")
+			return nil
+		}, client.OnDueOptions{})
+		command, err := client.Marshaler{}.Marshal(client.Timer{TenantID: "acme", ServiceCallID: "order-1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []*message.Message{command, message.NewMessage("id", []byte(`{"type":"Other"}`))} {
+			if !f.deliver(m) {
+				t.Errorf("%s was not acked", m.Payload)
+			}
+		}
+	})
+}
+
+// Several handlers may be in a router, and a timer that a handler schedules is of the
+// trace of its event.
+func TestAHandlerCarriesTheTraceOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, p := newClient()
+		f := route(t, func(ctx context.Context, e timer.DueTimeReached) error {
+			_, err := c.Schedule(ctx, client.Timer{TenantID: e.TenantID, ServiceCallID: "next"})
+			return err
+		}, client.OnDueOptions{})
+		e := fired("order-1")
+		e.Trace.Parent = "00-01000000000000000000000000000000-0200000000000000-00"
+		f.deliver(messageOf(t, e))
+		if got := p.messages[0].Metadata["traceparent"]; got != e.Trace.Parent {
+			t.Errorf("traceparent %q", got)
+		}
+	})
+}

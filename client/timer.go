@@ -1,0 +1,51 @@
+package client
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Timer is what a program asks for: an event about a service call of a tenant, at
+// a time.
+type Timer struct {
+	TenantID      timer.TenantID      // whose it is
+	ServiceCallID timer.ServiceCallID // what it is about; with the tenant the key of the timer
+	DueAt         time.Time           // when it fires, rounded up to milliseconds; a time in the past is due at once
+	After         time.Duration       // when it fires, from now on, if DueAt is zero
+	CorrelationID string              // trace of the request; default none
+	Data          json.RawMessage     // any JSON value of at most 4 KiB, for the event; default none
+	Version       timer.Version       // which of the commands of a key is the newest; default now, and a new UUIDv7
+}
+
+// Key returns the key of the timer.
+func (t Timer) Key() timer.Key {
+	return timer.Key{TenantID: t.TenantID, ServiceCallID: t.ServiceCallID}
+}
+
+// Command returns the command that asks for the timer, now, or a
+// [timer.InvalidError] that says what is wrong with it.
+func (t Timer) Command(now time.Time) (timer.ScheduleTimer, error) {
+	due := t.DueAt
+	if due.IsZero() {
+		due = now.Add(t.After)
+	}
+	c := timer.ScheduleTimer{
+		Key:           t.Key(),
+		Version:       version(t.Version, now),
+		DueAt:         due,
+		CorrelationID: t.CorrelationID,
+		Data:          string(t.Data),
+	}
+	return c, validate(c)
+}
+
+// validate returns an error unless a command is valid, and its data are.
+func validate(c timer.ScheduleTimer) error {
+	if err := c.Validate(); err != nil || c.Data == "" {
+		return err
+	}
+	return envelope.ValidateData("data", c.Data)
+}

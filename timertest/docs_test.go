@@ -1,0 +1,30 @@
+package timertest_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocsShowTheExample compares the Go of docs/testing.md with example_test.go.
+func TestDocsShowTheExample(t *testing.T) {
+	t.Parallel()
+	unindented := func(name string) string {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(string(text), "")
+	}
+	example, page := unindented("example_test.go"), unindented("../docs/testing.md")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(page, -1)
+	if len(blocks) < 3 {
+		t.Errorf("the page shows %d blocks of Go", len(blocks))
+	}
+	for _, block := range blocks {
+		if !strings.Contains(example, block[1]) {
+			t.Errorf("the page shows what is not in example_test.go:\n%s", block[1])
+		}
+	}
+}

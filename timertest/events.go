@@ -1,0 +1,110 @@
+package timertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// observer is the role of the recorder.
+const observer = "timertest"
+
+// A recorder keeps all events that were published.
+type recorder struct {
+	stop func()
+
+	mu   sync.Mutex
+	all  []timer.DueTimeReached
+	more chan struct{} // closed when there are more
+}
+
+// record begins with what is published from now on. To the recorder the broker is
+// never down, else it would have events again whose acks were lost.
+func record(b broker.Broker) (*recorder, error) {
+	sub := b.Subscriber(observer)
+	messages, err := sub.Subscribe(context.Background(), b.Routing().EventsOf("*"))
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to the events: %w", err)
+	}
+	r := &recorder{more: make(chan struct{})}
+	var work sync.WaitGroup
+	work.Go(func() {
+		for m := range messages {
+			decoded, _ := envelope.Decode(m.Payload) // what does not decode has no payload
+			if e, ok := decoded.Payload.(timer.DueTimeReached); ok {
+				r.add(e)
+			}
+			m.Ack()
+		}
+	})
+	r.stop = func() {
+		_ = sub.Close()
+		work.Wait()
+	}
+	return r, nil
+}
+
+// add keeps an event.
+func (r *recorder) add(e timer.DueTimeReached) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = append(r.all, e)
+	close(r.more)
+	r.more = make(chan struct{})
+}
+
+// since returns the events behind the first n, and a channel that is closed when there
+// are more.
+func (r *recorder) since(n int) ([]timer.DueTimeReached, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[n:len(r.all):len(r.all)], r.more
+}
+
+// Fired returns the events of a tenant that were published so far. An event that was
+// published again, after a crash, is there twice, with the same id.
+func (s *Service) Fired(tenant timer.TenantID) []timer.DueTimeReached {
+	all, _ := s.events.since(0)
+	var of []timer.DueTimeReached
+	for _, e := range all {
+		if e.TenantID == tenant {
+			of = append(of, e)
+		}
+	}
+	return of
+}
+
+// Events returns a channel of the events of a tenant, also of those that were
+// published before. It is closed when the test ends. A receive lets time pass, for
+// ever if there is no event.
+func (s *Service) Events(tenant timer.TenantID) <-chan timer.DueTimeReached {
+	out := make(chan timer.DueTimeReached)
+	done := s.t.Context().Done()
+	go func() {
+		defer close(out)
+		for n := 0; ; {
+			some, more := s.events.since(n)
+			n += len(some)
+			for _, e := range some {
+				if e.TenantID != tenant {
+					continue
+				}
+				select {
+				case out <- e:
+				case <-done:
+					return
+				}
+			}
+			select {
+			case <-more:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return out
+}

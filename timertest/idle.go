@@ -1,0 +1,126 @@
+package timertest
+
+import (
+	"context"
+	"fmt"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// read returns the database for reading, whether the service runs or not.
+func (s *Service) read() *sqlite.Reader {
+	s.t.Helper()
+	switch {
+	case s.reader != nil:
+	case s.opt.db != nil:
+		s.reader = sqlite.New(s.opt.db, sqlite.Options{}).Reader // which the test closes
+	default:
+		r, err := sqlite.OpenReader(context.Background(), s.path())
+		if err != nil {
+			s.t.Fatal("read the timers: ", err)
+		}
+		s.t.Cleanup(func() { _ = r.Close() })
+		s.reader = r
+	}
+	return s.reader
+}
+
+// Due returns the timers that wait, of all tenants, soonest first. It reads the
+// database, also while the service does not run.
+func (s *Service) Due() []timer.Entry {
+	s.t.Helper()
+	end := time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC) // no timer may be due as late
+	var all []timer.Entry
+	for next := ""; ; {
+		page, err := s.read().Due(context.Background(), end, next, timer.MaxPage)
+		if err != nil {
+			s.t.Fatal("read what is due: ", err)
+		}
+		all = append(all, page.Entries...)
+		if next = page.Next; next == "" {
+			return all
+		}
+	}
+}
+
+// Timers returns all timers of a tenant by service call, also those that are Reached
+// or Canceled and not purged yet. It reads the database, also while the service does
+// not run.
+func (s *Service) Timers(tenant timer.TenantID) []timer.Entry {
+	s.t.Helper()
+	var all []timer.Entry
+	for next := timer.ServiceCallID(""); ; {
+		page, err := s.read().List(context.Background(), tenant, timer.Filter{After: next, Limit: timer.MaxPage})
+		if err != nil {
+			s.t.Fatal("list timers: ", err)
+		}
+		all = append(all, page.Entries...)
+		if next = page.Next; next == "" {
+			return all
+		}
+	}
+}
+
+const (
+	idleLimit = time.Hour        // of fake time, for what takes some
+	minStep   = time.Millisecond // between two looks, or a part of the time so far, if that is longer
+	stepPart  = 32
+	askLimit  = time.Second // of fake time, for the answer of the broker
+)
+
+// AwaitIdle returns when the service has nothing to do: each command that was
+// published is applied and acked, what is due has fired, and each event is
+// published. All goroutines of the bubble wait then, so handlers of the code under
+// test have done what takes no time. Time passes as far as something takes it: some
+// milliseconds for acks, more for a retry or until the end of [Service.BrokerDown].
+// After an hour the test fails, and says what is left.
+func (s *Service) AwaitIdle() {
+	s.t.Helper()
+	for began := time.Now(); ; time.Sleep(max(minStep, (time.Since(began) / stepPart).Truncate(minStep))) {
+		p := s.running()
+		if p == nil {
+			s.t.Fatal("the timer service does not run: call Restart before AwaitIdle")
+		}
+		left := s.left(p)
+		if left == "" {
+			synctest.Wait()
+			return
+		}
+		if time.Since(began) > idleLimit {
+			s.t.Fatalf("the timer service is not idle after %v: %s", idleLimit, left)
+		}
+	}
+}
+
+// left says what is left to do, "" if nothing is.
+func (s *Service) left(p *process) string {
+	synctest.Wait()
+	if isClosed(p.ended) {
+		s.t.Fatal("the timer service has ended: ", p.err)
+	}
+	if s.outage.away() {
+		return "the broker is down"
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	defer cancel()
+	if err := p.link.CatchUp(ctx, s.opt.app.Role); err != nil {
+		return fmt.Sprintf("commands wait at the broker: %v", err)
+	}
+	synctest.Wait()
+	if n := s.open.count(); n > 0 {
+		return fmt.Sprintf("%d commands are not acked", n)
+	}
+	stats, err := s.read().Stats(ctx)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("the database does not answer: %v", err)
+	case stats.Outbox > 0:
+		return fmt.Sprintf("%d events are not published", stats.Outbox)
+	case !stats.NextDue.IsZero() && !stats.NextDue.After(time.Now()):
+		return fmt.Sprintf("the timer that is due at %v has not fired", stats.NextDue)
+	}
+	return ""
+}

@@ -1,0 +1,152 @@
+package timertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// errDown is what the broker answers while it is down, and a process that was killed.
+var errDown = fmt.Errorf("%w: the broker is down for a while (timertest)", broker.ErrUnavailable)
+
+// A link is a broker as one process has it: it is away while it is down, and for
+// good once it is closed.
+type link struct {
+	broker.Broker
+	outage *outage
+	open   *commands // of those that were delivered and not acked; nil: they are not counted
+	work   sync.WaitGroup
+
+	mu     sync.Mutex
+	over   chan struct{} // closed by close
+	closed bool
+	subs   []*subscriber
+}
+
+func newLink(b broker.Broker, o *outage) *link {
+	return &link{Broker: b, outage: o, over: make(chan struct{})}
+}
+
+// close ends all subscriptions. What was delivered and is not acked comes again, to
+// another process.
+func (l *link) close() {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.over)
+	}
+	subs := l.subs
+	l.mu.Unlock()
+	for _, s := range subs {
+		_ = s.Close()
+	}
+	l.work.Wait()
+}
+
+// away returns an error while the broker can't be reached.
+func (l *link) away() error {
+	if isClosed(l.over) || l.outage.away() {
+		return errDown
+	}
+	return nil
+}
+
+// Ready returns an error while the broker is down.
+func (l *link) Ready(ctx context.Context) error {
+	if err := l.away(); err != nil {
+		return err
+	}
+	return l.Broker.Ready(ctx)
+}
+
+// Interruptions counts outages, too.
+func (l *link) Interruptions() (int64, error) {
+	n, away := l.Broker.Interruptions()
+	if err := l.away(); err != nil {
+		away = err
+	}
+	return n + l.outage.count(), away
+}
+
+// Now returns the broker's time, an error while it is down.
+func (l *link) Now(ctx context.Context) (time.Time, error) {
+	if err := l.away(); err != nil {
+		return time.Time{}, err
+	}
+	return l.Broker.Now(ctx)
+}
+
+// Claim fails while the broker is down.
+func (l *link) Claim(ctx context.Context, role string, owner broker.Owner, takeover bool) (broker.Owner, error) {
+	if err := l.away(); err != nil {
+		return broker.Owner{}, err
+	}
+	return l.Broker.Claim(ctx, role, owner, takeover)
+}
+
+// VisitDeadLetters fails while the broker is down.
+func (l *link) VisitDeadLetters(ctx context.Context, tenant timer.TenantID, visit func(*message.Message) (bool, error)) error {
+	if err := l.away(); err != nil {
+		return err
+	}
+	return l.Broker.VisitDeadLetters(ctx, tenant, visit)
+}
+
+// CatchUp fails when the broker goes down meanwhile.
+func (l *link) CatchUp(ctx context.Context, role string) error {
+	_, down := l.outage.changes()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-down:
+			cancel(errDown)
+		case <-l.over:
+			cancel(errDown)
+		case <-ctx.Done():
+		}
+	}()
+	err := l.Broker.CatchUp(ctx, role)
+	if err != nil && context.Cause(ctx) == errDown { //nolint:errorlint // it is never wrapped
+		return errDown
+	}
+	return err
+}
+
+// Publisher returns one that fails while the broker is down.
+func (l *link) Publisher() broker.Publisher { return publisher{l} }
+
+type publisher struct{ link *link }
+
+// Publish publishes nothing while the broker is down.
+func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
+	if err := p.link.away(); err != nil {
+		return broker.All(len(messages), err)
+	}
+	return p.link.Broker.Publisher().Publish(ctx, messages...)
+}
+
+// Subscriber returns one that delivers nothing while the broker is down.
+func (l *link) Subscriber(role string) message.Subscriber {
+	return l.subscriber(l.Broker.Subscriber(role))
+}
+
+// Tail returns one that delivers nothing while the broker is down.
+func (l *link) Tail() message.Subscriber { return l.subscriber(l.Broker.Tail()) }
+
+func (l *link) subscriber(inner message.Subscriber) message.Subscriber {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &subscriber{Subscriber: inner, link: l, closing: make(chan struct{})}
+	if l.closed {
+		_ = s.Close()
+	}
+	l.subs = append(l.subs, s)
+	return s
+}

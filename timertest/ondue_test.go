@@ -1,0 +1,134 @@
+package timertest_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite" // the driver of the host
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/timertest"
+)
+
+// TestOnDueAtACrash crashes the service while a handler is at work: its context ends,
+// and the event is handled again after the restart.
+func TestOnDueAtACrash(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	synctest.Test(t, func(t *testing.T) {
+		var calls, ended int
+		s := timertest.Start(t, timertest.OnDue(func(ctx context.Context, _ timer.DueTimeReached) error {
+			if calls++; calls > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			ended++
+			return nil // which has no effect any more
+		}, app.OnDueOptions{}))
+		s.Schedule(order("call", time.Hour))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		s.Crash()
+		synctest.Wait()
+		if calls != 1 || ended != 1 || len(s.Fired(acme)) != 0 {
+			t.Errorf("%d calls, %d of them ended with the crash, %d events", calls, ended, len(s.Fired(acme)))
+		}
+		time.Sleep(time.Hour)
+		s.Restart()
+		s.AwaitIdle()
+		time.Sleep(time.Minute)
+		if calls != 2 {
+			t.Errorf("%d calls, want 2", calls)
+		}
+		fired(t, s, "call")
+	})
+}
+
+// TestTheDatabaseOfTheHost has orders and timers in one transaction, and events
+// handled in one: exactly once, whatever crashes.
+func TestTheDatabaseOfTheHost(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	synctest.Test(t, func(t *testing.T) {
+		db, err := sql.Open("sqlite", sqlite.DSN(filepath.Join(t.TempDir(), "shop.db")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		if _, err := db.ExecContext(t.Context(), `CREATE TABLE orders (id TEXT PRIMARY KEY, canceled INTEGER NOT NULL DEFAULT 0)`); err != nil {
+			t.Fatal(err)
+		}
+		var calls int
+		s := timertest.Start(t, timertest.DB(db), timertest.BeforeStart(func(a *app.App) {
+			a.Timers().OnDueTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+				_, err := tx.ExecContext(ctx, `UPDATE orders SET canceled = canceled + 1 WHERE id = ?`, string(e.ServiceCallID))
+				if calls++; calls == 1 {
+					return errors.Join(err, errors.New("not this time"))
+				}
+				return err
+			}, app.OnDueOptions{})
+		}))
+		book := func(id string, fails error) error {
+			timers := s.App().Timers()
+			return timers.Tx(t.Context(), func(tx *sql.Tx) error {
+				_, err := tx.ExecContext(t.Context(), `INSERT INTO orders (id) VALUES (?)`, id)
+				return errors.Join(err, timers.ScheduleTx(t.Context(), tx, order(id, time.Hour)), fails)
+			})
+		}
+		no := errors.New("no")
+		if err := errors.Join(book("order-1", nil), book("order-2", nil)); err != nil || !errors.Is(book("order-3", no), no) {
+			t.Fatal(err)
+		}
+		if due := s.Due(); len(due) != 2 || len(s.Timers(acme)) != 2 {
+			t.Errorf("due are %v", due)
+		}
+		time.Sleep(30 * time.Minute)
+		s.Crash()
+		if n := len(s.Due()); n != 2 {
+			t.Errorf("%d timers after the crash", n)
+		}
+		time.Sleep(time.Hour)
+		s.Restart()
+		s.AwaitIdle()
+		var orders, canceled int
+		if err := db.QueryRowContext(t.Context(), `SELECT count(*), sum(canceled) FROM orders`).Scan(&orders, &canceled); err != nil {
+			t.Fatal(err)
+		}
+		if orders != 2 || canceled != 2 || calls != 3 {
+			t.Errorf("%d orders, %d cancellations, %d calls; want 2, 2 and 3", orders, canceled, calls)
+		}
+	})
+}
+
+// TestNothingIsCommittedAfterACrash has the service crash in a transaction of the host.
+func TestNothingIsCommittedAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := timertest.Start(t)
+		timers, began, end := s.App().Timers(), make(chan struct{}), make(chan error)
+		go func() {
+			end <- timers.Tx(t.Context(), func(tx *sql.Tx) error {
+				close(began)
+				time.Sleep(time.Second)
+				return timers.ScheduleTx(t.Context(), tx, client.Timer{TenantID: acme, ServiceCallID: "call", After: time.Hour})
+			})
+		}()
+		<-began
+		go func() { // the crash waits for the end of the transaction
+			if err := <-end; err == nil {
+				t.Error("the transaction was committed")
+			}
+		}()
+		s.Crash()
+		s.Restart()
+		if due := s.Due(); len(due) != 0 {
+			t.Errorf("due are %v", due)
+		}
+	})
+}

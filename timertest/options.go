@@ -1,0 +1,101 @@
+package timertest
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// An Option changes what [Start] starts.
+type Option func(*options)
+
+type options struct {
+	app      app.Options
+	log      *slog.Logger
+	db       *sql.DB // of the host; nil: a file of the test
+	serve    func(dir string, opt options) (server, error)
+	decorate func(app.Store) fault.Full
+	before   []func(*Service, *process)
+	stopped  bool
+	receipts bool
+}
+
+func newOptions(t testing.TB, all []Option) options {
+	opt := options{
+		log:      slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		serve:    serveMemory,
+		decorate: func(s app.Store) fault.Full { return s },
+	}
+	for _, set := range all {
+		set(&opt)
+	}
+	if opt.app.Role == "" {
+		opt.app.Role = defaultRole
+	}
+	return opt
+}
+
+// Options has the service run with opt, whose zero value is the default. With a Clock
+// of its own it does not follow the time of the bubble.
+func Options(opt app.Options) Option { return func(o *options) { o.app = opt } }
+
+// Log has the service log to log. The default logs warnings and errors to the test.
+func Log(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// DB has the service keep its timers in db, a SQLite database of the code under test,
+// which was opened in the bubble with [sqlite.DSN] and is closed by the test. It is
+// migrated.
+func DB(db *sql.DB) Option { return func(o *options) { o.db = db } }
+
+// Store has the service use what decorate makes of its store, at each start: one
+// that is slow, or fails.
+func Store(decorate func(app.Store) app.Store) Option {
+	return func(o *options) { o.decorate = func(s app.Store) fault.Full { return decorate(s) } }
+}
+
+// Stopped has [Start] start the broker only. [Service.Restart] starts the service: the
+// code under test was there first.
+func Stopped() Option { return func(o *options) { o.stopped = true } }
+
+// Receipts has the service publish receipts, on the usual topic of the broker.
+func Receipts() Option { return func(o *options) { o.receipts = true } }
+
+// NATS has the service use a NATS server with JetStream in this process, without a
+// network, instead of a broker in memory.
+func NATS() Option { return func(o *options) { o.serve = serveNATS } }
+
+// OnDue has events handled in this process, see [app.Timers.OnDue], instead of sending
+// them to the broker. [Service.Fired] and [Service.Events] have those for which handle
+// returned nil. It is called no more after a crash, and the context of a call that is
+// at work then ends.
+func OnDue(handle func(ctx context.Context, e timer.DueTimeReached) error, opt app.OnDueOptions) Option {
+	return func(o *options) {
+		o.before = append(o.before, func(s *Service, p *process) {
+			p.app.Timers().OnDue(func(ctx context.Context, e timer.DueTimeReached) error {
+				ctx, end := alive(ctx, p.killed)
+				defer end()
+				if isClosed(p.killed) {
+					return errKilled
+				}
+				err := handle(ctx, e)
+				if err == nil && !isClosed(p.killed) {
+					s.events.add(e)
+				}
+				return err
+			}, opt)
+		})
+	}
+}
+
+// BeforeStart has do called with each app before it starts, at the start and at each
+// restart: for [app.Timers.OnDueTx], or to hand its Timers to the code under test.
+func BeforeStart(do func(*app.App)) Option {
+	return func(o *options) {
+		o.before = append(o.before, func(_ *Service, p *process) { do(p.app) })
+	}
+}
