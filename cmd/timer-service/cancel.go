@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
-	"github.com/google/uuid"
-
+	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -14,7 +15,7 @@ type cancelCmd struct {
 	Tenant      string    `arg:"" help:"Owner of the timer."`
 	Call        string    `arg:"" help:"Service call."`
 	Correlation string    `placeholder:"ID" help:"Correlation id of this request."`
-	Wait        bool      `help:"Wait until the command was handled; needs the database."`
+	Wait        bool      `help:"Wait until the command was handled; needs the database, or --server."`
 	Timeout     *duration `placeholder:"30s" help:"How long to wait."`
 }
 
@@ -26,7 +27,7 @@ later has no effect.
 
 If the database can be read here, the state of the timer before is printed. With
 --wait it waits until the command was handled. The exit code is 1 if the timer is
-not canceled then.
+not canceled then. With --server the service publishes the command.
 
 Examples:
 
@@ -38,7 +39,7 @@ Examples:
 func (c *cancelCmd) Run(ctx context.Context, e *env) error {
 	cancel := timer.CancelTimer{
 		Key:           timer.Key{TenantID: timer.TenantID(c.Tenant), ServiceCallID: timer.ServiceCallID(c.Call)},
-		Version:       timer.Version{TimestampMS: e.now().UnixMilli(), CommandID: uuid.Must(uuid.NewV7()).String()},
+		Version:       client.NewVersion(e.now()),
 		CorrelationID: c.Correlation,
 	}
 	if err := checkTimeout("cancel", c.Wait, c.Timeout); err != nil {
@@ -46,6 +47,13 @@ func (c *cancelCmd) Run(ctx context.Context, e *env) error {
 	}
 	if err := cancel.Validate(); err != nil {
 		return refused("cancel", err)
+	}
+	switch remote, err := e.named(); {
+	case err != nil:
+		return err
+	case remote != nil:
+		defer remote.Close()
+		return c.runRemote(ctx, e, remote, cancel)
 	}
 	b, err := connect(ctx, e, "cancel")
 	if err != nil {
@@ -62,14 +70,33 @@ func (c *cancelCmd) Run(ctx context.Context, e *env) error {
 			return err
 		}
 	}
-	m := newMessage(cancel.CommandID, envelope.Cancel(cancel), envelope.CancelHeaders(cancel))
-	done, err := b.command(ctx, m, cancel.Version)
+	m, done, err := b.command(ctx, cancel, cancel.Version)
 	if err != nil {
 		return err
 	}
-	done.Before = was
-	if read {
-		done.was = was.was()
-	}
+	done.of(was, read)
 	return answers.report(ctx, e, m, done, c.Timeout, judgeCancel)
+}
+
+// runRemote lets a service publish the command.
+func (c *cancelCmd) runRemote(ctx context.Context, e *env, remote *apiclient.Client, cancel timer.CancelTimer) error {
+	was, read := before(ctx, e, cancel.Key)
+	published, err := remote.Cancel(ctx, cancel.Key, cancel.CorrelationID)
+	if err != nil {
+		return fmt.Errorf("%s: %w", cancel.Key, err)
+	}
+	done := newRemote(envelope.TypeCancelTimer, published)
+	done.of(was, read)
+	var a *answers
+	if c.Wait {
+		a = new(answers)
+	}
+	return a.report(ctx, e, nil, done, c.Timeout, judgeCancel)
+}
+
+// of adds to a CancelTimer what its timer was before, if that was read.
+func (p *published) of(was *shownTimer, read bool) {
+	if p.Before = was; read {
+		p.was = was.was()
+	}
 }

@@ -12,40 +12,44 @@ import (
 // program is the name of the command.
 const program = "timer-service"
 
-const description = `A durable timer service: it takes ScheduleTimer commands from a broker, keeps
-timers in SQL, and publishes DueTimeReached when a timer is due.
+const description = `A durable timer service: ScheduleTimer commands in, DueTimeReached events out in time.
 
-Try it: "timer-service serve" in one terminal, and in another
-"timer-service schedule acme order-1 --in 3s --wait".
-
-Exit codes: 0 success, 1 failure, 2 wrong verb, flag, value or setting, 3 no such
-timer or dead letter. Results go to stdout, errors and logs to stderr.`
+Try it: "timer-service serve", and beside it "timer-service schedule acme order-1 --in 3s --wait".
+Exit codes: 0 success, 1 failure, 2 wrong verb, flag, value or setting, 3 no such timer or message.`
 
 // A cli is the grammar of the command line. Every setting is a flag too, see
 // [settingFlags].
 type cli struct {
-	Output string `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Form of the output: text for people, or json, one object a line."`
-	File   string `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
+	Output    string `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Form of the output: text for people, or json, one object a line."`
+	File      string `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
+	TokenFile string `placeholder:"FILE" group:"global" help:"File with the token for --server, instead of TIMER_HTTP_TOKEN."`
 
-	HelpAll helpAll `group:"global" help:"Show this help with the settings, which are flags and environment variables."`
+	HelpAll helpAll `group:"global" help:"Show this help with the settings: flags and environment variables."`
 
-	Serve     serveCmd     `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
-	Schedule  scheduleCmd  `cmd:"" help:"Schedule a timer, or the timers of a file."`
-	Cancel    cancelCmd    `cmd:"" help:"Cancel a timer."`
-	Get       getCmd       `cmd:"" help:"Show one timer."`
-	List      listCmd      `cmd:"" help:"List the timers of a tenant, or those due soon."`
-	Stats     statsCmd     `cmd:"" help:"Count timers, what is overdue, and events that wait."`
-	Health    healthCmd    `cmd:"" help:"Ask a running service whether it is ready."`
-	Publish   publishCmd   `cmd:"" help:"Publish commands from a file."`
-	Tail      tailCmd      `cmd:"" help:"Print commands, events or dead letters as they arrive."`
-	Dlq       dlqCmd       `cmd:"" help:"List, show, replay or discard dead letters."`
-	Backup    backupCmd    `cmd:"" help:"Copy the SQLite database, also while the service runs."`
-	Export    exportCmd    `cmd:"" help:"Write all timers and events into a file, to move them to another database."`
-	Import    importCmd    `cmd:"" help:"Load an export into an empty database."`
-	Migrate   migrateCmd   `cmd:"" help:"Migrate the database to the schema of this binary."`
-	Provision provisionCmd `cmd:"" help:"Create the streams, topics and queues that the service needs."`
-	Settings  settingsCmd  `cmd:"" name:"config" help:"Show every setting, its value, and where the value came from."`
-	Version   versionCmd   `cmd:"" help:"Show the version of this binary, of Go and of the schemas."`
+	Serve      serveCmd      `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
+	Schedule   scheduleCmd   `cmd:"" help:"Schedule a timer, or the timers of a file."`
+	Cancel     cancelCmd     `cmd:"" help:"Cancel a timer."`
+	Get        getCmd        `cmd:"" help:"Show one timer."`
+	List       listCmd       `cmd:"" help:"List the timers of a tenant, or those due soon."`
+	Stats      statsCmd      `cmd:"" help:"Count timers, what is overdue, and events that wait."`
+	Top        topCmd        `cmd:"" help:"Watch a running service: lateness, backlog, throughput."`
+	Health     healthCmd     `cmd:"" help:"Ask a running service whether it is ready."`
+	Doctor     doctorCmd     `cmd:"" help:"Look for what is wrong: settings, files, database, broker, clock."`
+	Publish    publishCmd    `cmd:"" help:"Publish commands from a file."`
+	Tail       tailCmd       `cmd:"" help:"Print commands, events or dead letters as they arrive."`
+	Dlq        dlqCmd        `cmd:"" help:"List, show, replay or discard dead letters."`
+	Parked     parkedCmd     `cmd:"" help:"List, show, retry or discard events that the broker refused for good."`
+	Firing     firingCmd     `cmd:"" help:"Pause or resume firing, or show whether timers fire."`
+	Tenants    tenantsCmd    `cmd:"" help:"Forget a tenant: delete its timers."`
+	Quotas     quotasCmd     `cmd:"" help:"Show what tenants may have, and what they use."`
+	Backup     backupCmd     `cmd:"" help:"Copy the SQLite database, also while the service runs."`
+	Export     exportCmd     `cmd:"" help:"Write all timers and events into a file, to move them to another database."`
+	Import     importCmd     `cmd:"" help:"Load an export into an empty database."`
+	Migrate    migrateCmd    `cmd:"" help:"Migrate the database to the schema of this binary."`
+	Provision  provisionCmd  `cmd:"" help:"Create the streams, topics and queues that the service needs."`
+	Settings   settingsCmd   `cmd:"" name:"config" help:"Show every setting, its value, and where the value came from."`
+	Completion completionCmd `cmd:"" help:"Print what completes verbs and flags in a shell."`
+	Version    versionCmd    `cmd:"" help:"Show the version of this binary, of Go and of the schemas."`
 }
 
 // A parsed is a command line that is well formed.
@@ -64,26 +68,7 @@ func (p *parsed) verb() string { return p.kong.Selected().Path() }
 func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 	p := &parsed{cli: new(cli), flags: newSettingFlags()}
 	helped := false
-	k, err := kong.New(
-		p.cli,
-		kong.Name(program),
-		kong.Description(description),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(int) { helped = true }),
-		kong.Embed(p.flags.fields),
-		kong.Help(p.printHelp),
-		kong.Bind(p),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
-		kong.Groups{groupGlobal: "Global flags:", groupSettings: "Settings:"},
-		kong.PostBuild(func(k *kong.Kong) error {
-			k.Model.HelpFlag.Help = "Show this help."
-			k.Model.HelpFlag.Group = &kong.Group{Key: groupGlobal, Title: "Global flags:"}
-			return nil
-		}),
-	)
-	if err != nil {
-		panic("command line: " + err.Error()) // the grammar above is wrong
-	}
+	k := grammar(p, stdout, stderr, func(int) { helped = true })
 	if len(args) == 0 {
 		k.Stdout = stderr
 		nothing, err := kong.Trace(k, nil)
@@ -95,6 +80,7 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 	if args[0] == "help" { // "help schedule" is "schedule --help"
 		args = append(slices.Clone(args[1:]), "--help")
 	}
+	var err error
 	p.kong, err = k.Parse(args)
 	switch {
 	case helped:
@@ -103,6 +89,32 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 		return nil, misspelled(err)
 	}
 	return p, nil
+}
+
+// grammar returns the parser of the command line, which calls exit after it has
+// printed help.
+func grammar(p *parsed, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
+	k, err := kong.New(
+		p.cli,
+		kong.Name(program),
+		kong.Description(description),
+		kong.Writers(stdout, stderr),
+		kong.Exit(exit),
+		kong.Embed(p.flags.fields),
+		kong.Help(p.printHelp),
+		kong.Bind(p),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.Groups{groupGlobal: "Global flags:", groupSettings: "Settings:"},
+		kong.PostBuild(func(k *kong.Kong) error {
+			k.Model.HelpFlag.Help = "Show this help."
+			k.Model.HelpFlag.Group = &kong.Group{Key: groupGlobal, Title: "Global flags:"}
+			return nil
+		}),
+	)
+	if err != nil {
+		panic("command line: " + err.Error()) // the grammar above is wrong
+	}
+	return k
 }
 
 // misspelled returns the usageError of a command line that kong refuses.

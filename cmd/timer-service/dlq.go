@@ -10,6 +10,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -56,15 +57,34 @@ func (d *deadLetterFlags) filter(verb string, ids []string, limit int) (deadlett
 	return f, nil
 }
 
-// withDeadLetters connects with the broker, lets do work on its dead letters, and
+// A deadLetterService is what people do with dead letters, at the broker or through a
+// service that runs.
+type deadLetterService interface {
+	List(ctx context.Context, f deadletter.Filter, show func(deadletter.Message) error) (deadletter.Summary, error)
+	Replay(ctx context.Context, f deadletter.Filter, opt deadletter.Options) (deadletter.Summary, error)
+	Discard(ctx context.Context, f deadletter.Filter, opt deadletter.Options) (deadletter.Summary, error)
+}
+
+// withDeadLetters asks the service of the setting server, or else connects with the
+// broker, lets do work on dead letters, with their bodies if it needs them, and
 // disconnects.
-func withDeadLetters(ctx context.Context, e *env, verb string, limit int, do func(*deadletter.Service) (deadletter.Summary, error)) error {
-	c, err := connect(ctx, e, verb)
+func withDeadLetters(ctx context.Context, e *env, verb string, limit int, bodies bool, do func(deadLetterService) (deadletter.Summary, error)) error {
+	remote, err := e.named()
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	sum, err := do(deadletter.New(c.Broker))
+	var s deadLetterService = apiclient.DeadLetters{Client: remote, Bodies: bodies}
+	if remote == nil {
+		c, err := connect(ctx, e, verb)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		s = deadletter.New(c.Broker)
+	} else {
+		defer remote.Close()
+	}
+	sum, err := do(s)
 	if sum.More {
 		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", limit)
 	}
@@ -96,7 +116,7 @@ type dlqListCmd struct {
 
 // Help is printed below the summary.
 func (dlqListCmd) Help() string {
-	return `Reads the broker; nothing is removed. With -o json there is one object a line,
+	return `Reads the broker, or asks the service of --server; nothing is removed. With -o json there is one object a line,
 with the body of the original, and no output if there is no dead letter.
 
 Examples:
@@ -114,7 +134,7 @@ func (d *dlqListCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail", "when")
-	return withDeadLetters(ctx, e, "dlq list", d.Limit, func(o *deadletter.Service) (deadletter.Summary, error) {
+	return withDeadLetters(ctx, e, "dlq list", d.Limit, e.out.json, func(o deadLetterService) (deadletter.Summary, error) {
 		sum, err := o.List(ctx, f, func(m deadletter.Message) error {
 			s := showDeadLetter(m)
 			rows.add(s, printable(s.ID), s.TenantID, printable(orDash(string(s.Reason))), s.LastAt, s.Count, short(s.Detail, detailWidth), s.LastAt.fromNow())
@@ -150,7 +170,7 @@ func (d *dlqShowCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	return withDeadLetters(ctx, e, "dlq show", 0, func(o *deadletter.Service) (deadletter.Summary, error) {
+	return withDeadLetters(ctx, e, "dlq show", 0, true, func(o deadLetterService) (deadletter.Summary, error) {
 		first := true
 		return o.List(ctx, f, func(m deadletter.Message) error {
 			if !first && !e.out.json {
@@ -183,7 +203,7 @@ Examples:
 
 // Run replays the dead letters.
 func (d *dlqReplayCmd) Run(ctx context.Context, e *env) error {
-	return d.run(ctx, e, "dlq replay", (*deadletter.Service).Replay)
+	return d.run(ctx, e, "dlq replay", deadLetterService.Replay)
 }
 
 type dlqDiscardCmd struct{ removeFlags }
@@ -202,7 +222,7 @@ Examples:
 
 // Run removes the dead letters.
 func (d *dlqDiscardCmd) Run(ctx context.Context, e *env) error {
-	return d.run(ctx, e, "dlq discard", (*deadletter.Service).Discard)
+	return d.run(ctx, e, "dlq discard", deadLetterService.Discard)
 }
 
 // removeFlags are those of replay and discard.
@@ -218,7 +238,7 @@ type removeFlags struct {
 // run does the work, and prints a line for each dead letter.
 func (r *removeFlags) run(
 	ctx context.Context, e *env, verb string,
-	work func(*deadletter.Service, context.Context, deadletter.Filter, deadletter.Options) (deadletter.Summary, error),
+	work func(deadLetterService, context.Context, deadletter.Filter, deadletter.Options) (deadletter.Summary, error),
 ) error {
 	f, err := r.filter(verb, r.IDs, r.Limit)
 	switch {
@@ -244,7 +264,7 @@ func (r *removeFlags) run(
 			stop()
 		}
 	}
-	return withDeadLetters(ctx, e, verb, r.Limit, func(o *deadletter.Service) (deadletter.Summary, error) {
+	return withDeadLetters(ctx, e, verb, r.Limit, false, func(o deadLetterService) (deadletter.Summary, error) {
 		sum, err := work(o, ctx, f, deadletter.Options{Rate: r.Rate, DryRun: r.DryRun, Tell: report})
 		p.clear()
 		switch {

@@ -50,8 +50,8 @@ func fileOf(t *testing.T, lines ...string) string {
 	return name
 }
 
-// deadLettersOf publishes lines that the service refuses, and waits for their dead
-// letters.
+// deadLettersOf publishes lines that the service refuses, and waits until each is a
+// dead letter.
 func deadLettersOf(t *testing.T, environ []string, lines ...string) {
 	t.Helper()
 	tailed := tailing(t, environ, "dlq", "-n", fmt.Sprint(len(lines)), "-o", "json")

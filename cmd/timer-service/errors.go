@@ -51,6 +51,8 @@ func printError(w io.Writer, err error) {
 	fmt.Fprintf(w, "%s: %s\n", program, redact(err.Error()))
 	if usage, ok := errors.AsType[*usageError](err); ok && usage.help != "" {
 		fmt.Fprintf(w, "Run %q for usage.\n", usage.help)
+	} else if what := hint(err); what != "" {
+		fmt.Fprintln(w, what)
 	}
 }
 
@@ -80,6 +82,9 @@ func mistakes(err error) error {
 
 // flatten returns the errors that were joined, at any depth.
 func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}

@@ -78,18 +78,28 @@ var clientSettings = []string{
 // provisionSettings are those that matter when streams and queues are created.
 var provisionSettings = append(slices.Clone(clientSettings), "nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type")
 
+// commandSettings are those that matter to who sends commands or reads dead letters, at
+// the broker or through a service.
+var commandSettings = append(slices.Clone(clientSettings), "server", "http_token")
+
 // storeSettings are those that matter to a reader of the database.
-var storeSettings = []string{"db_path", "db_url"}
+var storeSettings = []string{"db_path", "db_url", "server", "http_addr", "http_prefix", "http_token"}
+
+// fileSettings are those that matter to who works on the database itself.
+var fileSettings = []string{"db_path", "db_url"}
 
 // shownSettings are the settings that matter to a verb, by key. The help of a
 // verb that is not here shows all of them; "" is the program.
 var shownSettings = map[string][]string{
-	"": {}, "dlq": {}, "version": {},
-	"schedule": clientSettings, "cancel": clientSettings, "publish": clientSettings, "tail": clientSettings,
-	"dlq list": clientSettings, "dlq show": clientSettings, "dlq replay": clientSettings, "dlq discard": clientSettings,
-	"get": storeSettings, "list": storeSettings, "stats": append(slices.Clone(clientSettings), "db_url"),
-	"migrate": storeSettings, "backup": storeSettings, "export": storeSettings,
-	"import":    append(slices.Clone(storeSettings), "durability"),
+	"": {}, "dlq": {}, "version": {}, "completion": {}, "parked": {}, "firing": {}, "tenants": {}, "quotas": {},
+	"parked list": storeSettings, "parked show": storeSettings, "parked retry": storeSettings, "parked discard": storeSettings,
+	"firing pause": storeSettings, "firing resume": storeSettings, "firing status": storeSettings,
+	"tenants forget": storeSettings, "quotas show": storeSettings,
+	"schedule": commandSettings, "cancel": commandSettings, "publish": clientSettings, "tail": clientSettings,
+	"dlq list": commandSettings, "dlq show": commandSettings, "dlq replay": commandSettings, "dlq discard": commandSettings,
+	"get": storeSettings, "top": storeSettings, "list": storeSettings, "stats": slices.Concat(clientSettings, storeSettings[1:]),
+	"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
+	"import":    append(slices.Clone(fileSettings), "durability"),
 	"provision": provisionSettings,
 }
 

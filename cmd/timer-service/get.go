@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -19,7 +18,7 @@ type getCmd struct {
 
 // Help is printed below the summary.
 func (getCmd) Help() string {
-	return `Reads the database, whether the service runs or not. The exit code is 3 if there
+	return `Asks the service, or reads the database if none runs. The exit code is 3 if there
 is no such timer. For a timer that has fired it says where the event is: waits for
 the broker, deferred after a failure, parked, or published. The data of a timer are
 printed with --data only, else their size.
@@ -37,7 +36,7 @@ func (g *getCmd) Run(ctx context.Context, e *env) error {
 	if err := key.Validate(); err != nil {
 		return refused("get", err)
 	}
-	r, err := service.Reader(ctx, e.cfg)
+	r, err := e.reader(ctx)
 	if err != nil {
 		return err
 	}

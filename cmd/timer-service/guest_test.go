@@ -47,7 +47,7 @@ func TestAnotherUserOfTheMachine(t *testing.T) {
 		{remote, []string{"dlq", "list"}, exitFailure, "permissions violation"},
 		{remote, []string{"dlq", "discard", "--id", "x"}, exitFailure, "permissions violation"},
 		{local, []string{"dlq", "list"}, exitUsage, "permission denied"},
-		{local, []string{"list", "acme"}, exitFailure, "open " + db + ": permission denied"},
+		{local, []string{"list", "acme", "--http-addr="}, exitFailure, "open " + db + ": permission denied"},
 		{"TIMER_DB_PATH=" + open, []string{"serve"}, exitFailure, "others may read or write " + open},
 	} {
 		if code, out := as(test.environ, test.args...); code != test.code || !strings.Contains(out, test.says) {

@@ -24,6 +24,9 @@ func (helpAll) BeforeReset(ctx *kong.Context, p *parsed) error {
 	return nil
 }
 
+// tokenFileFlag is the name of the flag with a file that has a token.
+const tokenFileFlag = "token-file"
+
 // printHelp prints the help of a verb, and the settings that matter to it: one line
 // about them, or all.
 func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
@@ -34,6 +37,9 @@ func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	shown, some := shownSettings[verb]
 	var matter []string
 	for _, f := range ctx.Model.Flags {
+		if f.Name == tokenFileFlag { // for verbs that ask a service
+			f.Hidden = some && !slices.Contains(shown, "server")
+		}
 		if f.Group == nil || f.Group.Key != groupSettings {
 			continue
 		}

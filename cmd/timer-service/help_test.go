@@ -13,8 +13,9 @@ import (
 )
 
 var verbs = []string{
-	"serve", "schedule", "cancel", "get", "list", "stats", "health", "publish", "tail",
-	"dlq list", "dlq show", "dlq replay", "dlq discard", "backup", "export", "import", "migrate", "provision", "config", "version",
+	"serve", "schedule", "cancel", "get", "list", "stats", "top", "health", "doctor", "publish", "tail",
+	"dlq list", "dlq show", "dlq replay", "dlq discard", "parked list", "parked show", "parked retry", "parked discard",
+	"firing pause", "firing resume", "firing status", "tenants forget", "quotas show", "backup", "export", "import", "migrate", "provision", "config", "completion", "version",
 }
 
 // screen is how many lines of 100 characters a help has at most.
@@ -22,7 +23,7 @@ const screen = 40
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	screens := map[string][]string{program: {"--help"}, "dlq": {"dlq", "--help"}}
+	screens := map[string][]string{program: {"--help"}, "dlq": {"dlq", "--help"}, "parked": {"parked", "--help"}}
 	for _, verb := range verbs {
 		screens[strings.ReplaceAll(verb, " ", "-")] = append(strings.Fields(verb), "--help")
 	}

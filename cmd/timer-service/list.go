@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -25,7 +24,7 @@ type listCmd struct {
 
 // Help is printed below the summary.
 func (listCmd) Help() string {
-	return `Reads the database, whether the service runs or not. Timers are ordered by
+	return `Asks the service, or reads the database if none runs. Timers are ordered by
 service call, those of --due-within without a tenant by due time. With -o json there
 is one object a line, and no output if there is no timer.
 
@@ -45,7 +44,7 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	r, err := service.Reader(ctx, e.cfg)
+	r, err := e.reader(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 
 // find reads pages, which may have few timers or none that match, until the limit
 // is reached or there are no more.
-func (l *listCmd) find(ctx context.Context, r timer.Reader, filter timer.Filter) (found timer.Page, err error) {
+func (l *listCmd) find(ctx context.Context, r reader, filter timer.Filter) (found timer.Page, err error) {
 	if l.DueWithin != nil && l.Tenant == "" {
 		page, err := r.Due(ctx, filter.DueBefore, l.After, l.Limit)
 		if errors.Is(err, timer.ErrInvalid) {

@@ -53,6 +53,10 @@ type env struct {
 	stdin  io.Reader
 	stderr io.Writer        // for people: remarks beside the output
 	now    func() time.Time // the clock
+
+	tokenFile string // file with the token for a service; may be empty
+
+	mistakes []error // in the configuration, for the one verb that runs nevertheless
 }
 
 // input opens a file for reading; "-" is stdin.
@@ -82,6 +86,10 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 }
 
 func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writer) error {
+	if len(args) > 0 && args[0] == completeVerb {
+		complete(stdout, args[1:])
+		return nil
+	}
 	p, err := parse(args, stdout, stderr)
 	if err != nil || p == nil {
 		return err
@@ -92,9 +100,12 @@ func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writ
 		stdin:  os.Stdin,
 		stderr: stderr,
 		now:    time.Now,
+
+		tokenFile: p.cli.TokenFile,
 	}
-	if p.verb() != "version" { // which must not fail because of the configuration
-		if e.cfg, err = config.Load(p.flags.given(), environ, p.cli.File); err != nil {
+	if p.verb() != "version" && p.verb() != "completion" { // which must not fail because of the configuration
+		e.cfg, err = config.Try(p.flags.given(), environ, p.cli.File)
+		if e.mistakes = flatten(err); err != nil && p.verb() != "doctor" {
 			return mistakes(err)
 		}
 		e.log = logger(e.cfg, stderr, p.verb())
@@ -130,7 +141,7 @@ func codeOf(err error) int {
 		return exitOK
 	case usage:
 		return exitUsage
-	case errors.Is(err, timer.ErrNotFound), errors.Is(err, errNoDeadLetter):
+	case errors.Is(err, timer.ErrNotFound), errors.Is(err, errNoDeadLetter), errors.Is(err, errNoParked):
 		return exitNotFound
 	}
 	return exitFailure

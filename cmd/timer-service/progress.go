@@ -70,8 +70,8 @@ func (p *progress) clear() {
 	}
 }
 
-// isTerminal reports whether a writer is a terminal.
-func isTerminal(w io.Writer) bool {
+// isTerminal reports whether a reader or writer is a terminal.
+func isTerminal(w any) bool {
 	if c, ok := w.(*checked); ok {
 		w = c.w
 	}

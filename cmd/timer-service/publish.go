@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"maps"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
@@ -67,7 +68,7 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 
 // A sender publishes lines.
 type sender struct {
-	client   *client
+	client   *connection
 	stderr   io.Writer
 	progress *progress
 	raw      bool
@@ -191,7 +192,9 @@ func (s *sender) message(l line) (pending, error) {
 	if tenant == timer.NoTenant && topic != routing.Commands {
 		return pending{}, errors.New("names no tenant, and each tenant has a topic of its own")
 	}
-	return pending{l.number, topic, newMessage(id, l.body, headers)}, nil
+	m := message.NewMessage(id, l.body)
+	maps.Copy(m.Metadata, headers)
+	return pending{l.number, topic, m}, nil
 }
 
 // refuse counts a line that is not published, and prints why.

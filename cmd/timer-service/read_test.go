@@ -110,7 +110,7 @@ func TestGetPrintsEveryFieldOfATimer(t *testing.T) {
 // TestDataAreShownBySize unless they are asked for.
 func TestDataAreShownBySize(t *testing.T) {
 	t.Parallel()
-	environ := serving(t)
+	environ := serving(t, "TIMER_HTTP_ADDR=")
 	const data = `{"order": 7.0, "marker":"é"}`
 	do(t, environ, "schedule", "acme", "order-1", "--in", "1h", "--data", data).wants(t, exitOK)
 	awaitTimer(t, environ, "order-1")

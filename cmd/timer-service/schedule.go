@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -28,17 +33,16 @@ func (scheduleCmd) Help() string {
 	return `Publishes a ScheduleTimer. "published" means that the broker has stored the command,
 not that the service has handled it. A timer that exists gets the new due time; one
 that has fired is not changed. --wait waits for the event. It ends earlier, with
-exit code 1, if a dead letter or the database shows that there will be none.
+exit code 1, if a dead letter or the database shows that there will be none. With
+--server the service publishes it. With --file a message has up to 500 timers, accepted
+or refused as a whole; a wrong line is named.
 
 Examples:
 
     timer-service schedule acme --in 3s --wait
     timer-service schedule acme order-1 --at 2030-01-31T12:00:00+01:00
     timer-service schedule acme order-1 --in 2h --data '{"attempt":3}' -o json
-    timer-service schedule --file campaign.csv
-
-With --file a message has up to 500 timers, accepted or refused as a whole. A wrong
-line is named.`
+    timer-service schedule --file campaign.csv`
 }
 
 // Run publishes the command, and waits for its result if --wait is given.
@@ -46,11 +50,25 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if s.File != "" {
+	remote := e.cfg.Server.Reveal() != ""
+	switch {
+	case remote && s.File != "":
+		return wrong("schedule", "--file goes to the broker, many timers in a message: name the broker, and leave out --server and TIMER_SERVER")
+	case remote && s.ID != "":
+		return wrong("schedule", "--id goes to the broker: leave it out, since a service makes the id, or leave out --server and TIMER_SERVER")
+	case s.File != "":
 		return s.runFile(ctx, e)
 	}
-	if _, err := s.command(e.now()); err != nil {
+	command, err := s.command(e.now())
+	if err != nil {
 		return err
+	}
+	switch remote, err := e.named(); {
+	case err != nil:
+		return err
+	case remote != nil:
+		defer remote.Close()
+		return s.runRemote(ctx, e, remote, command)
 	}
 	c, err := connect(ctx, e, "schedule")
 	if err != nil {
@@ -64,17 +82,34 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 		}
 	}
 
-	schedule, err := s.command(e.now()) // connecting took time
+	if command, err = s.command(e.now()); err != nil { // connecting took time
+		return err
+	}
+	m, done, err := c.command(ctx, command, command.Version)
 	if err != nil {
 		return err
 	}
-	m := newMessage(schedule.CommandID, envelope.Schedule(schedule), envelope.ScheduleHeaders(schedule))
-	done, err := c.command(ctx, m, schedule.Version)
-	if err != nil {
-		return err
-	}
-	done.DueAt = stamp(schedule.DueAt)
+	done.DueAt = stamp(command.DueAt)
 	return answers.report(ctx, e, m, done, s.Timeout, judgeSchedule)
+}
+
+// runRemote lets a service publish the command, by its clock.
+func (s *scheduleCmd) runRemote(ctx context.Context, e *env, remote *apiclient.Client, c timer.ScheduleTimer) error {
+	r := admin.TimerRequest{CorrelationID: c.CorrelationID, Data: json.RawMessage(c.Data)}
+	if s.In != nil {
+		r.In = fmt.Sprintf("%dms", (time.Duration(*s.In) + time.Millisecond - 1).Milliseconds())
+	} else {
+		r.DueAt = envelope.FormatTime(timer.RoundUp(c.DueAt))
+	}
+	published, err := remote.Schedule(ctx, c.Key, r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Key, err)
+	}
+	var a *answers
+	if s.Wait {
+		a = new(answers)
+	}
+	return a.report(ctx, e, nil, newRemote(envelope.TypeScheduleTimer, published), s.Timeout, judgeFired)
 }
 
 // check returns the mistakes that need no clock.
@@ -100,29 +135,26 @@ func (s *scheduleCmd) check() error {
 
 // command returns the command of the flags, as of now.
 func (s *scheduleCmd) command(now time.Time) (timer.ScheduleTimer, error) {
-	if s.ID == "" {
-		s.ID = uuid.Must(uuid.NewV7()).String()
-	}
 	if s.Call == "" {
 		s.Call = uuid.Must(uuid.NewV7()).String()
 	}
-	c := timer.ScheduleTimer{
-		Key:           timer.Key{TenantID: timer.TenantID(s.Tenant), ServiceCallID: timer.ServiceCallID(s.Call)},
-		Version:       timer.Version{TimestampMS: now.UnixMilli(), CommandID: s.ID},
-		CorrelationID: s.Correlation,
+	t := client.Timer{
+		TenantID: timer.TenantID(s.Tenant), ServiceCallID: timer.ServiceCallID(s.Call), CorrelationID: s.Correlation,
+		Version: timer.Version{CommandID: s.ID},
 	}
 	if s.At != nil {
-		c.DueAt = time.Time(*s.At)
+		t.DueAt = time.Time(*s.At)
 	} else {
-		c.DueAt = timer.RoundUp(now.Add(time.Duration(*s.In)))
+		t.DueAt = timer.RoundUp(now.Add(time.Duration(*s.In)))
 	}
 	if s.Data != nil {
-		c.Data = *s.Data
-		if err := envelope.ValidateData("--data", c.Data); err != nil {
+		t.Data = json.RawMessage(*s.Data)
+		if err := envelope.ValidateData("--data", *s.Data); err != nil {
 			return timer.ScheduleTimer{}, refused("schedule", err)
 		}
 	}
-	if err := c.Validate(); err != nil {
+	c, err := t.Command(now)
+	if err != nil {
 		return timer.ScheduleTimer{}, refused("schedule", err)
 	}
 	return c, nil

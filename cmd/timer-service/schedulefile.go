@@ -8,9 +8,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -86,11 +85,14 @@ func (f *fileScheduler) scheduleAll(ctx context.Context, in io.Reader) error {
 // flush publishes a batch.
 func (f *fileScheduler) flush(ctx context.Context, b *batch) error {
 	delete(f.batches, b.TenantID)
-	b.Version = timer.Version{TimestampMS: f.env.now().UnixMilli(), CommandID: uuid.Must(uuid.NewV7()).String()}
+	b.Version = client.NewVersion(f.env.now())
 	for n := range b.Commands {
 		b.Commands[n].Version = b.Version
 	}
-	m := newMessage(b.CommandID, envelope.ScheduleMany(b.ScheduleTimers), envelope.ScheduleManyHeaders(b.ScheduleTimers))
+	m, err := client.Marshaler{}.Marshal(b.ScheduleTimers)
+	if err != nil {
+		return err
+	}
 	topic := f.client.Routing().CommandsOf(b.TenantID)
 	if err := f.client.Publisher().Publish(ctx, broker.Message{Topic: topic, Message: m})[0]; err != nil {
 		return fmt.Errorf("%d timers of %s: %w", len(b.Commands), b.TenantID, err)
@@ -130,7 +132,7 @@ func parseTimer(l line) (c timer.ScheduleTimer, err error) {
 		// Alone in a message it must be valid.
 		c.Version = timer.Version{CommandID: "line"}
 		one := timer.ScheduleTimers{TenantID: c.TenantID, Version: c.Version, Commands: []timer.ScheduleTimer{c}}
-		if _, err := envelope.Decode(envelope.ScheduleMany(one)); err != nil {
+		if _, err := (client.Marshaler{}).Marshal(one); err != nil {
 			return c, err
 		}
 	}

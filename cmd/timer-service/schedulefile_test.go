@@ -37,7 +37,7 @@ func TestScheduleAFile(t *testing.T) {
 		`{"tenantId":"acme","serviceCallId":"data-2","dueAt":"`+due+`","data":{"a":1,"a":2}}`,
 		`{"tenantId":"acme","serviceCallId":"data-3","dueAt":"`+due+`","data":`+strings.Repeat("[", 13)+strings.Repeat("]", 13)+`}`)).wants(t, exitFailure)
 	awaitTimer(t, environ, "data-1")
-	if got := do(t, environ, "get", "acme", "data-1", "--data").wants(t, exitOK).stdout; !strings.HasSuffix(got, "\n{\"a\" : 1}\n") {
+	if got := do(t, append(environ, "TIMER_HTTP_ADDR="), "get", "acme", "data-1", "--data").wants(t, exitOK).stdout; !strings.HasSuffix(got, "\n{\"a\" : 1}\n") {
 		t.Errorf("the data of a file are %s", got)
 	}
 	for _, call := range []string{"order-0", "order-1099"} {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -22,7 +21,7 @@ type statsCmd struct {
 
 // Help is printed below the summary.
 func (statsCmd) Help() string {
-	return `Reads the database, whether the service runs or not. The database keeps the counts,
+	return `Asks the service, or reads the database if none runs. The database keeps the counts,
 so this is fast for any number of timers. Overdue timers are counted up to 10000.
 Undelivered are events that wait for the broker, parked are those that it refused.
 
@@ -39,7 +38,7 @@ func (s *statsCmd) Run(ctx context.Context, e *env) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	r, err := service.Reader(ctx, e.cfg)
+	r, err := e.reader(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,7 +90,7 @@ type deadLetters map[timer.TenantID]int64
 
 func countDeadLetters(ctx context.Context, e *env, tenant timer.TenantID) (deadLetters, error) {
 	dead := make(deadLetters)
-	err := withDeadLetters(ctx, e, "stats", maxDeadLetters, func(o *deadletter.Service) (deadletter.Summary, error) {
+	err := withDeadLetters(ctx, e, "stats", maxDeadLetters, false, func(o deadLetterService) (deadletter.Summary, error) {
 		sum, err := o.List(ctx, deadletter.Filter{Tenant: tenant, Limit: maxDeadLetters}, func(m deadletter.Message) error {
 			dead[m.Tenant]++
 			return nil
@@ -130,7 +129,7 @@ func atLeast(n, limit int64) string {
 }
 
 // ofTenant adds to the counts of a tenant what is overdue, and its dead letters.
-func ofTenant(ctx context.Context, e *env, r timer.Reader, c timer.TenantCounts, dead deadLetters) (*tenantCounts, error) {
+func ofTenant(ctx context.Context, e *env, r reader, c timer.TenantCounts, dead deadLetters) (*tenantCounts, error) {
 	o, err := r.Overdue(ctx, c.TenantID, e.now())
 	return &tenantCounts{TenantID: c.TenantID, counts: counts(c.Counts), overdue: overdue{o.Timers, stamp(o.Oldest)}, DeadLetters: dead.of(c.TenantID)}, err
 }
@@ -157,7 +156,7 @@ func (s *statsCmd) check() error {
 }
 
 // each prints the counts of many tenants.
-func (s *statsCmd) each(ctx context.Context, e *env, r timer.Reader, dead deadLetters) error {
+func (s *statsCmd) each(ctx context.Context, e *env, r reader, dead deadLetters) error {
 	page, err := r.Tenants(ctx, timer.TenantID(s.After), s.Limit)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ const bodyWidth = 100
 var errHungUp = errors.New("the broker closed the subscription")
 
 type tailCmd struct {
-	What   string `arg:"" enum:"commands,events,dlq" help:"What to print: commands, events or dlq."`
+	What   string `arg:"" enum:"commands,events,receipts,dlq" help:"What to print: commands, events, receipts or dlq."`
 	Tenant string `placeholder:"TENANT" help:"Only those of a tenant."`
 	Number int    `short:"n" placeholder:"N" help:"End after N messages; default no end."`
 }
@@ -41,6 +41,7 @@ headers and its body.
 Examples:
 
     timer-service tail events
+    timer-service tail receipts
     timer-service tail dlq --tenant acme
     timer-service tail commands -n 10 -o json`
 }
@@ -96,6 +97,11 @@ func (t *tailCmd) topic(r broker.Routing) (topic string, shared bool, err error)
 	switch t.What {
 	case "events":
 		template, of = r.Events, r.EventsOf
+	case "receipts":
+		if r.Receipts == "" {
+			return "", false, wrong("tail", "there are no receipts: set receipts (TIMER_RECEIPTS=true), for the service too")
+		}
+		template, of = r.Receipts, r.ReceiptsOf
 	case "dlq":
 		template, of = r.DeadLetters, r.DeadLettersOf
 	}
@@ -170,6 +176,17 @@ func (s *shownMessage) summary() []string {
 		return []string{decoded.Type, m.Key.String(), "due " + when(stamp(m.DueAt))}
 	case timer.CancelTimer:
 		return []string{decoded.Type, m.Key.String()}
+	case timer.Receipt:
+		line := []string{decoded.Type, m.Key.String(), "command " + orDash(m.CommandID)}
+		switch m.Type {
+		case timer.TimerScheduled:
+			line = append(line, "due "+when(stamp(m.DueAt)))
+		case timer.TimerIgnored:
+			line = append(line, string(m.Reason))
+		case timer.TimerRejected:
+			line = append(line, string(m.Reason)+": "+short(m.Detail, bodyWidth))
+		}
+		return line
 	case timer.DueTimeReached:
 		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %s late", stamp(m.DueAt), lateness(max(time.Time(s.At).Sub(m.DueAt), 0).Milliseconds()))}
 	}

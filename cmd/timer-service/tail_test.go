@@ -15,11 +15,12 @@ import (
 
 func TestTailPrintsALineAMessage(t *testing.T) {
 	t.Parallel()
-	environ := serving(t, "TIMER_HORIZON=1h")
+	environ := serving(t, "TIMER_HORIZON=1h", "TIMER_RECEIPTS=true")
 	events := tailing(t, environ, "events", "-n", "2")
 	ofBeta := tailing(t, environ, "events", "--tenant", "beta", "-n", "1")
 	commanded := tailing(t, environ, "commands", "--tenant", "beta", "-n", "2")
 	dead := tailing(t, environ, "dlq", "-n", "1")
+	receipts := tailing(t, environ, "receipts", "-n", "4")
 	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
 	do(t, environ, "schedule", "beta", "order-2", "--in", "0", "--wait", "--id", "c-2").wants(t, exitOK)
 	do(t, environ, "cancel", "beta", "order-2").wants(t, exitOK)
@@ -32,6 +33,12 @@ func TestTailPrintsALineAMessage(t *testing.T) {
 		{"events", events, [][]string{{"  svc.acme.serviceCall  DueTimeReached  acme.order-1  due ", " late  id "}, {"  svc.beta.serviceCall  "}}},
 		{"events of a tenant", ofBeta, [][]string{{"  DueTimeReached  beta.order-2  due "}}},
 		{"commands of a tenant", commanded, [][]string{{"  timer.commands  ScheduleTimer  beta.order-2  due ", "  id c-2"}, {"  CancelTimer  beta.order-2  id "}}},
+		{"receipts", receipts, [][]string{
+			{"  svc.acme.receipts  TimerScheduled  acme.order-1  command ", "  due "},
+			{"  svc.beta.receipts  TimerScheduled  beta.order-2  command c-2  "},
+			{"  TimerIgnored  beta.order-2  command ", "  reached  "},
+			{"  TimerRejected  acme.order-3  command ", "  beyond_horizon: dueAt "},
+		}},
 		{"dead letters", dead, [][]string{{"  svc.acme.dlq  DeadLetter  acme  beyond_horizon: dueAt "}}},
 	} {
 		got := (<-tt.ran).wants(t, exitOK).stdout
@@ -68,7 +75,7 @@ func TestTailEndsWellWhenInterrupted(t *testing.T) {
 func TestTailNamesTheTopic(t *testing.T) {
 	t.Parallel()
 	nats := broker.Routing{Commands: "timer.commands", Events: "svc.{tenant}.serviceCall", DeadLetters: "svc.{tenant}.dlq", Wildcard: "*"}
-	kafka := broker.Routing{Commands: "timer.commands", Events: "service.events", DeadLetters: "service.events.{tenant}.dlq"}
+	kafka := broker.Routing{Commands: "timer.commands", Events: "service.events", DeadLetters: "service.events.{tenant}.dlq", Receipts: "service.receipts"}
 	tests := []struct {
 		routing      broker.Routing
 		what, tenant string
@@ -81,6 +88,7 @@ func TestTailNamesTheTopic(t *testing.T) {
 		{nats, "dlq", "acme", "svc.acme.dlq", false},
 		{nats, "dlq", "_", "svc._.dlq", false},
 		{kafka, "events", "acme", "service.events", true},
+		{kafka, "receipts", "acme", "service.receipts", true},
 		{kafka, "dlq", "", "", false},
 		{kafka, "dlq", "acme", "service.events.acme.dlq", false},
 	}
@@ -93,6 +101,9 @@ func TestTailNamesTheTopic(t *testing.T) {
 		if err != nil && !strings.Contains(err.Error(), "--tenant") {
 			t.Errorf("the error does not say what to do: %v", err)
 		}
+	}
+	if _, _, err := (&tailCmd{What: "receipts"}).topic(nats); err == nil || !strings.Contains(err.Error(), "TIMER_RECEIPTS") {
+		t.Errorf("without receipts: %v", err)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestUsageMistakes(t *testing.T) {
 		{"a negative limit of dead letters", []string{"dlq", "list", "--limit=-1"}, []string{"--limit must not be negative"}},
 		{"dead letters of gochannel", []string{"dlq", "list", "--broker", "gochannel"}, []string{"gochannel lives inside the serving process"}},
 		{"tail of nothing", []string{"tail"}, []string{"<what>", "tail --help"}},
-		{"tail of something else", []string{"tail", "timers"}, []string{`"commands","events","dlq"`, "timers"}},
+		{"tail of something else", []string{"tail", "timers"}, []string{`"commands","events","receipts","dlq"`, "timers"}},
 		{"tail of no tenant", []string{"tail", "dlq", "--tenant", "*"}, []string{"--tenant", `"*"`}},
 		{"tail of less than nothing", []string{"tail", "dlq", "--number=-1"}, []string{"-n must not be negative"}},
 		{"tail of gochannel", []string{"tail", "dlq", "--broker", "gochannel"}, []string{"gochannel lives inside the serving process"}},

@@ -23,7 +23,7 @@ type answers struct {
 
 // answersOf subscribes to the answers for a tenant. What is published after it
 // returned will arrive.
-func (c *client) answersOf(ctx context.Context, tenant timer.TenantID) (*answers, error) {
+func (c *connection) answersOf(ctx context.Context, tenant timer.TenantID) (*answers, error) {
 	events, err := c.listen(ctx, c.Routing().EventsOf(tenant))
 	if err != nil {
 		return nil, err
@@ -98,10 +98,16 @@ func (a *answers) wait(ctx context.Context, now func() time.Time, m *message.Mes
 			}
 			answer.Ack()
 			if answer.Metadata.Get(envelope.HeaderDeadLetterOriginalID) == m.UUID || bytes.Equal(answer.Payload, m.Payload) {
-				return done.refused(answer)
+				return done.refused(timer.Reason(answer.Metadata.Get(envelope.HeaderDeadLetterReason)), answer.Metadata.Get(envelope.HeaderDeadLetterDetail))
 			}
 		case c := <-a.conclusions:
+			if c.dead != nil {
+				return done.refused(c.dead.Reason, c.dead.Detail)
+			}
 			done.Result, done.ReachedAt = c.result, stamp(c.reachedAt)
+			if c.result == resultReached {
+				done.EventID, done.LatenessMS = c.eventID, new(c.reachedAt.Sub(due).Milliseconds())
+			}
 			return c.err
 		case <-ctx.Done():
 			return stopped(ctx, done.key())
@@ -142,9 +148,8 @@ func (p *published) fired(m *message.Message, arrived time.Time) bool {
 }
 
 // refused adds the dead letter to p, and returns it as an error.
-func (p *published) refused(m *message.Message) error {
+func (p *published) refused(reason timer.Reason, detail string) error {
 	p.Result = resultDeadLetter
-	p.Reason = timer.Reason(printable(m.Metadata.Get(envelope.HeaderDeadLetterReason)))
-	p.Detail = printable(m.Metadata.Get(envelope.HeaderDeadLetterDetail))
+	p.Reason, p.Detail = timer.Reason(printable(string(reason))), printable(detail)
 	return fmt.Errorf("%s: refused: %s (%s)", p.key(), p.Detail, p.Reason)
 }

@@ -26,7 +26,8 @@ func waiting(due time.Time) (w *waiter, events, deadLetters chan *message.Messag
 		Version: timer.Version{TimestampMS: 1, CommandID: "command-1"},
 		DueAt:   due,
 	}
-	m := newMessage(schedule.CommandID, envelope.Schedule(schedule), envelope.ScheduleHeaders(schedule))
+	m := message.NewMessage(schedule.CommandID, envelope.Schedule(schedule))
+	m.Metadata = envelope.ScheduleHeaders(schedule)
 	w = &waiter{answers{events: events, deadLetters: deadLetters}, m, newPublished(m, schedule.Version)}
 	w.done.DueAt = stamp(due)
 	return w, events, deadLetters

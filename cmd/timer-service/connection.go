@@ -9,8 +9,10 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -18,8 +20,8 @@ import (
 // connectTimeout is how long a verb waits for the broker.
 const connectTimeout = 5 * time.Second
 
-// A client is a connection with the broker. Close it.
-type client struct {
+// A connection is one with the broker. Close it.
+type connection struct {
 	broker.Broker
 	hint    string   // what may be wrong if the broker does not answer
 	closers []func() // of the subscriptions
@@ -31,7 +33,7 @@ type client struct {
 // connect connects with the broker that the configuration names, and waits for it
 // until ctx ends. The connection does not end with ctx, but with close: work that
 // is half done when ctx ends can be finished.
-func connect(ctx context.Context, e *env, verb string) (*client, error) {
+func connect(ctx context.Context, e *env, verb string) (*connection, error) {
 	b, address, err := service.Client(e.cfg, e.log)
 	if errors.Is(err, service.ErrNoServer) {
 		return nil, err
@@ -40,48 +42,29 @@ func connect(ctx context.Context, e *env, verb string) (*client, error) {
 		return nil, wrong(verb, "%w", err) // the network was not used yet
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c := &client{Broker: b, hint: "is the server up?", cancel: cancel, ended: make(chan struct{})}
+	c := &connection{Broker: b, hint: "is the server up?", cancel: cancel, ended: make(chan struct{})}
 	if e.cfg.Embedded() {
 		c.hint = fmt.Sprintf("is %q running, with the same --db-path?", program+" serve")
 	}
+	waiting, stop := context.WithTimeout(ctx, connectTimeout)
+	defer stop()
 	go func() {
 		defer close(c.ended)
+		defer stop()
 		c.err = b.Run(running)
 	}()
-	if err := c.waitReady(ctx); err != nil {
+	if err := broker.AwaitReady(waiting, b); err != nil {
 		c.close()
 		if ctx.Err() != nil {
 			return nil, errors.New("interrupted, and nothing was published")
 		}
-		return nil, fmt.Errorf("no answer from the broker at %s; %s (%w)", address, c.hint, err)
+		return nil, fmt.Errorf("no answer from the broker at %s; %s (%w)", address, c.hint, cmp.Or(c.err, err))
 	}
 	return c, nil
 }
 
-// waitReady waits until the broker is ready. If it is not in time, the error says
-// what is wrong.
-func (c *client) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	t := time.NewTicker(10 * time.Millisecond)
-	defer t.Stop()
-	for {
-		err := c.Ready(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return err
-		case <-c.ended:
-			return cmp.Or(c.err, err)
-		}
-	}
-}
-
 // close ends the subscriptions and disconnects.
-func (c *client) close() {
+func (c *connection) close() {
 	for _, f := range c.closers {
 		f()
 	}
@@ -91,7 +74,7 @@ func (c *client) close() {
 
 // listen subscribes to a topic until ctx ends or the client is closed. What is
 // published after it returned will arrive.
-func (c *client) listen(ctx context.Context, topic string) (<-chan *message.Message, error) {
+func (c *connection) listen(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	subscriber := c.Tail()
 	c.closers = append(c.closers, func() {
@@ -105,24 +88,19 @@ func (c *client) listen(ctx context.Context, topic string) (<-chan *message.Mess
 	return messages, nil
 }
 
-// newMessage returns a message with an id, a body and headers.
-func newMessage(id string, body []byte, headers map[string]string) *message.Message {
-	m := message.NewMessage(id, body)
-	for name, value := range headers {
-		m.Metadata.Set(name, value)
+// command publishes a command of a version, and returns its message when the broker
+// has made it durable.
+func (c *connection) command(ctx context.Context, command any, version timer.Version) (*message.Message, *published, error) {
+	m, err := client.Marshaler{}.Marshal(command)
+	if err != nil {
+		return nil, nil, err
 	}
-	return m
-}
-
-// command publishes a command of the tenant that its headers name, and returns
-// when the broker has made it durable.
-func (c *client) command(ctx context.Context, m *message.Message, version timer.Version) (*published, error) {
 	done := newPublished(m, version)
 	done.Topic = c.Routing().CommandsOf(done.TenantID)
 	if err := c.Publisher().Publish(ctx, broker.Message{Topic: done.Topic, Message: m})[0]; err != nil {
-		return nil, fmt.Errorf("%s %s: %w (the broker may have it nevertheless; %s)", done.Type, m.UUID, err, c.hint)
+		return nil, nil, fmt.Errorf("%s %s: %w (the broker may have it nevertheless; %s)", done.Type, m.UUID, err, c.hint)
 	}
-	return done, nil
+	return m, done, nil
 }
 
 // Results of a command, as far as they are known.
@@ -145,7 +123,7 @@ type published struct {
 	TimestampMS   int64               `json:"timestampMs"`
 	CorrelationID string              `json:"correlationId,omitempty"`
 	DueAt         stamp               `json:"dueAt,omitzero"`
-	Topic         string              `json:"topic"`
+	Topic         string              `json:"topic,omitempty"`  // none if a service published it
 	Before        *shownTimer         `json:"before,omitempty"` // the timer that is to be canceled, if it is known
 
 	EventID        string       `json:"eventId,omitempty"`
@@ -156,6 +134,15 @@ type published struct {
 	Detail         string       `json:"detail,omitempty"`
 
 	was string // Before for people
+}
+
+// newRemote returns a command that a service published.
+func newRemote(kind string, c admin.Command) *published {
+	due, _ := envelope.ParseTime(c.DueAt) // the service has written it
+	return &published{
+		Result: resultPublished, Type: kind, ID: c.ID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS,
+		CorrelationID: c.CorrelationID, DueAt: stamp(due),
+	}
 }
 
 func newPublished(m *message.Message, version timer.Version) *published {
@@ -190,7 +177,7 @@ func (p *published) text() string {
 func (p *published) answer() string {
 	line := fmt.Sprintf("%-10s %s", p.Result, p.key())
 	if p.Result == resultReached {
-		line += fmt.Sprintf("  %s late", lateness(*p.ArrivalDelayMS))
+		line += fmt.Sprintf("  %s late", lateness(*cmp.Or(p.ArrivalDelayMS, p.LatenessMS)))
 	}
 	return line
 }

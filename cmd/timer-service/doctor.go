@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/event-service-agent/timer-service/app/service"
+)
+
+type doctorCmd struct{}
+
+// Help is printed below the summary.
+func (doctorCmd) Help() string {
+	return `Looks at all that the service needs, as the service would, whether it runs or not: the
+settings, who may read the files, disk and lock, the schema of the database and whether
+it takes writes, what is at the broker and whether it fits, which database owns the
+commands, the clocks, and how many timers only a backup protects. It changes nothing and
+takes ten seconds at most. Run it as the user of the service, with the same settings.
+
+Each line is ok, warning or bad, with what to do. The exit code is 1 if one is bad.
+
+Examples:
+
+    timer-service doctor
+    timer-service doctor --config /etc/timer-service.yaml
+    timer-service doctor -o json`
+}
+
+// Run prints what was found.
+func (doctorCmd) Run(ctx context.Context, e *env) error {
+	counts := make(map[service.FindingState]int)
+	for _, f := range service.Examine(ctx, e.cfg, e.mistakes) {
+		counts[f.State]++
+		e.out.print((*finding)(&f))
+	}
+	if n := counts[service.Bad]; n > 0 {
+		return fmt.Errorf("%d bad, %d warnings, %d ok: do what the lines say, from the first on", n, counts[service.Warning], counts[service.OK])
+	}
+	return nil
+}
+
+// A finding is one line.
+type finding service.Finding
+
+func (f *finding) text() string {
+	line := fmt.Sprintf("%-8s %-11s %s", f.State, f.Check, strings.TrimSuffix(f.Text, "."))
+	if f.Do != "" {
+		line += " -> " + f.Do
+	}
+	return printable(line)
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestEachFailureSaysWhatToDo has what usually fails for each verb, its exit code, and
+// what to do.
+func TestEachFailureSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	server, _ := answering(t)
+	none := filepath.Join(t.TempDir(), "none.db")
+	file := fileOf(t, commands(1, 1e9)...)
+	tried := make(map[string]bool)
+	fails := func(environ []string, code int, hint string, lines ...string) {
+		t.Helper()
+		for _, line := range lines {
+			t.Run(line, func(t *testing.T) {
+				t.Parallel()
+				do(t, environ, strings.Fields(line)...).wants(t, code).says(t, hint)
+			})
+			for _, leaf := range leaves() {
+				tried[leaf] = tried[leaf] || strings.HasPrefix(line+" ", leaf+" ")
+			}
+		}
+	}
+	fails([]string{"TIMER_SERVER=http://127.0.0.1:1"}, exitFailure, `See whether it runs with "timer-service health --server URL"`,
+		"get acme a", "list acme", "stats", "stats --dead-letters", "top", "schedule acme a --in 1s", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all",
+		"parked list", "parked show 1", "parked retry 1", "parked discard 1", "firing status", "firing pause", "firing resume", "tenants forget acme --yes", "quotas show")
+	fails([]string{"TIMER_SERVER=http://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "health")
+	fails([]string{"TIMER_SERVER=" + server}, exitNotFound, `prints those that there are.`,
+		"get acme a", "dlq show x", "dlq replay x", "dlq discard x", "parked show 1", "parked retry 1", "parked discard 1")
+	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_HTTP_ADDR="}, exitFailure, `"timer-service doctor" looks for the cause.`,
+		"get acme a", "list acme", "stats", "parked list", "parked show 1", "parked retry 1", "parked discard 1", "firing status", "firing pause", "firing resume",
+		"tenants forget acme --yes", "backup "+none+".backup", "export "+none+".jsonl")
+	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_HTTP_ADDR="}, exitFailure, "start one, or name one with --server", "quotas show", "top")
+	fails([]string{"TIMER_DB_URL=postgres://127.0.0.1:1/none", "TIMER_HTTP_ADDR="}, exitFailure, `timer-service doctor`,
+		"get acme a", "list acme", "stats", "parked list", "firing pause", "tenants forget acme --yes", "migrate", "import "+file)
+	fails([]string{"TIMER_BROKER_URL=nats://127.0.0.1:1", "TIMER_DB_PATH=" + none}, exitFailure, "is the server up?",
+		"schedule acme a --in 1s", "cancel acme a", "publish "+file, "tail events", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all")
+	fails([]string{"TIMER_BROKER_URL=nats://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "provision", "schedule acme a --in 1s")
+	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_NATS_PORT=0"}, exitFailure, "timer-service serve with the same db_path", "schedule acme a --in 1s", "tail events", "dlq list")
+	fails([]string{"TIMER_DB_PATH=/nowhere/timers.db", "TIMER_HTTP_ADDR=", "TIMER_NATS_PORT=0"}, exitFailure, "there is no folder /nowhere", "serve", "migrate", "import "+file)
+	fails([]string{"TIMER_DB_PATH=/nowhere/timers.db", "TIMER_HTTP_ADDR="}, exitFailure, "do what the lines say", "doctor")
+	fails([]string{"TIMER_DB_PATH=" + none}, exitUsage, "--help", "completion tcsh", "version --wrong", "config --wrong")
+	for _, leaf := range leaves() {
+		if !tried[leaf] {
+			t.Errorf("%s is not tested", leaf)
+		}
+	}
+}

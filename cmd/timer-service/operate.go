@@ -1,0 +1,278 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// An operator is what people change, in a service that runs or in the database.
+type operator interface {
+	io.Closer
+	timer.Operator
+	Firing(ctx context.Context) (timer.Pause, error)
+	Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error)
+}
+
+// operator returns what changes timers, chosen as [env.reader] does. The caller closes it.
+func (e *env) operator(ctx context.Context) (operator, error) {
+	c, err := e.service(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c != nil {
+		return c, nil
+	}
+	o, err := service.Operate(ctx, e.cfg)
+	if err != nil {
+		return nil, fmt.Errorf("no service answers over HTTP, and in the database: %w", err)
+	}
+	return o, nil
+}
+
+type firingCmd struct {
+	Status firingStatusCmd `cmd:"" help:"Show whether timers fire."`
+	Pause  firingPauseCmd  `cmd:"" help:"Fire no timer of any tenant until firing is resumed."`
+	Resume firingResumeCmd `cmd:"" help:"Fire again, first what is overdue."`
+}
+
+type (
+	firingStatusCmd struct{}
+	firingPauseCmd  struct{}
+	firingResumeCmd struct{}
+)
+
+// Help is printed below the summary.
+func (firingStatusCmd) Help() string {
+	return "Examples:\n\n    timer-service firing status\n    timer-service firing status -o json"
+}
+
+// Help is printed below the summary.
+func (firingPauseCmd) Help() string {
+	return `Commands are taken, and events that wait are published: no timer fires, on any instance
+that shares the database, also after a restart.
+
+Examples:
+
+    timer-service firing pause`
+}
+
+// Help is printed below the summary.
+func (firingResumeCmd) Help() string {
+	return "Examples:\n\n    timer-service firing resume"
+}
+
+// Run shows it.
+func (firingStatusCmd) Run(ctx context.Context, e *env) error {
+	r, err := e.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return showFiring(ctx, e, r)
+}
+
+// Run pauses.
+func (firingPauseCmd) Run(ctx context.Context, e *env) error {
+	o, err := e.operator(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	host, _ := os.Hostname()
+	if err := o.PauseFiring(ctx, timer.Pause{Since: e.now(), By: "command line on " + host}); err != nil {
+		return err
+	}
+	return showFiring(ctx, e, o)
+}
+
+// Run resumes.
+func (firingResumeCmd) Run(ctx context.Context, e *env) error {
+	o, err := e.operator(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	if err := o.ResumeFiring(ctx); err != nil {
+		return err
+	}
+	return showFiring(ctx, e, o)
+}
+
+func showFiring(ctx context.Context, e *env, r interface {
+	Firing(ctx context.Context) (timer.Pause, error)
+},
+) error {
+	p, err := r.Firing(ctx)
+	if err == nil {
+		e.out.print(&firing{Paused: p.Paused(), Since: stamp(p.Since), By: p.By})
+	}
+	return err
+}
+
+// A firing says whether timers fire.
+type firing struct {
+	Paused bool   `json:"paused"`
+	Since  stamp  `json:"since,omitzero"`
+	By     string `json:"by,omitempty"`
+}
+
+func (f *firing) text() string {
+	if !f.Paused {
+		return "timers fire"
+	}
+	return "firing is paused since " + when(f.Since) + orBy(f.By)
+}
+
+type tenantsCmd struct {
+	Forget tenantsForgetCmd `cmd:"" help:"Delete all timers and parked events of a tenant."`
+}
+
+type tenantsForgetCmd struct {
+	Tenant string `arg:"" help:"The tenant."`
+	Yes    bool   `help:"Do not ask for the name once more."`
+}
+
+// Help is printed below the summary.
+func (tenantsForgetCmd) Help() string {
+	return `Deletes timers in any state, for good, and asks for the name once more before it does.
+Messages of the tenant that are at the broker stay there, and what it schedules later
+is accepted.
+
+Examples:
+
+    timer-service tenants forget acme
+    timer-service tenants forget acme --yes -o json`
+}
+
+// forgetBatch is how many timers are deleted at once.
+const forgetBatch = 1000
+
+// Run forgets the tenant.
+func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
+	tenant := timer.TenantID(t.Tenant)
+	if err := tenant.Validate(); err != nil {
+		return refused("tenants forget", err)
+	}
+	if !t.Yes {
+		if !isTerminal(e.stdin) {
+			return wrong("tenants forget", "there is no terminal to ask for the name: give --yes to delete without a question")
+		}
+		if err := confirm(e.stdin, e.stderr, t.Tenant); err != nil {
+			return err
+		}
+	}
+	o, err := e.operator(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	sum := &forgotten{TenantID: tenant}
+	for {
+		n, err := o.Forget(ctx, tenant, forgetBatch)
+		sum.Scheduled += n.Scheduled
+		sum.Reached += n.Reached
+		sum.Canceled += n.Canceled
+		if err != nil {
+			e.out.print(sum)
+			return fmt.Errorf("what is left stays: run it again: %w", err)
+		}
+		if n == (timer.Counts{}) {
+			e.out.print(sum)
+			return nil
+		}
+	}
+}
+
+// confirm asks for the name of a tenant.
+func confirm(in io.Reader, out io.Writer, tenant string) error {
+	fmt.Fprintf(out, "This deletes all timers of %s. Its name once more: ", tenant)
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	if strings.TrimSpace(line) != tenant {
+		return errors.New("nothing was deleted: that is not its name; --yes does not ask")
+	}
+	return nil
+}
+
+// Forgotten are timers that were deleted.
+type forgotten struct {
+	TenantID timer.TenantID `json:"tenantId"`
+	counts
+}
+
+func (f *forgotten) text() string {
+	return fmt.Sprintf("deleted of %s: %d scheduled, %d reached, %d canceled", f.TenantID, f.Scheduled, f.Reached, f.Canceled)
+}
+
+type quotasCmd struct {
+	Show quotasShowCmd `cmd:"" help:"Show limits and use of tenants."`
+}
+
+type quotasShowCmd struct {
+	Tenant string `arg:"" optional:"" help:"This tenant only."`
+	Limit  int    `default:"100" help:"How many tenants at most, up to 1000."`
+	After  string `placeholder:"TENANT" help:"Only tenants after this one."`
+}
+
+// Help is printed below the summary.
+func (quotasShowCmd) Help() string {
+	return `Asks a running service, which alone knows what is used: tenants with limits of their
+own, and those that were active in the last minutes.
+
+Examples:
+
+    timer-service quotas show
+    timer-service quotas show acme -o json`
+}
+
+// Run prints a line for each tenant.
+func (q *quotasShowCmd) Run(ctx context.Context, e *env) error {
+	if q.Limit < 1 || q.Limit > timer.MaxPage {
+		return wrong("quotas show", "--limit must be from 1 to %d, not %d", timer.MaxPage, q.Limit)
+	}
+	c, err := e.mustAsk(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	page, err := c.Quotas(ctx, timer.TenantID(q.Tenant), timer.TenantID(q.After), q.Limit)
+	if err != nil {
+		return err
+	}
+	rows := e.out.rows("tenant", "live", "of", "accept/s", "fire/s", "over quota", "exceeded at")
+	for _, t := range page.Tenants {
+		rows.add(t, t.TenantID, t.LiveTimers, limitText(float64(t.Limits.LiveTimers)), limitText(t.Limits.AcceptRate), limitText(t.Limits.FireRate), t.Limits.OverQuota, orDash(t.ExceededAt))
+	}
+	switch empty := rows.end(); {
+	case !page.Limited:
+		fmt.Fprintln(e.stderr, "there are no quotas: quotas_file is not set")
+	case empty:
+		fmt.Fprintln(e.stderr, "no tenants; the limits of all are: "+limitsText(page.Default))
+	case !e.out.json && page.Next != "":
+		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
+	}
+	return nil
+}
+
+// limitText returns a limit for people.
+func limitText(limit float64) string {
+	if limit == 0 {
+		return "-"
+	}
+	return fmt.Sprint(limit)
+}
+
+func limitsText(l *admin.Limits) string {
+	if l == nil {
+		return "none"
+	}
+	return fmt.Sprintf("live timers %s, accepted a second %s, fired a second %s", limitText(float64(l.LiveTimers)), limitText(l.AcceptRate), limitText(l.FireRate))
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestOperate pauses, retries and forgets, through a service that runs and in the database
+// of one that does not.
+func TestOperate(t *testing.T) {
+	t.Parallel()
+	db := filepath.Join(t.TempDir(), "timers.db")
+	alone := []string{"TIMER_DB_PATH=" + db, "TIMER_HTTP_ADDR="}
+	do(t, alone, "firing", "status").wants(t, exitFailure)
+	do(t, alone, "migrate").wants(t, exitOK)
+	server, _ := answering(t)
+	for name, environ := range map[string][]string{"the database": alone, "a service": {"TIMER_SERVER=" + server}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			do(t, environ, "firing", "status").wants(t, exitOK).prints(t, "timers fire")
+			do(t, environ, "firing", "pause").wants(t, exitOK).prints(t, "firing is paused since 20")
+			do(t, environ, "firing", "status", "-o", "json").wants(t, exitOK).prints(t, `{"paused":true,"since":"20`)
+			do(t, environ, "firing", "resume").wants(t, exitOK).prints(t, "timers fire")
+			do(t, environ, "tenants", "forget", "acme", "--yes").wants(t, exitOK).prints(t, "deleted of acme: 0 scheduled")
+			do(t, environ, "tenants", "forget", "a b", "--yes").wants(t, exitUsage)
+			do(t, environ, "parked", "list").wants(t, exitOK).says(t, "no parked events")
+			do(t, environ, "parked", "retry", "17").wants(t, exitNotFound).says(t, "no such parked event: 17").says(t, "parked list")
+			do(t, environ, "parked", "discard", "17").wants(t, exitNotFound)
+			do(t, environ, "parked", "show", "17").wants(t, exitNotFound)
+			do(t, environ, "parked", "list", "--limit", "0").wants(t, exitUsage)
+		})
+	}
+	do(t, []string{"TIMER_SERVER=" + server}, "quotas", "show").wants(t, exitOK).says(t, "quotas_file is not set")
+	do(t, alone, "quotas", "show").wants(t, exitFailure).says(t, "--server")
+}
+
+const insertParked = `INSERT INTO timer_outbox_parked (seq, id, payload, headers, appended_at, attempts, last_error, parked_at)
+	VALUES (?1, ?2, CAST('{}' AS BLOB), '{"tenantId":"acme","serviceCallId":"a"}', 1000, 3, 'maximum payload exceeded', 2000)`
+
+// TestParkedEvents has two, of which one is retried and the other one discarded, in the
+// database and through a service.
+func TestParkedEvents(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	environ := []string{"TIMER_DB_PATH=" + path, "TIMER_HTTP_ADDR="}
+	do(t, environ, "migrate").wants(t, exitOK)
+	park(t, path, "17", "18")
+	changeParked(t, environ)
+	do(t, environ, "stats").wants(t, exitOK).prints(t, "undelivered    1")
+
+	server, atBroker := answering(t)
+	park(t, strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH="), "17", "18")
+	changeParked(t, []string{"TIMER_SERVER=" + server})
+}
+
+func changeParked(t *testing.T, environ []string) {
+	t.Helper()
+	do(t, environ, "parked", "list").wants(t, exitOK).prints(t, "maximum payload exceeded").prints(t, "18")
+	if got := do(t, environ, "parked", "list", "-o", "json").wants(t, exitOK).stdout; strings.Count(got, "\n") != 2 || strings.Contains(got, `"body"`) {
+		t.Errorf("parked list prints %q, want two lines without bodies", got)
+	}
+	do(t, environ, "parked", "show", "18").wants(t, exitOK).prints(t, "event-18").prints(t, "attempts       3")
+	do(t, environ, "parked", "retry", "17", "99").wants(t, exitNotFound).prints(t, "retried    17").says(t, "99")
+	do(t, environ, "parked", "discard", "18", "-o", "json").wants(t, exitOK).prints(t, `{"result":"discarded","seq":18}`)
+	do(t, environ, "parked", "list").wants(t, exitOK).says(t, "no parked events")
+}
+
+// TestForgetTenant deletes timers in each state and their parked events, and asks first.
+func TestForgetTenant(t *testing.T) {
+	t.Parallel()
+	server, atBroker := answering(t)
+	remote := []string{"TIMER_SERVER=" + server}
+	for _, line := range []string{"schedule acme a --in 0 --wait", "schedule acme c --in 1h", "schedule beta a --in 0 --wait", "cancel acme b --wait", "cancel acme gone --wait"} {
+		do(t, remote, strings.Fields(line)...).wants(t, exitOK)
+	}
+	park(t, strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH="), "17")
+	for input, want := range map[string]bool{"acme\n": true, "acme": true, " acme \r\n": true, "ACME\n": false, "\n": false, "": false, "acme b\n": false} {
+		var out strings.Builder
+		if err := confirm(strings.NewReader(input), &out, "acme"); (err == nil) != want || !strings.Contains(out.String(), "all timers of acme") {
+			t.Errorf("%q: %v after %q", input, err, out.String())
+		}
+	}
+	p := prepare(t, remote, "main", "tenants", "forget", "acme")
+	p.Stdin = strings.NewReader("acme\n")
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if code := p.ends(t); code != exitUsage || !strings.Contains(p.stderr.String(), "give --yes") {
+		t.Errorf("a pipe as the answer: exit code %d, %s", code, p.stderr.String())
+	}
+	do(t, remote, "tenants", "forget", "acme", "--yes").wants(t, exitOK).prints(t, "deleted of acme: 1 scheduled, 1 reached, 2 canceled")
+	do(t, remote, "list", "acme").wants(t, exitOK).says(t, "no timers")
+	do(t, remote, "parked", "list").wants(t, exitOK).says(t, "no parked events")
+	do(t, remote, "get", "beta", "a").wants(t, exitOK)
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+type parkedCmd struct {
+	List    parkedListCmd    `cmd:"" help:"List parked events, oldest first."`
+	Show    parkedShowCmd    `cmd:"" help:"Show a parked event with its body."`
+	Retry   parkedRetryCmd   `cmd:"" help:"Put parked events back into the outbox, as if they were new."`
+	Discard parkedDiscardCmd `cmd:"" help:"Delete parked events for good."`
+}
+
+type (
+	parkedListCmd struct {
+		Tenant string `arg:"" optional:"" help:"Only those of this tenant."`
+		Limit  int    `default:"100" help:"How many at most, up to 1000."`
+		After  int64  `placeholder:"SEQ" help:"Only those after this number."`
+	}
+	parkedShowCmd struct {
+		Seq int64 `arg:"" help:"Its number, as parked list prints it."`
+	}
+	parkedRetryCmd   struct{ parkedFlags }
+	parkedDiscardCmd struct{ parkedFlags }
+	parkedFlags      struct {
+		Seqs []int64 `arg:"" name:"seq" help:"Their numbers, as parked list prints them."`
+	}
+)
+
+// Help is printed below the summary.
+func (parkedListCmd) Help() string {
+	return `Parked are events that the broker refused again and again: their timers have fired, and
+no consumer was notified. Repair the cause, then retry them.
+
+Examples:
+
+    timer-service parked list
+    timer-service parked list acme -o json`
+}
+
+// Help is printed below the summary.
+func (parkedShowCmd) Help() string { return "Examples:\n\n    timer-service parked show 17" }
+
+// Help is printed below the summary.
+func (parkedRetryCmd) Help() string { return "Examples:\n\n    timer-service parked retry 17 18" }
+
+// Help is printed below the summary.
+func (parkedDiscardCmd) Help() string {
+	return "Their timers stay as they are: no consumer learns that they fired.\n\nExamples:\n\n    timer-service parked discard 17"
+}
+
+// Run prints the events.
+func (p *parkedListCmd) Run(ctx context.Context, e *env) error {
+	if p.Limit < 1 || p.Limit > timer.MaxPage {
+		return wrong("parked list", "--limit must be from 1 to %d, not %d", timer.MaxPage, p.Limit)
+	}
+	r, err := e.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	page, err := r.Parked(ctx, timer.TenantID(p.Tenant), p.After, p.Limit)
+	if err != nil {
+		return err
+	}
+	rows := e.out.rows("seq", "tenant", "service call", "parked at", "attempts", "reason", "when")
+	for _, event := range page {
+		s := showParked(event)
+		s.shownBody = nil
+		rows.add(s, s.Seq, s.TenantID, s.ServiceCallID, s.ParkedAt, s.Attempts, short(s.Reason, detailWidth), s.ParkedAt.fromNow())
+	}
+	switch empty := rows.end(); {
+	case empty:
+		fmt.Fprintln(e.stderr, "no parked events")
+	case !e.out.json && len(page) == p.Limit:
+		fmt.Fprintf(e.stderr, "there may be more: --after %d\n", page[len(page)-1].Seq)
+	}
+	return nil
+}
+
+// errNoParked says that there is no parked event with a number.
+var errNoParked = errors.New("no such parked event")
+
+// Run prints the event.
+func (p *parkedShowCmd) Run(ctx context.Context, e *env) error {
+	r, err := e.reader(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	page, err := r.Parked(ctx, "", p.Seq-1, 1)
+	if err != nil {
+		return err
+	}
+	if len(page) == 0 || page[0].Seq != p.Seq {
+		return fmt.Errorf("%w: %d", errNoParked, p.Seq)
+	}
+	e.out.print(showParked(page[0]))
+	return nil
+}
+
+// Run retries the events.
+func (p *parkedRetryCmd) Run(ctx context.Context, e *env) error {
+	return p.change(ctx, e, "retried", func(o operator, seq int64) (int, error) { return o.RetryParked(ctx, e.now(), seq) })
+}
+
+// Run discards the events.
+func (p *parkedDiscardCmd) Run(ctx context.Context, e *env) error {
+	return p.change(ctx, e, "discarded", func(o operator, seq int64) (int, error) { return o.DiscardParked(ctx, seq) })
+}
+
+// change does something with each event, and prints a line.
+func (p *parkedFlags) change(ctx context.Context, e *env, did string, do func(operator, int64) (int, error)) error {
+	o, err := e.operator(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	var missing error
+	for _, seq := range p.Seqs {
+		n, err := do(o, seq)
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			missing = errors.Join(missing, fmt.Errorf("%w: %d", errNoParked, seq))
+		default:
+			e.out.print(&changedEvent{did, seq})
+		}
+	}
+	return missing
+}
+
+// A changedEvent is a parked event that was retried or discarded.
+type changedEvent struct {
+	Result string `json:"result"`
+	Seq    int64  `json:"seq"`
+}
+
+func (c *changedEvent) text() string { return fmt.Sprintf("%-10s %d", c.Result, c.Seq) }
+
+// A shownParked is a parked event as list and show print it.
+type shownParked struct {
+	Seq           int64               `json:"seq"`
+	ID            string              `json:"id"`
+	TenantID      timer.TenantID      `json:"tenantId"`
+	ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
+	CorrelationID string              `json:"correlationId,omitempty"`
+	AppendedAt    stamp               `json:"appendedAt"`
+	ParkedAt      stamp               `json:"parkedAt"`
+	Attempts      int                 `json:"attempts"`
+	Reason        string              `json:"reason"`
+	*shownBody
+}
+
+func showParked(p timer.ParkedEvent) *shownParked {
+	body := showBody(p.Body)
+	return &shownParked{
+		p.Seq, p.ID, p.TenantID, p.ServiceCallID, p.CorrelationID, stamp(p.AppendedAt), stamp(p.ParkedAt), p.Attempts, p.Reason, &body,
+	}
+}
+
+func (s *shownParked) text() string {
+	body, note := s.forPeople()
+	return fields(
+		"seq", s.Seq, "event id", s.ID, "tenant", s.TenantID, "service call", s.ServiceCallID, "fired at", when(s.AppendedAt), "parked at", when(s.ParkedAt),
+		"attempts", s.Attempts, "reason", s.Reason, "correlation", s.CorrelationID, "body", note,
+	) + "\n" + body
+}

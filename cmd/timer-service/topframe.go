@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A frame is what top shows at once. Of figures of lateness -1 is more than is measured.
+type frame struct {
+	At         stamp       `json:"at"`
+	Error      string      `json:"error,omitempty"`
+	Paused     stamp       `json:"firingPausedSince,omitzero"`
+	PausedBy   string      `json:"firingPausedBy,omitempty"`
+	LateMS     int64       `json:"lateNowMs"` // of the oldest that is due and not delivered
+	P50MS      int64       `json:"latenessP50Ms"`
+	P99MS      int64       `json:"latenessP99Ms"`
+	MaxMS      int64       `json:"latenessMaxMs"`
+	Events     uint64      `json:"events"`  // these are about so many
+	SecondsOf  int64       `json:"seconds"` // in so many seconds; 0 is since the start of the service
+	CommandsPS *float64    `json:"commandsPerSecond,omitempty"`
+	EventsPS   *float64    `json:"eventsPerSecond,omitempty"`
+	Totals     totals      `json:"timers"`
+	NotReady   []string    `json:"notReady"` // parts that are red
+	Tenants    []topTenant `json:"tenants"`  // those with the most timers that wait
+	More       int         `json:"moreTenants,omitempty"`
+}
+
+// A topTenant is a line about a tenant.
+type topTenant struct {
+	TenantID timer.TenantID `json:"tenantId"`
+	counts
+}
+
+// maxTenants is how many tenants a frame has.
+const maxTenants = 50
+
+// newFrame returns the frame of a sample, and of those before it.
+func newFrame(past []*sample, s *sample) *frame {
+	f := &frame{
+		At: stamp(s.at), Paused: stamp(s.pause.Since), PausedBy: s.pause.By, NotReady: []string{}, Tenants: []topTenant{},
+		Totals: totals{
+			counts: counts(s.stats.Counts), overdue: overdue{s.overdue.Timers, stamp(s.overdue.Oldest)}, NextDue: stamp(s.stats.NextDue),
+			Outbox: s.stats.Outbox, Oldest: stamp(s.stats.Oldest), OldestDue: stamp(s.stats.DueAt), Parked: s.stats.Parked,
+		},
+	}
+	for _, due := range []time.Time{s.overdue.Oldest, s.stats.DueAt} {
+		if !due.IsZero() {
+			f.LateMS = max(f.LateMS, s.at.Sub(due).Milliseconds())
+		}
+	}
+	var first *sample
+	if len(past) > 0 {
+		first = past[0]
+		last := past[len(past)-1]
+		f.SecondsOf = max(1, int64(s.at.Sub(first.at).Round(time.Second)/time.Second))
+		passed := s.at.Sub(last.at).Seconds()
+		rate := func(name string) *float64 { return new(max(0, s.count(name)-last.count(name)) / max(passed, 1e-3)) }
+		f.CommandsPS, f.EventsPS = rate("timer_commands_received_total"), rate("timer_events_published_total")
+	}
+	bounds, events := quantiles(first, s, 0.5, 0.99, 1)
+	f.P50MS, f.P99MS, f.MaxMS, f.Events = bounds[0], bounds[1], bounds[2], events
+	for _, m := range s.metrics["timer_ready_ratio"].GetMetric() {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "part" && m.GetGauge().GetValue() == 0 {
+				f.NotReady = append(f.NotReady, l.GetValue())
+			}
+		}
+	}
+	tenants := slices.Clone(s.tenants)
+	slices.SortStableFunc(tenants, func(a, b timer.TenantCounts) int { return int(b.Scheduled - a.Scheduled) })
+	for _, t := range tenants[:min(len(tenants), maxTenants)] {
+		f.Tenants = append(f.Tenants, topTenant{t.TenantID, counts(t.Counts)})
+	}
+	f.More = len(tenants) - len(f.Tenants)
+	return f
+}
+
+func (f *frame) text() string {
+	if f.Error != "" {
+		return fmt.Sprintf("%s\n\n%s\nIt is asked again.", f.At, f.Error)
+	}
+	firing := "timers fire"
+	if !f.Paused.IsZero() {
+		firing = "FIRING IS PAUSED since " + when(f.Paused) + orBy(f.PausedBy)
+	}
+	ready := "all parts are ready"
+	if len(f.NotReady) > 0 {
+		ready = "NOT READY: " + strings.Join(f.NotReady, ", ") + " (timer-service health says why)"
+	}
+	about := "since the start"
+	if f.SecondsOf > 0 {
+		about = fmt.Sprintf("in %d s", f.SecondsOf)
+	}
+	rates := "-"
+	if f.CommandsPS != nil {
+		rates = fmt.Sprintf("%.0f commands/s in, %.0f events/s out", *f.CommandsPS, *f.EventsPS)
+	}
+	late := fmt.Sprintf("now %s; of %d events %s: p50 %s, p99 %s, max %s", lateness(f.LateMS), f.Events, about, atMost(f.P50MS), atMost(f.P99MS), atMost(f.MaxMS))
+	lines := []string{
+		fmt.Sprintf("%s  %s, %s", f.At, firing, ready), "",
+		fields("late", late, "throughput", rates), f.Totals.text(), "",
+		fmt.Sprintf("%-32s %12s %12s %12s", "TENANT", "SCHEDULED", "REACHED", "CANCELED"),
+	}
+	for _, t := range f.Tenants {
+		lines = append(lines, fmt.Sprintf("%-32s %12d %12d %12d", t.TenantID, t.Scheduled, t.Reached, t.Canceled))
+	}
+	if f.More > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", f.More))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func orBy(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by " + printable(who)
+}
+
+// atMost returns a bound for people.
+func atMost(ms int64) string {
+	switch {
+	case ms < 0:
+		return "more than is measured"
+	case ms == 0:
+		return "-"
+	}
+	return "≤ " + lateness(ms)
+}
