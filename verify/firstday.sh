@@ -16,7 +16,7 @@ finish() {
   chmod -R u+w "$tmp" && rm -rf "$tmp"
 }
 trap finish EXIT
-for name in "${!TIMER_@}"; do unset "$name"; done # settings of whoever runs this are none of ours
+for name in "${!TIMER_@}"; do unset "$name"; done # settings of the caller do not apply
 
 title() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 die() { printf 'FAILED  %s\n' "$*"; exit 1; }

@@ -30,6 +30,7 @@ type Options struct {
 	Bin       string        // the service; built if empty
 	Dir       string        // where the data of a run are kept meanwhile; default the system's for temporary files
 	Progress  io.Writer     // a line now and then; default none
+	Scrape    time.Duration // between two reads of /metrics of each instance meanwhile; default none
 	BrokerURL string        // a broker that runs already; one is started if empty
 }
 

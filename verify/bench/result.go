@@ -111,5 +111,8 @@ func (o Options) setup() string {
 	if o.Instances > 1 {
 		parts = append(parts, fmt.Sprint(o.Instances, " instances"))
 	}
+	if o.Scrape > 0 {
+		parts = append(parts, fmt.Sprint("metrics scraped every ", o.Scrape))
+	}
 	return strings.Join(append(parts, o.Settings...), ", ")
 }

@@ -125,7 +125,11 @@ func (s *system) start(ctx context.Context) (err error) {
 	}
 	s.close = append(s.close, func() error { return stopAll(s.instances) })
 	for range s.opt.Instances {
-		i, err := start(ctx, bin, s.environ, s.fallen)
+		environ, err := s.scraped(ctx)
+		if err != nil {
+			return err
+		}
+		i, err := start(ctx, bin, environ, s.fallen)
 		if i != nil {
 			s.instances = append(s.instances, i)
 		}

@@ -195,7 +195,7 @@ func TestDecoderReadsCommandsOfTheSDK(t *testing.T) {
 		if rapid.Bool().Draw(t, "cancel") {
 			e.SetType("CancelTimer")
 			p.DueAt = nil
-			want = timer.CancelTimer{Key: command.Key, Version: command.Version, CorrelationID: command.CorrelationID}
+			want = timer.CancelTimer{Key: command.Key, Version: command.Version, CorrelationID: command.CorrelationID, Trace: command.Trace}
 		}
 		setData(t, &e, p)
 		if err := e.Validate(); err != nil {

@@ -211,7 +211,7 @@ func FuzzSchemas(f *testing.F) {
 // schema has made a difference. The short test ends before.
 func TestThousandsOfMessages(t *testing.T) {
 	t.Parallel()
-	least, most := 10_000, 60_000
+	least, most := 10_000, 150_000
 	if testing.Short() {
 		least, most = 2_000, 2_000
 	}

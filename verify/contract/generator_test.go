@@ -142,7 +142,7 @@ func (g *generator) damage(body []byte) []byte {
 
 // message returns a valid message of any type, in either form.
 func (g *generator) message() *object {
-	kind := g.pick("ScheduleTimer", "ScheduleTimer", "ScheduleTimers", "CancelTimer", "DueTimeReached")
+	kind := g.pick("ScheduleTimer", "ScheduleTimer", "ScheduleTimers", "CancelTimer", "DueTimeReached", "TimerScheduled", "TimerCanceled", "TimerIgnored", "TimerRejected")
 	tenant, call := quote(g.letters(1+g.IntN(64))), quote(g.letters(1+g.IntN(128)))
 	m, payload := &object{}, &object{}
 	payload.set("tenantId", tenant)
@@ -150,12 +150,16 @@ func (g *generator) message() *object {
 		payload.set("timers", g.timers(1+g.IntN(3)))
 	} else {
 		payload.set("serviceCallId", call)
-		if kind != "CancelTimer" {
+		if strings.HasPrefix(kind, "Schedule") || kind == "DueTimeReached" || kind == "TimerScheduled" {
 			g.due(payload)
 		}
 	}
 	if kind == "DueTimeReached" {
 		payload.set("reachedAt", quote(g.instant()))
+	}
+	if kind == "TimerIgnored" || kind == "TimerRejected" {
+		payload.set("reason", quote(g.pick("stale", "reached", "bad_time", "")))
+		payload.set("detail", quote(g.pick("é", "", "x")))
 	}
 	named := kind == "DueTimeReached" || kind != "ScheduleTimers" && g.IntN(2) == 0
 	m.set("id", quote(g.visible(1+g.IntN(128))))

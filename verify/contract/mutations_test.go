@@ -60,7 +60,7 @@ var mutations = map[string]func(g *generator, m *object){
 		m.set(g.pick("aggregateId", "subject"), g.pick(`"other"`, "null", `""`))
 	},
 	"another type": func(g *generator, m *object) {
-		m.set("type", g.pick(`"ScheduleTimer"`, `"ScheduleTimers"`, `"CancelTimer"`, `"DueTimeReached"`, `"TimerCanceled"`, `""`, `"scheduleTimer"`))
+		m.set("type", g.pick(`"ScheduleTimer"`, `"ScheduleTimers"`, `"CancelTimer"`, `"DueTimeReached"`, `"TimerPaused"`, `""`, `"scheduleTimer"`))
 	},
 	"time":          func(g *generator, m *object) { g.timeOf(m).value = quote(g.pick(times...)) },
 	"composed time": func(g *generator, m *object) { g.timeOf(m).value = quote(g.anyTime()) },

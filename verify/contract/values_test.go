@@ -3,6 +3,7 @@ package contract_test
 import (
 	"encoding/json"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,11 @@ func TestEachValueReplaced(t *testing.T) {
 	for _, n := range []int{63, 64, 65, 127, 128, 129} {
 		candidates = append(candidates, quote(strings.Repeat("a", n)))
 	}
-	replaced := 0
+	replaced, every := 0, 1
+	if testing.Short() {
+		every = 5
+	}
+	random := rand.IntN(every)
 	for _, m := range messages() {
 		var s struct{ Examples []json.RawMessage }
 		if err := json.Unmarshal(schema.Of(m.name), &s); err != nil {
@@ -40,12 +45,14 @@ func TestEachValueReplaced(t *testing.T) {
 		}
 		for _, value := range slices.Sorted(maps.Keys(values)) {
 			for _, candidate := range candidates {
+				if replaced++; replaced%every != random {
+					continue
+				}
 				compare(t, []byte(strings.ReplaceAll(example, ": "+value, ": "+candidate)), func(string, string) {})
-				replaced++
 			}
 		}
 	}
-	t.Logf("%d messages", replaced)
+	t.Logf("%d messages", replaced/every)
 }
 
 // leaves adds the values below a JSON value, as they are written.

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestClientsOfTheDocs runs the programs of docs/clients.md.
+// TestClientsOfTheDocs runs the programs of docs/clients/node.md.
 func TestClientsOfTheDocs(t *testing.T) {
 	t.Parallel()
 	t.Run("nats", func(t *testing.T) {
@@ -63,13 +63,13 @@ func newPrograms(t *testing.T, name string) *programs {
 	t.Helper()
 	p := &programs{T: t, node: need(t, "node"), name: name}
 	p.dir = installCopy(t, need(t, "npm"), "clients", "package.json", "package-lock.json")
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "clients.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "clients", "node.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := fileBlock.FindAllStringSubmatch(string(page), -1)
 	if len(blocks) != 4 {
-		t.Fatalf("docs/clients.md has %d files", len(blocks))
+		t.Fatalf("docs/clients/node.md has %d files", len(blocks))
 	}
 	for _, block := range blocks {
 		p.write(block[1], block[2])
@@ -144,7 +144,7 @@ func (p *programs) call(args ...string) {
 // becomes waits until the service has a timer in a state.
 func (p *programs) becomes(call, state string) {
 	p.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(receiveTimeout)
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
@@ -192,7 +192,7 @@ func (p *programs) listen() *listener {
 // await reads lines up to one that begins with a text. Work is done once.
 func (l *listener) await(text string) {
 	l.Helper()
-	for deadline := time.After(patience); ; {
+	for deadline := time.After(receiveTimeout); ; {
 		select {
 		case line, ok := <-l.lines:
 			switch {

@@ -102,6 +102,13 @@ func serve(t *testing.T, settings ...string) string {
 // serveIn is serve with a folder for the database, timers.db.
 func serveIn(t *testing.T, dir string, settings ...string) string {
 	t.Helper()
+	return asOwner(dir, serveLines(t, dir, settings...)["ready"])
+}
+
+// serveLines is serveIn, and returns what the service prints, by the first word of a
+// line.
+func serveLines(t *testing.T, dir string, settings ...string) map[string]string {
+	t.Helper()
 	// It is ended by a signal, when the context of the test is over already.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), build(t), "serve")
 	cmd.Dir = dir
@@ -118,13 +125,16 @@ func serveIn(t *testing.T, dir string, settings ...string) string {
 	t.Cleanup(func() { stop(t, cmd, stdout, &log) })
 
 	lines := bufio.NewScanner(stdout)
+	printed := make(map[string]string)
 	for lines.Scan() {
-		if word, address, _ := strings.Cut(lines.Text(), " "); word == "ready" {
-			return asOwner(dir, strings.TrimSpace(address))
+		word, text, _ := strings.Cut(lines.Text(), " ")
+		printed[word] = strings.TrimSpace(text)
+		if word == "ready" {
+			return printed
 		}
 	}
 	t.Fatal("the service ended before it was ready; its log follows")
-	return ""
+	return nil
 }
 
 // asOwner adds the credentials of the broker within a service, if it has one, to

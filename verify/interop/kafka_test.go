@@ -70,12 +70,18 @@ func serveKafka(t *testing.T, settings ...string) string {
 // serveKafkaIn is serveKafka with a folder for the database.
 func serveKafkaIn(t *testing.T, dir string, settings ...string) string {
 	t.Helper()
+	address := kafkaBroker(t)
+	serveIn(t, dir, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+address)...)
+	return address
+}
+
+// kafkaBroker runs Kafka until the test ends, and returns its address.
+func kafkaBroker(t *testing.T) string {
+	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	address := c.ListenAddrs()[0]
-	serveIn(t, dir, append(settings, "TIMER_BROKER=kafka", "TIMER_BROKER_URL="+address)...)
-	return address
+	return c.ListenAddrs()[0]
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// patience is how long a message is waited for.
-const patience = time.Minute
+// receiveTimeout is how long a message is waited for.
+const receiveTimeout = time.Minute
 
 type natsWire struct{ js jetstream.JetStream }
 
@@ -66,7 +66,7 @@ func (c natsWire) receive(t *testing.T, topic string, n int) (all []wire) {
 	}
 	defer messages.Stop()
 	for range n {
-		m, err := messages.Next(jetstream.NextMaxWait(patience))
+		m, err := messages.Next(jetstream.NextMaxWait(receiveTimeout))
 		if err != nil {
 			t.Fatalf("%d of %d messages on %s: %v", len(all), n, topic, err)
 		}
@@ -114,7 +114,7 @@ func (c kafkaWire) publish(t *testing.T, topic, body string, headers map[string]
 
 func (c kafkaWire) receive(t *testing.T, topic string, n int) (all []wire) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), receiveTimeout)
 	defer cancel()
 	client := c.client(t, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.UnknownTopicRetries(-1))
 	for len(all) < n {
@@ -177,7 +177,7 @@ func (c rabbitWire) publish(t *testing.T, topic, body string, headers map[string
 
 func (c rabbitWire) receive(t *testing.T, topic string, n int) (all []wire) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), receiveTimeout)
 	defer cancel()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()

@@ -136,8 +136,8 @@ func (w *wires) deadLetters(c client, topic string) {
 	c.send(w.T, `{"id":"c-5","tenantId":"acme","correlationId":"req-1"`, nil)
 	always := []string{"deadLetterCount", "deadLetterDetail", "deadLetterFirstAt", "deadLetterLastAt", "deadLetterReason", "deadLetterReplays", "deadLetterTopic", "messageId", "tenantId", "type"}
 	w.use("DeadLetterHeaders")
-	letters := c.receive(w.T, topic, 2)
-	for _, m := range letters {
+	deadLetters := c.receive(w.T, topic, 2)
+	for _, m := range deadLetters {
 		want := always
 		for _, optional := range []string{"correlationId", "deadLetterOriginalId", "deadLetterPosition"} {
 			if _, ok := m.headers[optional]; ok {
@@ -149,8 +149,8 @@ func (w *wires) deadLetters(c client, topic string) {
 			w.Errorf("%v has the key %q", m.headers, m.key)
 		}
 	}
-	replayed := slices.IndexFunc(letters, func(m wire) bool { return strings.Contains(m.body, "CancelTimer") })
-	if got := letters[replayed].headers; got["deadLetterReplays"] != "1" || got["deadLetterCount"] != "2" || got["deadLetterFirstAt"] != first {
+	replayed := slices.IndexFunc(deadLetters, func(m wire) bool { return strings.Contains(m.body, "CancelTimer") })
+	if got := deadLetters[replayed].headers; got["deadLetterReplays"] != "1" || got["deadLetterCount"] != "2" || got["deadLetterFirstAt"] != first {
 		w.Errorf("a dead letter that was replayed has %v", got)
 	}
 	noPosition := strings.HasPrefix(w.Name(), "TestHeadersOnTheWire/rabbitmq") // a queue has none

@@ -47,7 +47,7 @@ var databases = []mutant{
 		test{"./store/sqlite", "^TestDSN$", ""},
 	},
 	{
-		"I11", "the caller of a batch is told the outcome of another one's command",
+		"I11", "the caller of a batch gets the outcome of another one's command",
 		[]change{in("store", "group.*", swap("results[n:]", "results"))},
 		storing,
 	},

@@ -1,0 +1,46 @@
+package interop_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestGeneratedClient makes a client from docs/openapi.json with @hey-api/openapi-ts,
+// compiles openapi/client.ts against it, and runs that against the service.
+func TestGeneratedClient(t *testing.T) {
+	t.Parallel()
+	node := need(t, "node")
+	dir := installCopy(t, need(t, "npm"), "openapi", "package.json", "package-lock.json", "client.ts")
+	document, err := os.ReadFile("../../docs/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "openapi.json"), document, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "openapi-ts.config.mjs"), []byte(`export default { input: "openapi.json", output: { path: "client", importFileExtension: ".js" } };`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), node, args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("node %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	run("node_modules/@hey-api/openapi-ts/bin/run.js")
+	run("node_modules/typescript/bin/tsc", "--strict", "--target", "es2022", "--module", "nodenext", "--moduleResolution", "nodenext", "--skipLibCheck", "--outDir", "out", "client.ts")
+
+	const token = "a-token-of-a-test"
+	printed := serveLines(t, t.TempDir(), "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0", "TIMER_HTTP_ADDR=127.0.0.1:0", "TIMER_HTTP_TOKEN="+token)
+	address, _, _ := strings.Cut(printed["http"], ",")
+	if text := run("out/client.js", address, token); !strings.Contains(text, "as a problem: Unauthorized") {
+		t.Errorf("the client ended early:\n%s", text)
+	}
+}
