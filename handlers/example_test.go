@@ -53,6 +53,9 @@ func handle(opt handlers.Options, commands ...*message.Message) (*sqlite.Store, 
 		_ = s.Close()
 		_ = os.RemoveAll(dir)
 	}
+	if err := broker.AwaitReady(ctx, b); err != nil {
+		return s, b, stop, err
+	}
 	<-h.Running()
 	for _, c := range commands {
 		if err := broker.Join(b.Publisher().Publish(ctx, broker.Message{Topic: b.Routing().Commands, Message: c})); err != nil {
