@@ -14,7 +14,7 @@ import (
 
 // noBroker stands for a broker that there is not: no command comes from it, what is
 // published to it is refused, and it never goes away.
-type noBroker struct{}
+type noBroker struct{ broker.NoHistory }
 
 var errNoBroker = fmt.Errorf("%w: there is no broker", broker.ErrRefused)
 

@@ -19,6 +19,7 @@ type Store interface {
 	timer.Reader
 	timer.Purger
 	timer.Operator
+	timer.Recoverer
 
 	// Join returns what applies commands in a transaction of the host's on the same
 	// database: what they do is committed with it, or rolled back. A call that returns

@@ -84,6 +84,7 @@ type Broker interface {
 
 	Owners
 	DeadLetters
+	History
 }
 
 // A Change is one thing that a server needs before the service can work with it.

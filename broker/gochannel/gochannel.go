@@ -69,6 +69,8 @@ func DefaultRouting() broker.Routing { return broker.PlainRouting() }
 // A Broker carries messages within this process. Make it with [New] and run it
 // once.
 type Broker struct {
+	broker.NoHistory
+
 	opt     Options
 	begun   atomic.Bool
 	running atomic.Bool

@@ -64,6 +64,8 @@ func DefaultRouting() broker.Routing { return broker.KafkaRouting() }
 // A Broker is a connection with a Kafka cluster, as [broker.Broker] asks for.
 // Make it with [New] and run it once.
 type Broker struct {
+	broker.NoHistory
+
 	opt    Options
 	log    *slog.Logger
 	keeper *connection.Keeper[*kgo.Client] // keeps the client that publishes, and asks about topics

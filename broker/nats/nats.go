@@ -110,6 +110,8 @@ func DefaultRouting() broker.Routing { return broker.NATSRouting() }
 // A Broker is a connection with NATS, as [broker.Broker] asks for. Make it with
 // [New] and run it once.
 type Broker struct {
+	broker.NoHistory
+
 	opt Options
 	log *slog.Logger
 

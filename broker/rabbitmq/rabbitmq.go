@@ -111,6 +111,8 @@ func DefaultRouting() broker.Routing { return broker.RabbitMQRouting() }
 // A Broker is a connection with RabbitMQ, as [broker.Broker] asks for. Make it
 // with [New] and run it once.
 type Broker struct {
+	broker.NoHistory
+
 	opt Options
 	log *slog.Logger
 

@@ -78,6 +78,8 @@ func DefaultRouting() broker.Routing { return broker.PlainRouting() }
 
 // A Broker is a pair of Watermill's. Make it with [New] and run it once.
 type Broker struct {
+	broker.NoHistory
+
 	pub         message.Publisher
 	subscribers Subscribers
 	opt         Options
