@@ -22,6 +22,7 @@ import (
 // outlives the app, as a broker does.
 type simBroker struct {
 	broker.DeadLetters // not visited
+	broker.NoHistory
 
 	decide  fault.Decide
 	now     func() time.Time                  // its clock; nil if it has none

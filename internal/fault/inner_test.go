@@ -13,7 +13,11 @@ import (
 )
 
 // An inner is every port at once. It does nothing and remembers what was called.
-type inner struct{ called []string }
+type inner struct {
+	timer.Recoverer // not called
+
+	called []string
+}
 
 func (i *inner) note(method string) error {
 	i.called = append(i.called, method)
