@@ -44,6 +44,7 @@ type Options struct {
 	IgnoreOthers    bool                        // acknowledge messages of a type that is no command, since teams share the commands topic; default: they are dead letters
 	Middleware      []message.HandlerMiddleware // of the router that commands pass, outside of ours
 	Takeover        bool                        // own the commands at the start, whichever database owns them
+	AskToRecover    bool                        // end with an error if the database was lost or is older than the broker knows; default: recover it from the broker before anything fires
 	RunBroker       bool                        // [App.Run] runs the broker, too, before all else and to the end; default: the host does
 	BrokerName      string                      // what the broker is called in logs and errors, such as a URL without credentials; default "the broker"
 	Owned           func()                      // called once, before the first command is taken: the database owns the commands; must not block
@@ -88,6 +89,7 @@ type App struct {
 	delivery  outbox.Delivery // of OnDue; without a Handle events go to the broker
 	retention *store.Retention
 	owner     *owner
+	recovery  *recovery
 	timers    *Timers
 	late      *latenessLog
 	log       *slog.Logger
@@ -112,7 +114,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	}
 	opt = opt.withDefaults()
 	a := &App{
-		store: s, broker: b, owner: newOwner(s, b, log, opt), late: &latenessLog{log: log}, log: log,
+		store: s, broker: b, late: &latenessLog{log: log}, log: log,
 		opt: opt, hooks: opt.Hooks.withDefaults(), running: make(chan struct{}),
 	}
 	a.forwarder = a.newForwarder()
@@ -149,6 +151,9 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 				a.hooks.Handled(r)
 			},
 		})
+	a.recovery = newRecovery(s, b, a.handlers, log, opt)
+	a.owner = newOwner(s, b, a.recovery, log, opt)
+	s.Track(a.recovery.positions)
 	a.retention = store.NewRetention(s, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
 	return a, nil
 }

@@ -100,6 +100,10 @@ func (a *App) checkBroker(err error) Check {
 }
 
 func (a *App) checkOwner() Check {
+	if p := a.Recovery(); p != nil {
+		return red("owner", true, fmt.Sprintf("the database is recovered from the broker: %d commands and %d events were read, about %d are left", p.Commands, p.Events, p.Ahead),
+			"nothing is taken and nothing fires before it ends, by itself")
+	}
 	return red("owner", !a.owner.is(), "it is not known yet which database owns the commands",
 		"no command is taken before the broker says so: see the check of the broker, and the log")
 }

@@ -20,19 +20,24 @@ const (
 	ownRetry    = time.Second            // after one that failed
 	connecting  = 100 * time.Millisecond // after one while there is no connection
 	leaseEnds   = 5 * time.Second        // within which PostgreSQL notices that an instance has died
+	sessionEnds = 15 * time.Second       // within which a broker notices it
 )
 
 // An owner sees to it that one database alone takes the commands, and that its
 // instances use one broker: of two databases one would get a timer and the other
 // its cancellation, of two brokers one would get an event and the other its reader.
+// A database that takes the place of one that was lost, or is older than the broker
+// knows, is recovered first.
 //
 //	                  no one yet, or this one        another one
 //	Claim at the broker ──────────► Attach in the database ──► fatal
 //	      ▲                             │ the same broker
+//	      │                          recovery, at the start
 //	      └────── every 5 s ────────────┴──► owned: commands are taken, timers fire
 type owner struct {
 	store    Store
 	broker   broker.Broker
+	recovery *recovery
 	log      *slog.Logger
 	role     string
 	at       string // the broker, for people
@@ -45,9 +50,9 @@ type owner struct {
 	waiting chan struct{} // closed when that is not known at once
 }
 
-func newOwner(s Store, b broker.Broker, log *slog.Logger, opt Options) *owner {
+func newOwner(s Store, b broker.Broker, r *recovery, log *slog.Logger, opt Options) *owner {
 	return &owner{
-		store: s, broker: b, log: log, role: opt.Role, at: opt.BrokerName, takeover: opt.Takeover, hook: opt.Owned,
+		store: s, broker: b, recovery: r, log: log, role: opt.Role, at: opt.BrokerName, takeover: opt.Takeover, hook: opt.Owned,
 		owned: make(chan struct{}), waiting: make(chan struct{}),
 	}
 }
@@ -67,8 +72,12 @@ func (o *owner) before(run func(context.Context) error) func(context.Context) er
 	}
 }
 
-// errInUse says that instances run that use another broker.
-var errInUse = errors.New("in use with another broker")
+// errInUse says that instances run that use another broker, errTaken that another
+// process takes the commands. Either may have died a moment ago.
+var (
+	errInUse = errors.New("in use with another broker")
+	errTaken = errors.New("another process takes the commands now")
+)
 
 // run claims the commands, as long as it takes, and looks again and again until ctx
 // is done. It returns an error that wraps [timer.ErrFatal] if they belong to another
@@ -78,6 +87,9 @@ func (o *owner) run(ctx context.Context) error {
 	logged := ""
 	for {
 		err, wait := o.claim(ctx), ownInterval
+		if err == nil && !o.is() {
+			err = o.recovery.run(ctx, o.wait)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -87,14 +99,14 @@ func (o *owner) run(ctx context.Context) error {
 			return nil
 		case err == nil:
 			o.own()
-		case errors.Is(err, errInUse) && !o.is() && time.Since(o.began) < leaseEnds: // perhaps by one that has died
+		case errors.Is(err, errInUse) && !o.is() && time.Since(o.began) < leaseEnds,
+			errors.Is(err, errTaken) && time.Since(o.began) < sessionEnds:
+			o.wait()
 			wait = ownRetry
 		case errors.Is(err, timer.ErrFatal):
 			return err
 		default:
-			if !closed(o.waiting) {
-				close(o.waiting)
-			}
+			o.wait()
 			wait = ownRetry
 			if errors.Is(err, broker.ErrUnavailable) {
 				wait = connecting // which says why by itself
@@ -106,6 +118,13 @@ func (o *owner) run(ctx context.Context) error {
 		if !pause.For(ctx, wait) {
 			return nil
 		}
+	}
+}
+
+// wait lets the start of a host go on.
+func (o *owner) wait() {
+	if !closed(o.waiting) {
+		close(o.waiting)
 	}
 }
 
@@ -129,21 +148,62 @@ func (o *owner) claim(ctx context.Context) (err error) {
 		o.me = me
 	}
 	it, err := o.broker.Claim(ctx, o.role, o.me, o.takeover)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case it.Database != o.me.Database && it.Name == o.me.Name:
-		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s: restore that database, or start with --takeover (app.Options.Takeover)",
-			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Database)
-	case it.Database != o.me.Database:
-		return fmt.Errorf("%w: %s on %s belongs to %s (id %s), this is %s (id %s): stop that service, or start this one with --takeover (app.Options.Takeover)",
-			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database)
+	}
+	if it.Database != o.me.Database {
+		if err := o.replace(ctx, it); err != nil {
+			return err
+		}
+		if it, err = o.broker.Claim(ctx, o.role, o.me, true); err != nil {
+			return err
+		}
+	}
+	if err := o.alone(ctx); err != nil {
+		return err
 	}
 	o.me.Broker = it.Broker
 	other, err := o.store.Attach(ctx, it.Broker, o.at, o.takeover)
 	if err == nil && other != "" {
 		return fmt.Errorf("%w: %w: other instances of %s use %s, this one uses %s: give all the same broker, or start this one with --takeover (app.Options.Takeover)",
 			timer.ErrFatal, errInUse, o.me.Name, other, o.at)
+	}
+	return err
+}
+
+// replace returns nil if this database takes the place of another one: it is empty, and
+// the commands were acked to one that was lost.
+func (o *owner) replace(ctx context.Context, it broker.Owner) error {
+	lost, err := o.recovery.replaces(ctx, it.Name)
+	switch {
+	case lost, err != nil && !errors.Is(err, errTaken):
+		return err
+	case it.Name == o.me.Name && err == nil:
+		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s and is not empty: restore that database, or start with --takeover (app.Options.Takeover)",
+			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Database)
+	}
+	return errors.Join(fmt.Errorf("%w: %s on %s belongs to %s (id %s), this is %s (id %s): stop that service, or start this one with --takeover (app.Options.Takeover)",
+		timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database), err)
+}
+
+// alone returns an error if the database belongs to one process and another one takes
+// the commands already: that runs on a copy.
+func (o *owner) alone(ctx context.Context) error {
+	if o.is() || o.takeover || o.store.Outbox().Shards() != nil {
+		return nil
+	}
+	used, err := o.broker.Used(ctx, o.role)
+	if err != nil || !used {
+		return ignore(err, errors.ErrUnsupported)
+	}
+	return fmt.Errorf("%w: %w: that of %s on %s, with a copy of this database, %s (id %s): stop it, or start this one with --takeover (app.Options.Takeover)",
+		timer.ErrFatal, errTaken, o.commands(), o.at, o.me.Name, o.me.Database)
+}
+
+// ignore returns err unless it is one that has no effect.
+func ignore(err, without error) error {
+	if errors.Is(err, without) {
+		return nil
 	}
 	return err
 }

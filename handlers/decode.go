@@ -107,12 +107,12 @@ func (h *Handlers) read(d *delivery) {
 		}
 	}()
 	d.decoded = true
-	d.invalid = h.decodeCommands(d)
+	d.invalid = h.decodeCommands(d, h.clock.Now())
 }
 
 // decodeCommands decodes the envelope and checks what only the service can: the tenant that
 // the topic names, the producer's clock, and the horizon.
-func (h *Handlers) decodeCommands(d *delivery) error {
+func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 	m, err := envelope.Decode(d.msg.Payload)
 	if err != nil {
 		return err
@@ -141,7 +141,6 @@ func (h *Handlers) decodeCommands(d *delivery) error {
 		return timer.Invalid(timer.ReasonTenantMismatch,
 			"tenantId %s came on the topic of tenant %s", timer.Quote(string(m.TenantID)), timer.Quote(string(tenant)))
 	}
-	now := h.clock.Now()
 	if err := h.checkTimestamp(&m, now); err != nil {
 		return err
 	}

@@ -11,9 +11,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// DefaultKeep is how long a finished timer is kept.
+const DefaultKeep = 7 * 24 * time.Hour
+
 // RetentionOptions tune a [Retention]. The zero value is ready to use.
 type RetentionOptions struct {
-	Keep  time.Duration // how long a timer is kept after it was Reached or Canceled; default 7 days
+	Keep  time.Duration // how long a timer is kept after it was Reached or Canceled; default DefaultKeep
 	Every time.Duration // longest pause between two sweeps; default 1h
 	Batch int           // timers deleted in one step; default 1000
 	Pause time.Duration // pause between two steps of a sweep, so that others write meanwhile; default 10ms
@@ -38,7 +41,7 @@ type Retention struct {
 // NewRetention returns a Retention. It starts nothing: call [Retention.Run].
 func NewRetention(purger timer.Purger, clock timer.Clock, log *slog.Logger, opt RetentionOptions) *Retention {
 	if opt.Keep <= 0 {
-		opt.Keep = 7 * 24 * time.Hour
+		opt.Keep = DefaultKeep
 	}
 	if opt.Every <= 0 {
 		opt.Every = time.Hour

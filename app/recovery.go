@@ -1,0 +1,342 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A recovery makes a database that was lost, or is older than the broker knows, whole
+// again before anything is taken or fires.
+//
+//	database: Done, Seen of each log         broker: Acked, Delivered, Last of each log
+//
+//	log of commands  ──────────┬─────────────────────┬──────────────────┬──────►
+//	                          Done                  Acked           Delivered
+//	                           └─── read again, if Acked > Seen ────────┘
+//
+// Commands that the database has change nothing: the version of a command decides.
+// Then the events that were published since are read: their timers are Reached, and do
+// not fire again. Both may be interrupted, and begin again where they were.
+type recovery struct {
+	store    Store
+	broker   broker.Broker
+	handlers *handlers.Handlers
+	log      *slog.Logger
+	role     string
+	keep     time.Duration // how long timers are kept that are Reached
+	clock    timer.Clock
+	ask      bool   // end with an error instead
+	reason   string // why it has to be, if that is known before
+
+	progress atomic.Pointer[RecoveryProgress]
+
+	mu       sync.Mutex
+	replayed map[string]int64 // while a recovery is under way: the last command of each log that is in the database
+}
+
+func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logger, opt Options) *recovery {
+	return &recovery{
+		store: s, broker: b, handlers: h, log: log, role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), clock: opt.Clock, ask: opt.AskToRecover,
+	}
+}
+
+// RecoveryProgress is how far a recovery is.
+type RecoveryProgress struct {
+	Since    time.Time
+	Reason   string // why the database is recovered
+	Commands int64  // read so far
+	Ahead    int64  // numbers of the broker's logs that commands are still read of, about
+	Restored int64  // timers that commands have changed
+	Events   int64  // read so far
+	Reached  int64  // timers that events have changed
+}
+
+// Recovery returns how far the recovery is that is under way, or nil.
+func (a *App) Recovery() *RecoveryProgress { return a.recovery.progress.Load() }
+
+// positions is what the store notes with each transaction.
+func (r *recovery) positions() []timer.Position {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.replayed == nil {
+		return r.broker.Positions(r.role)
+	}
+	noted := make([]timer.Position, 0, len(r.replayed))
+	for log, number := range r.replayed {
+		noted = append(noted, timer.Position{Log: log, Done: number})
+	}
+	return noted
+}
+
+// A standing is what a database and a broker know of each other when a service starts.
+type standing struct {
+	timer.Noted
+	logs []broker.Log
+}
+
+// lost returns why the database has to be recovered, or "".
+func (s standing) lost() string {
+	switch {
+	case !s.Recovering.IsZero():
+		return "a recovery was interrupted"
+	case len(s.Positions) == 0 && !s.Empty: // of a version that noted none
+		return ""
+	}
+	for _, l := range s.logs {
+		if seen := s.at(l.Name).Seen; l.Acked > seen {
+			if s.Empty {
+				return fmt.Sprintf("it is empty, and commands of %s were acked up to %d", l.Name, l.Acked)
+			}
+			return fmt.Sprintf("it is older than the broker knows: it has seen %s up to %d, commands were acked up to %d", l.Name, seen, l.Acked)
+		}
+	}
+	return ""
+}
+
+// at returns what is noted of a log.
+func (s standing) at(log string) timer.Position {
+	if i := slices.IndexFunc(s.Positions, func(p timer.Position) bool { return p.Log == log }); i >= 0 {
+		return s.Positions[i]
+	}
+	return timer.Position{Log: log}
+}
+
+// log returns the log with a name.
+func (s standing) log(name string) (broker.Log, bool) {
+	i := slices.IndexFunc(s.logs, func(l broker.Log) bool { return l.Name == name })
+	if i < 0 {
+		return broker.Log{}, false
+	}
+	return s.logs[i], true
+}
+
+// look returns what database and broker know of each other.
+func (r *recovery) look(ctx context.Context) (s standing, err error) {
+	if s.logs, err = r.broker.Logs(ctx, r.role); err != nil {
+		return s, fmt.Errorf("find what the broker keeps: %w", err)
+	}
+	s.Noted, err = r.store.Noted(ctx)
+	return s, err
+}
+
+// errAsk says that a recovery has to be asked for.
+var errAsk = errors.New("run timer-service recover, or start with recover set to auto; timer-service recover --dry-run says what it would change")
+
+// replaces reports whether the database is empty, and the commands belonged to one that
+// was lost: no process takes them any more. Then a recovery is under way.
+func (r *recovery) replaces(ctx context.Context, owner string) (bool, error) {
+	used, err := r.broker.Used(ctx, r.role)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	noted, err := r.store.Noted(ctx)
+	if err != nil || !noted.Empty {
+		return false, err
+	}
+	switch {
+	case used:
+		return false, errTaken
+	case r.ask && noted.Recovering.IsZero():
+		return false, fmt.Errorf("%w: the database is empty, and the commands belong to %s: %w", timer.ErrFatal, owner, errAsk)
+	}
+	r.reason = "it is empty, and the commands belonged to " + owner
+	return true, r.store.BeginRecovery(ctx, r.clock.Now())
+}
+
+// run recovers the database if it has to be. Begun is called before that begins.
+func (r *recovery) run(ctx context.Context, begun func()) error {
+	s, err := r.look(ctx)
+	if errors.Is(err, errors.ErrUnsupported) {
+		r.log.InfoContext(ctx, "the broker keeps no messages that were read: a lost database is recovered from a backup only")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	reason := cmp.Or(r.reason, s.lost())
+	if reason == "" {
+		reason, err = r.rereadEvents(ctx, s)
+	}
+	if reason == "" && err == nil {
+		reason, err = r.rereadCommands(ctx, s)
+	}
+	if err != nil {
+		return err
+	}
+	if reason == "" {
+		return r.goOn(ctx, s)
+	}
+	if r.ask && s.Recovering.IsZero() {
+		return fmt.Errorf("%w: the database has to be recovered: %s: %w", timer.ErrFatal, reason, errAsk)
+	}
+	begun()
+	r.log.WarnContext(ctx, "the database is recovered from the broker", "reason", reason)
+	if err := r.store.BeginRecovery(ctx, r.clock.Now()); err != nil {
+		return err
+	}
+	return r.store.Alone(ctx, func(ctx context.Context) error {
+		s, err := r.look(ctx)
+		if err != nil || s.Recovering.IsZero() { // another instance has done it
+			return err
+		}
+		return r.recover(ctx, s, reason)
+	})
+}
+
+// goOn begins with the database as it is. What a version before noted nothing of is taken
+// to be in it. Of a log whose end the broker has lost less is noted than was.
+func (r *recovery) goOn(ctx context.Context, s standing) error {
+	noted := slices.Clone(s.Positions)
+	changed := false
+	for i, p := range noted {
+		if l, ok := s.log(p.Log); ok && p.Seen > l.Last {
+			noted[i], changed = timer.Position{Log: p.Log, Done: min(p.Done, l.Last), Seen: l.Last}, true
+			r.log.WarnContext(ctx, "the broker has lost messages that the database knows; its timers stay as they are", "log", p.Log, "seen", p.Seen, "last", l.Last)
+		}
+	}
+	if len(noted) == 0 && !s.Empty {
+		for _, l := range s.logs {
+			noted, changed = append(noted, timer.Position{Log: l.Name, Done: l.Acked, Seen: l.Last}), true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return r.store.EndRecovery(ctx, noted)
+}
+
+// rereadEvents reads the events that were published after the database last noted
+// something, and returns why it has to be recovered if their timers are not Reached
+// there. If they are, as after a crash, the events leave the outbox: they need not be
+// published again.
+func (r *recovery) rereadEvents(ctx context.Context, s standing) (reason string, err error) {
+	if len(s.Positions) == 0 {
+		return "", nil
+	}
+	err = r.broker.Replay(ctx, r.role, broker.Events, s.Positions, func(batch []broker.Stored) error {
+		events := eventsOf(batch)
+		for _, e := range events {
+			known, err := r.store.Get(ctx, e.Key)
+			purged := errors.Is(err, timer.ErrNotFound) && r.clock.Now().Sub(e.ReachedAt) > r.keep
+			switch {
+			case err != nil && !errors.Is(err, timer.ErrNotFound):
+				return err
+			case known.State != timer.Reached && !purged && known.TimestampMS <= e.ReachedAt.Add(r.keep).UnixMilli():
+				reason = fmt.Sprintf("it is older than the broker knows: %s has fired since", e.Key)
+				return errFired
+			}
+		}
+		_, err := r.store.Fired(ctx, r.keep, events...)
+		return err
+	})
+	if errors.Is(err, errFired) {
+		err = nil
+	}
+	return reason, err
+}
+
+// rereadCommands reads what was delivered after the database last noted something, and
+// returns why it has to be recovered if more of that was acked than can have been while
+// the database was written. What was not acked is delivered again anyway.
+func (r *recovery) rereadCommands(ctx context.Context, s standing) (reason string, err error) {
+	var from []timer.Position
+	behind, pending := false, int64(0)
+	for _, l := range s.logs {
+		seen := s.at(l.Name).Seen
+		from = append(from, timer.Position{Log: l.Name, Done: seen})
+		behind, pending = behind || l.Delivered > seen, pending+l.Pending
+	}
+	if len(s.Positions) == 0 || !behind {
+		return "", nil
+	}
+	read := int64(0)
+	if err := r.commands(ctx, from, func(batch []broker.Stored, _ int64) { read += int64(len(batch)) }); err != nil || read <= pending {
+		return "", err
+	}
+	return fmt.Sprintf("it is older than the broker knows: at least %d commands were acked since", read-pending), nil
+}
+
+// errFired ends a replay.
+var errFired = errors.New("a timer has fired that is not Reached")
+
+// recover reads commands and events again. The store notes after each batch of commands
+// how far that is.
+func (r *recovery) recover(ctx context.Context, s standing, reason string) error {
+	p := RecoveryProgress{Since: s.Recovering, Reason: reason}
+	for _, l := range s.logs {
+		p.Ahead += max(0, l.Delivered-s.at(l.Name).Done)
+	}
+	report := func() {
+		now := p
+		r.progress.Store(&now)
+	}
+	report()
+	defer r.progress.Store(nil)
+	began := time.Now()
+	r.replaying(make(map[string]int64))
+	defer r.replaying(nil)
+	if err := r.commands(ctx, s.Positions, func(batch []broker.Stored, changed int64) {
+		r.mu.Lock()
+		ends(r.replayed, batch)
+		r.mu.Unlock()
+		n := int64(len(batch))
+		p.Commands, p.Restored, p.Ahead = p.Commands+n, p.Restored+changed, max(0, p.Ahead-n)
+		report()
+	}); err != nil {
+		return err
+	}
+	r.replaying(nil)
+	read := make(map[string]int64)
+	if err := r.events(ctx, s.Positions, func(batch []broker.Stored, changed int) {
+		ends(read, batch)
+		p.Events, p.Reached = p.Events+int64(len(batch)), p.Reached+int64(changed)
+		report()
+	}); err != nil {
+		return err
+	}
+	if err := r.store.EndRecovery(ctx, s.ends(read)); err != nil {
+		return err
+	}
+	r.log.WarnContext(ctx, "the database was recovered from the broker", "commands", p.Commands, "timers", p.Restored,
+		"events", p.Events, "reached", p.Reached, "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// replaying begins to note how far commands are read again, or ends it.
+func (r *recovery) replaying(from map[string]int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.replayed = from
+}
+
+// ends returns the positions after a recovery, with those of logs that events were
+// read of.
+func (s standing) ends(events map[string]int64) []timer.Position {
+	all := make(map[string]timer.Position)
+	for _, p := range s.Positions {
+		all[p.Log] = p
+	}
+	for log, number := range events {
+		all[log] = timer.Position{Log: log, Done: all[log].Done, Seen: max(all[log].Seen, number)}
+	}
+	for _, l := range s.logs {
+		all[l.Name] = timer.Position{Log: l.Name, Done: l.Delivered, Seen: l.Last}
+	}
+	return slices.Collect(maps.Values(all))
+}

@@ -1,0 +1,29 @@
+package handlers
+
+import (
+	"context"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Decode returns the commands of a message that a broker has stored at a time, by the
+// rules that applied then: those of a ScheduleTimer or ScheduleTimers, or that of a
+// CancelTimer. None wants a receipt. The error says why the message is invalid; a
+// message that is no command and may be ignored has neither.
+func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, cancels []timer.CancelTimer, err error) {
+	d := &delivery{Context: ctx, values: ctx, msg: msg}
+	if err := h.decodeCommands(d, stored); err != nil {
+		return nil, nil, err
+	}
+	for i := range d.schedules {
+		d.schedules[i].Receipt = false
+	}
+	if d.cancel.CommandID != "" {
+		d.cancel.Receipt = false
+		cancels = append(cancels, d.cancel)
+	}
+	return d.schedules, cancels, nil
+}
