@@ -40,6 +40,7 @@ type recovery struct {
 	clock    timer.Clock
 	ask      bool   // end with an error instead
 	reason   string // why it has to be, if that is known before
+	done     Recovered
 
 	progress atomic.Pointer[RecoveryProgress]
 
@@ -55,13 +56,10 @@ func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logge
 
 // RecoveryProgress is how far a recovery is.
 type RecoveryProgress struct {
-	Since    time.Time
-	Reason   string // why the database is recovered
-	Commands int64  // read so far
-	Ahead    int64  // numbers of the broker's logs that commands are still read of, about
-	Restored int64  // timers that commands have changed
-	Events   int64  // read so far
-	Reached  int64  // timers that events have changed
+	Recovered // so far
+
+	Since time.Time
+	Ahead int64 // numbers of the broker's logs that commands are still read of, about
 }
 
 // Recovery returns how far the recovery is that is under way, or nil.
@@ -278,17 +276,22 @@ var errFired = errors.New("a timer has fired that is not Reached")
 // recover reads commands and events again. The store notes after each batch of commands
 // how far that is.
 func (r *recovery) recover(ctx context.Context, s standing, reason string) error {
-	p := RecoveryProgress{Since: s.Recovering, Reason: reason}
+	p := RecoveryProgress{Since: s.Recovering, Recovered: Recovered{Reason: reason}}
 	for _, l := range s.logs {
 		p.Ahead += max(0, l.Delivered-s.at(l.Name).Done)
 	}
+	began := time.Now()
+	logged := began
 	report := func() {
 		now := p
 		r.progress.Store(&now)
+		if time.Since(logged) >= time.Second {
+			logged = time.Now()
+			r.log.InfoContext(ctx, "the database is being recovered", "commands", p.Commands, "events", p.Events, "ahead", p.Ahead, "took", time.Since(began).Round(time.Second))
+		}
 	}
 	report()
 	defer r.progress.Store(nil)
-	began := time.Now()
 	r.replaying(make(map[string]int64))
 	defer r.replaying(nil)
 	if err := r.commands(ctx, s.Positions, func(batch []broker.Stored, changed int64) {
@@ -296,7 +299,7 @@ func (r *recovery) recover(ctx context.Context, s standing, reason string) error
 		ends(r.replayed, batch)
 		r.mu.Unlock()
 		n := int64(len(batch))
-		p.Commands, p.Restored, p.Ahead = p.Commands+n, p.Restored+changed, max(0, p.Ahead-n)
+		p.Commands, p.Timers, p.Ahead = p.Commands+n, p.Timers+changed, max(0, p.Ahead-n)
 		report()
 	}); err != nil {
 		return err
@@ -313,7 +316,8 @@ func (r *recovery) recover(ctx context.Context, s standing, reason string) error
 	if err := r.store.EndRecovery(ctx, s.ends(read)); err != nil {
 		return err
 	}
-	r.log.WarnContext(ctx, "the database was recovered from the broker", "commands", p.Commands, "timers", p.Restored,
+	r.done = p.Recovered
+	r.log.WarnContext(ctx, "the database was recovered from the broker", "commands", p.Commands, "timers", p.Timers,
 		"events", p.Events, "reached", p.Reached, "took", time.Since(began).Round(time.Millisecond))
 	return nil
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -36,24 +37,8 @@ func ends(numbers map[string]int64, batch []broker.Stored) {
 }
 
 // apply applies the commands of a batch, and returns how many timers they changed.
-// They count as registered when the first of them was stored.
 func (r *recovery) apply(ctx context.Context, batch []broker.Stored, dead map[place]bool) (changed int64, err error) {
-	var schedules []timer.ScheduleTimer
-	var cancels []timer.CancelTimer
-	now := batch[0].At
-	for _, m := range batch {
-		if dead[placeOf(m.Message.Metadata, broker.MetaTopic, broker.MetaPosition)] {
-			continue
-		}
-		s, c, err := r.handlers.Decode(ctx, m.Message, m.At)
-		if err != nil { // it was a dead letter, or will be
-			continue
-		}
-		schedules, cancels = append(schedules, s...), append(cancels, c...)
-		if m.At.Before(now) {
-			now = m.At
-		}
-	}
+	schedules, cancels, now := r.decode(ctx, batch, dead)
 	if len(schedules) > 0 {
 		results, err := r.store.Schedule(ctx, now, schedules...)
 		if err != nil {
@@ -69,6 +54,26 @@ func (r *recovery) apply(ctx context.Context, batch []broker.Stored, dead map[pl
 		changed += changes(results)
 	}
 	return changed, nil
+}
+
+// decode returns the commands of a batch, and when the first of its messages was stored,
+// which is when they count as registered.
+func (r *recovery) decode(ctx context.Context, batch []broker.Stored, dead map[place]bool) (schedules []timer.ScheduleTimer, cancels []timer.CancelTimer, first time.Time) {
+	first = batch[0].At
+	for _, m := range batch {
+		if m.At.Before(first) {
+			first = m.At
+		}
+		if dead[placeOf(m.Message.Metadata, broker.MetaTopic, broker.MetaPosition)] {
+			continue
+		}
+		s, c, err := r.handlers.Decode(ctx, m.Message, m.At)
+		if err != nil { // it is a dead letter, or will be
+			continue
+		}
+		schedules, cancels = append(schedules, s...), append(cancels, c...)
+	}
+	return schedules, cancels, first
 }
 
 // changes counts the results that changed a timer.

@@ -72,6 +72,16 @@ const (
 	Ignore     UnknownTypes = "ignore"      // they are acknowledged: teams share the topic
 )
 
+// A Recovery says what happens at a start if the database was lost, or is older than the
+// broker knows.
+type Recovery string
+
+// What may happen.
+const (
+	Auto Recovery = "auto" // it is recovered from the broker
+	Ask  Recovery = "ask"  // the service does not start
+)
+
 // An EventFormat names how events are written.
 type EventFormat string
 
@@ -120,6 +130,7 @@ type Config struct {
 	QuotasFile           string        // limits of each tenant; empty: none
 	DrainTimeout         time.Duration // how long a stop waits for what is in flight
 	CatchUpTimeout       time.Duration // how long firing waits for commands that wait at the broker
+	Recover              Recovery      // what happens if the database was lost
 	HTTPAddr             string        // where HTTP is answered; empty: nowhere
 	HTTPToken            Secret        // token of HTTP requests
 	HTTPTenantTokensFile string        // tokens of single tenants; empty: none

@@ -53,6 +53,7 @@ func TestUnsetSettingsHaveTheirDefaults(t *testing.T) {
 		UnknownTypes:    config.DeadLetter,
 		DrainTimeout:    10 * time.Second,
 		CatchUpTimeout:  10 * time.Second,
+		Recover:         config.Auto,
 		HTTPAddr:        "127.0.0.1:8080",
 		LogLevel:        slog.LevelInfo,
 		LogFormat:       config.Text,

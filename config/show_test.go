@@ -78,6 +78,7 @@ max_clock_ahead      1d                  default
 quotas_file          -                   default
 drain_timeout        10s                 default
 catch_up_timeout     10s                 default
+recover              auto                default
 http_addr            127.0.0.1:8080      default
 http_token           -                   default
 http_tenant_tokens_file - default

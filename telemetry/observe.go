@@ -20,12 +20,13 @@ type Sources struct {
 	Status    func() app.Status                          // how poller and forwarder are
 	Ready     func() map[string]bool                     // whether each part is green, by its name
 	Instances func() int                                 // instances on the database
+	Recovery  func() *app.RecoveryProgress               // how far a recovery is; nil if none is under way
 }
 
 // SourcesOf returns those of an app on a store.
 func SourcesOf(a *app.App, s app.Store) Sources {
 	return Sources{
-		Stats: s.Stats, Status: a.Status, Instances: s.Instances,
+		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery,
 		Ready: func() map[string]bool {
 			green := make(map[string]bool)
 			for _, c := range a.Checks(context.Background()) {
@@ -51,6 +52,7 @@ func (t *Telemetry) Observe(s Sources) error {
 	o.gauge("timer.ready", "1", "Whether each part of the service is green: 1 or 0.")
 	o.gauge("timer.firing.paused", "{pause}", "Whether people have paused firing: 1 or 0.")
 	o.gauge("timer.instances", "{instance}", "Instances that share the database.")
+	o.gauge("timer.recovery.ahead", "{command}", "Commands at the broker that a recovery of the database has still to read, about; 0 if none is under way.")
 	o.seconds("timer.overdue.age", "How long the oldest timer has been due that has not fired; 0 if none is.")
 	o.seconds("timer.outbox.age", "How long the oldest event has waited for the broker; 0 if none does.")
 	o.seconds("timer.poll.age", "How long ago the next poll should have begun, or how long the last one takes so far; 0 if all is well.")
@@ -133,6 +135,11 @@ func (o *observer) observe(ctx context.Context, to metric.Observer) error {
 		paused = 1
 	}
 	number("timer.firing.paused", paused)
+	ahead := int64(0)
+	if p := o.sources.Recovery(); p != nil {
+		ahead = p.Ahead
+	}
+	number("timer.recovery.ahead", ahead)
 	number("timer.instances", int64(o.sources.Instances()))
 	for part, green := range o.sources.Ready() {
 		n := int64(0)

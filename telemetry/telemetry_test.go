@@ -38,6 +38,7 @@ func sources(stats timer.Stats, err error) telemetry.Sources {
 		},
 		Ready:     func() map[string]bool { return map[string]bool{"store": true, "broker": false} },
 		Instances: func() int { return 3 },
+		Recovery:  func() *app.RecoveryProgress { return &app.RecoveryProgress{Ahead: 9} },
 	}
 }
 
@@ -156,7 +157,7 @@ func TestGaugesShowWhatIs(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_outbox_depth": 8, "timer_outbox_parked": 9,
-		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
+		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_recovery_ahead": 9, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
 		"timer_ready_ratio store": 1, "timer_ready_ratio broker": 0,
 	} {
 		if v, there := got[name]; !there || v < want || v > want+5 {

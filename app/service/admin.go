@@ -39,7 +39,7 @@ func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a 
 		}
 	}))
 	return t.Observe(telemetry.Sources{
-		Stats: s.Stats, Status: a.Status, Instances: s.Instances,
+		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery,
 		Ready: func() map[string]bool {
 			green := make(map[string]bool)
 			for _, p := range m.Health().Parts {

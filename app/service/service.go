@@ -126,6 +126,7 @@ func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
 		CatchUpTimeout:  cfg.CatchUpTimeout,
 		Counters:        counters,
 		Takeover:        cfg.Takeover,
+		AskToRecover:    cfg.Recover == config.Ask,
 		RunBroker:       true,
 		BrokerName:      brokerName(cfg),
 	}

@@ -13,7 +13,6 @@ import (
 const program = "timer-service"
 
 const description = `A durable timer service: ScheduleTimer commands in, DueTimeReached events out in time.
-
 Try it: "timer-service serve", and beside it "timer-service schedule acme order-1 --in 3s --wait".
 Exit codes: 0 success, 1 failure, 2 wrong verb, flag, value or setting, 3 no such timer or message.`
 
@@ -45,6 +44,7 @@ type cli struct {
 	Backup     backupCmd     `cmd:"" help:"Copy the SQLite database, also while the service runs."`
 	Export     exportCmd     `cmd:"" help:"Write all timers and events into a file, to move them to another database."`
 	Import     importCmd     `cmd:"" help:"Load an export into an empty database."`
+	Recover    recoverCmd    `cmd:"" help:"Recover a lost or older database from the broker."`
 	Migrate    migrateCmd    `cmd:"" help:"Migrate the database to the schema of this binary."`
 	Provision  provisionCmd  `cmd:"" help:"Create the streams, topics and queues that the service needs."`
 	Settings   settingsCmd   `cmd:"" name:"config" help:"Show every setting, its value, and where the value came from."`

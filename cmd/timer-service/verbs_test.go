@@ -70,6 +70,7 @@ func TestEveryVerbPrintsJSON(t *testing.T) {
 		{"export", filepath.Join(dir, "export.jsonl") + " --db-path=" + filepath.Join(dir, "backup.db")},
 		{"migrate", other},
 		{"import", filepath.Join(dir, "export.jsonl") + " " + other},
+		{"recover", "--dry-run " + other},
 		{"serve", "until it is ready, then SIGTERM"},
 		{"tail", "until -n 1"}, // as serve, it runs for ever
 	}

@@ -1,0 +1,48 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"go.uber.org/dig"
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/config"
+)
+
+// Recover recovers the database from the broker, or, if dry, says what that would
+// change. No service may run on a SQLite file meanwhile.
+func Recover(ctx context.Context, cfg config.Config, dry bool, log *slog.Logger) (done app.Recovered, err error) {
+	counters := new(app.Counters)
+	limits, err := loadQuotas(cfg, counters, log)
+	if err != nil {
+		return done, err
+	}
+	var a *app.App
+	parts := fx.New(
+		fx.NopLogger, fx.StartTimeout(startTimeout), fx.StopTimeout(stopTimeout(cfg)),
+		fx.Supply(cfg, log),
+		fx.Provide(func(lc fx.Lifecycle) (app.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker),
+		fx.Invoke(func(s app.Store, b broker.Broker) (err error) {
+			a, err = app.New(s, b, log, options(cfg, counters, limits))
+			return err
+		}),
+	)
+	if err := parts.Err(); err != nil {
+		return done, dig.RootCause(err)
+	}
+	starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	defer cancel()
+	if err := parts.Start(starting); err != nil {
+		return done, dig.RootCause(err)
+	}
+	defer func() {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), parts.StopTimeout())
+		defer cancel()
+		err = errors.Join(err, parts.Stop(stopping))
+	}()
+	return a.Recover(ctx, dry)
+}
