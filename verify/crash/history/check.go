@@ -3,6 +3,7 @@ package history
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // Check judges a history that is complete: publishing is over, and the service
@@ -14,7 +15,9 @@ func Check(h History) Verdict {
 		verdict: newVerdict(),
 		timers:  make(map[Key]*timer),
 		ids:     make(map[string]generation),
+		stored:  make(map[string][]time.Time),
 	}
+	c.forget()
 	c.gather()
 	for _, m := range h.Messages {
 		switch {
@@ -72,6 +75,7 @@ func (c *checker) event(m Message) {
 	if e.Key == (Key{}) {
 		return
 	}
+	c.stored[e.id] = append(c.stored[e.id], e.At)
 	if m.Topic != EventsTopic(e.Tenant) {
 		c.verdict.Add(WrongTopic, "message %d of tenant %s arrived on %s", m.Seq, e.Tenant, m.Topic)
 	}
@@ -121,6 +125,7 @@ func (c *checker) checkAttempts() {
 	for _, id := range ids {
 		a := c.Attempts[id]
 		c.verdict.Add(Repeated, "event %s was published %d times", id, a.Published)
+		c.checkRefired(id, a)
 		if a.Other != "" {
 			c.verdict.Add(Changed, "event %s was published as %s and as %s", id, a.Lasting, a.Other)
 		}

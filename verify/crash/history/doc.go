@@ -23,11 +23,21 @@
 // only when its effect is durable. So once a newer command of the key is acked
 // before a due time, that due time must not fire.
 //
+// A broker that loses everything takes with it what the service had not acked: those
+// commands may have taken effect or not. What it had acked must happen all the same.
+//
+// An event that comes again is no violation by itself: a process that is killed between
+// the broker's answer and the commit that removes the event from the database publishes
+// it again. That takes moments. If the broker had the event long before the kill,
+// the next process must not publish it, even if its database was lost or is an older
+// copy: the broker keeps the event, and the service has to look.
+//
 // # Which rule judges which promise
 //
 //	no accepted timer is lost        [Lost], [NoDeadLetter], [Refused]
 //	never early                      [Early]
 //	nothing twice without a fault    [Duplicate], [Repeated]
+//	nothing again that has fired     [Refired]
 //	one id, one content              [SecondID], [SharedID], [Changed]
 //	no invention                     [Invented]
 //	the newest version wins          [Superseded]

@@ -11,17 +11,20 @@ import (
 // A History is what was published, seen and known.
 type History struct {
 	Sent     []Sent               `json:"sent"`
-	Messages []Message            `json:"messages"` // events and dead letters, as the broker keeps them
-	Attempts map[string]Attempt   `json:"attempts"` // at events, by event id, also those that the broker dropped as duplicates
-	Accepted map[uint64]time.Time `json:"accepted"` // when the service's ack of a command was seen, by where the broker keeps the command
-	Up       []Span               `json:"up"`       // when the service was up, in order, one apart from the other
+	Messages []Message            `json:"messages"`          // events and dead letters, as the broker keeps them
+	Attempts map[string]Attempt   `json:"attempts"`          // at events, by event id, also those that the broker dropped as duplicates
+	Accepted map[uint64]time.Time `json:"accepted"`          // when the service's ack of a command was seen, by where the broker keeps the command
+	Up       []Span               `json:"up"`                // when the service was up, in order, one apart from the other
+	Restarts []Restart            `json:"restarts,omitzero"` // after which it had to know what it had published, in order
+	Emptied  uint64               `json:"emptied,omitzero"`  // what the broker kept below this place it has lost since
 }
 
 // An Attempt counts how often an event was published.
 type Attempt struct {
-	Published int    `json:"published"`
-	Lasting   string `json:"lasting"`        // of the first attempt
-	Other     string `json:"other,omitzero"` // of the first attempt that differs; empty if all are equal
+	Published int         `json:"published"`
+	Lasting   string      `json:"lasting"`        // of the first attempt
+	Other     string      `json:"other,omitzero"` // of the first attempt that differs; empty if all are equal
+	Again     []time.Time `json:"again,omitzero"` // when all but the first were
 }
 
 // A Span is a time in which the service was up: From is in it, To is not.
@@ -36,6 +39,7 @@ type Recorder struct {
 	mu      sync.Mutex
 	history History
 	lastSeq uint64
+	before  int // messages that were recorded when the broker was last emptied
 }
 
 // Sent records a command whose publication is over, for good or ill.
@@ -50,6 +54,7 @@ func (r *Recorder) Sent(s Sent) {
 func (r *Recorder) Message(m Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	m.Seq += r.history.Emptied
 	if m.Seq <= r.lastSeq {
 		return
 	}
@@ -79,6 +84,9 @@ func (r *Recorder) Attempt(m Message) {
 	case a.Other == "" && a.Lasting != text:
 		a.Other = text
 	}
+	if seen {
+		a.Again = append(a.Again, m.At)
+	}
 	a.Published++
 	r.history.Attempts[body.ID] = a
 }
@@ -91,6 +99,7 @@ func (r *Recorder) Accepted(seq uint64, at time.Time) {
 	if r.history.Accepted == nil {
 		r.history.Accepted = make(map[uint64]time.Time)
 	}
+	seq += r.history.Emptied
 	if _, seen := r.history.Accepted[seq]; !seen {
 		r.history.Accepted[seq] = at
 	}
@@ -124,11 +133,12 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Count returns how many commands were sent and how many messages seen.
+// Count returns how many commands were sent, and how many messages seen since the
+// broker was last emptied.
 func (r *Recorder) Count() (sent, messages int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.history.Sent), len(r.history.Messages)
+	return len(r.history.Sent), len(r.history.Messages) - r.before
 }
 
 // History returns what was recorded so far. It does not change any more; its
@@ -140,6 +150,7 @@ func (r *Recorder) History() History {
 	h.Sent = h.Sent[:len(h.Sent):len(h.Sent)]
 	h.Messages = h.Messages[:len(h.Messages):len(h.Messages)]
 	h.Up = h.Up[:len(h.Up):len(h.Up)]
+	h.Restarts = h.Restarts[:len(h.Restarts):len(h.Restarts)]
 	h.Attempts = maps.Clone(h.Attempts)
 	h.Accepted = maps.Clone(h.Accepted)
 	return h

@@ -10,8 +10,9 @@ type checker struct {
 	History
 	verdict     Verdict
 	timers      map[Key]*timer
-	order       []*timer              // in the order of their first command
-	ids         map[string]generation // whose an event id is
+	order       []*timer               // in the order of their first command
+	ids         map[string]generation  // whose an event id is
+	stored      map[string][]time.Time // when the broker stored an event, by its id
 	deadLetters []Message
 
 	overall, whileUp, accepting, intake []time.Duration

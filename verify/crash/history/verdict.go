@@ -15,6 +15,7 @@ const (
 	Early        Rule = "early"          // an event came before its due time
 	Duplicate    Rule = "duplicates"     // an event came again under its id
 	Repeated     Rule = "republished"    // an event was published again, whether or not the broker kept it
+	Refired      Rule = "fired again"    // an event was published again long after the broker had it, after a restart
 	SecondID     Rule = "second ids"     // a version has events with different ids
 	SharedID     Rule = "shared ids"     // different versions have events with one id
 	Changed      Rule = "changed"        // attempts at one event differ in more than its times
@@ -32,7 +33,7 @@ const (
 )
 
 var rules = [...]Rule{
-	Lost, Early, Duplicate, Repeated, SecondID, SharedID, Changed, Invented, Superseded, TwoVersions,
+	Lost, Early, Duplicate, Repeated, Refired, SecondID, SharedID, Changed, Invented, Superseded, TwoVersions,
 	WrongTopic, Malformed, Refused, NoDeadLetter, Died, Unclean, Unreached, Unsettled,
 }
 
@@ -46,17 +47,18 @@ type Finding struct {
 
 // A Verdict is the result of [Check].
 type Verdict struct {
-	Sent         int       `json:"sent"`         // messages published, of all kinds
-	Acked        int       `json:"acked"`        // those that the broker confirmed
-	Accepted     int       `json:"accepted"`     // those that the service acked
-	Timers       int       `json:"timers"`       // keys with a ScheduleTimer that the broker confirmed
-	Fired        int       `json:"fired"`        // timers with an event
-	Canceled     int       `json:"canceled"`     // timers without one whose newest command is a CancelTimer
-	Events       int       `json:"events"`       // in the stream
-	Republished  int       `json:"republished"`  // publishes of events beyond the first; the broker drops most
-	MostOften    int       `json:"mostOften"`    // publishes of the event that was published most often
-	Poison       int       `json:"poison"`       // invalid messages that the broker confirmed
-	DeadLettered int       `json:"deadLettered"` // those that have a dead letter
+	Sent         int       `json:"sent"`          // messages published, of all kinds
+	Acked        int       `json:"acked"`         // those that the broker confirmed
+	Accepted     int       `json:"accepted"`      // those that the service acked
+	Gone         int       `json:"gone,omitzero"` // those that the broker confirmed and lost, and the service had not acked
+	Timers       int       `json:"timers"`        // keys with a ScheduleTimer that the broker confirmed
+	Fired        int       `json:"fired"`         // timers with an event
+	Canceled     int       `json:"canceled"`      // timers without one whose newest command is a CancelTimer
+	Events       int       `json:"events"`        // in the stream
+	Republished  int       `json:"republished"`   // publishes of events beyond the first; the broker drops most
+	MostOften    int       `json:"mostOften"`     // publishes of the event that was published most often
+	Poison       int       `json:"poison"`        // invalid messages that the broker confirmed
+	DeadLettered int       `json:"deadLettered"`  // those that have a dead letter
 	Overall      Lateness  `json:"latenessOverall"`
 	WhileUp      Lateness  `json:"latenessWhileUp"`  // of those due while the service was up
 	Accepting    Lateness  `json:"latenessAccepted"` // of those whose command the service had acked by then, too

@@ -1,0 +1,93 @@
+package history
+
+import (
+	"slices"
+	"time"
+)
+
+// A Restart is a fault after which the service had to know what it had published
+// before: from its database, or from what the broker keeps.
+type Restart struct {
+	Killed  time.Time `json:"killed"`           // when the process was dead
+	Began   time.Time `json:"began"`            // when the next one began
+	Emptied bool      `json:"emptied,omitzero"` // whether the broker had lost everything by then
+}
+
+// Times that keep [Refired] exact.
+const (
+	settled = time.Second            // after which an event that the broker stored had left the outbox
+	hearing = 250 * time.Millisecond // within which a publish is observed; a process takes longer to begin
+)
+
+// Restarted records a restart. Those of a run are in order.
+func (r *Recorder) Restarted(s Restart) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Restarts = append(r.history.Restarts, s)
+}
+
+// newPlaces is how far the places of a broker are from those it had before it was
+// emptied, which is more than it ever numbers.
+const newPlaces = 1 << 48
+
+// Empty records that the broker has lost everything, and counts from the beginning. What
+// is recorded from now on has a place above what was before: the number that is
+// returned, plus that of the broker. [Recorder.Message] and [Recorder.Accepted] add it;
+// who calls [Recorder.Sent] must.
+func (r *Recorder) Empty() (base uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.history.Emptied += newPlaces
+	r.lastSeq, r.before = r.history.Emptied, len(r.history.Messages)
+	return r.history.Emptied
+}
+
+// forget takes what the broker lost for what it never confirmed, unless the service
+// had acked it: it may have been taken, or not.
+func (c *checker) forget() {
+	if c.Emptied == 0 {
+		return
+	}
+	c.Sent = slices.Clone(c.Sent)
+	for i, s := range c.Sent {
+		if _, accepted := c.Accepted[s.Seq]; s.Acked && s.Seq < c.Emptied && !accepted {
+			c.Sent[i].Acked = false
+			c.verdict.Gone++
+		}
+	}
+}
+
+// checkRefired finds events that were published again by a process that had to know
+// better: the broker had them for long when the one before was killed.
+func (c *checker) checkRefired(id string, a Attempt) {
+	for _, at := range a.Again {
+		i, _ := slices.BinarySearchFunc(c.Restarts, at.Add(-hearing), func(r Restart, at time.Time) int { return r.Began.Compare(at) })
+		if i == 0 {
+			continue
+		}
+		r := c.Restarts[i-1] // the last before it
+		if known, ok := c.known(id, a, r); ok && known.Add(settled).Before(r.Killed) {
+			c.verdict.Add(Refired, "event %s was published at %s by a process that began at %s, though the broker had it at %s, before the one before was killed at %s",
+				id, clock(at), clock(r.Began), clock(known), clock(r.Killed))
+		}
+	}
+}
+
+// known returns since when an event was known to be published when a process was
+// killed: if the broker keeps it, since it came for the first time, else since it was
+// published for the last time, as far as the database knows.
+func (c *checker) known(id string, a Attempt, r Restart) (at time.Time, ok bool) {
+	stored := c.stored[id]
+	if len(stored) == 0 {
+		return at, false
+	}
+	if !r.Emptied {
+		return slices.MinFunc(stored, time.Time.Compare), true
+	}
+	for _, t := range slices.Concat(stored, a.Again) {
+		if !t.After(r.Killed) {
+			at = later(at, t)
+		}
+	}
+	return at, !at.IsZero()
+}
