@@ -24,6 +24,9 @@ const (
 	brokerSyncEnv = "CRASH_BROKER_SYNC"
 )
 
+// brokerData is the directory in which a broker keeps its data, in that of the run.
+const brokerData = "broker"
+
 // brokerStart is how long a broker may take to listen.
 const brokerStart = 30 * time.Second
 
@@ -43,7 +46,7 @@ func ServeBroker(in io.Reader, out io.Writer) error {
 	}
 	opt := &natsserver.Options{
 		Host: "127.0.0.1", Port: port, NoSigs: true, LogFile: filepath.Join(dir, "broker.log"),
-		JetStream: true, StoreDir: filepath.Join(dir, "broker"), JetStreamMaxStore: 1 << 40,
+		JetStream: true, StoreDir: filepath.Join(dir, brokerData), JetStreamMaxStore: 1 << 40,
 		SyncAlways: os.Getenv(brokerSyncEnv) != "",
 	}
 	s, err := natsserver.NewServer(opt)

@@ -26,7 +26,7 @@ func (r *run) injectAll(ctx context.Context) error {
 		if err := r.inject(ctx, in); err != nil {
 			return err
 		}
-		if s.over = s.at; r.opt.Mode.hitsServers() {
+		if s.over = s.at; r.opt.Mode.hitsServers() || r.opt.Mode.loses() {
 			s.over, s.hit = r.now(), nil
 		}
 		r.done = append(r.done, s)
@@ -46,9 +46,9 @@ func (r *run) injectAll(ctx context.Context) error {
 func (r *run) work(ctx context.Context) (*instance, error) {
 	d := workTime
 	switch {
-	case r.opt.Mode.hitsServers():
+	case r.opt.Mode.hitsServers(), r.opt.Mode == EmptyBroker:
 		d = breather
-	case len(r.instances) > 1:
+	case len(r.instances) > 1, r.opt.Mode.losesDatabase():
 		d = workOfMany
 	}
 	atStart := r.opt.Mode.hitsStarts() && r.rand.IntN(2) == 0
@@ -141,6 +141,10 @@ func (r *run) inject(ctx context.Context, in *instance) error {
 		return r.without(ctx, func(ctx context.Context) error { return r.database.interrupt(ctx, r) })
 	case Both:
 		return r.killBoth(ctx, in)
+	case Wipe, Rollback, Flip:
+		return r.loseDatabase(ctx)
+	case EmptyBroker:
+		return r.emptyBroker(ctx)
 	}
 	return fmt.Errorf("mode %q is none of %q", r.opt.Mode, Modes)
 }

@@ -15,8 +15,12 @@ import (
 	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
-// forgetfulEnv makes the test binary the forgetful service.
-const forgetfulEnv = "CRASH_FORGETFUL"
+// forgetfulEnv makes the test binary the forgetful service. With the value [again] it
+// remembers too much: it reads all commands at its start, and fires what has fired.
+const (
+	forgetfulEnv = "CRASH_FORGETFUL"
+	again        = "again"
+)
 
 // forgetful is a timer service as one might write it in an hour: it acks what it
 // has only in memory. It knows nothing of cancellations, versions and invalid
@@ -43,6 +47,11 @@ func forgetful() error {
 	if err != nil {
 		return err
 	}
+	if os.Getenv(forgetfulEnv) == again {
+		if err := fireAgain(ctx, js); err != nil {
+			return err
+		}
+	}
 	_, err = consumer.Consume(func(msg jetstream.Msg) {
 		remember(js, msg)
 		_ = msg.Ack() // it cares for nothing
@@ -52,6 +61,16 @@ func forgetful() error {
 	}
 	fmt.Println("store      in memory\nready      perhaps")
 	select {}
+}
+
+// fireAgain takes all commands that the broker keeps, and does not look what has fired.
+func fireAgain(ctx context.Context, js jetstream.JetStream) error {
+	consumer, err := js.OrderedConsumer(ctx, streamName, jetstream.OrderedConsumerConfig{FilterSubjects: []string{history.CommandsTopic}})
+	if err != nil {
+		return err
+	}
+	_, err = consumer.Consume(func(msg jetstream.Msg) { remember(js, msg) })
+	return err
 }
 
 // remember fires the timer of a message, if this process lives until then.

@@ -133,6 +133,9 @@ func (r *run) died(ctx context.Context, l *life) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if r.refused(l) {
+		return r.replaceDamaged(ctx, l)
+	}
 	r.breach(history.Died, "life %d ended by itself: %v", l.number, l.err)
 	r.deaths++
 	if r.deaths > maxDeaths {
@@ -192,7 +195,7 @@ func (r *run) kill(in *instance) error {
 	if err := in.life.kill(); err != nil {
 		return err
 	}
-	if !in.life.killed() {
+	if !in.life.killed() && !r.refused(in.life) {
 		r.breach(history.Died, "life %d ended by itself, just before it was to be killed: %v", in.life.number, in.life.err)
 	}
 	return nil

@@ -19,13 +19,25 @@ const (
 	StoreGone Mode = "store"    // the end of all connections with the database, or SIGKILL for its server and a new start
 	Embedded  Mode = "embedded" // SIGKILL for a service that is its own broker, and a new start at once
 	Step      Mode = "step"     // the service kills itself at named steps, and is started again at once
+
+	Wipe        Mode = "wipe"         // SIGKILL, the database is deleted, and a new start
+	Rollback    Mode = "rollback"     // SIGKILL, an older copy of the database is put in its place, and a new start
+	Flip        Mode = "flip"         // SIGKILL, a bit of the database file or its log is flipped, and a new start
+	EmptyBroker Mode = "empty-broker" // SIGKILL for the service and the broker, all that the broker has is deleted, and new starts
 )
 
 // Modes are all modes.
-var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step}
+var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Wipe, Rollback, Flip, EmptyBroker}
 
 // hitsStarts reports whether processes are hit while they start, too.
 func (m Mode) hitsStarts() bool { return m == Kill || m == Both || m == Embedded }
+
+// loses reports whether what a database or a broker keeps is lost. Then all
+// instances are hit.
+func (m Mode) loses() bool { return m.losesDatabase() || m == EmptyBroker }
+
+// losesDatabase reports whether the database is lost, or a part of it.
+func (m Mode) losesDatabase() bool { return m == Wipe || m == Rollback || m == Flip }
 
 // hitsServers reports whether servers are hit that clients take a while to
 // be back at.

@@ -84,7 +84,7 @@ func (o *observer) message(msg jetstream.Msg) {
 
 // attempt records what is published.
 func (o *observer) attempt(msg *nats.Msg) {
-	o.recorder.Attempt(history.Message{Topic: msg.Subject, Body: msg.Data})
+	o.recorder.Attempt(history.Message{Topic: msg.Subject, At: o.now(), Body: msg.Data})
 }
 
 // ack records that a message is acked.

@@ -17,9 +17,10 @@ type Report struct {
 	Mode      Mode         `json:"mode"`
 	Rate      int          `json:"rate"` // commands a second
 	Tenants   int          `json:"tenants"`
-	Kills     int          `json:"kills"`      // or what else the mode does
-	Lives     int          `json:"lives"`      // processes of the service
-	Ready     int          `json:"livesReady"` // those that took commands
+	Kills     int          `json:"kills"`             // or what else the mode does
+	Lives     int          `json:"lives"`             // processes of the service
+	Ready     int          `json:"livesReady"`        // those that took commands
+	Refusals  int          `json:"refusals,omitzero"` // databases that the service refused since they were damaged, which were deleted then
 	Steps     []StepReport `json:"steps,omitzero"`
 	Takeover  Takeover     `json:"takeover,omitzero"`
 	StartMS   float64      `json:"startP50Ms"`        // from the start of a process until it took commands, the median
@@ -38,7 +39,13 @@ func (r Report) Write(out io.Writer) {
 	fmt.Fprintf(t, "store\t%s\tshared by %d of the service\n", r.Store, r.Instances)
 	fmt.Fprintf(t, "kills\t%d\tmode %s, in %.0f s\n", r.Kills, r.Mode, r.Seconds)
 	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)
+	if r.Mode == Flip {
+		fmt.Fprintf(t, "refused\t%d\tof so many databases the service said that they are damaged\n", r.Refusals)
+	}
 	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker has %d, the service acked %d\n", r.Sent, r.Rate, r.Tenants, r.Acked, r.Accepted)
+	if r.Mode == EmptyBroker {
+		fmt.Fprintf(t, "gone\t%d\tthat the broker lost before the service acked them\n", r.Gone)
+	}
 	fmt.Fprintf(t, "timers\t%d\t%d fired, %d canceled\n", r.Timers, r.Fired, r.Canceled)
 	fate := "the consumer sees them again"
 	if r.Broker == NATS {

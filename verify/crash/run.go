@@ -26,6 +26,8 @@ type run struct {
 	broker   server // nil if the service is its own
 	database database
 	wire     wire
+	line     line   // to the wire
+	hangUp   func() // ends what wire observes, and closes it
 	recorder history.Recorder
 
 	instances []*instance
@@ -36,6 +38,7 @@ type run struct {
 	faults   int
 	done     []fault
 	deaths   int
+	refusals int
 	starts   []time.Duration // from start to ready
 	steps    []StepReport
 	breaches []breach
@@ -158,21 +161,35 @@ func (r *run) serve(ctx context.Context) (err error) {
 	if err := r.awaitAll(ctx); err != nil {
 		return err
 	}
+	if err := r.connect(ctx, 0); err != nil {
+		return err
+	}
+	defer func() { r.hangUp() }() // of a later wire, if the broker was emptied
+	return r.test(ctx)
+}
+
+// connect connects with the broker, on which the service is up, and begins to observe.
+func (r *run) connect(ctx context.Context, base uint64) (err error) {
 	if r.wire, err = kinds[r.opt.Broker].dial(ctx, r); err != nil {
 		return err
 	}
-	defer r.wire.close()
 	stop, err := r.wire.observe(ctx, &r.recorder)
 	if err != nil {
+		r.wire.close()
 		return err
 	}
-	defer stop()
-	return r.test(ctx)
+	r.hangUp = func() {
+		stop()
+		r.wire.close()
+		r.hangUp = func() {}
+	}
+	r.line.lead(r.wire, base)
+	return nil
 }
 
 // test sends commands, faults, and waits for the end.
 func (r *run) test(ctx context.Context) error {
-	p := producer{to: r.wire, make: traffic.New(r.opt.Seed, r.opt.Tenants), recorder: &r.recorder, now: r.now, rate: r.opt.Rate, timeout: kinds[r.opt.Broker].timeout}
+	p := producer{to: &r.line, make: traffic.New(r.opt.Seed, r.opt.Tenants), recorder: &r.recorder, now: r.now, rate: r.opt.Rate, timeout: kinds[r.opt.Broker].timeout}
 	old := r.opt.chosen(oldFile)
 	if len(old) > 0 {
 		if err := r.makeOld(ctx, &p); err != nil {
@@ -219,7 +236,7 @@ func (r *run) report(took time.Duration) Report {
 	report := Report{
 		Seed: r.opt.Seed, Broker: r.opt.Broker, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Kills: r.faults, Lives: r.lives, Ready: len(r.starts),
-		Steps: r.steps, Seconds: took.Seconds(), Takeover: r.takeover(verdict.Fires), Dir: r.dir, Verdict: verdict,
+		Refusals: r.refusals, Steps: r.steps, Seconds: took.Seconds(), Takeover: r.takeover(verdict.Fires), Dir: r.dir, Verdict: verdict,
 	}
 	if r.database != nil {
 		report.Database = r.database.left()

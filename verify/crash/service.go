@@ -51,6 +51,7 @@ type life struct {
 	fell    chan struct{} // closed when the process says that it dies at its step
 	readyAt time.Time     // set before ready is closed
 	err     error         // how it ended; set before ended is closed
+	last    tail          // of what it said; not to be read before ended is closed
 	noted   bool          // whether it is recorded when the process was up
 	meant   bool          // whether the run ends it, and checks how it ended
 }
@@ -63,7 +64,7 @@ func (s *service) start(ctx context.Context) (*life, error) {
 	cmd.SysProcAttr = ownGroup()
 	cmd.WaitDelay = time.Second
 	l := &life{cmd: cmd, started: s.now(), ready: make(chan struct{}), ended: make(chan struct{}), fell: make(chan struct{})}
-	cmd.Stderr = s.log
+	cmd.Stderr = io.MultiWriter(s.log, &l.last)
 	if s.step != "" {
 		cmd.Env = append(cmd.Env, stepEnv+"="+s.step)
 		name, _, _ := strings.Cut(s.step, ":")
@@ -81,6 +82,17 @@ func (s *service) start(ctx context.Context) (*life, error) {
 		close(l.ended)
 	}()
 	return l, nil
+}
+
+// backup has the binary copy the database into a file.
+func (s *service) backup(ctx context.Context, file string) error {
+	cmd := exec.CommandContext(ctx, s.bin, "backup", file)
+	cmd.Dir = s.dir
+	cmd.Env = append(environ(), s.env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("timer-service backup: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // The environment variable that names the step, and what the process prints when it dies there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math/rand/v2"
 	"path/filepath"
 	"time"
 
@@ -36,6 +37,19 @@ type database interface {
 	// it back. It has a server, else this is not called.
 	interrupt(ctx context.Context, r *run) error
 
+	// wipe leaves an empty one, or none, as if it had never been used. No service runs on
+	// it, and on what follows neither unless that says otherwise.
+	wipe(ctx context.Context) error
+
+	// copy keeps a copy, as an operator makes one. The service runs, and runs again.
+	copy(ctx context.Context, r *run) error
+
+	// restore puts any of the copies in its place.
+	restore(ctx context.Context, r *run) error
+
+	// flip flips a bit of it, and says which.
+	flip(random *rand.Rand) (what string, err error)
+
 	// close removes what is not in the directory of the run.
 	close() error
 
@@ -48,16 +62,20 @@ func (r *run) openDatabase(ctx context.Context) (database, error) {
 	if r.opt.Store == Postgres {
 		return openPostgres(ctx, r.opt, r.dir)
 	}
-	return sqliteFile(filepath.Join(r.dir, "timers.db")), nil
+	return &sqliteFile{path: filepath.Join(r.dir, "timers.db")}, nil
 }
 
-// sqliteFile is the path of a SQLite database.
-type sqliteFile string
+// sqliteFile is a SQLite database.
+type sqliteFile struct {
+	path   string
+	copies []string // paths, the oldest first
+	made   int
+}
 
-func (f sqliteFile) environ() []string { return []string{"TIMER_DB_PATH=" + string(f)} }
+func (f *sqliteFile) environ() []string { return []string{"TIMER_DB_PATH=" + f.path} }
 
-func (f sqliteFile) age(ctx context.Context, tenant string, by time.Duration) (timers int64, err error) {
-	db, err := sql.Open("sqlite", string(f))
+func (f *sqliteFile) age(ctx context.Context, tenant string, by time.Duration) (timers int64, err error) {
+	db, err := sql.Open("sqlite", f.path)
 	if err != nil {
 		return 0, err
 	}
@@ -73,10 +91,10 @@ UPDATE timer_schedules
 	return result.RowsAffected()
 }
 
-func (f sqliteFile) interrupt(context.Context, *run) error {
+func (f *sqliteFile) interrupt(context.Context, *run) error {
 	return errors.New("a file has no server that could go away")
 }
 
-func (f sqliteFile) close() error { return nil }
+func (f *sqliteFile) close() error { return nil }
 
-func (f sqliteFile) left() string { return "" }
+func (f *sqliteFile) left() string { return "" }

@@ -24,6 +24,9 @@ type postgresDatabase struct {
 	name  string
 	keep  bool
 
+	copies []string // databases, the oldest first
+	made   int
+
 	server *postgresd.Server // nil if the run did not start it
 	dir    string            // of that server
 	opt    postgresd.Options
@@ -124,11 +127,15 @@ func (d *postgresDatabase) close() error {
 		d.server.Stop()
 		return nil
 	}
-	if d.left() != "" {
-		return nil
+	drop := d.copies
+	if d.left() == "" {
+		drop = append(drop, d.name)
 	}
-	// The context of the run may have ended; this must run.
-	return d.do(context.Background(), d.admin, "DROP DATABASE IF EXISTS "+d.name+" WITH (FORCE)")
+	var err error
+	for _, name := range drop { // the context of the run may have ended; this must run
+		err = errors.Join(err, d.do(context.Background(), d.admin, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"))
+	}
+	return err
 }
 
 func (d *postgresDatabase) left() string {

@@ -2,8 +2,10 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/verify/crash/history"
@@ -83,7 +85,38 @@ func (k Kind) check(m Mode) error {
 	if k != NATS && (m == Embedded || m == Broker || m == Both) {
 		return fmt.Errorf("mode %s needs the broker %s", m, NATS)
 	}
+	if k == RabbitMQ && m.loses() {
+		return fmt.Errorf("mode %s needs the broker %s or %s, which keep what was read", m, NATS, Kafka)
+	}
 	return nil
+}
+
+// A line leads to the wire of a run, which is cut while the broker is away for longer.
+type line struct {
+	mu   sync.RWMutex
+	to   publisher // nil while it is cut
+	base uint64    // see [history.Recorder.Empty]
+}
+
+var errCut = errors.New("there is no connection with the broker")
+
+// publish returns a place that counts on when the broker was emptied.
+func (l *line) publish(ctx context.Context, c history.Command) (uint64, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.to == nil {
+		return 0, errCut
+	}
+	seq, err := l.to.publish(ctx, c)
+	return l.base + seq, err
+}
+
+// lead connects the line, or cuts it if there is no publisher. What is on its way
+// arrives before.
+func (l *line) lead(to publisher, base uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to, l.base = to, base
 }
 
 // A tally numbers what is seen of a broker that has no numbers of its own.
@@ -97,12 +130,13 @@ type tally struct {
 // service sends is later than what it received, as far as such a broker knows.
 const unnumbered = 1 << 62
 
-// note records a message of the service, and that it was published: a broker
-// that drops no duplicates keeps each attempt.
-func (t *tally) note(topic, dedupeID string, header map[string]string, body []byte) {
+// note records a message of the service, and that it was published, at a time: a
+// broker that drops no duplicates keeps each attempt.
+func (t *tally) note(topic, dedupeID string, published time.Time, header map[string]string, body []byte) {
 	t.seq++
 	header[history.DedupeHeader] = dedupeID
 	m := history.Message{Topic: topic, Seq: unnumbered + t.seq, At: t.now(), Header: header, Body: body}
 	t.recorder.Message(m)
+	m.At = published
 	t.recorder.Attempt(m)
 }

@@ -27,7 +27,7 @@ func startKafka(ctx context.Context, dir string, port int) (server, error) {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, kafkaPackage).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the broker: %w\n%s", err, out)
 	}
-	cmd := exec.CommandContext(ctx, bin, "--port", strconv.Itoa(port), "--dir", filepath.Join(dir, "broker"))
+	cmd := exec.CommandContext(ctx, bin, "--port", strconv.Itoa(port), "--dir", filepath.Join(dir, brokerData))
 	b, err := startProcess(cmd)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (w *kafkaWire) read(ctx context.Context, t *tally) {
 				tenant, _, _ := strings.Cut(string(r.Key), ".")
 				topic = history.EventsTopic(tenant)
 			}
-			t.note(topic, header["messageId"], header, r.Value)
+			t.note(topic, header["messageId"], r.Timestamp, header, r.Value)
 		})
 	}
 }

@@ -125,7 +125,7 @@ func (w *rabbitWire) observe(_ context.Context, recorder *history.Recorder) (sto
 			if tenant, is := strings.CutSuffix(topic, rabbitEvents); is {
 				topic = history.EventsTopic(strings.TrimPrefix(tenant, rabbitPrefix))
 			}
-			t.note(topic, d.MessageId, header, d.Body)
+			t.note(topic, d.MessageId, w.now(), header, d.Body)
 		}
 	}()
 	return func() {

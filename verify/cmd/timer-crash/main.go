@@ -37,9 +37,18 @@ service kills itself when it passes a step in its code; that has to be built
 with -tags failpoint). Of several instances a fault hits any one, and the
 others go on.
 
+Modes that lose what is stored, in which all instances are hit: wipe (SIGKILL,
+and the database is deleted), rollback (SIGKILL, and an older copy of the
+database is put in its place, which was made while the service ran), flip
+(SIGKILL, and a bit of the database file or of its log is flipped; a database
+that the service says is damaged is deleted), empty-broker (SIGKILL for broker
+and service, and all that the broker has is deleted). In them an event that the
+broker had a second before the kill must not be published again.
+
 Brokers: nats (nats-server, part of this program), kafka (kfake, a server that
 speaks Kafka's protocol; it is built), rabbitmq (RabbitMQ, which has to be
-installed). Modes that kill the broker need nats.
+installed). Modes that kill the broker need nats, or kafka if they empty it;
+those that lose what is stored need a broker that keeps what was read.
 
 Stores: sqlite, postgres. With postgres the run makes a database of its own on
 the server of --db-url, and drops it in the end, or starts a server, for which
@@ -61,7 +70,7 @@ type cli struct {
 	Store     crash.Store   `default:"sqlite" enum:"sqlite,postgres" help:"Which database to use: sqlite or postgres."`
 	DBURL     string        `name:"db-url" placeholder:"URL" help:"With --store postgres: a server on which this user may make databases; $TIMER_TEST_POSTGRES if empty. If that is empty too, or with \"own\": a server of the run's own."`
 	Instances int           `default:"1" help:"How many of the service share the database; more than one needs --store postgres."`
-	Mode      crash.Mode    `default:"kill" enum:"kill,term,stop,broker,both,store,embedded,step" help:"What to do: kill, term, stop, broker, both, store, embedded or step."`
+	Mode      crash.Mode    `default:"kill" enum:"${modes}" placeholder:"MODE" help:"What to do: ${modes}."`
 	Step      string        `enum:"all,${steps}" default:"all" placeholder:"STEP" help:"With --mode step: all, ${steps}."`
 	Seed      uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
 	Settle    time.Duration `default:"2m" help:"How long the service may take to come to rest in the end."`
@@ -90,7 +99,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	helped := false
 	k, err := kong.New(&c, kong.Name("timer-crash"), kong.Description(description),
-		kong.Vars{"steps": strings.Join(crash.Steps(), ",")},
+		kong.Vars{"steps": strings.Join(crash.Steps(), ","), "modes": modes()},
 		kong.Writers(stdout, stderr), kong.Exit(func(int) { helped = true }))
 	if err == nil {
 		_, err = k.Parse(args)
@@ -129,6 +138,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitFailure
 	}
 	return 0
+}
+
+// modes are all of them, as a list.
+func modes() string {
+	var all []string
+	for _, m := range crash.Modes {
+		all = append(all, string(m))
+	}
+	return strings.Join(all, ",")
 }
 
 // options are what the flags say.

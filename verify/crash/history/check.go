@@ -32,6 +32,7 @@ func Check(h History) Verdict {
 	}
 	c.checkDeadLetters()
 	c.checkAttempts()
+	c.checkRefired()
 	c.verdict.Overall = NewLateness(c.overall)
 	c.verdict.WhileUp = NewLateness(c.whileUp)
 	c.verdict.Accepting = NewLateness(c.accepting)
@@ -125,7 +126,6 @@ func (c *checker) checkAttempts() {
 	for _, id := range ids {
 		a := c.Attempts[id]
 		c.verdict.Add(Repeated, "event %s was published %d times", id, a.Published)
-		c.checkRefired(id, a)
 		if a.Other != "" {
 			c.verdict.Add(Changed, "event %s was published as %s and as %s", id, a.Lasting, a.Other)
 		}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -58,36 +59,42 @@ func (c *checker) forget() {
 }
 
 // checkRefired finds events that were published again by a process that had to know
-// better: the broker had them for long when the one before was killed.
-func (c *checker) checkRefired(id string, a Attempt) {
-	for _, at := range a.Again {
-		i, _ := slices.BinarySearchFunc(c.Restarts, at.Add(-hearing), func(r Restart, at time.Time) int { return r.Began.Compare(at) })
-		if i == 0 {
-			continue
-		}
-		r := c.Restarts[i-1] // the last before it
-		if known, ok := c.known(id, a, r); ok && known.Add(settled).Before(r.Killed) {
-			c.verdict.Add(Refired, "event %s was published at %s by a process that began at %s, though the broker had it at %s, before the one before was killed at %s",
-				id, clock(at), clock(r.Began), clock(known), clock(r.Killed))
+// better: the broker had them for long when the one before was killed. A publish may be
+// known from listening, or by what the broker keeps, or both.
+func (c *checker) checkRefired() {
+	for _, id := range slices.Sorted(maps.Keys(c.stored)) {
+		stored := slices.SortedFunc(slices.Values(c.stored[id]), time.Time.Compare)
+		again := slices.Concat(stored[1:], c.Attempts[id].Again)
+		for _, at := range again {
+			i, _ := slices.BinarySearchFunc(c.Restarts, at.Add(-hearing), func(r Restart, at time.Time) int { return r.Began.Compare(at) })
+			if i == 0 {
+				continue
+			}
+			r := c.Restarts[i-1] // the last before it
+			known := stored[0]
+			if r.Emptied {
+				known = lastBefore(r.Killed, slices.Concat(stored, again))
+			}
+			if known.Add(settled).Before(r.Killed) {
+				c.verdict.Add(Refired, "event %s was published at %s by a process that began at %s, though the broker had it at %s, before the one before was killed at %s",
+					id, clock(at), clock(r.Began), clock(known), clock(r.Killed))
+				break
+			}
 		}
 	}
 }
 
-// known returns since when an event was known to be published when a process was
-// killed: if the broker keeps it, since it came for the first time, else since it was
-// published for the last time, as far as the database knows.
-func (c *checker) known(id string, a Attempt, r Restart) (at time.Time, ok bool) {
-	stored := c.stored[id]
-	if len(stored) == 0 {
-		return at, false
-	}
-	if !r.Emptied {
-		return slices.MinFunc(stored, time.Time.Compare), true
-	}
-	for _, t := range slices.Concat(stored, a.Again) {
-		if !t.After(r.Killed) {
-			at = later(at, t)
+// lastBefore returns the last of some times up to one, which is when an event had been
+// published for the last time as far as a database knows; that time if there is none.
+func lastBefore(limit time.Time, times []time.Time) time.Time {
+	var last time.Time
+	for _, t := range times {
+		if !t.After(limit) {
+			last = later(last, t)
 		}
 	}
-	return at, !at.IsZero()
+	if last.IsZero() {
+		return limit
+	}
+	return last
 }

@@ -50,7 +50,7 @@ type Verdict struct {
 	Sent         int       `json:"sent"`          // messages published, of all kinds
 	Acked        int       `json:"acked"`         // those that the broker confirmed
 	Accepted     int       `json:"accepted"`      // those that the service acked
-	Gone         int       `json:"gone,omitzero"` // those that the broker confirmed and lost, and the service had not acked
+	Gone         int       `json:"gone,omitzero"` // those that the broker confirmed and lost before the service acked them
 	Timers       int       `json:"timers"`        // keys with a ScheduleTimer that the broker confirmed
 	Fired        int       `json:"fired"`         // timers with an event
 	Canceled     int       `json:"canceled"`      // timers without one whose newest command is a CancelTimer

@@ -1,0 +1,185 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+)
+
+// loseDatabase kills all instances, does to the database what the mode says, and starts
+// them again. Every other time one is killed soon again, perhaps while it recovers.
+func (r *run) loseDatabase(ctx context.Context) error {
+	if r.opt.Mode == Rollback {
+		if err := r.mayCopy(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.killAll(); err != nil {
+		return err
+	}
+	killed := r.now()
+	if err := r.spoil(ctx); err != nil {
+		return err
+	}
+	if err := r.beginAll(ctx, history.Restart{Killed: killed}); err != nil {
+		return err
+	}
+	if r.rand.IntN(2) == 0 {
+		return nil
+	}
+	if err := r.rest(ctx, workTime.any(r.rand)); err != nil {
+		return err
+	}
+	return r.restart(ctx, func() error { return nil })
+}
+
+// spoil does to the database what the mode says.
+func (r *run) spoil(ctx context.Context) error {
+	switch r.opt.Mode {
+	case Wipe:
+		return r.database.wipe(ctx)
+	case Rollback:
+		return r.database.restore(ctx, r)
+	}
+	what, err := r.database.flip(r.rand)
+	fmt.Fprintf(r.opt.Progress, "life %d is over: flipped %s\n", r.lives, what)
+	return err
+}
+
+// mayCopy makes a copy of the database now and then, the first time in any case, and
+// lets the service work on.
+func (r *run) mayCopy(ctx context.Context) error {
+	if r.faults > 0 && r.rand.IntN(2) == 0 {
+		return nil
+	}
+	if err := r.awaitAll(ctx); err != nil {
+		return err
+	}
+	if err := r.database.copy(ctx, r); err != nil {
+		return fmt.Errorf("copy the database: %w", err)
+	}
+	return r.rest(ctx, workOfMany.any(r.rand))
+}
+
+// kept is how many copies of a database there are at most.
+const kept = 4
+
+// restart kills all instances, does something and starts them.
+func (r *run) restart(ctx context.Context, do func() error) error {
+	if err := r.killAll(); err != nil {
+		return err
+	}
+	killed := r.now()
+	if err := do(); err != nil {
+		return err
+	}
+	return r.beginAll(ctx, history.Restart{Killed: killed})
+}
+
+// killAll kills all instances, also those of which it is not noticed yet that they
+// ended.
+func (r *run) killAll() error {
+	for _, in := range r.instances {
+		if err := r.kill(in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beginAll starts all instances, and records that.
+func (r *run) beginAll(ctx context.Context, s history.Restart) error {
+	s.Began = r.now()
+	r.recorder.Restarted(s)
+	for _, in := range r.instances {
+		if err := r.begin(ctx, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// emptyBroker kills the service and the broker, deletes all that the broker has, and
+// starts both. What the service has published is seen before.
+func (r *run) emptyBroker(ctx context.Context) error {
+	if err := r.killAll(); err != nil {
+		return err
+	}
+	killed := r.now()
+	r.line.lead(nil, 0)
+	if err := r.awaitSeen(ctx); err != nil {
+		return err
+	}
+	r.hangUp()
+	if err := r.broker.kill(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(r.dir, brokerData)); err != nil {
+		return err
+	}
+	base := r.recorder.Empty()
+	if err := r.beginBroker(ctx); err != nil {
+		return err
+	}
+	if err := r.beginAll(ctx, history.Restart{Killed: killed, Emptied: true}); err != nil {
+		return err
+	}
+	if err := r.awaitAll(ctx); err != nil {
+		return err
+	}
+	return r.connect(ctx, base)
+}
+
+// awaitSeen waits until what the service has published is recorded.
+func (r *run) awaitSeen(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	for {
+		_, unseen, err := r.pending(ctx)
+		if err == nil && unseen == 0 {
+			return nil
+		}
+		if !pause.For(ctx, pollTick) {
+			return fmt.Errorf("%d events and dead letters of the broker are not read: %w", unseen, err)
+		}
+	}
+}
+
+// damaged are what the service says of a database that is damaged.
+var damaged = []string{"damaged", "file is not a database"}
+
+// refused reports whether a process ended by itself since the database is damaged, as
+// it should, and said so. It may do so once a fault.
+func (r *run) refused(l *life) bool {
+	said := string(l.last)
+	return r.opt.Mode == Flip && r.refusals <= r.faults && l.cmd.ProcessState.ExitCode() > 0 &&
+		slices.ContainsFunc(damaged, func(s string) bool { return strings.Contains(said, s) })
+}
+
+// replaceDamaged does what the service says when it refused the database: it is deleted.
+func (r *run) replaceDamaged(ctx context.Context, l *life) error {
+	r.refusals++
+	r.over(l.of, r.now())
+	killed := r.now()
+	if err := r.database.wipe(ctx); err != nil {
+		return err
+	}
+	return r.beginAll(ctx, history.Restart{Killed: killed})
+}
+
+// A tail is the last part of what was written to it.
+type tail []byte
+
+// Write keeps the end of p.
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 4 << 10
+	*t = append(*t, p...)
+	*t = (*t)[max(0, len(*t)-most):]
+	return len(p), nil
+}

@@ -1,0 +1,255 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/bits"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/verify/crash/history"
+)
+
+// careless returns a service that keeps nothing in its database, and does what a line of
+// shell says before it serves. It has a verb that makes a copy.
+func careless(t *testing.T, how, line string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return script(t, `if [ "$1" = backup ]; then echo copy > "$2"; exit; fi
+`+line+`
+export `+forgetfulEnv+"="+how+"; exec "+strconv.Quote(self)+` "$@"`)
+}
+
+func TestConvictsAServiceThatLosesWithItsDatabase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for some seconds: not with -short")
+	}
+	t.Parallel()
+	bin := careless(t, "yes", "")
+	for _, mode := range []Mode{Wipe, Rollback, EmptyBroker} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			r, err := logRun(t, Options{Bin: bin, Mode: mode, Kills: 2, Seed: 1, Settle: 4 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Count(history.Lost) == 0 || r.Fired == 0 || r.Kills != 2 {
+				t.Errorf("%d lost, %d fired, %d kills: no violation was found", r.Count(history.Lost), r.Fired, r.Kills)
+			}
+			if mode == EmptyBroker && (r.Gone == 0 || r.Acked+r.Gone != r.Sent) {
+				t.Errorf("of %d messages the broker has %d and lost %d", r.Sent, r.Acked, r.Gone)
+			}
+			for _, rule := range []history.Rule{history.Early, history.WrongTopic, history.Malformed, history.Died} {
+				if r.Count(rule) > 0 {
+					t.Errorf("%d are %s, of which it is not guilty", r.Count(rule), rule)
+				}
+			}
+		})
+	}
+}
+
+func TestConvictsAServiceThatFiresAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for some seconds: not with -short")
+	}
+	t.Parallel()
+	bin := careless(t, again, "")
+	for _, mode := range []Mode{Wipe, Rollback} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			r, err := logRun(t, Options{Bin: bin, Mode: mode, Kills: 4, Seed: 1, Settle: 4 * time.Second})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Count(history.Refired) == 0 {
+				t.Error("nothing fired again")
+			}
+			for _, rule := range []history.Rule{history.Early, history.WrongTopic, history.Malformed, history.Died} {
+				if r.Count(rule) > 0 {
+					t.Errorf("%d are %s, of which it is not guilty", r.Count(rule), rule)
+				}
+			}
+		})
+	}
+}
+
+// A service whose database is damaged has to say so: then the database is deleted. One
+// that dies of it, or does not start either when it is deleted, is convicted.
+func TestTellsARefusalFromADeath(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills processes for some seconds: not with -short")
+	}
+	t.Parallel()
+	const flips = 3
+	tests := []struct {
+		name, line     string
+		refusals, died int
+		failed         bool
+	}{
+		{"says that the file is damaged", `if [ "$(cat timers.db 2>/dev/null)" != good ] && [ -e timers.db ]; then echo "the file is damaged" >&2; exit 1; fi; printf good > timers.db`, flips, 0, false},
+		{"dies", `if [ "$(cat timers.db 2>/dev/null)" != good ] && [ -e timers.db ]; then rm timers.db; exit 1; fi; printf good > timers.db`, 0, flips, false},
+		{"says it whatever is done", `if [ -e used ]; then echo "the file is damaged" >&2; exit 1; fi; touch used; printf good > timers.db`, 1, maxDeaths + 1, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r, err := logRun(t, Options{Bin: careless(t, "yes", tt.line), Mode: Flip, Kills: flips, Seed: 1, Settle: time.Second})
+			if (err != nil) != tt.failed {
+				t.Fatalf("error %v, want one: %v", err, tt.failed)
+			}
+			if r.Refusals != tt.refusals || r.Count(history.Died) != tt.died {
+				t.Errorf("%d refusals and %d deaths, want %d and %d", r.Refusals, r.Count(history.Died), tt.refusals, tt.died)
+			}
+		})
+	}
+}
+
+func TestFlipsOneBit(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	f := &sqliteFile{path: filepath.Join(t.TempDir(), "timers.db")}
+	if _, err := f.flip(random); err != nil { // there is nothing
+		t.Error(err)
+	}
+	before := bytes.Repeat([]byte{0x5a}, 1000)
+	for range 100 {
+		for _, suffix := range []string{"", "-wal"} {
+			if err := os.WriteFile(f.path+suffix, before, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		what, err := f.flip(random)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flipped := 0
+		for _, suffix := range []string{"", "-wal"} {
+			after, err := os.ReadFile(f.path + suffix)
+			if err != nil || len(after) != len(before) {
+				t.Fatalf("%d bytes, %v", len(after), err)
+			}
+			for i := range after {
+				flipped += bits.OnesCount8(after[i] ^ before[i])
+			}
+		}
+		if flipped != 1 {
+			t.Fatalf("flipped %d bits: %s", flipped, what)
+		}
+	}
+}
+
+// TestDatabaseIsWipedAndRestored on a PostgreSQL server.
+func TestDatabaseIsWipedAndRestored(t *testing.T) {
+	if testing.Short() {
+		t.Skip("may start PostgreSQL, which takes a while: not with -short")
+	}
+	t.Parallel()
+	opened, err := openPostgres(t.Context(), ofPostgres(t, Options{}), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := opened.(*postgresDatabase)
+	execute := func(statement string) {
+		t.Helper()
+		if err := d.do(t.Context(), d.url(), statement); err != nil {
+			t.Error(err)
+		}
+	}
+	execute("CREATE TABLE kept (n int)")
+	for range kept + 1 {
+		execute("INSERT INTO kept VALUES (1)")
+		if err := d.clone(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.wipe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	execute("CREATE TABLE kept (n int)") // it is empty
+	r := &run{rand: rand.New(rand.NewPCG(1, 2)), opt: Options{Progress: io.Discard}}
+	if err := d.restore(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := d.count(t.Context(), d.url(), "SELECT * FROM kept"); err != nil || n < 2 || n > kept+1 {
+		t.Errorf("%d rows in the copy, %v, want 2 to %d", n, err, kept+1)
+	}
+	if err := d.close(); err != nil {
+		t.Error(err)
+	}
+	if d.opt.Port == 0 {
+		admin := open(t, d.admin)
+		var left int
+		if err := admin.QueryRow(context.Background(), "SELECT count(*) FROM pg_database WHERE starts_with(datname, $1)", d.name).Scan(&left); err != nil || left != 0 {
+			t.Errorf("%d databases of the run are still there: %v", left, err)
+		}
+	}
+}
+
+// TestServiceRecoversWhatWasLost is the real thing, in short.
+func TestServiceRecoversWhatWasLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the service and kills it for up to a minute: not with -short")
+	}
+	t.Parallel()
+	bin, err := Build(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All at once, for the reason that [TestServiceKeepsItsPromises] gives.
+	var running sync.WaitGroup
+	for _, opt := range []Options{
+		{Mode: Wipe, Kills: 5},
+		{Mode: Rollback, Kills: 5},
+		{Mode: Flip, Kills: 5},
+		{Mode: EmptyBroker, Kills: 3},
+		{Mode: Wipe, Kills: 3, Broker: Kafka},
+		{Mode: EmptyBroker, Kills: 2, Broker: Kafka},
+		{Mode: Rollback, Kills: 3, Broker: Kafka},
+	} {
+		running.Go(func() {
+			opt.Bin, opt.Seed = bin, 1
+			r, err := logRun(t, opt)
+			if err != nil {
+				t.Errorf("%s: %v", opt.Mode, err)
+				return
+			}
+			wantKept(t, r)
+			if n := r.Violations(); n > 0 {
+				t.Errorf("%s on %s: %d violations, see above", r.Mode, r.Broker, n)
+			}
+			if r.Kills != opt.Kills || r.Lives < opt.Kills+1 || r.Fired == 0 || r.Canceled == 0 || r.DeadLettered == 0 {
+				t.Errorf("%s on %s: %d kills, %d lives, %d timers fired, %d canceled, %d dead letters: not much of a test",
+					r.Mode, r.Broker, r.Kills, r.Lives, r.Fired, r.Canceled, r.DeadLettered)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// A line that is cut confirms nothing, and counts on when it leads to a broker again.
+func TestLine(t *testing.T) {
+	t.Parallel()
+	var l line
+	if _, err := l.publish(t.Context(), history.Command{}); !errors.Is(err, errCut) {
+		t.Errorf("error %v, want %v", err, errCut)
+	}
+	l.lead(numbered(7), 1000)
+	if seq, err := l.publish(t.Context(), history.Command{}); err != nil || seq != 1007 {
+		t.Errorf("got %d, %v, want 1007", seq, err)
+	}
+}
+
+// numbered is a publisher that gives every command one number.
+type numbered uint64
+
+func (n numbered) publish(context.Context, history.Command) (uint64, error) { return uint64(n), nil }
