@@ -59,7 +59,7 @@ type group struct {
 var errPurged = errors.New("a timer was purged meanwhile")
 
 // applyTries is how often an application begins, if timers are purged meanwhile.
-const applyTries = 5
+const applyTries = 20
 
 // apply applies commands in one transaction.
 func (s *Store) apply(ctx context.Context, a application) ([]timer.Result, error) {
