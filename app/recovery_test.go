@@ -381,7 +381,7 @@ func TestRecoversNothingThatIsAnothers(t *testing.T) {
 		{"an empty one elsewhere", false, func(*site) {}, "another.db", app.Options{}, nil},
 		{"an empty one elsewhere while the first one runs", true, func(*site) {}, "another.db", app.Options{}, []string{"timers.db", "another.db", "--takeover"}},
 		{"one that is not empty", false, func(s *site) { s.fill("another.db") }, "another.db", app.Options{}, []string{"timers.db", "another.db", "--takeover"}},
-		{"a copy while the first one runs", true, func(s *site) { s.backUp("timers.db", "copy.db") }, "copy.db", app.Options{}, []string{"copy of this database", "copy.db", "--takeover"}},
+		{"a copy while the first one runs", true, func(s *site) { s.backUp("timers.db", "copy.db") }, "copy.db", app.Options{}, []string{"timers.db", "is a copy", "copy.db", "--takeover"}},
 		{"a copy of one that was lost", false, func(s *site) { s.backUp("timers.db", "copy.db"); lost(s) }, "copy.db", app.Options{}, nil},
 		{"the broker was emptied", false, func(s *site) { s.emptyBroker() }, "timers.db", app.Options{}, nil},
 	}
