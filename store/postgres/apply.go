@@ -64,7 +64,7 @@ const applyTries = 20
 // apply applies commands in one transaction.
 func (s *Store) apply(ctx context.Context, a application) ([]timer.Result, error) {
 	return s.repeat(a, func(referenced bool, results []timer.Result) error {
-		return s.writing(ctx, a.doing, func(ctx context.Context, t *transaction) error {
+		return s.noting(ctx, a.doing, func(ctx context.Context, t *transaction) error {
 			err := a.all(ctx, t, referenced, results)
 			failpoint.Here("applied")
 			return err
