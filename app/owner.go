@@ -159,7 +159,7 @@ func (o *owner) claim(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := o.alone(ctx); err != nil {
+	if err := o.alone(ctx, it); err != nil {
 		return err
 	}
 	o.me.Broker = it.Broker
@@ -186,18 +186,19 @@ func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 		timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database), err)
 }
 
-// alone returns an error if the database belongs to one process and another one takes
-// the commands already: that runs on a copy.
-func (o *owner) alone(ctx context.Context) error {
-	if o.is() || o.takeover || o.store.Outbox().Shards() != nil {
+// alone returns an error if the database belongs to one process, has been moved, and
+// another process takes the commands already: that runs on a copy. One on the same file
+// is excluded by its lock.
+func (o *owner) alone(ctx context.Context, it broker.Owner) error {
+	if o.is() || o.takeover || it.Name == o.me.Name || o.store.Outbox().Shards() != nil {
 		return nil
 	}
 	used, err := o.broker.Used(ctx, o.role)
 	if err != nil || !used {
 		return ignore(err, errors.ErrUnsupported)
 	}
-	return fmt.Errorf("%w: %w: that of %s on %s, with a copy of this database, %s (id %s): stop it, or start this one with --takeover (app.Options.Takeover)",
-		timer.ErrFatal, errTaken, o.commands(), o.at, o.me.Name, o.me.Database)
+	return fmt.Errorf("%w: %w: that of %s on %s, perhaps on %s, of which this database is a copy, %s (id %s): stop it, or start this one with --takeover (app.Options.Takeover)",
+		timer.ErrFatal, errTaken, o.commands(), o.at, it.Name, o.me.Name, o.me.Database)
 }
 
 // ignore returns err unless it is one that has no effect.

@@ -95,9 +95,12 @@ func (r *recovery) planCommands(ctx context.Context, s standing, would *Recovere
 		return err
 	}
 	return r.broker.Replay(ctx, r.role, broker.Commands, s.Positions, func(batch []broker.Stored) error {
-		schedules, cancels, _ := r.decode(ctx, batch, dead)
+		commands, err := r.decode(ctx, batch, dead)
+		if err != nil {
+			return err
+		}
 		would.Commands += int64(len(batch))
-		for _, c := range schedules {
+		for _, c := range commands.schedules {
 			known, err := r.known(ctx, c.Key)
 			if err != nil {
 				return err
@@ -106,7 +109,7 @@ func (r *recovery) planCommands(ctx context.Context, s standing, would *Recovere
 				would.Timers++
 			}
 		}
-		for _, c := range cancels {
+		for _, c := range commands.cancels {
 			known, err := r.known(ctx, c.Key)
 			if err != nil {
 				return err

@@ -264,7 +264,7 @@ func (r *recovery) rereadCommands(ctx context.Context, s standing) (reason strin
 		return "", nil
 	}
 	read := int64(0)
-	if err := r.commands(ctx, from, func(batch []broker.Stored, _ int64) { read += int64(len(batch)) }); err != nil || read <= pending {
+	if err := r.commands(ctx, from, func(_ map[string]int64, messages int, _ int64) { read += int64(messages) }); err != nil || read <= pending {
 		return "", err
 	}
 	return fmt.Sprintf("it is older than the broker knows: at least %d commands were acked since", read-pending), nil
@@ -294,11 +294,11 @@ func (r *recovery) recover(ctx context.Context, s standing, reason string) error
 	defer r.progress.Store(nil)
 	r.replaying(make(map[string]int64))
 	defer r.replaying(nil)
-	if err := r.commands(ctx, s.Positions, func(batch []broker.Stored, changed int64) {
+	if err := r.commands(ctx, s.Positions, func(last map[string]int64, messages int, changed int64) {
 		r.mu.Lock()
-		ends(r.replayed, batch)
+		maps.Copy(r.replayed, last)
 		r.mu.Unlock()
-		n := int64(len(batch))
+		n := int64(messages)
 		p.Commands, p.Timers, p.Ahead = p.Commands+n, p.Timers+changed, max(0, p.Ahead-n)
 		report()
 	}); err != nil {

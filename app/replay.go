@@ -2,8 +2,11 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -11,19 +14,32 @@ import (
 )
 
 // commands applies the commands that were delivered before, behind positions, but for
-// those that are dead letters. It calls applied after each batch.
-func (r *recovery) commands(ctx context.Context, from []timer.Position, applied func(batch []broker.Stored, changed int64)) error {
+// those that are dead letters. It calls applied after each batch, with the last number of
+// each log in it. While a batch is applied the next one is read and decoded.
+func (r *recovery) commands(ctx context.Context, from []timer.Position, applied func(last map[string]int64, messages int, changed int64)) error {
 	dead, err := r.deadLettered(ctx)
 	if err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
 	}
-	if err := r.broker.Replay(ctx, r.role, broker.Commands, from, func(batch []broker.Stored) error {
-		changed, err := r.apply(ctx, batch, dead)
-		if err == nil {
-			applied(batch, changed)
+	var applying errgroup.Group
+	err = r.broker.Replay(ctx, r.role, broker.Commands, from, func(batch []broker.Stored) error {
+		commands, err := r.decode(ctx, batch, dead)
+		if err = errors.Join(applying.Wait(), err); err != nil {
+			return err
 		}
-		return err
-	}); err != nil {
+		last, messages := make(map[string]int64), len(batch)
+		ends(last, batch)
+		applying = errgroup.Group{}
+		applying.Go(func() error {
+			changed, err := r.apply(ctx, commands)
+			if err == nil {
+				applied(last, messages, changed)
+			}
+			return err
+		})
+		return nil
+	})
+	if err = errors.Join(applying.Wait(), err); err != nil {
 		return fmt.Errorf("read commands again: %w", err)
 	}
 	return nil
@@ -36,18 +52,17 @@ func ends(numbers map[string]int64, batch []broker.Stored) {
 	}
 }
 
-// apply applies the commands of a batch, and returns how many timers they changed.
-func (r *recovery) apply(ctx context.Context, batch []broker.Stored, dead map[place]bool) (changed int64, err error) {
-	schedules, cancels, now := r.decode(ctx, batch, dead)
-	if len(schedules) > 0 {
-		results, err := r.store.Schedule(ctx, now, schedules...)
+// apply applies commands, and returns how many timers they changed.
+func (r *recovery) apply(ctx context.Context, d decoded) (changed int64, err error) {
+	if len(d.schedules) > 0 {
+		results, err := r.store.Schedule(ctx, d.first, d.schedules...)
 		if err != nil {
 			return 0, err
 		}
 		changed += changes(results)
 	}
-	if len(cancels) > 0 {
-		results, err := r.store.Cancel(ctx, now, cancels...)
+	if len(d.cancels) > 0 {
+		results, err := r.store.Cancel(ctx, d.first, d.cancels...)
 		if err != nil {
 			return 0, err
 		}
@@ -56,24 +71,30 @@ func (r *recovery) apply(ctx context.Context, batch []broker.Stored, dead map[pl
 	return changed, nil
 }
 
-// decode returns the commands of a batch, and when the first of its messages was stored,
-// which is when they count as registered.
-func (r *recovery) decode(ctx context.Context, batch []broker.Stored, dead map[place]bool) (schedules []timer.ScheduleTimer, cancels []timer.CancelTimer, first time.Time) {
-	first = batch[0].At
+// decoded are the commands of a batch.
+type decoded struct {
+	schedules []timer.ScheduleTimer
+	cancels   []timer.CancelTimer
+	first     time.Time // when the first message of the batch was stored: its commands count as registered then
+}
+
+// decode decodes a batch, without what is or will be a dead letter.
+func (r *recovery) decode(ctx context.Context, batch []broker.Stored, dead map[place]bool) (d decoded, err error) {
+	d.first = batch[0].At
 	for _, m := range batch {
-		if m.At.Before(first) {
-			first = m.At
+		if m.At.Before(d.first) {
+			d.first = m.At
 		}
 		if dead[placeOf(m.Message.Metadata, broker.MetaTopic, broker.MetaPosition)] {
 			continue
 		}
-		s, c, err := r.handlers.Decode(ctx, m.Message, m.At)
-		if err != nil { // it is a dead letter, or will be
-			continue
+		schedules, cancels, err := r.handlers.Decode(ctx, m.Message, m.At)
+		if err != nil && !errors.Is(err, timer.ErrInvalid) {
+			return d, err
 		}
-		schedules, cancels = append(schedules, s...), append(cancels, c...)
+		d.schedules, d.cancels = append(d.schedules, schedules...), append(d.cancels, cancels...)
 	}
-	return schedules, cancels, first
+	return d, nil
 }
 
 // changes counts the results that changed a timer.

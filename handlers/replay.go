@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -11,19 +12,29 @@ import (
 
 // Decode returns the commands of a message that a broker has stored at a time, by the
 // rules that applied then: those of a ScheduleTimer or ScheduleTimers, or that of a
-// CancelTimer. None wants a receipt. The error says why the message is invalid; a
-// message that is no command and may be ignored has neither.
+// CancelTimer. None wants a receipt. The message passes the host's middleware, as it did
+// then. An error that wraps [timer.ErrInvalid] says why the message is invalid; a message
+// that is no command and may be ignored has neither.
 func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, cancels []timer.CancelTimer, err error) {
-	d := &delivery{Context: ctx, values: ctx, msg: msg}
-	if err := h.decodeCommands(d, stored); err != nil {
-		return nil, nil, err
+	msg.SetContext(ctx)
+	decode := func(msg *message.Message) ([]*message.Message, error) {
+		d := &delivery{Context: ctx, values: ctx, msg: msg}
+		if err := h.decodeCommands(d, stored); err != nil {
+			return nil, err
+		}
+		schedules = d.schedules
+		for i := range schedules {
+			schedules[i].Receipt = false
+		}
+		if d.cancel.CommandID != "" {
+			d.cancel.Receipt = false
+			cancels = append(cancels, d.cancel)
+		}
+		return nil, nil
 	}
-	for i := range d.schedules {
-		d.schedules[i].Receipt = false
+	for _, m := range slices.Backward(h.opt.Middleware) {
+		decode = m(decode)
 	}
-	if d.cancel.CommandID != "" {
-		d.cancel.Receipt = false
-		cancels = append(cancels, d.cancel)
-	}
-	return d.schedules, cancels, nil
+	_, err = decode(msg)
+	return schedules, cancels, err
 }

@@ -22,6 +22,7 @@ type Features struct {
 	Uncounted  bool // a delivery that ended without ack or nack is not counted
 	Wildcards  bool // [broker.Routing.Wildcard] may be subscribed to
 	AllTenants bool // dead letters of all tenants can be visited at once, else a visit must name one
+	History    bool // what was read is kept: see [broker.History]
 	FakeTime   bool // server and broker run in a bubble of testing/synctest
 	MaxBytes   int  // a body of this size is refused; 0 if none is
 
@@ -39,6 +40,12 @@ type Server struct {
 	// Stop and Start stop the server and start it again where it was. They are
 	// nil if that can't be done.
 	Stop, Start func()
+
+	// Purge removes the messages of a log below a number, as a broker does with those
+	// that are too old. Delete removes all logs, while no broker runs; the next one
+	// makes them again. They are nil if that can't be done.
+	Purge  func(log string, below int64)
+	Delete func()
 
 	// Fail lets publishing to one topic fail until restore is called, while other
 	// topics work. It is nil if that can't be done.
@@ -113,6 +120,22 @@ func Run(t *testing.T, f Features, open Open) {
 		{"CatchUp does not wait for what a process had that died", false, f.Durable, catchesUpBesideTheDead},
 		{"CatchUp ends with its context", false, true, catchUpEnds},
 
+		{"A broker that keeps no history says so", false, !f.History, withoutHistory},
+		{"Positions are empty before the first message", false, f.History, positionsEmpty},
+		{"Done and Seen of a position reach the last command that was handled", true, f.History, positionsFollow},
+		{"A message that is not acked holds back Done, and not Seen", true, f.History, positionsHeld},
+		{"What was published is seen", false, f.History, positionsPublished},
+		{"Logs say what was delivered, acked and stored", true, f.History, describesLogs},
+		{"Replay visits the commands that were delivered, behind a position, in order", false, f.History, replaysCommands},
+		{"Replay visits commands up to the last one delivered, acked or not", false, f.History, replaysUnacked},
+		{"Replay visits the events and dead letters of all tenants, behind a position", false, f.History, replaysTenants},
+		{"Replay of nothing returns at once", false, f.History, replaysNothing},
+		{"Replay visits thousands in several batches", false, f.History, replaysBatches},
+		{"Replay visits what is left of a log that was purged", false, f.History, replaysPurged},
+		{"An error of visit ends Replay, and so does its context", false, f.History, replayEnds},
+		{"Several replays at once see everything", false, f.History && f.Durable, replaysAtOnce},
+		{"A log that was deleted and made again has another name", false, f.History && f.Durable, renamesLog},
+		{"Used tells of another process that takes commands", false, f.History && f.Durable, usedByAnother},
 		{"A role that comes late gets what the broker kept", false, f.Replays, lateRole},
 		{"A role goes on after what it acked", true, f.Durable, resumes},
 		{"Close with messages in flight loses none", true, f.Durable, closes},
@@ -150,6 +173,8 @@ func outages(t *testing.T, f Features, open Open, lacks map[string]string) {
 		{"A server that restarts under load loses nothing", restarts},
 		{"Publish fails while the server is down, and works when it is back", down},
 		{"Subscribe before the server is up waits for it", early},
+		{"Replay goes on after the server was away", replaysThroughOutage},
+		{"A log keeps its name when the server restarts", keepsName},
 		{"An interruption is counted, however short, and CatchUp works after it", interrupts},
 	} {
 		delete(lacks, test.promise)

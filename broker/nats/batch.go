@@ -45,8 +45,8 @@ func (p publisher) partSize(ctx context.Context, s *session, messages int) int {
 func (p publisher) askForBatches(ctx context.Context, s *session) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if config, err := p.lookUpStream(ctx, s); err == nil {
-		s.batches.Store(config.AllowAtomicPublish)
+	if info, err := p.lookUpStream(ctx, s); err == nil {
+		s.batches.Store(info.Config.AllowAtomicPublish)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -28,13 +27,26 @@ func (b *Broker) Interruptions() (int64, error) {
 // with the connection of this process is: there is a gap in the order of deliveries,
 // and it comes again after the ack wait.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
+	return b.withSession(ctx, func(ctx context.Context, session *session) error {
+		return b.catchUp(ctx, session, b.commandsOf(role))
+	})
+}
+
+// commandsOf returns the name of the consumer of a role's commands.
+func (b *Broker) commandsOf(role string) string {
+	return b.opt.Prefix + durable(role, b.opt.Routing.Subscription())
+}
+
+// withSession calls fn with a context that ends when the connection is lost, which
+// is the error then. There is an error at once if there is none.
+func (b *Broker) withSession(ctx context.Context, fn func(context.Context, *session) error) error {
 	session, err := b.current()
 	if err != nil {
 		return err
 	}
 	connected, end := untilLost(ctx, session)
 	defer end()
-	err = b.catchUp(connected, session, b.opt.Prefix+durable(role, b.opt.Routing.Subscription()))
+	err = fn(connected, session)
 	if err != nil && connected.Err() != nil && ctx.Err() == nil {
 		return connection.ErrNotConnected
 	}
@@ -116,8 +128,8 @@ func (b *Broker) subscriptions(durable string) (subs []*subscription) {
 
 // lastSequence returns the sequence of the last message of the stream.
 func (b *Broker) lastSequence(ctx context.Context, s *session) (uint64, error) {
-	var info jetstream.StreamInfo
-	if err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info); err != nil {
+	info, err := b.lookUpStream(ctx, s)
+	if err != nil {
 		return 0, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 	}
 	return info.State.LastSeq, nil

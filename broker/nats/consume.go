@@ -63,7 +63,7 @@ func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 		return err
 	}
 	p := puller{
-		conn: ses.conn, inbox: in.sub.Subject,
+		conn: ses.conn, inbox: in.sub.Subject, waiting: &s.waiting,
 		subject: s.broker.api("CONSUMER.MSG.NEXT." + s.broker.opt.Stream + "." + s.durable),
 	}
 	err = s.pull(ctx, connected, &p, in.messages)
@@ -84,7 +84,11 @@ func (s *subscription) consumer(ctx context.Context, ses *session) error {
 		}
 		return err
 	}
-	if s.renew(created) {
+	known, err := s.broker.knownStream(ctx, ses)
+	if err != nil {
+		return err
+	}
+	if s.renew(created, known) {
 		s.closeInbox() // what the server sends there is of a consumer that is gone
 	}
 	if !s.silent {
@@ -142,7 +146,7 @@ func (s *subscription) read(p *puller, m *natsgo.Msg) error {
 	if !fromStream(m) {
 		return p.status(m)
 	}
-	p.open = max(p.open-1, 0) // what was asked for before a reconnect comes too
+	p.came(1) // what was asked for before a reconnect comes too
 	if d, err := s.newDelivery(p.conn, m); err == nil {
 		s.receive(d)
 	}

@@ -26,6 +26,12 @@
 // progress: what a killed process had comes back within 5 s. A nacked message
 // waits at the server for its retry.
 //
+// # History (history.go, replay.go)
+//
+// The stream is the log. How far it was received and published is counted here, how
+// far commands were acked is what the consumer says, asked for behind the messages.
+// A replay reads with a temporary consumer of its own, which acks nothing.
+//
 // # Owners (owner.go)
 //
 // A second stream holds one message for each consumer: which database owns it.
@@ -110,8 +116,6 @@ func DefaultRouting() broker.Routing { return broker.NATSRouting() }
 // A Broker is a connection with NATS, as [broker.Broker] asks for. Make it with
 // [New] and run it once.
 type Broker struct {
-	broker.NoHistory
-
 	opt Options
 	log *slog.Logger
 
@@ -120,6 +124,7 @@ type Broker struct {
 	batches chan struct{}  // a slot for each atomic batch in flight
 	outages atomic.Int64   // how often the connection was lost
 	recent  atomic.Int64   // how often within the last ack wait: what was lost with it comes again
+	known   atomic.Pointer[record]
 
 	mu          sync.Mutex
 	open        map[*subscription]bool                     // those that have not ended

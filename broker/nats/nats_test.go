@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats-server/v2/server/ats"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
@@ -24,7 +26,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 // features are those of a server in this process that only this process
 // reaches.
-var features = brokertest.Features{Durable: true, Replays: true, Positions: true, Dedupes: true, Wildcards: true, AllTenants: true, FakeTime: true, MaxBytes: 2 << 20}
+var features = brokertest.Features{Durable: true, Replays: true, Positions: true, Dedupes: true, Wildcards: true, AllTenants: true, History: true, FakeTime: true, MaxBytes: 2 << 20}
 
 func openEmbedded(t testing.TB) brokertest.Server {
 	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), DontListen: true}, quiet)
@@ -32,7 +34,38 @@ func openEmbedded(t testing.TB) brokertest.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Shutdown)
-	return brokertest.Server{Broker: func() broker.Broker { return nats.New(nats.Options{Server: e}, quiet) }}
+	s := brokertest.Server{Broker: func() broker.Broker { return nats.New(nats.Options{Server: e}, quiet) }}
+	return destructible(t, s, "svc", "", natsgo.InProcessServer(e))
+}
+
+// destructible adds what purges and deletes a stream.
+func destructible(t testing.TB, s brokertest.Server, stream, url string, options ...natsgo.Option) brokertest.Server {
+	do := func(what func(jetstream.JetStream) error) {
+		t.Helper()
+		conn, err := natsgo.Connect(url, options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		js, err := jetstream.New(conn)
+		if err == nil {
+			err = what(js)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Purge = func(_ string, below int64) {
+		do(func(js jetstream.JetStream) error {
+			s, err := js.Stream(t.Context(), stream)
+			if err != nil {
+				return err
+			}
+			return s.Purge(t.Context(), jetstream.WithPurgeSequence(uint64(below)))
+		})
+	}
+	s.Delete = func() { do(func(js jetstream.JetStream) error { return js.DeleteStream(t.Context(), stream) }) }
+	return s
 }
 
 func TestContractInProcess(t *testing.T) {
@@ -55,11 +88,11 @@ func openListening(t testing.TB) brokertest.Server {
 	url := e.URL()
 	opt.Port = portOf(t, url)
 	t.Cleanup(func() { e.Shutdown() })
-	return brokertest.Server{
+	return destructible(t, brokertest.Server{
 		Broker: func() broker.Broker { return nats.New(nats.Options{URL: url}, quiet) },
 		Stop:   func() { e.Shutdown() },
 		Start:  start,
-	}
+	}, "svc", url)
 }
 
 func TestContractOverTheNetwork(t *testing.T) {

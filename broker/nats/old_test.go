@@ -59,7 +59,7 @@ func openExternal(t testing.TB) brokertest.Server {
 			t.Errorf("remove the stream %s: %v", prefix, err)
 		}
 	})
-	return brokertest.Server{Broker: func() broker.Broker { return nats.New(opt, quiet) }}
+	return destructible(t, brokertest.Server{Broker: func() broker.Broker { return nats.New(opt, quiet) }}, prefix, address)
 }
 
 func TestContractOnAnotherServer(t *testing.T) {

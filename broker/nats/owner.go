@@ -101,7 +101,7 @@ func (b *Broker) makeOwners(ctx context.Context, s *session) error {
 		return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 	}
 	want := b.ownerConfig()
-	want.Replicas = ours.Replicas
+	want.Replicas = ours.Config.Replicas
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	ctx, stop := b.requesting(ctx, b.api("STREAM."))

@@ -57,11 +57,11 @@ func openProcess(t testing.TB, path string) brokertest.Server {
 	}
 	start()
 	t.Cleanup(func() { stop() })
-	return brokertest.Server{
+	return destructible(t, brokertest.Server{
 		Broker: func() broker.Broker { return nats.New(nats.Options{URL: address, MaxBytes: 64 << 20}, quiet) },
 		Stop:   stop,
 		Start:  start,
-	}
+	}, "svc", address)
 }
 
 // freePort returns a free port.

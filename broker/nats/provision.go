@@ -55,9 +55,9 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 }
 
 func (b *Broker) provisionStream(ctx context.Context, s *session, dry bool) (*broker.Change, error) {
-	config, err := b.lookUpStream(ctx, s)
+	info, err := b.lookUpStream(ctx, s)
 	if err == nil {
-		return nil, b.verify(config)
+		return nil, b.verify(info.Config)
 	}
 	if !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, err
@@ -71,11 +71,11 @@ func (b *Broker) provisionStream(ctx context.Context, s *session, dry bool) (*br
 	if dry {
 		return made, nil
 	}
-	config, err = b.create(ctx, s)
+	info, err = b.create(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	return made, b.verify(config)
+	return made, b.verify(info.Config)
 }
 
 func (b *Broker) provisionConsumer(ctx context.Context, s *session, dry, absent bool) (*broker.Change, error) {

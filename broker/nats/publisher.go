@@ -71,9 +71,10 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 
 // send publishes messages one behind the other, waits for all acks, and sets the
 // result of each that failed. It returns those that the stream had already.
-func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (known []duplicate) {
+func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (duplicates []duplicate) {
 	connected, end := whileConnected(ctx, s.conn)
 	defer end()
+	known := p.known.Load() // before anything is sent: an ack of another stream is not noted for this one
 	var denied denials
 	defer p.notifyDenied(denied.add)()
 	for part := range slices.Chunk(messages, maxUnacked) {
@@ -102,9 +103,12 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (k
 				continue
 			}
 			ack, err := denied.await(connected, m.Subject, acks[i])
+			if err == nil {
+				known.note(ack.Sequence)
+			}
 			switch {
 			case err == nil && ack.Duplicate:
-				known = append(known, duplicate{m, ack.Sequence})
+				duplicates = append(duplicates, duplicate{m, ack.Sequence})
 			case err != nil && errors.Is(err, connected.Err()):
 				*m.result = noAck(ctx)
 			case err != nil:
@@ -113,7 +117,7 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (k
 		}
 		s.unacked.Release(int64(len(part)))
 	}
-	return known
+	return duplicates
 }
 
 // noAck says that it is not known whether a message was stored.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -22,9 +23,10 @@ const (
 // for one of the server: ADR 0006.
 type puller struct {
 	conn    *natsgo.Conn
-	subject string // where to ask
-	inbox   string // where messages go
-	open    int    // messages asked for that did not come yet
+	subject string        // where to ask
+	inbox   string        // where messages go
+	open    int           // messages asked for that did not come yet
+	waiting *atomic.Int64 // requests that the server may keep, at most
 }
 
 // A pullRequest is one as the server reads it, see the NATS ADR-13.
@@ -52,6 +54,7 @@ func (p *puller) ask(capacity int) error {
 		return err
 	}
 	p.open += n
+	p.waiting.Add(1)
 	return p.conn.PublishRequest(p.subject, p.inbox, body)
 }
 
@@ -78,6 +81,14 @@ func (p *puller) status(m *natsgo.Msg) error {
 	if err != nil {
 		left = p.open // old servers do not count; at worst too much is asked for
 	}
-	p.open = max(p.open-left, 0)
+	p.came(left)
+	p.waiting.Store(max(p.waiting.Load()-1, 0))
 	return nil
+}
+
+// came notes that some of the messages asked for came, or will not come.
+func (p *puller) came(n int) {
+	if p.open = max(p.open-n, 0); p.open == 0 {
+		p.waiting.Store(0)
+	}
 }

@@ -37,7 +37,7 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
 		return err
 	}
-	config, err := b.lookUpStream(ctx, s)
+	info, err := b.lookUpStream(ctx, s)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		switch {
 		case b.opt.Verify:
@@ -45,26 +45,27 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 		case s.seen:
 			return errGone
 		default:
-			config, err = b.create(ctx, s)
+			info, err = b.create(ctx, s)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 	}
-	if err := b.verify(config); err != nil {
+	if err := b.verify(info.Config); err != nil {
 		return err
 	}
+	b.identify(info)
 	s.seen = true
-	s.batches.Store(config.AllowAtomicPublish && b.batching())
+	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
 	return nil
 }
 
-// lookUpStream returns how the stream is configured, as the server returns it: without
-// what an older one does not know.
-func (b *Broker) lookUpStream(ctx context.Context, s *session) (jetstream.StreamConfig, error) {
+// lookUpStream returns the stream as the server describes it: without what an older one
+// does not know.
+func (b *Broker) lookUpStream(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
 	var info jetstream.StreamInfo
 	err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info)
-	return info.Config, err
+	return &info, err
 }
 
 // verify returns an error that wraps errUnfit if the stream could lose messages.
@@ -93,7 +94,7 @@ func (b *Broker) streamConfig() jetstream.StreamConfig {
 
 // create creates the stream. A server that does not know atomic batches (before
 // 2.12) creates it without.
-func (b *Broker) create(ctx context.Context, s *session) (config jetstream.StreamConfig, err error) {
+func (b *Broker) create(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	ctx, stop := b.requesting(ctx, b.api("STREAM."))
@@ -103,13 +104,13 @@ func (b *Broker) create(ctx context.Context, s *session) (config jetstream.Strea
 		stream, err = s.js.Stream(ctx, b.opt.Stream)
 	}
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == codeSubjectOverlap || api.ErrorCode == codeInvalidConfig) {
-		return config, fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
+		return nil, fmt.Errorf("%w: %w; name the stream that holds the subjects %s, or choose other topics",
 			errUnfit, err, strings.Join(subjects(b.opt.Routing), ", "))
 	}
 	if err != nil {
-		return config, cause(ctx, err)
+		return nil, cause(ctx, err)
 	}
-	return stream.CachedInfo().Config, nil
+	return stream.CachedInfo(), nil
 }
 
 // Codes of JetStream errors for which the client library has no names.

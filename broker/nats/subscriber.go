@@ -34,6 +34,9 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	ctx, stop := s.Until(ctx)
 	sub := newSubscription(ctx, s.broker, s.broker.opt.Prefix+durable(s.role, topic), topic)
+	if topic == s.broker.opt.Routing.Subscription() {
+		sub.role = s.role
+	}
 	s.broker.setOpen(sub, true)
 	go func() {
 		defer s.broker.term.Done()

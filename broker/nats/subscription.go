@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker/inflight"
@@ -23,10 +24,12 @@ type subscription struct {
 	broker  *Broker
 	topic   string
 	durable string
+	role    string // whose commands these are; empty if they are none
 	window  *inflight.Window
 	barrier chan barrier // read when all that came before was received
 	inbox   *inbox       // nil while it is closed; of the goroutine that receives
 	silent  bool         // the server did not do what it was asked for; of the same goroutine
+	waiting atomic.Int64 // requests that the server may keep, at most
 
 	mu       sync.Mutex
 	held     map[position]*delivery
@@ -37,6 +40,8 @@ type subscription struct {
 	newest   uint64        // order of the last delivery that came; 0 if none did
 	gap      bool          // one before it did not come, and a connection was lost
 	created  time.Time     // when the consumer was
+	known    *record       // of the stream that the consumer reads; nil if it is not known
+	news     int           // how often to ask how far the role has acked
 	returned []*delivery   // no handler has them, and the intake has ended
 	unsent   int           // acks that could not be sent
 	why      error         // of the last of them
@@ -61,6 +66,9 @@ func (s *subscription) run(ctx context.Context, closing <-chan struct{}, left fu
 	defer parts.Wait()
 	defer close(finished)
 	parts.Go(func() { s.keepAlive(finished) })
+	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
+	defer unfollow()
+	parts.Go(func() { s.follow(following) })
 
 	s.consume(ctx)
 	s.window.Close()
@@ -135,6 +143,8 @@ func (s *subscription) receive(d *delivery) {
 	s.held[d.position] = d
 	s.bytes += d.bytes
 	s.received++
+	s.known.note(d.sequence)
+	s.news = followUps
 	s.mu.Unlock()
 	failpoint.Here("fetched")
 	if !s.window.Add(d, d.number) {
@@ -151,6 +161,7 @@ func (s *subscription) drop(d *delivery) {
 	}
 	delete(s.held, d.position)
 	s.bytes -= d.bytes
+	s.news = followUps
 	select {
 	case s.freed <- struct{}{}:
 	default:
@@ -174,13 +185,13 @@ func (s *subscription) count() int {
 	return s.received
 }
 
-// renew notes when the consumer was created that messages come from now on. It
-// reports whether that is another consumer than before.
-func (s *subscription) renew(created time.Time) bool {
+// renew notes when the consumer was created that messages come from now on, and of
+// which stream they are. It reports whether that is another consumer than before.
+func (s *subscription) renew(created time.Time, known *record) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	same := s.created.Equal(created)
-	if s.created = created; !same {
+	if s.created, s.known = created, known; !same {
 		s.newest, s.gap = 0, false
 	}
 	return !same

@@ -14,8 +14,6 @@ import (
 
 // An inner is every port at once. It does nothing and remembers what was called.
 type inner struct {
-	timer.Recoverer // not called
-
 	called []string
 }
 
@@ -125,6 +123,20 @@ func (i *inner) Nodes(context.Context) ([]timer.Node, error) { return nil, nil }
 func (i *inner) Purge(context.Context, time.Time, int) (int, error) {
 	return 0, i.note("Purge")
 }
+
+func (i *inner) Track(func() []timer.Position) {}
+
+func (i *inner) Noted(context.Context) (timer.Noted, error) { return timer.Noted{}, i.note("Noted") }
+
+func (i *inner) BeginRecovery(context.Context, time.Time) error { return i.note("BeginRecovery") }
+
+func (i *inner) Fired(context.Context, time.Duration, ...timer.DueTimeReached) (int, error) {
+	return 0, i.note("Fired")
+}
+
+func (i *inner) EndRecovery(context.Context, []timer.Position) error { return i.note("EndRecovery") }
+
+func (i *inner) Alone(context.Context, func(context.Context) error) error { return i.note("Alone") }
 
 func (i *inner) Outbox() outbox.Outbox { return outbox.Single(i) }
 

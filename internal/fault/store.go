@@ -160,6 +160,31 @@ func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, er
 	return get(s.Decide, "purge", func() (int, error) { return s.Full.Purge(ctx, before, limit) })
 }
 
+// Noted fails as "noted".
+func (s *Store) Noted(ctx context.Context) (timer.Noted, error) {
+	return get(s.Decide, "noted", func() (timer.Noted, error) { return s.Full.Noted(ctx) })
+}
+
+// BeginRecovery fails as "begin_recovery".
+func (s *Store) BeginRecovery(ctx context.Context, now time.Time) error {
+	return s.Decide.call("begin_recovery", func() error { return s.Full.BeginRecovery(ctx, now) })
+}
+
+// Fired fails as "fired".
+func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (int, error) {
+	return get(s.Decide, "fired", func() (int, error) { return s.Full.Fired(ctx, keep, events...) })
+}
+
+// EndRecovery fails as "end_recovery".
+func (s *Store) EndRecovery(ctx context.Context, positions []timer.Position) error {
+	return s.Decide.call("end_recovery", func() error { return s.Full.EndRecovery(ctx, positions) })
+}
+
+// Alone fails as "alone", after what it runs or before it began.
+func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error {
+	return s.Decide.call("alone", func() error { return s.Full.Alone(ctx, fn) })
+}
+
 // Outbox returns the outbox, with a [Table] or [Shards] that fail.
 func (s *Store) Outbox() outbox.Outbox {
 	o := s.Full.Outbox()

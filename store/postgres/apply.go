@@ -59,12 +59,12 @@ type group struct {
 var errPurged = errors.New("a timer was purged meanwhile")
 
 // applyTries is how often an application begins, if timers are purged meanwhile.
-const applyTries = 5
+const applyTries = 20
 
 // apply applies commands in one transaction.
 func (s *Store) apply(ctx context.Context, a application) ([]timer.Result, error) {
 	return s.repeat(a, func(referenced bool, results []timer.Result) error {
-		return s.writing(ctx, a.doing, func(ctx context.Context, t *transaction) error {
+		return s.noting(ctx, a.doing, func(ctx context.Context, t *transaction) error {
 			err := a.all(ctx, t, referenced, results)
 			failpoint.Here("applied")
 			return err

@@ -15,6 +15,7 @@ const (
 const (
 	lockMigrate = -1
 	lockFold    = -2
+	// -3 is that of alone.sql
 )
 
 // foldIfDue folds counts if there are many, or any and it is time.

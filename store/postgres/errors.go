@@ -33,6 +33,9 @@ func classify(doing string, err error) error {
 	case errors.Is(err, timer.ErrFatal), errors.Is(err, timer.ErrInvalid):
 		return err
 	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.ConstraintName == "positions_never_fall" {
+		return fmt.Errorf("%w: %s: the database is older than it was: it was restored, or failed over to a server that lagged; a restart recovers it", timer.ErrFatal, doing)
+	}
 	if _, ok := fatal[codeOf(err)]; ok {
 		return fmt.Errorf("%w: %s: %w", timer.ErrFatal, doing, err)
 	}

@@ -106,3 +106,10 @@ func scheduled(t testing.TB, s *postgres.Store, calls ...timer.ServiceCallID) {
 		t.Fatal(err)
 	}
 }
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

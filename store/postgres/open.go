@@ -48,6 +48,8 @@ type Store struct {
 	watermark  watermark
 	backlogged atomic.Bool // the last claim was a full batch, and more was due
 	walked     walked      // where the last round of fair claims ended
+
+	positions store.Positions
 }
 
 // Open connects to the database, migrates it, and returns a store with a handle
@@ -136,5 +138,6 @@ var _ interface {
 	timer.Reader
 	timer.Purger
 	timer.Operator
+	timer.Recoverer
 	outbox.Table
 } = (*Store)(nil)

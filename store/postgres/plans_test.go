@@ -62,6 +62,9 @@ var plans = map[string]plan{
 	"due_counts":      {[]any{later, int64(100), noon}, []string{byDue}},
 	"defer":           {[]any{int32(0), longs, texts, texts, times}, []string{byNumber, byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
+	"note":            {[]any{texts, longs, longs, longs, longs}, []string{"timer_positions_pkey"}},
+	"fired":           {[]any{places, bools, times, times}, []string{byPlace}},
+	"fired_new":       {[]any{texts, texts, texts, times, times, texts, texts, texts, texts}, nil},
 	"fold":            {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
 	"fresh":           {[]any{int64(1000)}, []string{fresh}},
 	"get":             {[]any{"tenant-1", "call-1"}, []string{byKey}},
@@ -95,10 +98,10 @@ var plans = map[string]plan{
 }
 
 // whole are statements that read or write all there is, while no caller waits.
-var whole = []string{"attach", "broker", "firing", "identity", "join", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "pause", "registered_before", "resume", "unreferenced"}
+var whole = []string{"attach", "begin_recovery", "broker", "end_recovery", "fired_outbox", "firing", "forget_positions", "noted", "identity", "join", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "pause", "registered_before", "resume", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
+var notOurs = []string{"alone", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server
@@ -148,7 +151,7 @@ func TestPlans(t *testing.T) {
 
 func analyze(t *testing.T, s *Store) {
 	t.Helper()
-	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_deferred, timer_outbox_parked, timer_counts`); err != nil {
+	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_deferred, timer_outbox_parked, timer_counts, timer_positions`); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -250,6 +253,9 @@ func populate(t *testing.T, s *Store) {
 			CorrelationID: fmt.Sprint("request-", i/3),
 		})
 	}
+	s.Track(func() []timer.Position {
+		return []timer.Position{{Log: "commands", Done: 1, Seen: 1}, {Log: "events", Seen: 1}}
+	})
 	if _, err := s.Schedule(t.Context(), noon, commands...); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -25,6 +26,12 @@ func TestServiceNeedsFewRights(t *testing.T) {
 	}
 	defer s.Close()
 	if _, _, err := s.Identity(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.Track(func() []timer.Position { return []timer.Position{{Log: "commands", Done: 1, Seen: 1}} })
+	if err := s.Alone(t.Context(), func(ctx context.Context) error {
+		return errors.Join(s.BeginRecovery(ctx, noon), s.EndRecovery(ctx, []timer.Position{{Log: "events", Seen: 1}}))
+	}); err != nil {
 		t.Error(err)
 	}
 	if other, err := s.Attach(t.Context(), "here", "nats://here", false); err != nil || other != "" {
@@ -80,6 +87,12 @@ func TestServiceNeedsFewRights(t *testing.T) {
 	}
 	if nodes, err := s.Nodes(t.Context()); err != nil || len(nodes) != 1 || !nodes[0].Self {
 		t.Errorf("nodes %+v, %v", nodes, err)
+	}
+	if n, err := s.Fired(t.Context(), time.Hour, timer.DueTimeReached{Key: key, DueAt: noon, ReachedAt: noon}); n != 1 || err != nil {
+		t.Errorf("brought in %d, %v", n, err)
+	}
+	if n, err := s.Noted(t.Context()); err != nil || len(n.Positions) != 2 || n.Empty {
+		t.Errorf("noted %+v, %v", n, err)
 	}
 	if _, err := s.DB().ExecContext(t.Context(), `DROP TABLE timer_outbox`); err == nil || !strings.Contains(err.Error(), "owner") {
 		t.Errorf("the role may drop a table: %v", err)

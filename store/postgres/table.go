@@ -90,7 +90,7 @@ func (s shard) Delete(ctx context.Context, seqs ...int64) error {
 	if len(seqs) == 0 {
 		return nil
 	}
-	return s.writing(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
+	return s.noting(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		t.later(step{text: sqlDelete, args: []any{s.number, seqs}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
 		return nil
 	})
@@ -106,7 +106,7 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	for i, d := range rows {
 		seqs[i], reasons[i], destinations[i], times[i] = d.Seq, store.Printable(d.Reason), store.Printable(d.Destination), d.RetryAt
 	}
-	return s.writing(ctx, "defer events", func(_ context.Context, t *transaction) error {
+	return s.noting(ctx, "defer events", func(_ context.Context, t *transaction) error {
 		t.later(step{text: sqlDefer, args: []any{s.number, seqs, reasons, destinations, times}})
 		return nil
 	})
@@ -114,7 +114,7 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 
 // Park moves a row out of the shard.
 func (s shard) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
-	return s.writing(ctx, "park an event", func(_ context.Context, t *transaction) error {
+	return s.noting(ctx, "park an event", func(_ context.Context, t *transaction) error {
 		t.later(step{text: sqlPark, args: []any{s.number, seq, store.Printable(reason), timer.RoundDown(now)}})
 		return nil
 	})

@@ -58,6 +58,8 @@ type Store struct {
 
 	recent recent // rows of the outbox
 
+	positions store.Positions
+
 	lastTenant string // where the last round of fair claims ended; of the owner of the turn
 }
 
@@ -212,5 +214,6 @@ var _ interface {
 	timer.Reader
 	timer.Purger
 	timer.Operator
+	timer.Recoverer
 	outbox.Table
 } = (*Store)(nil)

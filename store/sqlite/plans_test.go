@@ -60,6 +60,11 @@ var plans = map[string][]string{
 	"discard_parked": {byParked},
 	"forget":         {byRowid, "LIST SUBQUERY 1", "SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=?)"},
 	"forget_parked":  {byParked, "LIST SUBQUERY 1", "SEARCH timer_outbox_parked USING COVERING INDEX idx_timer_outbox_parked_tenant (<expr>=?)"},
+	"note":           {eachOf},
+	"fired":          {eachOf, byKey},
+	"fired_new":      {eachOf},
+	"fired_outbox":   {walkNumbers, "LIST SUBQUERY 1", eachOf, "CREATE BLOOM FILTER"},
+	"fired_deferred": {"SCAN timer_outbox_deferred", "LIST SUBQUERY 1", eachOf, "CREATE BLOOM FILTER"},
 	"defer":          {byNumber},
 	"defer_again":    {byDeferred},
 	"deferred": {
@@ -99,7 +104,7 @@ var plans = map[string][]string{
 
 // notHot are statements for people, or on a table of one row, which may scan tables
 // that have few rows.
-var notHot = []string{"stats", "inspect", "indexes", "identity", "firing", "pause", "resume", "registered_before"}
+var notHot = []string{"stats", "inspect", "indexes", "identity", "firing", "pause", "resume", "registered_before", "noted", "forget_positions", "begin_recovery", "end_recovery"}
 
 const (
 	byKey       = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"
@@ -110,6 +115,7 @@ const (
 	byDeferred  = "SEARCH timer_outbox_deferred USING INTEGER PRIMARY KEY (rowid=?)"
 	byNumber    = "SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid=?)"
 	byParked    = "SEARCH timer_outbox_parked USING INTEGER PRIMARY KEY (rowid=?)"
+	eachOf      = "SCAN json_each VIRTUAL TABLE INDEX 1:" // what was given as an argument
 	nextTenant  = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id>?)"
 )
 
@@ -160,7 +166,7 @@ func TestPlans(t *testing.T) {
 			}
 		}
 	}
-	seeks := regexp.MustCompile(`^(SEARCH|SCALAR|CORRELATED|LIST|CO-ROUTINE|SETUP|RECURSIVE|MATERIALIZE|SCAN (tenants|intervals|destinations|head|deferred|parked|\(subquery-[0-9]+\))$|MERGE|LEFT|RIGHT|COMPOUND|UNION)`)
+	seeks := regexp.MustCompile(`^(SEARCH|SCALAR|CORRELATED|LIST|CO-ROUTINE|CREATE BLOOM FILTER|SETUP|RECURSIVE|MATERIALIZE|SCAN (json_each VIRTUAL TABLE INDEX 1:|tenants|intervals|destinations|head|deferred|parked|\(subquery-[0-9]+\))$|MERGE|LEFT|RIGHT|COMPOUND|UNION)`)
 	for name, plan := range plans {
 		for _, line := range plan {
 			if !seeks.MatchString(line) && !slices.Contains(walks, line) {

@@ -2,28 +2,228 @@ package sqlite
 
 import (
 	"context"
-	"errors"
+	"database/sql"
+	"encoding/json"
+	"math"
 	"time"
 
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Track is to be built.
-func (s *Store) Track(func() []timer.Position) {}
+// Track has transactions that apply commands, or settle events, note positions.
+func (s *Store) Track(positions func() []timer.Position) { s.positions.Track(positions) }
 
-// Noted is to be built.
-func (s *Store) Noted(context.Context) (timer.Noted, error) { return timer.Noted{}, nil }
-
-// BeginRecovery is to be built.
-func (s *Store) BeginRecovery(context.Context, time.Time) error { return errors.ErrUnsupported }
-
-// Fired is to be built.
-func (s *Store) Fired(context.Context, time.Duration, ...timer.DueTimeReached) (int, error) {
-	return 0, errors.ErrUnsupported
+// noting is [Store.writing] for a transaction that notes the positions there are as
+// it begins.
+func (s *Store) noting(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
+	var risen []store.Rise
+	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
+		positions := s.positions.Now()
+		if err := fn(ctx, t); err != nil {
+			return err
+		}
+		risen = s.positions.Risen(positions)
+		return t.note(ctx, risen)
+	})
+	if err == nil {
+		s.positions.Noted(risen)
+	}
+	return err
 }
 
-// EndRecovery is to be built.
-func (s *Store) EndRecovery(context.Context, []timer.Position) error { return errors.ErrUnsupported }
+// note writes positions, if there are any.
+func (t *transaction) note(ctx context.Context, risen []store.Rise) error {
+	if len(risen) == 0 {
+		return nil
+	}
+	rows := make([][3]any, len(risen))
+	for i, r := range risen {
+		rows[i] = [...]any{r.Log, r.Done, r.Seen}
+	}
+	text, err := array(rows)
+	if err == nil {
+		_, err = t.ExecContext(ctx, sqlNote, text)
+	}
+	return err
+}
 
-// Alone is to be built.
+// array returns a JSON array as an argument: one statement, which can be prepared,
+// takes any number of rows.
+func array[T any](rows []T) (string, error) {
+	text, err := json.Marshal(rows)
+	return string(text), err
+}
+
+// Noted returns what is noted of the broker's logs.
+func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
+	const doing = "read the positions"
+	rows, err := r.reads.QueryContext(ctx, sqlNoted)
+	if err != nil {
+		return n, classify(doing, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var since, done, seen sql.NullInt64
+		var log sql.NullString
+		if err := rows.Scan(&since, &n.Empty, &log, &done, &seen); err != nil {
+			return timer.Noted{}, classify(doing, err)
+		}
+		n.Recovering = instant(since)
+		if log.Valid {
+			n.Positions = append(n.Positions, timer.Position{Log: log.String, Done: done.Int64, Seen: seen.Int64})
+		}
+	}
+	n.Empty = n.Empty && len(n.Positions) == 0
+	return n, classify(doing, rows.Err())
+}
+
+// BeginRecovery notes since when a recovery is under way.
+func (s *Store) BeginRecovery(ctx context.Context, now time.Time) error {
+	return s.writing(ctx, "begin a recovery", func(ctx context.Context, t *transaction) error {
+		_, err := t.ExecContext(ctx, sqlBeginRecovery, now.UnixMilli())
+		return err
+	})
+}
+
+// EndRecovery replaces the positions.
+func (s *Store) EndRecovery(ctx context.Context, positions []timer.Position) error {
+	all := store.Rises(positions)
+	err := s.writing(ctx, "end a recovery", func(ctx context.Context, t *transaction) error {
+		for _, text := range [...]string{sqlEndRecovery, sqlForgetPositions} {
+			if _, err := t.ExecContext(ctx, text); err != nil {
+				return err
+			}
+		}
+		return t.note(ctx, all)
+	})
+	if err == nil {
+		s.positions.Replace(all)
+	}
+	return err
+}
+
+// Alone runs fn: the file has one owner.
 func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error { return fn(ctx) }
+
+// Fired brings in events that were published.
+func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (changed int, err error) {
+	if len(events) == 0 {
+		return 0, nil
+	}
+	ids, events := store.Published(events)
+	defer s.recent.forget(math.MaxInt64)
+	err = s.writing(ctx, "bring in published events", func(ctx context.Context, t *transaction) error {
+		if changed, err = t.fired(ctx, keep, events); err != nil {
+			return err
+		}
+		return t.forgetEvents(ctx, ids)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return changed, nil
+}
+
+// fired marks the timers of events, each of another key, and returns how many it
+// marked.
+func (t *transaction) fired(ctx context.Context, keep time.Duration, events []timer.DueTimeReached) (changed int, err error) {
+	rows, err := array(firedRows(events))
+	if err != nil {
+		return 0, err
+	}
+	for _, state := range [...]timer.State{timer.Scheduled, timer.Canceled} {
+		marked, err := t.tenantsOf(ctx, sqlFired, rows, string(state), keep.Milliseconds())
+		if err != nil {
+			return 0, err
+		}
+		for _, tenant := range marked {
+			c := t.count(tenant)
+			c.Reached++
+			if state == timer.Scheduled {
+				c.Scheduled--
+			} else {
+				c.Canceled--
+			}
+		}
+		if changed += len(marked); changed == len(events) { // as it mostly is
+			return changed, nil
+		}
+	}
+	added, err := t.addFired(ctx, rows, events)
+	return changed + added, err
+}
+
+// addFired leaves timers that are Reached for events that have none. Where a foreign
+// key asks for a service call that does not exist, there is nothing to fire.
+func (t *transaction) addFired(ctx context.Context, rows string, events []timer.DueTimeReached) (added int, err error) {
+	tenants, err := t.tenantsOf(ctx, sqlFiredNew, rows)
+	switch {
+	case isMissing(err) && len(events) == 1:
+		return 0, nil
+	case isMissing(err):
+		for i := range events {
+			one, err := array(firedRows(events[i : i+1]))
+			if err != nil {
+				return 0, err
+			}
+			n, err := t.addFired(ctx, one, events[i:i+1])
+			if err != nil {
+				return 0, err
+			}
+			added += n
+		}
+		return added, nil
+	case err != nil:
+		return 0, err
+	}
+	for _, tenant := range tenants {
+		t.count(tenant).Reached++
+	}
+	return len(tenants), nil
+}
+
+// firedRows are events as fired_new.sql takes them.
+func firedRows(events []timer.DueTimeReached) [][9]any {
+	rows := make([][9]any, len(events))
+	for i, e := range events {
+		rows[i] = [...]any{
+			e.TenantID, e.ServiceCallID, e.DueAt.UnixMilli(), e.ReachedAt.UnixMilli(), e.ID,
+			text(e.CorrelationID), text(e.Trace.Parent), text(e.Trace.State), text(e.Data),
+		}
+	}
+	return rows
+}
+
+// tenantsOf runs a statement that returns the tenant of each row that it changed.
+func (t *transaction) tenantsOf(ctx context.Context, text string, args ...any) (tenants []timer.TenantID, err error) {
+	rows, err := t.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var tenant timer.TenantID
+		if err := rows.Scan((*string)(&tenant)); err != nil {
+			return nil, err
+		}
+		tenants = append(tenants, tenant)
+	}
+	return tenants, rows.Err()
+}
+
+// forgetEvents removes events from the outbox by their ids.
+func (t *transaction) forgetEvents(ctx context.Context, ids []string) error {
+	list, err := array(ids)
+	if err != nil {
+		return err
+	}
+	for _, text := range [...]string{sqlFiredOutbox, sqlFiredDeferred} {
+		deleted, err := t.change(ctx, text, list)
+		if err != nil {
+			return err
+		}
+		t.count(outboxCount).outbox -= deleted
+	}
+	return nil
+}

@@ -21,7 +21,7 @@ var scheduleRows = [...]int{50, 10, 1}
 // given. A statement that fails leaves the transaction as it was, so the others
 // go on without it.
 func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) (results []timer.Result, err error) {
-	err = s.writing(ctx, "schedule", func(endless context.Context, t *transaction) error {
+	err = s.noting(ctx, "schedule", func(endless context.Context, t *transaction) error {
 		results, err = t.scheduleAll(ctx, endless, now, commands)
 		return err
 	})
@@ -201,7 +201,7 @@ func (s *scheduling) args(args []any, i int) []any {
 // Cancel applies commands in one transaction. Where a foreign key asks for a
 // service call that does not exist, there is nothing to cancel.
 func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) (results []timer.Result, err error) {
-	err = s.writing(ctx, "cancel", func(endless context.Context, t *transaction) error {
+	err = s.noting(ctx, "cancel", func(endless context.Context, t *transaction) error {
 		results, err = t.cancelAll(ctx, endless, now, commands)
 		return err
 	})

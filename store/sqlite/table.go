@@ -73,7 +73,7 @@ func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
 	}
 	seqs = slices.Sorted(slices.Values(seqs))
 	defer s.recent.forget(seqs[len(seqs)-1])
-	return s.writing(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
+	return s.noting(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		for len(seqs) > 0 {
 			n := 1
 			for n < len(seqs) && seqs[n] <= seqs[n-1]+1 {
@@ -116,7 +116,7 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 			s.recent.forget(d.Seq)
 		}
 	}()
-	return s.writing(ctx, "defer events", func(ctx context.Context, t *transaction) error {
+	return s.noting(ctx, "defer events", func(ctx context.Context, t *transaction) error {
 		for _, d := range rows {
 			args := []any{d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli()}
 			changed, err := t.change(ctx, sqlDeferAgain, args...)
@@ -136,7 +136,7 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 // Park moves a row out of the outbox.
 func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
 	defer s.recent.forget(seq)
-	return s.writing(ctx, "park an event", func(ctx context.Context, t *transaction) error {
+	return s.noting(ctx, "park an event", func(ctx context.Context, t *transaction) error {
 		if _, err := t.ExecContext(ctx, sqlPark, seq, reason, now.UnixMilli()); err != nil {
 			return err
 		}

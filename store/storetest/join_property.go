@@ -57,21 +57,23 @@ type modelCommand struct {
 	Due  time.Time
 }
 
+func joinedCommand(t *rapid.T) modelCommand {
+	return modelCommand{
+		Call: timer.ServiceCallID(fmt.Sprint("call-", rapid.IntRange(0, 4).Draw(t, "call"))),
+		Age:  rapid.Int64Range(1, 9).Draw(t, "age"),
+		Due:  noon.Add(time.Duration(rapid.IntRange(-2, 2).Draw(t, "due")) * time.Second),
+	}
+}
+
+func joinedCall(t *rapid.T) modelCall {
+	return modelCall{Cancel: rapid.Bool().Draw(t, "cancel"), Commands: rapid.SliceOfN(rapid.Custom(joinedCommand), 1, 4).Draw(t, "commands")}
+}
+
 func joinedStep(t *rapid.T) modelStep {
-	command := rapid.Custom(func(t *rapid.T) modelCommand {
-		return modelCommand{
-			Call: timer.ServiceCallID(fmt.Sprint("call-", rapid.IntRange(0, 4).Draw(t, "call"))),
-			Age:  rapid.Int64Range(1, 9).Draw(t, "age"),
-			Due:  noon.Add(time.Duration(rapid.IntRange(-2, 2).Draw(t, "due")) * time.Second),
-		}
-	})
-	call := rapid.Custom(func(t *rapid.T) modelCall {
-		return modelCall{Cancel: rapid.Bool().Draw(t, "cancel"), Commands: rapid.SliceOfN(command, 1, 4).Draw(t, "commands")}
-	})
 	return modelStep{
 		Way:   rapid.SampledFrom([]string{"store", "committed", "committed", "rolled back", "transact", "failed", "fire"}).Draw(t, "way"),
 		Kind:  rapid.IntRange(0, 9).Draw(t, "kind"),
-		Calls: rapid.SliceOfN(call, 1, 3).Draw(t, "calls"),
+		Calls: rapid.SliceOfN(rapid.Custom(joinedCall), 1, 3).Draw(t, "calls"),
 	}
 }
 
@@ -175,7 +177,7 @@ func (m *joinedModel) fire() {
 
 // check compares the timers and counts of the tenant.
 func (m *joinedModel) check() {
-	page, err := m.store.List(m.s.Context(), m.tenant, timer.Filter{})
+	page, err := m.s.store.List(m.s.Context(), m.tenant, timer.Filter{})
 	m.must(err)
 	got := make(map[timer.ServiceCallID]modelTimer)
 	for _, e := range page.Entries {
@@ -195,7 +197,7 @@ func (m *joinedModel) check() {
 		m.timers[call] = t
 	}
 	m.same("timers", got, m.timers)
-	kept, err := m.store.Counts(m.s.Context(), m.tenant)
+	kept, err := m.s.store.Counts(m.s.Context(), m.tenant)
 	m.must(err)
 	m.same("counts", kept, counts)
 }

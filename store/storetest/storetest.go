@@ -24,6 +24,7 @@ type Store interface {
 	timer.Reader
 	timer.Purger
 	timer.Operator
+	timer.Recoverer
 	outbox.Table
 	Database
 }
@@ -130,6 +131,19 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Forget deletes a tenant's timers and parked events, in steps, and no other's", forget},
 		{"Forget keeps events that wait, and no memory of the tenant", forgetLeaves},
 		{"Forget beside commands and timers that fire: counts stay right", forgetBeside},
+
+		{"Positions are noted with the commands that they tell of, if these are committed", notedWithCommands},
+		{"Positions never fall", notedNeverFalls},
+		{"Positions are those of the beginning of a transaction", notedAtTheBeginning},
+		{"Positions are noted where events leave the outbox or its head", notedWithOutbox},
+		{"Recovery: the first beginning counts, and the end replaces positions", recoveries},
+		{"Recovery: a database is empty that holds no timer, event or position", emptyDatabases},
+		{"Fired: a timer of any state becomes Reached, but for a newer generation", firedStates},
+		{"Fired: times are rounded, and never early", firedTimes},
+		{"Fired: two generations of a timer, in any order", firedTwice},
+		{"Fired: events leave the outbox, deferred or not", firedLeavesOutbox},
+		{"Fired: many, beside commands of the same keys", firedMany},
+		{"Alone runs what it is given", alone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -33,6 +33,7 @@ func Together(t *testing.T, open func(testing.TB) (a, b Store)) {
 		{"Parked events retried by both at once: each by one", bothRetry},
 		{"Firing paused by one is paused for both", bothPause},
 		{"Purge against commands: a timer that is scheduled again is there", purgeRacesSchedule},
+		{"Fired by both at once, against Reach: each timer by one", bothFired},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

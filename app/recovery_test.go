@@ -1,0 +1,496 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A site is a NATS server, in a bubble, and a directory for databases. Each app on it is
+// a process of its own, with its own connection.
+type site struct {
+	t      *testing.T
+	dir    string
+	server *embedded.Server
+	client broker.Broker // of producers and consumers
+	events <-chan *message.Message
+	sent   int
+	log    logbuf.Buffer // of all services
+}
+
+func onSite(t *testing.T, test func(t *testing.T, s *site)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &site{t: t, dir: t.TempDir()}
+		var err error
+		if s.server, err = embedded.Start(embedded.Options{StoreDir: filepath.Join(s.dir, "jetstream"), DontListen: true, SyncLazily: true}, quiet); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.server.Shutdown)
+		s.client = s.connect()
+		if s.events, err = s.client.Subscriber("consumer").Subscribe(t.Context(), s.client.Routing().EventsOf("*")); err != nil {
+			t.Fatal(err)
+		}
+		test(t, s)
+	})
+}
+
+// connect returns a broker on the server, which runs until the test ends.
+func (s *site) connect() broker.Broker {
+	s.t.Helper()
+	b := nats.New(nats.Options{Server: s.server}, quiet)
+	running(s.t, "broker", b.Run)
+	if err := broker.AwaitReady(s.t.Context(), b); err != nil {
+		s.t.Fatal(err)
+	}
+	return b
+}
+
+func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+
+// open opens a database, which is made if there is none.
+func (s *site) open(name string) *sqlite.Store {
+	s.t.Helper()
+	db, err := sqlite.Open(s.t.Context(), s.path(name), sqlite.Options{Durability: sqlite.Relaxed})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return db
+}
+
+// options are those of each service.
+func (s *site) options(opt app.Options) app.Options {
+	opt.RunBroker, opt.BrokerName, opt.DrainTimeout = true, "nats://here", time.Second
+	return opt
+}
+
+func (s *site) logger() *slog.Logger { return slog.New(slog.NewTextHandler(&s.log, nil)) }
+
+// serve runs a service on a database, until it is stopped.
+func (s *site) serve(name string, opt app.Options) (stop func()) {
+	s.t.Helper()
+	db := s.open(name)
+	a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), s.logger(), s.options(opt))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	end := running(s.t, "app", a.Run)
+	<-a.Running()
+	s.settle()
+	return func() {
+		end()
+		if err := db.Close(); err != nil {
+			s.t.Error(err)
+		}
+	}
+}
+
+// refused runs a service that ends by itself, and returns why.
+func (s *site) refused(name string, opt app.Options) error {
+	s.t.Helper()
+	db := s.open(name)
+	defer db.Close()
+	a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), s.logger(), s.options(opt))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	return a.Run(ctx)
+}
+
+// settle waits until commands that were sent are handled, and what is known of them is
+// noted.
+func (s *site) settle() { time.Sleep(3 * time.Second) }
+
+// schedule publishes a command.
+func (s *site) schedule(call string, due time.Time) {
+	s.t.Helper()
+	id := s.next()
+	s.publish(id, envelope.Schedule(timer.ScheduleTimer{Key: acme(call), Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}, DueAt: due}))
+}
+
+func (s *site) cancel(call string) {
+	s.t.Helper()
+	id := s.next()
+	s.publish(id, envelope.Cancel(timer.CancelTimer{Key: acme(call), Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}}))
+}
+
+func (s *site) next() string {
+	s.sent++
+	return fmt.Sprint("command-", s.sent)
+}
+
+func (s *site) publish(id string, body []byte) {
+	s.t.Helper()
+	m := broker.Message{Topic: s.client.Routing().CommandsOf("acme"), Message: message.NewMessage(id, body)}
+	if err := broker.Join(s.client.Publisher().Publish(s.t.Context(), m)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func acme(call string) timer.Key {
+	return timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)}
+}
+
+// fired returns the calls whose events come until a time.
+func (s *site) fired(until time.Time) (calls string) {
+	s.t.Helper()
+	for {
+		select {
+		case m := <-s.events:
+			m.Ack()
+			decoded, err := envelope.Decode(m.Payload)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			e := decoded.Payload.(timer.DueTimeReached)
+			if time.Now().Before(e.DueAt) {
+				s.t.Errorf("%s fired early", e.Key)
+			}
+			calls += " " + string(e.ServiceCallID)
+		case <-time.After(time.Until(until)):
+			return strings.TrimSpace(calls)
+		}
+	}
+}
+
+// states returns what a database holds of calls.
+func (s *site) states(name string, calls ...string) (all string) {
+	s.t.Helper()
+	db := s.open(name)
+	defer db.Close()
+	for _, call := range calls {
+		e, err := db.Get(s.t.Context(), acme(call))
+		if err != nil && !errors.Is(err, timer.ErrNotFound) {
+			s.t.Fatal(err)
+		}
+		all += fmt.Sprintf(" %s:%s", call, e.State)
+	}
+	return strings.TrimSpace(all)
+}
+
+// remove deletes a database, or puts a copy in its place.
+func (s *site) replace(name, with string) {
+	s.t.Helper()
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(s.path(name) + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			s.t.Fatal(err)
+		}
+	}
+	if with != "" {
+		if err := os.Rename(s.path(with), s.path(name)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// backUp copies a database.
+func (s *site) backUp(name, to string) {
+	s.t.Helper()
+	if err := sqlite.Backup(s.t.Context(), s.path(name), s.path(to)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) recovered() bool {
+	return strings.Contains(s.log.Take(), "was recovered from the broker")
+}
+
+// TestRecoversADatabaseThatWasDeleted has timers that have fired, are canceled, wait or
+// were refused, deletes the database, and starts again.
+func TestRecoversADatabaseThatWasDeleted(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		stop := s.serve("timers.db", app.Options{})
+		began := time.Now()
+		s.schedule("fired", began.Add(time.Second))
+		s.schedule("later", began.Add(time.Hour))
+		s.schedule("canceled", began.Add(time.Hour))
+		s.cancel("canceled")
+		s.cancel("tombstone")
+		s.schedule("moved", began.Add(time.Second))
+		time.Sleep(time.Millisecond)
+		s.schedule("moved", began.Add(2*time.Hour))
+		ahead := began.Add(25 * time.Hour).UnixMilli() // refused today, but not tomorrow
+		s.publish("ahead", envelope.Schedule(timer.ScheduleTimer{Key: acme("refused"), Version: timer.Version{TimestampMS: ahead, CommandID: "ahead"}, DueAt: began.Add(time.Hour)}))
+		if got := s.fired(began.Add(time.Minute)); got != "fired" {
+			t.Errorf("fired at first: %s", got)
+		}
+		s.schedule("fired", began.Add(time.Hour)) // too late: Reached is final
+		s.settle()
+		stop()
+		time.Sleep(2 * time.Minute) // beyond the duplicate window of the stream
+
+		s.replace("timers.db", "")
+		calls := []string{"fired", "later", "canceled", "tombstone", "moved", "refused"}
+		stop = s.serve("timers.db", app.Options{})
+		if !s.recovered() {
+			t.Error("no recovery was logged")
+		}
+		if got := s.fired(began.Add(3 * time.Hour)); got != "later moved" {
+			t.Errorf("fired after the recovery: %s", got)
+		}
+		stop()
+		if got, want := s.states("timers.db", calls...), "fired:Reached later:Reached canceled:Canceled tombstone:Canceled moved:Reached refused:"; got != want {
+			t.Errorf("states %s, want %s", got, want)
+		}
+	})
+}
+
+// TestRecoversAnOlderCopy puts a copy back that knows less: of commands, or only of
+// what has fired.
+func TestRecoversAnOlderCopy(t *testing.T) {
+	for name, since := range map[string]func(s *site){
+		"commands":     func(s *site) { s.schedule("new", time.Now().Add(time.Hour)); s.cancel("canceled") },
+		"only firings": func(*site) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				stop := s.serve("timers.db", app.Options{})
+				began := time.Now()
+				s.schedule("before", began.Add(time.Second))
+				s.schedule("between", began.Add(time.Minute))
+				s.schedule("canceled", began.Add(2*time.Hour))
+				s.settle()
+				s.backUp("timers.db", "copy.db")
+				since(s)
+				if got := s.fired(began.Add(10 * time.Minute)); got != "before between" {
+					t.Errorf("fired at first: %s", got)
+				}
+				stop()
+				s.replace("timers.db", "copy.db")
+				s.log.Take()
+				stop = s.serve("timers.db", app.Options{})
+				if !s.recovered() {
+					t.Error("no recovery was logged")
+				}
+				want := "canceled"
+				if name == "commands" {
+					want = "new"
+				}
+				if got := s.fired(began.Add(3 * time.Hour)); got != want {
+					t.Errorf("fired after the recovery: %s, want %s", got, want)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// TestGoesOnAfterAStop starts again and again, and recovers nothing.
+func TestGoesOnAfterAStop(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		began := time.Now()
+		for i := range 3 {
+			stop := s.serve("timers.db", app.Options{})
+			s.schedule(fmt.Sprint("call-", i), began.Add(time.Hour))
+			s.schedule(fmt.Sprint("soon-", i), time.Now().Add(time.Second))
+			if got := s.fired(time.Now().Add(10 * time.Second)); got != fmt.Sprint("soon-", i) {
+				t.Errorf("fired: %s", got)
+			}
+			stop()
+			if s.recovered() {
+				t.Errorf("start %d: a recovery of a database that was not lost", i)
+			}
+		}
+	})
+}
+
+// TestRecoversAfterAnInterruption has the database fail in the middle of a recovery.
+func TestRecoversAfterAnInterruption(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		stop := s.serve("timers.db", app.Options{})
+		began := time.Now()
+		const n = 5000 // several batches
+		for i := range n {
+			s.schedule(fmt.Sprint("call-", i), began.Add(time.Hour))
+		}
+		s.schedule("fired", began)
+		if got := s.fired(began.Add(time.Minute)); got != "fired" {
+			t.Errorf("fired at first: %s", got)
+		}
+		stop()
+		s.replace("timers.db", "")
+
+		db := s.open("timers.db")
+		failing := &fault.Store{Full: db}
+		calls := 0
+		failing.Decide = func(op string) fault.Kind {
+			if op == "schedule" || op == "fired" {
+				calls++
+			}
+			if calls%2 == 0 && calls < 10 {
+				return fault.After
+			}
+			return fault.None
+		}
+		a, err := app.New(failing, nats.New(nats.Options{Server: s.server}, quiet), s.logger(), s.options(app.Options{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := running(t, "app", a.Run)
+		if got := s.fired(began.Add(30 * time.Minute)); got != "" {
+			t.Errorf("fired after the recovery: %s", got)
+		}
+		if stats, err := db.Stats(t.Context()); err != nil || stats.Scheduled != n || stats.Reached != 1 || calls < 4 {
+			t.Errorf("%+v, %v after %d calls, want %d Scheduled and 1 Reached", stats, err, calls, n)
+		}
+		end()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestRecoversNothingThatIsAnothers has each case in which a database and a broker do
+// not belong together, and what the service says.
+func TestRecoversNothingThatIsAnothers(t *testing.T) {
+	lost := func(s *site) { s.replace("timers.db", "") }
+	tests := []struct {
+		name     string
+		first    bool // goes on running
+		prepare  func(s *site)
+		database string
+		opt      app.Options
+		says     []string // parts of the error; none: it starts
+	}{
+		{"the same database", false, func(*site) {}, "timers.db", app.Options{}, nil},
+		{"deleted", false, lost, "timers.db", app.Options{}, nil},
+		{"deleted, and asked before", false, lost, "timers.db", app.Options{AskToRecover: true}, []string{"the database is empty", "timers.db", "timer-service recover --dry-run"}},
+		{"an empty one elsewhere", false, func(*site) {}, "another.db", app.Options{}, nil},
+		{"an empty one elsewhere while the first one runs", true, func(*site) {}, "another.db", app.Options{}, []string{"timers.db", "another.db", "--takeover"}},
+		{"one that is not empty", false, func(s *site) { s.fill("another.db") }, "another.db", app.Options{}, []string{"timers.db", "another.db", "--takeover"}},
+		{"a copy while the first one runs", true, func(s *site) { s.backUp("timers.db", "copy.db") }, "copy.db", app.Options{}, []string{"timers.db", "is a copy", "copy.db", "--takeover"}},
+		{"a copy of one that was lost", false, func(s *site) { s.backUp("timers.db", "copy.db"); lost(s) }, "copy.db", app.Options{}, nil},
+		{"the broker was emptied", false, func(s *site) { s.emptyBroker() }, "timers.db", app.Options{}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				stop := s.serve("timers.db", app.Options{})
+				due := time.Now().Add(time.Hour)
+				s.schedule("call", due)
+				s.settle()
+				if !tt.first {
+					stop()
+				}
+				tt.prepare(s)
+				s.log.Take()
+				if tt.says == nil {
+					defer s.serve(tt.database, tt.opt)()
+					if got := s.fired(due.Add(time.Minute)); got != "call" {
+						t.Errorf("fired: %q", got)
+					}
+					t.Logf("goes on; recovered: %t", s.recovered())
+					return
+				}
+				err := s.refused(tt.database, tt.opt)
+				if !errors.Is(err, timer.ErrFatal) {
+					t.Fatalf("%v, want ErrFatal", err)
+				}
+				t.Logf("refuses: %v", err)
+				for _, part := range tt.says {
+					if !strings.Contains(err.Error(), part) {
+						t.Errorf("%v: want %q", err, part)
+					}
+				}
+				if tt.first {
+					if got := s.fired(due.Add(time.Minute)); got != "call" {
+						t.Errorf("the first one fired: %q", got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// fill makes a database that is not empty.
+func (s *site) fill(name string) {
+	s.t.Helper()
+	db := s.open(name)
+	defer db.Close()
+	if _, err := db.Schedule(s.t.Context(), time.Now(), timer.ScheduleTimer{Key: acme("own"), Version: timer.Version{TimestampMS: 1, CommandID: "own"}, DueAt: time.Now().Add(24 * time.Hour)}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// emptyBroker deletes all that the server keeps.
+func (s *site) emptyBroker() {
+	s.t.Helper()
+	conn, err := natsgo.Connect("", natsgo.InProcessServer(s.server))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for name := range js.StreamNames(s.t.Context()).Name() {
+		if err := js.DeleteStream(s.t.Context(), name); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.client = s.connect() // makes the stream again
+	if s.events, err = s.client.Subscriber("consumer").Subscribe(s.t.Context(), s.client.Routing().EventsOf("*")); err != nil {
+		s.t.Fatal(err)
+	}
+	s.settle()
+}
+
+// TestRecover recovers on demand: first it only says what it would do.
+func TestRecover(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		stop := s.serve("timers.db", app.Options{})
+		s.schedule("fired", time.Now())
+		s.schedule("later", time.Now().Add(time.Hour))
+		if got := s.fired(time.Now().Add(time.Minute)); got != "fired" {
+			t.Errorf("fired: %s", got)
+		}
+		stop()
+		s.replace("timers.db", "")
+		for _, dry := range []bool{true, true, false} {
+			db := s.open("timers.db")
+			a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), s.logger(), s.options(app.Options{AskToRecover: true}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := a.Recover(t.Context(), dry)
+			if err != nil || got.Reason == "" || got.Commands != 2 || got.Timers != 2 || got.Events != 1 || got.Reached != 1 {
+				t.Errorf("dry %t: %+v, %v", dry, got, err)
+			}
+			if noted, err := db.Noted(t.Context()); err != nil || noted.Empty != dry {
+				t.Errorf("dry %t: %+v, %v", dry, noted, err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if got, want := s.states("timers.db", "fired", "later"), "fired:Reached later:Scheduled"; got != want {
+			t.Errorf("states %s, want %s", got, want)
+		}
+		stop = s.serve("timers.db", app.Options{AskToRecover: true})
+		stop()
+	})
+}

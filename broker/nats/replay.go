@@ -1,0 +1,315 @@
+package nats
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	replayBatch    = 2000                   // messages in a batch
+	replayInactive = 5 * time.Second        // after which the server deletes the consumer of a replay that asks for nothing
+	replayTries    = 10                     // in a row that read nothing, while there is a connection
+	replayTurn     = 250 * time.Millisecond // how often to look whether the replay of another process has ended
+)
+
+// errReplay says that the consumer of a replay is gone, or that messages were lost on
+// the way. The next one goes on behind the last message that was visited.
+var errReplay = errors.New("the replay was interrupted")
+
+// A replay reads messages that the stream holds, with a temporary consumer that has a
+// fixed name, so that a user can be permitted to make it. The next batch is on its way
+// while one is visited. The server keeps nothing of how far it is: whatever happens, it
+// looks for the next message, and makes a consumer that begins there.
+type replay struct {
+	*Broker
+	consumer string // its name
+	id       string // tells its consumer from that of another replay
+	filter   string // subject
+	log      string // that the sequences are of
+	next     uint64 // sequence
+	end      uint64 // the last one
+	visit    func([]broker.Stored) error
+	failed   error // of visit
+}
+
+// Replay reads the messages of a kind that the stream holds, see [broker.History] for
+// its contract. It goes on after the connection was lost. Of several replays of a kind
+// for a role, in whatever process, one waits for the other.
+func (b *Broker) Replay(ctx context.Context, role string, kind broker.Kind, from []timer.Position, visit func([]broker.Stored) error) error {
+	r := replay{Broker: b, consumer: b.commandsOf(role) + replayNames[kind], id: nuid.Next(), visit: visit}
+	err := b.withSession(ctx, func(ctx context.Context, s *session) error {
+		log, err := b.lookUpLog(ctx, s, role)
+		r.log, r.next, r.end = log.Name, 1, uint64(log.Last)
+		switch kind {
+		case broker.Commands:
+			r.filter, r.end = b.opt.Routing.Subscription(), min(r.end, uint64(log.Delivered))
+		case broker.Events:
+			r.filter = b.opt.Routing.EventsOf("*")
+		case broker.DeadLetter:
+			r.filter = b.opt.Routing.DeadLettersOf("*")
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range from {
+		switch {
+		case p.Log == r.log && kind == broker.Commands:
+			r.next = uint64(p.Done) + 1
+		case p.Log == r.log:
+			r.next = uint64(p.Seen) + 1
+		}
+	}
+	err = r.run(ctx)
+	switch {
+	case r.failed != nil:
+		return r.failed
+	case err != nil:
+		return fmt.Errorf("replay stream %s: %w", b.opt.Stream, err)
+	}
+	return nil
+}
+
+// replayNames end the names of consumers.
+var replayNames = map[broker.Kind]string{
+	broker.Commands: "_replay-commands", broker.Events: "_replay-events", broker.DeadLetter: "_replay-dead-letters",
+}
+
+// run reads until the end, however often it is interrupted.
+func (r *replay) run(ctx context.Context) error {
+	backoff := minBackoff
+	for tries := 1; ; tries++ {
+		before := r.next
+		_, err := r.keeper.Await(ctx)
+		if err == nil {
+			err = r.withSession(ctx, r.readAll)
+		}
+		if err == nil || r.failed != nil {
+			return err
+		}
+		if r.next > before {
+			tries, backoff = 1, minBackoff
+		}
+		if ctx.Err() != nil || tries == replayTries || !interrupted(err) || !pause.For(ctx, backoff) {
+			return errors.Join(ctx.Err(), err)
+		}
+		r.Broker.log.WarnContext(ctx, "replay interrupted, will go on", "consumer", r.consumer, "sequence", r.next, "error", err)
+		backoff = min(2*backoff, maxBackoff)
+	}
+}
+
+// interrupted reports whether to try again after an error.
+func interrupted(err error) bool {
+	for _, passing := range []error{errReplay, broker.ErrUnavailable, jetstream.ErrJetStreamNotEnabled, context.DeadlineExceeded} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}
+
+// readAll reads until the end on one connection. Whether there is more is asked of the
+// stream: a replica of it, which the consumer may read, can be behind.
+func (r *replay) readAll(ctx context.Context, s *session) error {
+	info, err := r.lookUpStream(ctx, s)
+	if err == nil && logOf(info) != r.log {
+		err = fmt.Errorf("it was deleted and made again: it is %s, and was %s", logOf(info), r.log)
+	}
+	for err == nil && r.next <= r.end {
+		var first stored
+		first, err = r.get(ctx, s, getRequest{Sequence: r.next, Filter: r.filter})
+		if missing(err) || err == nil && first.Sequence > r.end {
+			return nil
+		}
+		before := r.next
+		if err == nil {
+			err = r.read(ctx, s, first.Sequence)
+		}
+		if err == nil && r.next == before {
+			err = fmt.Errorf("%w: message %d does not come", errReplay, first.Sequence)
+		}
+	}
+	return err
+}
+
+// read makes a consumer that begins with a message, and reads what the server sends.
+func (r *replay) read(ctx context.Context, s *session, first uint64) error {
+	if err := r.makeConsumer(ctx, s, first); err != nil {
+		return err
+	}
+	defer r.deleteConsumer(context.WithoutCancel(ctx), s)
+	in := make(chan *natsgo.Msg, 2*replayBatch+64) // two batches, and statuses
+	sub, err := s.conn.ChanSubscribe(s.conn.NewInbox(), in)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = sub.Unsubscribe() }() // it fails only if the connection is closed
+	p := pages{
+		conn: s.conn, in: in, inbox: sub.Subject, log: r.log, end: r.end,
+		subject: r.api("CONSUMER.MSG.NEXT." + r.opt.Stream + "." + r.consumer),
+	}
+	if err := p.ask(replayBatch); err != nil {
+		return err
+	}
+	for {
+		batch, more, err := p.read(ctx)
+		if err == nil && more > 0 {
+			err = p.ask(more)
+		}
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+		if len(batch) > 0 {
+			if r.failed = r.visit(batch); r.failed != nil {
+				return r.failed
+			}
+			r.next = uint64(batch[len(batch)-1].Number) + 1
+		}
+		switch {
+		case p.passed:
+			r.next = max(r.next, r.end+1)
+			return nil
+		case more == 0:
+			return nil
+		}
+	}
+}
+
+// makeConsumer makes the consumer. If there is one it waits until that is gone, which
+// is a moment after the process that made it has ended.
+func (r *replay) makeConsumer(ctx context.Context, s *session, first uint64) error {
+	for {
+		info, err := r.lookUpConsumer(ctx, s, r.consumer)
+		switch {
+		case errors.Is(err, jetstream.ErrConsumerNotFound):
+			_, err = r.Broker.makeConsumer(ctx, s, jetstream.ConsumerConfig{
+				Name:              r.consumer,
+				Description:       r.id,
+				FilterSubject:     r.filter,
+				DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+				OptStartSeq:       first,
+				AckPolicy:         jetstream.AckNonePolicy,
+				InactiveThreshold: replayInactive,
+				MemoryStorage:     true,
+				Replicas:          1,
+			})
+			return err
+		case err != nil:
+			return fmt.Errorf("consumer %s: %w", r.consumer, err)
+		case info.Config.Description == r.id: // of before the connection was lost
+			r.deleteConsumer(ctx, s)
+		default:
+			if !pause.For(ctx, replayTurn) {
+				return ctx.Err()
+			}
+		}
+	}
+}
+
+// deleteConsumer deletes the consumer. If that fails the server does, a moment later.
+func (r *replay) deleteConsumer(ctx context.Context, s *session) {
+	if !s.lost.Load() {
+		_ = r.ask(ctx, s, "CONSUMER.DELETE."+r.opt.Stream+"."+r.consumer, struct{}{}, new(struct{}))
+	}
+}
+
+// Pages are the messages of a consumer that acks nothing, in batches.
+type pages struct {
+	conn    *natsgo.Conn
+	subject string // where to ask
+	inbox   string // where messages go
+	in      <-chan *natsgo.Msg
+	log     string // that sequences are of
+	asked   int    // messages of the batch that comes
+	order   uint64 // of the last message among those of the consumer
+	end     uint64 // sequence of the last message to read
+	passed  bool   // the end was reached
+}
+
+// ask asks for a batch of what there is now. A message by itself may be of any size.
+func (p *pages) ask(messages int) error {
+	request := struct {
+		Batch    int  `json:"batch"`
+		MaxBytes int  `json:"max_bytes,omitempty"`
+		NoWait   bool `json:"no_wait"`
+	}{Batch: messages, NoWait: true}
+	if messages > 1 {
+		request.MaxBytes = max(pullBytes, int(p.conn.MaxPayload())+64<<10)
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	p.asked = messages
+	return p.conn.PublishRequest(p.subject, p.inbox, body)
+}
+
+// read reads the batch that was asked for, and returns how many messages to ask for
+// next: 0 if there are no more now.
+func (p *pages) read(ctx context.Context) (batch []broker.Stored, more int, err error) {
+	silence := time.NewTimer(apiTimeout)
+	defer silence.Stop()
+	for len(batch) < p.asked {
+		var m *natsgo.Msg
+		select {
+		case m = <-p.in:
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		case <-silence.C:
+			return nil, 0, fmt.Errorf("%w: the consumer is silent", errReplay)
+		}
+		if !fromStream(m) {
+			more, err = p.status(m, len(batch))
+			return batch, more, err
+		}
+		meta, err := m.Metadata()
+		if err != nil || meta.Sequence.Consumer != p.order+1 {
+			return nil, 0, fmt.Errorf("%w: a message is missing", errReplay)
+		}
+		p.order++
+		silence.Reset(apiTimeout)
+		p.passed = meta.Sequence.Stream >= p.end
+		if meta.Sequence.Stream <= p.end {
+			msg := unmarshal(m.Subject, m.Header, m.Data)
+			msg.Metadata[broker.MetaPosition] = strconv.FormatUint(meta.Sequence.Stream, 10)
+			batch = append(batch, broker.Stored{Message: msg, Log: p.log, Number: number(meta.Sequence.Stream), At: meta.Timestamp.UTC()})
+		}
+		if p.passed {
+			return batch, 0, nil
+		}
+	}
+	return batch, replayBatch, nil
+}
+
+// status reads why the server ends a batch.
+func (p *pages) status(m *natsgo.Msg, came int) (more int, err error) {
+	status, description := m.Header.Get("Status"), m.Header.Get("Description")
+	switch d := strings.ToLower(description); {
+	case status == "404", status == "408":
+		return 0, nil
+	case status == "409" && (d == "message size exceeds maxbytes" || d == "batch completed"):
+		if came == 0 {
+			return 1, nil
+		}
+		return replayBatch, nil
+	}
+	return 0, fmt.Errorf("%w: the consumer says %s %s", errReplay, status, description)
+}

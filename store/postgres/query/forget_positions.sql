@@ -1,0 +1,2 @@
+-- Forget all positions: others take their place.
+DELETE FROM timer_positions

@@ -1,0 +1,11 @@
+-- What is known of the broker's logs: since when a recovery is under way, whether the
+-- database is empty but for positions, and the positions.
+SELECT recovering_at,
+       NOT EXISTS (SELECT 1 FROM timer_schedules)
+       AND NOT EXISTS (SELECT 1 FROM timer_outbox)
+       AND NOT EXISTS (SELECT 1 FROM timer_outbox_deferred)
+       AND NOT EXISTS (SELECT 1 FROM timer_outbox_parked),
+       log, done, seen
+  FROM timer_database
+  LEFT JOIN timer_positions ON true
+ ORDER BY log

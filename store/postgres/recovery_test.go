@@ -1,0 +1,190 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/storetest"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestRecoveredProperty runs the property on a database that the store opens itself.
+func TestRecoveredProperty(t *testing.T) {
+	t.Parallel()
+	storetest.RecoveredProperty(t, 60, func(t testing.TB) storetest.Store { return open(t, pgtest.URL(t), relaxed) })
+}
+
+// A noter is a store that notes a position with a command.
+type noter struct {
+	*postgres.Store
+	at atomic.Int64
+}
+
+func newNoter(t *testing.T, url string) *noter {
+	n := &noter{Store: open(t, url, relaxed)}
+	n.Track(func() []timer.Position {
+		return []timer.Position{{Log: "commands", Done: n.at.Load(), Seen: n.at.Load()}, {Log: "events", Seen: n.at.Load()}}
+	})
+	return n
+}
+
+func (n *noter) note(t *testing.T, at int64) error {
+	t.Helper()
+	n.at.Store(at)
+	_, err := n.Cancel(t.Context(), noon, cancel("call"))
+	return err
+}
+
+// TestNothingNewIsNotNoted has the database refuse every note.
+func TestNothingNewIsNotNoted(t *testing.T) {
+	t.Parallel()
+	s := newNoter(t, pgtest.URL(t))
+	must(t, s.note(t, 5))
+	run(t, s.DB(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'written'; END $$`,
+		`CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON timer_positions FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
+	for _, at := range []int64{5, 4} {
+		if err := s.note(t, at); err != nil {
+			t.Errorf("with position %d after 5: %v", at, err)
+		}
+	}
+	for range 2 { // what failed is new again
+		if err := s.note(t, 6); err == nil || errors.Is(err, timer.ErrFatal) {
+			t.Errorf("with a higher position: %v", err)
+		}
+	}
+	run(t, s.DB(), `DROP TRIGGER refuse ON timer_positions`)
+	must(t, s.note(t, 6))
+}
+
+// TestAnOlderDatabaseIsFatal puts an older row in place of a newer one, as a restore
+// under a running instance does.
+func TestAnOlderDatabaseIsFatal(t *testing.T) {
+	t.Parallel()
+	for name, older := range map[string]string{
+		"commands": `UPDATE timer_positions SET done = 3 WHERE log = 'commands'`,
+		"events":   `UPDATE timer_positions SET seen = 3 WHERE log = 'events'`,
+		"no row":   `DELETE FROM timer_positions WHERE log = 'events'`,
+		"no rows":  `DELETE FROM timer_positions`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			a, b := newNoter(t, url), newNoter(t, url)
+			must(t, a.note(t, 4))
+			must(t, b.note(t, 6))
+			must(t, a.note(t, 5)) // lower than what is there is fine
+			run(t, a.DB(), older)
+			before := get(t, a.Store, "call")
+			for _, s := range []*noter{a, b} {
+				s.at.Store(7)
+				results, err := s.Schedule(t.Context(), noon, schedule("late"))
+				if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "older than it was") {
+					t.Errorf("with a higher position: %+v, %v, want ErrFatal", results, err)
+				}
+			}
+			if _, err := a.Get(t.Context(), schedule("late").Key); !errors.Is(err, timer.ErrNotFound) {
+				t.Errorf("a transaction that failed left a timer: %v", err)
+			}
+			if get(t, a.Store, "call") != before {
+				t.Error("a timer has changed")
+			}
+			must(t, newNoter(t, url).note(t, 8)) // after a restart
+		})
+	}
+}
+
+// TestPositionsByBoth has two instances note the same logs at once: none falls, none fails.
+func TestPositionsByBoth(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	var running sync.WaitGroup
+	for first := range int64(2) {
+		s := newNoter(t, url)
+		for range 2 {
+			running.Go(func() {
+				for n := range int64(100) {
+					if err := s.note(t, 2*n+first); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+	}
+	running.Wait()
+	n, err := open(t, url, relaxed).Noted(t.Context())
+	if want := (timer.Position{Log: "commands", Done: 199, Seen: 199}); err != nil || len(n.Positions) != 2 || n.Positions[0] != want {
+		t.Errorf("noted %+v, %v, want %+v", n, err, want)
+	}
+}
+
+// TestOneInstanceIsAlone runs two on one database, and one on another schema.
+func TestOneInstanceIsAlone(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	a, b, other := open(t, url, relaxed), open(t, url, relaxed), open(t, pgtest.URL(t), relaxed)
+	var inside atomic.Int32
+	done := make(chan error, 1)
+	must(t, a.Alone(t.Context(), func(ctx context.Context) error {
+		inside.Add(1)
+		defer inside.Add(-1)
+		go func() {
+			done <- b.Alone(t.Context(), func(context.Context) error {
+				if inside.Load() != 0 {
+					t.Error("both are alone")
+				}
+				return nil
+			})
+		}()
+		must(t, other.Alone(ctx, func(context.Context) error { return nil }))
+		brief, end := context.WithTimeout(ctx, 600*time.Millisecond) // it tries twice
+		defer end()
+		if err := b.Alone(brief, func(context.Context) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("alone beside another one: %v", err)
+		}
+		return ctx.Err()
+	}))
+	must(t, <-done)
+	l := own(t, a) // there is room for a lease of a shard again
+	l.Release()
+}
+
+// TestAloneEndsWithItsConnection ends the session of the one that is alone.
+func TestAloneEndsWithItsConnection(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	a, b := open(t, url, relaxed), open(t, url, relaxed)
+	ours := errors.New("ours")
+	err := a.Alone(t.Context(), func(ctx context.Context) error {
+		endAlone(t, handle(t, url))
+		must(t, b.Alone(t.Context(), func(context.Context) error { return nil }))
+		<-ctx.Done()
+		return ours
+	})
+	if !errors.Is(err, ours) || !strings.Contains(err.Error(), "another instance may") {
+		t.Errorf("alone: %v", err)
+	}
+}
+
+// endAlone ends the session that holds the lock of Alone.
+func endAlone(t *testing.T, db *sql.DB) {
+	t.Helper()
+	var n int
+	if err := db.QueryRowContext(t.Context(), `
+		SELECT count(pg_terminate_backend(pid))
+		  FROM (SELECT DISTINCT pid FROM pg_locks
+		         WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+		           AND classid = (hashtext('timer_service ' || current_schema())::bigint & 4294967295)::oid
+		           AND objid = (-3::bigint & 4294967295)::oid) AS holders`).
+		Scan(&n); err != nil || n != 1 {
+		t.Fatalf("ended %d sessions, want 1: %v", n, err)
+	}
+}

@@ -1,0 +1,340 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A tracked is what the function of Track returns.
+type tracked struct {
+	at atomic.Pointer[[]timer.Position]
+}
+
+// track has the store note what is set from now on.
+func (s *suite) track() *tracked {
+	p := new(tracked)
+	p.set()
+	s.store.Track(func() []timer.Position { return *p.at.Load() })
+	return p
+}
+
+func (p *tracked) set(positions ...timer.Position) { p.at.Store(&positions) }
+
+func at(log string, done, seen int64) timer.Position {
+	return timer.Position{Log: log, Done: done, Seen: seen}
+}
+
+func (s *suite) noted() timer.Noted {
+	s.Helper()
+	n, err := s.store.Noted(s.Context())
+	s.must(err)
+	return n
+}
+
+// notedIs compares the positions that are noted.
+func (s *suite) notedIs(when string, want ...timer.Position) {
+	s.Helper()
+	s.same("noted "+when, s.noted().Positions, want)
+}
+
+func notedWithCommands(s *suite) {
+	s.timers("before", 1, noon) // a store that tracks nothing notes nothing
+	s.notedIs("without Track")
+	p := s.track()
+	s.timers("acme", 1, noon)
+	s.notedIs("while there is no position")
+	p.set(at("b", 5, 7), at("a", 0, 3))
+	s.timers("acme", 2, noon)
+	s.notedIs("with a schedule", at("a", 0, 3), at("b", 5, 7))
+	p.set(at("b", 8, 8))
+	s.cancel(cancel(key("acme", "call-000000"), 2))
+	s.notedIs("with a cancel", at("a", 0, 3), at("b", 8, 8))
+
+	ended, end := context.WithCancel(s.Context())
+	end()
+	p.set(at("b", 9, 9))
+	if _, err := s.store.Schedule(ended, noon, schedule(key("acme", "late"), 1, noon)); err == nil {
+		s.Error("scheduled though the context has ended")
+	}
+	s.notedIs("by a transaction that failed", at("a", 0, 3), at("b", 8, 8))
+	s.timers("acme", 3, noon)
+	s.notedIs("by the next one", at("a", 0, 3), at("b", 9, 9))
+
+	p.set(at("b", 20, 20))
+	s.fire(noon.Add(time.Hour), 10)
+	_, err := s.store.Purge(s.Context(), noon.Add(2*time.Hour), 100)
+	s.must(err)
+	s.notedIs("by transactions that apply nothing of a broker", at("a", 0, 3), at("b", 9, 9))
+}
+
+func notedNeverFalls(s *suite) {
+	p := s.track()
+	for i, positions := range [][]timer.Position{
+		{at("a", 10, 20), at("b", 1, 1)},
+		{at("a", 9, 21)},
+		{at("a", 11, 3), at("b", 0, 0)},
+		{},
+		{at("b", 0, 2)},
+	} {
+		p.set(positions...)
+		s.timers(timer.TenantID(fmt.Sprint("tenant-", i)), 1, noon)
+	}
+	s.notedIs("in the end", at("a", 11, 21), at("b", 1, 2))
+	many := make([]timer.Position, 100)
+	for i := range many {
+		many[i] = at(fmt.Sprintf("c-%03d", i), int64(i), 1<<62)
+	}
+	many[7].Log = `c-007 "quoted" and \ ü`
+	p.set(many...)
+	s.timers("acme", 1, noon)
+	s.notedIs("of many logs", append([]timer.Position{at("a", 11, 21), at("b", 1, 2)}, many...)...)
+}
+
+// notedAtTheBeginning has positions rise after a transaction has asked for them.
+func notedAtTheBeginning(s *suite) {
+	var calls int64
+	s.store.Track(func() []timer.Position {
+		calls++
+		return []timer.Position{at("log", calls, calls)}
+	})
+	for n := range int64(3) {
+		s.timers("acme", int(n)+1, noon)
+		s.same("calls of the function", calls, n+1)
+		s.notedIs("once asked", at("log", n+1, n+1))
+	}
+}
+
+func notedWithOutbox(s *suite) {
+	s.emit(event(1), event(2), event(3), event(4))
+	rows := s.head(0, 10)
+	p := s.track()
+	p.set(at("log", 1, 1))
+	s.emit(event(5))
+	s.notedIs("by an append")
+	s.must(s.store.Delete(s.Context(), rows[0].Seq))
+	s.notedIs("by a delete", at("log", 1, 1))
+	p.set(at("log", 1, 2))
+	s.deferRow(rows[1].Seq, "events", "failed", noon)
+	s.notedIs("by a defer", at("log", 1, 2))
+	p.set(at("log", 1, 3))
+	s.must(s.store.Park(s.Context(), noon, rows[2].Seq, "refused"))
+	s.notedIs("by a park", at("log", 1, 3))
+}
+
+func recoveries(s *suite) {
+	p := s.track()
+	p.set(at("gone", 5, 5), at("log", 7, 9))
+	s.timers("acme", 1, noon)
+	s.same("since", s.noted().Recovering, time.Time{})
+	s.must(s.store.BeginRecovery(s.Context(), noon))
+	s.must(s.store.BeginRecovery(s.Context(), noon.Add(time.Hour)))
+	s.same("since the first", s.noted().Recovering, noon)
+	s.must(s.store.EndRecovery(s.Context(), []timer.Position{at("log", 3, 4), at("other", 1, 1)}))
+	s.same("since the end", s.noted().Recovering, time.Time{})
+	s.notedIs("in place of the others", at("log", 3, 4), at("other", 1, 1))
+	p.set(at("log", 4, 4))
+	s.timers("acme", 2, noon)
+	s.notedIs("above what replaced a higher one", at("log", 4, 4), at("other", 1, 1))
+	s.must(s.store.EndRecovery(s.Context(), nil))
+	s.notedIs("in place of all")
+	s.timers("acme", 3, noon)
+	s.notedIs("again", at("log", 4, 4))
+}
+
+func emptyDatabases(s *suite) {
+	s.same("a new one is empty", s.noted().Empty, true)
+	s.must(s.store.BeginRecovery(s.Context(), noon))
+	s.same("one that is to be recovered is empty", s.noted().Empty, true)
+	s.cancel(cancel(key("acme", "call"), 1))
+	s.same("one with a tombstone is empty", s.noted().Empty, false)
+	s.same("purged", s.sweep(noon.Add(time.Hour), 10), 1)
+	s.same("one without anything is empty", s.noted().Empty, true)
+
+	s.emit(event(1))
+	s.same("one with an event is empty", s.noted().Empty, false)
+	row := s.head(0, 1)[0]
+	s.deferRow(row.Seq, "events", "failed", noon)
+	s.same("one with a deferred event is empty", s.noted().Empty, false)
+	s.must(s.store.Park(s.Context(), noon, row.Seq, "refused"))
+	s.same("one with a parked event is empty", s.noted().Empty, false)
+	_, err := s.store.DiscardParked(s.Context(), row.Seq)
+	s.must(err)
+	s.same("one without anything is empty", s.noted().Empty, true)
+
+	s.track().set(at("log", 1, 1))
+	s.cancel(cancel(key("acme", "call"), 1))
+	s.same("purged", s.sweep(noon.Add(time.Hour), 10), 1)
+	s.same("one with a position is empty", s.noted().Empty, false)
+}
+
+// fired brings in events, and returns how many timers were not Reached before.
+func (s *suite) fired(keep time.Duration, events ...timer.DueTimeReached) int {
+	s.Helper()
+	n, err := s.store.Fired(s.Context(), keep, events...)
+	s.must(err)
+	return n
+}
+
+// keep is how long timers are kept that are Reached.
+const keep = 7 * 24 * time.Hour
+
+func firedStates(s *suite) {
+	s.same("none", s.fired(keep), 0)
+	ms := noon.UnixMilli()
+	command := func(call timer.ServiceCallID, age int64) timer.ScheduleTimer {
+		c := schedule(key("acme", call), age, noon.Add(time.Hour))
+		c.Data, c.CorrelationID = `{"n":1}`, "request"
+		return c
+	}
+	s.schedule(command("scheduled", ms-1), command("canceled", ms-1), command("newer", ms+keep.Milliseconds()), command("too-new", ms+keep.Milliseconds()+1))
+	s.cancel(cancel(key("acme", "canceled"), ms), cancel(key("acme", "tombstone"), ms), cancel(key("acme", "tombstone-too-new"), ms+keep.Milliseconds()+1))
+	calls := []timer.ServiceCallID{"scheduled", "canceled", "newer", "tombstone", "absent", "too-new", "tombstone-too-new"}
+	events := make([]timer.DueTimeReached, len(calls))
+	for i, call := range calls {
+		events[i] = timer.DueTimeReached{
+			Key: key("acme", call), ID: fmt.Sprint("event-", i), DueAt: noon.Add(-time.Second), ReachedAt: noon,
+			CorrelationID: "correlation", Trace: timer.Trace{Parent: "parent", State: "state"}, Data: `{"n": 2}`,
+		}
+	}
+	s.same("changed", s.fired(keep, events...), 5)
+	for i, call := range calls[:5] {
+		e := s.get(key("acme", call))
+		s.same(string(call), []any{e.State, e.DueAt, e.ReachedAt, e.CanceledAt}, []any{timer.Reached, noon.Add(-time.Second), noon, time.Time{}})
+		events[i].ReachedAt = noon.Add(time.Minute) // of another attempt: what is Reached stays
+	}
+	s.same("too new", s.get(key("acme", "too-new")).State, timer.Scheduled)
+	s.same("too new", s.get(key("acme", "tombstone-too-new")).State, timer.Canceled)
+	s.same("changed again", s.fired(keep, events...), 0)
+	e := s.get(key("acme", "scheduled"))
+	s.same("what the command said", []any{e.CorrelationID, e.Data, e.Version, e.RegisteredAt}, []any{"request", `{"n":1}`, version(ms - 1), noon})
+	e = s.get(key("acme", "absent"))
+	s.same("what the event says", []any{e.CorrelationID, e.Trace, e.Data, e.CommandID}, []any{"correlation", timer.Trace{Parent: "parent", State: "state"}, `{"n": 2}`, "event-4"})
+	s.same("counts", s.stats().Counts, timer.Counts{Scheduled: 1, Reached: 5, Canceled: 1})
+	for _, call := range calls[:5] {
+		s.same("scheduled again", s.schedule(schedule(key("acme", call), ms+1e12, noon)), []timer.Outcome{timer.WasReached})
+	}
+	s.same("fired", len(s.fire(noon.Add(30*time.Minute), 10)), 0)
+}
+
+// firedTimes brings in events with times that no store keeps.
+func firedTimes(s *suite) {
+	s.fired(keep,
+		timer.DueTimeReached{Key: key("acme", "fine"), DueAt: noon.Add(1), ReachedAt: noon.Add(time.Second + 1)},
+		timer.DueTimeReached{Key: key("acme", "early"), DueAt: noon, ReachedAt: noon.Add(-time.Second)})
+	e := s.get(key("acme", "fine"))
+	s.same("fine", []time.Time{e.DueAt, e.ReachedAt}, []time.Time{noon.Add(time.Millisecond), noon.Add(time.Second)})
+	e = s.get(key("acme", "early"))
+	s.same("early", []time.Time{e.DueAt, e.ReachedAt}, []time.Time{noon, noon})
+}
+
+// firedTwice brings in the events of two generations of a timer, the first of which was
+// purged, in any order and together.
+func firedTwice(s *suite) {
+	old := timer.DueTimeReached{Key: key("acme", "call"), ID: "old", DueAt: noon, ReachedAt: noon}
+	young := timer.DueTimeReached{Key: key("acme", "call"), ID: "young", DueAt: noon.Add(2 * keep), ReachedAt: noon.Add(2 * keep)}
+	for i, batches := range [][][]timer.DueTimeReached{
+		{{old}, {young}}, {{young}, {old}}, {{old, young}}, {{young, old}, {old, young, old}},
+	} {
+		tenant := timer.TenantID(fmt.Sprint("tenant-", i))
+		s.schedule(schedule(key(tenant, "call"), noon.Add(keep+time.Second).UnixMilli(), young.DueAt))
+		changed := 0
+		for _, events := range batches {
+			for j := range events {
+				events[j].TenantID = tenant
+			}
+			changed += s.fired(keep, events...)
+		}
+		e := s.get(key(tenant, "call"))
+		s.same("of both", []any{changed, e.State, e.DueAt}, []any{1, timer.Reached, young.DueAt})
+	}
+}
+
+func firedLeavesOutbox(s *suite) {
+	const n = 300
+	events := make([]timer.DueTimeReached, n)
+	for i := range events {
+		events[i] = event(i)
+	}
+	s.emit(events...)
+	rows := s.head(0, n)
+	for i := 0; i < n; i += 3 {
+		s.deferRow(rows[i].Seq, "events", "failed", noon)
+	}
+	s.emit(event(n), event(n+1), event(n+2)) // a store may keep these in memory
+	published := append([]timer.DueTimeReached{event(n + 1)}, events[10:n-10]...)
+	published[0].ID = envelope.EventID(published[0])
+	s.same("changed", s.fired(keep, published...), len(published))
+	var want []string
+	for i := range n + 3 {
+		if i < 10 || i >= n-10 && i != n+1 {
+			want = append(want, envelope.EventID(event(i)))
+		}
+	}
+	s.same("left", ids(s.waiting()), want)
+	s.same("outbox", s.stats().Outbox, int64(len(want)))
+	s.same("again", s.fired(keep, published...), 0)
+}
+
+// firedMany brings in a great batch while there are commands of the same keys.
+func firedMany(s *suite) {
+	const n = 3000
+	events := make([]timer.DueTimeReached, n)
+	commands := make([]timer.ScheduleTimer, n)
+	for i := range events {
+		k := key(timer.TenantID(fmt.Sprint("tenant-", i%7)), timer.ServiceCallID(fmt.Sprint("call-", i)))
+		events[i] = timer.DueTimeReached{Key: k, DueAt: noon, ReachedAt: noon, CommandID: "command"}
+		commands[i] = schedule(k, noon.UnixMilli(), noon)
+	}
+	rand.Shuffle(n, func(i, j int) { events[i], events[j] = events[j], events[i] })
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := s.store.Schedule(s.Context(), noon, commands...)
+		s.check(err)
+	}()
+	s.same("changed", s.fired(keep, events...), n)
+	<-done
+	s.same("counts", s.stats().Counts, timer.Counts{Reached: n})
+}
+
+func alone(s *suite) {
+	ours := errors.New("ours")
+	if err := s.store.Alone(s.Context(), func(ctx context.Context) error {
+		s.check(ctx.Err())
+		s.check(s.store.BeginRecovery(ctx, noon))
+		return ours
+	}); !errors.Is(err, ours) {
+		s.Errorf("alone: %v, want what fn returned", err)
+	}
+	ran := false
+	s.must(s.store.Alone(s.Context(), func(context.Context) error { ran = true; return nil }))
+	s.same("ran", ran, true)
+}
+
+// bothFired brings the same events in by both, while both reach the timers.
+func bothFired(a, b *suite) {
+	const n = 600
+	a.timers("acme", n, noon)
+	var changed atomic.Int64
+	atOnce(a, b, func(s *suite, _ int) {
+		for i := 0; i < n; i += 60 {
+			events := make([]timer.DueTimeReached, 70) // of which the last come again
+			for j := range events {
+				k := key("acme", timer.ServiceCallID(fmt.Sprintf("call-%06d", i+j)))
+				events[j] = timer.DueTimeReached{Key: k, CommandID: version(1).CommandID, DueAt: noon.Add(time.Duration(i+j) * time.Millisecond), ReachedAt: noon.Add(time.Hour)}
+			}
+			fired, err := s.store.Fired(s.Context(), keep, events...)
+			s.check(err)
+			changed.Add(int64(fired + len(s.reach(noon.Add(time.Hour), 20))))
+		}
+	})
+	a.same("changed", changed.Load(), int64(n+10))
+	a.same("counts", a.stats().Counts, timer.Counts{Reached: n + 10})
+}
