@@ -17,7 +17,7 @@ type Restart struct {
 // Times that keep [Refired] exact.
 const (
 	settled = time.Second            // after which an event that the broker stored had left the outbox
-	hearing = 250 * time.Millisecond // within which a publish is observed; a process takes longer to begin
+	hearing = 100 * time.Millisecond // within which a publish is observed; a process takes longer to begin
 )
 
 // Restarted records a restart. Those of a run are in order.
