@@ -95,7 +95,7 @@ func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 	e := serve(t)
 	b := ready(t, nats.Options{Server: e})
 	_, js := client(t, e)
-	for range 3 {
+	for range 6 {
 		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, events(1000)...); err != nil {
 			t.Fatal(err)
 		}

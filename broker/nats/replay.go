@@ -48,6 +48,7 @@ type replay struct {
 	log      string // that the sequences are of
 	next     uint64 // sequence
 	end      uint64 // the last one
+	replicas int    // of the stream, and the consumer
 	visit    func([]broker.Stored) error
 	failed   error // of visit
 }
@@ -136,6 +137,7 @@ func (r *replay) readAll(ctx context.Context, s *session) error {
 	if err == nil && logOf(info) != r.log {
 		err = fmt.Errorf("%w: it is %s, and was %s", errRemade, logOf(info), r.log)
 	}
+	r.replicas = info.Config.Replicas
 	for err == nil && r.next <= r.end {
 		var first stored
 		first, err = r.get(ctx, s, getRequest{Sequence: r.next, Filter: r.filter})
@@ -230,7 +232,7 @@ func (r *replay) createConsumer(ctx context.Context, s *session, first uint64) e
 		AckPolicy:         jetstream.AckNonePolicy,
 		InactiveThreshold: replayInactive,
 		MemoryStorage:     true,
-		Replicas:          1,
+		Replicas:          r.replicas,
 	})
 	return cause(ctx, err)
 }
