@@ -3,8 +3,6 @@ package nats_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -214,12 +212,11 @@ func events(n int) []*message.Message {
 // BenchmarkReplay replays events from a server that is a process of its own. As many
 // dead letters are in the stream.
 func BenchmarkReplay(b *testing.B) {
-	const n = 200_000
+	const n = 40_000
 	path, err := binary()
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { os.RemoveAll(filepath.Dir(path)) })
 	s := openProcess(b, path)
 	node := s.Broker()
 	ctx, cancel := context.WithCancel(context.Background())
