@@ -71,7 +71,7 @@ func wantReplay(w *world, what string, got []broker.Stored, want []*message.Mess
 	}
 	slices.Sort(sorted)
 	if !slices.Equal(bodies(got), sorted) {
-		w.Errorf("%s: visited %d messages %.200q, want %d", what, len(got), bodies(got), len(sorted))
+		w.Errorf("%s: visited %d messages, want %d: %.500s", what, len(got), len(sorted), fmt.Sprint(bodies(got)))
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -76,6 +74,12 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 		}
 		return len(unread) == 0, nil
 	})
+	return unanswered(ctx, err)
+}
+
+// unanswered makes an error an [ErrNotConnected], unless the cluster has answered or
+// ctx is done.
+func unanswered(ctx context.Context, err error) error {
 	if _, answered := errors.AsType[*kerr.Error](err); err == nil || answered || ctx.Err() != nil {
 		return err
 	}
@@ -84,9 +88,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 
 // subscribed returns the group of a role and a topic, nil if there is none.
 func (b *Broker) subscribed(id groupID) *group {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	g := b.groups[id]
+	g := b.group(id)
 	if g == nil {
 		return nil
 	}
@@ -101,17 +103,11 @@ func (b *Broker) subscribed(id groupID) *group {
 // ends returns the ends of those partitions of the commands that hold messages.
 func (b *Broker) ends(ctx context.Context, admin *kadm.Client) (map[partition]int64, error) {
 	ends := make(map[partition]int64)
-	topics := []string{b.opt.Routing.Commands}
-	if strings.Contains(topics[0], tenantToken) {
-		details, err := admin.ListTopics(ctx)
-		if err != nil {
-			return nil, err
-		}
-		topics = slices.DeleteFunc(details.Names(), func(topic string) bool { return !matches(b.opt.Routing.Commands, topic) })
-		if len(topics) == 0 {
-			return ends, nil
-		}
+	found, err := topicsLike(ctx, admin, b.opt.Routing.Commands)
+	if err != nil || len(found) == 0 {
+		return ends, err
 	}
+	topics := found.Names()
 	first, err := admin.ListStartOffsets(ctx, topics...)
 	if err != nil {
 		return nil, err

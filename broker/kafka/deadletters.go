@@ -2,16 +2,13 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -56,30 +53,17 @@ func (b *Broker) VisitDeadLetters(
 func (b *Broker) deadLetterTopics(ctx context.Context, client *kgo.Client, tenant timer.TenantID) (topics []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	var wanted []string // all
-	if tenant != "" || !strings.Contains(b.opt.Routing.DeadLetters, tenantToken) {
-		wanted = []string{b.opt.Routing.DeadLettersOf(tenant)}
-		if err := checkTopic(wanted[0]); err != nil {
+	template := b.opt.Routing.DeadLetters
+	if tenant != "" {
+		template = b.opt.Routing.DeadLettersOf(tenant)
+	}
+	if !strings.Contains(template, tenantToken) {
+		if err := checkTopic(template); err != nil {
 			return nil, err
 		}
 	}
-	// The client remembers for a while that a topic was missing, unless the answer
-	// is to have the permissions.
-	details, err := kadm.NewClient(client).ListTopics(kadm.WithAuthorizedOps(ctx), wanted...)
-	if err != nil {
-		return nil, err
-	}
-	for topic, d := range details {
-		switch {
-		case !matches(b.opt.Routing.DeadLetters, topic) || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-		case d.Err != nil:
-			return nil, fmt.Errorf("find topic %s: %w", topic, d.Err)
-		default:
-			topics = append(topics, topic)
-		}
-	}
-	slices.Sort(topics)
-	return topics, nil
+	found, err := topicsLike(ctx, kadm.NewClient(client), template)
+	return found.Names(), err
 }
 
 // visitTopic visits the dead letters of one topic. It reads the topic twice: they

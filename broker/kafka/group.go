@@ -42,7 +42,8 @@ type group struct {
 	committing sync.Mutex // held while offsets are computed and committed
 
 	mu              sync.Mutex
-	users           int // subscriptions that have not ended
+	users           int         // subscriptions that have not ended
+	member          *kgo.Client // the last one that has joined; nil before the first
 	parts           map[partition]*part
 	queue           []*delivery // those that no window has
 	queuedBytes     int
@@ -76,6 +77,13 @@ func (b *Broker) join(id groupID) *group {
 	b.groups[id] = g
 	b.term.Go(g.run)
 	return g
+}
+
+// group returns the last group of a role and a topic, nil if there was none.
+func (b *Broker) group(id groupID) *group {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.groups[id]
 }
 
 // leave ends a subscription. What its window still has is delivered to another

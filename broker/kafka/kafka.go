@@ -64,14 +64,13 @@ func DefaultRouting() broker.Routing { return broker.KafkaRouting() }
 // A Broker is a connection with a Kafka cluster, as [broker.Broker] asks for.
 // Make it with [New] and run it once.
 type Broker struct {
-	broker.NoHistory
-
 	opt    Options
 	log    *slog.Logger
 	keeper *connection.Keeper[*kgo.Client] // keeps the client that publishes, and asks about topics
 	term   *inflight.Term                  // of subscriptions, ends with Run
 
 	outages outages // of all consumers, and of the cluster
+	written written
 
 	mu      sync.Mutex
 	topics  map[string]topicState   // those that were found or made
@@ -104,6 +103,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		failing: make(map[partition]time.Time),
 		groups:  make(map[groupID]*group),
 		owned:   make(map[string]time.Time),
+		written: written{logs: make(map[partition]*writtenLog)},
 	}
 	b.keeper = newKeeper(b)
 	return b

@@ -102,6 +102,9 @@ func (g *group) consume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.mu.Lock()
+	g.member = member
+	g.mu.Unlock()
 	polling, cancel := context.WithCancel(ctx)
 	defer cancel()
 	committed := make(chan struct{})
@@ -144,6 +147,7 @@ func (g *group) poll(ctx context.Context, member *kgo.Client) error {
 	last := ""
 	for g.awaitCapacity(ctx) {
 		fetches := member.PollRecords(ctx, pollAtOnce)
+		g.identify(ctx, member, fetches)
 		g.receive(fetches)
 		member.AllowRebalance()
 		err := skipTooLarge(member, fetches)

@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -70,6 +71,41 @@ func TestOffsetBelowWhichAllIsHandled(t *testing.T) {
 		had[step.ack].Ack()
 		if p.low() != step.low {
 			t.Errorf("the position is %d after the ack of %d, want %d", p.low(), had[step.ack].record.Offset, step.low)
+		}
+	}
+}
+
+// TestLowestOpenOffset acks in any order, with gaps in the log and cuts of it.
+func TestLowestOpenOffset(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		g, p, s := alone(t)
+		next := random.Int64N(10)
+		for range 200 {
+			switch random.IntN(20) {
+			case 0:
+				next += 1_000_000_000_000
+			case 1:
+				next -= random.Int64N(min(next, 20) + 1)
+			case 2, 3, 4, 5:
+				g.receive(fetched(0, "x", next, next+1, next+3))
+				next += 4
+			}
+			takeAll(g, s)
+			for _, d := range p.open { // one of them
+				if d.state == inFlight && random.IntN(3) > 0 {
+					d.Ack()
+				}
+				break
+			}
+			want := p.next
+			for offset := range p.open {
+				want = min(want, offset)
+			}
+			if random.IntN(2) == 0 && p.low() != want {
+				t.Fatalf("the position is %d, want %d", p.low(), want)
+			}
 		}
 	}
 }

@@ -46,8 +46,8 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.User("PLAIN", "service", password, plus(
 			allow(topic, "timer.commands", literal, read, write, describe, configs, create),
-			allow(topic, "service.events", literal, write, describe, configs, create),
-			allow(topic, "service.events.", prefixed, write, describe, configs, create),
+			allow(topic, "service.events", literal, read, write, describe, configs, create),
+			allow(topic, "service.events.", prefixed, read, write, describe, configs, create),
 			allow(topic, kafka.DefaultReceipts, literal, write, describe, configs, create),
 			allow(group, "timer-service.timer.commands", literal, read),
 			allow(group, "timer-service.timer.commands.owner", literal, read))...),
@@ -90,6 +90,21 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	publish(t, service, kafka.DefaultReceipts, "receipt")
 	expect(t, receipts, "receipt")
 	publish(t, service, deadLetters, "dead letter")
+	if got := replay(t, service, broker.Events); len(merged(got, "service.events")) != 1 {
+		t.Errorf("replay of events: %v", got)
+	}
+	if got := replay(t, service, broker.DeadLetter); len(got) != 1 {
+		t.Errorf("replay of dead letters: %v", got)
+	}
+	if err := service.Replay(t.Context(), "timer-service", broker.Commands, nil, func([]broker.Stored) error { return nil }); err != nil {
+		t.Errorf("replay of commands: %v", err)
+	}
+	if logs, err := service.Logs(t.Context(), "timer-service"); err != nil || len(logs) != 12 {
+		t.Errorf("the logs are %v, %v", logs, err)
+	}
+	if used, err := service.Used(t.Context(), "timer-service"); err != nil || used {
+		t.Errorf("it is used: %v, %v", used, err)
+	}
 	operator := ready(t, as("operator", true))
 	for want := range 2 {
 		seen := 0

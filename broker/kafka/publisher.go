@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -65,9 +66,9 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 		return broker.All(len(messages), fmt.Errorf("publish: %w", err))
 	}
 	records, results := make([]*kgo.Record, len(messages)), make([]error, len(messages))
-	unusable := p.openAll(ctx, client, messages)
+	topics := p.openAll(ctx, client, messages)
 	for i, m := range messages {
-		if results[i] = unusable[m.Topic]; results[i] != nil {
+		if results[i] = topics[m.Topic].unusable; results[i] != nil {
 			continue
 		}
 		r := marshal(m.Topic, kindOf(p.opt.Routing, m.Topic), m.Message)
@@ -78,13 +79,13 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 		r.Partition = unknownPartition
 		records[i] = r
 	}
-	p.send(ctx, client, records, results)
+	p.send(ctx, client, topics, records, results)
 	for i, r := range records {
 		if r != nil && ofBatch(results[i]) { // a record of its batch is at fault, perhaps another one
 			p.mu.Lock()
 			p.unsure(r.Topic) // its limit may have changed
 			p.mu.Unlock()
-			p.send(ctx, client, records[i:i+1], results[i:i+1])
+			p.send(ctx, client, topics, records[i:i+1], results[i:i+1])
 		}
 	}
 	for i, err := range results {
@@ -108,31 +109,42 @@ func failure(topic string, r *kgo.Record, err error) error {
 	return broker.PartitionError{Partition: strconv.Itoa(int(r.Partition)), Err: err}
 }
 
-// openAll makes sure that the topics of messages can be published to. It returns
-// what is wrong with those that can't.
-func (p publisher) openAll(ctx context.Context, client *kgo.Client, messages []broker.Message) map[string]error {
+// An opened topic is one that a call publishes to.
+type opened struct {
+	unusable error        // what is wrong with it
+	id       kadm.TopicID // before anything is sent
+	kept     bool         // what is published to it counts in [Broker.Positions]
+}
+
+// openAll makes sure that the topics of messages can be published to.
+func (p publisher) openAll(ctx context.Context, client *kgo.Client, messages []broker.Message) map[string]opened {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	unusable := make(map[string]error)
+	topics := make(map[string]opened)
 	for _, m := range messages {
-		if _, tried := unusable[m.Topic]; tried {
+		if _, tried := topics[m.Topic]; tried {
 			continue
 		}
-		err := checkTopic(m.Topic)
-		if err == nil {
-			err = p.ensure(ctx, client, m.Topic)
+		o := opened{unusable: checkTopic(m.Topic)}
+		if o.unusable == nil {
+			o.unusable = p.ensure(ctx, client, m.Topic)
 		}
-		if unusable[m.Topic] = err; err != nil {
+		if o.unusable != nil {
 			p.keeper.Recheck()
+		} else {
+			o.id = p.topicID(m.Topic)
+			o.kept = matches(p.opt.Routing.Events, m.Topic) || matches(p.opt.Routing.DeadLetters, m.Topic)
 		}
+		topics[m.Topic] = o
 	}
-	return unusable
+	return topics
 }
 
 // A call is what one Publish sends at once.
 type call struct {
 	publisher
 	client  *kgo.Client
+	topics  map[string]opened
 	records []*kgo.Record // nil: has its result already
 	results []error
 	settled chan result
@@ -144,13 +156,14 @@ type call struct {
 type result struct {
 	i         int
 	partition int32
+	offset    int64
 	err       error
 }
 
 // send sends records in their order and waits for their results, until ctx
 // ends, the connection is lost, or nothing has moved for a while.
-func (p publisher) send(ctx context.Context, client *kgo.Client, records []*kgo.Record, results []error) {
-	c := call{publisher: p, client: client, records: records, results: results, settled: make(chan result, len(records))}
+func (p publisher) send(ctx context.Context, client *kgo.Client, topics map[string]opened, records []*kgo.Record, results []error) {
+	c := call{publisher: p, client: client, topics: topics, records: records, results: results, settled: make(chan result, len(records))}
 	sending, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for i, r := range records {
@@ -168,12 +181,13 @@ func (p publisher) send(ctx context.Context, client *kgo.Client, records []*kgo.
 		c.abandon(why)
 	}
 	c.learn()
+	c.remember()
 }
 
 func (c *call) produce(ctx context.Context, i int) {
 	r := *c.records[i]
 	c.client.TryProduce(ctx, &r, func(r *kgo.Record, err error) {
-		c.settled <- result{i, r.Partition, err}
+		c.settled <- result{i, r.Partition, r.Offset, err}
 	})
 }
 
@@ -221,7 +235,7 @@ func (c *call) collect(ctx context.Context) error {
 
 func (c *call) note(r result) {
 	c.results[r.i] = r.err
-	c.records[r.i].Partition = r.partition
+	c.records[r.i].Partition, c.records[r.i].Offset = r.partition, r.offset
 	c.missing--
 }
 

@@ -247,8 +247,13 @@ func (b *Broker) create(ctx context.Context, client *kgo.Client, p plan) (kadm.T
 	for name, value := range p.settings {
 		settings[name] = &value
 	}
-	made, err := kadm.NewClient(client).CreateTopic(ctx, p.partitions, -1, settings, p.topic)
-	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+	admin := kadm.NewClient(client)
+	made, err := admin.CreateTopic(ctx, p.partitions, -1, settings, p.topic)
+	if errors.Is(err, kerr.TopicAlreadyExists) { // another one made it just now
+		details, err := admin.ListTopics(kadm.WithAuthorizedOps(ctx), p.topic)
+		return details[p.topic].ID, err
+	}
+	if err != nil {
 		return made.ID, classify(fmt.Errorf("create topic %s: %w", p.topic, err))
 	}
 	return made.ID, nil
@@ -308,6 +313,13 @@ func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) e
 	}
 	b.topics[topic] = topicState{id: found.ID, found: true, fresh: true, limit: b.topics[topic].limit}
 	return nil
+}
+
+// topicID returns the id of a topic that was made sure of.
+func (b *Broker) topicID(topic string) kadm.TopicID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.topics[topic].id
 }
 
 // unsure has a topic searched again before the next message. The lock must be

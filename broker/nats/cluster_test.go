@@ -201,3 +201,46 @@ func TestLeaderThatStepsDownDelaysOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestReplayFromAClusterThatLosesItsNodes stops the server that leads the consumer of
+// the replay, as soon as a batch has come.
+func TestReplayFromAClusterThatLosesItsNodes(t *testing.T) {
+	longtest.Skip(t, "starts and stops the servers of a cluster")
+	t.Parallel()
+	c := newCluster(t)
+	js := c.stream()
+	b := ready(t, nats.Options{URL: c.urls(), Verify: true})
+	const n = 10_000
+	for range n / 1000 {
+		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, events(1000)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.healed(js)
+	visited := make(map[int64]bool)
+	stopped := -1
+	err := b.Replay(t.Context(), role, broker.Events, nil, func(batch []broker.Stored) error {
+		for _, m := range batch {
+			visited[m.Number] = true
+		}
+		if stopped < 0 {
+			consumer, err := js.Consumer(t.Context(), "svc", durable+"_replay-events")
+			if err != nil {
+				return err
+			}
+			for i, opt := range c.options {
+				if opt.ServerName == consumer.CachedInfo().Cluster.Leader {
+					stopped = i
+				}
+			}
+			c.stop(stopped)
+		}
+		return nil
+	})
+	if stopped >= 0 {
+		c.start(stopped)
+	}
+	if err != nil || len(visited) != n {
+		t.Errorf("visited %d of %d, %v", len(visited), n, err)
+	}
+}

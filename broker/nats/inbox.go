@@ -47,7 +47,7 @@ func (s *subscription) leave() {
 		_ = in.conn.FlushWithContext(ending) // if it fails, what is on the wire comes again
 	}
 	s.closeInbox()
-	s.empty(&puller{conn: in.conn}, in.messages)
+	s.empty(&puller{conn: in.conn, waiting: &s.waiting}, in.messages)
 }
 
 // closeInbox closes the inbox, if it is open.

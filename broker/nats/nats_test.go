@@ -19,7 +19,9 @@ import (
 
 func TestMain(m *testing.M) {
 	ats.Register() // else the server's clock of access times belongs to the first bubble
-	os.Exit(brokertest.Main(m))
+	code := brokertest.Main(m)
+	_ = os.RemoveAll(built)
+	os.Exit(code)
 }
 
 var quiet = slog.New(slog.DiscardHandler)

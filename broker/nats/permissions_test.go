@@ -103,6 +103,15 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 		}
 	}
 	(<-in).Ack()
+	if n := replayed(t, s, broker.Commands); n != len(batch) {
+		t.Errorf("replayed %d commands", n)
+	}
+	if logs, err := s.Logs(t.Context(), role); err != nil || len(logs) != 1 {
+		t.Errorf("logs %v, %v", logs, err)
+	}
+	if used, err := s.Used(t.Context(), role); err != nil || used {
+		t.Errorf("used: %v, %v", used, err)
+	}
 
 	// An event whose id a command has is delivered, and so are those in batches.
 	events := []*message.Message{message.NewMessage("command-1", []byte("event"))}
@@ -121,6 +130,11 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	}
 	send(t, s, "svc.acme.dlq", "poison")
 	expect(t, tails["svc.acme.dlq"], "poison")
+	for kind, want := range map[broker.Kind]int{broker.Events: len(events), broker.DeadLetter: 1} {
+		if n := replayed(t, s, kind); n != want {
+			t.Errorf("replayed %d messages of kind %d, want %d", n, kind, want)
+		}
+	}
 	if n := visits(t, s, false); n != 1 {
 		t.Errorf("the service sees %d dead letters", n)
 	}
@@ -221,7 +235,9 @@ func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 		"$JS.API.STREAM.PURGE.svc", "$JS.API.STREAM.DELETE.svc", "$JS.API.STREAM.UPDATE.svc", "$JS.API.STREAM.CREATE.mine",
 		"$JS.API.STREAM.SNAPSHOT.svc", "$JS.API.STREAM.RESTORE.svc", "$JS.API.STREAM.LEADER.STEPDOWN.svc", "$JS.API.STREAM.NAMES",
 		"$JS.API.CONSUMER.DELETE.svc.billing", "$JS.API.CONSUMER.DELETE.svc." + durable, "$JS.API.CONSUMER.CREATE.svc.mine.svc.>",
-		"$JS.API.CONSUMER.CREATE.svc." + durable + ".svc.>", "$JS.API.CONSUMER.DURABLE.CREATE.svc.mine", "$JS.API.CONSUMER.PAUSE.svc." + durable,
+		"$JS.API.CONSUMER.CREATE.svc." + durable + ".svc.>", "$JS.API.CONSUMER.CREATE.svc." + durable + "_replay-events.svc.>", "$JS.API.CONSUMER.CREATE.svc.mine_replay-events.svc.*.serviceCall",
+		"$JS.API.CONSUMER.CREATE.svc." + durable + "_replay-events", "$JS.API.CONSUMER.DURABLE.CREATE.svc." + durable + "_replay-events",
+		"$JS.API.CONSUMER.DURABLE.CREATE.svc.mine", "$JS.API.CONSUMER.PAUSE.svc." + durable,
 		"$JS.API.CONSUMER.MSG.NEXT.svc.billing", "$JS.ACK.svc.billing.1.1.1.1.0",
 		"$JS.API.STREAM.INFO.other", "$JS.API.STREAM.MSG.GET.other", "$JS.API.STREAM.MSG.DELETE.other", "$JS.API.STREAM.PURGE.other",
 		"$JS.API.STREAM.DELETE.svc-owner", "$JS.API.STREAM.PURGE.svc-owner", "svc-owner.billing", "$JS.API.DIRECT.GET.other", "$JS.API.DIRECT.GET.other.other.a", "$JS.API.DIRECT.GET.svc", "$JS.API.INFO",

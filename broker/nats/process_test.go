@@ -18,12 +18,16 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
+// built is the folder of the server that was built, which TestMain removes.
+var built string
+
 // binary builds the server that go.mod names, once.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "nats-server")
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	path := filepath.Join(dir, "nats-server")
 	out, err := exec.Command("go", "build", "-o", path, "github.com/nats-io/nats-server/v2").CombinedOutput()
 	if err != nil {
@@ -83,7 +87,6 @@ func TestContractOnAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(filepath.Dir(path)) })
 	f := features
 	f.FakeTime = false
 	brokertest.Run(t, f, func(t testing.TB) brokertest.Server { return openProcess(t, path) })

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -26,9 +28,13 @@ const (
 	replayTurn     = 250 * time.Millisecond // how often to look whether the replay of another process has ended
 )
 
-// errReplay says that the consumer of a replay is gone, or that messages were lost on
-// the way. The next one goes on behind the last message that was visited.
-var errReplay = errors.New("the replay was interrupted")
+var (
+	// errReplay says that the consumer of a replay is gone, or that messages were lost
+	// on the way. The next one goes on behind the last message that was visited.
+	errReplay = errors.New("the replay was interrupted")
+	// errRemade says that the sequences are of another stream now.
+	errRemade = errors.New("it was deleted and made again")
+)
 
 // A replay reads messages that the stream holds, with a temporary consumer that has a
 // fixed name, so that a user can be permitted to make it. The next batch is on its way
@@ -42,6 +48,7 @@ type replay struct {
 	log      string // that the sequences are of
 	next     uint64 // sequence
 	end      uint64 // the last one
+	replicas int    // of the stream, and the consumer
 	visit    func([]broker.Stored) error
 	failed   error // of visit
 }
@@ -108,7 +115,7 @@ func (r *replay) run(ctx context.Context) error {
 		if r.next > before {
 			tries, backoff = 1, minBackoff
 		}
-		if ctx.Err() != nil || tries == replayTries || !interrupted(err) || !pause.For(ctx, backoff) {
+		if ctx.Err() != nil || tries == replayTries || final(err) || !pause.For(ctx, backoff) {
 			return errors.Join(ctx.Err(), err)
 		}
 		r.Broker.log.WarnContext(ctx, "replay interrupted, will go on", "consumer", r.consumer, "sequence", r.next, "error", err)
@@ -116,14 +123,11 @@ func (r *replay) run(ctx context.Context) error {
 	}
 }
 
-// interrupted reports whether to try again after an error.
-func interrupted(err error) bool {
-	for _, passing := range []error{errReplay, broker.ErrUnavailable, jetstream.ErrJetStreamNotEnabled, context.DeadlineExceeded} {
-		if errors.Is(err, passing) {
-			return true
-		}
-	}
-	return false
+// final reports whether no other try can help after an error: the server, or Run, has
+// said so. All others may come from a connection that was lost a moment ago.
+func final(err error) bool {
+	api, refused := errors.AsType[*jetstream.APIError](err)
+	return refused && api.Code != http.StatusServiceUnavailable || errors.Is(err, natsgo.ErrPermissionViolation) || errors.Is(err, errRemade) || errors.Is(err, connection.ErrClosed)
 }
 
 // readAll reads until the end on one connection. Whether there is more is asked of the
@@ -131,8 +135,9 @@ func interrupted(err error) bool {
 func (r *replay) readAll(ctx context.Context, s *session) error {
 	info, err := r.lookUpStream(ctx, s)
 	if err == nil && logOf(info) != r.log {
-		err = fmt.Errorf("it was deleted and made again: it is %s, and was %s", logOf(info), r.log)
+		err = fmt.Errorf("%w: it is %s, and was %s", errRemade, logOf(info), r.log)
 	}
+	r.replicas = info.Config.Replicas
 	for err == nil && r.next <= r.end {
 		var first stored
 		first, err = r.get(ctx, s, getRequest{Sequence: r.next, Filter: r.filter})
@@ -200,28 +205,46 @@ func (r *replay) makeConsumer(ctx context.Context, s *session, first uint64) err
 		info, err := r.lookUpConsumer(ctx, s, r.consumer)
 		switch {
 		case errors.Is(err, jetstream.ErrConsumerNotFound):
-			_, err = r.Broker.makeConsumer(ctx, s, jetstream.ConsumerConfig{
-				Name:              r.consumer,
-				Description:       r.id,
-				FilterSubject:     r.filter,
-				DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
-				OptStartSeq:       first,
-				AckPolicy:         jetstream.AckNonePolicy,
-				InactiveThreshold: replayInactive,
-				MemoryStorage:     true,
-				Replicas:          1,
-			})
-			return err
+			if err := r.createConsumer(ctx, s, first); !taken(err) {
+				return err
+			} // another replay was faster
 		case err != nil:
 			return fmt.Errorf("consumer %s: %w", r.consumer, err)
 		case info.Config.Description == r.id: // of before the connection was lost
 			r.deleteConsumer(ctx, s)
-		default:
-			if !pause.For(ctx, replayTurn) {
-				return ctx.Err()
-			}
+		case !pause.For(ctx, replayTurn):
+			return ctx.Err()
 		}
 	}
+}
+
+func (r *replay) createConsumer(ctx context.Context, s *session, first uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	ctx, stop := r.requesting(ctx, r.api("CONSUMER."))
+	defer stop()
+	_, err := s.js.CreateConsumer(ctx, r.opt.Stream, jetstream.ConsumerConfig{
+		Name:              r.consumer,
+		Description:       r.id,
+		FilterSubject:     r.filter,
+		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:       first,
+		AckPolicy:         jetstream.AckNonePolicy,
+		InactiveThreshold: replayInactive,
+		MemoryStorage:     true,
+		Replicas:          r.replicas,
+	})
+	return cause(ctx, err)
+}
+
+// codeCannotUpdate is the error of a server before 2.10 for a consumer that exists.
+const codeCannotUpdate = 10012
+
+// taken reports whether there is another consumer of the name.
+func taken(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == jetstream.JSErrCodeConsumerAlreadyExists || api.ErrorCode == jetstream.JSErrCodeConsumerExists ||
+		api.ErrorCode == codeCannotUpdate && strings.HasSuffix(api.Description, "can not be updated"))
 }
 
 // deleteConsumer deletes the consumer. If that fails the server does, a moment later.
