@@ -18,7 +18,7 @@ var (
 // all returns every mutant, in the order of the promises.
 func all() []mutant {
 	var list []mutant
-	for _, part := range [][]mutant{timers, intakes, firing, messages, publishing, deliveries, brokers, databases, surroundings} {
+	for _, part := range [][]mutant{timers, intakes, firing, messages, publishing, deliveries, brokers, databases, recoveries, surroundings} {
 		list = append(list, part...)
 	}
 	return list

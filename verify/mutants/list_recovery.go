@@ -1,0 +1,59 @@
+package main
+
+// Test runs of what happens when a database was lost.
+var (
+	recovering = test{"./app", "^TestRecovers", ""}
+	history    = test{"./broker/nats", "^TestContractInProcess$/.*(Replay|Position|position)", ""}
+)
+
+// recoveries are mutants of what is noted of the broker's logs, and of what a service
+// does at its start when its database was lost or is an older copy.
+var recoveries = []mutant{
+	{
+		"I18", "no position is noted",
+		[]change{in("store/sqlite", "transaction.note", first("return nil"))},
+		recovering,
+	},
+	{
+		"I18", "a position is noted that is newer than the transaction",
+		[]change{in("store/sqlite", "Store.noting", instead("Risen", "func() []store.Rise { _ = $; return s.positions.Risen(s.positions.Now()) }()"))},
+		sqlite,
+	},
+	{
+		"I18", "what was received is noted as done before it is committed",
+		[]change{in("broker/nats", "Broker.Positions", swap("number(done)", "number(seen)"))},
+		history,
+	},
+	{
+		"I18", "a lost database gets the commands up to the last one below which all were acked",
+		[]change{in("broker/nats", "Broker.Replay", swap("log.Delivered", "log.Acked"))},
+		history,
+	},
+	{
+		"I18", "a recovery does not look what has fired",
+		[]change{in("app", "recovery.events", first("return nil"))},
+		recovering,
+	},
+	{
+		"I18", "an empty database takes the place of another one, and is not recovered",
+		[]change{
+			in("app", "recovery.replaces", first("return true, nil")),
+			in("app", "standing.lost", first(`if s.Empty { return "" }`)),
+		},
+		recovering,
+	},
+	{
+		"I18", "an older copy is not noticed by the commands that were acked since",
+		[]change{
+			in("app", "standing.lost", never("l.Acked")),
+			in("app", "recovery.rereadCommands", first(`return "", nil`)),
+			in("app", "recovery.rereadEvents", first(`return "", nil`)),
+		},
+		recovering,
+	},
+	{
+		"I18", "a recovery that was interrupted is taken for done",
+		[]change{in("store/sqlite", "Store.BeginRecovery", first("return nil"))},
+		sqlite,
+	},
+}
