@@ -3,7 +3,7 @@ package main
 // Test runs of what happens when a database was lost.
 var (
 	recovering = test{"./app", "^TestRecovers", ""}
-	history    = test{"./broker/nats", "^TestContractInProcess$/.*(Replay|Position|position)", ""}
+	history    = test{"./broker/nats", "^TestContractInProcess$/.*(Replay|osition|not_acked)", ""}
 )
 
 // recoveries are mutants of what is noted of the broker's logs, and of what a service
