@@ -59,7 +59,7 @@ type RecoveryProgress struct {
 	Recovered // so far
 
 	Since time.Time
-	Ahead int64 // numbers of the broker's logs that commands are still read of, about
+	Ahead int64 // numbers of the broker's logs of which commands are still to be read
 }
 
 // Recovery returns how far the recovery is that is under way, or nil.
@@ -277,9 +277,7 @@ var errFired = errors.New("a timer has fired that is not Reached")
 // how far that is.
 func (r *recovery) recover(ctx context.Context, s standing, reason string) error {
 	p := RecoveryProgress{Since: s.Recovering, Recovered: Recovered{Reason: reason}}
-	for _, l := range s.logs {
-		p.Ahead += max(0, l.Delivered-s.at(l.Name).Done)
-	}
+	p.Ahead = s.ahead(nil)
 	began := time.Now()
 	logged := began
 	report := func() {
@@ -287,7 +285,7 @@ func (r *recovery) recover(ctx context.Context, s standing, reason string) error
 		r.progress.Store(&now)
 		if time.Since(logged) >= time.Second {
 			logged = time.Now()
-			r.log.InfoContext(ctx, "the database is being recovered", "commands", p.Commands, "events", p.Events, "ahead", p.Ahead, "took", time.Since(began).Round(time.Second))
+			r.log.InfoContext(ctx, "the database is being recovered", "commands", p.Commands, "events", p.Events, "left", p.Ahead, "took", time.Since(began).Round(time.Second))
 		}
 	}
 	report()
@@ -297,14 +295,15 @@ func (r *recovery) recover(ctx context.Context, s standing, reason string) error
 	if err := r.commands(ctx, s.Positions, func(last map[string]int64, messages int, changed int64) {
 		r.mu.Lock()
 		maps.Copy(r.replayed, last)
+		p.Ahead = s.ahead(r.replayed)
 		r.mu.Unlock()
-		n := int64(messages)
-		p.Commands, p.Timers, p.Ahead = p.Commands+n, p.Timers+changed, max(0, p.Ahead-n)
+		p.Commands, p.Timers = p.Commands+int64(messages), p.Timers+changed
 		report()
 	}); err != nil {
 		return err
 	}
 	r.replaying(nil)
+	p.Ahead = 0
 	read := make(map[string]int64)
 	if err := r.events(ctx, s.Positions, func(batch []broker.Stored, changed int) {
 		ends(read, batch)
@@ -327,6 +326,14 @@ func (r *recovery) replaying(from map[string]int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.replayed = from
+}
+
+// ahead returns how many numbers of the logs are left, if each was read up to a number.
+func (s standing) ahead(read map[string]int64) (n int64) {
+	for _, l := range s.logs {
+		n += max(0, l.Delivered-max(s.at(l.Name).Done, read[l.Name]))
+	}
+	return n
 }
 
 // ends returns the positions after a recovery, with those of logs that events were
