@@ -59,7 +59,7 @@ type RecoveryProgress struct {
 	Recovered // so far
 
 	Since time.Time
-	Ahead int64 // numbers of the broker's logs that commands are still read of, about
+	Ahead int64 // numbers of the broker's logs of which commands are still to be read
 }
 
 // Recovery returns how far the recovery is that is under way, or nil.
@@ -77,48 +77,6 @@ func (r *recovery) positions() []timer.Position {
 		noted = append(noted, timer.Position{Log: log, Done: number})
 	}
 	return noted
-}
-
-// A standing is what a database and a broker know of each other when a service starts.
-type standing struct {
-	timer.Noted
-	logs []broker.Log
-}
-
-// lost returns why the database has to be recovered, or "".
-func (s standing) lost() string {
-	switch {
-	case !s.Recovering.IsZero():
-		return "a recovery was interrupted"
-	case len(s.Positions) == 0 && !s.Empty: // of a version that noted none
-		return ""
-	}
-	for _, l := range s.logs {
-		if seen := s.at(l.Name).Seen; l.Acked > seen {
-			if s.Empty {
-				return fmt.Sprintf("it is empty, and commands of %s were acked up to %d", l.Name, l.Acked)
-			}
-			return fmt.Sprintf("it is older than the broker knows: it has seen %s up to %d, commands were acked up to %d", l.Name, seen, l.Acked)
-		}
-	}
-	return ""
-}
-
-// at returns what is noted of a log.
-func (s standing) at(log string) timer.Position {
-	if i := slices.IndexFunc(s.Positions, func(p timer.Position) bool { return p.Log == log }); i >= 0 {
-		return s.Positions[i]
-	}
-	return timer.Position{Log: log}
-}
-
-// log returns the log with a name.
-func (s standing) log(name string) (broker.Log, bool) {
-	i := slices.IndexFunc(s.logs, func(l broker.Log) bool { return l.Name == name })
-	if i < 0 {
-		return broker.Log{}, false
-	}
-	return s.logs[i], true
 }
 
 // look returns what database and broker know of each other.
@@ -277,9 +235,7 @@ var errFired = errors.New("a timer has fired that is not Reached")
 // how far that is.
 func (r *recovery) recover(ctx context.Context, s standing, reason string) error {
 	p := RecoveryProgress{Since: s.Recovering, Recovered: Recovered{Reason: reason}}
-	for _, l := range s.logs {
-		p.Ahead += max(0, l.Delivered-s.at(l.Name).Done)
-	}
+	p.Ahead = s.ahead(nil)
 	began := time.Now()
 	logged := began
 	report := func() {
@@ -287,7 +243,7 @@ func (r *recovery) recover(ctx context.Context, s standing, reason string) error
 		r.progress.Store(&now)
 		if time.Since(logged) >= time.Second {
 			logged = time.Now()
-			r.log.InfoContext(ctx, "the database is being recovered", "commands", p.Commands, "events", p.Events, "ahead", p.Ahead, "took", time.Since(began).Round(time.Second))
+			r.log.InfoContext(ctx, "the database is being recovered", "commands", p.Commands, "events", p.Events, "left", p.Ahead, "took", time.Since(began).Round(time.Second))
 		}
 	}
 	report()
@@ -297,14 +253,15 @@ func (r *recovery) recover(ctx context.Context, s standing, reason string) error
 	if err := r.commands(ctx, s.Positions, func(last map[string]int64, messages int, changed int64) {
 		r.mu.Lock()
 		maps.Copy(r.replayed, last)
+		p.Ahead = s.ahead(r.replayed)
 		r.mu.Unlock()
-		n := int64(messages)
-		p.Commands, p.Timers, p.Ahead = p.Commands+n, p.Timers+changed, max(0, p.Ahead-n)
+		p.Commands, p.Timers = p.Commands+int64(messages), p.Timers+changed
 		report()
 	}); err != nil {
 		return err
 	}
 	r.replaying(nil)
+	p.Ahead = 0
 	read := make(map[string]int64)
 	if err := r.events(ctx, s.Positions, func(batch []broker.Stored, changed int) {
 		ends(read, batch)
@@ -327,20 +284,4 @@ func (r *recovery) replaying(from map[string]int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.replayed = from
-}
-
-// ends returns the positions after a recovery, with those of logs that events were
-// read of.
-func (s standing) ends(events map[string]int64) []timer.Position {
-	all := make(map[string]timer.Position)
-	for _, p := range s.Positions {
-		all[p.Log] = p
-	}
-	for log, number := range events {
-		all[log] = timer.Position{Log: log, Done: all[log].Done, Seen: max(all[log].Seen, number)}
-	}
-	for _, l := range s.logs {
-		all[l.Name] = timer.Position{Log: l.Name, Done: l.Delivered, Seen: l.Last}
-	}
-	return slices.Collect(maps.Values(all))
 }
