@@ -171,6 +171,65 @@ func TestReplayWaitsForTheLeftoverOfAnother(t *testing.T) {
 	})
 }
 
+// used reports whether another process takes the commands.
+func used(t testing.TB, b *nats.Broker) bool {
+	t.Helper()
+	used, err := b.Used(t.Context(), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
+// A process is never used by itself, whatever it has asked for and when.
+func TestUsedDoesNotCountItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := ready(t, nats.Options{Server: serve(t)})
+		in := subscribe(t, b, role, commands)
+		for i := range 200 {
+			for range i % 7 {
+				send(t, b, commands, "one")
+				expect(t, in, "one")
+			}
+			<-time.After(time.Duration(i%11) * 97 * time.Millisecond)
+			if used(t, b) {
+				t.Fatalf("used by itself in round %d", i)
+			}
+		}
+	})
+}
+
+// A process that was killed, or is cut off, counts until its requests expire.
+func TestUsedForgetsTheDead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		conn, js := client(t, e)
+		if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+			t.Fatal(err)
+		}
+		for _, killed := range []bool{false, true} {
+			if _, err := conn.SubscribeSync("inbox"); err != nil {
+				t.Fatal(err)
+			}
+			request := []byte(`{"batch": 2048, "expires": 5000000000, "idle_heartbeat": 2000000000}`)
+			if err := conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.svc."+durable, "inbox", request); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "one that is used", func() bool { return used(t, b) })
+			if killed {
+				conn.Close()
+			}
+			<-time.After(6 * time.Second)
+			if used(t, b) {
+				t.Errorf("used after 6 s; killed: %v", killed)
+			}
+		}
+	})
+}
+
 // What is larger than a request may be comes too.
 func TestReplayOfLargeMessages(t *testing.T) {
 	t.Parallel()
