@@ -2,6 +2,7 @@ package nats_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -55,6 +56,25 @@ func TestLogIsNamedAfterTheStreamAndItsCreation(t *testing.T) {
 	}
 	for c := range stream.ListConsumers(t.Context()).Info() {
 		t.Errorf("consumer %s is left", c.Name)
+	}
+}
+
+// Without a stream, which only an administrator makes, there is no log.
+func TestHistoryWithoutAStream(t *testing.T) {
+	t.Parallel()
+	b := run(t, nats.Options{Server: serve(t), Verify: true})
+	until(t, "a connection", func() bool {
+		_, err := b.Logs(t.Context(), role)
+		if err != nil && !errors.Is(err, broker.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if logs, err := b.Logs(t.Context(), role); err != nil || len(logs) > 0 {
+		t.Errorf("logs %v, %v", logs, err)
+	}
+	if n := replayed(t, b, broker.Commands); n > 0 || used(t, b) || len(b.Positions(role)) > 0 {
+		t.Errorf("%d commands, used %v, positions %v", n, used(t, b), b.Positions(role))
 	}
 }
 

@@ -132,25 +132,32 @@ func final(err error) bool {
 // stream: a replica of it, which the consumer may read, can be behind.
 func (r *replay) readAll(ctx context.Context, s *session) error {
 	info, err := r.lookUpStream(ctx, s)
-	if err == nil && logOf(info) != r.log {
-		err = fmt.Errorf("%w: it is %s, and was %s", errRemade, logOf(info), r.log)
+	switch {
+	case err != nil:
+		return err
+	case logOf(info) != r.log:
+		return fmt.Errorf("%w: it is %s, and was %s", errRemade, logOf(info), r.log)
+	case info.State.LastSeq < r.end:
+		return fmt.Errorf("%w: the stream ends at %d, and ended at %d", errReplay, info.State.LastSeq, r.end)
 	}
 	r.replicas = info.Config.Replicas
-	for err == nil && r.next <= r.end {
-		var first stored
-		first, err = r.get(ctx, s, getRequest{Sequence: r.next, Filter: r.filter})
+	for r.next <= r.end {
+		first, err := r.get(ctx, s, getRequest{Sequence: r.next, Filter: r.filter})
 		if missing(err) || err == nil && first.Sequence > r.end {
 			return nil
 		}
-		before := r.next
-		if err == nil {
-			err = r.read(ctx, s, first.Sequence)
+		if err != nil {
+			return err
 		}
-		if err == nil && r.next == before {
-			err = fmt.Errorf("%w: message %d does not come", errReplay, first.Sequence)
+		before := r.next
+		if err := r.read(ctx, s, first.Sequence); err != nil {
+			return err
+		}
+		if r.next == before {
+			return fmt.Errorf("%w: message %d does not come", errReplay, first.Sequence)
 		}
 	}
-	return err
+	return nil
 }
 
 // read makes a consumer that begins with a message, and reads what the server sends.
