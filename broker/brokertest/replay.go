@@ -178,7 +178,7 @@ func (w *world) large(n int) (events []*message.Message) {
 	w.Helper()
 	events = many(n)
 	t := tenant()
-	for part := range slices.Chunk(events, 1000) {
+	for part := range slices.Chunk(events, 200) {
 		w.publish(w, w.Routing().EventsOf(t), part...)
 	}
 	return events
@@ -269,7 +269,7 @@ func replayEnds(w *world) {
 
 func replaysAtOnce(w *world) {
 	const n = 100
-	events := w.large(largeReplay)
+	events := w.large(n)
 	w.backlog(n)
 	w.handle(w, n)
 	other := w.start()
