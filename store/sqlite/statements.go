@@ -86,10 +86,16 @@ var (
 	sqlLoadParked      = query("load_parked")
 )
 
-// appendRows is how many events a statement adds to the outbox at most.
-const appendRows = 50
+// appendRows is how many events a statement adds to the outbox at most, firedRows how
+// many that were published it brings in.
+const (
+	appendRows = 50
+	firedRows  = 50
+)
 
 var (
+	sqlFiredChunk     = repeatValues(sqlFired, firedRows)
+	sqlFiredNewChunk  = repeatValues(sqlFiredNew, firedRows)
 	sqlAppendChunk    = repeatValues(sqlAppend, appendRows)
 	sqlScheduleChunks = scheduleChunks()
 	sqlMarkChunks     = markChunks()
@@ -124,5 +130,5 @@ func repeatValues(text string, n int) string {
 var writing = slices.Concat([]string{
 	sqlLock, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
 	sqlCount, sqlBacklogged, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete, sqlDefer, sqlDeferAgain, sqlDeleteDeferred,
-	sqlNote, sqlFired, sqlFiredNew, sqlFiredOutbox, sqlFiredDeferred,
+	sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox, sqlFiredDeferred,
 }, sqlScheduleChunks[:], sqlMarkChunks[:])
