@@ -15,6 +15,7 @@ import (
 // An inner is every port at once. It does nothing and remembers what was called.
 type inner struct {
 	timer.Recoverer // not called
+	timer.Repairer  // not called
 
 	called []string
 }
