@@ -30,9 +30,10 @@ func TestBatchIsAStore(t *testing.T) {
 			timer.Reader
 			timer.Purger
 			timer.Operator
+			timer.Repairer
 			outbox.Table
 			storetest.Database
-		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s, s}
+		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s, s, s}
 	})
 }
 

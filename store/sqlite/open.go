@@ -55,6 +55,7 @@ type Store struct {
 	known *readiness // nil before the first use
 
 	commits atomic.Int64 // that this process has made
+	indexes atomic.Bool  // are to be made again
 
 	recent recent // rows of the outbox
 
@@ -212,5 +213,6 @@ var _ interface {
 	timer.Reader
 	timer.Purger
 	timer.Operator
+	timer.Repairer
 	outbox.Table
 } = (*Store)(nil)
