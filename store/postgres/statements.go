@@ -83,6 +83,7 @@ var (
 	sqlDiscardParked  = query("discard_parked")
 	sqlForget         = query("forget")
 	sqlForgetParked   = query("forget_parked")
+	sqlForgetDamaged  = query("forget_damaged")
 	sqlNode           = query("node")
 	sqlNodes          = query("nodes")
 	sqlStats          = query("stats")

@@ -56,6 +56,7 @@ var (
 	sqlDiscardParked  = query("discard_parked")
 	sqlForget         = query("forget")
 	sqlForgetParked   = query("forget_parked")
+	sqlForgetDamaged  = query("forget_damaged")
 	sqlStats          = query("stats")
 	sqlWalkEnd        = query("walk_end")
 	sqlCount          = query("count")

@@ -114,6 +114,11 @@ func damagedMany(s *suite) {
 	n, err := s.store.DiscardDamaged(s.Context(), rows[0].Seq, rows[1].Seq, rows[each-1].Seq+1)
 	s.must(err)
 	s.same("discarded", n, 2)
+	_, err = s.store.Forget(s.Context(), rows[3].TenantID, 1000)
+	s.must(err)
+	for _, row := range s.damaged() {
+		s.same("of the tenant that was forgotten", row.TenantID == rows[3].TenantID, false)
+	}
 }
 
 func damagedUnverified(s *suite) {
