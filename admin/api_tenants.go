@@ -36,6 +36,7 @@ type Stats struct {
 	Oldest        string `json:"oldest,omitempty" format:"date-time" doc:"When the oldest of them came to the outbox."`
 	OldestDue     string `json:"oldestDue,omitempty" format:"date-time" doc:"When its timer was due."`
 	Parked        int64  `json:"parked" doc:"Events that the broker refused for good."`
+	Damaged       int64  `json:"damaged" doc:"Timers whose rows were damaged: they were set aside when they were due."`
 }
 
 type (
@@ -75,6 +76,6 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
 	o, err := a.timers.Overdue(ctx, "", time.Now())
 	return &statsOutput{Stats{
 		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, OldestOverdue: stamp(o.Oldest),
-		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
+		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked, Damaged: s.Damaged,
 	}}, err
 }

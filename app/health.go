@@ -40,12 +40,22 @@ func (a *App) Checks(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var store, broker error
+	var damaged atomic.Bool
 	var asking sync.WaitGroup
-	asking.Go(func() { store = a.asked.store.inTime(ctx, a.store.Check) })
+	asking.Go(func() {
+		store = a.asked.store.inTime(ctx, func(ctx context.Context) error {
+			if err := a.store.Check(ctx); err != nil {
+				return err
+			}
+			rows, err := a.store.Damaged(ctx, 0, 1)
+			damaged.Store(len(rows) > 0)
+			return err
+		})
+	})
 	asking.Go(func() { broker = a.asked.broker.inTime(ctx, a.broker.Ready) })
 	asking.Wait()
 	return []Check{
-		failed("store", store, "commands wait at the broker and nothing fires: repair the database, it goes on by itself"),
+		checkStore(store, damaged.Load()),
 		a.checkBroker(broker),
 		a.checkOwner(),
 		a.checkIntake(),
@@ -53,6 +63,16 @@ func (a *App) Checks(ctx context.Context) []Check {
 		a.checkClock(),
 		a.checkForwarder(),
 	}
+}
+
+// checkStore is red if the database does not work. That timers were set aside is worth
+// knowing.
+func checkStore(err error, damaged bool) Check {
+	c := failed("store", err, "commands wait at the broker and nothing fires: repair the database, it goes on by itself")
+	if err == nil && damaged {
+		c.Reason, c.Advice = "damaged timers were set aside and did not fire", "check the disk and the memory; timer-service stats says how many"
+	}
+	return c
 }
 
 // A question is asked by one goroutine at a time, for what is asked may hang.

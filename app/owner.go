@@ -101,7 +101,6 @@ func (o *owner) run(ctx context.Context) error {
 			o.own()
 		case errors.Is(err, errInUse) && !o.is() && time.Since(o.began) < leaseEnds,
 			errors.Is(err, errTaken) && time.Since(o.began) < sessionEnds:
-			o.wait()
 			wait = ownRetry
 		case errors.Is(err, timer.ErrFatal):
 			return err

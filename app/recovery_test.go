@@ -72,7 +72,7 @@ func (s *site) connect() broker.Broker {
 
 func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
 
-// open opens a database, which is made if there is none.
+// open opens a database, or makes it.
 func (s *site) open(name string) *sqlite.Store {
 	s.t.Helper()
 	db, err := sqlite.Open(s.t.Context(), s.path(name), sqlite.Options{Durability: sqlite.Relaxed})
@@ -88,13 +88,11 @@ func (s *site) options(opt app.Options) app.Options {
 	return opt
 }
 
-func (s *site) logger() *slog.Logger { return slog.New(slog.NewTextHandler(&s.log, nil)) }
-
 // serve runs a service on a database, until it is stopped.
 func (s *site) serve(name string, opt app.Options) (stop func()) {
 	s.t.Helper()
 	db := s.open(name)
-	a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), s.logger(), s.options(opt))
+	a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), slog.New(slog.NewTextHandler(&s.log, nil)), s.options(opt))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -114,7 +112,7 @@ func (s *site) refused(name string, opt app.Options) error {
 	s.t.Helper()
 	db := s.open(name)
 	defer db.Close()
-	a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), s.logger(), s.options(opt))
+	a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), slog.New(slog.NewTextHandler(&s.log, nil)), s.options(opt))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -348,7 +346,7 @@ func TestRecoversAfterAnInterruption(t *testing.T) {
 			}
 			return fault.None
 		}
-		a, err := app.New(failing, nats.New(nats.Options{Server: s.server}, quiet), s.logger(), s.options(app.Options{}))
+		a, err := app.New(failing, nats.New(nats.Options{Server: s.server}, quiet), slog.New(slog.NewTextHandler(&s.log, nil)), s.options(app.Options{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -477,7 +475,7 @@ func TestRecover(t *testing.T) {
 		s.replace("timers.db", "")
 		for _, dry := range []bool{true, true, false} {
 			db := s.open("timers.db")
-			a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), s.logger(), s.options(app.Options{AskToRecover: true}))
+			a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), slog.New(slog.NewTextHandler(&s.log, nil)), s.options(app.Options{AskToRecover: true}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -70,7 +70,8 @@ type Tx interface {
 	// limit equally, oldest first within a tenant. A tenant's entries are no
 	// more than allow allows, its oldest ones; nil allows all. With an allowance
 	// there may be fewer than limit though more are due and allowed: further calls
-	// return them.
+	// return them. A timer that does not match its checksum is not returned: its row
+	// was damaged, and is set aside with the transaction, see [Repairer].
 	Reach(ctx context.Context, now time.Time, limit int, allow Allowance) ([]Entry, error)
 
 	// Emit appends events to the outbox, in the order given.
@@ -233,6 +234,7 @@ type Stats struct {
 	Oldest  time.Time // when the oldest event that waits for the broker was appended; zero if none
 	DueAt   time.Time // when the timer of the oldest event was due, about; zero if none
 	Parked  int64     // events that the broker refused for good
+	Damaged int64     // rows of timers that were set aside, see [Repairer]
 }
 
 // A Purger deletes finished timers.

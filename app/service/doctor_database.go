@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -98,11 +99,13 @@ func (d *databaseFound) use(ctx context.Context, x *examination, name string) {
 	const check = "database"
 	add := func(f Finding) { d.findings = append(d.findings, f) }
 	var s examinedStore
+	var file *sqlite.Store // nil if the database is none
 	var denied []string
 	var err error
 	if x.cfg.DBURL.Empty() {
 		if d.handle, err = sql.Open("sqlite", sqlite.DSN(x.cfg.DBPath)); err == nil {
-			s = sqlite.New(d.handle, sqlite.Options{})
+			file = sqlite.New(d.handle, sqlite.Options{})
+			s = file
 		}
 	} else if d.handle, err = postgres.Connect(x.cfg.DBURL.Reveal()); err == nil {
 		durability := postgres.Strict
@@ -143,9 +146,32 @@ func (d *databaseFound) use(ctx context.Context, x *examination, name string) {
 		return
 	}
 	add(ok(check, "%s answers and takes writes; timers that wait: %d, undelivered events: %d", name, st.Scheduled, st.Outbox))
+	if file != nil {
+		d.findings = append(d.findings, wholeFile(ctx, x.cfg.DBPath, file.QuickCheck)...)
+	}
+	if st.Damaged > 0 {
+		add(warn("damaged", "check the disk and the memory of the machine; docs/operations.md says what becomes of them", "timers whose rows were damaged, and that did not fire: %d", st.Damaged))
+	}
 	if st.Parked > 0 {
 		add(warn("outbox", "see why: timer-service parked list; then: timer-service parked retry", "events that the broker refused, and that are parked: %d", st.Parked))
 	}
+}
+
+// wholeFile reads a file from its beginning to its end, if that is more than a start of
+// the service does.
+func wholeFile(ctx context.Context, path string, check func(context.Context) error) []Finding {
+	const name = "file"
+	info, err := os.Stat(path)
+	if err != nil || info.Size() < sqlite.QuickCheckSize {
+		return nil // it was checked before the first use
+	}
+	switch err := check(ctx); {
+	case errors.Is(err, timer.ErrFatal):
+		return []Finding{bad(name, repair(err), "%s", oneLine(err))}
+	case err != nil:
+		return []Finding{warn(name, "make a backup, of which all is checked: timer-service backup", "%d MiB could not be checked in time: %s", info.Size()>>20, oneLine(err))}
+	}
+	return []Finding{ok(name, "%d MiB have no damage", info.Size()>>20)}
 }
 
 // repair says what to do about an error of the database.

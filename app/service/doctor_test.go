@@ -19,6 +19,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
 // finds fails the test unless a finding of the check has the state, and the words in its
@@ -148,6 +149,20 @@ func TestExamineFiles(t *testing.T) {
 			execSQLite(t, cfg, `DELETE FROM timer_schema_version WHERE version_id = (SELECT max(version_id) FROM timer_schema_version)`)
 			return cfg
 		}, "schema", service.Warning, []string{"older", "migrate"}},
+		{"timers that were set aside", func(t *testing.T, cfg config.Config) config.Config {
+			execSQLite(t, cfg, `INSERT INTO timer_damaged (found_at) VALUES (1), (2)`)
+			return cfg
+		}, "damaged", service.Warning, []string{"did not fire: 2", "check the disk"}},
+		{"a damaged file", func(t *testing.T, cfg config.Config) config.Config {
+			execSQLite(t, cfg, `PRAGMA ignore_check_constraints = on; INSERT INTO timer_schedules (tenant_id, service_call_id, registered_at, state, command_at, command_id) VALUES ('a', 'b', 0, 'none', 0, 'c')`)
+			return cfg
+		}, "database", service.Bad, []string{"restore a backup, or delete the file"}},
+		{"a large file", func(t *testing.T, cfg config.Config) config.Config {
+			if err := os.Truncate(cfg.DBPath, sqlite.QuickCheckSize); err != nil {
+				t.Fatal(err)
+			}
+			return cfg
+		}, "file", service.OK, []string{"1024 MiB have no damage"}},
 		{"relaxed durability", func(_ *testing.T, cfg config.Config) config.Config {
 			cfg.Durability = config.Relaxed
 			return cfg

@@ -42,6 +42,12 @@
 //
 // Which database owns the commands is the metadata of an offset: see [Broker.Claim].
 //
+// # History
+//
+// Kafka keeps what was acked, and a log is a partition. Which numbers and names logs
+// have is said in positions.go. What is above the committed offset is delivered again,
+// so a replay of commands ends there.
+//
 // # Connection
 //
 // The driver connects and reconnects for ever. While there is no connection

@@ -39,8 +39,8 @@ type writtenLog struct {
 	seen timer.Position
 }
 
-// note notes that a record was acked. The lock must be held.
-func (w *written) note(p partition, id kadm.TopicID, offset int64) {
+// note notes up to which number a partition was acked. The lock must be held.
+func (w *written) note(p partition, id kadm.TopicID, seen int64) {
 	l := w.logs[p]
 	if l == nil || l.id != id {
 		if len(w.logs) >= maxWritten {
@@ -49,19 +49,29 @@ func (w *written) note(p partition, id kadm.TopicID, offset int64) {
 		l = &writtenLog{id, timer.Position{Log: logName(p, id)}}
 		w.logs[p] = l
 	}
-	l.seen.Seen = max(l.seen.Seen, offset+1)
+	l.seen.Seen = max(l.seen.Seen, seen)
 }
 
 // remember notes what was published for [Broker.Positions].
 func (c *call) remember() {
-	c.written.mu.Lock()
-	defer c.written.mu.Unlock()
+	var topic string
+	var seen map[int32]int64
 	for i, r := range c.records {
-		if r == nil || c.results[i] != nil || r.Offset < 0 {
+		if r == nil || c.results[i] != nil {
 			continue
 		}
-		if t := c.topics[r.Topic]; t.kept {
-			c.written.note(partition{r.Topic, r.Partition}, t.id, r.Offset)
+		if r.Topic != topic {
+			topic, seen = r.Topic, c.topics[r.Topic].seen
+		}
+		if seen != nil && r.Offset >= seen[r.Partition] {
+			seen[r.Partition] = r.Offset + 1
+		}
+	}
+	c.written.mu.Lock()
+	defer c.written.mu.Unlock()
+	for topic, t := range c.topics {
+		for number, seen := range t.seen {
+			c.written.note(partition{topic, number}, t.id, seen)
 		}
 	}
 }

@@ -111,9 +111,9 @@ func failure(topic string, r *kgo.Record, err error) error {
 
 // An opened topic is one that a call publishes to.
 type opened struct {
-	unusable error        // what is wrong with it
-	id       kadm.TopicID // before anything is sent
-	kept     bool         // what is published to it counts in [Broker.Positions]
+	unusable error           // what is wrong with it
+	id       kadm.TopicID    // before anything is sent
+	seen     map[int32]int64 // for [Broker.Positions], by partition; nil if the topic has none
 }
 
 // openAll makes sure that the topics of messages can be published to.
@@ -133,7 +133,9 @@ func (p publisher) openAll(ctx context.Context, client *kgo.Client, messages []b
 			p.keeper.Recheck()
 		} else {
 			o.id = p.topicID(m.Topic)
-			o.kept = matches(p.opt.Routing.Events, m.Topic) || matches(p.opt.Routing.DeadLetters, m.Topic)
+			if matches(p.opt.Routing.Events, m.Topic) || matches(p.opt.Routing.DeadLetters, m.Topic) {
+				o.seen = make(map[int32]int64)
+			}
 		}
 		topics[m.Topic] = o
 	}

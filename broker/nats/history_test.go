@@ -2,6 +2,7 @@ package nats_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -55,6 +56,25 @@ func TestLogIsNamedAfterTheStreamAndItsCreation(t *testing.T) {
 	}
 	for c := range stream.ListConsumers(t.Context()).Info() {
 		t.Errorf("consumer %s is left", c.Name)
+	}
+}
+
+// Without a stream, which only an administrator makes, there is no log.
+func TestHistoryWithoutAStream(t *testing.T) {
+	t.Parallel()
+	b := run(t, nats.Options{Server: serve(t), Verify: true})
+	until(t, "a connection", func() bool {
+		_, err := b.Logs(t.Context(), role)
+		if err != nil && !errors.Is(err, broker.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	if logs, err := b.Logs(t.Context(), role); err != nil || len(logs) > 0 {
+		t.Errorf("logs %v, %v", logs, err)
+	}
+	if n := replayed(t, b, broker.Commands); n > 0 || used(t, b) || len(b.Positions(role)) > 0 {
+		t.Errorf("%d commands, used %v, positions %v", n, used(t, b), b.Positions(role))
 	}
 }
 
@@ -167,6 +187,65 @@ func TestReplayWaitsForTheLeftoverOfAnother(t *testing.T) {
 		}
 		if waited := time.Since(began); waited < time.Second || waited > time.Minute {
 			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+// used reports whether another process takes the commands.
+func used(t testing.TB, b *nats.Broker) bool {
+	t.Helper()
+	used, err := b.Used(t.Context(), role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return used
+}
+
+// A process is never used by itself, whatever it has asked for and when.
+func TestUsedDoesNotCountItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := ready(t, nats.Options{Server: serve(t)})
+		in := subscribe(t, b, role, commands)
+		for i := range 200 {
+			for range i % 7 {
+				send(t, b, commands, "one")
+				expect(t, in, "one")
+			}
+			<-time.After(time.Duration(i%11) * 97 * time.Millisecond)
+			if used(t, b) {
+				t.Fatalf("used by itself in round %d", i)
+			}
+		}
+	})
+}
+
+// A process that was killed, or is cut off, counts until its requests expire.
+func TestUsedForgetsTheDead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		conn, js := client(t, e)
+		if _, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
+			t.Fatal(err)
+		}
+		for _, killed := range []bool{false, true} {
+			if _, err := conn.SubscribeSync("inbox"); err != nil {
+				t.Fatal(err)
+			}
+			request := []byte(`{"batch": 2048, "expires": 5000000000, "idle_heartbeat": 2000000000}`)
+			if err := conn.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.svc."+durable, "inbox", request); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "one that is used", func() bool { return used(t, b) })
+			if killed {
+				conn.Close()
+			}
+			<-time.After(6 * time.Second)
+			if used(t, b) {
+				t.Errorf("used after 6 s; killed: %v", killed)
+			}
 		}
 	})
 }

@@ -26,7 +26,7 @@
 // progress: what a killed process had comes back within 5 s. A nacked message
 // waits at the server for its retry.
 //
-// # History (history.go, replay.go)
+// # History (history.go, replay.go, pages.go)
 //
 // The stream is the log. How far it was received and published is counted here, how
 // far commands were acked is what the consumer says, asked for behind the messages.

@@ -75,7 +75,7 @@ func (s *statsCmd) Run(ctx context.Context, e *env) error {
 	e.out.print(&totals{
 		counts:  counts(st.Counts),
 		overdue: overdue{o.Timers, stamp(o.Oldest)},
-		NextDue: stamp(st.NextDue), Outbox: st.Outbox, Oldest: stamp(st.Oldest), OldestDue: stamp(st.DueAt), Parked: st.Parked,
+		NextDue: stamp(st.NextDue), Outbox: st.Outbox, Oldest: stamp(st.Oldest), OldestDue: stamp(st.DueAt), Parked: st.Parked, Damaged: st.Damaged,
 		DeadLetters: dead.all(),
 	})
 	return nil
@@ -236,6 +236,7 @@ type totals struct {
 	Oldest      stamp  `json:"oldest,omitzero"`       // when the oldest of them was appended; none if there is none
 	OldestDue   stamp  `json:"oldestDue,omitzero"`    // when its timer was due
 	Parked      int64  `json:"parked"`                // events that the broker refused for good
+	Damaged     int64  `json:"damaged,omitempty"`     // timers that were set aside
 	DeadLetters *int64 `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
 }
 
@@ -246,6 +247,9 @@ func (t *totals) text() string {
 	}
 	pairs := slices.Concat(t.counts.pairs(), []any{"next due", when(t.NextDue)}, t.overdue.pairs(),
 		[]any{"undelivered", undelivered, "parked", t.Parked})
+	if t.Damaged > 0 {
+		pairs = append(pairs, "damaged", t.Damaged)
+	}
 	if t.DeadLetters != nil {
 		pairs = append(pairs, "dead letters", atLeast(*t.DeadLetters, maxDeadLetters))
 	}

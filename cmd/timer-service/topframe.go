@@ -44,7 +44,7 @@ func newFrame(past []*sample, s *sample) *frame {
 		At: stamp(s.at), Paused: stamp(s.pause.Since), PausedBy: s.pause.By, NotReady: []string{}, Tenants: []topTenant{},
 		Totals: totals{
 			counts: counts(s.stats.Counts), overdue: overdue{s.overdue.Timers, stamp(s.overdue.Oldest)}, NextDue: stamp(s.stats.NextDue),
-			Outbox: s.stats.Outbox, Oldest: stamp(s.stats.Oldest), OldestDue: stamp(s.stats.DueAt), Parked: s.stats.Parked,
+			Outbox: s.stats.Outbox, Oldest: stamp(s.stats.Oldest), OldestDue: stamp(s.stats.DueAt), Parked: s.stats.Parked, Damaged: s.stats.Damaged,
 		},
 	}
 	for _, due := range []time.Time{s.overdue.Oldest, s.stats.DueAt} {

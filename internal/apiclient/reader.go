@@ -107,7 +107,7 @@ func (c *Client) Stats(ctx context.Context) (timer.Stats, error) {
 	var s admin.Stats
 	err := c.get(ctx, "/v1/stats", &s)
 	return timer.Stats{
-		Counts: timer.Counts(s.Counts), NextDue: parseTime(s.NextDue), Outbox: s.Outbox, Oldest: parseTime(s.Oldest), DueAt: parseTime(s.OldestDue), Parked: s.Parked,
+		Counts: timer.Counts(s.Counts), NextDue: parseTime(s.NextDue), Outbox: s.Outbox, Oldest: parseTime(s.Oldest), DueAt: parseTime(s.OldestDue), Parked: s.Parked, Damaged: s.Damaged,
 	}, err
 }
 

@@ -14,6 +14,8 @@ import (
 
 // An inner is every port at once. It does nothing and remembers what was called.
 type inner struct {
+	timer.Repairer // not called
+
 	called []string
 }
 

@@ -16,6 +16,7 @@ type Full interface {
 	timer.Purger
 	timer.Operator
 	timer.Recoverer
+	timer.Repairer
 	Join(tx *sql.Tx) timer.Commands
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
 	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 var _ store.DumpLoader = (*Store)(nil)
@@ -59,7 +60,7 @@ type load struct {
 func (l *load) all(ctx context.Context) error {
 	timers := []string{
 		"tenant_id", "service_call_id", "correlation_id", "due_at", "registered_at", "reached_at", "canceled_at", "state",
-		"command_at", "command_id", "traceparent", "tracestate", "data",
+		"command_at", "command_id", "traceparent", "tracestate", "data", "checksum",
 	}
 	if err := l.copy(ctx, "timer_schedules", timers, store.KindTimer, timerRow); err != nil {
 		return err
@@ -123,9 +124,13 @@ func (l *load) copy(ctx context.Context, table string, columns []string, kind st
 
 func timerRow(r *store.Record) ([]any, error) {
 	e := &r.Timer
+	var sum any // of a timer that waits: no other is verified
+	if e.State == timer.Scheduled {
+		sum = e.Checksum()
+	}
 	return []any{
 		string(e.TenantID), string(e.ServiceCallID), text(e.CorrelationID), timestamp(e.DueAt), timestamp(e.RegisteredAt), timestamp(e.ReachedAt),
-		timestamp(e.CanceledAt), string(e.State), e.TimestampMS, e.CommandID, text(e.Trace.Parent), text(e.Trace.State), text(e.Data),
+		timestamp(e.CanceledAt), string(e.State), e.TimestampMS, e.CommandID, text(e.Trace.Parent), text(e.Trace.State), text(e.Data), sum,
 	}, nil
 }
 

@@ -85,6 +85,7 @@ func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c
 		}
 	}
 	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
+		t.later(step{text: sqlForgetDamaged, args: []any{string(tenant)}})
 		return t.rows(ctx, sqlForget, []any{string(tenant), int64(limit)}, scan(&c.Scheduled, &c.Reached, &c.Canceled))
 	})
 	if err != nil {

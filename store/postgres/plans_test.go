@@ -34,6 +34,7 @@ const (
 	byNumber       = "timer_outbox_pkey"
 	byDeferred     = "timer_outbox_deferred_pkey"
 	byRetry        = "idx_timer_outbox_deferred_retry"
+	byDamaged      = "timer_damaged_pkey"
 	byParked       = "timer_outbox_parked_pkey"
 	byParkedTenant = "idx_timer_outbox_parked_tenant"
 	folded         = "idx_timer_counts_folded"
@@ -43,6 +44,7 @@ const (
 var (
 	texts  = []string{"tenant-1", "tenant-2"}
 	longs  = []int64{1, 2}
+	ints   = []int32{1, 2}
 	bools  = []bool{true, false}
 	times  = []time.Time{noon, noon}
 	bytes  = [][]byte{{1}, {2}}
@@ -88,17 +90,20 @@ var plans = map[string]plan{
 	"purge":           {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
 	"reach":           {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
 	"reach_shares":    {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},
-	"schedule_again":  {[]any{places, bools, longs, texts, times, texts, texts, texts, texts}, []string{byPlace}},
-	"schedule_new":    {[]any{texts, texts, longs, texts, times, texts, texts, texts, texts, noon}, nil},
+	"schedule_again":  {[]any{places, bools, longs, texts, times, texts, texts, texts, texts, ints}, []string{byPlace}},
+	"schedule_new":    {[]any{texts, texts, longs, texts, times, texts, texts, texts, texts, noon, ints}, nil},
 	"status":          {[]any{texts, texts}, []string{byKey}},
 	"take":            {[]any{allShards, int64(7)}, []string{byNumber, byDeferred}},
-	"stats":           {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},
+	"stats":           {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey", byDamaged}},
+	"set_aside":       {[]any{places, noon}, []string{byPlace}},
+	"damaged":         {[]any{int64(1), int64(100)}, []string{byDamaged}},
+	"discard_damaged": {[]any{longs}, []string{byDamaged}},
 	"tenant_counts":   {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
 	"tenants":         {[]any{later, "tenant-1", int64(1000), int64(100)}, []string{byTenant}},
 }
 
 // whole are statements that read or write all there is, while no caller waits.
-var whole = []string{"attach", "begin_recovery", "broker", "end_recovery", "fired_outbox", "firing", "forget_positions", "noted", "identity", "join", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "pause", "registered_before", "resume", "unreferenced"}
+var whole = []string{"attach", "begin_recovery", "broker", "end_recovery", "fired_outbox", "firing", "forget_positions", "noted", "identity", "join", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "pause", "registered_before", "resume", "unreferenced", "forget_damaged"}
 
 // notOurs are statements that touch none of our tables.
 var notOurs = []string{"alone", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
@@ -55,6 +56,7 @@ type claim struct {
 	limit     int
 	allow     timer.Allowance
 	entries   []timer.Entry
+	damaged   []pgtype.TID // places of rows to be set aside
 	taken     map[timer.TenantID]int
 }
 
@@ -167,18 +169,28 @@ func (c *claim) take(ctx context.Context, t *transaction, text string, args ...a
 		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
 		var due, registered *time.Time
 		var timestamp *int64
+		var sum pgtype.Int4
+		var place pgtype.TID
 		if err := rows.Scan(&backlogged, (*nullable)(&e.TenantID), (*nullable)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
-			&timestamp, (*nullable)(&e.CommandID), (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data)); err != nil {
+			&timestamp, (*nullable)(&e.CommandID), (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data), &sum, &place); err != nil {
 			return fmt.Errorf("read a due timer: %w", err)
 		}
-		if e.TenantID == "" { // nothing was claimed
+		if !place.Valid { // nothing was claimed
 			return nil
 		}
 		e.TimestampMS, e.DueAt, e.RegisteredAt = *timestamp, due.UTC(), registered.UTC()
+		if !intact(&e, sum) {
+			c.damaged = append(c.damaged, place)
+			return nil
+		}
+		if e.DueAt.After(c.now) {
+			return errEarly(&e)
+		}
 		c.entries = append(c.entries, e)
 		c.taken[e.TenantID]++
 		return nil
 	})
+	t.setAside(c)
 	return backlogged, err
 }
 

@@ -133,7 +133,7 @@ func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (
 func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	var next, oldest *time.Time
 	var first string // id of the oldest event
-	err = r.rows(ctx, "read the counts", sqlStats, nil, scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked))
+	err = r.rows(ctx, "read the counts", sqlStats, nil, scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked, &st.Damaged))
 	if err != nil {
 		return timer.Stats{}, err
 	}

@@ -192,7 +192,7 @@ func firedEvents(keep time.Duration, events []timer.DueTimeReached) application 
 	}
 }
 
-// firedColumns are events, field by field.
+// eventColumns are events, field by field.
 type eventColumns struct {
 	ids                                 []string
 	due, reached                        []time.Time

@@ -30,6 +30,7 @@ type transaction struct {
 	store   *Store
 	send    sender
 	waiting []step // not sent yet
+	aside   int    // damaged timers that were set aside
 }
 
 // A sender sends statements to the server, and stops at the first that fails.
@@ -60,7 +61,11 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return t.commit(ctx)
+		if err := t.commit(ctx); err != nil {
+			return err
+		}
+		t.logAside(ctx)
+		return nil
 	})
 }
 

@@ -99,6 +99,7 @@ func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction)
 	if err == nil {
 		return nil
 	}
+	err = t.noteIndexes(err)
 	for _, text := range [...]string{rollBackTo, release} {
 		if _, undo := t.ExecContext(endless, text); undo != nil {
 			return errors.Join(err, fmt.Errorf("the transaction can't go on: %w", undo))

@@ -102,7 +102,7 @@ func (l *load) add(ctx context.Context, r store.Record) error {
 func (l *load) timer(ctx context.Context, e *timer.Entry) error {
 	l.args = append(l.args,
 		string(e.TenantID), string(e.ServiceCallID), text(e.CorrelationID), millis(e.DueAt), millis(e.RegisteredAt),
-		millis(e.ReachedAt), millis(e.CanceledAt), string(e.State), e.TimestampMS, e.CommandID, text(e.Trace.Parent), text(e.Trace.State), text(e.Data))
+		millis(e.ReachedAt), millis(e.CanceledAt), string(e.State), e.TimestampMS, e.CommandID, text(e.Trace.Parent), text(e.Trace.State), text(e.Data), checksumOf(e))
 	if e.TenantID != l.tenant {
 		if err := l.writeCount(ctx); err != nil {
 			return err
@@ -118,6 +118,14 @@ func (l *load) timer(ctx context.Context, e *timer.Entry) error {
 		l.count.Canceled++
 	}
 	return nil
+}
+
+// checksumOf is that of a timer that waits: no other is verified.
+func checksumOf(e *timer.Entry) any {
+	if e.State != timer.Scheduled {
+		return nil
+	}
+	return int64(e.Checksum())
 }
 
 // writeCount writes the count of the tenant whose timers came.

@@ -220,7 +220,7 @@ func TestMigrationCountsWhatIsThere(t *testing.T) {
 	}
 	schema := schemaOf(t, db)
 	exec(t, db, `DROP TABLE timer_counts`, `DROP TRIGGER timer_schedules_deleted`, `DROP INDEX idx_timer_schedules_over`,
-		`DROP TABLE timer_outbox_deferred`, `ALTER TABLE timer_schedules DROP COLUMN data`, `DROP TABLE timer_database`, `DROP TABLE timer_positions`, `DROP INDEX idx_timer_outbox_parked_tenant`,
+		`DROP TABLE timer_outbox_deferred`, `ALTER TABLE timer_schedules DROP COLUMN data`, `ALTER TABLE timer_schedules DROP COLUMN checksum`, `DROP TABLE timer_damaged`, `DROP TABLE timer_database`, `DROP TABLE timer_positions`, `DROP INDEX idx_timer_outbox_parked_tenant`,
 		`DELETE FROM timer_schema_version WHERE version_id >= 2`)
 	if from, to, err := sqlite.MigrateFrom(t.Context(), db); from != 1 || to != sqlite.SchemaVersion || err != nil {
 		t.Fatalf("migrated from %d to %d, %v", from, to, err)

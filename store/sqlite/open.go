@@ -55,6 +55,7 @@ type Store struct {
 	known *readiness // nil before the first use
 
 	commits atomic.Int64 // that this process has made
+	indexes atomic.Bool  // are to be made again
 
 	recent recent // rows of the outbox
 
@@ -215,5 +216,6 @@ var _ interface {
 	timer.Purger
 	timer.Operator
 	timer.Recoverer
+	timer.Repairer
 	outbox.Table
 } = (*Store)(nil)

@@ -138,6 +138,7 @@ type claim struct {
 	now     time.Time
 	entries []timer.Entry
 	rowids  []int64 // of those that are not marked yet
+	damaged []int64 // rowids of those that are not set aside yet
 	allow   timer.Allowance
 	taken   map[timer.TenantID]int
 }
@@ -160,23 +161,32 @@ func (c *claim) read(ctx context.Context, t *transaction, text string, args ...a
 	for rows.Next() {
 		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
 		var rowid, due, registered int64
-		if err := rows.Scan(&rowid, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
-			&e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data)); err != nil {
-			return fmt.Errorf("read a due timer: %w", err)
-		}
-		if c.left(e.TenantID) <= 0 {
-			continue
-		}
-		c.taken[e.TenantID]++
+		var sum sum
+		err := rows.Scan(&rowid, &sum, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
+			&e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data))
 		e.DueAt, e.RegisteredAt = time.UnixMilli(due).UTC(), time.UnixMilli(registered).UTC()
-		c.entries, c.rowids = append(c.entries, e), append(c.rowids, rowid)
+		switch {
+		case err != nil && rowid == 0:
+			return fmt.Errorf("read a due timer: %w", err)
+		case err != nil, !sum.matches(&e): // columns do not have the types that they were written with
+			c.damaged = append(c.damaged, rowid)
+		case due > c.now.UnixMilli():
+			return errIndexes
+		case c.left(e.TenantID) > 0:
+			c.taken[e.TenantID]++
+			c.entries, c.rowids = append(c.entries, e), append(c.rowids, rowid)
+		}
 	}
 	return rows.Err()
 }
 
-// mark marks what was read. A list that is shorter than the statement repeats
-// its last item, which changes nothing.
+// mark marks what was read, and sets aside what is damaged. A list that is shorter than
+// the statement repeats its last item, which changes nothing.
 func (c *claim) mark(ctx context.Context, t *transaction) error {
+	if err := t.setAside(ctx, c.now, c.damaged...); err != nil {
+		return err
+	}
+	c.damaged = c.damaged[:0]
 	slices.Sort(c.rowids)
 	for rest := c.rowids; len(rest) > 0; {
 		size := 0
@@ -194,7 +204,7 @@ func (c *claim) mark(ctx context.Context, t *transaction) error {
 			return err
 		}
 		if changed != int64(n) {
-			return fmt.Errorf("%d of %d due timers were marked, though no other transaction can have changed them", changed, n)
+			return fmt.Errorf("%d of %d due timers were marked, though no other transaction can have changed them: %w", changed, n, errIndexes)
 		}
 		rest = rest[n:]
 	}

@@ -103,7 +103,7 @@ func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	var next, oldest sql.NullInt64
 	var first nullable // id of the oldest event
 	err = r.reads.QueryRowContext(ctx, sqlStats).
-		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked)
+		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked, &st.Damaged)
 	if err != nil {
 		return timer.Stats{}, classify("read the counts", err)
 	}

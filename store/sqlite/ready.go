@@ -42,6 +42,9 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 			return nil, err
 		}
 	}
+	if err := s.quickCheck(ctx, file.path); err != nil {
+		return nil, err
+	}
 	r := &readiness{file: file, statements: make(map[string]*sql.Stmt, len(writing))}
 	for _, text := range writing {
 		if r.statements[text], err = s.db.PrepareContext(ctx, text); err != nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/store"
@@ -114,8 +115,12 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 	ids, events := store.Published(events)
 	defer s.recent.forget(math.MaxInt64)
 	err = s.writing(ctx, "bring in published events", func(ctx context.Context, t *transaction) error {
-		if changed, err = t.fired(ctx, keep, events); err != nil {
-			return err
+		for some := range slices.Chunk(events, firedRows) {
+			n, err := t.fired(ctx, keep, some)
+			if err != nil {
+				return err
+			}
+			changed += n
 		}
 		return t.forgetEvents(ctx, ids)
 	})
@@ -126,14 +131,15 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 }
 
 // fired marks the timers of events, each of another key, and returns how many it
-// marked.
+// marked: of those that wait or are Canceled, and of those that there were not. Where
+// a foreign key asks for a service call that does not exist, there is nothing to fire.
 func (t *transaction) fired(ctx context.Context, keep time.Duration, events []timer.DueTimeReached) (changed int, err error) {
-	rows, err := array(firedRows(events))
-	if err != nil {
-		return 0, err
-	}
 	for _, state := range [...]timer.State{timer.Scheduled, timer.Canceled} {
-		marked, err := t.tenantsOf(ctx, sqlFired, rows, string(state), keep.Milliseconds())
+		args := []any{string(state), keep.Milliseconds()}
+		for _, e := range events {
+			args = append(args, string(e.TenantID), string(e.ServiceCallID), e.DueAt.UnixMilli(), e.ReachedAt.UnixMilli())
+		}
+		marked, err := t.tenantsOf(ctx, firedText(sqlFired, sqlFiredChunk, len(events)), args)
 		if err != nil {
 			return 0, err
 		}
@@ -150,53 +156,48 @@ func (t *transaction) fired(ctx context.Context, keep time.Duration, events []ti
 			return changed, nil
 		}
 	}
-	added, err := t.addFired(ctx, rows, events)
+	added, err := t.addFired(ctx, events)
 	return changed + added, err
 }
 
-// addFired leaves timers that are Reached for events that have none. Where a foreign
-// key asks for a service call that does not exist, there is nothing to fire.
-func (t *transaction) addFired(ctx context.Context, rows string, events []timer.DueTimeReached) (added int, err error) {
-	tenants, err := t.tenantsOf(ctx, sqlFiredNew, rows)
-	switch {
-	case isMissing(err) && len(events) == 1:
-		return 0, nil
-	case isMissing(err):
+// addFired leaves timers that are Reached for events that have none.
+func (t *transaction) addFired(ctx context.Context, events []timer.DueTimeReached) (added int, err error) {
+	var args []any
+	for _, e := range events {
+		reached := e.ReachedAt.UnixMilli()
+		args = append(args, string(e.TenantID), string(e.ServiceCallID), e.DueAt.UnixMilli(), reached, reached, reached, e.ID,
+			text(e.CorrelationID), text(e.Trace.Parent), text(e.Trace.State), text(e.Data))
+	}
+	tenants, err := t.tenantsOf(ctx, firedText(sqlFiredNew, sqlFiredNewChunk, len(events)), args)
+	if isMissing(err) && len(events) > 1 {
 		for i := range events {
-			one, err := array(firedRows(events[i : i+1]))
-			if err != nil {
-				return 0, err
-			}
-			n, err := t.addFired(ctx, one, events[i:i+1])
+			n, err := t.addFired(ctx, events[i:i+1])
 			if err != nil {
 				return 0, err
 			}
 			added += n
 		}
 		return added, nil
-	case err != nil:
-		return 0, err
 	}
 	for _, tenant := range tenants {
 		t.count(tenant).Reached++
 	}
-	return len(tenants), nil
+	if isMissing(err) {
+		err = nil
+	}
+	return len(tenants), err
 }
 
-// firedRows are events as fired_new.sql takes them.
-func firedRows(events []timer.DueTimeReached) [][9]any {
-	rows := make([][9]any, len(events))
-	for i, e := range events {
-		rows[i] = [...]any{
-			e.TenantID, e.ServiceCallID, e.DueAt.UnixMilli(), e.ReachedAt.UnixMilli(), e.ID,
-			text(e.CorrelationID), text(e.Trace.Parent), text(e.Trace.State), text(e.Data),
-		}
+// firedText returns the statement for n events.
+func firedText(one, chunk string, n int) string {
+	if n == firedRows {
+		return chunk
 	}
-	return rows
+	return repeatValues(one, n)
 }
 
 // tenantsOf runs a statement that returns the tenant of each row that it changed.
-func (t *transaction) tenantsOf(ctx context.Context, text string, args ...any) (tenants []timer.TenantID, err error) {
+func (t *transaction) tenantsOf(ctx context.Context, text string, args []any) (tenants []timer.TenantID, err error) {
 	rows, err := t.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err

@@ -107,7 +107,7 @@ func (s *scheduling) apply(ctx, endless context.Context) error {
 // and examines the others one by one. Order says which commands they are, in the
 // order of their keys.
 func (s *scheduling) insert(ctx context.Context, text string, order []int) error {
-	args := make([]any, 0, 10*len(order))
+	args := make([]any, 0, 11*len(order))
 	for _, i := range order {
 		args = s.args(args, i)
 	}
@@ -168,7 +168,7 @@ func (s *scheduling) again(ctx context.Context, i int, before status) error {
 	c := &s.commands[i]
 	after, outcome := before.Schedule(c.Version)
 	if after != before.Status {
-		if err := s.t.mustChange(ctx, c.Key, sqlScheduleAgain, s.args(nil, i)[:9]...); err != nil {
+		if err := s.t.mustChange(ctx, c.Key, sqlScheduleAgain, s.args(nil, i)[:10]...); err != nil {
 			return decided(&s.results[i], err)
 		}
 		if before.State == timer.Canceled {
@@ -195,7 +195,7 @@ func (s *scheduling) args(args []any, i int) []any {
 	c := &s.commands[i]
 	return append(args,
 		string(c.TenantID), string(c.ServiceCallID), c.TimestampMS, c.CommandID, timer.RoundUp(c.DueAt).UnixMilli(),
-		text(c.CorrelationID), text(c.Trace.Parent), text(c.Trace.State), text(c.Data), s.now.UnixMilli())
+		text(c.CorrelationID), text(c.Trace.Parent), text(c.Trace.State), text(c.Data), int64(c.Checksum()), s.now.UnixMilli())
 }
 
 // Cancel applies commands in one transaction. Where a foreign key asks for a

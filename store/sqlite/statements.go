@@ -41,6 +41,12 @@ var (
 	sqlDelivery        = query("delivery")
 	sqlUpcoming        = query("upcoming")
 	sqlUpcomingTenant  = query("upcoming_tenant")
+	sqlSetAside        = query("set_aside")
+	sqlSetAsideCount   = query("set_aside_count")
+	sqlSetAsideDelete  = query("set_aside_delete")
+	sqlStateless       = query("stateless")
+	sqlDamaged         = query("damaged")
+	sqlDiscardDamaged  = query("discard_damaged")
 	sqlParked          = query("parked")
 	sqlParkedTenant    = query("parked_tenant")
 	sqlFiring          = query("firing")
@@ -50,6 +56,7 @@ var (
 	sqlDiscardParked   = query("discard_parked")
 	sqlForget          = query("forget")
 	sqlForgetParked    = query("forget_parked")
+	sqlForgetDamaged   = query("forget_damaged")
 	sqlStats           = query("stats")
 	sqlWalkEnd         = query("walk_end")
 	sqlCount           = query("count")
@@ -86,10 +93,16 @@ var (
 	sqlLoadParked      = query("load_parked")
 )
 
-// appendRows is how many events a statement adds to the outbox at most.
-const appendRows = 50
+// appendRows is how many events a statement adds to the outbox at most, firedRows how
+// many that were published it brings in.
+const (
+	appendRows = 50
+	firedRows  = 50
+)
 
 var (
+	sqlFiredChunk     = repeatValues(sqlFired, firedRows)
+	sqlFiredNewChunk  = repeatValues(sqlFiredNew, firedRows)
 	sqlAppendChunk    = repeatValues(sqlAppend, appendRows)
 	sqlScheduleChunks = scheduleChunks()
 	sqlMarkChunks     = markChunks()
@@ -124,5 +137,5 @@ func repeatValues(text string, n int) string {
 var writing = slices.Concat([]string{
 	sqlLock, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
 	sqlCount, sqlBacklogged, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete, sqlDefer, sqlDeferAgain, sqlDeleteDeferred,
-	sqlNote, sqlFired, sqlFiredNew, sqlFiredOutbox, sqlFiredDeferred,
+	sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox, sqlFiredDeferred,
 }, sqlScheduleChunks[:], sqlMarkChunks[:])

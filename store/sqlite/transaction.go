@@ -20,6 +20,9 @@ type transaction struct {
 	added []outbox.Row         // to the outbox
 
 	counts map[timer.TenantID]*count
+
+	repaired bool // the indexes were made again
+	aside    int  // damaged timers that were set aside
 }
 
 // writing runs fn in a transaction, when it is our turn. It commits if fn
@@ -61,8 +64,13 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if _, err := t.ExecContext(endless, sqlLock); err != nil {
 		return err
 	}
+	if s.indexes.Load() {
+		if err := t.repair(endless); err != nil {
+			return err
+		}
+	}
 	if err := fn(endless, t); err != nil {
-		return err
+		return t.noteIndexes(err)
 	}
 	if err := t.writeCounts(endless); err != nil {
 		return err
@@ -76,6 +84,10 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err := sqlTx.Commit(); err != nil {
 		return err
 	}
+	if t.repaired {
+		s.indexes.Store(false)
+	}
+	t.logRepairs(ctx)
 	s.commits.Add(1)
 	s.recent.add(t.added)
 	return nil

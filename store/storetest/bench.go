@@ -31,6 +31,13 @@ func Bench(b *testing.B, open func(testing.TB) Store) {
 		b.Run(fmt.Sprint("schedule/batch=2000/data=", bytes), func(b *testing.B) { benchSchedule(b, open(b), 2000, data) })
 		b.Run(fmt.Sprint("fire/batch=1000/data=", bytes), func(b *testing.B) { benchFire(b, open(b), 1000, 1, data) })
 	}
+	for _, batch := range []int{1, 100, 1000} {
+		for _, logs := range []int{0, 1, 12} {
+			b.Run(fmt.Sprint("noted/batch=", batch, "/logs=", logs), func(b *testing.B) { benchNoted(b, open(b), batch, logs) })
+		}
+	}
+	b.Run("fired/batch=2000/known", func(b *testing.B) { benchFired(b, open(b), 2000, true) })
+	b.Run("fired/batch=2000/absent", func(b *testing.B) { benchFired(b, open(b), 2000, false) })
 	b.Run("schedule/known=2000", func(b *testing.B) { benchKnown(b, open(b), 2000) })
 	b.Run("cancel/batch=2000", func(b *testing.B) { benchCancel(b, open(b), 2000) })
 	for _, batch := range []int{100, 1000} {

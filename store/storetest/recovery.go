@@ -304,6 +304,19 @@ func firedMany(s *suite) {
 	s.same("counts", s.stats().Counts, timer.Counts{Reached: n})
 }
 
+// firedReferenced brings in events of which some have no service call.
+func firedReferenced(s *suite) {
+	s.schedule(single("call-000003"))
+	var events []timer.DueTimeReached
+	for _, call := range []timer.ServiceCallID{"call-000001", "none-1", "call-000002", "none-2", "call-000003"} {
+		events = append(events, timer.DueTimeReached{Key: key("acme", call), DueAt: noon, ReachedAt: noon})
+	}
+	s.same("changed", s.fired(keep, events...), 3)
+	s.same("changed again", s.fired(keep, events...), 0)
+	s.same("of one", s.fired(keep, events[1]), 0)
+	s.same("counts", s.stats().Counts, timer.Counts{Reached: 3})
+}
+
 func alone(s *suite) {
 	ours := errors.New("ours")
 	if err := s.store.Alone(s.Context(), func(ctx context.Context) error {

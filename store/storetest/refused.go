@@ -33,6 +33,7 @@ var referencedCases = []struct {
 	{"A command that is refused has no receipt, the others have theirs", refuseReceipt},
 	{"A cancellation without a service call has nothing to take back", cancelNothing},
 	{"Calls in which all, some and none are refused, one after the other", refuseAgain},
+	{"Events that were published without a service call leave no timer, and the others theirs", firedReferenced},
 }
 
 // existing returns the service calls that exist: call-000000 and so on.

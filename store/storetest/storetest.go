@@ -6,6 +6,7 @@ package storetest
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"testing"
@@ -25,6 +26,7 @@ type Store interface {
 	timer.Purger
 	timer.Operator
 	timer.Recoverer
+	timer.Repairer
 	outbox.Table
 	Database
 }
@@ -34,6 +36,7 @@ type Database interface {
 	Identity(ctx context.Context) (id, name string, err error)
 	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
 	Check(ctx context.Context) error
+	DB() *sql.DB // the handle that writes
 }
 
 // Run tests a store. Open returns an empty one, and has it closed when the test
@@ -76,6 +79,11 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Reach with an allowance: a tenant that may have none displaces no other", allowedNoneBacklogged},
 		{"Reach with an allowance: further calls return all that is allowed", allowedInTurns},
 		{"Reach with an allowance: one call goes over thousands of tenants that may not fire", allowedFarAway},
+		{"Reach sets a damaged timer aside, whatever the damage, and the others fire", damagedColumns},
+		{"Reach sets damaged timers aside while more is due than a batch", damagedMany},
+		{"Reach without a commit sets nothing aside", damagedRollback},
+		{"Reach of a timer without a checksum verifies nothing", damagedUnverified},
+		{"Reach finds no damage where there is none, whatever the commands were", damagedNever},
 		{"Next due is the earliest of those that wait", nextDue},
 
 		{"Update commits Reach and Emit together", updateCommits},

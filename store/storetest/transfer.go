@@ -376,12 +376,16 @@ func loadGoesOn(s *suite, another func() *suite) {
 	s.lived()
 	to := another()
 	to.load(s.dump())
+	var unverified int
+	to.must(to.store.DB().QueryRowContext(to.Context(), `SELECT count(*) FROM timer_schedules WHERE state = 'Scheduled' AND checksum IS NULL`).Scan(&unverified))
+	to.same("without a checksum", unverified, 0)
 	for _, s := range []*suite{s, to} {
 		s.same("an old command", s.schedule(schedule(key("acme", "tombstone"), 5, noon)), []timer.Outcome{timer.WasStale})
 		s.same("one that fired", s.schedule(schedule(key("zoe", "bare"), 5, noon)), []timer.Outcome{timer.WasReached})
 		s.same("one that was canceled", s.schedule(schedule(key("acme", "A"), 5, noon)), []timer.Outcome{timer.DidSchedule})
 		s.same("a new one", s.schedule(schedule(key("new", "new"), 5, noon)), []timer.Outcome{timer.DidSchedule})
 		s.same("fired", len(s.fire(noon.Add(2*time.Hour), 1000)), 120)
+		s.same("set aside", len(s.damaged()), 0)
 		// An event must not be parked under the number of another.
 		for {
 			rows := s.waiting()

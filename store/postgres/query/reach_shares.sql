@@ -15,16 +15,16 @@
                  FOR UPDATE SKIP LOCKED) AS due),
        reached AS (
        UPDATE timer_schedules AS t
-          SET state = 'Reached', reached_at = $1
+          SET state = 'Reached', reached_at = greatest($1, t.due_at)
          FROM claimed
         WHERE t.ctid = claimed.place
        RETURNING t.tenant_id, t.service_call_id, t.correlation_id, t.due_at, t.registered_at,
-                 t.command_at, t.command_id, t.traceparent, t.tracestate, t.data),
+                 t.command_at, t.command_id, t.traceparent, t.tracestate, t.data, t.checksum, t.ctid AS place),
        counted AS (
        INSERT INTO timer_counts (tenant_id, scheduled, reached)
        SELECT tenant_id, -count(*), count(*)
          FROM reached
         GROUP BY tenant_id)
 SELECT true, tenant_id, service_call_id, correlation_id, due_at, registered_at,
-       command_at, command_id, traceparent, tracestate, data
+       command_at, command_id, traceparent, tracestate, data, checksum, place
   FROM reached

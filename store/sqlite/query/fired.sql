@@ -1,13 +1,16 @@
--- Timers of state ?2 whose events were published become Reached, unless their command
--- is more than ?3 milliseconds newer: each event is a [tenant_id, service_call_id,
--- due_at, reached_at, ...] in the JSON array ?1. Seeks the primary key.
-UPDATE timer_schedules
+-- Timers of state ?1 whose events were published become Reached, unless their command
+-- is more than ?2 milliseconds newer. VALUES is repeated for each event of a batch, of
+-- other keys. Seeks the primary key.
+  WITH settings (state, keep) AS (SELECT ?, ?),
+       event (tenant_id, service_call_id, due_at, reached_at) AS (
+       VALUES (?, ?, ?, ?))
+UPDATE timer_schedules AS t
    SET state = 'Reached',
-       due_at = value ->> 2,
-       reached_at = value ->> 3,
+       due_at = event.due_at,
+       reached_at = event.reached_at,
        canceled_at = NULL
-  FROM json_each(?1)
- WHERE tenant_id = value ->> 0 AND service_call_id = value ->> 1
-   AND state = ?2
-   AND command_at <= (value ->> 3) + ?3
+  FROM event, settings
+ WHERE t.tenant_id = event.tenant_id AND t.service_call_id = event.service_call_id
+   AND t.state = settings.state
+   AND t.command_at <= event.reached_at + settings.keep
 RETURNING tenant_id

@@ -3,5 +3,5 @@
 -- to take back the statement alone costs a sixth of the time.
 INSERT OR FAIL INTO timer_schedules
        (tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state,
-        command_at, command_id, traceparent, tracestate, data)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        command_at, command_id, traceparent, tracestate, data, checksum)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,0 +1,154 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// later is when the timer is due whose row, or entry of an index, is damaged.
+var later = noon.Add(time.Hour)
+
+// damagedFile makes a file with a timer due at noon and one due later, of which it
+// changes the due time to before noon: in its row, or in the indexes.
+func damagedFile(t *testing.T, inRow bool) (path string) {
+	t.Helper()
+	const page = 4096
+	path = filepath.Join(t.TempDir(), "timers.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, other := schedule("call-1"), schedule("call-2")
+	other.DueAt = later
+	if _, err := s.Schedule(t.Context(), noon, one, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	due := binary.BigEndian.AppendUint64(nil, uint64(later.UnixMilli()))[2:] // as SQLite has such a number
+	changed := 0
+	for at := 0; at < len(file); at += page {
+		of := file[at : at+page]
+		i := bytes.Index(of, due)
+		if i < 0 || bytes.Contains(of, []byte("command")) != inRow {
+			continue
+		}
+		of[i+1] ^= 1 << 7 // hundreds of years
+		changed++
+	}
+	if want := map[bool]int{true: 1, false: 2}[inRow]; changed != want {
+		t.Fatalf("changed %d due times, want %d", changed, want)
+	}
+	if err := os.WriteFile(path, file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestADamagedRowIsSetAsideThoughAnIndexDiffers: SQLite does not delete a row whose entry in
+// an index is another, so the indexes are made again.
+func TestADamagedRowIsSetAsideThoughAnIndexDiffers(t *testing.T) {
+	t.Parallel()
+	var logged bytes.Buffer
+	s, err := sqlite.Open(t.Context(), damagedFile(t, true), sqlite.Options{Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if calls, err := reachAt(t, s, later); err == nil || errors.Is(err, timer.ErrFatal) {
+		t.Errorf("fired %v, %v, want an error that passes", calls, err)
+	}
+	if calls, err := reachAt(t, s, later); err != nil || len(calls) != 1 || calls[0] != "call-1" {
+		t.Errorf("fired %v, %v, want call-1", calls, err)
+	}
+	rows, err := s.Damaged(t.Context(), 0, 0)
+	if err != nil || len(rows) != 1 || rows[0].ServiceCallID != "call-2" {
+		t.Errorf("set aside: %+v, %v", rows, err)
+	}
+	for _, line := range []string{"made again", "set aside"} {
+		if n := strings.Count(logged.String(), line); n != 1 {
+			t.Errorf("%q is logged %d times: %s", line, n, &logged)
+		}
+	}
+}
+
+// TestAnIndexThatDiffersFiresNothingEarly: the due time of the row counts.
+func TestAnIndexThatDiffersFiresNothingEarly(t *testing.T) {
+	t.Parallel()
+	s, err := sqlite.Open(t.Context(), damagedFile(t, false), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if calls, err := reachAt(t, s, noon); err == nil || errors.Is(err, timer.ErrFatal) {
+		t.Errorf("fired %v, %v, want an error that passes", calls, err)
+	}
+	for _, step := range []struct {
+		at   time.Time
+		call timer.ServiceCallID
+	}{{noon, "call-1"}, {later, "call-2"}} {
+		if calls, err := reachAt(t, s, step.at); err != nil || len(calls) != 1 || calls[0] != step.call {
+			t.Errorf("fired %v, %v, want %s", calls, err, step.call)
+		}
+	}
+	if rows, err := s.Damaged(t.Context(), 0, 0); err != nil || len(rows) > 0 {
+		t.Errorf("set aside: %+v, %v", rows, err)
+	}
+}
+
+// reachAt returns the service calls that a transaction reaches.
+func reachAt(t *testing.T, s *sqlite.Store, now time.Time) (calls []timer.ServiceCallID, err error) {
+	t.Helper()
+	err = s.Update(t.Context(), func(tx timer.Tx) error {
+		entries, err := tx.Reach(t.Context(), now, 10, nil)
+		for _, e := range entries {
+			calls = append(calls, e.ServiceCallID)
+		}
+		return err
+	})
+	return calls, err
+}
+
+// TestADamagedFileIsRefusedWithTheWayOut: quick_check finds what no statement reads.
+func TestADamagedFileIsRefusedWithTheWayOut(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "timers.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DB().ExecContext(t.Context(), `PRAGMA ignore_check_constraints = on`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DB().ExecContext(t.Context(), `UPDATE timer_schedules SET state = 'Scheduler'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err = sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err == nil {
+		_ = s.Close()
+	}
+	if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "restore a backup, or delete the file") || !strings.Contains(err.Error(), "CHECK constraint failed") {
+		t.Errorf("%v", err)
+	}
+}
