@@ -38,6 +38,12 @@ func sources(stats timer.Stats, err error) telemetry.Sources {
 		},
 		Ready:     func() map[string]bool { return map[string]bool{"store": true, "broker": false} },
 		Instances: func() int { return 3 },
+		Unprotected: func() timer.Unprotected {
+			return timer.Unprotected{Timers: 12, Oldest: time.Now().Add(-time.Hour), At: time.Now()}
+		},
+		Backups: func() telemetry.Backups {
+			return telemetry.Backups{Age: time.Minute, Every: time.Hour, Bytes: 4096, Failures: 1}
+		},
 	}
 }
 
