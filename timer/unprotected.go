@@ -23,7 +23,7 @@ func (u Unprotected) String() string {
 	case u.At.IsZero():
 		return "not known yet"
 	case u.Before.IsZero():
-		return fmt.Sprintf("backup only: the broker keeps nothing that was read; timers that wait: %d", u.Timers)
+		return "backup only: the broker keeps nothing that was read, so no timer that waits is protected by it"
 	case u.Timers == 0 && u.More:
 		return fmt.Sprintf("the broker still has the commands of the timers that are due next (since %s); there are too many to look at all", since)
 	case u.Timers == 0:

@@ -97,8 +97,9 @@ func (b *Backups) Run(ctx context.Context) error {
 		if err == nil {
 			continue
 		}
-		b.log.ErrorContext(ctx, "the backup failed", "error", err, "retry_in", b.cfg.BackupEvery/10)
-		if !pause.For(ctx, b.cfg.BackupEvery/10) {
+		retry := max(b.cfg.BackupEvery/10, time.Second)
+		b.log.ErrorContext(ctx, "the backup failed, the copies before it stay", "error", err, "retry_in", retry)
+		if !pause.For(ctx, retry) {
 			return nil
 		}
 	}

@@ -242,9 +242,8 @@ type totals struct {
 	Oldest      stamp  `json:"oldest,omitzero"`       // when the oldest of them was appended; none if there is none
 	OldestDue   stamp  `json:"oldestDue,omitzero"`    // when its timer was due
 	Parked      int64  `json:"parked"`                // events that the broker refused for good
-	DeadLetters *int64 `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
-
 	Unprotected *unprotected `json:"unprotected,omitempty"` // none if that is not known
+	DeadLetters *int64 `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
 }
 
 // Unprotected are timers that only a backup protects.
@@ -275,7 +274,7 @@ func (t *totals) text() string {
 		pairs = append(pairs, "dead letters", atLeast(*t.DeadLetters, maxDeadLetters))
 	}
 	if t.Unprotected != nil {
-		pairs = append(pairs, "if it were lost", t.Unprotected.words)
+		pairs = append(pairs, "unprotected", t.Unprotected.words)
 	}
 	return fields(pairs...)
 }
