@@ -238,12 +238,12 @@ type totals struct {
 	counts
 	NextDue stamp `json:"nextDue,omitzero"` // none if no timer is Scheduled
 	overdue
-	Outbox      int64  `json:"outbox"`                // events that are not published yet
-	Oldest      stamp  `json:"oldest,omitzero"`       // when the oldest of them was appended; none if there is none
-	OldestDue   stamp  `json:"oldestDue,omitzero"`    // when its timer was due
-	Parked      int64  `json:"parked"`                // events that the broker refused for good
+	Outbox      int64        `json:"outbox"`                // events that are not published yet
+	Oldest      stamp        `json:"oldest,omitzero"`       // when the oldest of them was appended; none if there is none
+	OldestDue   stamp        `json:"oldestDue,omitzero"`    // when its timer was due
+	Parked      int64        `json:"parked"`                // events that the broker refused for good
 	Unprotected *unprotected `json:"unprotected,omitempty"` // none if that is not known
-	DeadLetters *int64 `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
+	DeadLetters *int64       `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
 }
 
 // Unprotected are timers that only a backup protects.
