@@ -43,7 +43,7 @@ type Stats struct {
 // Unprotected are timers that wait and that only a backup protects.
 type Unprotected struct {
 	Timers    int64  `json:"timers" doc:"How many: the broker does not have their commands any more, or keeps nothing."`
-	More      bool   `json:"more,omitempty" doc:"There may be more: only the million timers that are due first were looked at."`
+	More      bool   `json:"more,omitempty" doc:"There may be more: there are too many timers to look at all."`
 	Oldest    string `json:"oldest,omitempty" format:"date-time" doc:"When the oldest of their commands was sent; none if that is not known."`
 	Before    string `json:"before,omitempty" format:"date-time" doc:"Their commands are older than this, which is since when the broker has all; none if it keeps nothing."`
 	CountedAt string `json:"countedAt" format:"date-time" doc:"They are counted about once a minute."`

@@ -25,7 +25,7 @@ func (u Unprotected) String() string {
 	case u.Before.IsZero():
 		return "backup only: the broker keeps nothing that was read, so no timer that waits is protected by it"
 	case u.Timers == 0 && u.More:
-		return fmt.Sprintf("the broker still has the commands of the timers that are due next (since %s); there are too many to look at all", since)
+		return fmt.Sprintf("the broker still has the commands of the timers that were looked at (since %s); there are too many to look at all", since)
 	case u.Timers == 0:
 		return fmt.Sprintf("the broker still has the commands of all timers that wait (since %s)", since)
 	}

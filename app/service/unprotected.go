@@ -19,7 +19,7 @@ const (
 	countInterval  = time.Minute      // between two counts, at least
 	countShare     = 100              // of the time is spent on counting at most one in so many
 	countTimeout   = 10 * time.Second // of a count
-	maxUnprotected = 1_000_000        // timers that a count looks at: those that are due first
+	maxUnprotected = 1_000_000        // rows that a count looks at
 )
 
 // publishDelay is how much later than its timestampMs a command may come to the broker:

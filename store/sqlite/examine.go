@@ -24,13 +24,13 @@ func (r *Reader) Version(ctx context.Context) (string, error) {
 }
 
 // RegisteredBefore counts the timers that wait whose command is older than a time, by
-// its producer's clock. It looks at the limit timers that are due first, which takes about
-// 2 s a million: give it a deadline.
+// its producer's clock. It looks at the limit oldest rows, those of finished timers too,
+// which takes about a second a million: give it a deadline.
 func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
-	var waiting int
+	var rows int
 	var oldest sql.NullInt64
-	err = r.reads.QueryRowContext(ctx, sqlRegisteredBefore, before.UnixMilli(), limit).Scan(&waiting, &u.Timers, &oldest)
-	u.Before, u.More, u.Oldest = before.UTC(), waiting == limit, instant(oldest)
+	err = r.reads.QueryRowContext(ctx, sqlRegisteredBefore, before.UnixMilli(), limit).Scan(&rows, &u.Timers, &oldest)
+	u.Before, u.More, u.Oldest = before.UTC(), rows == limit, instant(oldest)
 	return u, classify("count timers by their age", err)
 }
 
