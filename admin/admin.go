@@ -43,6 +43,10 @@ type Options struct {
 	// the two; default they do not learn it.
 	Identity func(context.Context) (id, name string, err error)
 
+	// Unprotected returns how many timers only a backup protects; default it does not show
+	// that.
+	Unprotected func() timer.Unprotected
+
 	Traced func(http.Handler) http.Handler // around all that answers, such as one that makes spans; default nothing
 }
 

@@ -30,13 +30,14 @@ const readTimeout = 2 * time.Second
 
 // An api answers what is below /v1, in JSON. Errors are problems as of RFC 9457.
 type api struct {
-	timers  timer.Reader
-	broker  broker.Broker
-	actions *actions
-	log     *slog.Logger
-	mux     *http.ServeMux
-	rules   map[string]rule // of each method and path
-	huma    huma.API
+	timers      timer.Reader
+	unprotected func() timer.Unprotected
+	broker      broker.Broker
+	actions     *actions
+	log         *slog.Logger
+	mux         *http.ServeMux
+	rules       map[string]rule // of each method and path
+	huma        huma.API
 }
 
 // strict reads JSON as messages are read: keys have one spelling, and none is there
@@ -66,7 +67,7 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan str
 	c.RejectUnknownQueryParameters = true // a filter that is misspelled must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{timers: opt.Timers, broker: opt.Broker, actions: actions, log: log, mux: http.NewServeMux(), rules: make(map[string]rule)}
+	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, broker: opt.Broker, actions: actions, log: log, mux: http.NewServeMux(), rules: make(map[string]rule)}
 	a.huma = huma.NewAPI(c, guarded{humago.NewAdapter(a.mux, ""), a})
 	a.addTimers()
 	a.addTenants()

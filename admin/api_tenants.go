@@ -37,6 +37,28 @@ type Stats struct {
 	OldestDue     string `json:"oldestDue,omitempty" format:"date-time" doc:"When its timer was due."`
 	Parked        int64  `json:"parked" doc:"Events that the broker refused for good."`
 	Damaged       int64  `json:"damaged" doc:"Timers whose rows were damaged: they were set aside when they were due."`
+
+	Unprotected *Unprotected `json:"unprotected,omitempty" doc:"Timers that only a backup protects; none if that is not known."`
+}
+
+// Unprotected are timers that wait and that only a backup protects.
+type Unprotected struct {
+	Timers    int64  `json:"timers" doc:"How many: the broker does not have their commands any more, or keeps nothing."`
+	More      bool   `json:"more,omitempty" doc:"There may be more: there are too many timers to look at all."`
+	Oldest    string `json:"oldest,omitempty" format:"date-time" doc:"When the oldest of their commands was sent; none if that is not known."`
+	Before    string `json:"before,omitempty" format:"date-time" doc:"Their commands are older than this, which is since when the broker has all; none if it keeps nothing."`
+	CountedAt string `json:"countedAt" format:"date-time" doc:"They are counted about once a minute."`
+}
+
+func newUnprotected(count func() timer.Unprotected) *Unprotected {
+	if count == nil {
+		return nil
+	}
+	u := count()
+	if u.At.IsZero() {
+		return nil
+	}
+	return &Unprotected{u.Timers, u.More, stamp(u.Oldest), stamp(u.Before), stamp(u.At)}
 }
 
 type (
@@ -77,5 +99,6 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
 	return &statsOutput{Stats{
 		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, OldestOverdue: stamp(o.Oldest),
 		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked, Damaged: s.Damaged,
+		Unprotected: newUnprotected(a.unprotected),
 	}}, err
 }

@@ -35,6 +35,8 @@ type overview struct {
 	Stats    timer.Stats
 	Overdue  timer.Overdue
 
+	Unprotected timer.Unprotected
+
 	Firing timer.Pause
 	Coming coming
 
@@ -73,6 +75,9 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 		p.log.WarnContext(ctx, "the overview has no numbers from the database", "error", err)
 	}
 	o.Answered = err == nil
+	if p.opt.Unprotected != nil {
+		o.Unprotected = p.opt.Unprotected()
+	}
 	if p.opt.History != nil {
 		o.measure(p.opt.History, now, err)
 	}

@@ -141,6 +141,8 @@ func partName(part string) string {
 		return "Firing timers"
 	case "clock":
 		return "Clock"
+	case "backup":
+		return "Backups"
 	case "forwarder":
 		return "Sending events"
 	case "health":

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (r *recovery) plan(ctx context.Context) (Recovered, error) {
 	if err != nil {
 		return Recovered{}, err
 	}
-	would := Recovered{Reason: s.lost()}
+	would := Recovered{Reason: cmp.Or(s.interrupted(), s.lost())}
 	if err := r.planCommands(ctx, s, &would); err != nil {
 		return would, err
 	}

@@ -31,16 +31,18 @@ import (
 // Then the events that were published since are read: their timers are Reached, and do
 // not fire again. Both may be interrupted, and begin again where they were.
 type recovery struct {
-	store    Store
-	broker   broker.Broker
-	handlers *handlers.Handlers
-	log      *slog.Logger
-	role     string
-	keep     time.Duration // how long timers are kept that are Reached
-	clock    timer.Clock
-	ask      bool   // end with an error instead
-	reason   string // why it has to be, if that is known before
-	done     Recovered
+	store          Store
+	broker         broker.Broker
+	handlers       *handlers.Handlers
+	log            *slog.Logger
+	role           string
+	keep           time.Duration // how long timers are kept that are Reached
+	clock          timer.Clock
+	ask            bool                // end with an error instead
+	sooner         func(due time.Time) // wakes the poller
+	repairInterval time.Duration       // between two looks for damaged timers
+	reason         string              // why it has to be, if that is known before
+	done           Recovered
 
 	progress atomic.Pointer[RecoveryProgress]
 
@@ -48,9 +50,10 @@ type recovery struct {
 	replayed map[string]int64 // while a recovery is under way: the last command of each log that is in the database
 }
 
-func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logger, opt Options) *recovery {
+func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, sooner func(time.Time), log *slog.Logger, opt Options) *recovery {
 	return &recovery{
 		store: s, broker: b, handlers: h, log: log, role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), clock: opt.Clock, ask: opt.AskToRecover,
+		sooner: sooner, repairInterval: opt.PollingInterval,
 	}
 }
 
@@ -125,34 +128,62 @@ func (r *recovery) run(ctx context.Context, begun func()) error {
 	if err != nil {
 		return err
 	}
-	reason := cmp.Or(r.reason, s.lost())
+	reason := cmp.Or(r.reason, s.interrupted())
 	if reason == "" {
+		if reason, err = r.behind(ctx, s); err != nil || reason == "" {
+			return err
+		}
+		if err := r.asked(ctx, reason); err != nil {
+			return err
+		}
+	}
+	begun()
+	return r.store.Alone(ctx, func(ctx context.Context) error {
+		s, err := r.look(ctx)
+		if err == nil && s.Recovering.IsZero() { // not before: another instance may have recovered it
+			if reason, err = r.behind(ctx, s); err != nil || reason == "" {
+				return err
+			}
+			s.Recovering = r.clock.Now()
+			err = r.store.BeginRecovery(ctx, s.Recovering)
+		}
+		if err != nil {
+			return err
+		}
+		r.log.WarnContext(ctx, "the database is recovered from the broker", "reason", reason)
+		return r.recover(ctx, s, reason)
+	})
+}
+
+// behind returns why the database has to be recovered, or "" if it need not be. While
+// another instance runs on it, it was looked at when that started.
+func (r *recovery) behind(ctx context.Context, s standing) (reason string, err error) {
+	nodes, err := r.store.Nodes(ctx)
+	if err != nil || slices.ContainsFunc(nodes, func(n timer.Node) bool { return !n.Self }) {
+		return "", err
+	}
+	if reason = s.lost(); reason == "" {
 		reason, err = r.rereadEvents(ctx, s)
 	}
 	if reason == "" && err == nil {
 		reason, err = r.rereadCommands(ctx, s)
 	}
-	if err != nil {
+	if reason == "" && err == nil {
+		err = r.goOn(ctx, s)
+	}
+	return reason, err
+}
+
+// asked returns an error if a recovery has to be asked for, and would change something.
+func (r *recovery) asked(ctx context.Context, reason string) error {
+	if !r.ask {
+		return nil
+	}
+	would, err := r.plan(ctx)
+	if err != nil || would.Timers+would.Reached == 0 {
 		return err
 	}
-	if reason == "" {
-		return r.goOn(ctx, s)
-	}
-	if r.ask && s.Recovering.IsZero() {
-		return fmt.Errorf("%w: the database has to be recovered: %s: %w", timer.ErrFatal, reason, errAsk)
-	}
-	begun()
-	r.log.WarnContext(ctx, "the database is recovered from the broker", "reason", reason)
-	if err := r.store.BeginRecovery(ctx, r.clock.Now()); err != nil {
-		return err
-	}
-	return r.store.Alone(ctx, func(ctx context.Context) error {
-		s, err := r.look(ctx)
-		if err != nil || s.Recovering.IsZero() { // another instance has done it
-			return err
-		}
-		return r.recover(ctx, s, reason)
-	})
+	return fmt.Errorf("%w: the database has to be recovered: %s: %w", timer.ErrFatal, reason, errAsk)
 }
 
 // goOn begins with the database as it is. What a version before noted nothing of is taken

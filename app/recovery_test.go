@@ -82,23 +82,11 @@ func (s *site) open(name string) *sqlite.Store {
 	return db
 }
 
-// options are those of each service.
-func (s *site) options(opt app.Options) app.Options {
-	opt.RunBroker, opt.BrokerName, opt.DrainTimeout = true, "nats://here", time.Second
-	return opt
-}
-
 // serve runs a service on a database, until it is stopped.
 func (s *site) serve(name string, opt app.Options) (stop func()) {
 	s.t.Helper()
 	db := s.open(name)
-	a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), slog.New(slog.NewTextHandler(&s.log, nil)), s.options(opt))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	end := running(s.t, "app", a.Run)
-	<-a.Running()
-	s.settle()
+	end := s.serveOn(db, opt)
 	return func() {
 		end()
 		if err := db.Close(); err != nil {
@@ -107,18 +95,34 @@ func (s *site) serve(name string, opt app.Options) (stop func()) {
 	}
 }
 
+func (s *site) serveOn(db *sqlite.Store, opt app.Options) (stop func()) {
+	s.t.Helper()
+	a := s.app(db, opt)
+	stop = running(s.t, "app", a.Run)
+	<-a.Running()
+	s.settle()
+	return stop
+}
+
+// app returns a service, which connects by itself.
+func (s *site) app(db app.Store, opt app.Options) *app.App {
+	s.t.Helper()
+	opt.RunBroker, opt.BrokerName, opt.DrainTimeout = true, "nats://here", time.Second
+	a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), slog.New(slog.NewTextHandler(&s.log, nil)), opt)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return a
+}
+
 // refused runs a service that ends by itself, and returns why.
 func (s *site) refused(name string, opt app.Options) error {
 	s.t.Helper()
 	db := s.open(name)
 	defer db.Close()
-	a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), slog.New(slog.NewTextHandler(&s.log, nil)), s.options(opt))
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	return a.Run(ctx)
+	return s.app(db, opt).Run(ctx)
 }
 
 // settle waits until commands that were sent are handled, and what is known of them is
@@ -346,11 +350,7 @@ func TestRecoversAfterAnInterruption(t *testing.T) {
 			}
 			return fault.None
 		}
-		a, err := app.New(failing, nats.New(nats.Options{Server: s.server}, quiet), slog.New(slog.NewTextHandler(&s.log, nil)), s.options(app.Options{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		end := running(t, "app", a.Run)
+		end := running(t, "app", s.app(failing, app.Options{}).Run)
 		if got := s.fired(began.Add(2 * time.Minute)); got != "" {
 			t.Errorf("fired after the recovery: %s", got)
 		}
@@ -475,11 +475,7 @@ func TestRecover(t *testing.T) {
 		s.replace("timers.db", "")
 		for _, dry := range []bool{true, true, false} {
 			db := s.open("timers.db")
-			a, err := app.New(db, nats.New(nats.Options{Server: s.server}, quiet), slog.New(slog.NewTextHandler(&s.log, nil)), s.options(app.Options{AskToRecover: true}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := a.Recover(t.Context(), dry)
+			got, err := s.app(db, app.Options{AskToRecover: true}).Recover(t.Context(), dry)
 			if err != nil || got.Reason == "" || got.Commands != 2 || got.Timers != 2 || got.Events != 1 || got.Reached != 1 {
 				t.Errorf("dry %t: %+v, %v", dry, got, err)
 			}

@@ -25,7 +25,7 @@ func (a *App) Run(ctx context.Context) (failed error) {
 	if a.broker == (noBroker{}) && a.delivery.Handle == nil {
 		return errNowhere
 	}
-	died := make(chan struct{}, 7) // one for each part
+	died := make(chan struct{}, 8) // one for each part
 	if a.opt.RunBroker {
 		b := start(ctx, died, "broker", a.broker.Run)
 		defer func() {
@@ -48,7 +48,8 @@ func (a *App) runParts(ctx context.Context, died chan struct{}) error {
 	poller := start(ctx, died, "poller", a.owner.before(a.poll))
 	retention := start(ctx, died, "retention", a.retention.Run)
 	intake := start(ctx, died, "handlers", a.owner.before(a.handlers.Run))
-	parts := []*part{intake, poller, retention, start(ctx, died, "store", a.store.Watch), owner}
+	repair := start(ctx, died, "repair", a.owner.before(a.recovery.repair))
+	parts := []*part{intake, poller, retention, repair, start(ctx, died, "store", a.store.Watch), owner}
 
 	clean, running := true, a.handlers.Running()
 	select {

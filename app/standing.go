@@ -15,12 +15,18 @@ type standing struct {
 	logs []broker.Log
 }
 
-// lost returns why the database has to be recovered, or "".
+// interrupted returns that a recovery is under way, or "".
+func (s standing) interrupted() string {
+	if s.Recovering.IsZero() {
+		return ""
+	}
+	return "a recovery was interrupted"
+}
+
+// lost returns why the database has to be recovered, or "". What the broker has as acked
+// above Seen may also be dead letters: then a recovery changes nothing.
 func (s standing) lost() string {
-	switch {
-	case !s.Recovering.IsZero():
-		return "a recovery was interrupted"
-	case len(s.Positions) == 0 && !s.Empty: // of a version that noted none
+	if len(s.Positions) == 0 && !s.Empty { // of a version that noted none
 		return ""
 	}
 	for _, l := range s.logs {

@@ -4,6 +4,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 )
 
 // check returns what is wrong with settings of which each is well formed, but
@@ -17,6 +18,10 @@ func (c Config) check() []error {
 			errs = append(errs, &Mistake{Key: key, Value: s.show(), From: c.origins[key].where(), Fix: fix})
 		}
 	}
+	refuse(c.BackupEvery > 0 && c.BackupEvery < time.Second, "backup_every", "it is too short; set it to 1s or more, such as 1h, or to 0 for no backups")
+	refuse(c.BackupEvery > 0 && !c.DBURL.Empty(), "backup_every", "it copies a SQLite file, and db_url is set: PostgreSQL has pg_basebackup and WAL archiving (continuous archiving), use these; leave it empty")
+	refuse(c.BackupEvery > 0 && c.BackupDir == "", "backup_every", "the copies need a folder; set backup_dir too, or leave this empty")
+	refuse(c.BackupEvery == 0 && c.BackupDir != "", "backup_dir", "there are no backups without backup_every; set that too, or leave this empty")
 	servers := !c.BrokerURL.Empty()
 	switch {
 	case c.Broker == GoChannel:

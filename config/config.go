@@ -107,6 +107,9 @@ type Config struct {
 	BatchSize            int           // timers per transaction
 	DBPath               string        // file of the SQLite database
 	DBURL                Secret        // PostgreSQL; empty selects SQLite
+	BackupEvery          time.Duration // how often the SQLite database is copied; 0: never
+	BackupDir            string        // folder of the copies; empty if there are none
+	BackupKeep           int           // how many of them are kept
 	Broker               Broker        // kind of broker
 	BrokerURL            Secret        // servers of the broker; empty with NATS: the embedded one
 	BrokerUsername       string        // user at the broker; may be empty

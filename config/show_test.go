@@ -55,6 +55,9 @@ func TestDumpListsEverySettingAndWhereItCameFrom(t *testing.T) {
 batch_size           1000                default
 db_path              ./event_service.db  default
 db_url               -                   default
+backup_every         0s                  default
+backup_dir           -                   default
+backup_keep          24                  default
 broker               nats                default
 broker_url           -                   default
 broker_username      -                   default

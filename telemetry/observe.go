@@ -21,6 +21,17 @@ type Sources struct {
 	Ready     func() map[string]bool                     // whether each part is green, by its name
 	Instances func() int                                 // instances on the database
 	Recovery  func() *app.RecoveryProgress               // how far a recovery is; nil if none is under way
+
+	Unprotected func() timer.Unprotected // timers that only a backup protects; nil if that is not known
+	Backups     func() Backups           // the copies that are made of the database; nil if none are
+}
+
+// Backups are the copies that are made of a database.
+type Backups struct {
+	Age      time.Duration // of the newest good copy; if there is none, since when they are made
+	Every    time.Duration // how often one is made
+	Bytes    int64         // size of the newest good copy
+	Failures int64         // copies that failed, since the start
 }
 
 // SourcesOf returns those of an app on a store.
@@ -57,6 +68,16 @@ func (t *Telemetry) Observe(s Sources) error {
 	o.seconds("timer.overdue.age", "How long the oldest timer has been due that has not fired; 0 if none is.")
 	o.seconds("timer.outbox.age", "How long the oldest event has waited for the broker; 0 if none does.")
 	o.seconds("timer.poll.age", "How long ago the next poll should have begun, or how long the last one takes so far; 0 if all is well.")
+	if s.Unprotected != nil {
+		o.gauge("timer.unprotected.timers", "{timer}", "Timers that wait and that only a backup protects: the broker does not have their commands.")
+		o.seconds("timer.unprotected.oldest.age", "How old the oldest of their commands is; 0 if there is none.")
+	}
+	if s.Backups != nil {
+		o.seconds("timer.backup.age", "How old the newest good copy of the database is; if there is none, how long copies have been due.")
+		o.seconds("timer.backup.interval", "How often a copy of the database is made: backup_every.")
+		o.gauge("timer.backup.size", "By", "Size of the newest good copy of the database.")
+		o.counter("timer.backup.failures", "{copy}", "Copies of the database that failed, since the start.")
+	}
 	if o.err != nil {
 		return o.err
 	}
@@ -148,6 +169,20 @@ func (o *observer) observe(ctx context.Context, to metric.Observer) error {
 			n = 1
 		}
 		number("timer.ready", n, "part", part)
+	}
+
+	if o.sources.Unprotected != nil {
+		if u := o.sources.Unprotected(); !u.At.IsZero() {
+			number("timer.unprotected.timers", u.Timers)
+			seconds("timer.unprotected.oldest.age", age(time.Now(), u.Oldest))
+		}
+	}
+	if o.sources.Backups != nil {
+		b := o.sources.Backups()
+		seconds("timer.backup.age", b.Age)
+		seconds("timer.backup.interval", b.Every)
+		number("timer.backup.size", b.Bytes)
+		number("timer.backup.failures", b.Failures)
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, statsTimeout)

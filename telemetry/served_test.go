@@ -47,7 +47,11 @@ func served(t *testing.T) *telemetry.Telemetry {
 		t.Fatal(err)
 	}
 	ready := make(map[string]bool)
-	if err := tel.Observe(telemetry.Sources{Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery, Ready: func() map[string]bool { return ready }}); err != nil {
+	if err := tel.Observe(telemetry.Sources{
+		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery, Ready: func() map[string]bool { return ready },
+		Unprotected: func() timer.Unprotected { return timer.Unprotected{At: time.Now()} },
+		Backups:     func() telemetry.Backups { return telemetry.Backups{Every: time.Hour} },
+	}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -39,6 +39,12 @@ func sources(stats timer.Stats, err error) telemetry.Sources {
 		Ready:     func() map[string]bool { return map[string]bool{"store": true, "broker": false} },
 		Instances: func() int { return 3 },
 		Recovery:  func() *app.RecoveryProgress { return &app.RecoveryProgress{Ahead: 9} },
+		Unprotected: func() timer.Unprotected {
+			return timer.Unprotected{Timers: 12, Oldest: time.Now().Add(-time.Hour), At: time.Now()}
+		},
+		Backups: func() telemetry.Backups {
+			return telemetry.Backups{Age: time.Minute, Every: time.Hour, Bytes: 4096, Failures: 1}
+		},
 	}
 }
 
@@ -159,6 +165,8 @@ func TestGaugesShowWhatIs(t *testing.T) {
 		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_outbox_depth": 8, "timer_outbox_parked": 9, "timer_timers_damaged": 10,
 		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_recovery_ahead": 9, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
 		"timer_ready_ratio store": 1, "timer_ready_ratio broker": 0,
+		"timer_unprotected_timers": 12, "timer_unprotected_oldest_age_seconds": 3600,
+		"timer_backup_age_seconds": 60, "timer_backup_interval_seconds": 3600, "timer_backup_size_bytes": 4096, "timer_backup_failures_total": 1,
 	} {
 		if v, there := got[name]; !there || v < want || v > want+5 {
 			t.Errorf("%s is %v (%v), want %v", name, v, there, want)

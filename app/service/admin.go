@@ -16,8 +16,12 @@ import (
 
 // keepMonitor runs the checks of health, also without HTTP: the log says what they
 // find, and the supervisor is notified.
-func keepMonitor(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, a *app.App) *admin.Monitor {
-	m := admin.NewMonitor(a.Checks, log)
+func keepMonitor(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, a *app.App, b *Backups) *admin.Monitor {
+	checks := a.Checks
+	if b != nil {
+		checks = func(ctx context.Context) []app.Check { return append(a.Checks(ctx), b.check()) }
+	}
+	m := admin.NewMonitor(checks, log)
 	app.KeepRunning(lc, sd, log, "health", m.Run, nil, lookTimeout)
 	return m
 }
@@ -30,7 +34,7 @@ func keepHistory(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, c *app.Cou
 }
 
 // keepTelemetry has metrics collected until the stop.
-func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor) error {
+func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor, u *unprotected, b *Backups) error {
 	lc.Append(fx.StopHook(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
@@ -38,8 +42,8 @@ func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a 
 			log.WarnContext(ctx, "the last metrics were not sent", "error", err)
 		}
 	}))
-	return t.Observe(telemetry.Sources{
-		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery,
+	sources := telemetry.Sources{
+		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery, Unprotected: u.Last,
 		Ready: func() map[string]bool {
 			green := make(map[string]bool)
 			for _, p := range m.Health().Parts {
@@ -47,22 +51,27 @@ func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a 
 			}
 			return green
 		},
-	})
+	}
+	if b != nil {
+		sources.Backups = b.status
+	}
+	return t.Observe(sources)
 }
 
 // served is what HTTP shows and changes.
 type served struct {
 	fx.In
 
-	App       *app.App
-	Store     app.Store
-	Broker    broker.Broker
-	Monitor   *admin.Monitor
-	History   *admin.History
-	Telemetry *telemetry.Telemetry
-	Traces    *telemetry.Traces
-	Events    *admin.Events
-	Quotas    *quotas
+	App         *app.App
+	Unprotected *unprotected
+	Store       app.Store
+	Broker      broker.Broker
+	Monitor     *admin.Monitor
+	History     *admin.History
+	Telemetry   *telemetry.Telemetry
+	Traces      *telemetry.Traces
+	Events      *admin.Events
+	Quotas      *quotas
 }
 
 // openAdmin answers HTTP, if the configuration has an address for it.
@@ -79,7 +88,7 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 		Addr: addr, Moves: !chosen, Prefix: cfg.HTTPPrefix, Token: token, ReadOnly: cfg.HTTPReadOnly, Pprof: cfg.HTTPPprof,
 		Monitor: what.Monitor, History: what.History, Metrics: what.Telemetry.Handler(), Events: what.Events,
 		Timers: what.Store, Operator: what.Store, Service: what.App, Broker: what.Broker,
-		Identity: what.Store.Identity, Traced: what.Traces.Handler,
+		Unprotected: what.Unprotected.Last, Identity: what.Store.Identity, Traced: what.Traces.Handler,
 	}
 	if what.Quotas != nil {
 		opt.Quotas = what.Quotas.limiter

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A FindingState says how bad a [Finding] is.
@@ -41,10 +42,6 @@ func warn(check, do, format string, args ...any) Finding {
 func bad(check, do, format string, args ...any) Finding {
 	return Finding{State: Bad, Check: check, Do: do, Text: fmt.Sprintf(format, args...)}
 }
-
-// publishDelay is how much later than its timestampMs a command may come to the broker:
-// producers retry, and their clocks differ.
-const publishDelay = time.Minute
 
 // Deadlines of the checks: those of the first round are made at the same time, those of
 // the second need what the first found.
@@ -223,33 +220,34 @@ func (x *examination) clock(db databaseFound, b brokerFound) []Finding {
 	return all
 }
 
-// maxUnprotected is how many timers are counted that only a backup protects.
-const maxUnprotected = 10_000
-
 // backup counts the timers that could not be read again from the broker.
 func (x *examination) backup(ctx context.Context, db databaseFound, b brokerFound) []Finding {
 	const check = "backup"
-	do := "make backups: timer-service backup"
+	do := "make backups: set backup_every, or timer-service backup"
 	if !x.cfg.DBURL.Empty() {
 		do = "make backups: pg_dump, or those of your provider"
 	}
+	var found timer.Unprotected
+	var err error
 	switch {
 	case db.store == nil:
 		return nil
 	case x.cfg.Broker == config.GoChannel, b.reached && !b.Rereads:
-		return []Finding{ok(check, "backup only: the broker keeps nothing that was read, so it can't say how many timers a lost database would lose")}
+		var s timer.Stats
+		s, err = db.store.Stats(ctx)
+		found.Timers = s.Scheduled
 	case !b.reached || b.Oldest.IsZero():
 		return []Finding{ok(check, "unknown, backup only: the broker does not say how old its oldest message is")}
+	default:
+		found, err = db.store.RegisteredBefore(ctx, b.Oldest.Add(-publishDelay), maxUnprotected)
+		found.Before = b.Oldest
 	}
-	n, err := db.store.RegisteredBefore(ctx, b.Oldest.Add(-publishDelay), maxUnprotected)
-	since := b.Oldest.UTC().Format(time.RFC3339)
+	found.At = time.Now()
 	switch {
 	case err != nil:
 		return []Finding{warn(check, do, "how many timers only a backup protects is unknown: %v", err)}
-	case n >= maxUnprotected:
-		return []Finding{warn(check, do, "timers older than what the broker still has (since %s): %d or more; only a backup protects them", since, n)}
-	case n > 0:
-		return []Finding{warn(check, do, "timers older than what the broker still has (since %s): %d; only a backup protects them", since, n)}
+	case found.Timers > 0 && !found.Before.IsZero():
+		return []Finding{warn(check, do, "%v", found)}
 	}
-	return []Finding{ok(check, "the broker still has the commands of all timers that wait (since %s)", since)}
+	return []Finding{ok(check, "%v", found)}
 }

@@ -5,13 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strings"
 	"time"
 
-	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/store/sqlite"
@@ -20,10 +18,8 @@ import (
 
 // An examinedStore is one that is examined.
 type examinedStore interface {
-	app.Store
-	io.Closer
+	closingStore
 	Version(ctx context.Context) (string, error)
-	RegisteredBefore(ctx context.Context, before time.Time, limit int) (int64, error)
 }
 
 // A databaseFound is what is known of the database.

@@ -75,7 +75,11 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		fx.StartTimeout(startTimeout),
 		fx.StopTimeout(stopTimeout(cfg)),
 		fx.Supply(cfg, log, counters, limits, owned, metrics, traces, events, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
-		fx.Provide(func(lc fx.Lifecycle) (app.Store, error) { return openStore(ctx, lc, cfg, log) }, openBroker, keepMonitor, keepHistory),
+		fx.Provide(
+			func(lc fx.Lifecycle) (closingStore, error) { return openStore(ctx, lc, cfg, log) },
+			func(s closingStore) app.Store { return s },
+			openBroker, keepMonitor, keepHistory, keepUnprotected, keepBackups,
+		),
 		app.Module(opt),
 		fx.Invoke(keepQuotas, keepReloading, keepTelemetry, openAdmin),
 		fx.Invoke(announce, notifySystemd),
@@ -164,6 +168,9 @@ func announce(
 				line("dashboard", "%s/", d.http)
 			}
 			line("store", "%s, %s", storeName(cfg), cfg.Durability)
+			if cfg.BackupEvery > 0 {
+				line("backups", "every %s into %s, the newest %d are kept", config.FormatDuration(cfg.BackupEvery), cfg.BackupDir, cfg.BackupKeep)
+			}
 			line("broker", "%s", d.broker)
 			line("router", "commands from %s, dead letters to %s", r.Commands, r.DeadLetters)
 			line("poller", "sleeps until the next timer is due, at most %s; %d timers a batch", cfg.PollingInterval, cfg.BatchSize)

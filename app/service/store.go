@@ -20,7 +20,7 @@ import (
 
 // openStore opens the database, migrates it, and closes it last. A database that
 // others share and that is not there yet is waited for until ctx ends.
-func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (app.Store, error) {
+func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (closingStore, error) {
 	if cfg.DBURL.Empty() {
 		ctx = context.WithoutCancel(ctx) // a start is not interrupted
 	}
@@ -38,6 +38,7 @@ func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slo
 type closingStore interface {
 	app.Store
 	io.Closer
+	RegisteredBefore(ctx context.Context, before time.Time, limit int) (timer.Unprotected, error)
 }
 
 func openDatabase(ctx context.Context, cfg config.Config, log *slog.Logger) (closingStore, error) {

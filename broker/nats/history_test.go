@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -274,6 +275,29 @@ func TestReplayOfLargeMessages(t *testing.T) {
 	})
 	if err != nil || total != n || batches < 4 {
 		t.Errorf("%d messages in %d batches, %v", total, batches, err)
+	}
+}
+
+// TestReplayAsksForWholeBatches has a reader that is slower than the server: what was
+// asked for is never more than fits.
+func TestReplayAsksForWholeBatches(t *testing.T) {
+	t.Parallel()
+	e := serve(t)
+	b := ready(t, nats.Options{Server: e})
+	for range 21 {
+		if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, events(1000)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sizes []int
+	if err := b.Replay(t.Context(), role, broker.Events, nil, func(batch []broker.Stored) error {
+		sizes = append(sizes, len(batch))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []int{2000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 2000, 1000}; !slices.Equal(sizes, want) {
+		t.Errorf("batches of %d messages, want %d", sizes, want)
 	}
 }
 

@@ -59,6 +59,9 @@ func (p *pages) read(ctx context.Context) (batch []broker.Stored, more int, err 
 			return nil, 0, fmt.Errorf("%w: the consumer is silent", errReplay)
 		}
 		if !fromStream(m) {
+			if isCompleted(m) {
+				continue
+			}
 			more, err = p.status(m, len(batch))
 			return batch, more, err
 		}
@@ -81,13 +84,19 @@ func (p *pages) read(ctx context.Context) (batch []broker.Stored, more int, err 
 	return batch, replayBatch, nil
 }
 
+// isCompleted reports whether a status says that all messages of a batch were sent, which
+// is known by their number: it comes behind them, so in front of the next batch.
+func isCompleted(m *natsgo.Msg) bool {
+	return m.Header.Get("Status") == "409" && strings.EqualFold(m.Header.Get("Description"), "batch completed")
+}
+
 // status reads why the server ends a batch.
 func (p *pages) status(m *natsgo.Msg, came int) (more int, err error) {
 	status, description := m.Header.Get("Status"), m.Header.Get("Description")
 	switch d := strings.ToLower(description); {
 	case status == "404", status == "408":
 		return 0, nil
-	case status == "409" && (d == "message size exceeds maxbytes" || d == "batch completed"):
+	case status == "409" && d == "message size exceeds maxbytes":
 		if came == 0 {
 			return 1, nil
 		}

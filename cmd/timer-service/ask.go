@@ -30,6 +30,7 @@ type reader interface {
 	Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (timer.Overdue, error)
 	Delivery(ctx context.Context, eventID string) (timer.Delivery, error)
 	Stats(ctx context.Context) (timer.Stats, error)
+	Unprotected(ctx context.Context) (timer.Unprotected, error)
 	Counts(ctx context.Context, tenant timer.TenantID) (timer.Counts, error)
 	Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error)
 	Firing(ctx context.Context) (timer.Pause, error)
@@ -49,9 +50,28 @@ func (e *env) reader(ctx context.Context) (reader, error) {
 	case c != nil:
 		return c, nil
 	case err == nil, errors.Is(err, apiclient.ErrDenied): // the file is ours to read, if it is that
-		return service.Reader(ctx, e.cfg)
+		return e.database(ctx)
 	}
 	return nil, err
+}
+
+// A database is one that is read without a service.
+type database struct {
+	timer.Reader
+	io.Closer
+}
+
+// Unprotected returns none: only a service asks the broker.
+func (database) Unprotected(context.Context) (timer.Unprotected, error) {
+	return timer.Unprotected{}, nil
+}
+
+func (e *env) database(ctx context.Context) (reader, error) {
+	r, err := service.Reader(ctx, e.cfg)
+	if err != nil {
+		return nil, err
+	}
+	return database{r, r}, nil
 }
 
 // named returns a client of the service of the setting server; nil if that is not set.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
@@ -78,7 +77,7 @@ func (e *env) judge(ctx context.Context) (reader, error) {
 	if c, err := e.named(); c != nil || err != nil {
 		return c, err
 	}
-	return service.Reader(ctx, e.cfg)
+	return e.database(ctx)
 }
 
 // deadLetterOf returns the dead letter of a command; nil if there is none, or none yet.

@@ -5,7 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+
+	"github.com/event-service-agent/timer-service/internal/fsync"
 )
 
 // A partialFile is a file that is being written. It is named FILE.partial until it
@@ -53,7 +54,7 @@ func (p *partialFile) finish() (bytes int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := syncPath(p.partial(), os.O_RDWR); err != nil {
+	if err := fsync.File(p.partial()); err != nil {
 		return 0, err
 	}
 	if err := p.absent(); err != nil { // created meanwhile
@@ -62,18 +63,7 @@ func (p *partialFile) finish() (bytes int64, err error) {
 	if err := os.Rename(p.partial(), p.path); err != nil {
 		return 0, err
 	}
-	if runtime.GOOS == "windows" { // which can't sync a folder
-		return info.Size(), nil
-	}
-	return info.Size(), syncPath(filepath.Dir(p.path), os.O_RDONLY)
-}
-
-func syncPath(path string, flag int) error {
-	f, err := os.OpenFile(path, flag, 0)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return info.Size(), fsync.Folder(filepath.Dir(p.path))
 }
 
 // discard removes an incomplete file.

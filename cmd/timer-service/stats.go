@@ -23,7 +23,8 @@ type statsCmd struct {
 func (statsCmd) Help() string {
 	return `Asks the service, or reads the database if none runs. The database keeps the counts,
 so this is fast for any number of timers. Overdue timers are counted up to 10000.
-Undelivered are events that wait for the broker, parked are those that it refused.
+Undelivered are events that wait for the broker, parked are those that it refused. A
+service that is asked also says how many timers only a backup protects.
 
 Examples:
 
@@ -72,11 +73,16 @@ func (s *statsCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
+	only, err := r.Unprotected(ctx)
+	if err != nil {
+		return err
+	}
 	e.out.print(&totals{
 		counts:  counts(st.Counts),
 		overdue: overdue{o.Timers, stamp(o.Oldest)},
 		NextDue: stamp(st.NextDue), Outbox: st.Outbox, Oldest: stamp(st.Oldest), OldestDue: stamp(st.DueAt), Parked: st.Parked, Damaged: st.Damaged,
 		DeadLetters: dead.all(),
+		Unprotected: showUnprotected(only),
 	})
 	return nil
 }
@@ -232,12 +238,30 @@ type totals struct {
 	counts
 	NextDue stamp `json:"nextDue,omitzero"` // none if no timer is Scheduled
 	overdue
-	Outbox      int64  `json:"outbox"`                // events that are not published yet
-	Oldest      stamp  `json:"oldest,omitzero"`       // when the oldest of them was appended; none if there is none
-	OldestDue   stamp  `json:"oldestDue,omitzero"`    // when its timer was due
-	Parked      int64  `json:"parked"`                // events that the broker refused for good
-	Damaged     int64  `json:"damaged,omitempty"`     // timers that were set aside
-	DeadLetters *int64 `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
+	Outbox      int64        `json:"outbox"`                // events that are not published yet
+	Oldest      stamp        `json:"oldest,omitzero"`       // when the oldest of them was appended; none if there is none
+	OldestDue   stamp        `json:"oldestDue,omitzero"`    // when its timer was due
+	Parked      int64        `json:"parked"`                // events that the broker refused for good
+	Damaged     int64        `json:"damaged,omitempty"`     // timers that were set aside
+	Unprotected *unprotected `json:"unprotected,omitempty"` // none if that is not known
+	DeadLetters *int64       `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
+}
+
+// Unprotected are timers that only a backup protects.
+type unprotected struct {
+	Timers    int64 `json:"timers"`
+	More      bool  `json:"more,omitempty"` // there may be more
+	Oldest    stamp `json:"oldest,omitzero"`
+	Before    stamp `json:"before,omitzero"` // since when the broker has all commands; none if it keeps nothing
+	CountedAt stamp `json:"countedAt"`
+	words     string
+}
+
+func showUnprotected(u timer.Unprotected) *unprotected {
+	if u.At.IsZero() {
+		return nil
+	}
+	return &unprotected{u.Timers, u.More, stamp(u.Oldest), stamp(u.Before), stamp(u.At), u.String()}
 }
 
 func (t *totals) text() string {
@@ -252,6 +276,9 @@ func (t *totals) text() string {
 	}
 	if t.DeadLetters != nil {
 		pairs = append(pairs, "dead letters", atLeast(*t.DeadLetters, maxDeadLetters))
+	}
+	if t.Unprotected != nil {
+		pairs = append(pairs, "unprotected", t.Unprotected.words)
 	}
 	return fields(pairs...)
 }

@@ -111,6 +111,18 @@ func (c *Client) Stats(ctx context.Context) (timer.Stats, error) {
 	}, err
 }
 
+// Unprotected returns which timers only a backup protects; without a time if the service
+// does not say that.
+func (c *Client) Unprotected(ctx context.Context) (timer.Unprotected, error) {
+	var s admin.Stats
+	err := c.get(ctx, "/v1/stats", &s)
+	if s.Unprotected == nil {
+		return timer.Unprotected{}, err
+	}
+	u := *s.Unprotected
+	return timer.Unprotected{Timers: u.Timers, More: u.More, Oldest: parseTime(u.Oldest), Before: parseTime(u.Before), At: parseTime(u.CountedAt)}, err
+}
+
 // Overdue is that of [timer.Reader], by the clock of the service.
 func (c *Client) Overdue(ctx context.Context, tenant timer.TenantID, _ time.Time) (timer.Overdue, error) {
 	if tenant == "" {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 var (
@@ -20,11 +22,18 @@ func (r *Reader) Version(ctx context.Context) (string, error) {
 	return "PostgreSQL " + version, err
 }
 
-// RegisteredBefore returns how many timers wait whose command is older than a time, by
-// its producer's clock, at most a limit. It takes longer the more timers wait: give it a deadline.
-func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (n int64, err error) {
-	err = r.rows(ctx, "count timers by their age", sqlRegisteredBefore, []any{before.UnixMilli(), int64(limit)}, scan(&n))
-	return n, err
+// RegisteredBefore counts the timers that wait whose command is older than a time, by
+// its producer's clock. It looks at the limit timers that are due first: give it a
+// deadline.
+func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
+	var waiting int
+	var oldest *int64
+	err = r.rows(ctx, "count timers by their age", sqlRegisteredBefore, []any{before.UnixMilli(), int64(limit)}, scan(&waiting, &u.Timers, &oldest))
+	u.Before, u.More = before.UTC(), waiting == limit
+	if oldest != nil {
+		u.Oldest = time.UnixMilli(*oldest).UTC()
+	}
+	return u, err
 }
 
 // Denied returns the names of tables that the role may not read or change, and has to.

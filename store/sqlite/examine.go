@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 var sqlRegisteredBefore = query("registered_before")
@@ -20,11 +23,15 @@ func (r *Reader) Version(ctx context.Context) (string, error) {
 	return "SQLite " + version, classify("find the version of the database", err)
 }
 
-// RegisteredBefore returns how many timers wait whose command is older than a time, by
-// its producer's clock, at most a limit. It takes longer the more timers wait: give it a deadline.
-func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (n int64, err error) {
-	err = r.reads.QueryRowContext(ctx, sqlRegisteredBefore, before.UnixMilli(), limit).Scan(&n)
-	return n, classify("count timers by their age", err)
+// RegisteredBefore counts the timers that wait whose command is older than a time, by
+// its producer's clock. It looks at the limit oldest rows, those of finished timers too,
+// which takes about a second a million: give it a deadline.
+func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
+	var rows int
+	var oldest sql.NullInt64
+	err = r.reads.QueryRowContext(ctx, sqlRegisteredBefore, before.UnixMilli(), limit).Scan(&rows, &u.Timers, &oldest)
+	u.Before, u.More, u.Oldest = before.UTC(), rows == limit, instant(oldest)
+	return u, classify("count timers by their age", err)
 }
 
 // LockOwner returns what the process that has the lock of a database file calls itself,

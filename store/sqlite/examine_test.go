@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestRegisteredBeforeGoesByTheCommand has a command that was handled an hour after its
@@ -17,9 +18,15 @@ func TestRegisteredBeforeGoesByTheCommand(t *testing.T) {
 	if _, err := s.Schedule(t.Context(), noon, command); err != nil {
 		t.Fatal(err)
 	}
-	for before, want := range map[time.Time]int64{noon.Add(-time.Hour): 0, noon.Add(-time.Minute): 1} {
-		if n, err := s.RegisteredBefore(t.Context(), before, 10); err != nil || n != want {
-			t.Errorf("before %v: %d, %v, want %d", before, n, err, want)
+	for before, want := range map[time.Time]timer.Unprotected{
+		noon.Add(-time.Hour):   {Before: noon.Add(-time.Hour)},
+		noon.Add(-time.Minute): {Before: noon.Add(-time.Minute), Timers: 1, Oldest: noon.Add(-time.Hour)},
+	} {
+		if u, err := s.RegisteredBefore(t.Context(), before, 10); err != nil || u != want {
+			t.Errorf("before %v: %+v, %v, want %+v", before, u, err, want)
 		}
+	}
+	if u, err := s.RegisteredBefore(t.Context(), noon, 1); err != nil || !u.More || u.Timers != 1 {
+		t.Errorf("of one that is looked at: %+v, %v", u, err)
 	}
 }

@@ -1,0 +1,237 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/fsync"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/telemetry"
+)
+
+// Names of files in the folder of the backups. Others are left alone.
+const (
+	copyName = "timers-20060102T150405Z.db" // of a good copy, with its time
+	partial  = ".partial"                   // is added while it is written and checked
+	damaged  = ".damaged"                   // is added if it failed the check
+)
+
+// abandoned is how old an incomplete copy is that no process works on any more.
+const abandoned = time.Hour
+
+// A Copy is one of the SQLite database that was made.
+type Copy struct {
+	File  string
+	Bytes int64
+	Took  time.Duration
+	Contents
+}
+
+// Backups copies the SQLite database into a folder again and again, and keeps the newest
+// copies. Make one with [NewBackups].
+type Backups struct {
+	cfg   config.Config
+	log   *slog.Logger
+	made  func(Copy) // called after each good copy
+	began time.Time
+
+	inspect func(ctx context.Context, path string) (Contents, error)
+
+	mu       sync.Mutex
+	last     time.Time // of the newest good copy; zero if there is none
+	bytes    int64     // of the same
+	failures int64
+	failure  error // of the last try; nil if it was good
+}
+
+// NewBackups returns those of the settings backup_every, backup_dir and backup_keep.
+// Made is called after each good copy. It starts nothing: call [Backups.Run].
+func NewBackups(cfg config.Config, log *slog.Logger, made func(Copy)) *Backups {
+	return &Backups{cfg: cfg, log: log, made: made, began: time.Now(), inspect: sqlite.Inspect}
+}
+
+// keepBackups makes copies until the stop. It returns nil if the configuration asks for
+// none.
+func keepBackups(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, cfg config.Config, _ closingStore) *Backups {
+	if cfg.BackupEvery == 0 {
+		return nil
+	}
+	b := NewBackups(cfg, log, func(c Copy) {
+		log.Info("backed up the database", "file", c.File, "bytes", c.Bytes, "took", c.Took.Round(time.Millisecond))
+	})
+	app.KeepRunning(lc, sd, log, "backups", b.Run, nil, closeTimeout)
+	return b
+}
+
+// Run makes a copy whenever the newest one is older than backup_every, until ctx is done,
+// and returns nil. One that failed is tried again after a tenth of that.
+func (b *Backups) Run(ctx context.Context) error {
+	for {
+		if !pause.For(ctx, b.due(time.Now())) {
+			return nil
+		}
+		err := b.copy(ctx, time.Now())
+		if ctx.Err() != nil {
+			return nil
+		}
+		b.mu.Lock()
+		if b.failure = err; err != nil {
+			b.failures++
+		}
+		b.mu.Unlock()
+		if err == nil {
+			continue
+		}
+		retry := max(b.cfg.BackupEvery/10, time.Second)
+		b.log.ErrorContext(ctx, "the backup failed, the copies before it stay", "error", err, "retry_in", retry)
+		if !pause.For(ctx, retry) {
+			return nil
+		}
+	}
+}
+
+// due returns in how long a copy is to be made, going by the newest that is there.
+func (b *Backups) due(now time.Time) time.Duration {
+	all, _ := copies(b.cfg.BackupDir) // an error is that of the copy, too
+	if len(all) == 0 {
+		return 0
+	}
+	newest := all[len(all)-1]
+	at, _ := time.Parse(copyName, newest)
+	info, err := os.Stat(filepath.Join(b.cfg.BackupDir, newest))
+	if err == nil {
+		b.mu.Lock()
+		b.last, b.bytes = at, info.Size()
+		b.mu.Unlock()
+	}
+	return min(b.cfg.BackupEvery, b.cfg.BackupEvery-now.Sub(at)) // the clock may have been ahead
+}
+
+// copy makes one copy, and removes those that are too many.
+func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
+	dir := b.cfg.BackupDir
+	name := filepath.Join(dir, now.UTC().Format(copyName))
+	if err := clean(dir, now); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(err, fmt.Errorf("%s exists", name))
+	}
+	if err := sqlite.Backup(ctx, b.cfg.DBPath, name+partial); err != nil {
+		return errors.Join(err, remove(name+partial))
+	}
+	if err := fsync.File(name + partial); err != nil {
+		return errors.Join(err, remove(name+partial))
+	}
+	c, err := b.inspect(ctx, name+partial)
+	switch {
+	case ctx.Err() != nil:
+		return errors.Join(err, remove(name+partial))
+	case err != nil:
+		return errors.Join(fmt.Errorf("check the copy, which is kept as %s: %w", name+damaged, err), setAside(dir, name))
+	}
+	info, err := os.Stat(name + partial)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(name+partial, name); err != nil {
+		return err
+	}
+	if err := fsync.Folder(dir); err != nil {
+		return err
+	}
+	b.made(Copy{File: name, Bytes: info.Size(), Took: time.Since(now), Contents: c})
+	all, err := copies(dir)
+	for len(all) > b.cfg.BackupKeep {
+		err = errors.Join(err, remove(filepath.Join(dir, all[0])))
+		all = all[1:]
+	}
+	return err
+}
+
+// setAside keeps a copy that failed its check, in place of the one before it that did.
+func setAside(dir, name string) error {
+	before, err := filepath.Glob(filepath.Join(dir, "timers-*.db"+damaged))
+	for _, old := range before {
+		err = errors.Join(err, remove(old))
+	}
+	return errors.Join(err, os.Rename(name+partial, name+damaged))
+}
+
+// copies returns the names of the good copies in a folder, the oldest first.
+func copies(dir string) ([]string, error) {
+	files, err := os.ReadDir(dir)
+	var all []string
+	for _, f := range files {
+		if at, err := time.Parse(copyName, f.Name()); err == nil && at.Format(copyName) == f.Name() && f.Type().IsRegular() {
+			all = append(all, f.Name())
+		}
+	}
+	slices.Sort(all)
+	return all, err
+}
+
+// clean removes what a process left behind that was killed while it made a copy.
+func clean(dir string, now time.Time) error {
+	files, err := os.ReadDir(dir)
+	for _, f := range files {
+		name, cut := strings.CutSuffix(f.Name(), partial)
+		if _, err := time.Parse(copyName, name); err != nil || !cut {
+			continue
+		}
+		if info, err := f.Info(); err == nil && now.Sub(info.ModTime()) > abandoned {
+			_ = remove(filepath.Join(dir, f.Name()))
+		}
+	}
+	return err
+}
+
+// remove removes a file, if it is there.
+func remove(name string) error {
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// status returns how the copies are, for metrics.
+func (b *Backups) status() telemetry.Backups {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := b.last
+	if last.IsZero() {
+		last = b.began
+	}
+	return telemetry.Backups{Age: time.Since(last), Every: b.cfg.BackupEvery, Bytes: b.bytes, Failures: b.failures}
+}
+
+// check is what is worth knowing about the copies. It is never red: timers fire without.
+func (b *Backups) check() app.Check {
+	const part = "backup"
+	s := b.status()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.Age <= 2*s.Every {
+		return app.Check{Part: part}
+	}
+	reason := fmt.Sprintf("there is no good backup of the last %v", s.Age.Round(time.Second))
+	if b.failure != nil {
+		reason += ": " + b.failure.Error()
+	}
+	return app.Check{Part: part, Reason: reason, Advice: "see that there is space in " + b.cfg.BackupDir + " and that the service may write there; the log names each failure"}
+}

@@ -1,0 +1,110 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	countInterval  = time.Minute      // between two counts, at least
+	countShare     = 100              // of the time is spent on counting at most one in so many
+	countTimeout   = 10 * time.Second // of a count
+	maxUnprotected = 1_000_000        // rows that a count looks at
+)
+
+// publishDelay is how much later than its timestampMs a command may come to the broker:
+// producers retry, and their clocks differ.
+const publishDelay = time.Minute
+
+// An unprotected counts again and again the timers that only a backup protects.
+type unprotected struct {
+	logs  func(context.Context) ([]broker.Log, error)
+	stats func(context.Context) (timer.Stats, error)
+	older func(ctx context.Context, before time.Time, limit int) (timer.Unprotected, error)
+	log   *slog.Logger
+	last  atomic.Pointer[timer.Unprotected]
+}
+
+// keepUnprotected counts the timers that only a backup protects until the stop.
+func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s closingStore, b broker.Broker) *unprotected {
+	u := &unprotected{
+		logs:  func(ctx context.Context) ([]broker.Log, error) { return b.Logs(ctx, roleName) },
+		stats: s.Stats, older: s.RegisteredBefore, log: log,
+	}
+	app.KeepRunning(lc, sd, log, "unprotected", u.Run, nil, lookTimeout)
+	return u
+}
+
+// Last returns the last count; one without a time if there is none yet.
+func (u *unprotected) Last() timer.Unprotected {
+	if last := u.last.Load(); last != nil {
+		return *last
+	}
+	return timer.Unprotected{}
+}
+
+// Run counts until ctx is done, and returns nil. While broker or database are away the
+// last count stays.
+func (u *unprotected) Run(ctx context.Context) error {
+	for {
+		began := time.Now()
+		counting, cancel := context.WithTimeout(ctx, countTimeout)
+		found, err := u.count(counting)
+		cancel()
+		next := countInterval
+		if err != nil && u.last.Load() == nil {
+			next = databasePause // broker and database may not be there yet at the start
+		} else if err != nil {
+			u.log.DebugContext(ctx, "timers that only a backup protects were not counted", "error", err)
+		} else {
+			found.At = time.Now().UTC()
+			u.last.Store(&found)
+		}
+		if !pause.For(ctx, max(next, countShare*time.Since(began))) {
+			return nil
+		}
+	}
+}
+
+// count counts them. Where the broker keeps nothing they are all that wait.
+func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
+	logs, err := u.logs(ctx)
+	before := oldestKept(logs, time.Now())
+	switch {
+	case err != nil && !errors.Is(err, errors.ErrUnsupported):
+		return timer.Unprotected{}, err
+	case err == nil && !before.IsZero():
+		found, err := u.older(ctx, before.Add(-publishDelay), maxUnprotected)
+		found.Before = before
+		return found, err
+	}
+	s, err := u.stats(ctx)
+	return timer.Unprotected{Timers: s.Scheduled}, err
+}
+
+// oldestKept returns since when the broker has all commands, at least: a log may have
+// lost what another one still has. One that is empty had none for as long as it keeps
+// messages, unless all are. It returns zero if there is no log.
+func oldestKept(logs []broker.Log, now time.Time) (since time.Time) {
+	emptied := false
+	for _, l := range logs {
+		emptied = emptied || l.Last > 0
+		if l.Oldest.After(since) {
+			since = l.Oldest
+		}
+	}
+	if since.IsZero() && emptied {
+		return now
+	}
+	return since
+}
