@@ -294,7 +294,7 @@ func (r *recovery) recover(ctx context.Context, s standing, reason string) error
 	r.replaying(nil)
 	p.Ahead = 0
 	read := make(map[string]int64)
-	if err := r.events(ctx, s.Positions, func(batch []broker.Stored, changed int) {
+	if err := r.events(ctx, s.withOutbox(), func(batch []broker.Stored, changed int) {
 		ends(read, batch)
 		p.Events, p.Reached = p.Events+int64(len(batch)), p.Reached+int64(changed)
 		report()

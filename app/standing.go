@@ -80,3 +80,18 @@ func (s standing) ends(events map[string]int64) []timer.Position {
 	}
 	return slices.Collect(maps.Values(all))
 }
+
+// inFlight is how many numbers of a log an event may be behind the highest that was seen,
+// at most, while it is published and not deleted from the outbox yet: two windows of the
+// forwarder, and what others publish meanwhile.
+const inFlight = 20_000
+
+// withOutbox returns positions behind which all events stand that may still be in the
+// outbox of a copy though the broker has them: they would be published again.
+func (s standing) withOutbox() (from []timer.Position) {
+	for _, p := range s.Positions {
+		p.Seen = max(0, p.Seen-inFlight)
+		from = append(from, p)
+	}
+	return from
+}
