@@ -51,6 +51,11 @@ func (r *run) work(ctx context.Context) (*instance, error) {
 	case len(r.instances) > 1, r.opt.Mode.losesDatabase():
 		d = workOfMany
 	}
+	if r.opt.Mode.losesDatabase() {
+		if err := r.awaitEvents(ctx); err != nil {
+			return nil, err
+		}
+	}
 	atStart := r.opt.Mode.hitsStarts() && r.rand.IntN(2) == 0
 	if len(r.instances) == 1 {
 		in := r.instances[0]

@@ -39,6 +39,16 @@ func (r *run) loseDatabase(ctx context.Context) error {
 	return r.restart(ctx, func() error { return nil })
 }
 
+// awaitEvents waits until the service has published something: on some brokers it gets
+// nothing for long after a kill, and then there is nothing to lose.
+func (r *run) awaitEvents(ctx context.Context) error {
+	_, before := r.recorder.Count()
+	return r.until(ctx, "the service publishes something", func() bool {
+		_, seen := r.recorder.Count()
+		return seen > before
+	})
+}
+
 // spoil does to the database what the mode says.
 func (r *run) spoil(ctx context.Context) error {
 	switch r.opt.Mode {
