@@ -110,7 +110,7 @@ func (o *owner) run(ctx context.Context) error {
 			if errors.Is(err, broker.ErrUnavailable) {
 				wait = connecting // which says why by itself
 			} else if text := err.Error(); text != logged {
-				o.log.WarnContext(ctx, "can't read which database owns the commands, will retry", "error", err)
+				o.log.WarnContext(ctx, "can't tell which database owns the commands, and whether it is complete, will retry", "error", err)
 				logged = text
 			}
 		}

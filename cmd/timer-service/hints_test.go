@@ -42,7 +42,7 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 		"schedule acme a --in 1s", "cancel acme a", "publish "+file, "tail events", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all")
 	fails([]string{"TIMER_BROKER_URL=nats://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "provision", "schedule acme a --in 1s")
 	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_NATS_PORT=0"}, exitFailure, "timer-service serve with the same db_path", "schedule acme a --in 1s", "tail events", "dlq list")
-	fails([]string{"TIMER_DB_PATH=/nowhere/timers.db", "TIMER_HTTP_ADDR=", "TIMER_NATS_PORT=0"}, exitFailure, "there is no folder /nowhere", "serve", "migrate", "import "+file)
+	fails([]string{"TIMER_DB_PATH=/nowhere/timers.db", "TIMER_HTTP_ADDR=", "TIMER_NATS_PORT=0"}, exitFailure, "there is no folder /nowhere", "serve", "migrate", "recover", "import "+file)
 	fails([]string{"TIMER_DB_PATH=/nowhere/timers.db", "TIMER_HTTP_ADDR="}, exitFailure, "do what the lines say", "doctor")
 	fails([]string{"TIMER_DB_PATH=" + none}, exitUsage, "--help", "completion tcsh", "version --wrong", "config --wrong")
 	for _, leaf := range leaves() {

@@ -22,7 +22,7 @@ func TestSameAnswerFromServiceAndBroker(t *testing.T) {
 		args := func(name string) []string { return strings.Fields(strings.ReplaceAll(line, "%", name)) }
 		clean := func(r ran) ran {
 			text := func(s string) string {
-				return names.Replace(untilNow.ReplaceAllString(variable.ReplaceAllString(s, ""), ""))
+				return names.Replace(untilNow.ReplaceAllString(variable.ReplaceAllString(counted.ReplaceAllString(s, ""), ""), ""))
 			}
 			return ran{r.code, text(r.stdout), text(r.stderr)}
 		}
