@@ -35,6 +35,7 @@ var layers = map[string]int{
 	"internal/logbuf":    0,
 	"internal/longtest":  0,
 	"internal/migration": 1,
+	"internal/fsync":     0,
 	"internal/pause":     0,
 	"internal/pgtest":    0,
 	"internal/source":    0,

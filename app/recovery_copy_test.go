@@ -36,7 +36,7 @@ func TestRecoversACopyWithEventsOnTheirWay(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(130 * time.Second) // beyond the duplicate window of the stream
+		s.outlive(130 * time.Second) // beyond the duplicate window of the stream
 
 		s.replace("timers.db", "copy.db")
 		s.log.Take()

@@ -127,7 +127,10 @@ func (s *site) refused(name string, opt app.Options) error {
 
 // settle waits until commands that were sent are handled, and what is known of them is
 // noted.
-func (s *site) settle() { time.Sleep(3 * time.Second) }
+func (s *site) settle() { time.Sleep(3 * time.Second) } // of the bubble
+
+// outlive lets time go by.
+func (s *site) outlive(d time.Duration) { time.Sleep(d) }
 
 // schedule publishes a command.
 func (s *site) schedule(call string, due time.Time) {
@@ -245,7 +248,7 @@ func TestRecoversADatabaseThatWasDeleted(t *testing.T) {
 		s.schedule("fired", began.Add(5*time.Minute)) // too late: Reached is final
 		s.settle()
 		stop()
-		time.Sleep(130 * time.Second) // beyond the duplicate window of the stream
+		s.outlive(130 * time.Second) // beyond the duplicate window of the stream
 
 		s.replace("timers.db", "")
 		calls := []string{"fired", "later", "canceled", "tombstone", "moved", "refused"}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -61,6 +62,9 @@ func TestOneDatabaseOwnsTheCommands(t *testing.T) {
 	t.Parallel()
 	url := natsServer(t)
 	first, second := load(t, "TIMER_BROKER_URL="+url), load(t, "TIMER_BROKER_URL="+url)
+	for _, cfg := range []config.Config{first, second} {
+		due(t, cfg.DBPath, "call", time.Now().Add(time.Hour)) // one that is empty might take the place of one that was lost
+	}
 	owner := run(t, first)
 	owner.line("ready")
 	refused(t, service.Run(t.Context(), second, io.Discard, quiet),
@@ -83,8 +87,9 @@ func TestOneDatabaseOwnsTheCommands(t *testing.T) {
 	}
 }
 
-// TestLostDatabaseIsRefused starts a service whose database file is gone.
-func TestLostDatabaseIsRefused(t *testing.T) {
+// TestLostDatabaseIsReplaced starts a service whose database file is gone: one that is to
+// ask does not start.
+func TestLostDatabaseIsReplaced(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "TIMER_BROKER_URL="+natsServer(t))
 	r := run(t, cfg)
@@ -101,7 +106,16 @@ func TestLostDatabaseIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	refused(t, service.Run(t.Context(), cfg, io.Discard, quiet), "another database that was at the same place", "sqlite "+cfg.DBPath)
+	cfg.Recover = config.Ask
+	if err := service.Run(t.Context(), cfg, io.Discard, quiet); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "timer-service recover --dry-run") {
+		t.Errorf("Run: %v, want ErrFatal, and what to do", err)
+	}
+	cfg.Recover = config.Auto
+	again := run(t, cfg)
+	again.line("ready")
+	if err := again.finish(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestCommandsTopicsHaveOwnersOfTheirOwn shares a broker between services whose

@@ -48,7 +48,7 @@ func TestStopWhileTheBrokerHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer beside.Close()
-	if _, err := beside.ExecContext(t.Context(), `UPDATE timer_schedules SET due_at = 1000 * unixepoch() WHERE state = 'Scheduled'`); err != nil {
+	if _, err := beside.ExecContext(t.Context(), `UPDATE timer_schedules SET due_at = 1000 * unixepoch(), checksum = NULL WHERE state = 'Scheduled'`); err != nil {
 		t.Fatal(err)
 	}
 	awaitReached(t, cfg, 2, 1) // before it notices
