@@ -173,7 +173,10 @@ func (o *owner) claim(ctx context.Context) (err error) {
 // replace returns nil if this database takes the place of another one: it is empty, and
 // the commands were acked to one that was lost.
 func (o *owner) replace(ctx context.Context, it broker.Owner) error {
-	lost, err := o.recovery.replaces(ctx, it.Name)
+	lost, err := false, error(nil)
+	if !o.is() { // else that one has taken over
+		lost, err = o.recovery.replaces(ctx, it.Name)
+	}
 	switch {
 	case lost, err != nil && !errors.Is(err, errTaken):
 		return err

@@ -91,7 +91,7 @@ func (r *recovery) plan(ctx context.Context) (Recovered, error) {
 
 // planCommands adds what commands would change.
 func (r *recovery) planCommands(ctx context.Context, s standing, would *Recovered) error {
-	dead, err := r.deadLettered(ctx)
+	dead, err := r.deadLettered(ctx, s.Positions)
 	if err != nil {
 		return err
 	}

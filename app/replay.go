@@ -17,7 +17,7 @@ import (
 // those that are dead letters. It calls applied after each batch, with the last number of
 // each log in it. While a batch is applied the next one is read and decoded.
 func (r *recovery) commands(ctx context.Context, from []timer.Position, applied func(last map[string]int64, messages int, changed int64)) error {
-	dead, err := r.deadLettered(ctx)
+	dead, err := r.deadLettered(ctx, from)
 	if err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
 	}
@@ -115,10 +115,15 @@ func placeOf(headers map[string]string, topic, position string) place {
 	return place{headers[topic], headers[position]}
 }
 
-// deadLettered returns the places of the commands that are dead letters.
-func (r *recovery) deadLettered(ctx context.Context) (map[place]bool, error) {
+// deadLettered returns the places of the commands behind positions that are dead letters.
+// In a log that holds both, a dead letter is behind its command.
+func (r *recovery) deadLettered(ctx context.Context, from []timer.Position) (map[place]bool, error) {
 	dead := make(map[place]bool)
-	err := r.broker.Replay(ctx, r.role, broker.DeadLetter, nil, func(batch []broker.Stored) error {
+	behind := make([]timer.Position, len(from))
+	for i, p := range from {
+		behind[i] = timer.Position{Log: p.Log, Seen: p.Done}
+	}
+	err := r.broker.Replay(ctx, r.role, broker.DeadLetter, behind, func(batch []broker.Stored) error {
 		for _, m := range batch {
 			dead[placeOf(m.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)] = true
 		}
