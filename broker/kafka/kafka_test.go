@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(brokertest.Main(m)) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-var features = brokertest.Features{Durable: true, Replays: true, Positions: true, Wildcards: true, AllTenants: true, FakeTime: true, Uncounted: true, MaxBytes: 2 << 20}
+var features = brokertest.Features{Durable: true, Replays: true, Positions: true, Wildcards: true, AllTenants: true, FakeTime: true, Uncounted: true, History: true, Commits: true, MaxBytes: 2 << 20}
 
 // routing gives every tenant topics of its own, so that tests have theirs.
 func routing() broker.Routing {
