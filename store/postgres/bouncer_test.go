@@ -26,7 +26,7 @@ import (
 // no two transactions need have the same connection to the server.
 func TestThroughPgBouncer(t *testing.T) {
 	t.Parallel()
-	const places = 120 // more than there are cases
+	const places = 160 // more than there are cases
 	urls := bouncer(t, places)
 	var next atomic.Int32
 	through := func(t testing.TB) string {
