@@ -189,15 +189,22 @@ func (r *recovery) asked(ctx context.Context, reason string) error {
 // goOn begins with the database as it is. What a version before noted nothing of is taken
 // to be in it. Of a log whose end the broker has lost less is noted than was.
 func (r *recovery) goOn(ctx context.Context, s standing) error {
-	noted := slices.Clone(s.Positions)
+	var noted []timer.Position
 	changed := false
-	for i, p := range noted {
-		if l, ok := s.log(p.Log); ok && p.Seen > l.Last {
-			noted[i], changed = timer.Position{Log: p.Log, Done: min(p.Done, l.Last), Seen: l.Last}, true
-			r.log.WarnContext(ctx, "the broker has lost messages that the database knows; its timers stay as they are", "log", p.Log, "seen", p.Seen, "last", l.Last)
+	for _, p := range s.Positions {
+		if s.remade(p.Log) {
+			changed = true
+			r.log.WarnContext(ctx, "the broker was emptied: its log was deleted and made again; the timers in the database stay as they are", "log", p.Log)
+			continue
 		}
+		if l, ok := s.log(p.Log); ok && p.Seen > l.Last {
+			changed = true
+			r.log.WarnContext(ctx, "the broker has lost messages that the database knows; the timers in the database stay as they are", "log", p.Log, "seen", p.Seen, "last", l.Last)
+			p.Done, p.Seen = min(p.Done, l.Last), l.Last
+		}
+		noted = append(noted, p)
 	}
-	if len(noted) == 0 && !s.Empty {
+	if len(s.Positions) == 0 && !s.Empty {
 		for _, l := range s.logs {
 			noted, changed = append(noted, timer.Position{Log: l.Name, Done: l.Acked, Seen: l.Last}), true
 		}

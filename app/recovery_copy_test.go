@@ -6,6 +6,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestRecoversACopyWithEventsOnTheirWay puts a copy back that was made between the publish
@@ -49,4 +50,14 @@ func TestRecoversACopyWithEventsOnTheirWay(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// fill makes a database that is not empty.
+func (s *site) fill(name string) {
+	s.t.Helper()
+	db := s.open(name)
+	defer db.Close()
+	if _, err := db.Schedule(s.t.Context(), time.Now(), timer.ScheduleTimer{Key: acme("own"), Version: timer.Version{TimestampMS: 1, CommandID: "own"}, DueAt: time.Now().Add(24 * time.Hour)}); err != nil {
+		s.t.Fatal(err)
+	}
 }

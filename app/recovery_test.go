@@ -199,7 +199,7 @@ func (s *site) states(name string, calls ...string) (all string) {
 	return strings.TrimSpace(all)
 }
 
-// remove deletes a database, or puts a copy in its place.
+// replace deletes a database, or puts a copy in its place.
 func (s *site) replace(name, with string) {
 	s.t.Helper()
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -371,23 +371,25 @@ func TestRecoversAfterAnInterruption(t *testing.T) {
 // not belong together, and what the service says.
 func TestRecoversNothingThatIsAnothers(t *testing.T) {
 	lost := func(s *site) { s.replace("timers.db", "") }
+	refuses, starts := true, false
 	tests := []struct {
 		name     string
 		first    bool // goes on running
 		prepare  func(s *site)
 		database string
-		opt      app.Options
-		says     []string // parts of the error; none: it starts
+		ask      bool
+		refused  bool
+		says     []string // parts of the error or the log
 	}{
-		{"the same database", false, func(*site) {}, "timers.db", app.Options{}, nil},
-		{"deleted", false, lost, "timers.db", app.Options{}, nil},
-		{"deleted, and asked before", false, lost, "timers.db", app.Options{AskToRecover: true}, []string{"the database is empty", "timers.db", "timer-service recover --dry-run"}},
-		{"an empty one elsewhere", false, func(*site) {}, "another.db", app.Options{}, nil},
-		{"an empty one elsewhere while the first one runs", true, func(*site) {}, "another.db", app.Options{}, []string{"timers.db", "another.db", "--takeover"}},
-		{"one that is not empty", false, func(s *site) { s.fill("another.db") }, "another.db", app.Options{}, []string{"timers.db", "another.db", "--takeover"}},
-		{"a copy while the first one runs", true, func(s *site) { s.backUp("timers.db", "copy.db") }, "copy.db", app.Options{}, []string{"timers.db", "is a copy", "copy.db", "--takeover"}},
-		{"a copy of one that was lost", false, func(s *site) { s.backUp("timers.db", "copy.db"); lost(s) }, "copy.db", app.Options{}, nil},
-		{"the broker was emptied", false, func(s *site) { s.emptyBroker() }, "timers.db", app.Options{}, nil},
+		{"the same database", false, func(*site) {}, "timers.db", false, starts, nil},
+		{"deleted", false, lost, "timers.db", false, starts, []string{"it is empty, and the commands belonged to", "was recovered from the broker"}},
+		{"deleted, and asked before", false, lost, "timers.db", true, refuses, []string{"the database is empty", "timers.db", "timer-service recover --dry-run"}},
+		{"an empty one elsewhere", false, func(*site) {}, "another.db", false, starts, []string{"it is empty, and the commands belonged to", "timers.db", "was recovered from the broker"}},
+		{"an empty one elsewhere while the first one runs", true, func(*site) {}, "another.db", false, refuses, []string{"timers.db", "another.db", "--takeover"}},
+		{"one that is not empty", false, func(s *site) { s.fill("another.db") }, "another.db", false, refuses, []string{"timers.db", "another.db", "--takeover"}},
+		{"a copy while the first one runs", true, func(s *site) { s.backUp("timers.db", "copy.db") }, "copy.db", false, refuses, []string{"timers.db", "is a copy", "copy.db", "--takeover"}},
+		{"a copy of one that was lost", false, func(s *site) { s.backUp("timers.db", "copy.db"); lost(s) }, "copy.db", false, starts, nil},
+		{"the broker was emptied", false, func(s *site) { s.emptyBroker() }, "timers.db", false, starts, []string{"the broker was emptied"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -403,41 +405,32 @@ func TestRecoversNothingThatIsAnothers(t *testing.T) {
 				}
 				tt.prepare(s)
 				s.log.Take()
-				if tt.says == nil {
-					defer s.serve(tt.database, tt.opt)()
+				said := ""
+				if tt.refused {
+					err := s.refused(tt.database, app.Options{AskToRecover: tt.ask})
+					if !errors.Is(err, timer.ErrFatal) {
+						t.Fatalf("%v, want ErrFatal", err)
+					}
+					said = err.Error()
+				} else {
+					defer s.serve(tt.database, app.Options{})()
+				}
+				if !tt.refused || tt.first {
 					if got := s.fired(due.Add(time.Minute)); got != "call" {
 						t.Errorf("fired: %q", got)
 					}
-					t.Logf("goes on; recovered: %t", s.recovered())
-					return
 				}
-				err := s.refused(tt.database, tt.opt)
-				if !errors.Is(err, timer.ErrFatal) {
-					t.Fatalf("%v, want ErrFatal", err)
-				}
-				t.Logf("refuses: %v", err)
+				said += s.log.Take()
 				for _, part := range tt.says {
-					if !strings.Contains(err.Error(), part) {
-						t.Errorf("%v: want %q", err, part)
+					if !strings.Contains(said, part) {
+						t.Errorf("%s\nwant %q", said, part)
 					}
 				}
-				if tt.first {
-					if got := s.fired(due.Add(time.Minute)); got != "call" {
-						t.Errorf("the first one fired: %q", got)
-					}
+				if tt.says == nil && said != "" && strings.Contains(said, "level=WARN") {
+					t.Errorf("want nothing: %s", said)
 				}
 			})
 		})
-	}
-}
-
-// fill makes a database that is not empty.
-func (s *site) fill(name string) {
-	s.t.Helper()
-	db := s.open(name)
-	defer db.Close()
-	if _, err := db.Schedule(s.t.Context(), time.Now(), timer.ScheduleTimer{Key: acme("own"), Version: timer.Version{TimestampMS: 1, CommandID: "own"}, DueAt: time.Now().Add(24 * time.Hour)}); err != nil {
-		s.t.Fatal(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/timer"
@@ -55,6 +56,13 @@ func (s standing) log(name string) (broker.Log, bool) {
 		return broker.Log{}, false
 	}
 	return s.logs[i], true
+}
+
+// remade reports whether the broker has another log in place of the one with a name.
+func (s standing) remade(name string) bool {
+	prefix, _, _ := strings.Cut(name, "@")
+	_, found := s.log(name)
+	return !found && slices.ContainsFunc(s.logs, func(l broker.Log) bool { return strings.HasPrefix(l.Name, prefix+"@") })
 }
 
 // ahead returns how many numbers of the logs are left, if each was read up to a number.

@@ -8,7 +8,7 @@ import (
 // A Position is how far a log of a broker, such as a stream of NATS or a partition of
 // Kafka, is known to a database. Numbers are those of the broker and never fall.
 type Position struct {
-	Log  string // which log, with what tells it from one of the same name that is made later; at most 512 bytes
+	Log  string // which log: its name, "@", and what tells it from one of that name that is made later; at most 512 bytes
 	Done int64  // all commands up to this number are in the database, or are dead letters; 0 if it is not known
 	Seen int64  // the highest number that was received or published: the events up to it are of timers that are Reached; 0 if there is none
 }
