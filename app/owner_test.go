@@ -52,10 +52,14 @@ func TestAnotherDatabaseTakesNoCommands(t *testing.T) {
 		b.next()
 
 		other := another(t)
+		own := timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "own"}, Version: timer.Version{TimestampMS: 1, CommandID: "own"}, DueAt: time.Now().Add(24 * time.Hour)}
+		if _, err := other.Schedule(t.Context(), time.Now(), own); err != nil { // one that is empty might take the place of one that was lost
+			t.Fatal(err)
+		}
 		if err := ends(t, other, b.broker, app.Options{BrokerName: "nats://here"}); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "timer.commands on nats://here") {
 			t.Errorf("the other one: %v, want ErrFatal", err)
 		}
-		if stats, err := other.Stats(t.Context()); err != nil || stats.Counts != (timer.Counts{}) {
+		if stats, err := other.Stats(t.Context()); err != nil || stats.Counts != (timer.Counts{Scheduled: 1}) {
 			t.Errorf("the other one took commands: %+v, %v", stats, err)
 		}
 
