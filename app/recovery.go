@@ -226,12 +226,12 @@ func (r *recovery) rereadEvents(ctx context.Context, s standing) (reason string,
 	err = r.broker.Replay(ctx, r.role, broker.Events, s.Positions, func(batch []broker.Stored) error {
 		events := eventsOf(batch)
 		for _, e := range events {
-			known, err := r.store.Get(ctx, e.Key)
-			purged := errors.Is(err, timer.ErrNotFound) && r.clock.Now().Sub(e.ReachedAt) > r.keep
-			switch {
-			case err != nil && !errors.Is(err, timer.ErrNotFound):
+			known, err := r.known(ctx, e.Key)
+			if err != nil {
 				return err
-			case known.State != timer.Reached && !purged && known.TimestampMS <= e.ReachedAt.Add(r.keep).UnixMilli():
+			}
+			purged := known.State == "" && r.clock.Now().Sub(e.ReachedAt) > r.keep
+			if known.State != timer.Reached && !purged && known.TimestampMS <= e.ReachedAt.Add(r.keep).UnixMilli() {
 				reason = fmt.Sprintf("it is older than the broker knows: %s has fired since", e.Key)
 				return errFired
 			}
