@@ -47,6 +47,9 @@ func (a *App) Recover(ctx context.Context, dry bool) (Recovered, error) {
 	if dry {
 		return a.recovery.plan(ctx)
 	}
+	if _, err := a.recovery.look(ctx); err != nil { // such as that the broker keeps nothing
+		return Recovered{}, err
+	}
 	a.recovery.ask = false
 	for began := time.Now(); ; {
 		err := a.owner.claim(ctx)
