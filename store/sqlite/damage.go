@@ -77,7 +77,7 @@ func (t *transaction) noteIndexes(err error) error {
 func (t *transaction) repair(ctx context.Context) error {
 	t.repaired = true
 	defer t.sortInFiles(ctx)()
-	if _, err := t.tx.ExecContext(ctx, `REINDEX timer_schedules`); err != nil {
+	if _, err := t.session.ExecContext(ctx, `REINDEX timer_schedules`); err != nil {
 		return fmt.Errorf("%w: make the indexes again: %s: %w", timer.ErrFatal, wayOut, err)
 	}
 	rows, err := t.QueryContext(ctx, sqlStateless)

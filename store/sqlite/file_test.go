@@ -243,7 +243,12 @@ func TestIdleServiceNotices(t *testing.T) {
 func TestFullDiskPasses(t *testing.T) {
 	t.Parallel()
 	s := openFile(t, sqlite.Options{})
-	exec(t, s.DB(), `PRAGMA max_page_count = 40`)
+	limit := func(pages int) {
+		if _, err := s.Conn().ExecContext(t.Context(), fmt.Sprint(`PRAGMA max_page_count = `, pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit(40)
 	var applied int
 	var err error
 	for applied = 0; err == nil && applied < 10_000; applied++ {
@@ -252,7 +257,7 @@ func TestFullDiskPasses(t *testing.T) {
 	if err == nil || errors.Is(err, timer.ErrFatal) || errors.Is(err, timer.ErrInvalid) {
 		t.Fatalf("schedule on a full disk: %v, want an error that may pass", err)
 	}
-	exec(t, s.DB(), `PRAGMA max_page_count = 1000`)
+	limit(1000)
 	if _, err := s.Schedule(t.Context(), noon, schedule("call-x")); err != nil {
 		t.Errorf("schedule with space again: %v", err)
 	}

@@ -17,7 +17,7 @@ func (t *transaction) withoutIndexes(ctx context.Context, fn func() error) error
 		return err
 	}
 	for _, name := range names {
-		if _, err := t.tx.ExecContext(ctx, `DROP INDEX "`+strings.ReplaceAll(name, `"`, `""`)+`"`); err != nil {
+		if _, err := t.session.ExecContext(ctx, `DROP INDEX "`+strings.ReplaceAll(name, `"`, `""`)+`"`); err != nil {
 			return err
 		}
 	}
@@ -26,7 +26,7 @@ func (t *transaction) withoutIndexes(ctx context.Context, fn func() error) error
 	}
 	defer t.sortInFiles(ctx)()
 	for i, text := range texts {
-		if _, err := t.tx.ExecContext(ctx, text); err != nil {
+		if _, err := t.session.ExecContext(ctx, text); err != nil {
 			return fmt.Errorf("make the index %s: %w", names[i], err)
 		}
 	}
@@ -60,7 +60,7 @@ func (t *transaction) sortInFiles(ctx context.Context) (restore func()) {
 	if err := t.QueryRowContext(ctx, `PRAGMA temp_store`).Scan(&before); err != nil {
 		return func() {}
 	}
-	set := func(pragma, value string) { _, _ = t.tx.ExecContext(ctx, "PRAGMA "+pragma+" = "+value) }
+	set := func(pragma, value string) { _, _ = t.session.ExecContext(ctx, "PRAGMA "+pragma+" = "+value) }
 	if t.path != "" {
 		set("temp_store_directory", "'"+strings.ReplaceAll(filepath.Dir(t.path), "'", "''")+"'")
 	}

@@ -113,13 +113,13 @@ func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction)
 // disk. Statements go through all the same then, and each commits by itself. There is no
 // other way to know that from here than to begin a transaction, which fails in one.
 func (t *transaction) mustBeOpen(ctx context.Context) error {
-	switch _, err := t.tx.ExecContext(ctx, "BEGIN"); {
+	switch _, err := t.session.ExecContext(ctx, "BEGIN"); {
 	case codeOf(err) == sqlite3.SQLITE_ERROR:
 		return nil
 	case err != nil:
 		return err
 	}
-	_, err := t.tx.ExecContext(ctx, "ROLLBACK")
+	_, err := t.session.ExecContext(ctx, "ROLLBACK")
 	return errors.Join(fmt.Errorf("the transaction has ended: SQLite rolled it back after an error of a statement before: %w", sql.ErrTxDone), err)
 }
 
@@ -167,7 +167,7 @@ func (s *Store) readyBeside(ctx context.Context) (*readiness, error) {
 // through the store meanwhile, and no transaction fails because of another's lock.
 func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	var failed error
-	err := s.transact(ctx, func(_ context.Context, t *transaction) error {
+	err := s.transact(ctx, (*Store).beginTx, func(_ context.Context, t *transaction) error {
 		failed = fn(t.tx)
 		return failed
 	})

@@ -194,7 +194,7 @@ func (l *load) flush(ctx context.Context) (err error) {
 	case l.rows < loadRows:
 		_, err = l.t.ExecContext(ctx, repeatValues(one, l.rows), l.args...)
 	case stmt == nil:
-		if stmt, err = l.t.tx.PrepareContext(ctx, repeatValues(one, loadRows)); err != nil {
+		if stmt, err = l.t.session.PrepareContext(ctx, repeatValues(one, loadRows)); err != nil {
 			return err
 		}
 		if l.chunks == nil {

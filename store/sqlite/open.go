@@ -25,6 +25,10 @@ import (
 const (
 	readers = 4 // connections that read at the same time
 
+	// The one that the store writes on, and one for transactions that are a [sql.Tx].
+	// Only one of them writes at a time: the owner of the turn.
+	writers = 2
+
 	// Of the connection that writes: pages it keeps in memory, and pages the log
 	// may hold before they are copied into the file.
 	writerCache      = "cache_size(-16384)" // KiB
@@ -76,7 +80,7 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), 1)
+	db, err := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), writers)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}

@@ -36,8 +36,9 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	if err := t.QueryRowContext(ctx, sqlBacklogged, ms, limit).Scan(&backlogged); err != nil {
 		return nil, err
 	}
-	due := claim{entries: make([]timer.Entry, 0, limit), now: now, allow: allow, taken: make(map[timer.TenantID]int)}
+	due := claim{now: now, allow: allow, taken: make(map[timer.TenantID]int)}
 	if backlogged {
+		due.entries = make([]timer.Entry, 0, limit)
 		tenants, err := t.dueTenants(ctx, ms, limit, &due)
 		if err != nil {
 			return nil, err

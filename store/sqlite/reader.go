@@ -15,7 +15,7 @@ import (
 // A Reader is a [timer.Reader]. [OpenReader] makes one; every [Store] has one.
 type Reader struct {
 	reads *sql.DB
-	next  atomic.Pointer[sql.Stmt] // of [Reader.NextDue], if it is prepared
+	next  atomic.Pointer[sql.Stmt] // of [Reader.NextDue], if it is prepared on a handle of ours
 }
 
 // Close closes what OpenReader opened.
@@ -24,10 +24,13 @@ func (r *Reader) Close() error { return r.reads.Close() }
 // NextDue returns the earliest due time after the one given, of all Scheduled
 // timers.
 func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, classify("find the next due time", err)
+	}
 	var due int64
 	var row *sql.Row
 	if stmt := r.next.Load(); stmt != nil {
-		row = stmt.QueryRowContext(ctx, after.UnixMilli())
+		row = stmt.QueryRowContext(context.WithoutCancel(ctx), after.UnixMilli()) // a query that can be interrupted costs two goroutines
 	} else {
 		row = r.reads.QueryRowContext(ctx, sqlNextDue, after.UnixMilli())
 	}

@@ -14,8 +14,9 @@ import (
 // may hold the only connection.
 type readiness struct {
 	file       identity
+	conn       *sql.Conn            // that writes; nil on a host's handle
 	statements map[string]*sql.Stmt // those that write, by text
-	next       *sql.Stmt            // of NextDue; may be nil
+	next       *sql.Stmt            // of NextDue; nil on a host's handle
 }
 
 // ready finds out what is not known yet. A host's handle is verified first.
@@ -46,16 +47,25 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 		return nil, err
 	}
 	r := &readiness{file: file, statements: make(map[string]*sql.Stmt, len(writing))}
+	prepare := s.db.PrepareContext
+	if !s.host {
+		if r.conn, err = s.db.Conn(ctx); err != nil {
+			return nil, err
+		}
+		prepare = r.conn.PrepareContext
+	}
 	for _, text := range writing {
-		if r.statements[text], err = s.db.PrepareContext(ctx, text); err != nil {
+		if r.statements[text], err = prepare(ctx, text); err != nil {
 			delete(r.statements, text)
 			return nil, errors.Join(err, r.close())
 		}
 	}
-	if r.next, err = s.reads.PrepareContext(ctx, sqlNextDue); err != nil {
-		return nil, errors.Join(err, r.close())
+	if !s.host {
+		if r.next, err = s.reads.PrepareContext(ctx, sqlNextDue); err != nil {
+			return nil, errors.Join(err, r.close())
+		}
+		s.next.Store(r.next) // which the poller asks again and again
 	}
-	s.next.Store(r.next) // which the poller asks again and again
 	s.known = r
 	return r, nil
 }
@@ -87,6 +97,9 @@ func (r *readiness) close() (err error) {
 	}
 	if r.next != nil {
 		err = errors.Join(err, r.next.Close())
+	}
+	if r.conn != nil {
+		err = errors.Join(err, r.conn.Close())
 	}
 	return err
 }

@@ -93,6 +93,13 @@ var (
 	sqlLoadParked      = query("load_parked")
 )
 
+// How a transaction on the store's own connection begins and ends.
+const (
+	sqlBegin    = "BEGIN IMMEDIATE"
+	sqlCommit   = "COMMIT"
+	sqlRollback = "ROLLBACK"
+)
+
 // appendRows is how many events a statement adds to the outbox at most, firedRows how
 // many that were published it brings in.
 const (
@@ -135,7 +142,7 @@ func repeatValues(text string, n int) string {
 
 // writing are the statements worth preparing.
 var writing = slices.Concat([]string{
-	sqlLock, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
+	sqlBegin, sqlCommit, sqlRollback, sqlLock, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
 	sqlCount, sqlBacklogged, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete, sqlDefer, sqlDeferAgain, sqlDeleteDeferred,
 	sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox, sqlFiredDeferred,
 }, sqlScheduleChunks[:], sqlMarkChunks[:])

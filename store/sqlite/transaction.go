@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
@@ -12,17 +13,27 @@ import (
 // A transaction is the write side of the database while it is our turn. It uses
 // prepared statements where there are any.
 type transaction struct {
-	store *Store
-	tx    *sql.Tx
-	path  string               // of the file; empty for a database in memory
-	known map[string]*sql.Stmt // prepared statements of the database, by text; may be nil
-	used  map[string]*sql.Stmt // those of this transaction, by text; nil if not prepared
-	added []outbox.Row         // to the outbox
+	store   *Store
+	session session
+	tx      *sql.Tx              // nil on the store's own connection
+	path    string               // of the file; empty for a database in memory
+	known   map[string]*sql.Stmt // prepared statements of the database, by text; may be nil
+	used    map[string]*sql.Stmt // those of tx, by text; nil if not prepared
+	added   []outbox.Row         // to the outbox
 
 	counts map[timer.TenantID]*count
 
 	repaired bool // the indexes were made again
 	aside    int  // damaged timers that were set aside
+}
+
+// A session runs statements on one connection: a [sql.Tx], or a [sql.Conn] whose
+// transaction is begun and ended by statements.
+type session interface {
+	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
+	PrepareContext(ctx context.Context, text string) (*sql.Stmt, error)
 }
 
 // writing runs fn in a transaction, when it is our turn. It commits if fn
@@ -31,10 +42,11 @@ type transaction struct {
 // Statements get a context without an end: each is short, and one that can be
 // interrupted costs a goroutine. The end of ctx is looked for between them.
 func (s *Store) writing(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
-	return classify(doing, s.transact(ctx, fn))
+	return classify(doing, s.transact(ctx, (*Store).begin, fn))
 }
 
-func (s *Store) transact(ctx context.Context, fn func(context.Context, *transaction) error) error {
+// transact is writing in a transaction that begins as begin says.
+func (s *Store) transact(ctx context.Context, begin beginning, fn func(context.Context, *transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -48,22 +60,17 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err != nil {
 		return err
 	}
-	conn, err := s.db.Conn(ctx) // of a host's handle; may wait for the host
+	t, end, err := begin(s, ctx, ready)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	committed := false
+	defer func() {
+		if !committed {
+			_ = end(false) // it may be rolled back already
+		}
+	}()
 	endless := context.WithoutCancel(ctx)
-	sqlTx, err := conn.BeginTx(endless, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sqlTx.Rollback() }() // after a commit it does nothing
-	t := s.in(sqlTx, ready)
-	t.known = ready.statements
-	if _, err := t.ExecContext(endless, sqlLock); err != nil {
-		return err
-	}
 	if s.indexes.Load() {
 		if err := t.repair(endless); err != nil {
 			return err
@@ -81,9 +88,10 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err := ready.file.check(); err != nil {
 		return err
 	}
-	if err := sqlTx.Commit(); err != nil {
+	if err := end(true); err != nil {
 		return err
 	}
+	committed = true
 	if t.repaired {
 		s.indexes.Store(false)
 	}
@@ -93,13 +101,74 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	return nil
 }
 
+// A beginning begins a transaction with the write lock. What it returns ends the
+// transaction: it commits, or rolls back.
+type beginning func(s *Store, ctx context.Context, ready *readiness) (t *transaction, end func(commit bool) error, err error)
+
+// begin begins a transaction on the store's own connection if there is one: a [sql.Tx]
+// costs a goroutine, and one more for each query.
+func (s *Store) begin(ctx context.Context, ready *readiness) (*transaction, func(commit bool) error, error) {
+	if ready.conn == nil {
+		return s.beginTx(ctx, ready)
+	}
+	endless := context.WithoutCancel(ctx)
+	t := s.on(ready.conn, ready)
+	t.known = ready.statements
+	if _, err := t.ExecContext(endless, sqlBegin); err != nil {
+		return nil, nil, err
+	}
+	return t, func(commit bool) error {
+		text := sqlRollback
+		if commit {
+			text = sqlCommit
+		}
+		_, err := t.ExecContext(endless, text)
+		return err
+	}, nil
+}
+
+// beginTx is begin on any connection of the handle.
+func (s *Store) beginTx(ctx context.Context, ready *readiness) (*transaction, func(commit bool) error, error) {
+	conn, err := s.db.Conn(ctx) // of a host's handle; may wait for the host
+	if err != nil {
+		return nil, nil, err
+	}
+	endless := context.WithoutCancel(ctx)
+	tx, err := conn.BeginTx(endless, nil)
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	end := func(commit bool) error {
+		defer conn.Close()
+		if commit {
+			return tx.Commit()
+		}
+		return tx.Rollback()
+	}
+	t := s.in(tx, ready)
+	t.known = ready.statements
+	if _, err := t.ExecContext(endless, sqlLock); err != nil {
+		return nil, nil, errors.Join(err, end(false))
+	}
+	return t, end, nil
+}
+
 // in returns the write side in a transaction, without prepared statements.
 func (s *Store) in(tx *sql.Tx, ready *readiness) *transaction {
-	return &transaction{store: s, tx: tx, path: ready.file.path, used: make(map[string]*sql.Stmt, 4), counts: make(map[timer.TenantID]*count)}
+	t := s.on(tx, ready)
+	t.tx, t.used = tx, make(map[string]*sql.Stmt, 4)
+	return t
+}
+
+func (s *Store) on(session session, ready *readiness) *transaction {
+	return &transaction{store: s, session: session, path: ready.file.path, counts: make(map[timer.TenantID]*count)}
 }
 
 // stmt returns a statement that is prepared already, or nil.
 func (t *transaction) stmt(ctx context.Context, text string) *sql.Stmt {
+	if t.tx == nil {
+		return t.known[text]
+	}
 	stmt, ok := t.used[text]
 	if !ok {
 		if stmt = t.known[text]; stmt != nil {
@@ -115,7 +184,7 @@ func (t *transaction) ExecContext(ctx context.Context, text string, args ...any)
 	if stmt := t.stmt(ctx, text); stmt != nil {
 		return stmt.ExecContext(ctx, args...)
 	}
-	return t.tx.ExecContext(ctx, text, args...)
+	return t.session.ExecContext(ctx, text, args...)
 }
 
 // QueryContext runs a statement that returns rows.
@@ -123,7 +192,7 @@ func (t *transaction) QueryContext(ctx context.Context, text string, args ...any
 	if stmt := t.stmt(ctx, text); stmt != nil {
 		return stmt.QueryContext(ctx, args...)
 	}
-	return t.tx.QueryContext(ctx, text, args...)
+	return t.session.QueryContext(ctx, text, args...)
 }
 
 // QueryRowContext runs a statement that returns at most one row.
@@ -131,7 +200,7 @@ func (t *transaction) QueryRowContext(ctx context.Context, text string, args ...
 	if stmt := t.stmt(ctx, text); stmt != nil {
 		return stmt.QueryRowContext(ctx, args...)
 	}
-	return t.tx.QueryRowContext(ctx, text, args...)
+	return t.session.QueryRowContext(ctx, text, args...)
 }
 
 // change runs a statement and returns how many rows it changed.

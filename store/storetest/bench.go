@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ func Bench(b *testing.B, open func(testing.TB) Store) {
 	}
 	b.Run("fired/batch=2000/known", func(b *testing.B) { benchFired(b, open(b), 2000, true) })
 	b.Run("fired/batch=2000/absent", func(b *testing.B) { benchFired(b, open(b), 2000, false) })
+	b.Run("alone", func(b *testing.B) { benchAlone(b, open(b)) })
 	b.Run("schedule/known=2000", func(b *testing.B) { benchKnown(b, open(b), 2000) })
 	b.Run("cancel/batch=2000", func(b *testing.B) { benchCancel(b, open(b), 2000) })
 	for _, batch := range []int{100, 1000} {
@@ -55,6 +57,9 @@ func Bench(b *testing.B, open func(testing.TB) Store) {
 	for _, timers := range []int{10_000, most} {
 		b.Run(fmt.Sprint("due/timers=", timers), func(b *testing.B) { benchDue(b, open(b), timers) })
 	}
+	for _, timers := range []int{0, most} {
+		b.Run(fmt.Sprint("schedule/batch=100/pending=", timers), func(b *testing.B) { benchGrowth(b, open(b), timers) })
+	}
 	b.Run("next due", func(b *testing.B) { benchNextDue(b, open(b)) })
 	for _, timers := range []int{10_000, most} {
 		b.Run(fmt.Sprint("upcoming/timers=", timers), func(b *testing.B) { benchUpcoming(b, open(b), timers) })
@@ -68,7 +73,8 @@ type bench struct {
 	*testing.B
 	store Store
 	made  int
-	data  string // of each command
+	data  string        // of each command
+	span  time.Duration // in which they are due, in no order; default an hour
 }
 
 func (b *bench) commands(n, tenants int) []timer.ScheduleTimer {
@@ -82,7 +88,7 @@ func (b *bench) commands(n, tenants int) []timer.ScheduleTimer {
 			},
 			Version:       timer.Version{TimestampMS: noon.UnixMilli(), CommandID: fmt.Sprintf("0197f5a0-%04x-7000-9000-%012x", b.made>>12&0xffff, b.made)},
 			CorrelationID: fmt.Sprintf("0197f5a0-0000-7000-a000-%012x", b.made),
-			DueAt:         noon.Add(time.Duration(b.made*7919%3_600_000) * time.Millisecond),
+			DueAt:         noon.Add(time.Duration(int64(b.made)*2654435761%cmp.Or(b.span, time.Hour).Milliseconds()) * time.Millisecond),
 			Data:          b.data,
 		}
 	}
@@ -117,6 +123,36 @@ func benchSchedule(tb *testing.B, store Store, batch int, data string) {
 		b.fill(batch, 100)
 	}
 	b.rate(b.made, "timers")
+}
+
+// benchAlone schedules timers one by one, each of which fires at once.
+func benchAlone(tb *testing.B, store Store) {
+	b := &bench{B: tb, store: store}
+	for b.Loop() {
+		b.fill(1, 100)
+		_, err := b.store.NextDue(b.Context(), time.Time{})
+		b.must(err)
+		b.must(b.store.Update(b.Context(), func(tx timer.Tx) error {
+			_, err := fire(b.Context(), tx, noon.Add(time.Hour), 1000)
+			return err
+		}))
+	}
+	b.rate(b.made, "timers")
+}
+
+// benchGrowth schedules timers that are due within 30 days, beside others that are.
+func benchGrowth(tb *testing.B, store Store, pending int) {
+	b := &bench{B: tb, store: store, span: 30 * 24 * time.Hour}
+	began := time.Now()
+	b.fill(pending, 100)
+	filled := time.Since(began)
+	for b.Loop() {
+		b.fill(100, 100)
+	}
+	b.rate(b.made-pending, "timers")
+	if pending > 0 {
+		b.ReportMetric(float64(pending)/filled.Seconds(), "filled/s")
+	}
 }
 
 // benchKnown schedules timers again, each with a newer command.
