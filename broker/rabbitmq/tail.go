@@ -15,6 +15,7 @@ import (
 const (
 	tailPrefetch = 256
 	tailBuffer   = 8192
+	tailAcks     = 64 // messages acked at once: each ack costs the server and us a frame
 )
 
 // tail subscribes to what is published from now on. See [broker.Broker] for its
@@ -86,7 +87,7 @@ func (b *Broker) listen(ctx context.Context, topic string) (*listener, error) {
 
 // Receive sends messages until ctx is done or the channel is closed.
 func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool) {
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
@@ -94,7 +95,9 @@ func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool
 			if !ok || !send(unmarshal(l.topic, &in)) {
 				return
 			}
-			_ = l.channel.Ack(in.DeliveryTag, false) // if not, the channel is closed
+			if n%tailAcks == 0 {
+				_ = l.channel.Ack(in.DeliveryTag, true) // if not, the channel is closed
+			}
 		}
 	}
 }
