@@ -142,6 +142,8 @@ func (s *site) target(folder string, link []byte) ([]byte, error) {
 	switch {
 	case path.Ext(name) == ".md":
 		u.Path = html(u.Path)
+	case path.Ext(name) == ".go": // a copy in bin would be a package of this module
+		return []byte(repository + name), nil
 	case !info.IsDir():
 		s.files[name] = true
 	default: // a page about it, or its sources
