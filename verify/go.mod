@@ -126,4 +126,5 @@ require (
 require (
 	github.com/cloudevents/sdk-go/v2 v2.16.2
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+	github.com/yuin/goldmark v1.8.7
 )

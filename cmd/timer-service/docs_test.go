@@ -7,10 +7,12 @@ import (
 	"go/format"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -46,6 +48,7 @@ func TestDocsThatAreWrong(t *testing.T) {
 		"```yaml", "fine: 1", "```", "```yaml", "a: [", "```",
 		"```go", "fine := 1", "```", "```go", "if {", "```", "```go", "x:=1", "```",
 		"", "    timer-service version --gone",
+		"```", "timer-service get acme", "```",
 		"```sh",
 	}
 	docs := fstest.MapFS{
@@ -65,12 +68,44 @@ func TestDocsThatAreWrong(t *testing.T) {
 		"a.md:12: timer-service dlq list --since 'soon'",
 		"a.md:17: json", "a.md:23: yaml", "a.md:29: go", "a.md:32: go: not as gofmt has it",
 		"a.md:36: timer-service version --gone",
-		"a.md:37: a block that does not end",
+		"a.md:37: : a block without a language",
+		"a.md:40: a block that does not end",
 		"b/other.md:2: a.md does not exist",
 	}
 	begins := cmp.Comparer(func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) })
 	if diff := cmp.Diff(want, got, begins); diff != "" {
 		t.Errorf("mistakes (-want +got):\n%s", diff)
+	}
+}
+
+// TestDocsAreReachable follows links from the start page: every page is at most two
+// steps away.
+func TestDocsAreReachable(t *testing.T) {
+	t.Parallel()
+	d := readDocs(t, os.DirFS("../.."))
+	far := maps.Clone(d.pages)
+	const start = "docs/README.md"
+	delete(far, start)
+	reached := []string{start}
+	for range 2 {
+		for _, from := range reached {
+			for _, line := range d.pages[from].text {
+				for _, link := range linkTargets.FindAllStringSubmatch(spans.ReplaceAllString(line, ""), -1) {
+					target, _, _ := strings.Cut(link[1], "#")
+					name := path.Join(path.Dir(from), target)
+					if path.Ext(name) != ".md" {
+						name = path.Join(name, "README.md")
+					}
+					if _, is := far[name]; is {
+						delete(far, name)
+						reached = append(reached, name)
+					}
+				}
+			}
+		}
+	}
+	for name := range far {
+		t.Errorf("%s is more than two steps from %s", name, start)
 	}
 }
 
@@ -102,8 +137,21 @@ type block struct {
 // have.
 func checkDocs(t *testing.T, files fs.FS) (mistakes []string, commands, links int) {
 	t.Helper()
+	d := readDocs(t, files)
+	for _, name := range slices.Sorted(maps.Keys(d.pages)) {
+		for i, line := range d.pages[name].text {
+			d.checkLine(fmt.Sprintf("%s:%d", name, i+1), path.Dir(name), line, d.pages[name])
+		}
+		for _, b := range d.pages[name].blocks {
+			d.checkBlock(name, b)
+		}
+	}
+	return d.mistakes, d.commands, d.links
+}
+
+func readDocs(t *testing.T, files fs.FS) *docs {
+	t.Helper()
 	d := &docs{files: files, pages: make(map[string]page)}
-	var names []string
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -114,22 +162,13 @@ func checkDocs(t *testing.T, files fs.FS) (mistakes []string, commands, links in
 			return nil
 		}
 		text, err := fs.ReadFile(files, name)
-		names = append(names, name)
 		d.pages[name] = readPage(string(text))
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
-		for i, line := range d.pages[name].text {
-			d.checkLine(fmt.Sprintf("%s:%d", name, i+1), path.Dir(name), line, d.pages[name])
-		}
-		for _, b := range d.pages[name].blocks {
-			d.checkBlock(name, b)
-		}
-	}
-	return d.mistakes, d.commands, d.links
+	return d
 }
 
 func readPage(text string) page {
@@ -237,7 +276,9 @@ func (d *docs) checkBlock(name string, b block) {
 		if formatted, err = format.Source([]byte(text)); err == nil && string(formatted) != text {
 			err = errors.New("not as gofmt has it")
 		}
-	case "sh", "":
+	case "":
+		err = errors.New("a block without a language; text is one")
+	case "sh", "text":
 		for i := 0; i < len(b.lines); i++ {
 			first, line := i, b.lines[i]
 			for ; strings.HasSuffix(line, `\`) && i+1 < len(b.lines); i++ {
