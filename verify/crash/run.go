@@ -31,8 +31,8 @@ type run struct {
 	recorder history.Recorder
 
 	instances []*instance
-	oldBin    string    // in Upgrade: the older version
-	newcomer  *instance // in Upgrade, of several: the first of the new version; nil once it has begun
+	oldBin    string         // in Upgrade: the older version
+	newcomer  *instance      // in Upgrade, of several: the first of the new version; nil once it has begun
 	ends      chan *life     // processes that have ended
 	due       chan *instance // those that are to be started now
 
