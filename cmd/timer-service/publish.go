@@ -72,8 +72,10 @@ type sender struct {
 	stderr   io.Writer
 	progress *progress
 	raw      bool
-	batch    int           // most messages in one call of the publisher
-	limiter  *rate.Limiter // nil if there is no limit
+	tenant   timer.TenantID // only its commands; any if empty
+	fresh    bool           // messages have new ids, since the broker may have had those of the commands
+	batch    int            // most messages in one call of the publisher
+	limiter  *rate.Limiter  // nil if there is no limit
 	ids      *ids
 
 	sent, refused int
@@ -182,10 +184,16 @@ func (s *sender) message(l line) (pending, error) {
 	}
 	var id string
 	tenant := decoded.TenantID
-	if headers == nil { // each copy of it must arrive
+	switch {
+	case headers == nil: // each copy of it must arrive
 		id, tenant = uuid.NewString(), envelope.TenantOf(l.body)
-	} else {
+	case s.fresh:
+		id = uuid.NewString()
+	default:
 		id = s.ids.of(decoded.ID, l.body)
+	}
+	if s.tenant != "" && tenant != s.tenant {
+		return pending{}, fmt.Errorf("it is of tenant %s", timer.Quote(string(tenant)))
 	}
 	routing := s.client.Routing()
 	topic := routing.CommandsOf(tenant)

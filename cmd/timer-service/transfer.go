@@ -14,7 +14,8 @@ import (
 )
 
 type exportCmd struct {
-	File string `arg:"" help:"File for the export, which must not exist; - is stdout."`
+	File   string `arg:"" help:"File for the export, which must not exist; - is stdout."`
+	Tenant string `placeholder:"TENANT" help:"Take the timers of this tenant out of a service that runs, for another one."`
 }
 
 // Help is printed below the summary.
@@ -25,9 +26,15 @@ the last one has the counts and a checksum of the lines between:
 sed '1d;$d' FILE | sha256sum. The export is written as FILE.partial, synced to disk,
 and renamed to FILE.
 
+With --tenant the service runs on. Its timers of the tenant are canceled, and FILE has
+the commands by which import --tenant makes them again at another service. What fires
+meanwhile is left out, and so is what has newer commands. Send the commands of the
+tenant to the other service before.
+
 Examples:
 
     timer-service export timers.jsonl --db-path event_service.db
+    timer-service export acme.jsonl --tenant acme
     timer-service export - | gzip > timers.jsonl.gz`
 }
 
@@ -35,6 +42,9 @@ Examples:
 func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	if err := oneDatabase(e.cfg, "export"); err != nil {
 		return err
+	}
+	if x.Tenant != "" {
+		return x.move(ctx, e)
 	}
 	began := e.now()
 	p := newProgress(e, "")
@@ -54,6 +64,42 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	}
 	out.print(showTransfer("exported", x.File, sum, written, e.now().Sub(began)))
 	return nil
+}
+
+// move takes the timers of a tenant out of the service.
+func (x *exportCmd) move(ctx context.Context, e *env) error {
+	tenant := timer.TenantID(x.Tenant)
+	if err := tenant.Validate(); err != nil {
+		return refused("export", err)
+	}
+	if x.File == "-" {
+		return wrong("export", "--tenant needs a file, with which it goes on after a crash")
+	}
+	from, err := e.database(ctx)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	m := &move{tenant: tenant, from: from, path: x.File}
+	if err := m.run(ctx, e); err != nil {
+		return interrupted(ctx, err)
+	}
+	e.out.print(&moved{Result: "released", TenantID: tenant, File: x.File, Commands: m.written, Left: m.fired})
+	return nil
+}
+
+// Moved is what export --tenant prints.
+type moved struct {
+	Result   string         `json:"result"`
+	TenantID timer.TenantID `json:"tenantId"`
+	File     string         `json:"file"`
+	Commands int            `json:"commands"`
+	Left     int            `json:"left"` // fired meanwhile, or have newer commands
+}
+
+func (m *moved) text() string {
+	return fmt.Sprintf("released timers of %s: %d commands in %s; %d were left, since they fired or have newer commands\nnext: import %s --tenant %s, at the other service",
+		m.TenantID, m.Commands, printable(m.File), m.Left, printable(m.File), m.TenantID)
 }
 
 // toFile writes the export into the file, and returns its size.
@@ -76,7 +122,8 @@ func (x *exportCmd) toFile(ctx context.Context, e *env, p *progress) (sum store.
 }
 
 type importCmd struct {
-	File string `arg:"" help:"File with an export; - is stdin."`
+	File   string `arg:"" help:"File with an export; - is stdin."`
+	Tenant string `placeholder:"TENANT" help:"Add the timers that export --tenant has taken, through a service that runs."`
 }
 
 // Help is printed below the summary.
@@ -86,7 +133,12 @@ transaction: if the file is incomplete or was changed, nothing is loaded. Then i
 reads the database and compares counts and checksum. Stop the service first. After
 the next start the service handles the commands that the broker kept meanwhile.
 
+With --tenant the commands of the file are published to a service that runs, beside
+those of other tenants. Newer commands of a timer win. It may be repeated.
+
 Examples:
+
+    timer-service import acme.jsonl --tenant acme
 
     timer-service import timers.jsonl --db-url postgres://timers@db/timers
     gunzip -c timers.jsonl.gz | timer-service import - --db-path new.db`
@@ -94,6 +146,15 @@ Examples:
 
 // Run loads the export.
 func (i *importCmd) Run(ctx context.Context, e *env) error {
+	if tenant := timer.TenantID(i.Tenant); tenant != "" {
+		if err := tenant.Validate(); err != nil {
+			return refused("import", err)
+		}
+		return sendFile(ctx, e, "import", i.File, "commands", "import it", func(s *sender, in io.Reader) error {
+			s.tenant, s.fresh, s.batch = tenant, true, maxBatch
+			return s.sendAll(ctx, in)
+		})
+	}
 	if err := oneDatabase(e.cfg, "import"); err != nil {
 		return err
 	}

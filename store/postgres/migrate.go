@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/internal/migration"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -82,15 +85,26 @@ func locked(ctx context.Context, db *sql.DB, fn func() error) error {
 	})
 }
 
-// up applies what is missing.
+// up applies what is missing. A step gives up a lock that it does not get soon, since all
+// who come after it wait, too; then it tries again.
 func up(ctx context.Context, db *sql.DB) error {
 	provider, err := migration.NewProvider(goose.DialectPostgres, db, Migrations())
 	if err != nil {
 		return err
 	}
-	_, err = provider.Up(ctx)
-	return err
+	for range lockTries {
+		_, err = provider.Up(ctx)
+		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != lockNotAvailable || !pause.For(ctx, lockPause) {
+			return err
+		}
+	}
+	return fmt.Errorf("another transaction holds a table of timers for long: end it, and start again: %w", err)
 }
+
+const (
+	lockTries = 120
+	lockPause = 500 * time.Millisecond
+)
 
 // version returns that of the schema, 0 if there is none.
 func version(ctx context.Context, db *sql.DB) (v int64, err error) {
@@ -124,6 +138,28 @@ func newer(version int64) error {
 func VersionOf(ctx context.Context, db *sql.DB) (int64, error) {
 	v, err := version(ctx, db)
 	return v, classify("find the schema version", err)
+}
+
+// verifyRunning is [Verify] for an instance that works already: it goes on if a newer
+// one has migrated, and each step since says in a comment on the table of versions that
+// the schema of this binary may be used on beside its own.
+func verifyRunning(ctx context.Context, db *sql.DB) error {
+	v, err := version(ctx, db)
+	if err != nil {
+		return classify("find the schema version", err)
+	}
+	if v <= SchemaVersion {
+		return Verify(ctx, db)
+	}
+	var newest, oldest int64
+	err = readTx(ctx, db, step{text: sqlCompatible, each: scan(&newest, &oldest)})
+	switch {
+	case err != nil:
+		return classify("find which instances may go on", err)
+	case newest != v || oldest > SchemaVersion:
+		return newer(v)
+	}
+	return nil
 }
 
 // Verify returns nil if the schema has [SchemaVersion]. If it is newer the error

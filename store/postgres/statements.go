@@ -36,6 +36,7 @@ var (
 	sqlLockTables      = query("lock_tables")
 	sqlExists          = query("exists")
 	sqlVersion         = query("version")
+	sqlCompatible      = query("compatible")
 	sqlTimeouts        = query("timeouts")
 	sqlLock            = query("lock")
 	sqlTryLock         = query("try_lock")

@@ -13,8 +13,8 @@ const watchInterval = time.Second
 // Watch checks every second whether the schema is still one that this binary
 // knows, and the server still one that it trusts, and folds counts now and then
 // if there are any to fold: an idle service writes nothing. It returns nil when
-// ctx is done, and an error that wraps [timer.ErrFatal] if the schema is newer,
-// gone, or the server loses commits.
+// ctx is done, and an error that wraps [timer.ErrFatal] if the schema is newer and
+// does not say that this binary may go on, gone, or the server loses commits.
 func (s *Store) Watch(ctx context.Context) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -46,5 +46,5 @@ func (s *Store) check(ctx context.Context) error {
 	if err := s.lookAtServer(ctx); err != nil {
 		return classify("check the server", err)
 	}
-	return Verify(ctx, s.db)
+	return verifyRunning(ctx, s.db)
 }

@@ -133,6 +133,8 @@ func (r *run) inject(ctx context.Context, in *instance) error {
 			return err
 		}
 		return r.beginLater(ctx, in)
+	case Upgrade:
+		return r.killAndUpgrade(ctx, in)
 	case Term:
 		if err := r.end(ctx, in); err != nil {
 			return err

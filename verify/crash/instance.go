@@ -136,6 +136,12 @@ func (r *run) died(ctx context.Context, l *life) error {
 	if r.refused(l) {
 		return r.replaceDamaged(ctx, l)
 	}
+	if r.outdated(l) {
+		r.refusals++
+		r.over(l.of, r.now())
+		l.of.bin = r.opt.Bin
+		return r.begin(ctx, l.of)
+	}
 	r.breach(history.Died, "life %d ended by itself: %v", l.number, l.err)
 	r.deaths++
 	if r.deaths > maxDeaths {
@@ -195,7 +201,7 @@ func (r *run) kill(in *instance) error {
 	if err := in.life.kill(); err != nil {
 		return err
 	}
-	if !in.life.killed() && !r.refused(in.life) {
+	if !in.life.killed() && !r.refused(in.life) && !r.outdated(in.life) {
 		r.breach(history.Died, "life %d ended by itself, just before it was to be killed: %v", in.life.number, in.life.err)
 	}
 	return nil

@@ -19,6 +19,7 @@ const (
 	StoreGone Mode = "store"    // the end of all connections with the database, or SIGKILL for its server and a new start
 	Embedded  Mode = "embedded" // SIGKILL for a service that is its own broker, and a new start at once
 	Step      Mode = "step"     // the service kills itself at named steps, and is started again at once
+	Upgrade   Mode = "upgrade"  // SIGKILL as in Kill, while an older version is replaced by this one
 
 	Wipe        Mode = "wipe"         // SIGKILL, the database is deleted, and a new start
 	Rollback    Mode = "rollback"     // SIGKILL, an older copy of the database is put in its place, and a new start
@@ -27,10 +28,10 @@ const (
 )
 
 // Modes are all modes.
-var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Wipe, Rollback, Flip, EmptyBroker}
+var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Upgrade, Wipe, Rollback, Flip, EmptyBroker}
 
 // hitsStarts reports whether processes are hit while they start, too.
-func (m Mode) hitsStarts() bool { return m == Kill || m == Both || m == Embedded }
+func (m Mode) hitsStarts() bool { return m == Kill || m == Both || m == Embedded || m == Upgrade }
 
 // loses reports whether what a database or a broker keeps is lost. Then all
 // instances are hit.

@@ -11,6 +11,7 @@ import (
 type Options struct {
 	Now       func() time.Time // the clock of this machine
 	Bin       string           // the service; built if empty
+	Old       string           // in Upgrade: commit of the older version; default the newest tag
 	Broker    Kind             // default [NATS]
 	Store     Store            // default [SQLite]
 	StoreURL  string           // with [Postgres]: a server on which to make a database; empty for a server of the run's own
@@ -83,6 +84,8 @@ func (o Options) Check() error {
 		return errors.New("several instances need a broker beside them")
 	case o.Store != SQLite && o.Mode == Flip:
 		return fmt.Errorf("mode %s needs the store %s", o.Mode, SQLite)
+	case o.Old != "" && o.Mode != Upgrade:
+		return fmt.Errorf("an older version goes with mode %s", Upgrade)
 	case o.Instances > 1 && o.Mode == Step:
 		return fmt.Errorf("mode %s is for one instance", o.Mode)
 	}

@@ -20,7 +20,7 @@ type Report struct {
 	Kills     int          `json:"kills"`             // or what else the mode does
 	Lives     int          `json:"lives"`             // processes of the service
 	Ready     int          `json:"livesReady"`        // those that took commands
-	Refusals  int          `json:"refusals,omitzero"` // databases that the service refused since they were damaged, which were deleted then
+	Refusals  int          `json:"refusals,omitzero"` // databases that the service refused: damaged ones, which were deleted then, or newer ones
 	Steps     []StepReport `json:"steps,omitzero"`
 	Takeover  Takeover     `json:"takeover,omitzero"`
 	StartMS   float64      `json:"startP50Ms"`        // from the start of a process until it took commands, the median
@@ -41,6 +41,9 @@ func (r Report) Write(out io.Writer) {
 	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)
 	if r.Mode == Flip {
 		fmt.Fprintf(t, "refused\t%d\tof so many databases the service said that they are damaged\n", r.Refusals)
+	}
+	if r.Mode == Upgrade {
+		fmt.Fprintf(t, "ended\t%d\tof the older version, since the schema was newer\n", r.Refusals)
 	}
 	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker has %d, the service acked %d\n", r.Sent, r.Rate, r.Tenants, r.Acked, r.Accepted)
 	if r.Mode == EmptyBroker {

@@ -31,6 +31,8 @@ type run struct {
 	recorder history.Recorder
 
 	instances []*instance
+	oldBin    string         // in Upgrade: the older version
+	newcomer  *instance      // in Upgrade, of several: the first of the new version; nil once it has begun
 	ends      chan *life     // processes that have ended
 	due       chan *instance // those that are to be started now
 
@@ -92,6 +94,11 @@ func (r *run) do(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if r.opt.Mode == Upgrade {
+		if r.oldBin, err = BuildCommit(ctx, r.dir, r.opt.Old); err != nil {
+			return err
+		}
+	}
 	if r.port, err = freeport.Find(ctx); err != nil {
 		return err
 	}
@@ -112,6 +119,18 @@ func (r *run) do(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, in.file.Close()) }()
 		r.instances = append(r.instances, in)
+	}
+	if r.opt.Mode == Upgrade {
+		for _, in := range r.instances {
+			in.bin = r.oldBin
+		}
+		if r.opt.Instances > 1 {
+			if r.newcomer, err = r.newInstance(r.opt.Instances); err != nil {
+				return err
+			}
+			newcomer := r.newcomer
+			defer func() { err = errors.Join(err, newcomer.file.Close()) }()
+		}
 	}
 	return r.serve(ctx)
 }

@@ -37,6 +37,11 @@ service kills itself when it passes a step in its code; that has to be built
 with -tags failpoint). Of several instances a fault hits any one, and the
 others go on.
 
+Mode upgrade begins with an older version, that of the commit --old, kills the
+instances as in kill, starts one of the version under test beside them, and then
+replaces the others with it, one at each kill. A file has one instance, which is
+replaced while it is killed.
+
 Modes that lose what is stored, in which all instances are hit: wipe (SIGKILL,
 and the database is deleted), rollback (SIGKILL, and an older copy of the
 database is put in its place, which was made while the service ran), flip
@@ -74,6 +79,7 @@ type cli struct {
 	Step      string        `enum:"all,${steps}" default:"all" placeholder:"STEP" help:"With --mode step: all, ${steps}."`
 	Seed      uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
 	Settle    time.Duration `default:"2m" help:"How long the service may take to come to rest in the end."`
+	Old       string        `placeholder:"COMMIT" help:"With --mode upgrade: the older version; the newest tag if empty."`
 	Bin       string        `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
 	Dir       string        `type:"existingdir" help:"Where to make the directory for data and logs; the system's for temporary files if empty."`
 	Keep      bool          `help:"Keep that directory, and a database made at --db-url, even if nothing is wrong."`
@@ -152,7 +158,7 @@ func modes() string {
 // options are what the flags say.
 func (c cli) options(progress io.Writer) crash.Options {
 	opt := crash.Options{
-		Now: time.Now, Bin: c.Bin, Broker: c.Broker, Store: c.Store, StoreURL: c.DBURL, Instances: c.Instances,
+		Now: time.Now, Bin: c.Bin, Old: c.Old, Broker: c.Broker, Store: c.Store, StoreURL: c.DBURL, Instances: c.Instances,
 		Mode: c.Mode, Kills: c.Kills, Rate: c.Rate, Tenants: c.Tenants,
 		Seed: c.Seed, Settle: c.Settle, Dir: c.Dir, Keep: c.Keep, KeepStore: c.Keep, Progress: progress,
 	}

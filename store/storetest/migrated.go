@@ -1,0 +1,148 @@
+package storetest
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var updateFixtures = flag.Bool("update-fixtures", false, "make fixtures of schemas that have none, and write what stores hold that were migrated")
+
+// rowsMark is the line of a fixture that is followed by its rows.
+const rowsMark = "-- Rows.\n"
+
+// Fixture returns a database of a version of the schema as SQL statements, from the file
+// testdata/schema/NNNN.sql. A version without one fails the test: -update-fixtures makes
+// it, with the schema as it is given and the rows of the version before.
+func Fixture(t *testing.T, version int64, schema string) string {
+	t.Helper()
+	name := fixtureName(version, "sql")
+	text, err := os.ReadFile(name)
+	if os.IsNotExist(err) && *updateFixtures {
+		before, err := os.ReadFile(fixtureName(version-1, "sql"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rows, _ := strings.Cut(string(before), rowsMark)
+		text = []byte(schema + rowsMark + rows)
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("wrote %s: add rows that use what is new, and run with -update-fixtures again", name)
+	} else if err != nil {
+		t.Fatalf("schema %d has no fixture, run the test with -update-fixtures: %v", version, err)
+	}
+	return string(text)
+}
+
+func fixtureName(version int64, ending string) string {
+	return filepath.Join("testdata", "schema", fmt.Sprintf("%04d.%s", version, ending))
+}
+
+// Migrated compares all that a store holds, and what fires in it, with the file
+// testdata/schema/NNNN.txt. The store was migrated from a [Fixture].
+func Migrated(t *testing.T, version int64, s Store) {
+	t.Helper()
+	got := holdings(t, s)
+	name := fixtureName(version, "txt")
+	if *updateFixtures {
+		if err := os.WriteFile(name, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("from schema %d (-want +got):\n%s", version, diff)
+	}
+}
+
+// holdings returns all that a store holds as lines for people, and then what fires.
+func holdings(t *testing.T, s Store) string {
+	t.Helper()
+	ctx := t.Context()
+	var b strings.Builder
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	line := func(what string, v any) {
+		t.Helper()
+		text, err := json.Marshal(v)
+		must(err)
+		fmt.Fprintf(&b, "%s %s\n", what, text)
+	}
+
+	id, _, err := s.Identity(ctx)
+	must(err)
+	line("characters of its id", len(id))
+	tenants, err := s.Tenants(ctx, "", timer.MaxPage)
+	must(err)
+	for _, tenant := range tenants {
+		line("counts", tenant)
+		page, err := s.List(ctx, tenant.TenantID, timer.Filter{Limit: timer.MaxPage})
+		must(err)
+		for _, e := range page.Entries {
+			again, err := s.Get(ctx, e.Key)
+			must(err)
+			if again != e {
+				t.Errorf("get %s: %+v, in the list %+v", e.Key, again, e)
+			}
+			line("timer", e)
+		}
+	}
+	head, err := s.Head(ctx, 0, 100)
+	must(err)
+	deferred, err := s.Deferred(ctx, far, "", 100, 100)
+	must(err)
+	for _, row := range slices.Concat(head, deferred) {
+		line("event", []any{row.Seq, row.Message.UUID, row.Message.Metadata, string(row.Message.Payload), row.Attempts, row.Destination})
+	}
+	parked, err := s.Parked(ctx, "", 0, 100)
+	must(err)
+	for _, e := range parked {
+		line("parked", e)
+	}
+	stats, err := s.Stats(ctx)
+	must(err)
+	line("stats", stats)
+	firing, err := s.Firing(ctx)
+	must(err)
+	line("paused", firing)
+	noted, err := s.Noted(ctx)
+	must(err)
+	line("noted", noted)
+	damaged, err := s.Damaged(ctx, 0, 100)
+	must(err)
+	line("damaged", damaged)
+
+	var fired []timer.Entry
+	must(s.Update(ctx, func(tx timer.Tx) (err error) {
+		fired, err = tx.Reach(ctx, far, 100, nil)
+		return err
+	}))
+	slices.SortFunc(fired, func(a, b timer.Entry) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
+	for _, e := range fired {
+		line("fires", []any{e.Key, e.Version, e.DueAt, e.Data, envelope.EventID(e.Event())})
+	}
+	return b.String()
+}
+
+// far is after the due times of all timers.
+var far = time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC)
