@@ -40,13 +40,14 @@ mount -t tmpfs none "$root/run"
 mkdir "$root/packages"
 cp "$old"/*_amd64.deb "$root/packages/old.deb"
 cp "$tmp"/new/*_amd64.deb "$root/packages/new.deb"
-in_root() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"; }
+# With EXEC=exec the process that runs in the background is the program, which signals reach.
+in_root() { ${EXEC:-} chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"; }
 config=/etc/timer-service/timer-service.yaml
 data=/var/lib/timer-service
 service=
 # start: what the unit does, as its user, in its folder.
 start() {
-  in_root setpriv --reuid timer-service --regid timer-service --clear-groups \
+  EXEC=exec in_root setpriv --reuid timer-service --regid timer-service --clear-groups \
     sh -c "umask 077; cd $data; exec timer-service serve --config $config" >"$tmp/serve.log" 2>&1 &
   service=$!
   for _ in $(seq 300); do
@@ -114,10 +115,10 @@ mount --bind "$tmp/data" "$tmp/image/data"
 mount -o remount,bind,ro "$tmp/image"
 mapfile -t environ < <(digest "$settings" "'\n'.join(d['config']['Env'])")
 in_image() {
-  env -i "${environ[@]}" TIMER_HTTP_ADDR=127.0.0.1:18090 TIMER_NATS_PORT=14230 \
+  ${EXEC:-} env -i "${environ[@]}" TIMER_HTTP_ADDR=127.0.0.1:18090 TIMER_NATS_PORT=14230 \
     /usr/sbin/chroot --userspec=65532:65532 --groups=65532 "$tmp/image" "$@"
 }
-in_image timer-service serve >"$tmp/image.log" 2>&1 &
+EXEC=exec in_image timer-service serve >"$tmp/image.log" 2>&1 &
 service=$!
 for _ in $(seq 300); do
   if in_image timer-service health >"$tmp/health.log" 2>&1; then break; fi
