@@ -16,5 +16,6 @@ COPY --from=build --chown=65532:65532 /out/data /data
 USER 65532:65532
 VOLUME /data
 ENV PATH=/usr/local/bin TIMER_DB_PATH=/data/timers.db
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["timer-service", "health"]
 ENTRYPOINT ["timer-service"]
 CMD ["serve"]

@@ -1,0 +1,135 @@
+// Command image writes an OCI layout with the service and nothing else, the same as the
+// Dockerfile's, without a daemon: image FOLDER VERSION SECONDS CERTIFICATES ARCH=BINARY...
+// Its time is SECONDS since 1970; the same input gives the same bytes.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+const user = 65532
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) < 6 {
+		log.Fatal("usage: image FOLDER VERSION SECONDS CERTIFICATES ARCH=BINARY...")
+	}
+	if err := write(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5:]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func write(dir, version, seconds, certificates string, binaries []string) error {
+	unix, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return err
+	}
+	at := time.Unix(unix, 0).UTC()
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, binary := range binaries {
+		arch, file, _ := strings.Cut(binary, "=")
+		image, err := build(version, at, certificates, arch, file)
+		if err != nil {
+			return fmt.Errorf("image for %s: %w", arch, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add:        image,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
+		})
+	}
+	_, err = layout.Write(dir, index)
+	return err
+}
+
+func build(version string, at time.Time, certificates, arch, binary string) (v1.Image, error) {
+	files, err := archive(at, certificates, binary)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(
+		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
+		tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, err
+	}
+	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	if image, err = mutate.Append(image, mutate.Addendum{
+		Layer:     layer,
+		MediaType: types.OCILayer,
+		History:   v1.History{Created: v1.Time{Time: at}, CreatedBy: "packaging/tools/image"},
+	}); err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.Created, config.OS, config.Architecture = v1.Time{Time: at}, "linux", arch
+	config.Config = v1.Config{
+		User:       fmt.Sprintf("%d:%d", user, user),
+		Env:        []string{"PATH=/usr/local/bin", "TIMER_DB_PATH=/data/timers.db"},
+		Entrypoint: []string{"timer-service"},
+		Cmd:        []string{"serve"},
+		Volumes:    map[string]struct{}{"/data": {}},
+		// Docker's: OCI has no name for it.
+		Healthcheck: &v1.HealthConfig{
+			Test:     []string{"CMD", "timer-service", "health"},
+			Interval: 10 * time.Second, Timeout: 5 * time.Second, StartPeriod: time.Minute, Retries: 3,
+		},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    "timer-service",
+			"org.opencontainers.image.version":  version,
+			"org.opencontainers.image.licenses": "MIT",
+			"org.opencontainers.image.source":   "https://github.com/event-service-agent/timer-service",
+		},
+	}
+	return mutate.ConfigFile(image, config)
+}
+
+// archive returns the files of the image.
+func archive(at time.Time, certificates, binary string) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for _, f := range []struct {
+		name, from string
+		mode       int64
+		owner      int
+	}{
+		{"data/", "", 0o700, user},
+		{"etc/ssl/certs/ca-certificates.crt", certificates, 0o644, 0},
+		{"usr/local/bin/timer-service", binary, 0o755, 0},
+	} {
+		header := &tar.Header{Name: f.name, Mode: f.mode, Uid: f.owner, Gid: f.owner, ModTime: at, Typeflag: tar.TypeDir}
+		var content []byte
+		if f.from != "" {
+			var err error
+			if content, err = os.ReadFile(f.from); err != nil {
+				return nil, err
+			}
+			header.Typeflag, header.Size = tar.TypeReg, int64(len(content))
+		}
+		if err := w.WriteHeader(header); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(content); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), w.Close()
+}
