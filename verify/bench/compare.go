@@ -58,7 +58,7 @@ type Comparison struct {
 	OldMid  float64 `json:"oldMedian"`
 	NewMid  float64 `json:"newMedian"`
 	Ratio   float64 `json:"ratio"` // new by old, the geometric mean over the rounds
-	Low     float64 `json:"low"`   // of its 95 % confidence interval
+	Low     float64 `json:"low"`   // of its confidence interval
 	High    float64 `json:"high"`
 	Verdict Verdict `json:"verdict"`
 }
@@ -80,7 +80,8 @@ var figures = []struct {
 }
 
 // CompareResults compares each figure that both have, round by round.
-func CompareResults(oldName, newName string, older, newer []Result) (all []Comparison, err error) {
+// A verdict is wrong with a probability of one less the confidence.
+func CompareResults(oldName, newName string, older, newer []Result, confidence float64) (all []Comparison, err error) {
 	if len(older) != len(newer) || len(older) < 2 {
 		return nil, errors.New("a comparison needs two rounds or more of both")
 	}
@@ -89,7 +90,7 @@ func CompareResults(oldName, newName string, older, newer []Result) (all []Compa
 		if slices.Min(a) <= 0 || slices.Min(b) <= 0 {
 			continue
 		}
-		c := compare(a, b, f.rising)
+		c := compare(a, b, f.rising, confidence)
 		c.Figure, c.Old, c.New = f.name, oldName, newName
 		all = append(all, c)
 	}
@@ -106,14 +107,14 @@ func values(results []Result, value func(Result) float64) (all []float64) {
 // compare compares pairs of measurements, which are above zero. The interval is
 // that of Student's t on the logarithms of the ratios: what slows the machine
 // multiplies, and is much the same for the two of a pair.
-func compare(older, newer []float64, rising bool) Comparison {
+func compare(older, newer []float64, rising bool, confidence float64) Comparison {
 	logs := make([]float64, len(older))
 	for i := range older {
 		logs[i] = math.Log(newer[i] / older[i])
 	}
 	mean, deviation := stat.MeanStdDev(logs, nil)
 	n := float64(len(logs))
-	margin := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975) * deviation / math.Sqrt(n)
+	margin := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile((1+confidence)/2) * deviation / math.Sqrt(n)
 	c := Comparison{
 		OldMid: median(older), NewMid: median(newer),
 		Ratio: math.Exp(mean), Low: math.Exp(mean - margin), High: math.Exp(mean + margin), Verdict: NoDifference,
@@ -132,7 +133,7 @@ func WriteComparisons(out io.Writer, all []Comparison) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i, c := range all {
 		if i == 0 || c.Old != all[i-1].Old {
-			fmt.Fprintf(t, "\t%s\t%s\t%s/%s\t95 %% interval\t\n", c.Old, c.New, c.New, c.Old)
+			fmt.Fprintf(t, "\t%s\t%s\t%s/%s\tinterval\t\n", c.Old, c.New, c.New, c.Old)
 		}
 		fmt.Fprintf(t, "%s\t%.4g\t%.4g\t%.3f\t%.3f to %.3f\t%s\n", c.Figure, c.OldMid, c.NewMid, c.Ratio, c.Low, c.High, c.Verdict)
 	}

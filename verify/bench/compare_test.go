@@ -25,7 +25,7 @@ func TestCompare(t *testing.T) {
 		{"the same", []float64{100, 100}, []float64{100, 100}, true, NoDifference},
 	}
 	for _, test := range tests {
-		if c := compare(test.older, test.newer, test.rising); c.Verdict != test.want {
+		if c := compare(test.older, test.newer, test.rising, 0.95); c.Verdict != test.want {
 			t.Errorf("%s: %+v, want %s", test.name, c, test.want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestCompare(t *testing.T) {
 // The ratios 1.1, 1.2 and 1.3: t with two degrees of freedom is 4.303 at 97.5 %.
 func TestCompareInterval(t *testing.T) {
 	t.Parallel()
-	c := compare([]float64{10, 20, 30}, []float64{11, 24, 39}, true)
+	c := compare([]float64{10, 20, 30}, []float64{11, 24, 39}, true, 0.95)
 	for name, got := range map[string][2]float64{"ratio": {c.Ratio, 1.1972}, "low": {c.Low, 0.9728}, "high": {c.High, 1.4734}} {
 		if math.Abs(got[0]-got[1]) > 2e-3 {
 			t.Errorf("%s is %v, want %v", name, got[0], got[1])
@@ -58,7 +58,7 @@ func TestCompareFindsNoNoise(t *testing.T) {
 			older = append(older, minute*math.Exp(random.NormFloat64()/20))
 			newer = append(newer, minute*math.Exp(random.NormFloat64()/20))
 		}
-		if compare(older, newer, true).Verdict != NoDifference {
+		if compare(older, newer, true, 0.95).Verdict != NoDifference {
 			found++
 		}
 	}
@@ -83,14 +83,14 @@ func TestCompareTakesTurns(t *testing.T) {
 	if order.String() != "ABBAAB" {
 		t.Errorf("measured %s, want ABBAAB", order.String())
 	}
-	all, err := CompareResults("A", "B", results[0], results[1])
+	all, err := CompareResults("A", "B", results[0], results[1], 0.95)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(all) != 1 || all[0].Figure != "accepted/s" || all[0].OldMid != 4 || all[0].NewMid != 3 {
 		t.Errorf("compared %+v", all)
 	}
-	if _, err := CompareResults("A", "B", results[0][:1], results[1][:1]); err == nil {
+	if _, err := CompareResults("A", "B", results[0][:1], results[1][:1], 0.95); err == nil {
 		t.Error("one round was compared")
 	}
 }

@@ -10,15 +10,16 @@ import (
 )
 
 type compareCmd struct {
-	Old      string        `arg:"" type:"existingfile" help:"A binary of the service."`
-	New      string        `arg:"" type:"existingfile" help:"Another one, on a database of the same schema."`
-	Workload string        `enum:"drain,steady" default:"drain" help:"What is measured: drain or steady."`
-	Timers   int           `short:"n" default:"50000" help:"How many, with drain."`
-	Lead     time.Duration `help:"From the first command of a drain to the due time; default by the number of timers."`
-	Bulk     bool          `help:"With drain, schedule 500 timers with each message (ScheduleTimers)."`
-	Rate     int           `default:"500" help:"Timers a second, with steady."`
-	Duration time.Duration `default:"10s" help:"How long, with steady."`
-	Peers    []string      `enum:"native,river" placeholder:"native,river" help:"Measure these in the same turns, and compare the new binary with them."`
+	Old        string        `arg:"" type:"existingfile" help:"A binary of the service."`
+	New        string        `arg:"" type:"existingfile" help:"Another one, on a database of the same schema."`
+	Workload   string        `enum:"drain,steady" default:"drain" help:"What is measured: drain or steady."`
+	Timers     int           `short:"n" default:"50000" help:"How many, with drain."`
+	Lead       time.Duration `help:"From the first command of a drain to the due time; default by the number of timers."`
+	Bulk       bool          `help:"With drain, schedule 500 timers with each message (ScheduleTimers)."`
+	Rate       int           `default:"500" help:"Timers a second, with steady."`
+	Duration   time.Duration `default:"10s" help:"How long, with steady."`
+	Confidence float64       `default:"0.95" help:"Of the intervals. With seven figures at 0.95, one comparison in three of the same finds a difference somewhere."`
+	Peers      []string      `enum:"native,river" placeholder:"native,river" help:"Measure these in the same turns, and compare the new binary with them."`
 }
 
 // compare measures two binaries, and peers if any, in --runs rounds.
@@ -54,7 +55,7 @@ func (c *cli) compare(ctx context.Context, opt bench.Options, out io.Writer) err
 		if k.Name == "new" {
 			continue
 		}
-		some, err := bench.CompareResults(k.Name, "new", results[i], results[1])
+		some, err := bench.CompareResults(k.Name, "new", results[i], results[1], cmd.Confidence)
 		if err != nil {
 			return err
 		}

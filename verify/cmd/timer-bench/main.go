@@ -147,6 +147,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil && (c.Runs < 1 || c.Tenants < 0 || slices.Min(c.Pending) < 0) {
 		err = errors.New("--runs must be above zero, --tenants and --pending not below")
 	}
+	if err == nil && (c.Compare.Confidence <= 0 || c.Compare.Confidence >= 1) {
+		err = errors.New("--confidence must be between zero and one")
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "timer-bench:", err)
 		return exitUsage
