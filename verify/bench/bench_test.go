@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -131,6 +132,40 @@ func TestMeasures(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Peers have no service to build.
+func TestMeasuresRiver(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for due times; left out by -short")
+	}
+	t.Parallel()
+	opt := bench.Options{DBURL: pgtest.Server(t), Timers: 500, Rate: 100, Duration: 2 * time.Second}
+	for _, measure := range []func(context.Context, bench.Options) (bench.Result, error){bench.River, bench.RiverSteady} {
+		r, err := measure(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Lateness == nil || r.Lateness.P50 <= 0 {
+			t.Errorf("measured %+v", r)
+		}
+	}
+}
+
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	costs, err := bench.Disk(t.Context(), t.TempDir(), 10*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range costs {
+		if c.P50 <= 0 || c.P50 > c.P99 || c.Every <= 0 {
+			t.Errorf("measured %+v", c)
+		}
+	}
+	if len(costs) != 2 {
+		t.Errorf("%d costs, want 2", len(costs))
+	}
 }
 
 func wellFormed(t *testing.T, text string) {

@@ -63,6 +63,10 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 	}
 	defer taking.Stop()
 	due := time.Now().Add(opt.Lead).Truncate(time.Second).Add(time.Second) // the server knows whole seconds
+	before, err := usagesOf(b)
+	if err != nil {
+		return r, err
+	}
 	began := time.Now()
 	for n := range opt.Timers {
 		c := opt.command(n, began, due)
@@ -83,6 +87,10 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 	if !accepted.Before(due) {
 		return r, errors.New("void: the last message was accepted after the due time; give it a longer --lead")
 	}
+	between, err := usagesOf(b)
+	if err != nil {
+		return r, err
+	}
 	select {
 	case <-k.complete:
 	case <-time.After(time.Minute):
@@ -95,8 +103,10 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 			return r, errors.New("void: a message came early")
 		}
 	}
+	after, err := usagesOf(b)
 	return Result{
 		Workload: "native", Load: machine.Load(), Broker: opt.Broker, Timers: opt.Timers, Setup: "schedules of NATS itself; " + opt.setup(),
 		Accepted: rate(opt.Timers, accepted.Sub(began)), Delivered: rate(opt.Timers, k.last().Sub(due)),
-	}, nil
+		IntakeCPU: between.since(before, opt.Timers), FiringCPU: after.since(between, opt.Timers),
+	}, err
 }

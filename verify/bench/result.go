@@ -65,6 +65,32 @@ type CPU struct {
 	Client  float64 `json:"client"` // producer and consumer
 }
 
+// sum is that of all processes; of nil, zero.
+func (c *CPU) sum() float64 {
+	if c == nil {
+		return 0
+	}
+	return c.Service + c.Store + c.Broker + c.Client
+}
+
+// serviceCPU is that of the instances, over all that was measured.
+func (r Result) serviceCPU() (sum float64) {
+	for _, c := range []*CPU{r.IntakeCPU, r.FiringCPU, r.CPU} {
+		if c != nil {
+			sum += c.Service
+		}
+	}
+	return sum
+}
+
+// late is the lateness, or zeros if it was not measured.
+func (r Result) late() Lateness {
+	if r.Lateness == nil {
+		return Lateness{}
+	}
+	return *r.Lateness
+}
+
 // Lateness is how late timers fired, in milliseconds.
 type Lateness struct {
 	P50   float64 `json:"p50"`

@@ -26,7 +26,8 @@ type sink struct {
 
 type arrival struct {
 	at      time.Time
-	message *message.Message
+	due     time.Time        // set by peers
+	message *message.Message // set by consumers of the service
 }
 
 func newSink(want int) *sink {

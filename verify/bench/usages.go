@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/verify/bench/machine"
+	"github.com/event-service-agent/timer-service/verify/crash"
 )
 
 // Usages are what all processes have used.
@@ -27,16 +28,24 @@ func (s *system) usages(ctx context.Context) (u usages, err error) {
 		u.service.Written += one.Written
 		u.service.PeakMiB = max(u.service.PeakMiB, one.PeakMiB)
 	}
-	if s.broker != nil {
-		if u.broker, err = machine.Used(s.broker.PID()); err != nil {
+	outside, err := usagesOf(s.broker)
+	if err != nil {
+		return u, err
+	}
+	u.broker, u.client = outside.broker, outside.client
+	store, err := s.database.Usage(ctx)
+	u.store, u.changed = store.CPU, store.Changed
+	return u, err
+}
+
+// usagesOf returns those of a broker, which may be nil, and of this process.
+func usagesOf(broker crash.Server) (u usages, err error) {
+	if broker != nil {
+		if u.broker, err = machine.Used(broker.PID()); err != nil {
 			return u, err
 		}
 	}
-	if u.client, err = machine.Used(os.Getpid()); err != nil {
-		return u, err
-	}
-	store, err := s.database.Usage(ctx)
-	u.store, u.changed = store.CPU, store.Changed
+	u.client, err = machine.Used(os.Getpid())
 	return u, err
 }
 

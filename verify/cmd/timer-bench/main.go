@@ -44,6 +44,11 @@ type cli struct {
 	Steady steadyCmd `cmd:"" help:"A steady rate of timers: how late they are."`
 	Idle   idleCmd   `cmd:"" help:"Nothing to do: what that costs."`
 	Native nativeCmd `cmd:"" help:"The work of drain, done by the scheduler of NATS itself."`
+	River  riverCmd  `cmd:"" help:"The work of drain, or with --rate that of steady, done by River on PostgreSQL."`
+
+	Compare compareCmd `cmd:"" help:"Which of two builds of the service is faster, measured in turns."`
+	Disk    diskCmd    `cmd:"" help:"What a sync costs in the folder of --dir."`
+	Table   tableCmd   `cmd:"" help:"The rows of the table in docs/performance.md, in Markdown."`
 
 	Growth   growthCmd   `cmd:"" help:"The same with more and more timers waiting: what the store's calls cost, how late timers are, how large it is."`
 	Churn    churnCmd    `cmd:"" help:"Schedule, fire, forward and purge at full speed, without a broker: whether retention and vacuum keep up."`
@@ -76,7 +81,7 @@ type drainCmd struct {
 }
 
 type steadyCmd struct {
-	Rate     int           `default:"500" help:"Timers a second."`
+	Rate     []int         `default:"500" help:"Timers a second. Several with commas are measured in turns."`
 	Duration time.Duration `default:"30s" help:"How long, after two seconds that do not count."`
 }
 
@@ -98,6 +103,13 @@ type churnCmd struct {
 	Duration time.Duration `default:"15m" help:"How long."`
 	Keep     time.Duration `default:"1m" help:"How long what is over is kept."`
 	Report   time.Duration `default:"1m" help:"Between two lines."`
+}
+
+type riverCmd struct {
+	Timers   int           `short:"n" default:"50000" help:"How many."`
+	Lead     time.Duration `help:"From the first job to the due time; default by the number of timers."`
+	Rate     int           `help:"Timers a second, instead of many at one instant."`
+	Duration time.Duration `default:"30s" help:"How long, with --rate, after two seconds that do not count."`
 }
 
 type nativeCmd struct {
@@ -135,6 +147,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil && (c.Runs < 1 || c.Tenants < 0 || slices.Min(c.Pending) < 0) {
 		err = errors.New("--runs must be above zero, --tenants and --pending not below")
 	}
+	if err == nil && (c.Compare.Confidence <= 0 || c.Compare.Confidence >= 1) {
+		err = errors.New("--confidence must be between zero and one")
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "timer-bench:", err)
 		return exitUsage
@@ -143,9 +158,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Tenants: c.Tenants, SyncAll: c.SyncAll, Embedded: c.Embedded, Relaxed: c.Relaxed,
 		Settings: c.Set, BrokerURL: c.BrokerURL, DBURL: c.DBURL, Bin: c.Bin, Dir: c.Dir, Progress: stderr,
 	}
-	if chosen.Command() == "churn" {
+	switch chosen.Command() {
+	case "churn":
 		err = c.churn(ctx, opt, stdout)
-	} else {
+	case "compare <old> <new>":
+		err = c.compare(ctx, opt, stdout)
+	case "disk":
+		err = c.disk(ctx, stdout)
+	case "table":
+		err = c.table(ctx, opt, stdout)
+	default:
 		err = c.measure(ctx, chosen.Command(), opt, stdout, stderr)
 	}
 	if err != nil {
@@ -162,10 +184,15 @@ func (c *cli) measure(ctx context.Context, name string, opt bench.Options, stdou
 	if name == "growth" {
 		results, err = c.growth(ctx, opt)
 	} else {
-		measure, turns := c.workload(name, &opt), c.turns()
+		measure, rates := c.workload(name, &opt), []int{opt.Rate}
+		if name == "steady" {
+			rates = c.Steady.Rate
+		}
+		turns := c.turns(rates)
 		results, err = repeat(ctx, c.Runs*len(turns), stderr, func(n int) (bench.Result, error) {
 			turn := turns[n%len(turns)]
 			opt.Broker, opt.Store, opt.Instances, opt.Pending, opt.Scrape = turn.broker, turn.store, turn.instances, turn.pending, turn.scrape
+			opt.Rate = turn.rate
 			return measure(ctx, opt)
 		})
 	}
@@ -215,9 +242,11 @@ type turn struct {
 	instances int
 	pending   int
 	scrape    time.Duration
+	rate      int // of a steady load
 }
 
-func (c *cli) turns() (turns []turn) {
+// turns are all that were asked for together.
+func (c *cli) turns(rates []int) (turns []turn) {
 	for _, broker := range c.Broker {
 		for _, store := range c.Store {
 			for _, instances := range c.Instances {
@@ -226,7 +255,9 @@ func (c *cli) turns() (turns []turn) {
 				}
 				for _, pending := range c.Pending {
 					for _, scrape := range c.Scrape {
-						turns = append(turns, turn{broker, store, instances, pending, scrape})
+						for _, rate := range rates {
+							turns = append(turns, turn{broker, store, instances, pending, scrape, rate})
+						}
 					}
 				}
 			}
@@ -244,6 +275,12 @@ func (c *cli) workload(name string, opt *bench.Options) func(context.Context, be
 	case "native":
 		opt.Timers, opt.Lead = c.Native.Timers, c.Native.Lead
 		return bench.Native
+	case "river":
+		opt.Timers, opt.Lead, opt.Rate, opt.Duration = c.River.Timers, c.River.Lead, c.River.Rate, c.River.Duration
+		if opt.Rate > 0 {
+			return bench.RiverSteady
+		}
+		return bench.River
 	case "fairness":
 		opt.Timers, opt.Lead = c.Fairness.Timers, c.Fairness.Lead
 		return bench.Fairness
@@ -251,7 +288,7 @@ func (c *cli) workload(name string, opt *bench.Options) func(context.Context, be
 		opt.Duration = c.Idle.Duration
 		return bench.Idle
 	default:
-		opt.Rate, opt.Duration = c.Steady.Rate, c.Steady.Duration
+		opt.Duration = c.Steady.Duration
 		return bench.Steady
 	}
 }
