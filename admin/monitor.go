@@ -74,6 +74,12 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
+// Refresh checks now, and returns what was found. It takes at most a second.
+func (m *Monitor) Refresh(ctx context.Context) Health {
+	m.observe(ctx, m.checks(ctx), time.Now())
+	return m.Health()
+}
+
 // Health returns what the last checks have found.
 func (m *Monitor) Health() Health {
 	if m.asked {

@@ -162,7 +162,8 @@ type Config struct {
 	RabbitMQExchange  string    // exchange that everything is published to
 	RabbitMQQueueType QueueType // of queues that the service creates
 
-	Takeover bool // own the commands at this start, whichever database owns them; a flag of serve, no setting
+	Takeover bool   // own the commands at this start, whichever database owns them; a flag of serve, no setting
+	Version  string // of the program, no setting; empty: as Go has built it
 
 	origins map[string]origin // where each setting came from, by key
 	file    string            // that was read; empty if none was

@@ -8,61 +8,10 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 tmp=$(mktemp -d) groups=() failed=0
-answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
-base=$((21000 + RANDOM % 9000)) # three ports that are free
-while answers "$base" || answers $((base + 1)) || answers $((base + 2)); do base=$((base + 3)); done
-finish() {
-  for g in "${groups[@]}"; do { kill -KILL -- "-$g" && wait "$g"; } 2>/dev/null; done
-  chmod -R u+w "$tmp" && rm -rf "$tmp"
-}
+. verify/steps.sh
+base=$(free_ports 3)
 trap finish EXIT
 for name in "${!TIMER_@}"; do unset "$name"; done # settings of the caller do not apply
-
-title() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
-die() { printf 'FAILED  %s\n' "$*"; exit 1; }
-
-# check WHAT COMMAND...: whether the command succeeds.
-check() {
-  local what=$1
-  shift
-  if "$@" >/dev/null; then printf '  ok      %s\n' "$what"; else printf '  FAILED  %s\n' "$what"; failed=1; fi
-}
-
-# show FILE: some lines of it, not too wide.
-show() { head -n 14 "$1" | cut -c1-230 | sed 's/^/  | /'; }
-
-# run COMMAND...: shows and runs it; its output is in $tmp/out, its exit code in $code.
-run() {
-  printf '$ %s\n' "${*/#$tmp/…}" | cut -c1-230
-  timeout 300 "$@" >"$tmp/out" 2>&1
-  code=$?
-  show "$tmp/out"
-}
-exits() { [ "$code" = "$1" ]; }
-prints() { grep -Eq -- "$1" "$tmp/out"; }
-
-# eventually SECONDS COMMAND...: waits until the command succeeds.
-eventually() {
-  local limit=$((SECONDS + $1))
-  shift
-  until "$@" >/dev/null 2>&1; do
-    if [ "$SECONDS" -ge "$limit" ]; then return 1; fi
-    sleep 0.05
-  done
-}
-
-# begin NAME COMMAND...: starts a process group; its log is NAME.log, its id $group.
-begin() {
-  local log=$tmp/$1.log
-  shift
-  set -m
-  "$@" >"$log" 2>&1 &
-  group=$!
-  set +m
-  groups+=("$group")
-}
-says() { grep -Eq -- "$2" "$tmp/$1.log"; }
-ended() { ! kill -0 "$1" 2>/dev/null; }
 
 # serve NAME ARGUMENTS...: starts a service and waits until it is ready.
 serve() {

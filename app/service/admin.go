@@ -110,8 +110,11 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 	return nil
 }
 
-// version returns that of this binary, as Go has built it.
-func version() string {
+// version returns that of this binary: as the configuration says, else as Go has built it.
+func version(cfg config.Config) string {
+	if cfg.Version != "" {
+		return cfg.Version
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
 	}

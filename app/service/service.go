@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"syscall"
@@ -31,7 +32,7 @@ const startTimeout = 5 * time.Minute
 
 // Run serves until ctx is done, then stops cleanly and returns nil. At SIGHUP it
 // loads the quotas again. To out it
-// prints a line for each part, and "ready" when commands are handled. It returns an
+// prints a line for each part, and "ready" when commands are handled and timers fire. It returns an
 // error if something can't start, or if a part dies.
 func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) error {
 	log = slog.New(telemetry.LogHandler(log.Handler()))
@@ -43,11 +44,11 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	metrics, err := telemetry.New(ctx, version(), counters)
+	metrics, err := telemetry.New(ctx, version(cfg), counters)
 	if err != nil {
 		return err
 	}
-	traces, err := telemetry.NewTraces(ctx, version())
+	traces, err := telemetry.NewTraces(ctx, version(cfg))
 	if err != nil {
 		return err
 	}
@@ -58,11 +59,10 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 			log.WarnContext(ctx, "the last spans were not sent", "error", err)
 		}
 	}()
-	opt, owned := options(cfg, counters, limits), make(ownership)
+	opt := options(cfg, counters, limits)
 	events := admin.NewEvents(counters)
 	opt.Hooks = metrics.Hooks().And(events.Hooks())
 	opt.Tracing = traces.Tracing(string(cfg.Broker))
-	opt.Owned = func() { close(owned) }
 	service := fx.New(
 		fx.WithLogger(func() fxevent.Logger {
 			if !cfg.LogFX {
@@ -74,7 +74,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		}),
 		fx.StartTimeout(startTimeout),
 		fx.StopTimeout(stopTimeout(cfg)),
-		fx.Supply(cfg, log, counters, limits, owned, metrics, traces, events, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
+		fx.Supply(cfg, log, counters, limits, metrics, traces, events, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
 		fx.Provide(
 			func(lc fx.Lifecycle) (closingStore, error) { return openStore(ctx, lc, cfg, log) },
 			func(s closingStore) app.Store { return s },
@@ -149,13 +149,10 @@ func keepQuotas(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s app.Store
 	app.KeepRunning(lc, sd, log, "quotas", q.Run, nil, closeTimeout)
 }
 
-// An ownership is closed when the database owns the commands.
-type ownership chan struct{}
-
 // announce prints a line for each part once everything runs. It is invoked last, so
 // that its hook starts last.
 func announce(
-	lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker, d *description, q *quotas, owned ownership, log *slog.Logger,
+	lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker, m *admin.Monitor, d *description, q *quotas,
 ) {
 	r := b.Routing()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -188,17 +185,17 @@ func announce(
 			if d.http != "" {
 				line("http", "%s, with the API on /docs, /readyz?verbose and /metrics", d.http)
 			}
-			select {
-			case <-owned:
-				if b.Ready(ctx) == nil {
-					line("ready", "%s", d.address)
-					return
-				}
+			switch {
+			case b.Ready(ctx) != nil:
+				line("waiting", "for the broker at %s; retried until it answers", d.address)
+			case awaitReady(ctx, m, settleTime):
+				line("ready", "%s", d.address)
+				return
 			default:
+				line("waiting", "for what timer-service health says")
 			}
-			line("waiting", "for the broker at %s; retried until it answers", d.address)
 			go func() {
-				if awaitReady(ctx, b, owned, log) {
+				if awaitReady(ctx, m, math.MaxInt64) {
 					line("ready", "%s", d.address)
 				}
 			}()
@@ -207,32 +204,25 @@ func announce(
 	))
 }
 
-// awaitReady waits until the broker answers, and the database owns the commands. It
-// returns false if ctx ended.
-func awaitReady(ctx context.Context, b broker.Broker, owned ownership, log *slog.Logger) bool {
-	t := time.NewTicker(100 * time.Millisecond)
+// settleTime is how long the parts may take to run, with a broker and a database that
+// answer.
+const settleTime = 2 * time.Second
+
+// awaitReady waits until no check is red, so that whoever asks sees the same. It returns
+// false if that took longer than the limit, or ctx ended.
+func awaitReady(ctx context.Context, m *admin.Monitor, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
-	var last string
-	for {
+	for !m.Refresh(ctx).Ready() {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-t.C:
 		}
-		err := b.Ready(ctx)
-		if err == nil {
-			select {
-			case <-ctx.Done():
-				return false
-			case <-owned:
-				return true
-			}
-		}
-		if err.Error() != last {
-			last = err.Error()
-			log.WarnContext(ctx, "waiting for the broker", "error", err)
-		}
 	}
+	return ctx.Err() == nil
 }
 
 func logCounters(log *slog.Logger, c *app.Counters) {

@@ -108,6 +108,7 @@ func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writ
 		if e.mistakes = flatten(err); err != nil && p.verb() != "doctor" {
 			return mistakes(err)
 		}
+		e.cfg.Version = built().Version
 		e.log = logger(e.cfg, stderr, p.verb())
 		if names := e.cfg.Ignored(); len(names) > 0 {
 			e.log.DebugContext(ctx, "variables of Kubernetes are no settings", "names", names)

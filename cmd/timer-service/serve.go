@@ -18,7 +18,7 @@ type serveCmd struct {
 // Help is printed below the summary.
 func (serveCmd) Help() string {
 	return `Prints where the dashboard is, a line for each part of the service, and "ready" when
-it handles commands. Logs go to stderr. The first SIGINT or SIGTERM stops the service
+it handles commands and fires timers. Logs go to stderr. The first SIGINT or SIGTERM stops the service
 cleanly, with exit code 0; the second one ends the process at once. SIGHUP loads the
 quotas again, and new TLS files are read at the next connect; other settings need a
 restart.
