@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	makers     = 32         // queues made at the same time: the server does four times as many a second as one by one
-	maxAwaited = 256        // queues that are the next to be made, for which calls wait
-	makingWait = apiTimeout // longest wait of a call for them
+	makers     = 32          // queues made at the same time: the server does four times as many a second as one by one
+	maxAwaited = 256         // queues that are the next to be made, for which calls wait
+	makingWait = time.Second // longest wait of a call for them
 )
 
 // Makings are the queues that are made for the first messages of topics, in the
