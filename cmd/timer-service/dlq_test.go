@@ -51,12 +51,18 @@ func fileOf(t *testing.T, lines ...string) string {
 }
 
 // deadLettersOf publishes lines that the service refuses, and waits until each is a
-// dead letter.
+// dead letter that the broker has stored: a subscriber has it a moment before.
 func deadLettersOf(t *testing.T, environ []string, lines ...string) {
 	t.Helper()
+	before := len(listDeadLetters(t, environ, "--limit", "0"))
 	tailed := tailing(t, environ, "dlq", "-n", fmt.Sprint(len(lines)), "-o", "json")
 	do(t, environ, "publish", "--raw", fileOf(t, lines...)).wants(t, exitOK)
 	(<-tailed).wants(t, exitOK)
+	for deadline := time.Now().Add(time.Minute); len(listDeadLetters(t, environ, "--limit", "0")) < before+len(lines); {
+		if time.Now().After(deadline) {
+			t.Fatal("dead letters that tail has had are not stored")
+		}
+	}
 }
 
 // tailing starts tail, waits until it listens, and returns its output when it ends.
