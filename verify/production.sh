@@ -25,7 +25,7 @@ done
 [ ! -e /etc/timer-service ] || die "timer-service is installed here already"
 trap clean EXIT
 
-base=$(free_ports 6) # NATS, PostgreSQL, Prometheus, and three instances
+base=$(free_ports 8) # NATS, PostgreSQL, Prometheus, three instances, the broker and HTTP of another service
 go build -o "$tmp/nats-server" github.com/nats-io/nats-server/v2 || exit 1
 mkdir -p "$tmp"/{nats/jetstream,prometheus,ops}
 cp "$old" "$tmp/ops/timer-service.deb" && cp "$new" "$tmp/ops/timer-service-new.deb"
@@ -36,7 +36,7 @@ block() {
   awk -v mark="<!-- run:$1 -->" 'index($0, mark) { found = 1; next } found && /^```/ { if (inside) exit; inside = 1; next } inside' "$page" |
     sed -e "s|nats.example:4222|localhost:$base|g; s|^port: 4222|port: $base|; s|db.example:5432|localhost:$((base + 1))|g" \
       -e "s|timer-1.example:8080|127.0.0.1:$((base + 3))|g; s|timer-2.example:8080|127.0.0.1:$((base + 4))|g; s|timer-3.example:8080|127.0.0.1:$((base + 5))|g" \
-      -e 's|DNS:$name|DNS:localhost|' -e "s|/etc/nats|$tmp/nats|g; s|/var/lib/nats|$tmp/nats/jetstream|g; s|/etc/prometheus|$tmp/prometheus|g"
+      -e "s|new.example:4222|127.0.0.1:$((base + 6))|g" -e 's|DNS:$name|DNS:localhost|' -e "s|/etc/nats|$tmp/nats|g; s|/var/lib/nats|$tmp/nats/jetstream|g; s|/etc/prometheus|$tmp/prometheus|g"
 }
 
 # step NAME: shows and runs the commands of a step, on the machine of $instance. It fails if
@@ -71,6 +71,7 @@ systemctl() { # VERB [--now] UNIT
   esac
   if [ "$1" = stop ]; then return 0; fi
   log=$tmp/$name.log
+  rm -f "$log" # of the process before
   case $name in
     nats-server) begin "$name" "$tmp/nats-server" -c "$tmp/nats/nats-server.conf" ;;
     prometheus) begin "$name" prometheus --config.file="$tmp/prometheus/prometheus.yml" --storage.tsdb.path="$tmp/prometheus/data" --web.listen-address="127.0.0.1:$((base + 2))" ;;
@@ -97,7 +98,7 @@ acme() { "$(type -P timer-service)" "$@" --config "$tmp/ops/acme.yaml"; }
 timers() {
   local due
   due=$(date -u -d "$3 seconds" +%FT%T.%3NZ)
-  for ((i = 1; i <= $2; i++)); do echo "acme,$1-$i,$due"; done | acme schedule --file - >"$tmp/out" 2>&1
+  for ((i = 1; i <= $2; i++)); do echo "${tenant:-acme},$1-$i,$due"; done | acme schedule --file - >"$tmp/out" 2>&1
   check "$2 timers are scheduled" [ $? = 0 ]
 }
 stored() { [ "$(query "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE '$1-%'")" = "$2" ]; }
@@ -224,6 +225,21 @@ run curl -fsS -H 'Authorization: Bearer change-me-http' "127.0.0.1:$((base + 3))
 check "they are of the new version" prints "\"version\":\"v$(dpkg-deb -f "$new" Version | cut -d- -f1)\""
 check "there are three" [ "$(grep -o '"started' "$tmp/out" | wc -l)" = 3 ]
 end_load third
+
+title "Move a tenant to another service, while both run"
+mkdir "$tmp/new"
+begin new env TIMER_NATS_TOKEN=change-me-token TIMER_HTTP_ADDR=127.0.0.1:$((base + 7)) "$(type -P timer-service)" serve --db-path "$tmp/new/timers.db" --nats-port $((base + 6))
+check "the other service is ready" eventually 20 says new '^ready'
+timers move 200 12
+check "200 timers wait" eventually 20 stored move 200
+tenant=globex timers stay 50 12
+step move
+check "they were exported and imported" prints 'published, 0 refused'
+# moved COUNT: as many timers have fired at the other service.
+moved() { [ "$(timer-service list acme --state Reached --limit 1000 --db-path "$tmp/new/timers.db" -o json | grep -c '"move-')" = "$1" ]; }
+check "all 200 fire there" eventually 40 moved 200
+check "and none here" [ "$(query "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE 'move-%' AND state = 'Canceled'")" = 200 ]
+check "another tenant's fire here" eventually 20 fired stay 50
 
 title "Stop, and remove the package"
 each systemctl stop timer-service
