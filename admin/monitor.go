@@ -47,7 +47,7 @@ type Monitor struct {
 	log    *slog.Logger
 	asked  bool // it checks when it is asked, since nothing runs it
 
-	asking sync.Mutex // held by the one that checks
+	asking chan struct{} // holds one while somebody checks
 
 	mu    sync.Mutex
 	last  Health
@@ -57,26 +57,27 @@ type Monitor struct {
 // NewMonitor returns a Monitor of checks such as [app.App.Checks]. It starts nothing:
 // call [Monitor.Run].
 func NewMonitor(checks func(context.Context) []app.Check, log *slog.Logger) *Monitor {
-	return &Monitor{checks: checks, log: log, began: time.Now()}
+	return &Monitor{checks: checks, log: log, asking: make(chan struct{}, 1), began: time.Now()}
 }
 
 // Run checks until ctx is done, and returns nil.
 func (m *Monitor) Run(ctx context.Context) error {
 	for {
-		checks := m.checks(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		m.observe(ctx, checks, time.Now())
+		m.Refresh(ctx)
 		if !pause.For(ctx, interval) {
 			return nil
 		}
 	}
 }
 
-// Refresh checks now, and returns what was found. It takes at most a second.
+// Refresh checks now, one caller at a time, and returns what was found: within a second
+// after its turn has come.
 func (m *Monitor) Refresh(ctx context.Context) Health {
-	m.observe(ctx, m.checks(ctx), time.Now())
+	m.asking <- struct{}{}
+	if checks := m.checks(ctx); ctx.Err() == nil {
+		m.observe(ctx, checks, time.Now())
+	}
+	<-m.asking
 	return m.Health()
 }
 
@@ -114,8 +115,8 @@ func (m *Monitor) Alive() bool {
 
 // check checks, unless that was done a moment ago.
 func (m *Monitor) check() {
-	m.asking.Lock()
-	defer m.asking.Unlock()
+	m.asking <- struct{}{}
+	defer func() { <-m.asking }()
 	m.mu.Lock()
 	last := m.last.At
 	m.mu.Unlock()
