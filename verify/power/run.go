@@ -198,7 +198,7 @@ func (r *run) do(ctx context.Context) (err error) {
 // layOut starts what outlives the cuts, and says where everything is. What it
 // returns ends it.
 func (r *run) layOut(ctx context.Context) (stop func() error, err error) {
-	r.env = append(crash.Environ(), "TIMER_DB_PATH="+filepath.Join(r.disk.dir, "timers.db"), "TIMER_BROKER=nats",
+	r.env = append(crash.Environ(), "TIMER_UNKNOWN_TYPES=ignore", "TIMER_DB_PATH="+filepath.Join(r.disk.dir, "timers.db"), "TIMER_BROKER=nats",
 		"TIMER_DURABILITY="+string(r.opt.Durability))
 	if r.port, err = freeport.Find(ctx); err != nil {
 		return nil, err
