@@ -131,5 +131,6 @@ func archive(at time.Time, certificates, binary string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), w.Close()
+	err := w.Close() // writes the end
+	return out.Bytes(), err
 }
