@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"strconv"
 	"strings"
@@ -25,12 +24,13 @@ import (
 const user = 65532
 
 func main() {
-	log.SetFlags(0)
 	if len(os.Args) < 6 {
-		log.Fatal("usage: image FOLDER VERSION SECONDS CERTIFICATES ARCH=BINARY...")
+		fmt.Fprintln(os.Stderr, "usage: image FOLDER VERSION SECONDS CERTIFICATES ARCH=BINARY...")
+		os.Exit(1)
 	}
 	if err := write(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5:]); err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
