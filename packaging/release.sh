@@ -67,8 +67,7 @@ for system in "${systems[@]}"; do
   done
 done
 if [ "${#images[@]}" -gt 0 ]; then
-  certificates=${CERTIFICATES:-/etc/ssl/certs/ca-certificates.crt}
-  "$tools/image" "$work/image" "$version" "$SOURCE_DATE_EPOCH" "$certificates" "${images[@]}"
+  "$tools/image" "$work/image" "$version" "$SOURCE_DATE_EPOCH" "${images[@]}"
   tar -C "$work/image" --sort=name --owner=0 --group=0 --numeric-owner --format=ustar --mode=u+rw,go=rX --mtime="@$SOURCE_DATE_EPOCH" \
     -cf "$out/timer-service_${version#v}_image.tar" .
 fi
