@@ -64,6 +64,8 @@ fires() { as_user timer-service --config "$config" schedule acme "$1" --in 100ms
 mode() { in_root stat -c '%a %U %G' "$1"; }
 
 say "install"
+in_root dpkg -P timer-service # what this machine may have
+if in_root id timer-service >/dev/null 2>&1; then in_root userdel timer-service; fi
 in_root dpkg -i /packages/old.deb
 is "$(mode $data)" "700 timer-service timer-service" "$data"
 is "$(mode /etc/timer-service)" "750 root timer-service" /etc/timer-service

@@ -1,14 +1,15 @@
 // Command image writes an OCI layout with the service and nothing else, the same as the
-// Dockerfile's, without a daemon: image FOLDER VERSION SECONDS CERTIFICATES ARCH=BINARY...
-// Its time is SECONDS since 1970; the same input gives the same bytes.
+// Dockerfile's, without a daemon: image FOLDER VERSION SECONDS ARCH=BINARY...
+// Its time is SECONDS since 1970; the same input gives the same bytes. Certificates are
+// those of Mozilla, from a Go module.
 package main
 
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
 	"os"
 	"strconv"
 	"strings"
@@ -20,21 +21,23 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
 const user = 65532
 
 func main() {
-	log.SetFlags(0)
-	if len(os.Args) < 6 {
-		log.Fatal("usage: image FOLDER VERSION SECONDS CERTIFICATES ARCH=BINARY...")
+	if len(os.Args) < 5 {
+		fmt.Fprintln(os.Stderr, "usage: image FOLDER VERSION SECONDS ARCH=BINARY...")
+		os.Exit(1)
 	}
-	if err := write(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5:]); err != nil {
-		log.Fatal(err)
+	if err := write(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
-func write(dir, version, seconds, certificates string, binaries []string) error {
+func write(dir, version, seconds string, binaries []string) error {
 	unix, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
 		return err
@@ -43,7 +46,7 @@ func write(dir, version, seconds, certificates string, binaries []string) error 
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, binary := range binaries {
 		arch, file, _ := strings.Cut(binary, "=")
-		image, err := build(version, at, certificates, arch, file)
+		image, err := build(version, at, arch, file)
 		if err != nil {
 			return fmt.Errorf("image for %s: %w", arch, err)
 		}
@@ -56,8 +59,12 @@ func write(dir, version, seconds, certificates string, binaries []string) error 
 	return err
 }
 
-func build(version string, at time.Time, certificates, arch, binary string) (v1.Image, error) {
-	files, err := archive(at, certificates, binary)
+func build(version string, at time.Time, arch, binary string) (v1.Image, error) {
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	files, err := archive(at, content)
 	if err != nil {
 		return nil, err
 	}
@@ -103,33 +110,36 @@ func build(version string, at time.Time, certificates, arch, binary string) (v1.
 }
 
 // archive returns the files of the image.
-func archive(at time.Time, certificates, binary string) ([]byte, error) {
+func archive(at time.Time, binary []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, f := range []struct {
-		name, from string
-		mode       int64
-		owner      int
+		header  tar.Header
+		content []byte
 	}{
-		{"data/", "", 0o700, user},
-		{"etc/ssl/certs/ca-certificates.crt", certificates, 0o644, 0},
-		{"usr/local/bin/timer-service", binary, 0o755, 0},
+		{tar.Header{Name: "data/", Typeflag: tar.TypeDir, Mode: 0o700, Uid: user, Gid: user}, nil},
+		{tar.Header{Name: "etc/ssl/certs/ca-certificates.crt", Typeflag: tar.TypeReg, Mode: 0o644}, certificates()},
+		{tar.Header{Name: "usr/local/bin/timer-service", Typeflag: tar.TypeReg, Mode: 0o755}, binary},
 	} {
-		header := &tar.Header{Name: f.name, Mode: f.mode, Uid: f.owner, Gid: f.owner, ModTime: at, Typeflag: tar.TypeDir}
-		var content []byte
-		if f.from != "" {
-			var err error
-			if content, err = os.ReadFile(f.from); err != nil {
-				return nil, err
-			}
-			header.Typeflag, header.Size = tar.TypeReg, int64(len(content))
-		}
-		if err := w.WriteHeader(header); err != nil {
+		f.header.ModTime, f.header.Size = at, int64(len(f.content))
+		if err := w.WriteHeader(&f.header); err != nil {
 			return nil, err
 		}
-		if _, err := w.Write(content); err != nil {
+		if _, err := w.Write(f.content); err != nil {
 			return nil, err
 		}
 	}
-	return out.Bytes(), w.Close()
+	err := w.Close() // writes the end
+	return out.Bytes(), err
+}
+
+// certificates returns the roots without constraints, which a file cannot state.
+func certificates() []byte {
+	var out []byte
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate})...)
+		}
+	}
+	return out
 }

@@ -1,19 +1,19 @@
 // Command notices writes, into the folder that is its argument, what a release is made of:
-// sbom.cdx.json, a bill of materials in CycloneDX, and LICENSES.txt, the licences of all
+// sbom.cdx.json, a bill of materials in CycloneDX, and LICENSES.txt, the licenses of all
 // modules whose packages are in a binary for one of the systems. It runs in the
-// folder of the module, and fails if a licence is missing or unknown. The version of the release
+// folder of the module, and fails if a license is missing or unknown. The version of the release
 // is the second argument; the systems, such as linux/amd64, follow.
 package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"os"
 	"os/exec"
@@ -32,21 +32,22 @@ const (
 )
 
 func main() {
-	log.SetFlags(0)
 	if len(os.Args) < 4 {
-		log.Fatal("usage: notices FOLDER VERSION SYSTEM...")
+		fmt.Fprintln(os.Stderr, "usage: notices FOLDER VERSION SYSTEM...")
+		os.Exit(1)
 	}
-	if err := write(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
-		log.Fatal(err)
+	if err := write(context.Background(), os.Args[1], os.Args[2], os.Args[3:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
-func write(dir, version string, systems []string) error {
-	parts, err := dependencies(systems)
+func write(ctx context.Context, dir, version string, systems []string) error {
+	parts, err := dependencies(ctx, systems)
 	if err != nil {
 		return err
 	}
-	text, err := licences(parts)
+	text, err := licenses(parts)
 	if err != nil {
 		return err
 	}
@@ -68,16 +69,16 @@ func write(dir, version string, systems []string) error {
 // A part is a module, or the standard library, that is in a binary.
 type part struct {
 	path, version string
-	files         map[string]string // texts of the licences and notices, by file
-	id            string            // licence, as SPDX names it
+	files         map[string]string // texts of the licenses and notices, by file
+	id            string            // license, as SPDX names it
 }
 
 // dependencies returns the parts by path.
-func dependencies(systems []string) (map[string]*part, error) {
+func dependencies(ctx context.Context, systems []string) (map[string]*part, error) {
 	parts := make(map[string]*part)
 	for _, system := range systems {
 		goos, goarch, _ := strings.Cut(system, "/")
-		list := exec.Command("go", "list", "-deps", "-json=Dir,Standard,Module", command)
+		list := exec.CommandContext(ctx, "go", "list", "-deps", "-json=Dir,Standard,Module", command)
 		list.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
 		list.Stderr = os.Stderr
 		out, err := list.Output()
@@ -147,7 +148,7 @@ func (p *part) read(root, dir string) error {
 	return nil
 }
 
-// marks are sentences of licences that nobody else's has, in the order to look for them.
+// marks are sentences of licenses that nobody else's has, in the order to look for them.
 var marks = []struct{ id, text string }{
 	{"Apache-2.0", "Apache License Version 2.0"},
 	{"MPL-2.0", "Mozilla Public License Version 2.0"},
@@ -160,7 +161,7 @@ var marks = []struct{ id, text string }{
 	{"CC0-1.0", "CC0 1.0 Universal"},
 }
 
-// identify returns the licence that a text is; empty if it is none that we know.
+// identify returns the license that a text is; empty if it is none that we know.
 func identify(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, m := range marks {
@@ -171,8 +172,8 @@ func identify(text string) string {
 	return ""
 }
 
-// licences returns all texts, and sets the licence of each part: that of its folder.
-func licences(parts map[string]*part) ([]byte, error) {
+// licenses returns all texts, and sets the license of each part: that of its folder.
+func licenses(parts map[string]*part) ([]byte, error) {
 	var all bytes.Buffer
 	var missing []error
 	for _, path := range slices.Sorted(maps.Keys(parts)) {
@@ -184,7 +185,7 @@ func licences(parts map[string]*part) ([]byte, error) {
 			}
 		}
 		if p.id == "" {
-			missing = append(missing, fmt.Errorf("%s %s has no licence that is known here", path, p.version))
+			missing = append(missing, fmt.Errorf("%s %s has no license that is known here", path, p.version))
 		}
 	}
 	return all.Bytes(), errors.Join(missing...)
