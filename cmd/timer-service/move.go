@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -142,10 +143,10 @@ func (m *move) release(ctx context.Context, e *env) error {
 	return err
 }
 
-// write writes the timers that were released, and those that are over.
+// write writes the timers that were released, and those that are over, and a trailer.
 func (m *move) write(ctx context.Context, file *partialFile) error {
 	err := writeLines(file.partial(), func(w io.Writer) error {
-		return m.each(func(line []byte, schedule *timer.ScheduleTimer) error {
+		err := m.each(func(line []byte, schedule *timer.ScheduleTimer) error {
 			if schedule != nil {
 				ours, err := m.await(ctx, schedule)
 				if err != nil {
@@ -160,6 +161,10 @@ func (m *move) write(ctx context.Context, file *partialFile) error {
 			_, err := w.Write(append(line, '\n'))
 			return err
 		})
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(w).Encode(movedTrailer{kindTrailer, m.written})
 	})
 	if err == nil {
 		_, err = file.finish()

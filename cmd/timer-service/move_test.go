@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/store/sqlite"
@@ -128,5 +132,154 @@ func TestMoveATenant(t *testing.T) {
 	}
 	if waits(sides[1])() {
 		t.Error("the far one waits at both services")
+	}
+}
+
+// A file that was cut is not imported, in whole or in part: what is missing would never
+// fire, since it is canceled where it came from.
+func TestImportOfATenantNeedsAllCommands(t *testing.T) {
+	t.Parallel()
+	const first, second, trailer = `{"type":"ScheduleTimer","n":1}` + "\n", `{"type":"ScheduleTimer","n":2}` + "\n", `{"kind":"trailer","commands":2}` + "\n"
+	for text, want := range map[string]string{
+		"":                               "line 1: the file ends here, without a trailer",
+		first + second:                   "line 3: the file ends here, without a trailer",
+		first + second[:len(second)/2]:   "line 2: the file ends here, without a trailer",
+		first + second + trailer[:10]:    "line 3: the file ends here, without a trailer",
+		first + trailer:                  "line 2: the trailer counts 2 commands, there are 1",
+		first + second + trailer + first: "line 4: something follows the trailer",
+		first + second + trailer:         "",
+	} {
+		read, err := io.ReadAll(newMovedReader(strings.NewReader(text)))
+		if want == "" {
+			if err != nil || string(read) != first+second {
+				t.Errorf("%q: read %q, %v", text, read, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		file := beside(t, "acme.jsonl")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got := do(t, nil, "import", file, "--tenant", "acme", "--broker-url", "nats://127.0.0.1:1").wants(t, exitFailure)
+		if !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, "nothing was published") || got.stdout != "" {
+			t.Errorf("%q: prints %q and %q, want %q", text, got.stdout, got.stderr, want)
+		}
+	}
+}
+
+// An interrupted reader calls cancel when a phase of a move is over. From then on it
+// fails, as the database does for a context that has ended.
+type interruptedReader struct {
+	reader
+	phase  string
+	cancel context.CancelFunc
+}
+
+func (r *interruptedReader) List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) (timer.Page, error) {
+	page, err := r.reader.List(ctx, tenant, filter)
+	if r.phase == "noted" && page.Next == "" {
+		r.cancel()
+	}
+	return page, err
+}
+
+func (r *interruptedReader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
+	if r.phase == "released" {
+		r.cancel()
+	}
+	if err := ctx.Err(); err != nil {
+		return timer.Entry{}, err
+	}
+	return r.reader.Get(ctx, key)
+}
+
+// A move that is interrupted goes on with what it has noted: what changed since stays
+// where it is, and nothing is left out.
+func TestAnInterruptedMoveGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, phase := range []string{"noted", "released"} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Shutdown()
+			p := start(t, "main", "serve", "--broker-url", server.URL())
+			p.prints(t, "ready")
+			defer func() {
+				p.signal(t, syscall.SIGTERM)
+				if code := p.ends(t); code != exitOK {
+					t.Errorf("exit code %d", code)
+				}
+			}()
+			flags := []string{"--broker-url", server.URL(), "--db-path", filepath.Join(p.Dir, "event_service.db")}
+			cfg, err := config.Try(map[string]string{"broker_url": server.URL(), "db_path": flags[3]}, nil, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := &env{cfg: cfg, log: slog.New(slog.DiscardHandler), out: output{w: io.Discard}, stderr: io.Discard, now: time.Now}
+			source, err := e.database(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer source.Close()
+			schedule := func(call timer.ServiceCallID, id string) {
+				t.Helper()
+				do(t, nil, append([]string{"schedule", "acme", string(call), "--in", "1h", "--id", id}, flags...)...).wants(t, exitOK)
+				for limit := time.Now().Add(30 * time.Second); ; pause.For(t.Context(), 5*time.Millisecond) {
+					if e, err := source.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: call}); err == nil && e.Version.CommandID == id {
+						return
+					}
+					if time.Now().After(limit) {
+						t.Fatalf("waited in vain for %s", id)
+					}
+				}
+			}
+			schedule("a", "a-1")
+			schedule("b", "b-1")
+			schedule("changed", "changed-1")
+
+			path := beside(t, "acme.jsonl")
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			m := &move{tenant: "acme", from: &interruptedReader{source, phase, cancel}, path: path}
+			if err := m.run(ctx, e); err == nil || !strings.Contains(err.Error(), "run it again, which goes on with "+path+".taking") {
+				t.Fatalf("interrupted: %v", err)
+			}
+			if files, _ := filepath.Glob(path + "*"); len(files) != 1 || files[0] != path+".taking" {
+				t.Fatalf("after the interrupt there are %v", files)
+			}
+			schedule("changed", "changed-2")
+			schedule("later", "later-1")
+
+			do(t, nil, append([]string{"export", path, "--tenant", "acme"}, flags...)...).wants(t, exitOK)
+			var moved []string
+			commands, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(commands)) {
+				if decoded, err := envelope.Decode([]byte(line)); err == nil {
+					moved = append(moved, string(decoded.Payload.(timer.ScheduleTimer).ServiceCallID))
+				}
+			}
+			slices.Sort(moved)
+			if want := []string{"a", "b"}; !slices.Equal(moved, want) {
+				t.Errorf("moved %q, want %q", moved, want)
+			}
+			if files, _ := filepath.Glob(path + "*"); len(files) != 1 || files[0] != path {
+				t.Errorf("after the second run there are %v", files)
+			}
+			for call, want := range map[timer.ServiceCallID]timer.State{"a": timer.Canceled, "b": timer.Canceled, "changed": timer.Scheduled, "later": timer.Scheduled} {
+				e, err := source.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: call})
+				if err != nil || e.State != want {
+					t.Errorf("%s is %v (%v), want %v", call, e.State, err, want)
+				}
+			}
+		})
 	}
 }

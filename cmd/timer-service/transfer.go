@@ -134,7 +134,8 @@ reads the database and compares counts and checksum. Stop the service first. Aft
 the next start the service handles the commands that the broker kept meanwhile.
 
 With --tenant the commands of the file are published to a service that runs, beside
-those of other tenants. Newer commands of a timer win. It may be repeated.
+those of other tenants. Newer commands of a timer win. It may be repeated. Of a file
+that was cut nothing is published; of stdin, what came before its end.
 
 Examples:
 
@@ -150,9 +151,12 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 		if err := tenant.Validate(); err != nil {
 			return refused("import", err)
 		}
+		if err := e.checkMoved("import", i.File); err != nil {
+			return err
+		}
 		return sendFile(ctx, e, "import", i.File, "commands", "import it", func(s *sender, in io.Reader) error {
 			s.tenant, s.fresh, s.batch = tenant, true, maxBatch
-			return s.sendAll(ctx, in)
+			return s.sendAll(ctx, newMovedReader(in))
 		})
 	}
 	if err := oneDatabase(e.cfg, "import"); err != nil {
