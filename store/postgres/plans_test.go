@@ -106,7 +106,7 @@ var plans = map[string]plan{
 var whole = []string{"attach", "begin_recovery", "broker", "end_recovery", "fired_outbox", "firing", "forget_positions", "noted", "identity", "join", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "pause", "registered_before", "resume", "unreferenced", "forget_damaged"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"alone", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
+var notOurs = []string{"alone", "compatible", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server
