@@ -163,7 +163,7 @@ type Config struct {
 	RabbitMQQueueType QueueType // of queues that the service creates
 
 	Takeover bool   // own the commands at this start, whichever database owns them; a flag of serve, no setting
-	Version  string // of the program, no setting; empty: as Go has built it
+	Version  string // of the program, for those who look at it; no setting
 
 	origins map[string]origin // where each setting came from, by key
 	file    string            // that was read; empty if none was

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"log/slog"
-	"runtime/debug"
 
 	"go.uber.org/fx"
 
@@ -108,15 +107,4 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 	d.http = s.Address()
 	app.KeepRunning(lc, sd, log, "HTTP", s.Run, nil, lookTimeout)
 	return nil
-}
-
-// version returns that of this binary: as the configuration says, else as Go has built it.
-func version(cfg config.Config) string {
-	if cfg.Version != "" {
-		return cfg.Version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return ""
 }

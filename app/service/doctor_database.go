@@ -192,7 +192,7 @@ func oneLine(err error) string {
 
 // versions says what works together.
 func (x *examination) versions(db databaseFound, b brokerFound) []Finding {
-	all := []string{fmt.Sprintf("timer-service %s, %s", orDevel(version(x.cfg)), runtime.Version())}
+	all := []string{fmt.Sprintf("timer-service %s, %s", orDevel(x.cfg.Version), runtime.Version())}
 	for _, v := range []string{db.version, b.Version} {
 		if v != "" {
 			all = append(all, v)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"os/signal"
 	"syscall"
@@ -44,11 +43,11 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	metrics, err := telemetry.New(ctx, version(cfg), counters)
+	metrics, err := telemetry.New(ctx, cfg.Version, counters)
 	if err != nil {
 		return err
 	}
-	traces, err := telemetry.NewTraces(ctx, version(cfg))
+	traces, err := telemetry.NewTraces(ctx, cfg.Version)
 	if err != nil {
 		return err
 	}
@@ -188,14 +187,14 @@ func announce(
 			switch {
 			case b.Ready(ctx) != nil:
 				line("waiting", "for the broker at %s; retried until it answers", d.address)
-			case awaitReady(ctx, m, settleTime):
+			case settles(ctx, m):
 				line("ready", "%s", d.address)
 				return
 			default:
 				line("waiting", "for what timer-service health says")
 			}
 			go func() {
-				if awaitReady(ctx, m, math.MaxInt64) {
+				if awaitReady(ctx, m.Health, 100*time.Millisecond) {
 					line("ready", "%s", d.address)
 				}
 			}()
@@ -208,14 +207,20 @@ func announce(
 // answer.
 const settleTime = 2 * time.Second
 
-// awaitReady waits until no check is red, so that whoever asks sees the same. It returns
-// false if that took longer than the limit, or ctx ended.
-func awaitReady(ctx context.Context, m *admin.Monitor, limit time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// settles waits for the parts that begin with the service, checking again and again, and
+// reports whether all are ready.
+func settles(ctx context.Context, m *admin.Monitor) bool {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	t := time.NewTicker(20 * time.Millisecond)
+	return awaitReady(ctx, func() admin.Health { return m.Refresh(ctx) }, 20*time.Millisecond)
+}
+
+// awaitReady waits until no check is red, so that health says the same from then on. It
+// returns false if ctx ended before.
+func awaitReady(ctx context.Context, health func() admin.Health, every time.Duration) bool {
+	t := time.NewTicker(every)
 	defer t.Stop()
-	for !m.Refresh(ctx).Ready() {
+	for !health().Ready() {
 		select {
 		case <-ctx.Done():
 			return false

@@ -49,7 +49,7 @@ func openDatabase(ctx context.Context, cfg config.Config, log *slog.Logger) (clo
 	if cfg.Durability == config.Relaxed {
 		durability = sqlite.Relaxed
 	}
-	return sqlite.Open(ctx, cfg.DBPath, sqlite.Options{Durability: durability, Events: eventFormat(cfg), Version: version(cfg), Log: log})
+	return sqlite.Open(ctx, cfg.DBPath, sqlite.Options{Durability: durability, Events: eventFormat(cfg), Version: cfg.Version, Log: log})
 }
 
 const (
@@ -65,7 +65,7 @@ func awaitPostgres(ctx context.Context, cfg config.Config, log *slog.Logger) (*p
 		durability = postgres.Relaxed
 	}
 	for tries := 0; ; tries++ {
-		s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: durability, Events: eventFormat(cfg), Version: version(cfg), Log: log})
+		s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: durability, Events: eventFormat(cfg), Version: cfg.Version, Log: log})
 		if err == nil || !postgres.IsAbsent(err) {
 			return s, err
 		}
