@@ -47,7 +47,7 @@ type Monitor struct {
 	log    *slog.Logger
 	asked  bool // it checks when it is asked, since nothing runs it
 
-	asking chan struct{} // holds one while somebody checks
+	asking chan struct{} // full during a check: only one runs at a time
 
 	mu    sync.Mutex
 	last  Health
@@ -73,18 +73,14 @@ func (m *Monitor) Run(ctx context.Context) error {
 // Refresh checks now, one caller at a time, and returns what was found: within a second
 // after its turn has come.
 func (m *Monitor) Refresh(ctx context.Context) Health {
-	m.asking <- struct{}{}
-	if checks := m.checks(ctx); ctx.Err() == nil {
-		m.observe(ctx, checks, time.Now())
-	}
-	<-m.asking
+	m.check(ctx, 0)
 	return m.Health()
 }
 
 // Health returns what the last checks have found.
 func (m *Monitor) Health() Health {
 	if m.asked {
-		m.check()
+		m.check(context.Background(), interval)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,16 +109,18 @@ func (m *Monitor) Alive() bool {
 	return time.Since(last) < dead
 }
 
-// check checks, unless that was done a moment ago.
-func (m *Monitor) check() {
+// check checks, unless the last checks are younger than an age.
+func (m *Monitor) check(ctx context.Context, age time.Duration) {
 	m.asking <- struct{}{}
 	defer func() { <-m.asking }()
 	m.mu.Lock()
 	last := m.last.At
 	m.mu.Unlock()
-	if time.Since(last) >= interval {
-		ctx := context.Background()
-		m.observe(ctx, m.checks(ctx), time.Now())
+	if time.Since(last) < age {
+		return
+	}
+	if checks := m.checks(ctx); ctx.Err() == nil {
+		m.observe(ctx, checks, time.Now())
 	}
 }
 
