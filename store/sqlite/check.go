@@ -43,7 +43,7 @@ func (s *Store) lockable(ctx context.Context) error {
 	before := s.commits.Load()
 	locked := make(chan error, 1)
 	go func() { // SQLite waits for the lock for longer, and can't be interrupted; Close waits for it
-		locked <- s.transact(waiting, (*Store).begin, func(context.Context, *transaction) error { return nil })
+		locked <- s.transact(waiting, s.begin, func(context.Context, *transaction) error { return nil })
 	}()
 	select {
 	case err := <-locked:

@@ -167,7 +167,7 @@ func (s *Store) readyBeside(ctx context.Context) (*readiness, error) {
 // through the store meanwhile, and no transaction fails because of another's lock.
 func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	var failed error
-	err := s.transact(ctx, (*Store).beginTx, func(_ context.Context, t *transaction) error {
+	err := s.transact(ctx, s.beginTx, func(_ context.Context, t *transaction) error {
 		failed = fn(t.tx)
 		return failed
 	})

@@ -42,7 +42,7 @@ type session interface {
 // Statements get a context without an end: each is short, and one that can be
 // interrupted costs a goroutine. The end of ctx is looked for between them.
 func (s *Store) writing(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
-	return classify(doing, s.transact(ctx, (*Store).begin, fn))
+	return classify(doing, s.transact(ctx, s.begin, fn))
 }
 
 // transact is writing in a transaction that begins as begin says.
@@ -60,7 +60,7 @@ func (s *Store) transact(ctx context.Context, begin beginning, fn func(context.C
 	if err != nil {
 		return err
 	}
-	t, end, err := begin(s, ctx, ready)
+	t, end, err := begin(ctx, ready)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *Store) transact(ctx context.Context, begin beginning, fn func(context.C
 
 // A beginning begins a transaction with the write lock. What it returns ends the
 // transaction: it commits, or rolls back.
-type beginning func(s *Store, ctx context.Context, ready *readiness) (t *transaction, end func(commit bool) error, err error)
+type beginning func(ctx context.Context, ready *readiness) (t *transaction, end func(commit bool) error, err error)
 
 // begin begins a transaction on the store's own connection if there is one: a [sql.Tx]
 // costs a goroutine, and one more for each query.
