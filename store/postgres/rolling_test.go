@@ -61,7 +61,7 @@ func TestInstanceGoesOnBesideANewerSchema(t *testing.T) {
 }
 
 // TestMigrationWaitsForNoLock has another transaction read the timers for long, as an
-// export: a step gives up, so that nobody waits behind it, and comes again.
+// export: a step gives up, so that no statement waits behind it, and comes again.
 func TestMigrationWaitsForNoLock(t *testing.T) {
 	t.Parallel()
 	whole, err := postgres.MigrationSQL(0)
