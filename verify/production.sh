@@ -71,7 +71,6 @@ systemctl() { # VERB [--now] UNIT
   esac
   if [ "$1" = stop ]; then return 0; fi
   log=$tmp/$name.log
-  rm -f "$log" # of the process before
   case $name in
     nats-server) begin "$name" "$tmp/nats-server" -c "$tmp/nats/nats-server.conf" ;;
     prometheus) begin "$name" prometheus --config.file="$tmp/prometheus/prometheus.yml" --storage.tsdb.path="$tmp/prometheus/data" --web.listen-address="127.0.0.1:$((base + 2))" ;;

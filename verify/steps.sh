@@ -55,6 +55,7 @@ eventually() {
 # begin NAME COMMAND...: starts a process group; its log is NAME.log, its id $group.
 begin() {
   local log=$tmp/$1.log
+  rm -f "$log" # of a process before, which may have said what this one is to say
   shift
   set -m
   "$@" >"$log" 2>&1 &
