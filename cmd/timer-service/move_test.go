@@ -32,26 +32,14 @@ func TestMoveATenant(t *testing.T) {
 	}
 	var sides []side
 	for range 2 {
-		server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer server.Shutdown()
-		p := start(t, "main", "serve", "--broker-url", server.URL())
-		p.prints(t, "ready")
-		defer func() {
-			p.signal(t, syscall.SIGTERM)
-			if code := p.ends(t); code != exitOK {
-				t.Errorf("exit code %d", code)
-			}
-		}()
-		db := filepath.Join(p.Dir, "event_service.db")
+		url, db, stop := serveBesideBroker(t)
+		defer stop()
 		reader, err := sqlite.OpenReader(t.Context(), db)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer reader.Close()
-		sides = append(sides, side{server.URL(), db, reader})
+		sides = append(sides, side{url, db, reader})
 	}
 	const calls = 300
 	began := time.Now()
@@ -203,21 +191,10 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 	for _, phase := range []string{"noted", "released"} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
-			server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer server.Shutdown()
-			p := start(t, "main", "serve", "--broker-url", server.URL())
-			p.prints(t, "ready")
-			defer func() {
-				p.signal(t, syscall.SIGTERM)
-				if code := p.ends(t); code != exitOK {
-					t.Errorf("exit code %d", code)
-				}
-			}()
-			flags := []string{"--broker-url", server.URL(), "--db-path", filepath.Join(p.Dir, "event_service.db")}
-			cfg, err := config.Try(map[string]string{"broker_url": server.URL(), "db_path": flags[3]}, nil, "")
+			url, db, stop := serveBesideBroker(t)
+			defer stop()
+			flags := []string{"--broker-url", url, "--db-path", db}
+			cfg, err := config.Try(map[string]string{"broker_url": url, "db_path": db}, nil, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -281,5 +258,23 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// serveBesideBroker starts a service and a broker of its own, which stop ends.
+func serveBesideBroker(t *testing.T) (url, db string, stop func()) {
+	t.Helper()
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, "main", "serve", "--broker-url", server.URL())
+	p.prints(t, "ready")
+	return server.URL(), filepath.Join(p.Dir, "event_service.db"), func() {
+		p.signal(t, syscall.SIGTERM)
+		if code := p.ends(t); code != exitOK {
+			t.Errorf("exit code %d", code)
+		}
+		server.Shutdown()
 	}
 }

@@ -139,9 +139,8 @@ that was cut nothing is published; of stdin, what came before its end.
 
 Examples:
 
-    timer-service import acme.jsonl --tenant acme
-
     timer-service import timers.jsonl --db-url postgres://timers@db/timers
+    timer-service import acme.jsonl --tenant acme
     gunzip -c timers.jsonl.gz | timer-service import - --db-path new.db`
 }
 
