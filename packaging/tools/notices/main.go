@@ -148,7 +148,7 @@ func (p *part) read(root, dir string) error {
 	return nil
 }
 
-// marks are sentences of licenses that nobody else's has, in the order to look for them.
+// marks are sentences that one kind of license alone has, in the order to look for them.
 var marks = []struct{ id, text string }{
 	{"Apache-2.0", "Apache License Version 2.0"},
 	{"MPL-2.0", "Mozilla Public License Version 2.0"},
