@@ -13,6 +13,7 @@ const outboxCount timer.TenantID = ""
 type count struct {
 	timer.Counts
 	outbox int64
+	moved  bool // a timer that waits has another due time
 }
 
 // count returns the changes of a tenant, to be added to.
@@ -25,15 +26,20 @@ func (t *transaction) count(tenant timer.TenantID) *count {
 	return c
 }
 
-// writeCounts writes what has changed: a row a tenant, however many timers.
+// writeCounts writes what has changed: a row a tenant, however many timers. The tenant's
+// next due time is found anew.
 // Deletes count themselves, by a trigger.
 func (t *transaction) writeCounts(ctx context.Context) error {
 	for tenant, c := range t.counts {
 		if *c == (count{}) {
 			continue
 		}
-		if _, err := t.ExecContext(ctx, sqlCount, string(tenant), c.Scheduled, c.Reached, c.Canceled, c.outbox); err != nil {
+		var lost bool
+		if err := t.QueryRowContext(ctx, sqlCount, string(tenant), c.Scheduled, c.Reached, c.Canceled, c.outbox).Scan(&lost); err != nil {
 			return err
+		}
+		if lost {
+			t.store.indexes.Store(true) // the next transaction makes them again
 		}
 	}
 	return nil

@@ -72,13 +72,18 @@ func (t *transaction) noteIndexes(err error) error {
 	return fmt.Errorf("%w: %w", errIndexes, err)
 }
 
-// repair makes the indexes of the timers again from the rows, as large as they are, and
-// sets rows aside that no index would find.
+// repair makes the indexes of the timers and the counts of the tenants again from the
+// rows, as large as they are, and sets rows aside that no index would find.
 func (t *transaction) repair(ctx context.Context) error {
 	t.repaired = true
 	defer t.sortInFiles(ctx)()
 	if _, err := t.session.ExecContext(ctx, `REINDEX timer_schedules`); err != nil {
 		return fmt.Errorf("%w: make the indexes again: %s: %w", timer.ErrFatal, wayOut, err)
+	}
+	for _, text := range [...]string{sqlUncount, sqlRecount} {
+		if _, err := t.ExecContext(ctx, text); err != nil {
+			return err
+		}
 	}
 	rows, err := t.QueryContext(ctx, sqlStateless)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/event-service-agent/timer-service/store"
@@ -34,7 +35,7 @@ func (s *Store) Load(ctx context.Context, next func() (store.Record, error)) err
 // load keeps all records.
 func (t *transaction) load(ctx context.Context, next func() (store.Record, error)) error {
 	endless := context.WithoutCancel(ctx)
-	l := &load{t: t}
+	l := &load{t: t, next: math.MaxInt64}
 	defer l.close()
 	for {
 		if err := ctx.Err(); err != nil {
@@ -65,6 +66,7 @@ type load struct {
 
 	tenant timer.TenantID // whose timers come now, and how many there were
 	count  timer.Counts
+	next   int64 // earliest due time of those that wait, in milliseconds
 	events int64
 	parked [2]int64 // the first and the last number of parked events
 }
@@ -112,6 +114,7 @@ func (l *load) timer(ctx context.Context, e *timer.Entry) error {
 	switch e.State {
 	case timer.Scheduled:
 		l.count.Scheduled++
+		l.next = min(l.next, e.DueAt.UnixMilli())
 	case timer.Reached:
 		l.count.Reached++
 	case timer.Canceled:
@@ -130,12 +133,15 @@ func checksumOf(e *timer.Entry) any {
 
 // writeCount writes the count of the tenant whose timers came.
 func (l *load) writeCount(ctx context.Context) error {
-	c := l.count
-	l.count = timer.Counts{}
-	if c == (timer.Counts{}) {
+	c, next := l.count, any(l.next)
+	l.count, l.next = timer.Counts{}, math.MaxInt64
+	switch {
+	case c == (timer.Counts{}):
 		return nil
+	case c.Scheduled == 0:
+		next = nil
 	}
-	_, err := l.t.ExecContext(ctx, sqlCount, string(l.tenant), c.Scheduled, c.Reached, c.Canceled, 0)
+	_, err := l.t.ExecContext(ctx, sqlLoadCount, string(l.tenant), c.Scheduled, c.Reached, c.Canceled, next)
 	return err
 }
 

@@ -23,15 +23,15 @@ var plans = map[string][]string{
 	"cancel":       {byKey},
 	"cancel_again": {byKey},
 	"correlated":   {"SEARCH timer_schedules USING INDEX idx_timer_schedules_correlation_id (correlation_id=?)"},
-	"count":        nil,
+	"count":        {"SCALAR SUBQUERY 1", "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=?)"},
 	"counts":       {"SEARCH timer_counts USING PRIMARY KEY (tenant_id=?)"},
-	"backlogged":   {"SCALAR SUBQUERY 1", byDue},
+	"backlogged":   {"SCALAR SUBQUERY 1", dueTenants, dueTimers},
 	"delete":       {"SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 	"dump_outbox":  {"MERGE (UNION ALL)", "LEFT", walkNumbers, "RIGHT", "SCAN timer_outbox_deferred"},
 	"dump_parked":  {walkParked},
 	"dump_timers":  {walkKeys},
 	"empty":        {"SCALAR SUBQUERY 1", anyTimer, "SCALAR SUBQUERY 2", walkNumbers, "SCALAR SUBQUERY 3", anyDeferred, "SCALAR SUBQUERY 4", anyParked},
-	"due":          {"SEARCH timer_schedules USING INDEX idx_timer_schedules_due_at (due_at<?)"},
+	"due":          {dueTenants, "SEARCH s USING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"},
 	"due_tenant":   {"SEARCH timer_schedules USING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"},
 	"delivery": {
 		"COMPOUND QUERY", "LEFT-MOST SUBQUERY", "MATERIALIZE head", walkNumbers, "SCAN head",
@@ -39,17 +39,20 @@ var plans = map[string][]string{
 		"UNION ALL", "MATERIALIZE parked", walkParked, "SCAN parked",
 		"UNION ALL", "SCALAR SUBQUERY 7", "SCAN head", "SCALAR SUBQUERY 8", "SCAN deferred", "SCALAR SUBQUERY 9", "SCAN parked",
 	},
-	"overdue":        {"CO-ROUTINE (subquery-1)", byDue, "SCAN (subquery-1)"},
+	"overdue":        {"CO-ROUTINE (subquery-2)", dueTenants, dueTimers, "SCAN (subquery-2)", "SCALAR SUBQUERY 1", nextDues},
 	"overdue_tenant": {"CO-ROUTINE (subquery-1)", byTenantDue, "SCAN (subquery-1)"},
 	"soonest": {
 		"COMPOUND QUERY", "LEFT-MOST SUBQUERY", "CO-ROUTINE (subquery-1)",
-		"SEARCH timer_schedules USING INDEX idx_timer_schedules_due_at (due_at=? AND rowid>?)", "SCAN (subquery-1)",
-		"UNION ALL", "CO-ROUTINE (subquery-3)", "SEARCH timer_schedules USING INDEX idx_timer_schedules_due_at (due_at>? AND due_at<?)", "SCAN (subquery-3)",
+		"SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at=? AND rowid>?)", "SCAN (subquery-1)",
+		"UNION ALL", "CO-ROUTINE (subquery-3)", "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)", "SCAN (subquery-3)",
 	},
+	"soonest_tenants": {nextDues},
+	"rows":            {eachOf, byRowid},
 	"upcoming": {
 		"CO-ROUTINE intervals", "SETUP", "RECURSIVE STEP", "SCAN intervals", "SCAN intervals", "CORRELATED SCALAR SUBQUERY 4", "CO-ROUTINE (subquery-3)",
-		"SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_due_at (due_at>? AND due_at<?)", "SCAN (subquery-3)",
+		dueTenants, "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)", "SCAN (subquery-3)",
 	},
+	"upcoming_few": {"SCALAR SUBQUERY 1", nextDues, dueTenants, "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)"},
 	"upcoming_tenant": {
 		"CO-ROUTINE intervals", "SETUP", "RECURSIVE STEP", "SCAN intervals", "SCAN intervals", "CORRELATED SCALAR SUBQUERY 4", "CO-ROUTINE (subquery-3)",
 		"SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)", "SCAN (subquery-3)",
@@ -91,40 +94,47 @@ var plans = map[string][]string{
 	"load_outbox":     nil,
 	"load_parked":     nil,
 	"load_timers":     nil,
+	"load_count":      nil,
 	"lock":            {byNumber},
 	"mark":            {byRowid},
-	"next_due":        {"SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_due_at (due_at>?)"},
-	"park":            {"COMPOUND QUERY", "LEFT-MOST SUBQUERY", byNumber, "UNION ALL", byDeferred},
-	"over":            {"SCALAR SUBQUERY 1", byOver},
-	"purge":           {byRowid, "LIST SUBQUERY 1", byOver},
-	"schedule_again":  {byKey},
-	"schedule_new":    nil,
-	"status":          {byKey},
-	"tenant_counts":   {"SEARCH timer_counts USING PRIMARY KEY (tenant_id>?)"},
-	"tenants": {
-		"CO-ROUTINE tenants", "SETUP", "SCALAR SUBQUERY 1", nextTenant,
-		"RECURSIVE STEP", "SCAN tenants", "CORRELATED SCALAR SUBQUERY 3", nextTenant,
-		"SCAN tenants", "CORRELATED SCALAR SUBQUERY 5", "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=?)",
+	"next_due": {
+		"CO-ROUTINE (subquery-4)", "COMPOUND QUERY", "LEFT-MOST SUBQUERY", "SCALAR SUBQUERY 1",
+		"SEARCH timer_counts USING COVERING INDEX idx_timer_counts_next_due (next_due>?)",
+		"UNION ALL", dueTenants, "CORRELATED SCALAR SUBQUERY 3",
+		"SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>?)", "SEARCH (subquery-4)",
 	},
-	"tombstone": nil,
-	"walk_end":  {"SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>?)"},
+	"correct_next_due": {"SEARCH timer_counts USING INDEX idx_timer_counts_next_due (next_due<?)", "CORRELATED SCALAR SUBQUERY 1", firstDue},
+	"find_next_due":    {walkTenants, "CORRELATED SCALAR SUBQUERY 2", firstDue, "CORRELATED SCALAR SUBQUERY 1", firstDue},
+	"park":             {"COMPOUND QUERY", "LEFT-MOST SUBQUERY", byNumber, "UNION ALL", byDeferred},
+	"over":             {"SCALAR SUBQUERY 1", byOver},
+	"purge":            {byRowid, "LIST SUBQUERY 1", byOver},
+	"schedule_again":   {byKey},
+	"schedule_new":     nil,
+	"status":           {byKey},
+	"tenant_counts":    {"SEARCH timer_counts USING PRIMARY KEY (tenant_id>?)"},
+	"due_tenants":      {nextDues},
+	"tenants":          {"SEARCH timer_counts USING PRIMARY KEY (tenant_id>?)"},
+	"tombstone":        nil,
+	"walk_end":         {"SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>?)"},
 }
 
 // notHot are statements for people, or on a table of one row, which may scan tables
 // that have few rows.
-var notHot = []string{"stats", "inspect", "indexes", "identity", "firing", "pause", "resume", "registered_before", "noted", "forget_positions", "begin_recovery", "end_recovery", "stateless", "forget_damaged"}
+var notHot = []string{"stats", "inspect", "indexes", "identity", "firing", "pause", "resume", "registered_before", "noted", "forget_positions", "begin_recovery", "end_recovery", "stateless", "uncount", "recount", "forget_damaged"}
 
 const (
 	byKey       = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"
 	byRowid     = "SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid=?)"
-	byDue       = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_due_at (due_at<?)"
+	dueTenants  = "SEARCH c USING COVERING INDEX idx_timer_counts_next_due (next_due<?)"
+	dueTimers   = "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"
+	firstDue    = "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=?)"
+	nextDues    = "SEARCH timer_counts USING COVERING INDEX idx_timer_counts_next_due (next_due<?)"
 	byTenantDue = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"
 	byOver      = "SEARCH timer_schedules USING INDEX idx_timer_schedules_over (<expr><?)"
 	byDeferred  = "SEARCH timer_outbox_deferred USING INTEGER PRIMARY KEY (rowid=?)"
 	byNumber    = "SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid=?)"
 	byParked    = "SEARCH timer_outbox_parked USING INTEGER PRIMARY KEY (rowid=?)"
 	eachOf      = "SCAN json_each VIRTUAL TABLE INDEX 1:" // what was given as an argument
-	nextTenant  = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id>?)"
 )
 
 // Statements that are to tell everything, in its order, or whether there is
@@ -136,9 +146,10 @@ const (
 	anyParked   = "SCAN timer_outbox_parked USING COVERING INDEX idx_timer_outbox_parked_tenant"
 	walkNumbers = "SCAN timer_outbox"
 	walkParked  = "SCAN timer_outbox_parked"
+	walkTenants = "SCAN timer_counts"
 )
 
-var walks = []string{anyTimer, anyDeferred, anyParked, walkKeys, walkNumbers, "SCAN timer_outbox_deferred", walkParked}
+var walks = []string{anyTimer, anyDeferred, anyParked, walkKeys, walkNumbers, "SCAN timer_outbox_deferred", walkParked, walkTenants}
 
 // TestPlans explains every statement on a populated database, before and after
 // it knows statistics, which a host may collect at any time.

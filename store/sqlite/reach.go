@@ -11,21 +11,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// minWalk is how many tenants with waiting timers are looked at, at least, when
-// more is due than the limit. At 2.5 µs each (measured 2026-11) that takes about
-// as long as a commit, and a hundred thousand tenants are gone round within a
-// second.
-const minWalk = 1000
-
-// spareWalk is how many more are read while none of them may fire: those
-// that may not leave more due than the limit for as long as they like, and the
-// poller polls ten times a second then.
-const spareWalk = 9 * minWalk
+// maxWalk is how many tenants with due timers are looked at in one transaction, at most:
+// that takes about as long as a commit (10 ms).
+const maxWalk = 10_000
 
 // Reach marks due timers and returns them. While more are due than the limit it
-// first gives each tenant with due timers an equal share, then fills up with
-// the oldest of all. What is not allowed is read and left alone, no more than
-// the limit of it.
+// first gives each tenant with due timers an equal share, then fills up, tenant by tenant,
+// from the one whose timers are due the longest. What is not allowed is read and left
+// alone, no more than the limit of it.
 func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
@@ -58,6 +51,10 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 			return nil, err
 		}
 	}
+	if due.seen == 0 { // though a tenant has due timers, as its count says
+		_, err := t.ExecContext(ctx, sqlCorrectNextDue, ms)
+		return nil, err
+	}
 	err := due.mark(ctx, t)
 	for tenant, n := range due.taken {
 		c := t.count(tenant)
@@ -68,75 +65,65 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	return due.entries, err
 }
 
-// dueTenants returns at most limit tenants with due timers that are allowed. It
-// begins after the one where the last call ended, goes round once, and stops when
-// it has looked at enough: so every tenant has its turn, however many there are.
-func (t *transaction) dueTenants(ctx context.Context, ms int64, limit int, due *claim) ([]string, error) {
-	start := t.store.lastTenant
-	walk := walk{claim: due, ms: ms, limit: limit, budget: max(limit, minWalk)}
-	if due.allow != nil {
-		walk.spare = spareWalk
-	}
-	if err := walk.from(ctx, t, start, ""); err != nil {
-		return nil, err
-	}
-	if walk.ended && start != "" {
-		walk.ended = false
-		if err := walk.from(ctx, t, "", start); err != nil {
-			return nil, err
+// dueTenants returns at most limit tenants with due timers that are allowed.
+func (t *transaction) dueTenants(ctx context.Context, ms int64, limit int, due *claim) (tenants []string, err error) {
+	all, err := t.visit(ctx, func(tenant string) bool {
+		if due.left(timer.TenantID(tenant)) > 0 {
+			tenants = append(tenants, tenant)
 		}
+		return true
+	}, sqlDueTenants, ms, limit+1)
+	if err != nil || all <= limit {
+		return tenants, err
 	}
-	t.store.lastTenant = walk.last
-	return walk.due, nil
+	return t.walk(ctx, ms, limit, due)
 }
 
-// A walk goes from tenant to tenant, of those with waiting timers.
-type walk struct {
-	claim  *claim
-	ms     int64
-	limit  int      // of tenants with due timers
-	budget int      // of tenants still to be looked at; the spare ones make it negative
-	spare  int      // tenants to be looked at beyond the budget while none is due
-	due    []string // tenants with due timers
-	last   string   // the last tenant that was looked at
-	ended  bool     // there was no tenant any more
+// walk returns some of many tenants with due timers. It begins after the one where the
+// last call ended, and goes round once: so every tenant has its turn.
+func (t *transaction) walk(ctx context.Context, ms int64, limit int, due *claim) (tenants []string, err error) {
+	start, looked := t.store.lastTenant, 0
+	look := func(tenant string) bool {
+		looked++
+		t.store.lastTenant = tenant
+		if due.left(timer.TenantID(tenant)) > 0 {
+			tenants = append(tenants, tenant)
+		}
+		return len(tenants) < limit && looked < maxWalk
+	}
+	if _, err = t.visit(ctx, look, sqlTenants, ms, start); err != nil || len(tenants) == limit || looked == maxWalk {
+		return tenants, err
+	}
+	_, err = t.visit(ctx, func(tenant string) bool { return tenant <= start && look(tenant) }, sqlTenants, ms, "")
+	return tenants, err
 }
 
-// from goes on after a tenant, until one that is past the other unless that is
-// empty.
-func (w *walk) from(ctx context.Context, t *transaction, after, until string) error {
-	rows, err := t.QueryContext(ctx, sqlTenants, w.ms, after, w.budget+w.spare)
+// visit shows the tenants that a statement returns, until look returns false, and says
+// how many there were.
+func (t *transaction) visit(ctx context.Context, look func(tenant string) bool, text string, args ...any) (n int, err error) {
+	rows, err := t.QueryContext(ctx, text, args...)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer rows.Close()
-	for w.budget > 0 && len(w.due) < w.limit || w.budget > -w.spare && len(w.due) == 0 {
-		if !rows.Next() {
-			w.ended = true
-			return rows.Err()
-		}
+	for rows.Next() {
 		var tenant string
-		var isDue bool
-		if err := rows.Scan(&tenant, &isDue); err != nil {
-			return err
+		if err := rows.Scan(&tenant); err != nil {
+			return n, err
 		}
-		if until != "" && tenant > until {
-			w.last = until
-			return nil
-		}
-		w.budget--
-		w.last = tenant
-		if isDue && w.claim.left(timer.TenantID(tenant)) > 0 {
-			w.due = append(w.due, tenant)
+		n++
+		if !look(tenant) {
+			break
 		}
 	}
-	return nil
+	return n, rows.Err()
 }
 
 // A claim is timers that were read, to be marked. No other transaction can change them in
 // between: the transaction holds the write lock.
 type claim struct {
 	now     time.Time
+	seen    int // how many were read
 	entries []timer.Entry
 	rowids  []int64 // of those that are not marked yet
 	damaged []int64 // rowids of those that are not set aside yet
@@ -160,6 +147,7 @@ func (c *claim) read(ctx context.Context, t *transaction, text string, args ...a
 	}
 	defer rows.Close()
 	for rows.Next() {
+		c.seen++
 		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
 		var rowid, due, registered int64
 		var sum sum

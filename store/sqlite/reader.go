@@ -27,7 +27,7 @@ func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, classify("find the next due time", err)
 	}
-	var due int64
+	var due sql.NullInt64
 	var row *sql.Row
 	if stmt := r.next.Load(); stmt != nil {
 		row = stmt.QueryRowContext(context.WithoutCancel(ctx), after.UnixMilli()) // a query that can be interrupted costs two goroutines
@@ -35,13 +35,7 @@ func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error
 		row = r.reads.QueryRowContext(ctx, sqlNextDue, after.UnixMilli())
 	}
 	err := row.Scan(&due)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return time.Time{}, nil
-	case err != nil:
-		return time.Time{}, classify("find the next due time", err)
-	}
-	return time.UnixMilli(due).UTC(), nil
+	return instant(due), classify("find the next due time", err)
 }
 
 // Get returns the timer, or [timer.ErrNotFound].

@@ -53,6 +53,9 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 			return nil, err
 		}
 		prepare = r.conn.PrepareContext
+		if _, err := r.conn.ExecContext(ctx, sqlFindNextDue); err != nil { // a tenant whose time is damaged would never fire
+			return nil, errors.Join(err, r.close())
+		}
 	}
 	for _, text := range writing {
 		if r.statements[text], err = prepare(ctx, text); err != nil {

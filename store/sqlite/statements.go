@@ -27,19 +27,25 @@ var (
 	sqlCancelAgain     = query("cancel_again")
 	sqlStatus          = query("status")
 	sqlNextDue         = query("next_due")
+	sqlFindNextDue     = query("find_next_due")
+	sqlCorrectNextDue  = query("correct_next_due")
 	sqlBacklogged      = query("backlogged")
 	sqlDue             = query("due")
 	sqlDueTenant       = query("due_tenant")
 	sqlMark            = query("mark")
+	sqlDueTenants      = query("due_tenants")
 	sqlTenants         = query("tenants")
 	sqlGet             = query("get")
 	sqlList            = query("list")
 	sqlCorrelated      = query("correlated")
 	sqlSoonest         = query("soonest")
+	sqlSoonestTenants  = query("soonest_tenants")
+	sqlRows            = query("rows")
 	sqlOverdue         = query("overdue")
 	sqlOverdueTenant   = query("overdue_tenant")
 	sqlDelivery        = query("delivery")
 	sqlUpcoming        = query("upcoming")
+	sqlUpcomingFew     = query("upcoming_few")
 	sqlUpcomingTenant  = query("upcoming_tenant")
 	sqlSetAside        = query("set_aside")
 	sqlSetAsideCount   = query("set_aside_count")
@@ -61,6 +67,8 @@ var (
 	sqlWalkEnd         = query("walk_end")
 	sqlCount           = query("count")
 	sqlCounts          = query("counts")
+	sqlUncount         = query("uncount")
+	sqlRecount         = query("recount")
 	sqlTenantCounts    = query("tenant_counts")
 	sqlOver            = query("over")
 	sqlPurge           = query("purge")
@@ -91,6 +99,7 @@ var (
 	sqlLoadTimers      = query("load_timers")
 	sqlLoadOutbox      = query("load_outbox")
 	sqlLoadParked      = query("load_parked")
+	sqlLoadCount       = query("load_count")
 )
 
 // How a transaction on the store's own connection begins and ends.
@@ -143,6 +152,6 @@ func repeatValues(text string, n int) string {
 // writing are the statements worth preparing.
 var writing = slices.Concat([]string{
 	sqlBegin, sqlCommit, sqlRollback, sqlLock, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
-	sqlCount, sqlBacklogged, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete, sqlDefer, sqlDeferAgain, sqlDeleteDeferred,
+	sqlCount, sqlBacklogged, sqlDueTenants, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete, sqlDefer, sqlDeferAgain, sqlDeleteDeferred,
 	sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox, sqlFiredDeferred,
 }, sqlScheduleChunks[:], sqlMarkChunks[:])

@@ -48,6 +48,14 @@ func upcomingMany(s *suite) {
 	s.same("more than are counted", s.upcoming("", noon, time.Minute, 2), []int64{timer.MaxUpcoming, 0})
 	s.same("of one", s.upcoming("acme", noon, time.Minute, 2), []int64{timer.MaxUpcoming, 0})
 	s.same("of another", s.upcoming("beta", noon, time.Minute, 2), []int64{3, 0})
+	var many []timer.ScheduleTimer
+	for i := range 600 {
+		k := key(timer.TenantID(fmt.Sprint("tenant-", i)), "call")
+		many = append(many, schedule(k, 1, noon.Add(time.Duration(2+i%2)*time.Minute)))
+	}
+	s.schedule(many...)
+	s.same("of many tenants", s.upcoming("", noon, time.Minute, 4), []int64{timer.MaxUpcoming, 0, 300, 300})
+	s.same("of many tenants, more than are counted", s.upcoming("", noon, 2*time.Minute, 2), []int64{timer.MaxUpcoming, timer.MaxUpcoming})
 	s.same("all of them in two intervals", s.upcoming("acme", noon, timer.MaxUpcoming/2*time.Millisecond, 3), []int64{timer.MaxUpcoming / 2, timer.MaxUpcoming / 2, 5})
 }
 

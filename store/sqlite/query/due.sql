@@ -1,10 +1,12 @@
--- The earliest due timers, to be marked by mark.sql under the same write lock.
--- Seeks idx_timer_schedules_due_at, which holds Scheduled rows only. The checksum comes
+-- Due timers, the earliest of each tenant first, to be marked by mark.sql under the same
+-- write lock. Walks the tenants with due timers by idx_timer_counts_next_due, and seeks
+-- idx_timer_schedules_tenant_due, which holds Scheduled rows only. The checksum comes
 -- first: until a column is read that the index does not have, SQLite takes those that it
 -- has from there, and not from the row.
-SELECT rowid, checksum, tenant_id, service_call_id, correlation_id, due_at, registered_at,
+SELECT s.rowid, checksum, s.tenant_id, service_call_id, correlation_id, due_at, registered_at,
        command_at, command_id, traceparent, tracestate, data
-  FROM timer_schedules
- WHERE state = 'Scheduled' AND due_at <= ?1
- ORDER BY due_at
+  FROM timer_counts c
+ CROSS JOIN timer_schedules s
+ WHERE c.next_due <= ?1
+   AND s.tenant_id = c.tenant_id AND s.state = 'Scheduled' AND s.due_at <= ?1
  LIMIT +?2

@@ -1,8 +1,10 @@
--- How many timers of all tenants are due before ?1, up to ?2, and the earliest due
--- time. Seeks idx_timer_schedules_due_at.
-SELECT count(*), min(due_at)
-  FROM (SELECT due_at
-          FROM timer_schedules
-         WHERE state = 'Scheduled' AND due_at < ?1
-         ORDER BY due_at
+-- How many timers of all tenants are due before ?1, up to ?2, and the earliest due time.
+-- Walks the tenants with due timers by idx_timer_counts_next_due, and ?2 entries of
+-- idx_timer_schedules_tenant_due.
+SELECT count(*), (SELECT min(next_due) FROM timer_counts WHERE next_due < ?1)
+  FROM (SELECT 1
+          FROM timer_counts c
+         CROSS JOIN timer_schedules s
+         WHERE c.next_due < ?1
+           AND s.tenant_id = c.tenant_id AND s.state = 'Scheduled' AND s.due_at < ?1
          LIMIT ?2)

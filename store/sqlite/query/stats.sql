@@ -1,6 +1,6 @@
 -- Totals for operators, from a row a tenant.
 SELECT coalesce(sum(scheduled), 0), coalesce(sum(reached), 0), coalesce(sum(canceled), 0), coalesce(sum(outbox), 0),
-       (SELECT due_at FROM timer_schedules WHERE state = 'Scheduled' ORDER BY due_at LIMIT 1),
+       min(next_due),
        (SELECT min(appended_at)
           FROM (SELECT appended_at FROM (SELECT appended_at FROM timer_outbox ORDER BY seq LIMIT 1)
                  UNION ALL

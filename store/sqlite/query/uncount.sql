@@ -1,0 +1,3 @@
+-- Forget the counts of all tenants, to be made again by recount.sql. Scans them.
+DELETE FROM timer_counts
+ WHERE tenant_id <> ''
