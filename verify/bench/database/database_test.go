@@ -93,7 +93,7 @@ func TestParts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"timer_schedules", "timer_outbox", "idx_timer_schedules_due_at", "idx_timer_schedules_over"} {
+		for _, name := range []string{"timer_schedules", "timer_outbox", "idx_timer_schedules_tenant_due", "idx_timer_schedules_over"} {
 			if !slices.ContainsFunc(parts, func(p database.Part) bool { return p.Name == name }) {
 				t.Errorf("%s is not among %+v", name, parts)
 			}
