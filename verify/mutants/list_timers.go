@@ -52,6 +52,16 @@ var timers = []mutant{
 // firing are mutants of the way from the clock to the outbox.
 var firing = []mutant{
 	{
+		"I12", "a tenant keeps its next due time when a timer becomes due sooner",
+		[]change{query("store/sqlite/query/count.sql", "next_due = excluded.next_due", "next_due = coalesce(next_due, excluded.next_due)")},
+		sqlite,
+	},
+	{
+		"I12", "a timer that is set again does not move the next due time of its tenant",
+		[]change{in("store/sqlite", "scheduling.again", swap("true", "false"))},
+		sqlite,
+	},
+	{
 		"I2", "a due time is rounded down",
 		[]change{in("timer", "RoundUp", swap("down.Add(time.Millisecond)", "down"))},
 		domain,
