@@ -60,7 +60,7 @@ var plans = map[string]plan{
 	"cancel_new":      {[]any{texts, texts, longs, texts, noon}, nil},
 	"correlated":      {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
 	"counts":          {[]any{"tenant-1"}, []string{folded, fresh}},
-	"delete":          {[]any{int32(0), longs}, []string{byNumber, byDeferred}},
+	"delete":          {[]any{int32(0), longs, longs}, []string{byNumber, byDeferred}},
 	"due_counts":      {[]any{later, int64(100), noon}, []string{byDue}},
 	"defer":           {[]any{int32(0), longs, texts, texts, times}, []string{byNumber, byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -91,9 +92,22 @@ func (s shard) Delete(ctx context.Context, seqs ...int64) error {
 		return nil
 	}
 	return s.noting(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
-		t.later(step{text: sqlDelete, args: []any{s.number, seqs}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
+		first, last := ranges(seqs)
+		t.later(step{text: sqlDelete, args: []any{s.number, first, last}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
 		return nil
 	})
+}
+
+// ranges returns numbers as ranges that have no others: mostly as a few.
+func ranges(seqs []int64) (first, last []int64) {
+	for _, seq := range slices.Sorted(slices.Values(seqs)) {
+		if n := len(last); n > 0 && seq <= last[n-1]+1 {
+			last[n-1] = seq
+			continue
+		}
+		first, last = append(first, seq), append(last, seq)
+	}
+	return first, last
 }
 
 // Defer counts an attempt of rows and moves them behind the others.
