@@ -36,7 +36,7 @@ func (r *recent) own(shard int32) {
 func (r *recent) add(shard int32, rows []outbox.Row) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if shard != r.shard {
+	if shard != r.shard || len(rows) == 0 {
 		return
 	}
 	for _, row := range rows {
