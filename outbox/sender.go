@@ -16,6 +16,11 @@ import (
 // more are.
 const firstBatch = 64
 
+// busyIntervals is how many intervals pass at most before a sender that has a backlog
+// reads it again from the first row: what is in flight, and is read in vain then, was a
+// third of all that it read.
+const busyIntervals = 4
+
 // A sender forwards one table. One loop reads the head, one the deferred rows, and
 // a third goroutine settles what the first has published while that goes on.
 //
@@ -90,7 +95,7 @@ func (s *sender) run(ctx context.Context) error {
 // sendHead reads the outbox from the first row to the last, again and again, and
 // publishes what is not in flight. At the end it waits for new rows. Those that
 // commit late are found when it reads again from an earlier row, see rereads, or
-// from the first one, at the interval.
+// from the first one, at the interval, or at each fourth while there is a backlog.
 func (s *sender) sendHead(ctx context.Context, w *window) {
 	var after int64 // the last row read
 	var failures backoff
@@ -99,6 +104,7 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 	defer again.Stop()
 	late := newRereads(s.outbox.shards != nil)
 	defer late.timer.Stop()
+	busy := 0 // intervals that ended while there were more rows
 	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
 		limit := min(size, free)
 		appended := s.backlog.notified()
@@ -123,6 +129,10 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 			failures, size = backoff{}, min(2*size, s.opt.Batch)
 			select {
 			case <-again.C:
+				if busy++; busy < busyIntervals {
+					again.Reset(s.opt.Interval)
+					continue
+				}
 			case <-late.timer.C:
 				after = late.from(s.clock.Now(), after)
 				continue
@@ -144,7 +154,7 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 			case <-again.C:
 			}
 		}
-		after = 0
+		after, busy = 0, 0
 		again.Reset(s.opt.Interval)
 	}
 }

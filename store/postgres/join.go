@@ -143,7 +143,9 @@ func (j *joined) apply(ctx context.Context, a application) ([]timer.Result, erro
 			if err := a.all(ctx, t, referenced, results); err != nil {
 				return err
 			}
-			return t.leave(ctx, database)
+			err := t.leave(ctx, database)
+			j.store.recent.hosted(t.shard, t.seqs)
+			return err
 		}))
 	})
 }

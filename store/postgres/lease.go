@@ -57,6 +57,7 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 	case l == nil:
 		return nil, errNoShard
 	}
+	s.recent.own(l.number)
 	s.shard.Store(l.number)
 	return l, nil
 }

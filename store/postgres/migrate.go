@@ -23,7 +23,7 @@ import (
 var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = 7
+const SchemaVersion = 8
 
 // VersionTable is the table that says which migrations were applied.
 const VersionTable = migration.Table

@@ -46,6 +46,7 @@ func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (
 	err = s.writing(ctx, "retry parked events", func(ctx context.Context, t *transaction) error {
 		return t.rows(ctx, sqlRetryParked, []any{seqs, timer.RoundDown(now), s.shard.Load()}, scan(&retried))
 	})
+	s.recent.forget()
 	if err != nil {
 		return 0, err
 	}

@@ -60,7 +60,7 @@ var plans = map[string]plan{
 	"cancel_new":      {[]any{texts, texts, longs, texts, noon}, nil},
 	"correlated":      {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
 	"counts":          {[]any{"tenant-1"}, []string{folded, fresh}},
-	"delete":          {[]any{int32(0), longs}, []string{byNumber, byDeferred}},
+	"delete":          {[]any{int32(0), longs, longs}, []string{byNumber, byDeferred}},
 	"due_counts":      {[]any{later, int64(100), noon}, []string{byDue}},
 	"defer":           {[]any{int32(0), longs, texts, texts, times}, []string{byNumber, byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
@@ -279,5 +279,37 @@ func populate(t *testing.T, s *Store) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestClaimOfATenantReadsNothingThatWaits has a tenant with two due timers, and many that
+// are not.
+func TestClaimOfATenantReadsNothingThatWaits(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.Context(), pgtest.URL(t), Options{Durability: Relaxed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.db.ExecContext(t.Context(), `
+		INSERT INTO timer_schedules (tenant_id, service_call_id, command_at, command_id, due_at, registered_at, state)
+		SELECT 'tenant-1', n, 0, 'command', $1::timestamptz + n * interval '1 minute', $1, 'Scheduled' FROM generate_series(-1, 20000) AS n`, noon); err != nil {
+		t.Fatal(err)
+	}
+	var claims []struct {
+		Plan struct {
+			Rows int `json:"Actual Rows"`
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	if err := s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
+		return tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+source("reach_shares"), []any{noon, []string{"tenant-1"}, []int64{10}, noon.Add(-time.Hour)},
+			func(rows pgx.Rows) error { return json.Unmarshal(rows.RawValues()[0], &claims) })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if c := claims[0].Plan; c.Rows != 2 || c.Hit+c.Read > 60 {
+		t.Errorf("claimed %d timers and read %d blocks, want 2, and no more than 60", c.Rows, c.Hit+c.Read)
 	}
 }

@@ -149,6 +149,7 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 			return nil
 		})
 	})
+	s.recent.forget()
 	for _, r := range results {
 		if r.Outcome == timer.DidReschedule {
 			changed++

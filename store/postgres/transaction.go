@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -31,6 +32,10 @@ type transaction struct {
 	send    sender
 	waiting []step // not sent yet
 	aside   int    // damaged timers that were set aside
+
+	shard   int32        // where events go, once there are any
+	emitted []outbox.Row // events, without their numbers
+	seqs    []int64      // their numbers, once the server has returned them
 }
 
 // A sender sends statements to the server, and stops at the first that fails.
@@ -62,8 +67,10 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 			return err
 		}
 		if err := t.commit(ctx); err != nil {
+			s.recent.forget()
 			return err
 		}
+		s.recent.add(t.shard, t.numbered())
 		t.logAside(ctx)
 		return nil
 	})
@@ -107,6 +114,14 @@ func (t *transaction) commit(ctx context.Context) error {
 		return pgx.ErrTxCommitRollback
 	}
 	return nil
+}
+
+// numbered returns the events that were added, with their numbers.
+func (t *transaction) numbered() []outbox.Row {
+	for i, seq := range t.seqs {
+		t.emitted[i].Seq = seq
+	}
+	return t.emitted
 }
 
 // rows runs a statement and calls fn for each row.

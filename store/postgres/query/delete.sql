@@ -1,12 +1,14 @@
--- Events that the broker has acked, by their numbers, deferred or not. Seeks both
--- primary keys.
+-- Events that the broker has acked, deferred or not: those from the numbers $2 to the
+-- numbers $3. Seeks both primary keys.
   WITH gone AS (
-       DELETE FROM timer_outbox
-        WHERE shard = $1 AND seq = ANY ($2::bigint[])
+       DELETE FROM timer_outbox AS o
+        USING unnest($2::bigint[], $3::bigint[]) AS acked (first, last)
+        WHERE o.shard = $1 AND o.seq BETWEEN acked.first AND acked.last
        RETURNING 1),
        gone_deferred AS (
-       DELETE FROM timer_outbox_deferred
-        WHERE shard = $1 AND seq = ANY ($2::bigint[])
+       DELETE FROM timer_outbox_deferred AS d
+        USING unnest($2::bigint[], $3::bigint[]) AS acked (first, last)
+        WHERE d.shard = $1 AND d.seq BETWEEN acked.first AND acked.last
        RETURNING 1)
 INSERT INTO timer_counts (tenant_id, outbox)
 SELECT '', -count(*)

@@ -1,15 +1,14 @@
 -- As reach.sql, for the tenants in $2, of each at most as many as $3 says.
--- Seeks idx_timer_schedules_tenant_due, between $4 and what is due: compared as
--- rows and ordered so, no other index can serve.
+-- Seeks idx_timer_schedules_tenant_due, between $4 and what is due: with the tenant in
+-- an array and ordered so, no other index can serve. Compared as rows, it would be read
+-- on, through all that the tenant has waiting.
   WITH claimed AS MATERIALIZED (
        SELECT place
          FROM unnest($2::text[], $3::bigint[]) AS share (tenant_id, n)
         CROSS JOIN LATERAL (
               SELECT ctid AS place
                 FROM timer_schedules AS t
-               WHERE t.state = 'Scheduled'
-                 AND (t.tenant_id, t.due_at) >= (share.tenant_id, $4::timestamptz)
-                 AND (t.tenant_id, t.due_at) <= (share.tenant_id, $1)
+               WHERE t.state = 'Scheduled' AND t.tenant_id = ANY (ARRAY[share.tenant_id]) AND t.due_at BETWEEN $4 AND $1
                ORDER BY t.tenant_id, t.due_at
                LIMIT share.n
                  FOR UPDATE SKIP LOCKED) AS due),

@@ -3,7 +3,8 @@
 -- waits for a row waits longer than that, and a statement longer than both. What
 -- the server can't send for so long, because it is not read, ends the connection.
 -- There is an index for each statement: plans must not depend on statistics, which
--- may be old. $1 is relaxed durability.
+-- may be old, nor on arguments, so that each is made once for a connection. $1 is
+-- relaxed durability.
 SELECT set_config('idle_in_transaction_session_timeout', '4s', true),
        set_config('tcp_user_timeout', '4s', true),
        set_config('lock_timeout', '6s', true),
@@ -13,4 +14,5 @@ SELECT set_config('idle_in_transaction_session_timeout', '4s', true),
        set_config('enable_sort', 'off', true),
        set_config('enable_incremental_sort', 'off', true),
        set_config('jit', 'off', true),
+       set_config('plan_cache_mode', 'force_generic_plan', true),
        CASE WHEN $1 THEN set_config('synchronous_commit', 'off', true) END
