@@ -84,7 +84,7 @@ func (b *Broker) openConfirmChannel(ctx context.Context) (*confirmChannel, error
 	if c != nil {
 		return c, nil
 	}
-	err = b.alone(ctx, &b.confirm, func() error {
+	err = b.alone(ctx, b.confirm, func() error {
 		if usable() != nil {
 			return nil
 		}

@@ -190,21 +190,25 @@ type exclusive struct {
 	channel *amqp.Channel // nil, or closed, if it has to be opened
 }
 
-func newExclusive() exclusive { return exclusive{slot: make(chan struct{}, 1)} }
+func newExclusive() *exclusive { return &exclusive{slot: make(chan struct{}, 1)} }
 
 // declareOn has f declare something on a channel of the main connection, which f
 // may break. It returns when ctx is done, though f may still wait for an answer.
 func (b *Broker) declareOn(ctx context.Context, conn *serverConn, f func(*amqp.Channel) error) error {
-	a := &b.admin
-	return b.alone(ctx, a, func() error {
-		if a.conn != conn || a.channel == nil || a.channel.IsClosed() {
+	return b.declareAlone(ctx, b.admin, conn, f)
+}
+
+// declareAlone is declareOn on a channel that the caller chooses.
+func (b *Broker) declareAlone(ctx context.Context, e *exclusive, conn *serverConn, f func(*amqp.Channel) error) error {
+	return b.alone(ctx, e, func() error {
+		if e.conn != conn || e.channel == nil || e.channel.IsClosed() {
 			channel, err := conn.Channel()
 			if err != nil {
 				return err
 			}
-			a.conn, a.channel = conn, channel
+			e.conn, e.channel = conn, channel
 		}
-		return f(a.channel)
+		return f(e.channel)
 	})
 }
 

@@ -38,3 +38,6 @@ func Retries(b *Broker) bool {
 	}
 	return true
 }
+
+// Made returns what is called with each queue that b makes or finds.
+func Made(b *Broker) func(queue string) { return b.made }

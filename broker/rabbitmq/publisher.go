@@ -31,62 +31,68 @@ type publisher struct{ *Broker }
 type outgoing struct {
 	topic string
 	amqp.Publishing
-	properties int  // bytes of its properties, about
-	named      bool // its MessageId is its own
+	properties int     // bytes of its properties, about
+	named      bool    // its MessageId is its own
+	index      int     // of its result
+	queue      *making // what it waits for; nil if its queue exists
 }
 
-// Publish publishes messages.
+// Publish publishes messages. Those to topics whose queue has to be made wait for
+// that, and no others with them. The first of a topic decides for all of the call: a
+// queue that is made meanwhile must not let later ones overtake.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
-	results, batch := make([]error, len(messages)), make([]outgoing, len(messages))
-	for i, m := range messages {
-		batch[i], results[i] = marshal(m.Topic, m.Message)
+	type topic struct {
+		queue *making
+		err   error
 	}
-	p.ensure(ctx, batch, results)
-	p.send(ctx, batch, results)
+	topics := make(map[string]topic)
+	results := make([]error, len(messages))
+	ready, waiting := make([]outgoing, 0, len(messages)), []outgoing(nil)
+	for i, m := range messages {
+		out, err := marshal(m.Topic, m.Message)
+		if err != nil {
+			results[i] = err
+			continue
+		}
+		t, ok := topics[m.Topic]
+		if !ok {
+			t.queue, t.err = p.makeTopic(m.Topic)
+			topics[m.Topic] = t
+		}
+		out.index, out.queue = i, t.queue
+		switch {
+		case t.err != nil:
+			results[i] = t.err
+		case t.queue != nil:
+			waiting = append(waiting, out)
+		default:
+			ready = append(ready, out)
+		}
+	}
+	p.send(ctx, ready, results)
+	p.send(ctx, p.await(ctx, waiting, results), results)
 	return results
 }
 
-// ensure makes the queue of each topic that is published to for the first time.
-// A broker that makes no queues relies on the server to return what has none.
-func (b *Broker) ensure(ctx context.Context, batch []outgoing, results []error) {
-	if b.opt.Client || b.opt.Verify {
+// send sends messages, and sets their results.
+func (b *Broker) send(ctx context.Context, batch []outgoing, results []error) {
+	if len(batch) == 0 {
 		return
 	}
-	failed := make(map[string]error)
-	for i, m := range batch {
-		if _, ok := b.known.Load(m.topic); ok || results[i] != nil {
-			continue
-		}
-		err, tried := failed[m.topic]
-		if !tried {
-			err = b.makeQueues(ctx, b.queueOf(b.opt.Role, m.topic))
-		}
-		if err == nil {
-			b.known.Store(m.topic, true)
-			continue
-		}
-		failed[m.topic], results[i] = err, err
-	}
-}
-
-// send sends each message that has no result yet, and sets its result.
-func (b *Broker) send(ctx context.Context, batch []outgoing, results []error) {
 	channel, err := b.openConfirmChannel(ctx)
 	c := call{ctx: ctx, confirms: channel, results: results}
-	for i, m := range batch {
-		switch {
-		case results[i] != nil:
-		case err != nil:
-			results[i] = err
-		default:
-			results[i] = c.write(i, m)
+	for _, m := range batch {
+		if err != nil {
+			results[m.index] = err
+		} else {
+			results[m.index] = c.write(m)
 		}
 	}
 	for len(c.pending) > 0 {
 		c.settle()
 	}
-	for _, err := range results {
-		if returned, ok := errors.AsType[*returnedError](err); ok {
+	for _, m := range batch {
+		if returned, ok := errors.AsType[*returnedError](results[m.index]); ok {
 			b.known.Delete(returned.topic)
 		}
 	}
@@ -111,7 +117,7 @@ type unconfirmed struct {
 
 // write sends a message, whose result is set when its confirm has come, or
 // returns why not.
-func (c *call) write(i int, m outgoing) error {
+func (c *call) write(m outgoing) error {
 	if m.properties > c.confirms.maxProperties() {
 		return fmt.Errorf("%w: properties larger than the %d bytes that the server takes", broker.ErrRefused, c.confirms.maxProperties())
 	}
@@ -125,7 +131,7 @@ func (c *call) write(i int, m outgoing) error {
 	if err != nil {
 		return err
 	}
-	c.pending = append(c.pending, unconfirmed{s, i})
+	c.pending = append(c.pending, unconfirmed{s, m.index})
 	return nil
 }
 

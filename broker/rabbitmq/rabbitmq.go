@@ -119,10 +119,11 @@ type Broker struct {
 	servers []server                        // set by Run
 	main    *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
 	out     *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
-	admin   exclusive                       // a channel of main that declares
-	confirm exclusive                       // the opening of a channel of out
+	admin   *exclusive                      // a channel of main that declares
+	confirm *exclusive                      // the opening of a channel of out
 	channel atomic.Pointer[confirmChannel]  // the channel of out
 	known   sync.Map                        // topics whose queue exists
+	makings makings                         // queues that are to be made
 	single  sync.Map                        // queues with a single active consumer
 	owners  sync.Map                        // our owner, as it is kept, by its queue
 	made    func(queue string)              // called with each queue that was made or found; nil but in tests
@@ -159,6 +160,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		opt: opt, log: log,
 		admin:   newExclusive(),
 		confirm: newExclusive(),
+		makings: makings{all: make(map[string]*making)},
 		term:    inflight.NewTerm(),
 		open:    make(map[*subscription]error),
 	}

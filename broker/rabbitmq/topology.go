@@ -65,7 +65,7 @@ func (b *Broker) verify(ctx context.Context, conn *serverConn) error {
 		return b.fatal(b.explain("exchange "+b.opt.Exchange, err))
 	}
 	for _, q := range b.required() {
-		if err := b.makeQueue(ctx, conn, q); err != nil {
+		if err := b.makeQueue(ctx, b.admin, conn, q); err != nil {
 			return b.fatal(err)
 		}
 	}
@@ -139,6 +139,11 @@ func (q queue) describe(opt Options) string {
 
 // makeQueues makes queues and binds them, or checks that they exist.
 func (b *Broker) makeQueues(ctx context.Context, queues ...queue) error {
+	return b.makeQueuesOn(ctx, b.admin, queues...)
+}
+
+// makeQueuesOn is makeQueues on a channel that the caller chooses.
+func (b *Broker) makeQueuesOn(ctx context.Context, e *exclusive, queues ...queue) error {
 	if b.opt.Client {
 		return nil
 	}
@@ -149,7 +154,7 @@ func (b *Broker) makeQueues(ctx context.Context, queues ...queue) error {
 		return err
 	}
 	for _, q := range queues {
-		if err := b.makeQueue(ctx, conn, q); err != nil {
+		if err := b.makeQueue(ctx, e, conn, q); err != nil {
 			if code(err) == amqp.NotFound { // the exchange
 				b.main.Recheck()
 			}
@@ -160,13 +165,13 @@ func (b *Broker) makeQueues(ctx context.Context, queues ...queue) error {
 }
 
 // makeQueue makes a queue and binds it, or only compares it.
-func (b *Broker) makeQueue(ctx context.Context, conn *serverConn, q queue) error {
+func (b *Broker) makeQueue(ctx context.Context, e *exclusive, conn *serverConn, q queue) error {
 	if _, ok := b.single.Load(q.name); ok {
 		q = q.single()
 	}
-	err := b.declareQueue(ctx, conn, q)
+	err := b.declareQueue(ctx, e, conn, q)
 	if singleActive(err) {
-		if err = b.declareQueue(ctx, conn, q.single()); err == nil {
+		if err = b.declareQueue(ctx, e, conn, q.single()); err == nil {
 			b.single.Store(q.name, true)
 			b.log.WarnContext(ctx, "the queue has a single active consumer, so only one instance takes from it at a time; "+
 				"to change that, stop the service when the queue is empty and delete it", "queue", q.name)
@@ -178,8 +183,8 @@ func (b *Broker) makeQueue(ctx context.Context, conn *serverConn, q queue) error
 	return b.explain("queue "+q.name, err)
 }
 
-func (b *Broker) declareQueue(ctx context.Context, conn *serverConn, q queue) error {
-	return b.declareOn(ctx, conn, func(ch *amqp.Channel) error {
+func (b *Broker) declareQueue(ctx context.Context, e *exclusive, conn *serverConn, q queue) error {
+	return b.declareAlone(ctx, e, conn, func(ch *amqp.Channel) error {
 		if b.opt.Verify {
 			if err := q.exists(ch); err != nil {
 				return err

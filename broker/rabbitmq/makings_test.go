@@ -1,0 +1,122 @@
+package rabbitmq_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// newTenants returns a message for each of many tenants without a queue.
+func (r *rabbit) newTenants(n int) (all []broker.Message) {
+	for range n {
+		topic := r.opt.Routing.EventsOf(timer.TenantID("new-" + uuid.NewString()))
+		all = append(all, broker.Message{Topic: topic, Message: text("first")})
+	}
+	return all
+}
+
+// TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes has no queue of a new tenant made
+// until the known one has its messages.
+func TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	goOn := make(chan struct{})
+	b := r.ready(r.opt)
+	made := rabbitmq.Made(b)
+	b.OnQueue(func(queue string) {
+		made(queue)
+		if strings.Contains(queue, ".new-") {
+			<-goOn
+		}
+	})
+	messages := subscribe(t, b, "reader", r.topic())
+	publish(t, b, r.topic(), "before")
+	expect(t, messages, "before")
+
+	all := append(r.newTenants(400), broker.Message{Topic: r.topic(), Message: text("in the same call")})
+	results := make(chan []error, 1)
+	go func() { results <- b.Publisher().Publish(context.Background(), all...) }()
+	expect(t, messages, "in the same call")
+	publish(t, b, r.topic(), "in another call")
+	expect(t, messages, "in another call")
+	for i, err := range <-results {
+		if known := i == 400; known != (err == nil) {
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+	close(goOn)
+	until(t, "queues of all tenants", func() bool {
+		return broker.Join(b.Publisher().Publish(t.Context(), all[:400]...)) == nil
+	})
+}
+
+// TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsMade publishes so many at once
+// that the queue is made before all of them were looked at.
+func TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsMade(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	const n = 10_000
+	all := make([]broker.Message, n)
+	for i := range all {
+		all[i] = broker.Message{Topic: r.topic(), Message: text(strconv.Itoa(i))}
+	}
+	if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
+		t.Fatal(err)
+	}
+	messages, err := r.raw.Consume(r.topic(), "", true, false, false, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if m := <-messages; string(m.Body) != strconv.Itoa(i) {
+			t.Fatalf("message %d is %s", i, m.Body)
+		}
+	}
+}
+
+// BenchmarkNewTenants publishes the first message of each of many tenants, and
+// those of a known one meanwhile. What fails is published again, as the outbox does.
+func BenchmarkNewTenants(b *testing.B) {
+	const tenants = 2000
+	r := open(b)
+	r.opt.URL = r.direct
+	n := r.ready(r.opt)
+	publish(b, n, r.topic(), "known")
+	var slowest time.Duration
+	for b.Loop() {
+		var done atomic.Bool
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for !done.Load() {
+				began := time.Now()
+				publish(b, n, r.topic(), "known")
+				slowest = max(slowest, time.Since(began))
+			}
+		}()
+		for all := r.newTenants(tenants); len(all) > 0; {
+			var failed []broker.Message
+			some := min(1000, len(all))
+			for i, err := range n.Publisher().Publish(context.Background(), all[:some]...) {
+				if err != nil {
+					failed = append(failed, all[i])
+				}
+			}
+			all = append(all[some:], failed...)
+		}
+		done.Store(true)
+		<-ended
+	}
+	b.ReportMetric(float64(b.N*tenants)/b.Elapsed().Seconds(), "tenants/s")
+	b.ReportMetric(float64(slowest.Milliseconds()), "slowest-known-ms")
+}
