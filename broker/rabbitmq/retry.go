@@ -217,7 +217,7 @@ func (r *retries) hold(ctx context.Context, d *delivery, longest time.Duration) 
 // put publishes a message to the retry queue for a delay, and acks it when that
 // is confirmed. It returns false if it did not: the message is still in flight.
 func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
-	begun := now()
+	begun := now() + 1 // rounded up, so that no message comes before its time
 	if !r.usable() {
 		if r.broker.opt.Client {
 			r.warned.Do(func() {
