@@ -13,7 +13,6 @@ const outboxCount timer.TenantID = ""
 type count struct {
 	timer.Counts
 	outbox int64
-	moved  bool // a timer that waits has another due time
 }
 
 // count returns the changes of a tenant, to be added to.

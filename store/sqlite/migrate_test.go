@@ -219,7 +219,7 @@ func TestMigrationCountsWhatIsThere(t *testing.T) {
 		t.Fatalf("stats %+v, %v", want, err)
 	}
 	schema := schemaOf(t, db)
-	exec(t, db, `DROP TABLE timer_counts`, `DROP TRIGGER timer_schedules_deleted`, `DROP INDEX idx_timer_schedules_over`,
+	exec(t, db, `DROP TRIGGER timer_schedules_moved`, `DROP TABLE timer_counts`, `DROP TRIGGER timer_schedules_deleted`, `DROP INDEX idx_timer_schedules_over`,
 		`DROP TABLE timer_outbox_deferred`, `ALTER TABLE timer_schedules DROP COLUMN data`, `ALTER TABLE timer_schedules DROP COLUMN checksum`, `DROP TABLE timer_damaged`, `DROP TABLE timer_database`, `DROP TABLE timer_positions`, `DROP INDEX idx_timer_outbox_parked_tenant`,
 		`DELETE FROM timer_schema_version WHERE version_id >= 2`)
 	if from, to, err := sqlite.MigrateFrom(t.Context(), db); from != 1 || to != sqlite.SchemaVersion || err != nil {

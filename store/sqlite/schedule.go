@@ -171,11 +171,10 @@ func (s *scheduling) again(ctx context.Context, i int, before status) error {
 		if err := s.t.mustChange(ctx, c.Key, sqlScheduleAgain, s.args(nil, i)[:10]...); err != nil {
 			return decided(&s.results[i], err)
 		}
-		n := s.t.count(c.TenantID)
-		n.moved = true
 		if before.State == timer.Canceled {
-			n.Canceled--
-			n.Scheduled++
+			c := s.t.count(c.TenantID)
+			c.Canceled--
+			c.Scheduled++
 		}
 	}
 	s.results[i].Outcome = outcome

@@ -280,6 +280,15 @@ CREATE TRIGGER timer_schedules_deleted
        DELETE FROM timer_counts
         WHERE tenant_id = OLD.tenant_id AND scheduled = 0 AND reached = 0 AND canceled = 0;
    END;
+
+-- A due time that is changed, by a command or by hand.
+CREATE TRIGGER timer_schedules_moved
+ AFTER UPDATE OF due_at ON timer_schedules
+ BEGIN
+       UPDATE timer_counts
+          SET next_due = (SELECT min(due_at) FROM timer_schedules WHERE tenant_id = NEW.tenant_id AND state = 'Scheduled')
+        WHERE tenant_id = NEW.tenant_id;
+   END;
 INSERT INTO timer_schema_version (version_id, is_applied) VALUES (9, true);
 COMMIT;
 
