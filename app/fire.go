@@ -14,13 +14,13 @@ import (
 )
 
 // minBacklog is how many events may wait for the forwarder at least before the
-// poller pauses: enough that the forwarder always has some. Events of other
-// tenants wait behind them for as long as the broker takes for so many.
-const minBacklog = 1000
+// poller pauses. Events of other tenants wait behind them for as long as the broker
+// takes for so many.
+const minBacklog = 2000
 
 // newPoller returns what turns timers that are due into events.
 func (a *App) newPoller(behind *catchUp) *poller.Poller {
-	backlog := max(minBacklog, a.opt.BatchSize)
+	backlog := max(minBacklog, 2*a.opt.BatchSize) // one batch would put the poller to sleep after each: the forwarder has not read it yet
 	began := time.Now()
 	opt := poller.Options{
 		Interval:  a.opt.PollingInterval,
