@@ -2,9 +2,17 @@ package rabbitmq
 
 import "context"
 
-// OnQueue has the broker call made with each queue that it makes or finds, so that
-// tests can remove it.
-func (b *Broker) OnQueue(made func(queue string)) { b.made = made }
+// OnQueue has the broker call f with each queue that it declares, after what was to be
+// called before.
+func (b *Broker) OnQueue(f func(queue string)) {
+	before := b.declared
+	b.declared = func(queue string) {
+		if before != nil {
+			before(queue)
+		}
+		f(queue)
+	}
+}
 
 // KillChannel has the server end the channel that b publishes on, as it does
 // after an error.
@@ -38,6 +46,3 @@ func Retries(b *Broker) bool {
 	}
 	return true
 }
-
-// Made returns what is called with each queue that b makes or finds.
-func Made(b *Broker) func(queue string) { return b.made }

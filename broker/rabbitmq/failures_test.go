@@ -20,14 +20,14 @@ import (
 // others are tenants whose queues work, with a number of messages each.
 const others, each = 20, 10
 
-// queue makes a queue and binds it.
+// queue declares a queue and binds it.
 func (r *rabbit) queue(topic string, args amqp.Table) {
 	r.Helper()
 	if _, err := r.raw.QueueDeclare(topic, true, false, false, false, args); err != nil {
 		r.Fatal(err)
 	}
 	r.mu.Lock()
-	r.made[topic] = true
+	r.declared[topic] = true
 	r.mu.Unlock()
 	if err := r.raw.QueueBind(topic, topic, r.opt.Exchange, false, nil); err != nil {
 		r.Fatal(err)

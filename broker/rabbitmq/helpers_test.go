@@ -53,11 +53,11 @@ type rabbit struct {
 	raw    *amqp.Channel // not through the proxy
 	direct string        // the server's URL
 
-	mu   sync.Mutex
-	made map[string]bool // queues, to be removed
+	mu       sync.Mutex
+	declared map[string]bool // queues, to be removed
 }
 
-// open removes at the end what the brokers of the test made.
+// open removes at the end what the brokers of the test declared.
 func open(t testing.TB) *rabbit {
 	t.Helper()
 	direct := external(t)
@@ -75,7 +75,7 @@ func open(t testing.TB) *rabbit {
 	}
 	t.Cleanup(func() { p.Close() })
 	prefix := "test-" + name()
-	r := &rabbit{TB: t, proxy: p, direct: direct, made: make(map[string]bool), opt: rabbitmq.Options{
+	r := &rabbit{TB: t, proxy: p, direct: direct, declared: make(map[string]bool), opt: rabbitmq.Options{
 		URL:      u.String(),
 		Exchange: prefix + ".direct",
 		Routing: broker.Routing{
@@ -98,7 +98,7 @@ func open(t testing.TB) *rabbit {
 			t.Error(err)
 			return
 		}
-		for queue := range r.made {
+		for queue := range r.declared {
 			if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
 				t.Errorf("remove queue %s: %v", queue, err)
 			}
@@ -118,7 +118,7 @@ func (r *rabbit) broker(opt rabbitmq.Options) *rabbitmq.Broker {
 	b.OnQueue(func(queue string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.made[queue] = true
+		r.declared[queue] = true
 	})
 	return b
 }

@@ -122,15 +122,15 @@ func (q ownerQueue) read(ctx context.Context) (owner broker.Owner, err error) {
 	return broker.ParseOwner(text), nil
 }
 
-// declare makes the queue with an owner, unless it has this one already.
+// declare declares the queue with an owner, which changes nothing if it has this one already.
 func (q ownerQueue) declare(ctx context.Context, owner string) error {
 	q.args = amqp.Table{argDeadLetter: q.broker.opt.Exchange, argDeadKey: owner}
 	if q.broker.opt.QueueType != Classic {
 		q.args[argType] = string(q.broker.opt.QueueType)
 	}
 	err := q.broker.declareOn(ctx, q.conn, func(ch *amqp.Channel) error { return q.queue.declare(ch, q.conn.version()) })
-	if err == nil && q.broker.made != nil {
-		q.broker.made(q.name)
+	if err == nil && q.broker.declared != nil {
+		q.broker.declared(q.name)
 	}
 	return err
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
-// Provision makes the exchange, the queue of commands with its retry queues, and
+// Provision declares the exchange, the queue of commands with its retry queues, and
 // that of dead letters without a tenant; or, if dry, only returns what is missing.
-// The queues of tenants are made before the first message is published to them.
+// The queues of tenants are declared before the first message is published to them.
 // An exchange or a queue that exists must fit. A user without the permission to
 // configure it learns only whether it exists.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
@@ -30,13 +30,19 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 	defer conn.end()
 	defer context.AfterFunc(ctx, func() { _ = conn.network.Close() })()
 
-	missing, err := compare(conn, func(ch *amqp.Channel) error { return b.hasExchange(ch) }, b.declareExchange)
+	apply := func(f func(*amqp.Channel) error) error {
+		if dry {
+			return nil
+		}
+		return onChannel(conn, f)
+	}
+	missing, err := compare(conn, b.hasExchange, b.declareExchange)
 	if err != nil {
 		return nil, b.explain("exchange "+b.opt.Exchange, err)
 	}
 	if missing {
 		changes = append(changes, broker.Change{Object: "exchange " + b.opt.Exchange, Detail: "direct, durable"})
-		if err := b.make(conn, dry, b.declareExchange); err != nil {
+		if err := apply(b.declareExchange); err != nil {
 			return nil, b.explain("exchange "+b.opt.Exchange, err)
 		}
 	}
@@ -51,7 +57,7 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 		if err != nil {
 			return changes, b.explain("queue "+q.name, err)
 		}
-		if err := b.make(conn, dry, func(ch *amqp.Channel) error {
+		if err := apply(func(ch *amqp.Channel) error {
 			if err := declare(ch); err != nil {
 				return err
 			}
@@ -67,14 +73,6 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 		}
 	}
 	return changes, nil
-}
-
-// make calls f to make something, unless dry.
-func (b *Broker) make(conn *serverConn, dry bool, f func(*amqp.Channel) error) error {
-	if dry {
-		return nil
-	}
-	return onChannel(conn, f)
 }
 
 // compare reports whether something is missing. If it is there it is declared,

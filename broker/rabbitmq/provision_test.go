@@ -14,12 +14,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// remove has the cleanup of the test remove what Provision made.
+// remove has the cleanup of the test remove what Provision declared.
 func (r *rabbit) remove() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, queue := range append(retryQueues(r.opt.Routing.Commands), r.opt.Routing.Commands, r.opt.Routing.DeadLettersOf(timer.NoTenant)) {
-		r.made[queue] = true
+		r.declared[queue] = true
 	}
 }
 
@@ -110,7 +110,7 @@ func TestVerifiedBrokerMakesNoQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.mu.Lock()
-	r.made[r.topic()] = true
+	r.declared[r.topic()] = true
 	r.mu.Unlock()
 	if err := r.raw.QueueBind(r.topic(), r.topic(), r.opt.Exchange, false, nil); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestQueueThatDoesNotFitIsRefusedByTheNameOfItsArgument(t *testing.T) {
 			if _, err := r.raw.QueueDeclare(r.opt.Routing.Commands, true, false, false, false, args); err != nil {
 				t.Fatal(err)
 			}
-			r.made[r.opt.Routing.Commands] = true
+			r.declared[r.opt.Routing.Commands] = true
 			for _, verify := range []bool{false, true} {
 				opt := r.opt
 				opt.Verify = verify

@@ -31,18 +31,18 @@ type publisher struct{ *Broker }
 type outgoing struct {
 	topic string
 	amqp.Publishing
-	properties int     // bytes of its properties, about
-	named      bool    // its MessageId is its own
-	index      int     // of its result
-	queue      *making // what it waits for; nil if its queue exists
+	properties int          // bytes of its properties, about
+	named      bool         // its MessageId is its own
+	index      int          // of its result
+	queue      *declaration // what it waits for; nil if its queue exists
 }
 
-// Publish publishes messages. Those to topics whose queue has to be made wait for
+// Publish publishes messages. Those to topics whose queue has to be declared wait for
 // that, and no others with them. The first of a topic decides for all of the call: a
-// queue that is made meanwhile must not let later ones overtake.
+// queue that is declared meanwhile must not let later ones overtake.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	type topic struct {
-		queue *making
+		queue *declaration
 		err   error
 	}
 	topics := make(map[string]topic)
@@ -56,7 +56,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 		}
 		t, ok := topics[m.Topic]
 		if !ok {
-			t.queue, t.err = p.makeTopic(m.Topic)
+			t.queue, t.err = p.declareTopic(m.Topic)
 			topics[m.Topic] = t
 		}
 		out.index, out.queue = i, t.queue

@@ -10,7 +10,7 @@
 // Everything is published to one direct exchange, with the topic as the routing
 // key. Each topic has a durable queue of its name, which is that of the role
 // [Options.Role] and of consumers of other programs; another role has a queue
-// "topic.role" under the same key. The queue of a topic is made before the first
+// "topic.role" under the same key. The queue of a topic is declared before the first
 // message is published to it, that of another role when it subscribes: a role
 // gets nothing of what was published before. An exchange or a queue that exists
 // is compared and never changed.
@@ -87,10 +87,10 @@ type Options struct {
 
 	Routing   broker.Routing // names of queues, which are the routing keys too; default [DefaultRouting]
 	Exchange  string         // direct exchange that everything is published to; default "svc.direct"
-	QueueType QueueType      // of queues that have to be made; default Classic
+	QueueType QueueType      // of queues that do not exist yet; default Classic
 	Role      string         // the role that reads the queue named as the topic; default "timer-service". Others have a queue of their own
-	Verify    bool           // make no exchange and no queue: only check that they exist
-	Client    bool           // make nothing and check nothing
+	Verify    bool           // declare no exchange and no queue: only check that they exist
+	Client    bool           // declare nothing and check nothing
 }
 
 // Limits.
@@ -116,21 +116,21 @@ type Broker struct {
 	opt Options
 	log *slog.Logger
 
-	servers []server                        // set by Run
-	main    *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
-	out     *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
-	admin   *exclusive                      // a channel of main that declares
-	confirm *exclusive                      // the opening of a channel of out
-	channel atomic.Pointer[confirmChannel]  // the channel of out
-	known   sync.Map                        // topics whose queue exists
-	makings makings                         // queues that are to be made
-	single  sync.Map                        // queues with a single active consumer
-	owners  sync.Map                        // our owner, as it is kept, by its queue
-	made    func(queue string)              // called with each queue that was made or found; nil but in tests
-	begun   atomic.Bool
-	term    *inflight.Term // of what uses the connections, ends with Run
-	outages atomic.Int64   // connections that were lost
-	calls   sync.WaitGroup // waiting for an answer of the server, and get one when the connections are closed
+	servers      []server                        // set by Run
+	main         *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
+	out          *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
+	admin        *exclusive                      // a channel of main that declares
+	confirm      *exclusive                      // the opening of a channel of out
+	channel      atomic.Pointer[confirmChannel]  // the channel of out
+	known        sync.Map                        // topics whose queue exists
+	declarations declarations                    // queues that are to be declared
+	declared     func(queue string)              // called with each queue that was declared; nil but in tests
+	single       sync.Map                        // queues with a single active consumer
+	owners       sync.Map                        // our owner, as it is kept, by its queue
+	begun        atomic.Bool
+	term         *inflight.Term // of what uses the connections, ends with Run
+	outages      atomic.Int64   // connections that were lost
+	calls        sync.WaitGroup // waiting for an answer of the server, and get one when the connections are closed
 
 	mu   sync.Mutex
 	open map[*subscription]error // why it gets nothing, nil if it does
@@ -158,11 +158,11 @@ func New(opt Options, log *slog.Logger) *Broker {
 	}
 	b := &Broker{
 		opt: opt, log: log,
-		admin:   newExclusive(),
-		confirm: newExclusive(),
-		makings: makings{all: make(map[string]*making)},
-		term:    inflight.NewTerm(),
-		open:    make(map[*subscription]error),
+		admin:        newExclusive(),
+		confirm:      newExclusive(),
+		declarations: declarations{byTopic: make(map[string]*declaration)},
+		term:         inflight.NewTerm(),
+		open:         make(map[*subscription]error),
 	}
 	b.main = b.keeper("main", b.verify)
 	b.out = b.keeper("publisher", func(_ context.Context, c *serverConn) error { return c.takesMessages() })

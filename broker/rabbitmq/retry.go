@@ -131,7 +131,7 @@ func (r *retries) run(ctx context.Context) *consumer {
 		}
 		c := &consumer{broker: r.broker, conn: conn}
 		queues := retryQueues(r.queue)
-		if err = r.broker.makeQueues(ctx, queues...); err == nil {
+		if err = r.broker.ensureQueues(ctx, queues...); err == nil {
 			err = c.open(ctx, retryPrefetch, queues...)
 		}
 		if err == nil {

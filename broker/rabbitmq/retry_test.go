@@ -142,8 +142,8 @@ func (r *rabbit) logged(opt rabbitmq.Options) (*rabbitmq.Broker, *logbuf.Buffer)
 func TestRetriesWaitInMemoryWithoutRetryQueues(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*rabbitmq.Options){
-		"a client":                     func(opt *rabbitmq.Options) { opt.Client = true },
-		"a service that makes nothing": func(opt *rabbitmq.Options) { opt.Verify = true },
+		"a client":                        func(opt *rabbitmq.Options) { opt.Client = true },
+		"a service that declares nothing": func(opt *rabbitmq.Options) { opt.Verify = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -201,7 +201,7 @@ func TestRetryQueueThatIsDeletedIsMadeAgain(t *testing.T) {
 	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) && r.count(r.opt.Routing.Commands+".retry.2s") == 0 })
 }
 
-// Earlier versions made the queue of commands with a single active consumer.
+// Earlier versions declared the queue of commands with a single active consumer.
 func TestQueueOfAnEarlierVersionIsUsed(t *testing.T) {
 	t.Parallel()
 	for _, verify := range []bool{false, true} {

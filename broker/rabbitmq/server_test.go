@@ -73,7 +73,7 @@ func (o *own) rabbit() *rabbit {
 		o.Fatal(err)
 	}
 	o.Cleanup(func() { conn.Close() })
-	r := &rabbit{TB: o, opt: rabbitmq.Options{URL: o.URL(), Routing: rabbitmq.DefaultRouting()}, made: make(map[string]bool)}
+	r := &rabbit{TB: o, opt: rabbitmq.Options{URL: o.URL(), Routing: rabbitmq.DefaultRouting()}, declared: make(map[string]bool)}
 	if r.raw, err = conn.Channel(); err != nil {
 		o.Fatal(err)
 	}

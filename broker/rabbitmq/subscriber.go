@@ -31,13 +31,13 @@ type subscriber struct {
 	role   string
 }
 
-// SubscribeInitialize makes the queue of the role, so that it gets what is
+// SubscribeInitialize declares the queue of the role, so that it gets what is
 // published from now on.
 func (s *subscriber) SubscribeInitialize(topic string) error {
 	if err := checkName(topic); err != nil {
 		return err
 	}
-	return s.broker.makeQueues(context.Background(), s.broker.queueOf(s.role, topic))
+	return s.broker.ensureQueues(context.Background(), s.broker.queueOf(s.role, topic))
 }
 
 // Subscribe delivers what the role has not acked yet. While there is a
@@ -61,7 +61,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	sub.retries = newRetries(sub)
 	s.broker.state(sub, errNotBegun)
-	_ = s.broker.makeQueues(ctx, sub.queue) // what fails now is tried again
+	_ = s.broker.ensureQueues(ctx, sub.queue) // what fails now is tried again
 	go func() {
 		defer s.broker.term.Done()
 		defer end()
@@ -174,7 +174,7 @@ func (s *subscription) drain(gone <-chan struct{}) {
 func (s *subscription) consume(ctx context.Context) *consumer {
 	b := s.broker
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		if _, err := b.main.Await(ctx); err != nil { // which has the exchange made
+		if _, err := b.main.Await(ctx); err != nil { // which has the exchange declared
 			return nil
 		}
 		f := newFlow()
@@ -206,7 +206,7 @@ func (s *subscription) consume(ctx context.Context) *consumer {
 
 // open begins to consume on a new connection.
 func (s *subscription) open(ctx context.Context, f *flow) (*consumer, error) {
-	if err := s.broker.makeQueues(ctx, s.queue); err != nil {
+	if err := s.broker.ensureQueues(ctx, s.queue); err != nil {
 		return nil, err
 	}
 	conn, err := s.broker.dial(ctx, s.broker.servers, s.queue.name, f, func() {})

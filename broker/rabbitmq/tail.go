@@ -54,7 +54,7 @@ type listener struct {
 	in      <-chan amqp.Delivery
 }
 
-// listen makes a queue and binds it to the key of a topic. If ctx ends first
+// listen declares a queue and binds it to the key of a topic. If ctx ends first
 // the queue is removed.
 func (b *Broker) listen(ctx context.Context, topic string) (*listener, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)

@@ -8,7 +8,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 )
 
-// TestTailWhoseCallerIsGoneLeavesNoQueue gives up while the server makes the
+// TestTailWhoseCallerIsGoneLeavesNoQueue gives up while the server declares the
 // queue of a tail. One that stayed would take messages of the topic until the
 // connection ends.
 func TestTailWhoseCallerIsGoneLeavesNoQueue(t *testing.T) {

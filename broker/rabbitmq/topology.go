@@ -61,11 +61,11 @@ func (b *Broker) verify(ctx context.Context, conn *serverConn) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if err := b.declareOn(ctx, conn, b.makeExchange); err != nil {
+	if err := b.declareOn(ctx, conn, b.ensureExchange); err != nil {
 		return b.fatal(b.explain("exchange "+b.opt.Exchange, err))
 	}
 	for _, q := range b.required() {
-		if err := b.makeQueue(ctx, b.admin, conn, q); err != nil {
+		if err := b.ensureQueue(ctx, b.admin, conn, q); err != nil {
 			return b.fatal(err)
 		}
 	}
@@ -88,8 +88,8 @@ func (b *Broker) declareExchange(ch *amqp.Channel) error {
 	return ch.ExchangeDeclare(b.opt.Exchange, amqp.ExchangeDirect, true, false, false, false, nil)
 }
 
-// makeExchange makes the exchange, or only compares it.
-func (b *Broker) makeExchange(ch *amqp.Channel) error {
+// ensureExchange declares the exchange; with [Options.Verify] it only compares it.
+func (b *Broker) ensureExchange(ch *amqp.Channel) error {
 	if !b.opt.Verify {
 		return b.declareExchange(ch)
 	}
@@ -113,7 +113,7 @@ func (q queue) exists(ch *amqp.Channel) error {
 	return err
 }
 
-// declare makes the queue if it does not exist, and fails if it exists with other
+// declare declares the queue, which creates it if it does not exist, and fails if it exists with other
 // arguments. Version is the server's.
 func (q queue) declare(ch *amqp.Channel, version string) error {
 	args := maps.Clone(q.args)
@@ -137,13 +137,13 @@ func (q queue) describe(opt Options) string {
 	return fmt.Sprintf("durable, %s, bound to exchange %s under the key %s", opt.QueueType, opt.Exchange, q.key)
 }
 
-// makeQueues makes queues and binds them, or checks that they exist.
-func (b *Broker) makeQueues(ctx context.Context, queues ...queue) error {
-	return b.makeQueuesOn(ctx, b.admin, queues...)
+// ensureQueues declares queues and binds them; with [Options.Verify] it only compares them.
+func (b *Broker) ensureQueues(ctx context.Context, queues ...queue) error {
+	return b.ensureQueuesOn(ctx, b.admin, queues...)
 }
 
-// makeQueuesOn is makeQueues on a channel that the caller chooses.
-func (b *Broker) makeQueuesOn(ctx context.Context, e *exclusive, queues ...queue) error {
+// ensureQueuesOn is ensureQueues on a channel that the caller chooses.
+func (b *Broker) ensureQueuesOn(ctx context.Context, e *exclusive, queues ...queue) error {
 	if b.opt.Client {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (b *Broker) makeQueuesOn(ctx context.Context, e *exclusive, queues ...queue
 		return err
 	}
 	for _, q := range queues {
-		if err := b.makeQueue(ctx, e, conn, q); err != nil {
+		if err := b.ensureQueue(ctx, e, conn, q); err != nil {
 			if code(err) == amqp.NotFound { // the exchange
 				b.main.Recheck()
 			}
@@ -164,8 +164,8 @@ func (b *Broker) makeQueuesOn(ctx context.Context, e *exclusive, queues ...queue
 	return nil
 }
 
-// makeQueue makes a queue and binds it, or only compares it.
-func (b *Broker) makeQueue(ctx context.Context, e *exclusive, conn *serverConn, q queue) error {
+// ensureQueue declares a queue and binds it; with [Options.Verify] it only compares it.
+func (b *Broker) ensureQueue(ctx context.Context, e *exclusive, conn *serverConn, q queue) error {
 	if _, ok := b.single.Load(q.name); ok {
 		q = q.single()
 	}
@@ -177,8 +177,8 @@ func (b *Broker) makeQueue(ctx context.Context, e *exclusive, conn *serverConn, 
 				"to change that, stop the service when the queue is empty and delete it", "queue", q.name)
 		}
 	}
-	if err == nil && b.made != nil {
-		b.made(q.name)
+	if err == nil && b.declared != nil {
+		b.declared(q.name)
 	}
 	return b.explain("queue "+q.name, err)
 }
@@ -199,7 +199,7 @@ func (b *Broker) declareQueue(ctx context.Context, e *exclusive, conn *serverCon
 }
 
 // singleActive reports whether a declaration failed because the queue has a
-// single active consumer, as earlier versions of the service made it.
+// single active consumer, as earlier versions of the service declared it.
 func singleActive(err error) bool {
 	return code(err) == amqp.PreconditionFailed && strings.Contains(err.Error(), argSingle)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -24,16 +23,14 @@ func (r *rabbit) newTenants(n int) (all []broker.Message) {
 	return all
 }
 
-// TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes has no queue of a new tenant made
+// TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes has no queue of a new tenant declared
 // until the known one has its messages.
 func TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	goOn := make(chan struct{})
 	b := r.ready(r.opt)
-	made := rabbitmq.Made(b)
 	b.OnQueue(func(queue string) {
-		made(queue)
 		if strings.Contains(queue, ".new-") {
 			<-goOn
 		}
@@ -59,9 +56,9 @@ func TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes(t *testing.T) {
 	})
 }
 
-// TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsMade publishes so many at once
-// that the queue is made before all of them were looked at.
-func TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsMade(t *testing.T) {
+// TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsDeclared publishes so many at once
+// that the queue is declared before all of them were looked at.
+func TestMessagesOfACallKeepTheirOrderWhileTheirQueueIsDeclared(t *testing.T) {
 	t.Parallel()
 	r := open(t)
 	b := r.ready(r.opt)
