@@ -25,9 +25,8 @@ func (t *transaction) count(tenant timer.TenantID) *count {
 	return c
 }
 
-// writeCounts writes what has changed: a row a tenant, however many timers. The tenant's
-// next due time is found anew.
-// Deletes count themselves, by a trigger.
+// writeCounts writes what has changed, one row for each tenant however many of its timers
+// changed, and finds the tenant's next due time again. Deletes are counted by a trigger.
 func (t *transaction) writeCounts(ctx context.Context) error {
 	for tenant, c := range t.counts {
 		if *c == (count{}) {
