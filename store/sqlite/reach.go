@@ -31,18 +31,7 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	}
 	due := claim{now: now, allow: allow, taken: make(map[timer.TenantID]int)}
 	if backlogged {
-		due.entries = make([]timer.Entry, 0, limit)
-		tenants, err := t.dueTenants(ctx, ms, limit, &due)
-		if err != nil {
-			return nil, err
-		}
-		for _, tenant := range tenants {
-			share := min(limit/len(tenants), due.left(timer.TenantID(tenant)))
-			if err := due.read(ctx, t, sqlDueTenant, ms, share, tenant); err != nil {
-				return nil, err
-			}
-		}
-		if err := due.mark(ctx, t); err != nil {
+		if err := due.share(ctx, t, ms, limit); err != nil {
 			return nil, err
 		}
 	}
@@ -51,18 +40,20 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 			return nil, err
 		}
 	}
-	if due.seen == 0 { // though a tenant has due timers, as its count says
+	if due.seen == 0 { // a next due time that has passed is wrong: without this the poller would ask again at once
 		_, err := t.ExecContext(ctx, sqlCorrectNextDue, ms)
 		return nil, err
 	}
-	err := due.mark(ctx, t)
+	if err := due.mark(ctx, t); err != nil {
+		return nil, err
+	}
 	for tenant, n := range due.taken {
 		c := t.count(tenant)
 		c.Scheduled -= int64(n)
 		c.Reached += int64(n)
 	}
 	failpoint.Here("claimed")
-	return due.entries, err
+	return due.entries, nil
 }
 
 // dueTenants returns at most limit tenants with due timers that are allowed.
@@ -137,6 +128,22 @@ func (c *claim) left(tenant timer.TenantID) int {
 		return math.MaxInt
 	}
 	return c.allow(tenant) - c.taken[tenant]
+}
+
+// share reads and marks an equal share of each tenant with due timers.
+func (c *claim) share(ctx context.Context, t *transaction, ms int64, limit int) error {
+	c.entries = make([]timer.Entry, 0, limit)
+	tenants, err := t.dueTenants(ctx, ms, limit, c)
+	if err != nil {
+		return err
+	}
+	for _, tenant := range tenants {
+		share := min(limit/len(tenants), c.left(timer.TenantID(tenant)))
+		if err := c.read(ctx, t, sqlDueTenant, ms, share, tenant); err != nil {
+			return err
+		}
+	}
+	return c.mark(ctx, t)
 }
 
 // read adds timers that are due.

@@ -46,6 +46,11 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	if err := s.quickCheck(ctx, file.path); err != nil {
 		return nil, err
 	}
+	if !s.host { // damage may have made the next due time of a tenant too late or null: its timers would not fire
+		if _, err := s.db.ExecContext(ctx, sqlFindNextDue); err != nil {
+			return nil, err
+		}
+	}
 	r := &readiness{file: file, statements: make(map[string]*sql.Stmt, len(writing))}
 	prepare := s.db.PrepareContext
 	if !s.host {
@@ -53,9 +58,6 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 			return nil, err
 		}
 		prepare = r.conn.PrepareContext
-		if _, err := r.conn.ExecContext(ctx, sqlFindNextDue); err != nil { // a tenant whose time is damaged would never fire
-			return nil, errors.Join(err, r.close())
-		}
 	}
 	for _, text := range writing {
 		if r.statements[text], err = prepare(ctx, text); err != nil {
