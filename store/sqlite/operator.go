@@ -120,36 +120,32 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 		return nil, err
 	}
 	begin, length := timer.RoundUp(from).UnixMilli(), (width + time.Millisecond - 1).Milliseconds()
-	text, args := sqlUpcoming, []any{begin, length, n, timer.MaxUpcoming}
 	if tenant != "" {
-		text, args = sqlUpcomingTenant, append(args, string(tenant))
-	} else {
-		few, err := r.numbers(ctx, sqlUpcomingFew, begin, length, begin+length*int64(n), maxFew, manyTenants)
-		if err != nil {
-			return nil, classify(doing, err)
-		}
-		if len(few) > 0 && len(few) < maxFew {
-			counts = make([]int64, n)
-			for _, i := range few {
-				counts[i] = min(counts[i]+1, timer.MaxUpcoming)
-			}
-			return counts, nil
-		}
+		counts, err = r.integers(ctx, sqlUpcomingTenant, begin, length, n, timer.MaxUpcoming, string(tenant))
+		return counts, classify(doing, err)
 	}
-	counts, err = r.numbers(ctx, text, args...)
-	return counts, classify(doing, err)
+	each, err := r.integers(ctx, sqlUpcomingMany, begin, length, begin+length*int64(n), maxOneByOne)
+	if err != nil {
+		return nil, classify(doing, err)
+	}
+	if len(each) == 0 || len(each) == maxOneByOne { // few tenants, or too many timers
+		counts, err = r.integers(ctx, sqlUpcoming, begin, length, n, timer.MaxUpcoming)
+		return counts, classify(doing, err)
+	}
+	counts = make([]int64, n)
+	for _, interval := range each {
+		counts[interval] = min(counts[interval]+1, timer.MaxUpcoming)
+	}
+	return counts, nil
 }
 
-// Timers of all tenants are counted interval by interval, until each is full. That looks
-// at each tenant in each interval of few timers, which is slow for many tenants, so then
-// few timers are counted one by one.
-const (
-	manyTenants = 500
-	maxFew      = 100_000 // takes a quarter of a second on a busy machine
-)
+// maxOneByOne is how many timers of many tenants are counted one by one, which takes a
+// quarter of a second on a busy machine. Interval by interval, each tenant is looked at in
+// each interval that is not full, which is slow for many tenants.
+const maxOneByOne = 100_000
 
-// numbers returns the one column of a statement.
-func (r *Reader) numbers(ctx context.Context, text string, args ...any) (all []int64, err error) {
+// integers returns the one column of a statement.
+func (r *Reader) integers(ctx context.Context, text string, args ...any) (all []int64, err error) {
 	rows, err := r.reads.QueryContext(ctx, text, args...)
 	if err != nil {
 		return nil, err

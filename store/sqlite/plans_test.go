@@ -52,7 +52,7 @@ var plans = map[string][]string{
 		"CO-ROUTINE intervals", "SETUP", "RECURSIVE STEP", "SCAN intervals", "SCAN intervals", "CORRELATED SCALAR SUBQUERY 4", "CO-ROUTINE (subquery-3)",
 		dueTenants, "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)", "SCAN (subquery-3)",
 	},
-	"upcoming_few": {"SCALAR SUBQUERY 1", nextDues, dueTenants, "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)"},
+	"upcoming_many": {dueTenants, "SCALAR SUBQUERY 1", nextDues, "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)"},
 	"upcoming_tenant": {
 		"CO-ROUTINE intervals", "SETUP", "RECURSIVE STEP", "SCAN intervals", "SCAN intervals", "CORRELATED SCALAR SUBQUERY 4", "CO-ROUTINE (subquery-3)",
 		"SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)", "SCAN (subquery-3)",

@@ -45,7 +45,7 @@ var (
 	sqlOverdueTenant   = query("overdue_tenant")
 	sqlDelivery        = query("delivery")
 	sqlUpcoming        = query("upcoming")
-	sqlUpcomingFew     = query("upcoming_few")
+	sqlUpcomingMany    = query("upcoming_many")
 	sqlUpcomingTenant  = query("upcoming_tenant")
 	sqlSetAside        = query("set_aside")
 	sqlSetAsideCount   = query("set_aside_count")
