@@ -65,8 +65,7 @@ func (a *App) Checks(ctx context.Context) []Check {
 	}
 }
 
-// checkStore is red if the database does not work. That timers were set aside is worth
-// knowing.
+// checkStore is red if the database does not work. Damaged timers are worth knowing.
 func checkStore(err error, damaged bool) Check {
 	c := failed("store", err, "commands wait at the broker and nothing fires: repair the database, it goes on by itself")
 	if err == nil && damaged {

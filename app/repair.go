@@ -11,8 +11,8 @@ import (
 // maxRepair is how many damaged timers are repaired at once.
 const maxRepair = 1000
 
-// repair schedules timers again whose rows were damaged, and set aside when they were
-// due, until ctx is done. It reads all commands that the broker has again: what was
+// repair schedules timers again whose rows were found damaged when they were due,
+// until ctx is done. It reads all commands that the broker has again: what was
 // damaged may be the key.
 func (r *recovery) repair(ctx context.Context) error {
 	last, logged := int64(0), ""

@@ -6,14 +6,15 @@ import (
 )
 
 // A Repairer is the part of a store by which timers are made whole again whose rows
-// were damaged, in memory or on disk. [Tx.Reach] sets such a row aside: it does not
-// fire, and its key has no timer any more, so that a command for it schedules anew.
+// were damaged, in memory or on disk. [Tx.Reach] sets such a row aside, which moves it
+// from the timers to the damaged rows: it does not fire, and its key has no timer any
+// more, so that a command for it schedules anew.
 type Repairer interface {
-	// Damaged returns rows that were set aside, oldest first, behind a number.
+	// Damaged returns damaged rows, oldest first, behind a number.
 	Damaged(ctx context.Context, after int64, limit int) ([]DamagedRow, error)
 
-	// DiscardDamaged forgets rows that were set aside, and returns how many. Their
-	// timers are scheduled again, or known to be lost.
+	// DiscardDamaged deletes damaged rows, and returns how many. Their timers are
+	// scheduled again, or known to be lost.
 	DiscardDamaged(ctx context.Context, seqs ...int64) (discarded int, err error)
 }
 
@@ -24,5 +25,5 @@ type DamagedRow struct {
 	Key
 	Version
 	DueAt   time.Time // zero if there was none
-	FoundAt time.Time // when it was due and set aside
+	FoundAt time.Time // when it was due and found damaged
 }

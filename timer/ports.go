@@ -234,7 +234,7 @@ type Stats struct {
 	Oldest  time.Time // when the oldest event that waits for the broker was appended; zero if none
 	DueAt   time.Time // when the timer of the oldest event was due, about; zero if none
 	Parked  int64     // events that the broker refused for good
-	Damaged int64     // rows of timers that were set aside, see [Repairer]
+	Damaged int64     // damaged rows of timers, see [Repairer]
 }
 
 // A Purger deletes finished timers.

@@ -143,7 +143,7 @@ func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 	case ctx.Err() != nil:
 		return errors.Join(err, remove(name+partial))
 	case err != nil:
-		return errors.Join(fmt.Errorf("check the copy, which is kept as %s: %w", name+damaged, err), setAside(dir, name))
+		return errors.Join(fmt.Errorf("check the copy, which is kept as %s: %w", name+damaged, err), keepDamaged(dir, name))
 	}
 	info, err := os.Stat(name + partial)
 	if err != nil {
@@ -164,8 +164,8 @@ func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 	return err
 }
 
-// setAside keeps a copy that failed its check, in place of the one before it that did.
-func setAside(dir, name string) error {
+// keepDamaged keeps a copy that failed its check, in place of the one before it that did.
+func keepDamaged(dir, name string) error {
 	before, err := filepath.Glob(filepath.Join(dir, "timers-*.db"+damaged))
 	for _, old := range before {
 		err = errors.Join(err, remove(old))

@@ -242,7 +242,7 @@ type totals struct {
 	Oldest      stamp        `json:"oldest,omitzero"`       // when the oldest of them was appended; none if there is none
 	OldestDue   stamp        `json:"oldestDue,omitzero"`    // when its timer was due
 	Parked      int64        `json:"parked"`                // events that the broker refused for good
-	Damaged     int64        `json:"damaged,omitempty"`     // timers that were set aside
+	Damaged     int64        `json:"damaged,omitempty"`     // timers whose rows were damaged
 	Unprotected *unprotected `json:"unprotected,omitempty"` // none if that is not known
 	DeadLetters *int64       `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
 }

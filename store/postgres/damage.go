@@ -16,13 +16,13 @@ var _ timer.Repairer = (*Store)(nil)
 // intact reports whether a timer is as its command had it, as far as that is known.
 func intact(e *timer.Entry, sum pgtype.Int4) bool { return !sum.Valid || sum.Int32 == e.Checksum() }
 
-// setAside moves rows that a claim found damaged out of the timers.
+// setAside moves rows that a claim found damaged to timer_damaged.
 func (t *transaction) setAside(c *claim) {
 	if len(c.damaged) == 0 {
 		return
 	}
 	t.later(step{text: sqlSetAside, args: []any{c.damaged, c.now}})
-	t.aside += len(c.damaged)
+	t.damaged += len(c.damaged)
 	c.damaged = nil
 }
 
@@ -32,14 +32,14 @@ func errEarly(e *timer.Entry) error {
 		timer.ErrFatal, timer.Quote(e.Key.String()), e.DueAt)
 }
 
-// logAside logs what was committed.
-func (t *transaction) logAside(ctx context.Context) {
-	if t.aside > 0 {
-		t.store.opt.Log.ErrorContext(ctx, "damaged timers were set aside, and do not fire: check the disk of the server", "timers", t.aside)
+// logDamaged logs the damaged timers of a transaction that was committed.
+func (t *transaction) logDamaged(ctx context.Context) {
+	if t.damaged > 0 {
+		t.store.opt.Log.ErrorContext(ctx, "damaged timers were set aside, and do not fire: check the disk of the server", "timers", t.damaged)
 	}
 }
 
-// Damaged returns a page of what was set aside.
+// Damaged returns a page of damaged rows.
 func (r *Reader) Damaged(ctx context.Context, after int64, limit int) (damaged []timer.DamagedRow, err error) {
 	err = r.rows(ctx, "list damaged timers", sqlDamaged, []any{after, int64(timer.PageSize(limit))}, func(rows pgx.Rows) error {
 		var d timer.DamagedRow
@@ -52,7 +52,7 @@ func (r *Reader) Damaged(ctx context.Context, after int64, limit int) (damaged [
 	return damaged, err
 }
 
-// DiscardDamaged deletes what was set aside.
+// DiscardDamaged deletes damaged rows.
 func (s *Store) DiscardDamaged(ctx context.Context, seqs ...int64) (discarded int, err error) {
 	if len(seqs) == 0 {
 		return 0, nil

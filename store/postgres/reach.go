@@ -56,7 +56,7 @@ type claim struct {
 	limit     int
 	allow     timer.Allowance
 	entries   []timer.Entry
-	damaged   []pgtype.TID // places of rows to be set aside
+	damaged   []pgtype.TID // places of damaged rows that are to be moved
 	taken     map[timer.TenantID]int
 }
 

@@ -31,7 +31,7 @@ type transaction struct {
 	store   *Store
 	send    sender
 	waiting []step // not sent yet
-	aside   int    // damaged timers that were set aside
+	damaged int    // timers that were moved to timer_damaged
 
 	shard   int32        // where events go, once there are any
 	emitted []outbox.Row // events, without their numbers
@@ -71,7 +71,7 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 			return err
 		}
 		s.recent.add(t.shard, t.numbered())
-		t.logAside(ctx)
+		t.logDamaged(ctx)
 		return nil
 	})
 }

@@ -34,7 +34,7 @@ func (s *sum) Scan(column any) error {
 // matches reports whether a timer is as its command had it, as far as that is known.
 func (s sum) matches(e *timer.Entry) bool { return !s.known || s.value == e.Checksum() }
 
-// setAside moves damaged rows out of the timers.
+// setAside moves damaged rows to timer_damaged.
 func (t *transaction) setAside(ctx context.Context, now time.Time, rowids ...int64) error {
 	for _, rowid := range rowids {
 		if _, err := t.ExecContext(ctx, sqlSetAside, rowid, now.UnixMilli()); err != nil {
@@ -45,7 +45,7 @@ func (t *transaction) setAside(ctx context.Context, now time.Time, rowids ...int
 				return err
 			}
 		}
-		t.aside++
+		t.damaged++
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (t *transaction) noteIndexes(err error) error {
 }
 
 // repair makes the indexes of the timers and the counts of the tenants again from the
-// rows, as large as they are, and sets rows aside that no index would find.
+// rows, as large as they are, and moves those that no index would find to timer_damaged.
 func (t *transaction) repair(ctx context.Context) error {
 	t.repaired = true
 	defer t.sortInFiles(ctx)()
@@ -109,12 +109,12 @@ func (t *transaction) logRepairs(ctx context.Context) {
 	if t.repaired {
 		t.store.opt.Log.ErrorContext(ctx, "an index did not match the timers, and was made again from them: check the disk", "path", t.path)
 	}
-	if t.aside > 0 {
-		t.store.opt.Log.ErrorContext(ctx, "damaged timers were set aside, and do not fire: check the disk", "timers", t.aside, "path", t.path)
+	if t.damaged > 0 {
+		t.store.opt.Log.ErrorContext(ctx, "damaged timers were set aside, and do not fire: check the disk", "timers", t.damaged, "path", t.path)
 	}
 }
 
-// Damaged returns a page of what was set aside.
+// Damaged returns a page of damaged rows.
 func (r *Reader) Damaged(ctx context.Context, after int64, limit int) (damaged []timer.DamagedRow, err error) {
 	const doing = "list damaged timers"
 	rows, err := r.reads.QueryContext(ctx, sqlDamaged, after, timer.PageSize(limit))
@@ -135,7 +135,7 @@ func (r *Reader) Damaged(ctx context.Context, after int64, limit int) (damaged [
 	return damaged, classify(doing, rows.Err())
 }
 
-// DiscardDamaged deletes what was set aside.
+// DiscardDamaged deletes damaged rows.
 func (s *Store) DiscardDamaged(ctx context.Context, seqs ...int64) (discarded int, err error) {
 	if len(seqs) == 0 {
 		return 0, nil

@@ -117,7 +117,7 @@ type claim struct {
 	seen    int // how many were read
 	entries []timer.Entry
 	rowids  []int64 // of those that are not marked yet
-	damaged []int64 // rowids of those that are not set aside yet
+	damaged []int64 // rowids of damaged rows that are not moved yet
 	allow   timer.Allowance
 	taken   map[timer.TenantID]int
 }
@@ -176,7 +176,7 @@ func (c *claim) read(ctx context.Context, t *transaction, text string, args ...a
 	return rows.Err()
 }
 
-// mark marks what was read, and sets aside what is damaged. A list that is shorter than
+// mark marks what was read, and moves what is damaged. A list that is shorter than
 // the statement repeats its last item, which changes nothing.
 func (c *claim) mark(ctx context.Context, t *transaction) error {
 	if err := t.setAside(ctx, c.now, c.damaged...); err != nil {

@@ -24,7 +24,7 @@ type transaction struct {
 	counts map[timer.TenantID]*count
 
 	repaired bool // the indexes were made again
-	aside    int  // damaged timers that were set aside
+	damaged  int  // timers that were moved to timer_damaged
 }
 
 // A session runs statements on one connection: a [sql.Tx], or a [sql.Conn] whose

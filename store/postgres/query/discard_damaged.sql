@@ -1,3 +1,3 @@
--- Forget rows that were set aside. Seeks the primary key.
+-- Delete damaged rows. Seeks the primary key.
 DELETE FROM timer_damaged
  WHERE seq = ANY ($1::bigint[])

@@ -1,3 +1,3 @@
--- Delete the rows of tenant $1 that were set aside. Walks them all, which are few.
+-- Delete the damaged rows of tenant $1. Walks them all, which are few.
 DELETE FROM timer_damaged
  WHERE tenant_id = $1

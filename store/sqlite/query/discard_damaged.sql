@@ -1,3 +1,3 @@
--- Forget a row that was set aside. Seeks the rowid.
+-- Delete a damaged row. Seeks the rowid.
 DELETE FROM timer_damaged
  WHERE seq = ?1
