@@ -54,12 +54,12 @@ const (
 func (l *Limiter) Reserve(ctx context.Context, store timer.Reader, again bool, commands ...timer.ScheduleTimer) (Reservation, *Exceeded, error) {
 	tenant, n := commands[0].TenantID, len(commands)
 	for counted := false; ; {
-		r, v := l.take(tenant, n, n, again, counted)
+		r, limits, v := l.take(tenant, n, n, again, counted)
 		switch v {
 		case granted:
 			return r, nil, nil
 		case tooFast:
-			return r, l.exceeded(tenant, n, v), nil
+			return r, l.exceeded(tenant, limits, n, v), nil
 		case uncounted:
 			var err error
 			if counted, err = l.count(ctx, store, tenant, n); err != nil {
@@ -72,22 +72,23 @@ func (l *Limiter) Reserve(ctx context.Context, store timer.Reader, again bool, c
 			return r, nil, err
 		}
 		if added < n {
-			if r, v = l.take(tenant, n, added, again, true); v == granted {
+			if r, limits, v = l.take(tenant, n, added, again, true); v == granted {
 				return r, nil, nil
 			}
 		}
-		return r, l.exceeded(tenant, n, v), nil
+		return r, l.exceeded(tenant, limits, n, v), nil
 	}
 }
 
 // take reserves tokens, and timers that the commands may add: both or neither.
-// Fresh says that the timers were counted for them.
-func (l *Limiter) take(tenant timer.TenantID, tokens, timers int, again, fresh bool) (Reservation, verdict) {
+// Fresh says that the timers were counted for them. It returns the limits that decided,
+// which may be others a moment later.
+func (l *Limiter) take(tenant timer.TenantID, tokens, timers int, again, fresh bool) (Reservation, Limits, verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limits := l.config.Of(tenant)
 	if limits.Accept.PerSecond == 0 && limits.Live == 0 {
-		return Reservation{}, granted
+		return Reservation{}, limits, granted
 	}
 	now, n := l.clock.Now(), l.instances()
 	u := l.usage(tenant)
@@ -96,19 +97,19 @@ func (l *Limiter) take(tenant timer.TenantID, tokens, timers int, again, fresh b
 		s := limits.Accept.share(n)
 		u.accept.fill(now, s)
 		if float64(u.accept.has()) < s.needed(tokens) || !again && u.turn.After(now) && !u.accept.full(now, s) {
-			return Reservation{}, tooFast
+			return Reservation{}, limits, tooFast
 		}
 		r.tokens = tokens
 	}
 	if limits.Live > 0 && timers > 0 {
 		if v := u.live.check(int64(timers), limits.Live, now, fresh, n); v != granted {
-			return Reservation{}, v
+			return Reservation{}, limits, v
 		}
 		u.live.reserved += int64(timers)
 		r.timers = timers
 	}
 	u.accept.take(r.tokens)
-	return r, granted
+	return r, limits, granted
 }
 
 // added returns how many of the commands, or the first ones of them that are more
@@ -168,12 +169,11 @@ func (r Reservation) Cancel() {
 	r.usage.live.end(int64(r.timers))
 }
 
-// exceeded returns which limit n commands of the tenant exceed, and when to try
-// again.
-func (l *Limiter) exceeded(tenant timer.TenantID, n int, v verdict) *Exceeded {
+// exceeded returns which of its limits n commands of the tenant exceed, and when to
+// try again.
+func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, v verdict) *Exceeded {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	limits := l.config.Of(tenant)
 	now, u := l.clock.Now(), l.usage(tenant)
 	e := &Exceeded{Policy: limits.Policy, First: u.exceeded.IsZero() || now.Sub(u.exceeded) >= quietTime}
 	u.exceeded = now
