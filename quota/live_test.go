@@ -98,27 +98,6 @@ func send(t *testing.T, k *quota.Limiter, s *fakeStore, key timer.Key) *quota.Ex
 	return exceeded
 }
 
-// TestALimitIsLiftedMeanwhile lifts the limit between the verdict on a command and what
-// is said of it: it waits, as it would have a moment before.
-func TestALimitIsLiftedMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &fakeStore{lookup: time.Second}
-		k := limiter(t, of(quota.Limits{Live: 1}), quota.Options{})
-		if exceeded := send(t, k, s, call(0)); exceeded != nil {
-			t.Fatalf("%+v", exceeded)
-		}
-		time.AfterFunc(time.Second/2, func() {
-			if err := k.Use(quota.Config{}); err != nil {
-				t.Error(err)
-			}
-		})
-		exceeded := send(t, k, s, call(1))
-		if exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Detail != "live_timers: tenant acme may have 1 timers waiting" {
-			t.Errorf("%+v", exceeded)
-		}
-	})
-}
-
 func TestLiveTimersAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(fakeStore)
