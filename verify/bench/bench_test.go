@@ -45,7 +45,7 @@ func TestMeasures(t *testing.T) {
 	for name, opt := range map[string]bench.Options{
 		"drain":                    {Timers: 2000, Lead: 10 * time.Second},
 		"drain, synced, embedded":  {Timers: 2000, Lead: 10 * time.Second, Embedded: true},
-		"drain, synced, a backlog": {Timers: 2000, Lead: 10 * time.Second, SyncAll: true, Pending: 5000},
+		"drain, synced, a backlog": {Timers: 2000, First: 3000, Lead: 10 * time.Second, SyncAll: true, Pending: 5000},
 		"drain, Kafka":             {Timers: 2000, Lead: 10 * time.Second, Broker: crash.Kafka},
 		"drain, RabbitMQ":          {Timers: 2000, Lead: 10 * time.Second, Broker: crash.RabbitMQ},
 		"drain, PostgreSQL, two":   {Timers: 2000, Lead: 10 * time.Second, Store: database.Postgres, Instances: 2, Pending: 5000},

@@ -19,6 +19,7 @@ type Options struct {
 	Rate      int           // timers a second of a steady load; default 500
 	Duration  time.Duration // of a steady load, or of doing nothing; default 30s
 	Tenants   int           // default 20
+	First     int           // timers of a drain that are scheduled before, due at random within 30 days
 	Pending   int           // timers that wait in the store meanwhile and are not due; default none
 	Bulk      bool          // a drain publishes ScheduleTimers of many timers each
 	Lead      time.Duration // from the first command of a drain to the due time; default by the number of timers

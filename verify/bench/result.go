@@ -13,25 +13,26 @@ import (
 
 // A Result is what one run measured. What the workload does not measure is zero.
 type Result struct {
-	Workload  string        `json:"workload"`
-	Store     database.Kind `json:"store,omitzero"`
-	Instances int           `json:"instances,omitzero"`
-	Broker    crash.Kind    `json:"broker"`
-	Setup     string        `json:"setup"`         // what was measured, for people
-	Load      float64       `json:"load,omitzero"` // of the machine, of the last minute: processes that run or want to
-	Runs      int           `json:"runs,omitzero"` // of which these are the medians
-	Timers    int           `json:"timers,omitzero"`
-	Rate      int           `json:"rate,omitzero"`       // timers a second, as asked for
-	Pending   int           `json:"pending,omitzero"`    // timers that waited meanwhile
-	Published float64       `json:"published,omitzero"`  // commands a second that the broker took
-	Accepted  float64       `json:"accepted,omitzero"`   // commands a second that the service has committed
-	Delivered float64       `json:"delivered,omitzero"`  // events a second that the consumer got, from the due time on
-	IntakeCPU *CPU          `json:"intakeCpu,omitzero"`  // until accepted
-	FiringCPU *CPU          `json:"firingCpu,omitzero"`  // from then until all was forwarded and deleted
-	CPU       *CPU          `json:"cpu,omitzero"`        // where the two overlap
-	PeakMiB   float64       `json:"peakMib,omitzero"`    // memory of an instance at most
-	StartMS   float64       `json:"startMs,omitzero"`    // from the start of an instance until it took commands, the slowest
-	Lateness  *Lateness     `json:"latenessMs,omitzero"` // from the due time to the consumer
+	Workload      string        `json:"workload"`
+	Store         database.Kind `json:"store,omitzero"`
+	Instances     int           `json:"instances,omitzero"`
+	Broker        crash.Kind    `json:"broker"`
+	Setup         string        `json:"setup"`         // what was measured, for people
+	Load          float64       `json:"load,omitzero"` // of the machine, of the last minute: processes that run or want to
+	Runs          int           `json:"runs,omitzero"` // of which these are the medians
+	Timers        int           `json:"timers,omitzero"`
+	Rate          int           `json:"rate,omitzero"`          // timers a second, as asked for
+	Pending       int           `json:"pending,omitzero"`       // timers that waited meanwhile
+	FirstAccepted float64       `json:"firstAccepted,omitzero"` // commands a second that were committed of these
+	Published     float64       `json:"published,omitzero"`     // commands a second that the broker took
+	Accepted      float64       `json:"accepted,omitzero"`      // commands a second that the service has committed
+	Delivered     float64       `json:"delivered,omitzero"`     // events a second that the consumer got, from the due time on
+	IntakeCPU     *CPU          `json:"intakeCpu,omitzero"`     // until accepted
+	FiringCPU     *CPU          `json:"firingCpu,omitzero"`     // from then until all was forwarded and deleted
+	CPU           *CPU          `json:"cpu,omitzero"`           // where the two overlap
+	PeakMiB       float64       `json:"peakMib,omitzero"`       // memory of an instance at most
+	StartMS       float64       `json:"startMs,omitzero"`       // from the start of an instance until it took commands, the slowest
+	Lateness      *Lateness     `json:"latenessMs,omitzero"`    // from the due time to the consumer
 
 	Alone *Lateness `json:"aloneMs,omitzero"` // lateness of the small tenants before the great one is due
 
@@ -133,6 +134,9 @@ func (o Options) setup() string {
 		parts = append(parts, store+" relaxed")
 	} else {
 		parts = append(parts, store+" strict")
+	}
+	if o.First > 0 {
+		parts = append(parts, fmt.Sprint("after ", o.First, " others"))
 	}
 	if o.Instances > 1 {
 		parts = append(parts, fmt.Sprint(o.Instances, " instances"))

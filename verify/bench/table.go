@@ -43,6 +43,7 @@ func Write(out io.Writer, results ...Result) {
 	number("asked for, a second", "%.0f", func(r Result) float64 { return float64(r.Rate) })
 	number("pending meanwhile", "%.0f", func(r Result) float64 { return float64(r.Pending) })
 	number("published a second", "%.0f", func(r Result) float64 { return r.Published })
+	number("of the first, accepted a second", "%.0f", func(r Result) float64 { return r.FirstAccepted })
 	number("accepted a second", "%.0f", func(r Result) float64 { return r.Accepted })
 	number("delivered a second", "%.0f", func(r Result) float64 { return r.Delivered })
 	cpu := func(name string, value func(Result) *CPU) {

@@ -78,6 +78,7 @@ type drainCmd struct {
 	Timers int           `short:"n" default:"50000" help:"How many."`
 	Lead   time.Duration `help:"From the first command to the due time; default by the number of timers."`
 	Bulk   bool          `help:"Schedule 500 timers with each message (ScheduleTimers)."`
+	First  int           `help:"Schedule so many others before, through the broker too, which are due at random within 30 days."`
 }
 
 type steadyCmd struct {
@@ -270,7 +271,7 @@ func (c *cli) turns(rates []int) (turns []turn) {
 func (c *cli) workload(name string, opt *bench.Options) func(context.Context, bench.Options) (bench.Result, error) {
 	switch name {
 	case "drain":
-		opt.Timers, opt.Lead, opt.Bulk = c.Drain.Timers, c.Drain.Lead, c.Drain.Bulk
+		opt.Timers, opt.Lead, opt.Bulk, opt.First = c.Drain.Timers, c.Drain.Lead, c.Drain.Bulk, c.Drain.First
 		return bench.Drain
 	case "native":
 		opt.Timers, opt.Lead = c.Native.Timers, c.Native.Lead
