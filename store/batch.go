@@ -31,7 +31,7 @@ const (
 // it. What bounds it:
 const (
 	commitTimeout = 30 * time.Second // in any case
-	stopTimeout   = time.Second      // after the caller was canceled, which means that the service stops
+	stopTimeout   = time.Second      // after all callers were canceled, which means that the service stops
 )
 
 // A Batch is a [timer.Store] around a store that lets concurrent commands share
@@ -102,6 +102,7 @@ type call[C any] struct {
 	now      time.Time
 	commands []C
 	end      <-chan struct{} // of the caller's context
+	leads    bool            // it commits next
 	next     chan step       // holds one
 	results  []timer.Result
 	err      error
@@ -124,9 +125,9 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
 	next := finish
-	leads := !g.led
+	c.leads = !g.led
 	g.led = true
-	watched := g.watch(ctx)
+	leads, watched := c.leads, g.watch(ctx)
 	g.mu.Unlock()
 
 	switch {
@@ -167,25 +168,18 @@ func (g *group[C]) watch(ctx context.Context) bool {
 }
 
 // leaveAll ends the wait of all callers that share the end of a context, but for
-// those that are being committed, which takes no more than stopTimeout now.
+// those that are being committed and the one that commits next, which takes no more
+// than stopTimeout now.
 func (g *group[C]) leaveAll(end <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var left []*call[C]
 	g.waiting = slices.DeleteFunc(g.waiting, func(c *call[C]) bool {
-		if c.end == end {
-			left = append(left, c)
+		leaves := c.end == end && !c.leads
+		if leaves {
+			c.next <- leave
 		}
-		return c.end == end
+		return leaves
 	})
-	for _, c := range left {
-		select {
-		case <-c.next: // it has the lead
-			g.handOver()
-		default:
-		}
-		c.next <- leave
-	}
 }
 
 // leave removes a caller whose context has ended, unless its results are known. If
@@ -213,6 +207,7 @@ func (g *group[C]) leave(c *call[C]) step {
 // held.
 func (g *group[C]) handOver() {
 	if g.led = len(g.waiting) > 0; g.led {
+		g.waiting[0].leads = true
 		g.waiting[0].next <- lead
 	}
 }
@@ -242,6 +237,13 @@ func (g *group[C]) commit(ctx context.Context) {
 	commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
+		for _, c := range batch {
+			select {
+			case <-c.end:
+			case <-commit.Done():
+				return
+			}
+		}
 		if errors.Is(ctx.Err(), context.Canceled) {
 			time.AfterFunc(stopTimeout, cancel)
 		}

@@ -322,6 +322,61 @@ func TestCallerGivesUp(t *testing.T) {
 	})
 }
 
+// TestCallerGivesUpAsItLeads ends a context that two callers share at the moment
+// when one of them is to commit: it gets a result, or an error.
+func TestCallerGivesUpAsItLeads(t *testing.T) {
+	t.Parallel()
+	for range 2000 {
+		synctest.Test(t, func(t *testing.T) {
+			inner := new(slow)
+			b := store.NewBatch(inner, store.BatchOptions{})
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			call := func(ctx context.Context, after func()) {
+				running.Go(func() {
+					defer after()
+					if results, err := b.Schedule(ctx, time.Now(), command("a", 1)); len(results) == 0 && err == nil {
+						t.Error("no result and no error")
+					}
+				})
+				synctest.Wait()
+			}
+			call(t.Context(), cancel)
+			call(ctx, func() {}) // the next leader
+			call(ctx, func() {})
+			running.Wait()
+			call(t.Context(), func() {})
+			running.Wait()
+		})
+	}
+}
+
+// TestCommitOutlivesTheStopOfItsLeader ends the context of a caller that commits for
+// another one too.
+func TestCommitOutlivesTheStopOfItsLeader(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := new(slow)
+		b := store.NewBatch(inner, store.BatchOptions{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for _, ctx := range []context.Context{t.Context(), ctx, t.Context()} {
+			running.Go(func() {
+				if _, err := b.Schedule(ctx, time.Now(), command("a", 1)); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		time.Sleep(commitTime + time.Second) // the second commits
+		cancel()
+		running.Wait()
+		if diff := cmp.Diff([]int{1, 2}, inner.sizes()); diff != "" {
+			t.Errorf("commands of each commit (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // TestCommitOutlivesItsLeader ends the context of the caller that commits for
 // others.
 func TestCommitOutlivesItsLeader(t *testing.T) {
