@@ -3,12 +3,15 @@ package handlers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // namedStore is a store that only has a name.
@@ -32,6 +35,33 @@ func TestLastTrySharesNoCommit(t *testing.T) {
 		}
 		if want := []string{"batch", "batch", "alone"}; !slices.Equal(tries, want) {
 			t.Errorf("tried with %v, want %v", tries, want)
+		}
+	})
+}
+
+// TestLockedMessageSharesNoCommitAgain has another transaction hold a lock for a while.
+func TestLockedMessageSharesNoCommitAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &Handlers{working: t.Context(), stopping: t.Context(), store: namedStore{name: "batch"}, opt: Options{Unbatched: namedStore{name: "alone"}}, breaker: newBreaker()}
+		began := time.Now()
+		var tries []string
+		try := h.retry(h.breakCircuit(func(msg *message.Message) ([]*message.Message, error) {
+			tries = append(tries, deliveryOf(msg).store.(namedStore).name)
+			if time.Since(began) < time.Minute {
+				return nil, fmt.Errorf("schedule: %w", timer.ErrLocked)
+			}
+			return nil, nil
+		}))
+		msg := message.NewMessage("id", nil)
+		h.newDelivery(msg)
+		if _, err := try(msg); err != nil {
+			t.Errorf("left to the broker, which shares its next commit with others: %v", err)
+		}
+		if tries[0] != "batch" || slices.Contains(tries[1:], "batch") {
+			t.Errorf("tried with %v, want the batch once", tries)
+		}
+		if h.Failures() > 0 {
+			t.Error("the breaker was opened, all other commands wait")
 		}
 	})
 }

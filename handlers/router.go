@@ -87,9 +87,10 @@ func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
 const maxTries = 3
 
 // retry tries a message again that failed, with Watermill's Retry, which costs
-// nothing while nothing fails. The last try does not share a commit. While the
-// store itself fails the message is tried on, and not left to the broker: what
-// waits there for its retry is read too late when the store is back.
+// nothing while nothing fails. The last try does not share a commit, nor does any
+// while another transaction holds the timer. As long as that goes on, or the store
+// itself fails, the message is tried on, and not left to the broker: what waits there
+// for its retry is read too late.
 func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
 	again := middleware.Retry{
 		MaxRetries:          maxTries - 1,
@@ -110,12 +111,13 @@ func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
 				if tries++; tries == 1 {
 					return produced, err
 				}
-				if tries == maxTries {
+				if tries == maxTries || errors.Is(err, timer.ErrLocked) {
 					deliveryOf(msg).store = h.opt.Unbatched
 				}
 				return next(msg)
 			})(msg)
-			if err == nil || isInvalid(err) || errors.Is(err, timer.ErrFatal) || h.storeWorks(msg) {
+			locked := errors.Is(err, timer.ErrLocked) && h.stopping.Err() == nil
+			if err == nil || isInvalid(err) || errors.Is(err, timer.ErrFatal) || !locked && h.storeWorks(msg) {
 				return produced, err
 			}
 		}

@@ -61,7 +61,8 @@ func NewBatch(inner timer.Store, opt BatchOptions) *Batch {
 
 // Schedule applies commands, in a transaction that others may share. If ctx ends
 // while they wait it returns at once, or when the commit that they are part of has
-// ended; they may be applied all the same.
+// ended; they may be applied all the same. After a [timer.ErrLocked], which any of them may
+// have caused, each call is applied by itself.
 func (b *Batch) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	return b.schedules.do(ctx, now, commands)
 }
@@ -104,6 +105,7 @@ type call[C any] struct {
 	end      <-chan struct{} // of the caller's context
 	leads    bool            // it commits next
 	next     chan step       // holds one
+	shared   bool            // the commit has other calls
 	results  []timer.Result
 	err      error
 }
@@ -147,6 +149,9 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 		g.commit(ctx)
 	case leave:
 		return nil, ctx.Err()
+	}
+	if c.shared && errors.Is(c.err, timer.ErrLocked) {
+		return g.apply(ctx, now, commands...)
 	}
 	return c.results, c.err
 }
@@ -271,6 +276,7 @@ func (g *group[C]) applyAll(ctx context.Context, batch []*call[C], commands []C)
 	now := batch[0].now
 	for _, c := range batch {
 		c.err = errPanicked // until it is known better
+		c.shared = len(batch) > 1
 		commands = append(commands, c.commands...)
 		if c.now.After(now) {
 			now = c.now

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,14 +61,18 @@ const commitTime = 10 * time.Second
 // refused.
 type slow struct {
 	timer.Store
-	mu      sync.Mutex
+	writer  chan struct{} // holds one; in a bubble a mutex would stop the time
 	commits [][]timer.ServiceCallID
 	before  func(ctx context.Context, calls []timer.ServiceCallID) error // called in each commit; may be nil
 }
 
+func newSlow(before func(ctx context.Context, calls []timer.ServiceCallID) error) *slow {
+	return &slow{writer: make(chan struct{}, 1), before: before}
+}
+
 func (s *slow) Schedule(ctx context.Context, _ time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	s.mu.Lock() // one writer at a time, as in a database
-	defer s.mu.Unlock()
+	s.writer <- struct{}{} // one at a time, as in a database
+	defer func() { <-s.writer }()
 	var calls []timer.ServiceCallID
 	var results []timer.Result
 	for _, c := range commands {
@@ -109,7 +114,7 @@ func command(call timer.ServiceCallID, n int64) timer.ScheduleTimer {
 func TestCommandAloneIsNotDelayed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := new(slow)
+		inner := newSlow(nil)
 		began := time.Now()
 		results, err := store.NewBatch(inner, store.BatchOptions{}).Schedule(t.Context(), began, command("a", 1), command("b", 2))
 		if diff := cmp.Diff([]timer.Result{{Outcome: 1}, {Outcome: 2}}, results); err != nil || diff != "" {
@@ -125,7 +130,7 @@ func TestCommandAloneIsNotDelayed(t *testing.T) {
 func TestWaitingCommandsShareACommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := new(slow)
+		inner := newSlow(nil)
 		b := store.NewBatch(inner, store.BatchOptions{Limit: 100})
 		began := time.Now()
 		var callers sync.WaitGroup
@@ -152,7 +157,7 @@ func TestWaitingCommandsShareACommit(t *testing.T) {
 func TestCallLargerThanTheLimitIsOneCommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := new(slow)
+		inner := newSlow(nil)
 		b := store.NewBatch(inner, store.BatchOptions{Limit: 2})
 		if _, err := b.Schedule(t.Context(), time.Now(), command("a", 1), command("b", 1), command("c", 1)); err != nil {
 			t.Fatal(err)
@@ -169,7 +174,7 @@ func TestRefusedCommandFailsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const callers = 1000
-		inner := new(slow)
+		inner := newSlow(nil)
 		b := store.NewBatch(inner, store.BatchOptions{})
 		var refused atomic.Int32
 		var running sync.WaitGroup
@@ -206,7 +211,7 @@ func TestRefusedCommandFailsAlone(t *testing.T) {
 func TestCommitAfterALargeOneWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := new(slow)
+		inner := newSlow(nil)
 		b := store.NewBatch(inner, store.BatchOptions{})
 		var running sync.WaitGroup
 		send := func(n int) {
@@ -241,10 +246,10 @@ func TestCommitAfterALargeOneWaits(t *testing.T) {
 func TestCommitEndsSoonAfterAStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := &slow{before: func(ctx context.Context, _ []timer.ServiceCallID) error {
+		inner := newSlow(func(ctx context.Context, _ []timer.ServiceCallID) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}}
+		})
 		b := store.NewBatch(inner, store.BatchOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		began := time.Now()
@@ -269,12 +274,12 @@ var errBusy = errors.New("busy")
 func TestErrorThatMayPassIsThatOfAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := &slow{before: func(_ context.Context, calls []timer.ServiceCallID) error {
+		inner := newSlow(func(_ context.Context, calls []timer.ServiceCallID) error {
 			if len(calls) > 1 {
 				return errBusy
 			}
 			return nil
-		}}
+		})
 		b := store.NewBatch(inner, store.BatchOptions{})
 		var running sync.WaitGroup
 		for i := range 5 {
@@ -290,12 +295,38 @@ func TestErrorThatMayPassIsThatOfAll(t *testing.T) {
 	})
 }
 
+// TestLockedCommandFailsAlone has a commit of several that fails as long as another
+// transaction holds a lock for one of them.
+func TestLockedCommandFailsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := newSlow(func(_ context.Context, calls []timer.ServiceCallID) error {
+			if slices.Contains(calls, "locked") {
+				return timer.ErrLocked
+			}
+			return nil
+		})
+		b := store.NewBatch(inner, store.BatchOptions{})
+		var running sync.WaitGroup
+		for _, call := range []timer.ServiceCallID{"first", "a", "locked", "b"} {
+			running.Go(func() {
+				_, err := b.Schedule(t.Context(), time.Now(), command(call, 1))
+				if failed := errors.Is(err, timer.ErrLocked); failed != (call == "locked") {
+					t.Errorf("%s: %v", call, err)
+				}
+			})
+			synctest.Wait()
+		}
+		running.Wait()
+	})
+}
+
 // TestCallerGivesUp while it waits: it returns at once, and the others go on,
 // also if it was to lead the next commit.
 func TestCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := new(slow)
+		inner := newSlow(nil)
 		b := store.NewBatch(inner, store.BatchOptions{})
 		began := time.Now()
 		var running sync.WaitGroup
@@ -328,7 +359,7 @@ func TestCallerGivesUpAsItLeads(t *testing.T) {
 	t.Parallel()
 	for range 2000 {
 		synctest.Test(t, func(t *testing.T) {
-			inner := new(slow)
+			inner := newSlow(nil)
 			b := store.NewBatch(inner, store.BatchOptions{})
 			ctx, cancel := context.WithCancel(t.Context())
 			var running sync.WaitGroup
@@ -356,7 +387,7 @@ func TestCallerGivesUpAsItLeads(t *testing.T) {
 func TestCommitOutlivesTheStopOfItsLeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := new(slow)
+		inner := newSlow(nil)
 		b := store.NewBatch(inner, store.BatchOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -382,12 +413,12 @@ func TestCommitOutlivesTheStopOfItsLeader(t *testing.T) {
 func TestCommitOutlivesItsLeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := &slow{before: func(ctx context.Context, _ []timer.ServiceCallID) error {
+		inner := newSlow(func(ctx context.Context, _ []timer.ServiceCallID) error {
 			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Hour {
 				t.Error("a commit without a limit")
 			}
 			return nil
-		}}
+		})
 		b := store.NewBatch(inner, store.BatchOptions{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -401,12 +432,12 @@ func TestCommitOutlivesItsLeader(t *testing.T) {
 func TestPanicOfACommitLetsTheOthersGoOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		inner := &slow{before: func(_ context.Context, calls []timer.ServiceCallID) error {
+		inner := newSlow(func(_ context.Context, calls []timer.ServiceCallID) error {
 			if len(calls) == 2 {
 				panic("broken")
 			}
 			return nil
-		}}
+		})
 		b := store.NewBatch(inner, store.BatchOptions{})
 		var panics, failures atomic.Int32
 		var running sync.WaitGroup

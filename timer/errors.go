@@ -12,6 +12,9 @@ var (
 	// ErrFatal means that the store cannot be used any more (corrupt, replaced, or
 	// newer than this binary): stop accepting commands, report unhealthy, exit.
 	ErrFatal = errors.New("fatal")
+	// ErrLocked means that another transaction held a lock for too long, for this
+	// command or for one beside it.
+	ErrLocked = errors.New("another transaction holds the timer")
 	// ErrNotFound means that the tenant has no such timer.
 	ErrNotFound = errors.New("timer not found")
 

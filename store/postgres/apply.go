@@ -61,7 +61,9 @@ var errPurged = errors.New("a timer was purged meanwhile")
 // applyTries is how often an application begins, if timers are purged meanwhile.
 const applyTries = 20
 
-// apply applies commands in one transaction.
+// apply applies commands in one transaction. The error wraps [timer.ErrLocked] if
+// another one holds one of their timers for longer than the lock_timeout of
+// settings.sql.
 func (s *Store) apply(ctx context.Context, a application) ([]timer.Result, error) {
 	return s.repeat(a, func(referenced bool, results []timer.Result) error {
 		return s.noting(ctx, a.doing, func(ctx context.Context, t *transaction) error {

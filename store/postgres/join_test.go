@@ -146,6 +146,33 @@ func TestOpenTransactionBlocksNoOtherKey(t *testing.T) {
 	}
 }
 
+// TestLockedKeyFailsAlone leaves a transaction of a host's open that has locked a key,
+// while commands for it and for others come together.
+func TestLockedKeyFailsAlone(t *testing.T) {
+	t.Parallel()
+	for name, lock := range map[string]timer.ServiceCallID{"a new timer": "new", "a known timer": "known"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := onHost(t)
+			scheduled(t, s.(*postgres.Store), "known")
+			tx := kinds["database/sql"](t, s)
+			if _, err := tx.Schedule(t.Context(), noon, schedule(lock)); err != nil {
+				t.Fatal(err)
+			}
+			results, err := s.Schedule(t.Context(), noon, schedule("a"), schedule(lock), schedule("b"))
+			if !errors.Is(err, timer.ErrLocked) {
+				t.Errorf("%v, %v, want %v", results, err, timer.ErrLocked)
+			}
+			if err := tx.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Schedule(t.Context(), noon, schedule("a"), schedule(lock), schedule("b")); err != nil {
+				t.Error("after the commit: ", err)
+			}
+		})
+	}
+}
+
 // TestAbortedTransactionTakesNothing has a statement of the host's fail before.
 func TestAbortedTransactionTakesNothing(t *testing.T) {
 	t.Parallel()
