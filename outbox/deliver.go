@@ -16,8 +16,9 @@ import (
 )
 
 // A Delivery hands events to a function of this process instead of a broker, each
-// by itself: one that takes long or fails holds back no other. Receipts go to the
-// broker all the same. What is zero but for Handle has its default.
+// by itself. Tenants that wait share the calls at once equally, so one whose events
+// take long or fail delays others until a call ends, and by seconds while thousands of
+// its events wait. Receipts go to the broker all the same. What is zero but for Handle has its default.
 //
 //	read ─► Handle ─► nil:   deleted, together with others
 //	          ▲     ─► error: deferred ─► Handle … parked after the last attempt
@@ -91,28 +92,67 @@ var (
 	errExit  = errors.New("the handler ended its goroutine")
 )
 
-// deliver hands the events of rows over, and returns the other rows.
+// tenant returns the tenant of a row, which is its destination where it is handed over.
+func tenant(row Row) string { return row.Message.Metadata.Get(envelope.HeaderTenantID) }
+
+// patience is how long rows of the head wait for a slot while their tenant has many
+// others that do.
+const patience = 3 * time.Second
+
+// many is how many.
+func (w *window) many() int { return min(4*w.opt.Deliver.Concurrency, max(1, w.opt.Batch/8)) }
+
+// deliver hands the events of rows over, and returns the other rows. Where a tenant has
+// many that wait for a slot, further ones are left to a later round of retries.
 func (w *window) deliver(rows []Row) (others []Row) {
 	for _, row := range rows {
 		if envelope.IsReceipt(row.Message.Metadata.Get(envelope.HeaderType)) {
 			others = append(others, row)
 			continue
 		}
+		destination := tenant(row)
+		if row.Destination != "" && w.slots.waits(destination) >= w.many() {
+			w.land(row.Seq)
+			continue
+		}
 		w.rows.Add(1)
-		w.publishes.Go(func() {
-			select {
-			case w.slots <- struct{}{}:
-				w.handle(row)
-			case <-w.stopping.Done():
-				w.handled(row, outcome{unsent: []int64{row.Seq}})
-			}
-		})
+		slot := w.slots.enter(destination)
+		w.publishes.Go(func() { w.await(row, destination, slot) })
 	}
 	return others
 }
 
+// await hands a row over when it has a slot.
+func (w *window) await(row Row, destination string, slot <-chan struct{}) {
+	var impatient <-chan time.Time
+	if row.Destination == "" {
+		limit := time.NewTimer(patience)
+		defer limit.Stop()
+		impatient = limit.C
+	}
+	for {
+		select {
+		case <-slot:
+			w.handle(row, destination)
+			return
+		case <-impatient:
+			if w.slots.leave(destination, slot, w.many()) {
+				w.handled(row, outcome{handled: true, deferred: []Deferral{{
+					Seq: row.Seq, Destination: destination, Reason: "many events of its tenant wait for handlers", RetryAt: w.clock.Now(), Untried: true,
+				}}})
+				return
+			}
+		case <-w.stopping.Done():
+			if w.slots.leave(destination, slot, 0) {
+				w.handled(row, outcome{unsent: []int64{row.Seq}})
+				return
+			}
+		}
+	}
+}
+
 // handle calls the function with a row, in a slot that it frees at the end.
-func (w *window) handle(row Row) {
+func (w *window) handle(row Row, destination string) {
 	ctx, cancel := context.WithTimeout(timer.WithTrace(w.publishing, envelope.TraceFrom(row.Message.Metadata.Get)), w.opt.Deliver.Timeout)
 	defer cancel()
 	deleted, err := false, errExit
@@ -121,7 +161,7 @@ func (w *window) handle(row Row) {
 			err = fmt.Errorf("%w: %v", errPanic, r)
 			w.log.ErrorContext(ctx, "the handler of an event panicked", "seq", row.Seq, "event_id", row.Message.UUID, "panic", r, "stack", string(debug.Stack()))
 		}
-		<-w.slots
+		w.slots.release(destination)
 		w.handled(row, w.outcome(row, deleted, err))
 	}()
 	if w.stopping.Err() != nil {
@@ -156,7 +196,7 @@ func (w *window) outcome(row Row, deleted bool, err error) outcome {
 		return outcome{parked: []refusal{{row: row, err: errors.New(readable(err)), handled: true}}}
 	}
 	return outcome{handled: true, deferred: []Deferral{{
-		Seq: row.Seq, Destination: row.Message.Metadata.Get(envelope.HeaderTenantID), Reason: readable(err), RetryAt: now.Add(d.retryAfter(row.Attempts)),
+		Seq: row.Seq, Destination: tenant(row), Reason: readable(err), RetryAt: now.Add(d.retryAfter(row.Attempts)),
 	}}}
 }
 

@@ -298,6 +298,69 @@ func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
 	})
 }
 
+// TestSlowTenantHoldsUpNoOther has a tenant with more rows than are in flight at once,
+// whose handlers take a second and fail, and one whose handlers fail once.
+func TestSlowTenantHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := new(table), newHandled()
+		f := forward(t, l, new(model), outbox.Options{Batch: 400, Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+			before := h.note(row)
+			if string(row.Message.Payload) == "slow" {
+				time.Sleep(time.Second)
+				return false, errors.New("no")
+			}
+			time.Sleep(time.Millisecond)
+			if before == 0 {
+				return false, errors.New("not yet")
+			}
+			return false, nil
+		}}})
+		const slow, other, rounds = 1000, 5, 5
+		for round := range rounds {
+			l.append(slices.Concat(slices.Repeat([]string{"slow"}, slow), slices.Repeat([]string{"other"}, other))...)
+			f.Appended(slow + other)
+			began := time.Since(h.began)
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			for i := range int64(other) {
+				seq := int64(round+1)*(slow+other) - i
+				calls := h.of(seq)
+				if len(calls) != 2 || calls[0] > began+10*time.Second || calls[1] > calls[0]+4*time.Second {
+					t.Errorf("round %d: another tenant's row was handled at %v, want it within 10s of %v and again 4s later", round, calls, began)
+				}
+			}
+		}
+	})
+}
+
+// TestUntriedRowsCountNoAttempt has more rows of a tenant wait than are handled before
+// patience ends: each has as many attempts as any other.
+func TestUntriedRowsCountNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, h := new(table), newHandled()
+		f := forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Concurrency: 1, Attempts: 2, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+			h.note(row)
+			time.Sleep(100 * time.Millisecond)
+			return false, errors.New("no")
+		}}})
+		const rows = 100
+		for range rows {
+			l.append("a")
+		}
+		f.Appended(rows)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		for seq := range int64(rows) {
+			if n := len(h.of(seq + 1)); n != 2 {
+				t.Errorf("row %d was handled %d times, want 2", seq+1, n)
+			}
+		}
+		if len(l.parked) != rows || len(l.left()) != 0 {
+			t.Errorf("%d parked, left %v", len(l.parked), l.left())
+		}
+	})
+}
+
 // TestRetriesThatHangHoldUpNoOther has more rows of a tenant hang than a round of
 // retries takes, and fewer than may be handled at once.
 func TestRetriesThatHangHoldUpNoOther(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -40,13 +41,14 @@ type entry struct {
 	place int
 }
 
-// append adds a row for each payload, which is its topic in most tests.
+// append adds a row for each payload, which is its tenant, and its topic in most tests.
 func (t *table) append(payloads ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, payload := range payloads {
 		t.seq++
 		m := message.NewMessage("id-"+strconv.FormatInt(t.seq, 10), []byte(payload))
+		m.Metadata.Set(envelope.HeaderTenantID, payload)
 		t.rows = append(t.rows, outbox.Row{Seq: t.seq, Message: m})
 	}
 }
@@ -142,7 +144,7 @@ func (t *table) Defer(_ context.Context, rows ...outbox.Deferral) error {
 		if !is {
 			continue
 		}
-		row.Attempts++
+		row.Attempts += d.Attempts()
 		row.Destination = d.Destination
 		e := &entry{Row: row, at: d.RetryAt}
 		t.deferred[d.Seq] = e

@@ -45,6 +45,15 @@ type Deferral struct {
 	Destination string // topic, and partition if the broker names it: rows that fail together
 	Reason      string
 	RetryAt     time.Time
+	Untried     bool // no attempt is counted
+}
+
+// Attempts returns how many attempts are counted.
+func (d Deferral) Attempts() int {
+	if d.Untried {
+		return 0
+	}
+	return 1
 }
 
 // A Table is where rows wait, those to be sent apart from those that are deferred.
@@ -62,7 +71,7 @@ type Table interface {
 	// Delete removes rows.
 	Delete(ctx context.Context, seqs ...int64) error
 
-	// Defer counts a failed attempt of rows, and keeps them away from Head from now on.
+	// Defer counts a failed attempt of rows that were tried, and keeps them away from Head from now on.
 	Defer(ctx context.Context, rows ...Deferral) error
 
 	// Park takes a row out of the outbox for good and keeps it, with the reason,
@@ -134,7 +143,7 @@ type Forwarder struct {
 	log    *slog.Logger
 	opt    Options
 	ready  chan struct{} // closed when own is set for the first time
-	slots  chan struct{} // holds one for each call of Deliver.Handle
+	slots  *slots        // for calls of Deliver.Handle
 
 	mu   sync.Mutex
 	own  *sender       // of the table or the own shard; nil while it owns none
@@ -167,7 +176,7 @@ func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) stri
 	opt.Deliver = opt.Deliver.withDefaults()
 	f := &Forwarder{
 		outbox: o, pub: pub, topic: topic, clock: clock, log: log, opt: opt,
-		ready: make(chan struct{}), slots: make(chan struct{}, opt.Deliver.Concurrency),
+		ready: make(chan struct{}), slots: newSlots(opt.Deliver.Concurrency),
 	}
 	if o.table != nil {
 		f.setOwn(newSender(f, o.table))

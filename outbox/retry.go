@@ -43,7 +43,7 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 		all := from == "" // destinations were asked for
 		from = ""
 		if len(rows) == limit {
-			from = rows[len(rows)-1].Destination
+			from = rows[len(rows)-1].Destination + "\x01" // behind it, however much it has
 		}
 		through := s.follow(ctx, w, w.publish(s.take(reading, rows)))
 		switch {

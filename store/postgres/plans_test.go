@@ -62,7 +62,7 @@ var plans = map[string]plan{
 	"counts":          {[]any{"tenant-1"}, []string{folded, fresh}},
 	"delete":          {[]any{int32(0), longs, longs}, []string{byNumber, byDeferred}},
 	"due_counts":      {[]any{later, int64(100), noon}, []string{byDue}},
-	"defer":           {[]any{int32(0), longs, texts, texts, times}, []string{byNumber, byDeferred}},
+	"defer":           {[]any{int32(0), longs, texts, texts, times, ints}, []string{byNumber, byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
 	"note":            {[]any{texts, longs, longs, longs, longs}, []string{"timer_positions_pkey"}},
 	"fired":           {[]any{places, bools, times, times}, []string{byPlace}},

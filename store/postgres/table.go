@@ -123,12 +123,12 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 		return nil
 	}
 	n := len(rows)
-	seqs, reasons, destinations, times := make([]int64, n), make([]string, n), make([]string, n), make([]time.Time, n)
+	seqs, reasons, destinations, times, attempts := make([]int64, n), make([]string, n), make([]string, n), make([]time.Time, n), make([]int32, n)
 	for i, d := range rows {
-		seqs[i], reasons[i], destinations[i], times[i] = d.Seq, store.Printable(d.Reason), store.Printable(d.Destination), d.RetryAt
+		seqs[i], reasons[i], destinations[i], times[i], attempts[i] = d.Seq, store.Printable(d.Reason), store.Printable(d.Destination), d.RetryAt, int32(d.Attempts())
 	}
 	return s.noting(ctx, "defer events", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlDefer, args: []any{s.number, seqs, reasons, destinations, times}})
+		t.later(step{text: sqlDefer, args: []any{s.number, seqs, reasons, destinations, times, attempts}})
 		return nil
 	})
 }

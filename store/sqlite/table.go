@@ -118,7 +118,7 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	}()
 	return s.noting(ctx, "defer events", func(ctx context.Context, t *transaction) error {
 		for _, d := range rows {
-			args := []any{d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli()}
+			args := []any{d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts()}
 			changed, err := t.change(ctx, sqlDeferAgain, args...)
 			if err == nil && changed == 0 {
 				if _, err = t.ExecContext(ctx, sqlDefer, args...); err == nil {

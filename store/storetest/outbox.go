@@ -230,6 +230,14 @@ func outboxDefer(s *suite) {
 		s.same("message", []any{rows[0].Message.UUID, string(rows[0].Message.Payload), rows[0].Message.Metadata},
 			[]any{all[1].Message.UUID, string(all[1].Message.Payload), all[1].Message.Metadata})
 	}
+	for _, row := range []outbox.Row{all[1], all[2]} {
+		s.must(s.store.Defer(s.Context(), outbox.Deferral{Seq: row.Seq, Destination: "untried", Reason: "busy", RetryAt: until, Untried: true}))
+	}
+	attempts := make(map[int64]int)
+	for _, row := range s.deferred(until, "untried", 10, 10) {
+		attempts[row.Seq] = row.Attempts
+	}
+	s.same("attempts", attempts, map[int64]int{seq: 3, all[2].Seq: 0})
 	s.same("in the outbox", s.stats().Outbox, int64(3))
 	s.must(s.store.Delete(s.Context(), all[0].Seq, seq, all[2].Seq))
 	s.same("in the outbox", s.stats().Outbox, int64(0))

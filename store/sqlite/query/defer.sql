@@ -1,5 +1,5 @@
--- Count the first failed attempt of an event, and defer it. Seeks the rowid.
+-- Defer an event, and add to its attempts. Seeks the rowid.
 INSERT INTO timer_outbox_deferred (seq, id, payload, headers, appended_at, attempts, last_error, destination, retry_at)
-SELECT seq, id, payload, headers, appended_at, attempts + 1, ?2, ?3, ?4
+SELECT seq, id, payload, headers, appended_at, attempts + ?5, ?2, ?3, ?4
   FROM timer_outbox
  WHERE seq = ?1

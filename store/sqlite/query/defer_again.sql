@@ -1,5 +1,5 @@
--- Count a failed attempt of a deferred event, and say when the next one is. Seeks
+-- Add to the attempts of a deferred event, and say when the next one is. Seeks
 -- the rowid.
 UPDATE timer_outbox_deferred
-   SET attempts = attempts + 1, last_error = ?2, destination = ?3, retry_at = ?4
+   SET attempts = attempts + ?5, last_error = ?2, destination = ?3, retry_at = ?4
  WHERE seq = ?1
