@@ -77,8 +77,15 @@ func (t *transaction) noteIndexes(err error) error {
 func (t *transaction) repair(ctx context.Context) error {
 	t.repaired = true
 	defer t.sortInFiles(ctx)()
-	if _, err := t.session.ExecContext(ctx, `REINDEX timer_schedules`); err != nil {
-		return fmt.Errorf("%w: make the indexes again: %s: %w", timer.ErrFatal, wayOut, err)
+	for _, text := range [...]string{`REINDEX timer_schedules`, `REINDEX timer_counts`} {
+		_, err := t.session.ExecContext(ctx, text)
+		switch codeOf(err) & 0xff {
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT:
+			return fmt.Errorf("%w: make the indexes again: %s: %w", timer.ErrFatal, wayOut, err)
+		}
+		if err != nil {
+			return fmt.Errorf("make the indexes again: %w", err)
+		}
 	}
 	for _, text := range [...]string{sqlUncount, sqlRecount} {
 		if _, err := t.ExecContext(ctx, text); err != nil {

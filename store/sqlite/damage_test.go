@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,6 @@ var later = noon.Add(time.Hour)
 // changes the due time to before noon: in its row, or in the index.
 func damagedFile(t *testing.T, inRow bool) (path string) {
 	t.Helper()
-	const page = 4096
 	path = filepath.Join(t.TempDir(), "timers.db")
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
@@ -36,16 +36,23 @@ func damagedFile(t *testing.T, inRow bool) (path string) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	damage(t, path, later, func(page []byte) bool { return bytes.Contains(page, []byte("command")) == inRow })
+	return path
+}
+
+// damage changes a due time in a file, in the page that is chosen.
+func damage(t *testing.T, path string, due time.Time, chosen func(page []byte) bool) {
+	t.Helper()
+	const page = 4096
 	file, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	due := binary.BigEndian.AppendUint64(nil, uint64(later.UnixMilli()))[2:] // as SQLite has such a number
 	changed := 0
 	for at := 0; at < len(file); at += page {
 		of := file[at : at+page]
-		i := bytes.Index(of, due)
-		if i < 0 || bytes.Contains(of, []byte("command")) != inRow {
+		i := bytes.Index(of, number(due))
+		if i < 0 || !chosen(of) {
 			continue
 		}
 		of[i+1] ^= 1 << 7 // hundreds of years
@@ -57,7 +64,54 @@ func damagedFile(t *testing.T, inRow bool) (path string) {
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return path
+}
+
+// number is a time as SQLite has it.
+func number(at time.Time) []byte {
+	return binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))[2:]
+}
+
+// TestADamagedIndexOfTenantsIsMadeAgain changes what it has for the only tenant, whose
+// timers would not fire then, nor be changed.
+func TestADamagedIndexOfTenantsIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]bool{"at the start": true, "by the next transaction": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "timers.db")
+			s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			entry := append(number(noon), schedule("call-1").TenantID...)
+			damage(t, path, noon, func(page []byte) bool { return bytes.Contains(page, entry) })
+			if s, err = sqlite.Open(t.Context(), path, sqlite.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if prepare {
+				if err := s.Prepare(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			} else if _, err := reachAt(t, s, noon.Add(-time.Hour)); err == nil || errors.Is(err, timer.ErrFatal) {
+				t.Errorf("fired: %v, want an error that passes", err)
+			} else if _, err := s.Schedule(t.Context(), noon, schedule("call-2")); err != nil {
+				t.Error(err)
+			}
+			if next, err := s.NextDue(t.Context(), time.Time{}); err != nil || !next.Equal(noon) {
+				t.Errorf("next due %v, %v, want noon", next, err)
+			}
+			if calls, err := reachAt(t, s, noon); err != nil || !slices.Contains(calls, "call-1") {
+				t.Errorf("fired %v, %v, want call-1", calls, err)
+			}
+		})
+	}
 }
 
 // TestADamagedRowIsSetAsideThoughAnIndexDiffers: SQLite does not delete a row whose entry in

@@ -53,6 +53,23 @@ func TestNextDueThatIsWrongIsCorrected(t *testing.T) {
 	}
 }
 
+// TestNextDueThatIsWrongIsCorrectedOnAHostsHandle at the start.
+func TestNextDueThatIsWrongIsCorrectedOnAHostsHandle(t *testing.T) {
+	t.Parallel()
+	first := openFile(t, sqlite.Options{})
+	if _, err := first.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, first.DB(), `UPDATE timer_counts SET next_due = NULL WHERE tenant_id <> ''`)
+	s := sqlite.New(first.DB(), sqlite.Options{})
+	if err := s.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := s.NextDue(t.Context(), time.Time{}); err != nil || !next.Equal(noon) {
+		t.Errorf("next due %v, %v, want noon", next, err)
+	}
+}
+
 // TestATimerWithoutIndexEntryIsFound: the count of its tenant says that it waits. The
 // transaction after the one that sees it makes the indexes again.
 func TestATimerWithoutIndexEntryIsFound(t *testing.T) {

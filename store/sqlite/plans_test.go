@@ -105,6 +105,7 @@ var plans = map[string][]string{
 	},
 	"correct_next_due": {"SEARCH timer_counts USING INDEX idx_timer_counts_next_due (next_due<?)", "CORRELATED SCALAR SUBQUERY 1", firstDue},
 	"find_next_due":    {walkTenants, "CORRELATED SCALAR SUBQUERY 2", firstDue, "CORRELATED SCALAR SUBQUERY 1", firstDue},
+	"next_due_differs": {"SCALAR SUBQUERY 2", walkTenants, "CORRELATED SCALAR SUBQUERY 1", firstDue},
 	"park":             {"COMPOUND QUERY", "LEFT-MOST SUBQUERY", byNumber, "UNION ALL", byDeferred},
 	"over":             {"SCALAR SUBQUERY 1", byOver},
 	"purge":            {byRowid, "LIST SUBQUERY 1", byOver},

@@ -46,11 +46,6 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	if err := s.quickCheck(ctx, file.path); err != nil {
 		return nil, err
 	}
-	if !s.host { // damage may have made the next due time of a tenant too late or null: its timers would not fire
-		if _, err := s.db.ExecContext(ctx, sqlFindNextDue); err != nil {
-			return nil, err
-		}
-	}
 	r := &readiness{file: file, statements: make(map[string]*sql.Stmt, len(writing))}
 	prepare := s.db.PrepareContext
 	if !s.host {
@@ -77,10 +72,30 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 
 // Prepare checks the database before the first use: the schema of a host's
 // handle, as [Verify] does, and which file it is. A file that is replaced later
-// is noticed from then on.
+// is noticed from then on. Next due times of tenants that differ are corrected: damage
+// may have made one too late or null, in its row or in the index, so that its timers
+// would not fire.
 func (s *Store) Prepare(ctx context.Context) error {
-	_, err := s.ready(ctx)
-	return classify("check the database", err)
+	const doing = "check the database"
+	if _, err := s.ready(ctx); err != nil {
+		return classify(doing, err)
+	}
+	var verdict string
+	err := s.reads.QueryRowContext(ctx, `PRAGMA integrity_check(timer_counts)`).Scan(&verdict)
+	damaged := verdict != "ok"
+	if err == nil && !damaged {
+		err = s.reads.QueryRowContext(ctx, sqlNextDueDiffers).Scan(&damaged)
+	}
+	if err != nil || !damaged {
+		return classify(doing, err)
+	}
+	if verdict != "ok" {
+		s.indexes.Store(true) // the next transaction makes them again
+	}
+	return s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
+		_, err := t.ExecContext(ctx, sqlFindNextDue)
+		return err
+	})
 }
 
 // judge logs if a host's handle loses commits when the power fails.

@@ -28,6 +28,7 @@ var (
 	sqlStatus          = query("status")
 	sqlNextDue         = query("next_due")
 	sqlFindNextDue     = query("find_next_due")
+	sqlNextDueDiffers  = query("next_due_differs")
 	sqlCorrectNextDue  = query("correct_next_due")
 	sqlBacklogged      = query("backlogged")
 	sqlDue             = query("due")

@@ -80,7 +80,7 @@ func (s *Store) transact(ctx context.Context, begin beginning, fn func(context.C
 		return t.noteIndexes(err)
 	}
 	if err := t.writeCounts(endless); err != nil {
-		return err
+		return t.noteIndexes(err)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
