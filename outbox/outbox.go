@@ -37,6 +37,7 @@ type Row struct {
 	Message     *message.Message // UUID is the event's id, Metadata its headers
 	Attempts    int              // publishes that failed though the broker was available
 	Destination string           // where the last of them failed; empty if the row is not deferred
+	Err         error            // why its headers can't be read, and are missing from Message
 }
 
 // A Deferral says when a row is published again, and why not now.

@@ -60,6 +60,7 @@ func (w *window) vacancy(ctx context.Context) int {
 // publish publishes rows and settles them. It returns the destinations of those
 // that got through, or nil if the publish is slow: then the rest happens later.
 func (w *window) publish(rows []Row) map[string]bool {
+	rows = w.readable(rows)
 	if w.opt.Deliver.Handle != nil {
 		rows = w.deliver(rows)
 	}
@@ -89,6 +90,25 @@ func (w *window) publish(rows []Row) map[string]bool {
 		w.publishes.Go(func() { w.done(rows, messages, <-results) })
 		return nil
 	}
+}
+
+// readable defers those of the rows that are damaged, for someone to mend or delete, and
+// returns the others.
+func (w *window) readable(rows []Row) (others []Row) {
+	now, others := w.clock.Now(), rows[:0]
+	var o outcome
+	for _, row := range rows {
+		if row.Err == nil {
+			others = append(others, row)
+			continue
+		}
+		o.deferred = append(o.deferred, Deferral{Seq: row.Seq, Destination: "damaged", Reason: readable(row.Err), RetryAt: now.Add(retryAfter(row.Attempts))})
+	}
+	if len(o.deferred) > 0 {
+		w.report.add(w.log, now, o)
+		w.finish(o)
+	}
+	return others
 }
 
 // adapt halves the timeout when it was too short for a part of a batch, since a

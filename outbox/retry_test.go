@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/outbox"
 )
@@ -33,6 +35,30 @@ func TestRowThatFailsBacksOff(t *testing.T) {
 
 // TestOnlyRefusalsParkARow has a topic that fails more often than a row may be
 // refused, and then a broker that refuses the row less often than that.
+// TestDamagedRowIsDeferredAlone until its headers can be read again.
+func TestDamagedRowIsDeferredAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		f := forward(t, l, p, outbox.Options{})
+		l.append("a", "b", "c")
+		l.rows[1].Err = errors.New("no JSON")
+		f.Appended(3)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if diff := cmp.Diff(map[string][]string{"a": {"id-1"}, "c": {"id-3"}}, p.ids); diff != "" {
+			t.Errorf("published (-want +got):\n%s", diff)
+		}
+		l.mu.Lock()
+		l.deferred[2].Err = nil
+		l.mu.Unlock()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if left := l.left(); len(left) > 0 || len(p.ids["b"]) != 1 {
+			t.Errorf("left %v, published %v", left, p.ids)
+		}
+	})
+}
+
 func TestOnlyRefusalsParkARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)

@@ -84,8 +84,8 @@ func (s shard) events(ctx context.Context, text string, args ...any) (events []o
 		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts, &row.Destination); err != nil {
 			return err
 		}
-		if m.Metadata, err = envelope.DecodeHeaders(headers); err != nil {
-			return fmt.Errorf("read event %d: %w", row.Seq, err)
+		if m.Metadata, row.Err = envelope.DecodeHeaders(headers); row.Err != nil {
+			m.Metadata = message.Metadata{}
 		}
 		events = append(events, row)
 		return nil

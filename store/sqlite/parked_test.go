@@ -13,6 +13,31 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// TestDamagedHeadersStopNoOtherEvent spoils those of one of two events.
+func TestDamagedHeadersStopNoOtherEvent(t *testing.T) {
+	t.Parallel()
+	first := openFile(t, sqlite.Options{})
+	ctx := t.Context()
+	for _, call := range []timer.ServiceCallID{"call-1", "call-2"} {
+		event := timer.DueTimeReached{Key: schedule(call).Key, CommandID: "command", DueAt: noon, ReachedAt: noon}
+		if err := first.Update(ctx, func(tx timer.Tx) error { return tx.Emit(ctx, event) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(t, first.DB(), `UPDATE timer_outbox SET headers = replace(headers, '"', '') WHERE seq = (SELECT min(seq) FROM timer_outbox)`)
+	s := sqlite.New(first.DB(), sqlite.Options{}) // has none in memory
+	rows, err := s.Head(ctx, 0, 10)
+	if err != nil || len(rows) != 2 || rows[0].Err == nil || rows[1].Err != nil {
+		t.Fatalf("read %+v, %v, want two events and that the first is damaged", rows, err)
+	}
+	if err := s.Defer(ctx, outbox.Deferral{Seq: rows[0].Seq, Destination: "damaged", Reason: rows[0].Err.Error(), RetryAt: noon}); err != nil {
+		t.Error(err)
+	}
+	if rows, err := s.Deferred(ctx, noon, "", 10, 10); err != nil || len(rows) != 1 || rows[0].Err == nil {
+		t.Errorf("deferred %+v, %v, want the damaged one", rows, err)
+	}
+}
+
 // TestParkedEventsAreKeptAndSentAgain parks an event and brings it back with the
 // statements that the page for operators shows.
 func TestParkedEventsAreKeptAndSentAgain(t *testing.T) {

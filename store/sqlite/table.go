@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -57,8 +56,8 @@ func (s *Store) events(ctx context.Context, text string, args ...any) (events []
 		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts, &row.Destination); err != nil {
 			return nil, classify(doing, err)
 		}
-		if m.Metadata, err = envelope.DecodeHeaders(headers); err != nil {
-			return nil, fmt.Errorf("read event %d in the outbox: %w", row.Seq, err)
+		if m.Metadata, row.Err = envelope.DecodeHeaders(headers); row.Err != nil {
+			m.Metadata = message.Metadata{}
 		}
 		events = append(events, row)
 	}
