@@ -65,7 +65,7 @@ type Result struct {
 // A Tx is what happens when time has come, inside [Store.Update].
 type Tx interface {
 	// Reach marks at most limit entries with DueAt <= now as Reached, at now
-	// rounded down, and returns them in no particular order. No other Tx can
+	// to the millisecond, and returns them in no particular order. No other Tx can
 	// return the same entry. If more than limit are due, tenants share the
 	// limit equally, oldest first within a tenant. A tenant's entries are no
 	// more than allow allows, its oldest ones; nil allows all. With an allowance

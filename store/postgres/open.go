@@ -24,8 +24,8 @@ type Options struct {
 	Log        *slog.Logger    // default none
 }
 
-// A Store is a [timer.Store], [timer.Purger] and outbox.Table on one PostgreSQL
-// database, and the [Reader] of it. All methods are safe for concurrent use.
+// A Store is a [timer.Store] and [timer.Purger] on one PostgreSQL database, the outbox.Table
+// of its shard 0, and the [Reader] of it. All methods are safe for concurrent use.
 type Store struct {
 	*Reader
 	opt   Options

@@ -20,8 +20,8 @@ import (
 // API copies pages, some at a time, and begins again from the first one after
 // every write of another connection: beside a service at full speed it had not finished a
 // database of 300 MB after half a minute and 750 restarts, where VACUUM INTO took
-// 5 s. In one step it does not begin again and takes 2 s, but can not be interrupted
-// it, and it copies pages that are damaged without a word (all measured 2026-11).
+// 5 s. In one step it does not begin again and takes 2 s, but can not be interrupted,
+// and it copies pages that are damaged without a word (all measured 2026-11).
 func Backup(ctx context.Context, path, to string) (err error) {
 	if err := present(path); err != nil {
 		return err

@@ -81,8 +81,7 @@ const watchInterval = time.Second
 
 // Watch checks every second whether the file is still the one that was opened,
 // so that an idle service notices too. It returns nil when ctx is done, and an
-// error that wraps [timer.ErrFatal] if the file is gone or replaced, or its
-// schema newer than this binary.
+// error that wraps [timer.ErrFatal] if the file is gone or replaced.
 func (s *Store) Watch(ctx context.Context) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
