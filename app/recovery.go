@@ -260,7 +260,7 @@ func (r *recovery) rereadCommands(ctx context.Context, s standing) (reason strin
 		return "", nil
 	}
 	read := int64(0)
-	if err := r.commands(ctx, from, func(_ map[string]int64, messages int, _ int64) { read += int64(messages) }); err != nil || read <= pending {
+	if err := r.commands(ctx, from, nil, func(_ map[string]int64, messages int, _ int64) { read += int64(messages) }); err != nil || read <= pending {
 		return "", err
 	}
 	return fmt.Sprintf("it is older than the broker knows: at least %d commands were acked since", read-pending), nil
@@ -288,7 +288,7 @@ func (r *recovery) recover(ctx context.Context, s standing, reason string) error
 	defer r.progress.Store(nil)
 	r.replaying(make(map[string]int64))
 	defer r.replaying(nil)
-	if err := r.commands(ctx, s.Positions, func(last map[string]int64, messages int, changed int64) {
+	if err := r.commands(ctx, s.Positions, nil, func(last map[string]int64, messages int, changed int64) {
 		r.mu.Lock()
 		maps.Copy(r.replayed, last)
 		p.Ahead = s.ahead(r.replayed)

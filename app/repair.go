@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
@@ -36,9 +37,26 @@ func (r *recovery) repair(ctx context.Context) error {
 	return nil
 }
 
-// repairRows applies commands again, and forgets the rows whose timers are there then.
+// repairRows applies the commands of damaged rows again, and forgets the rows whose timers
+// are there then. A command is that of a row if its key is, or its id and due time are:
+// no bit changes both. All others may be of timers that were purged or forgotten.
 func (r *recovery) repairRows(ctx context.Context, rows []timer.DamagedRow) error {
-	if err := r.commands(ctx, nil, func(map[string]int64, int, int64) {}); err != nil {
+	type version struct {
+		id  string
+		due int64
+	}
+	keys, versions := make(map[timer.Key]bool), make(map[version]bool)
+	for _, row := range rows {
+		keys[row.Key] = true
+		versions[version{row.CommandID, row.DueAt.UnixMilli()}] = true
+	}
+	only := func(d *decoded) {
+		d.schedules = slices.DeleteFunc(d.schedules, func(c timer.ScheduleTimer) bool {
+			return !keys[c.Key] && !versions[version{c.CommandID, c.DueAt.UnixMilli()}]
+		})
+		d.cancels = slices.DeleteFunc(d.cancels, func(c timer.CancelTimer) bool { return !keys[c.Key] })
+	}
+	if err := r.commands(ctx, nil, only, func(map[string]int64, int, int64) {}); err != nil {
 		return err
 	}
 	var repaired []int64

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestRepairsDamagedTimers changes rows behind the service's back, as a bit that flips
@@ -33,6 +35,39 @@ func TestRepairsDamagedTimers(t *testing.T) {
 		}
 		if log := s.log.Take(); strings.Count(log, "were scheduled again by their commands") != 1 {
 			t.Errorf("log:\n%s", log)
+		}
+	})
+}
+
+// TestARepairBringsNoOtherTimerBack has a damaged row, beside a tenant that was forgotten and a
+// timer that has fired and was purged: the broker still has the commands of all.
+func TestARepairBringsNoOtherTimerBack(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		db := s.open("timers.db")
+		defer db.Close()
+		a := s.app(db, app.Options{PollingInterval: time.Second, Retention: time.Minute})
+		stop := running(t, "app", a.Run)
+		defer stop()
+		<-a.Running()
+		s.settle()
+		began := time.Now()
+		id := s.next()
+		s.publish(id, envelope.Schedule(timer.ScheduleTimer{
+			Key:     timer.Key{TenantID: "left", ServiceCallID: "forgotten"},
+			Version: timer.Version{TimestampMS: began.UnixMilli(), CommandID: id}, DueAt: began.Add(2 * time.Hour),
+		}))
+		s.schedule("done", began.Add(time.Second))
+		s.schedule("damaged", began.Add(2*time.Hour))
+		s.settle()
+		if _, err := a.Forget(t.Context(), "left"); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.fired(began.Add(time.Hour)); got != "done" {
+			t.Errorf("fired: %s", got)
+		}
+		s.damage(db, `UPDATE timer_schedules SET due_at = due_at - 60000 WHERE service_call_id = 'damaged'`)
+		if got := s.fired(began.Add(3 * time.Hour)); got != "damaged" {
+			t.Errorf("fired then: %s, want what was damaged alone", got)
 		}
 	})
 }

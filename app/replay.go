@@ -14,9 +14,10 @@ import (
 )
 
 // commands applies the commands that were delivered before, behind positions, but for
-// those that are dead letters. It calls applied after each batch, with the last number of
-// each log in it. While a batch is applied the next one is read and decoded.
-func (r *recovery) commands(ctx context.Context, from []timer.Position, applied func(last map[string]int64, messages int, changed int64)) error {
+// those that are dead letters and those that only removes; nil removes none. It calls
+// applied after each batch, with the last number of each log in it. While a batch is
+// applied the next one is read and decoded.
+func (r *recovery) commands(ctx context.Context, from []timer.Position, only func(*decoded), applied func(last map[string]int64, messages int, changed int64)) error {
 	dead, err := r.deadLettered(ctx, from)
 	if err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
@@ -24,6 +25,9 @@ func (r *recovery) commands(ctx context.Context, from []timer.Position, applied 
 	var applying errgroup.Group
 	err = r.broker.Replay(ctx, r.role, broker.Commands, from, func(batch []broker.Stored) error {
 		commands, err := r.decode(ctx, batch, dead)
+		if only != nil {
+			only(&commands)
+		}
 		if err = errors.Join(applying.Wait(), err); err != nil {
 			return err
 		}

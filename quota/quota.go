@@ -32,6 +32,7 @@ package quota
 import (
 	"cmp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -49,7 +50,8 @@ type Limiter struct {
 	clock timer.Clock
 	opt   Options
 
-	lookups chan struct{} // holds one for each look-up of keys in the store
+	waiting atomic.Int64  // commands that wait for a look-up of keys in the store
+	lookups chan struct{} // holds one for each look-up
 
 	mu      sync.Mutex
 	config  Config

@@ -67,13 +67,21 @@ func (l *Limiter) Reserve(ctx context.Context, store timer.Reader, again bool, c
 			}
 			continue
 		}
+		if !l.mayWait(limits.Policy) { // it is found out when the commands come again
+			return r, l.exceeded(tenant, limits, n, v), nil
+		}
 		added, err := l.added(ctx, store, commands)
+		l.waiting.Add(-1)
 		if err != nil {
 			return r, nil, err
 		}
 		if added < n {
-			if r, limits, v = l.take(tenant, n, added, again, true); v == granted {
+			switch r, limits, v = l.take(tenant, n, added, again, true); v {
+			case granted:
 				return r, nil, nil
+			case uncounted: // something happened meanwhile
+				counted = false
+				continue
 			}
 		}
 		return r, l.exceeded(tenant, limits, n, v), nil
@@ -110,6 +118,19 @@ func (l *Limiter) take(tenant timer.TenantID, tokens, timers int, again, fresh b
 	}
 	u.accept.take(r.tokens)
 	return r, limits, granted
+}
+
+// maxWaiting is how many commands wait for a look-up if others can come again later:
+// those that wait keep commands of other tenants from being handled.
+const maxWaiting = 16
+
+// mayWait reports whether a command may wait for a look-up, and counts it then.
+func (l *Limiter) mayWait(p Policy) bool {
+	if n := l.waiting.Add(1); n > maxWaiting && p != DeadLetter {
+		l.waiting.Add(-1)
+		return false
+	}
+	return true
 }
 
 // added returns how many of the commands, or the first ones of them that are more

@@ -3,7 +3,9 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -205,6 +207,72 @@ func TestALimitIsLiftedMeanwhile(t *testing.T) {
 		exceeded := send(t, k, s, call(1))
 		if exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Detail != "live_timers: tenant acme may have 1 timers waiting" {
 			t.Errorf("%+v", exceeded)
+		}
+	})
+}
+
+// A tenantOf8 has timers call-0 to call-7. Each Get calls asked first.
+type tenantOf8 struct {
+	timer.Reader
+	asked func()
+}
+
+func (tenantOf8) Counts(context.Context, timer.TenantID) (timer.Counts, error) {
+	return timer.Counts{Scheduled: 8}, nil
+}
+
+func (r tenantOf8) Get(_ context.Context, k timer.Key) (timer.Entry, error) {
+	r.asked()
+	if k.ServiceCallID < "call-8" {
+		return timer.Entry{State: timer.Scheduled}, nil
+	}
+	return timer.Entry{}, timer.ErrNotFound
+}
+
+// calls returns commands for keys from call-first on.
+func calls(first, n int) (commands []timer.ScheduleTimer) {
+	for i := range n {
+		commands = append(commands, command(timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", first+i))}))
+	}
+	return commands
+}
+
+// TestLimitsAreLoadedWhileKeysAreLookedUp of three timers that move and two new ones,
+// after which the tenant has as many as it may.
+func TestLimitsAreLoadedWhileKeysAreLookedUp(t *testing.T) {
+	config := of(quota.Limits{Live: 10, Policy: quota.DeadLetter})
+	k := limiter(t, config, quota.Options{})
+	again := sync.OnceFunc(func() { _ = k.Use(config) })
+	if _, exceeded, err := k.Reserve(t.Context(), tenantOf8{asked: again}, false, calls(5, 5)...); err != nil || exceeded != nil {
+		t.Errorf("%v, %+v, want it granted", err, exceeded)
+	}
+}
+
+// TestFewCommandsWaitForALookUp of keys, at a store that does not answer: those that wait
+// keep commands of other tenants from being handled.
+func TestFewCommandsWaitForALookUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := limiter(t, of(quota.Limits{Live: 8}), quota.Options{})
+		answer := make(chan struct{})
+		store := tenantOf8{asked: func() { <-answer }}
+		var waiting atomic.Int64
+		for range 1000 {
+			waiting.Add(1)
+			go func() {
+				defer waiting.Add(-1)
+				if _, exceeded, err := k.Reserve(t.Context(), store, false, calls(8, 1)...); err != nil || exceeded == nil {
+					t.Errorf("%v, %v, want that it exceeds the quota", exceeded, err)
+				}
+			}()
+		}
+		synctest.Wait()
+		if n := waiting.Load(); n > 20 {
+			t.Errorf("%d commands wait", n)
+		}
+		close(answer)
+		synctest.Wait()
+		if n := waiting.Load(); n > 0 {
+			t.Errorf("%d commands wait for ever", n)
 		}
 	})
 }

@@ -107,7 +107,7 @@ func (b *Backups) Run(ctx context.Context) error {
 
 // due returns in how long a copy is to be made, going by the newest that is there.
 func (b *Backups) due(now time.Time) time.Duration {
-	all, _ := copies(b.cfg.BackupDir) // an error is that of the copy, too
+	all, _ := copies(b.cfg.BackupDir, now) // an error is that of the copy, too
 	if len(all) == 0 {
 		return 0
 	}
@@ -156,7 +156,7 @@ func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 		return err
 	}
 	b.made(Copy{File: name, Bytes: info.Size(), Took: time.Since(now), Contents: c})
-	all, err := copies(dir)
+	all, err := copies(dir, now)
 	for len(all) > b.cfg.BackupKeep {
 		err = errors.Join(err, remove(filepath.Join(dir, all[0])))
 		all = all[1:]
@@ -174,11 +174,11 @@ func keepDamaged(dir, name string) error {
 }
 
 // copies returns the names of the good copies in a folder, the oldest first.
-func copies(dir string) ([]string, error) {
+func copies(dir string, now time.Time) ([]string, error) {
 	files, err := os.ReadDir(dir)
 	var all []string
 	for _, f := range files {
-		if at, err := time.Parse(copyName, f.Name()); err == nil && at.Format(copyName) == f.Name() && f.Type().IsRegular() {
+		if at, err := time.Parse(copyName, f.Name()); err == nil && !at.After(now) && at.Format(copyName) == f.Name() && f.Type().IsRegular() {
 			all = append(all, f.Name())
 		}
 	}
