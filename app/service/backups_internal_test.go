@@ -165,6 +165,33 @@ func TestARestartDoesNotMultiplyBackups(t *testing.T) {
 	})
 }
 
+// TestACopyOfTheFutureIsNoBackup has one that was made while the clock was a year ahead.
+func TestACopyOfTheFutureIsNoBackup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBackedUp(t)
+		b.cfg.BackupKeep = 1
+		const future = "timers-20010101T000000Z.db"
+		if err := os.WriteFile(filepath.Join(b.cfg.BackupDir, future), []byte("a copy"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		running, stop := b.start()
+		after(90 * time.Second)
+		b.has("timers-20000101T000100Z.db", future)
+		if age := running.status().Age; age > time.Minute || age < 0 {
+			t.Errorf("the newest copy is %v old", age)
+		}
+		if err := os.RemoveAll(b.cfg.DBPath); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Hour)
+		if running.check().Reason == "" {
+			t.Error("the check says all is well after an hour without a copy")
+		}
+		stop()
+	})
+}
+
 // TestBackupsGoOnAfterAFailure takes the folder away and brings it back.
 func TestBackupsGoOnAfterAFailure(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,14 +28,29 @@ func (b *Broker) Interruptions() (int64, error) {
 	return n, away
 }
 
-// outages counts requests for messages whose connection was lost.
-type outages struct{ atomic.Int64 }
+// outages counts how often messages have stopped to come from a server: a request for
+// them failed, and the one before did not.
+type outages struct {
+	atomic.Int64
+	mu     sync.Mutex
+	broken map[int32]bool // servers whose last request failed
+}
 
 // OnBrokerE2E is called by the client library after each request.
-func (o *outages) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
-	if err := e2e.Err(); key == int16(kmsg.Fetch) && err != nil && !errors.Is(err, context.Canceled) {
+func (o *outages) OnBrokerE2E(server kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	err := e2e.Err()
+	if key != int16(kmsg.Fetch) || errors.Is(err, context.Canceled) {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.broken == nil {
+		o.broken = make(map[int32]bool)
+	}
+	if err != nil && !o.broken[server.NodeID] {
 		o.Add(1)
 	}
+	o.broken[server.NodeID] = err != nil
 }
 
 // CatchUp waits until all before the ends of the partitions is handled, or waits

@@ -13,7 +13,8 @@
 // The producer is idempotent and waits for all in-sync replicas. All messages of
 // a call are sent at once, and each has its own result. A partition that takes
 // nothing delays the others of a call by 2 seconds, once; by 0.2 seconds while it
-// is known to fail. The key of a record is [broker.Key], so that all of a timer is
+// is known to fail. A topic that has to be made first, while the controller does not
+// answer, delays them by up to 10 seconds. The key of a record is [broker.Key], so that all of a timer is
 // in one partition; that of a dead letter is its own id. Kafka knows no ids: a
 // message that is published twice is there twice.
 //

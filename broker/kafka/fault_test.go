@@ -1,8 +1,10 @@
 package kafka_test
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,6 +72,34 @@ func load(b *kafka.Broker, topic string, keys, number int) {
 		if done = broker.NewWatermillPublisher(b.Publisher()).Publish(topic, batch...) == nil; !done {
 			<-time.After(10 * time.Millisecond)
 		}
+	}
+}
+
+// TestServerThatBreaksEachFetchIsOneInterruption: each one has timers wait for commands.
+func TestServerThatBreaksEachFetchIsOneInterruption(t *testing.T) {
+	t.Parallel()
+	c := serve(t, kfake.NumBrokers(3))
+	b := ready(t, kafka.Options{URL: c.url()})
+	publish(t, b, "timer.commands", "a")
+	messages, _ := subscribe(t, b, "timer.commands")
+	(<-messages).Ack()
+	before, err := b.Interruptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := c.PartitionInfo("timer.commands", 0).Leader
+	var broken atomic.Int64
+	c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if c.CurrentNode() != bad {
+			return nil, nil, false
+		}
+		broken.Add(1)
+		return nil, errors.New("broken"), true
+	})
+	until(t, "some requests have failed", func() bool { return broken.Load() >= 4 })
+	if after, _ := b.Interruptions(); after != before+1 {
+		t.Errorf("%d interruptions after %d failed requests, want 1", after-before, broken.Load())
 	}
 }
 

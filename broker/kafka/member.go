@@ -44,9 +44,13 @@ func (g *group) run() {
 		cancel()
 	}()
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
+		began := g.broker.opt.Clock.Now()
 		err := g.consume(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		if g.broker.opt.Clock.Now().Sub(began) > maxBackoff {
+			backoff = minBackoff // it worked for a while
 		}
 		g.broker.log.WarnContext(ctx, "subscription failed, will retry", "group", g.name(), "error", err, "retry_in", backoff)
 		if !pause.For(ctx, backoff) {

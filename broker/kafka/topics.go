@@ -189,11 +189,14 @@ func (b *Broker) survey(ctx context.Context, client *kgo.Client) (missing []plan
 	if err != nil {
 		return nil, fmt.Errorf("find the topics: %w", err)
 	}
-	var there []string
+	var there, tenants []string
 	for topic := range details {
 		if !slices.Contains(topics, topic) && (matches(r.Commands, topic) || matches(r.Events, topic)) {
-			there = append(there, topic)
+			tenants = append(tenants, topic)
 		}
+	}
+	if err := b.inspect(ctx, admin, details, tenants); err != nil { // what is published there fails by itself, see ensure
+		b.log.WarnContext(ctx, "topics of tenants may lose messages", "error", err)
 	}
 	for _, topic := range topics {
 		switch err := details[topic].Err; {

@@ -118,6 +118,10 @@ func TestTopicThatCouldLoseMessagesEndsRun(t *testing.T) {
 		if err == nil || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "cleanup.policy=compact") {
 			t.Errorf("publish: %v, want an error that names the setting and may pass", err)
 		}
+		restarted := ready(t, kafka.Options{URL: c.url(), Routing: r})
+		if err := broker.NewWatermillPublisher(restarted.Publisher()).Publish(r.EventsOf("other"), message.NewMessage("2", nil)); err != nil {
+			t.Errorf("publish for another tenant: %v", err)
+		}
 	})
 }
 
