@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -23,6 +24,11 @@ const (
 	poisonTopic    = "dead letters" // stands for the topic of the tenant
 	maxDetailBytes = 512
 	publishTimeout = 10 * time.Second // of a dead letter; then its original comes again
+
+	// Of a topic that takes nothing, so that invalid messages of one tenant do not fill
+	// the window of all.
+	maxUnderWay = 256                    // dead letters that are published at once
+	underWay    = 250 * time.Millisecond // how long others wait; then their originals come again
 )
 
 // explain stores the reason of an invalid message in its metadata, where the
@@ -48,6 +54,47 @@ type deadLetters struct {
 	clock    timer.Clock
 	log      *slog.Logger
 	refused  *digest
+
+	mu     sync.Mutex
+	topics map[string]*turns
+}
+
+// Turns are for dead letters of one topic.
+type turns struct {
+	slots chan struct{}
+	users int
+}
+
+// enter waits for a turn of a topic. It returns false if that takes too long, else
+// leave is to be called.
+func (d *deadLetters) enter(topic string) (leave func(), ok bool) {
+	d.mu.Lock()
+	t := d.topics[topic]
+	if t == nil {
+		if d.topics == nil {
+			d.topics = make(map[string]*turns)
+		}
+		t = &turns{slots: make(chan struct{}, maxUnderWay)}
+		d.topics[topic] = t
+	}
+	t.users++
+	d.mu.Unlock()
+	done := func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(d.topics, topic)
+		}
+	}
+	late := time.NewTimer(underWay)
+	defer late.Stop()
+	select {
+	case t.slots <- struct{}{}:
+		return func() { <-t.slots; done() }, true
+	case <-late.C:
+		done()
+		return nil, false
+	}
 }
 
 // Close does nothing: the publisher belongs to the caller.
@@ -67,6 +114,11 @@ func (d *deadLetters) Publish(_ string, messages ...*message.Message) error {
 			from.CorrelationID = envelope.CorrelationFrom(original.Metadata.Get)
 		}
 		dead := broker.Message{Topic: d.routing.DeadLettersOf(tenant), Message: d.deadLetter(tenant, from, original)}
+		leave, ok := d.enter(dead.Topic)
+		if !ok {
+			return fmt.Errorf("publish a dead letter to %s: %d others wait for that", dead.Topic, maxUnderWay)
+		}
+		defer leave()
 		err := d.pub.Publish(ctx, dead)[0]
 		for errors.Is(err, broker.ErrRefused) && len(dead.Payload) > 0 {
 			keep := min(len(dead.Payload)/2, envelope.MaxBytes)
