@@ -138,7 +138,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 			DrainTimeout: opt.DrainTimeout,
 			Quotas:       opt.Quotas,
 			Timers:       s,
-			Unbatched:    s,
+			Unbatched:    store.Alone{Batch: batch},
 			Receipts:     write,
 			IgnoreOthers: opt.IgnoreOthers,
 			Middleware:   opt.Middleware,

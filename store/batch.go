@@ -51,12 +51,30 @@ func NewBatch(inner timer.Store, opt BatchOptions) *Batch {
 	if opt.Limit <= 0 {
 		opt.Limit = 2000
 	}
+	slots := make(chan struct{}, maxAlone)
 	return &Batch{
 		Store:     inner,
-		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, limit: opt.Limit},
-		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, limit: opt.Limit},
-		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), limit: opt.Limit},
+		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, limit: opt.Limit, slots: slots},
+		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, limit: opt.Limit, slots: slots},
+		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), limit: opt.Limit, slots: slots},
 	}
+}
+
+// maxAlone is how many calls at once have a commit of their own: those that wait for a
+// lock must leave connections to what fires.
+const maxAlone = 2
+
+// Alone is a [Batch] without sharing: each call has a commit of its own.
+type Alone struct{ *Batch }
+
+// Schedule applies commands in a transaction of their own.
+func (a Alone) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	return a.schedules.alone(ctx, now, commands)
+}
+
+// Cancel applies commands in a transaction of their own.
+func (a Alone) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	return a.cancels.alone(ctx, now, commands)
 }
 
 // Schedule applies commands, in a transaction that others may share. If ctx ends
@@ -89,6 +107,7 @@ func emitReceipts(s timer.Store) func(context.Context, time.Time, ...timer.Recei
 type group[C any] struct {
 	apply func(context.Context, time.Time, ...C) ([]timer.Result, error)
 	limit int
+	slots chan struct{} // holds one for each call that has a commit of its own
 
 	mu      sync.Mutex
 	waiting []*call[C]
@@ -151,9 +170,20 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 		return nil, ctx.Err()
 	}
 	if c.shared && errors.Is(c.err, timer.ErrLocked) {
-		return g.apply(ctx, now, commands...)
+		return g.alone(ctx, now, commands)
 	}
 	return c.results, c.err
+}
+
+// alone applies commands in a transaction of their own.
+func (g *group[C]) alone(ctx context.Context, now time.Time, commands []C) ([]timer.Result, error) {
+	select {
+	case g.slots <- struct{}{}:
+		defer func() { <-g.slots }()
+		return g.apply(ctx, now, commands...)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // watch reports whether a caller need not wait for the end of its context, since

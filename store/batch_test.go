@@ -321,6 +321,48 @@ func TestLockedCommandFailsAlone(t *testing.T) {
 	})
 }
 
+// TestFewLockedCommandsWaitAtOnce has many that wait for locks, for as long as a commit
+// takes, and one that needs a connection too.
+func TestFewLockedCommandsWaitAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var at, most atomic.Int64
+		inner := newSlow(func(context.Context, []timer.ServiceCallID) error {
+			defer at.Add(-1)
+			most.Store(max(most.Load(), at.Add(1)))
+			time.Sleep(commitTime)
+			return timer.ErrLocked
+		})
+		inner.writer = make(chan struct{}, 100) // several at once, as in a server
+		b := store.NewBatch(inner, store.BatchOptions{})
+		var running sync.WaitGroup
+		for i := range 20 {
+			schedule := b.Schedule
+			if i%2 == 0 {
+				schedule = store.Alone{Batch: b}.Schedule
+			}
+			running.Go(func() {
+				if _, err := schedule(t.Context(), time.Now(), command("locked", 1)); !errors.Is(err, timer.ErrLocked) {
+					t.Error(err)
+				}
+			})
+		}
+		running.Wait()
+		if n := most.Load(); n > 3 {
+			t.Errorf("%d transactions at once, want one that is shared and two that are not", n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			running.Go(func() {
+				_, _ = store.Alone{Batch: b}.Schedule(ctx, time.Now(), command("locked", 1))
+			})
+		}
+		synctest.Wait()
+		cancel()
+		running.Wait()
+	})
+}
+
 // TestCallerGivesUp while it waits: it returns at once, and the others go on,
 // also if it was to lead the next commit.
 func TestCallerGivesUp(t *testing.T) {
