@@ -76,6 +76,9 @@ func (f *file) Fill(ctx context.Context, load Load, progress io.Writer) (err err
 	if err := restore(progress); err != nil {
 		return err
 	}
+	if err := s.Prepare(ctx); err != nil { // finds the next due times of the tenants
+		return err
+	}
 	if _, err := s.DB().ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 		return err
 	}
