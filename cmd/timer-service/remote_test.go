@@ -8,7 +8,7 @@ import (
 
 // Variable are parts that differ between two commands, and those that only the broker
 // tells: topics, the id of a replay, and when the event arrived here.
-var variable = regexp.MustCompile(`(?m)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|20\d\d-[-\d:.TZ]+( \(.*?\))?|\\?"(timestampMs|latenessMs|position)\\?":"?\d+|,"(topic|messageId)":"[^"]*"|,"arrivalDelayMs":\d+|  to timer.commands$|\d+ ms late|  ?[\d.]+ (ms|s) late`)
+var variable = regexp.MustCompile(`(?m)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|20\d\d-[-\d:.TZ]+( \(.*?\))?|\\?"(timestampMs|latenessMs|position)\\?":"?\d+|,"(topic|messageId)":"[^"]*"|,"arrivalDelayMs":\d+|  to timer.commands$|\d+ ms late|  ?([\d.]+ m?s|\d+h\d+m\d+s) late`)
 
 // TestSameAnswerFromServiceAndBroker runs the verbs that send commands or change dead
 // letters, through HTTP and at the broker, each on timers of its own.
