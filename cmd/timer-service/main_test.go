@@ -21,6 +21,10 @@ func TestMain(m *testing.M) {
 		stuck()
 	}
 	_ = os.Setenv("COLUMNS", "100") // the width of help screens
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // they wait most of the time
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
