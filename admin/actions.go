@@ -45,7 +45,7 @@ func (a *actions) allow(ctx context.Context, tenant timer.TenantID) error {
 	who := accessOf(ctx)
 	switch {
 	case who.readOnly:
-		return huma.Error403Forbidden("this service answers reads only: http_read_only is set")
+		return errReadOnly
 	case who.tenant == "" || who.tenant == tenant:
 		return nil
 	case tenant == "":
@@ -149,7 +149,8 @@ func newCancel(key timer.Key, correlationID string, trace timer.Trace) (sent, er
 
 // What is refused.
 var (
-	errNoBroker        = huma.Error503ServiceUnavailable("this server has no broker: it only reads")
+	errReadOnly        = huma.Error403Forbidden("this service answers reads only: http_read_only is set")
+	errNoBroker        = huma.Error503ServiceUnavailable("this needs a broker, and there is none")
 	errManyDeadLetters = huma.Error503ServiceUnavailable("too many dead letters to page through over HTTP: use timer-service dlq")
 	errNoDeadLetter    = huma.Error404NotFound("there is no such dead letter")
 	errVisiting        = huma.Error429TooManyRequests("another request of your tenant reads dead letters already: try again when it has ended")

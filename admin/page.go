@@ -54,7 +54,8 @@ type view struct {
 	Self     string // where it came from
 	Search   string // what was searched for
 	ReadOnly bool   // nothing can be changed
-	Operates bool   // beside commands, the service can be changed
+	Commands bool   // commands can be sent, and dead letters changed: there is a broker
+	Operates bool   // the service can be changed
 	One      bool   // who asks may see one tenant only
 	Session  bool   // who asks can log out
 	Now      time.Time
@@ -128,9 +129,10 @@ func (p *pages) get(on *routes, path string, rule rule, find func(context.Contex
 	})
 }
 
-// readOnly reports whether who asks may change nothing.
-func (p *pages) readOnly(ctx context.Context) bool {
-	return p.opt.Broker == nil || accessOf(ctx).readOnly
+// may reports what who asks can change: what needs a broker, and the service.
+func (p *pages) may(ctx context.Context) (commands, operates bool) {
+	writes := !accessOf(ctx).readOnly
+	return writes && p.opt.Broker != nil, writes && p.opt.Service != nil
 }
 
 // A trouble is why there is no page.
@@ -159,10 +161,11 @@ func (p *pages) failed(ctx context.Context, asked page, err error) page {
 }
 
 func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
+	commands, operates := p.may(r.Context())
 	v := view{
 		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
-		ReadOnly: p.readOnly(r.Context()),
-		Operates: !p.readOnly(r.Context()) && p.opt.Service != nil, One: accessOf(r.Context()).tenant != "", Session: p.opt.Token != "", Now: time.Now(), Health: p.opt.Monitor.Health(), Links: links,
+		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,
+		One: accessOf(r.Context()).tenant != "", Session: p.opt.Token != "", Now: time.Now(), Health: p.opt.Monitor.Health(), Links: links,
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if found.Code != 0 {

@@ -177,11 +177,14 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 	name := r.PathValue("deed")
 	d, ok := deeds[name]
 	found := page{Name: "do.html", Title: d.Title}
+	commands, _ := p.may(ctx)
 	switch {
 	case !ok:
 		return found, huma.Error404NotFound("there is no such action")
-	case p.readOnly(ctx):
-		return found, huma.Error403Forbidden("this service answers reads only: http_read_only is set, or it has no broker")
+	case accessOf(ctx).readOnly:
+		return found, errReadOnly
+	case !d.Service && !commands:
+		return found, errNoBroker
 	case d.Service && p.opt.Service == nil:
 		return found, errNoService
 	case d.OfTenant && form.Get("tenant") == "":

@@ -266,3 +266,36 @@ func TestPrefixAloneIsTheFirstPage(t *testing.T) {
 		t.Error(code)
 	}
 }
+
+// TestPagesWithoutABrokerChangeTheService: a program that handles events itself has no
+// broker, but parked events, and a pause.
+func TestPagesWithoutABrokerChangeTheService(t *testing.T) {
+	t.Parallel()
+	s, store := operated(t, func(opt *admin.Options) { opt.Broker = nil })
+	token := with("full")
+	parked, err := store.Parked(t.Context(), "", 0, 10)
+	if err != nil || len(parked) != 2 {
+		t.Fatal(parked, err)
+	}
+	seq := fmt.Sprint(parked[0].Seq)
+	for path, want := range map[string]string{
+		"/parked": "/do/retry-parked?tenant=acme&amp;seq=" + seq, "/tenants": "/do/forget?tenant=acme", "/": "/do/pause",
+		"/do/retry-parked?tenant=acme&seq=" + seq: "Retry this event",
+	} {
+		if code, body := get(s, path, token...); code != 200 || !strings.Contains(body, want) || strings.Contains(body, "only reads") {
+			t.Errorf("%s: %d, want %s\n%s", path, code, want, body)
+		}
+	}
+	if code, body := get(s, "/timer?tenant=acme&call=order-3", token...); code != 200 || strings.Contains(body, "/do/cancel") {
+		t.Errorf("a timer that can't be canceled without a broker: %d %s", code, body)
+	}
+	if code, body := get(s, "/do/cancel?tenant=acme&call=order-3", token...); code != 503 || !strings.Contains(body, "this needs a broker") {
+		t.Errorf("cancel: %d %s", code, body)
+	}
+	if code, body := submit(s, "/do/retry-parked", url.Values{"seq": {seq}}, token...); code != 200 || !strings.Contains(body, "Done.") {
+		t.Errorf("retry: %d %s", code, body)
+	}
+	if left, err := store.Parked(t.Context(), "", 0, 10); err != nil || len(left) != 1 {
+		t.Errorf("%d events are parked still (%v)", len(left), err)
+	}
+}
