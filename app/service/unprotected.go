@@ -94,16 +94,15 @@ func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
 
 // oldestKept returns since when the broker has all commands, at least: a log may have
 // lost what another one still has. One that is empty had none for as long as it keeps
-// messages, unless all are. It returns zero if there is no log.
+// messages, unless all are: then it has those from now on. It returns zero if there is
+// no log.
 func oldestKept(logs []broker.Log, now time.Time) (since time.Time) {
-	emptied := false
 	for _, l := range logs {
-		emptied = emptied || l.Last > 0
 		if l.Oldest.After(since) {
 			since = l.Oldest
 		}
 	}
-	if since.IsZero() && emptied {
+	if since.IsZero() && len(logs) > 0 {
 		return now
 	}
 	return since

@@ -72,7 +72,7 @@ func TestUnprotectedGoesByTheOldestMessage(t *testing.T) {
 		"of one of two logs":         {logs: []broker.Log{{Last: 7, Oldest: now.Add(-time.Hour)}, {Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-time.Hour), Timers: 3}},
 		"one of two logs is empty":   {logs: []broker.Log{{Last: 7}, {Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-3 * time.Hour)}},
 		"there is no log":            {want: timer.Unprotected{Timers: 10}},
-		"nothing was published":      {logs: []broker.Log{{}}, want: timer.Unprotected{Timers: 10}},
+		"nothing was published":      {logs: []broker.Log{{}}, want: timer.Unprotected{Before: now, Timers: 3}},
 		"the broker keeps nothing":   {err: errors.ErrUnsupported, want: timer.Unprotected{Timers: 10}},
 		"the only log was emptied":   {logs: []broker.Log{{Last: 7}}, want: timer.Unprotected{Before: now, Timers: 3}},
 		"the broker keeps, and says": {logs: []broker.Log{{Last: 1, Oldest: now}}, want: timer.Unprotected{Before: now, Timers: 3}},
