@@ -41,13 +41,14 @@ func TestSameAnswerFromServiceAndDatabase(t *testing.T) {
 		{"schedule", "acme", "b", "--in", "0", "--wait"},
 		{"schedule", "other", "c", "--at", "2028-01-31T12:00:00Z", "--correlation", "r"},
 		{"schedule", "acme", "d", "--in", "0", "--wait"},
+		{"schedule", "dots", "..", "--at", "2028-01-31T12:00:00Z"},
 	} {
 		do(t, database, args...).wants(t, exitOK)
 	}
 	do(t, database, "cancel", "other", "gone", "--wait").wants(t, exitOK)
 	for _, line := range []string{
 		"get acme a", "get acme a --data", "get acme b", "list acme", "list acme --limit 1", "list acme --state Reached", "list acme --after a", "list --correlation r",
-		"list --due-within 1000d", "list --due-within 1000d --limit 1", "stats", "stats acme", "stats --tenants", "stats --tenants --limit 1", "get acme nowhere", "list nobody", "list --due-within 1h --after nonsense",
+		"list --due-within 1000d", "list --due-within 1000d --limit 1", "stats", "stats acme", "stats --tenants", "stats --tenants --limit 1", "get acme nowhere", "get dots ..", "list nobody", "list --due-within 1h --after nonsense",
 	} {
 		for _, form := range []string{"text", "json"} {
 			args := append(strings.Fields(line), "-o", form)

@@ -5,13 +5,23 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 func timerPath(key timer.Key) string {
-	return "/v1/tenants/" + url.PathEscape(string(key.TenantID)) + "/timers/" + url.PathEscape(string(key.ServiceCallID))
+	return "/v1/tenants/" + segment(string(key.TenantID)) + "/timers/" + segment(string(key.ServiceCallID))
+}
+
+// segment returns a text as one segment of a path. A service call may be ".", or "..",
+// which the service would take for another path if they were not escaped.
+func segment(text string) string {
+	if text == "." || text == ".." {
+		return strings.ReplaceAll(text, ".", "%2E")
+	}
+	return url.PathEscape(text)
 }
 
 // Schedule publishes a ScheduleTimer, and returns what the service has made of it.

@@ -144,7 +144,7 @@ func conflictOf(err error) error {
 func deadLetterPath(tenant timer.TenantID, id string) string {
 	path := "/v1/tenants/" + url.PathEscape(string(tenant)) + "/dead-letters"
 	if id != "" {
-		path += "/" + url.PathEscape(id)
+		path += "/" + segment(id)
 	}
 	return path
 }
