@@ -98,7 +98,8 @@ func TestTokenOfTheService(t *testing.T) {
 	if err := os.WriteFile(token, []byte("hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	do(t, nil, "stats", "--server", server).wants(t, exitFailure).says(t, "--token-file")
+	do(t, nil, "stats", "--server", server).wants(t, exitFailure).says(t, "without a token").says(t, "--token-file")
+	do(t, []string{"TIMER_HTTP_TOKEN=hunter3"}, "stats", "--server", server).wants(t, exitFailure).says(t, "the token is wrong").says(t, "--token-file")
 	do(t, []string{"TIMER_HTTP_TOKEN=hunter2"}, "stats", "--server", server).wants(t, exitOK)
 	do(t, nil, "stats", "--server", server, "--token-file", token).wants(t, exitOK)
 	do(t, nil, "stats", "--server", server, "--token-file", "/nowhere").wants(t, exitUsage).says(t, "--token-file")

@@ -103,11 +103,11 @@ func (c *Client) send(ctx context.Context, method, path string, request []byte) 
 	if answer.StatusCode < http.StatusMultipleChoices {
 		return body, nil
 	}
-	return nil, refusal(answer.StatusCode, answer.Status, body)
+	return nil, c.refusal(answer.StatusCode, answer.Status, body)
 }
 
 // refusal returns the error of an answer that is none.
-func refusal(code int, status string, body []byte) error {
+func (c *Client) refusal(code int, status string, body []byte) error {
 	var problem struct{ Detail string }
 	isProblem := json.Unmarshal(body, &problem) == nil && problem.Detail != ""
 	if !isProblem {
@@ -118,6 +118,9 @@ func refusal(code int, status string, body []byte) error {
 	}
 	switch code {
 	case http.StatusUnauthorized:
+		if c.token != "" {
+			return fmt.Errorf("%w: the token is wrong: see TIMER_HTTP_TOKEN, or --token-file", ErrDenied)
+		}
 		return fmt.Errorf("%w without a token: set TIMER_HTTP_TOKEN, or --token-file", ErrDenied)
 	case http.StatusForbidden, http.StatusTooManyRequests:
 		return fmt.Errorf("%w: %s", ErrDenied, problem.Detail)
