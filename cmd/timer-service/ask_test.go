@@ -48,7 +48,7 @@ func TestSameAnswerFromServiceAndDatabase(t *testing.T) {
 	do(t, database, "cancel", "other", "gone", "--wait").wants(t, exitOK)
 	for _, line := range []string{
 		"get acme a", "get acme a --data", "get acme b", "list acme", "list acme --limit 1", "list acme --state Reached", "list acme --after a", "list --correlation r",
-		"list --due-within 1000d", "list --due-within 1000d --limit 1", "stats", "stats acme", "stats --tenants", "stats --tenants --limit 1", "get acme nowhere", "get dots ..", "list nobody", "list --due-within 1h --after nonsense",
+		"list --due-within 1000d", "list --due-within 1000d --limit 1", "stats", "stats acme", "stats --tenants", "stats --tenants --limit 1", "get acme nowhere", "get dots ..", "parked list a:b", "parked list --after=-1", "list nobody", "list --due-within 1h --after nonsense",
 	} {
 		for _, form := range []string{"text", "json"} {
 			args := append(strings.Fields(line), "-o", form)

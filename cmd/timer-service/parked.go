@@ -58,6 +58,14 @@ func (p *parkedListCmd) Run(ctx context.Context, e *env) error {
 	if p.Limit < 1 || p.Limit > timer.MaxPage {
 		return wrong("parked list", "--limit must be from 1 to %d, not %d", timer.MaxPage, p.Limit)
 	}
+	if p.After < 0 {
+		return wrong("parked list", "--after must be the number of an event, not %d", p.After)
+	}
+	if p.Tenant != "" {
+		if err := timer.TenantID(p.Tenant).Validate(); err != nil {
+			return refused("parked list", err)
+		}
+	}
 	r, err := e.reader(ctx)
 	if err != nil {
 		return err
