@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/event-service-agent/timer-service/config"
 )
 
@@ -24,7 +26,7 @@ Examples:
 // Run prints the settings.
 func (settingsCmd) Run(e *env) error {
 	values := e.cfg.Values()
-	quotas, err := loadQuotas(e.cfg)
+	quotas, err := loadFiles(e.cfg)
 	if err != nil {
 		return err
 	}
@@ -36,15 +38,22 @@ func (settingsCmd) Run(e *env) error {
 	return nil
 }
 
-// loadQuotas returns the quotas of quotas_file: a value for the default, and one
-// for each tenant that has its own.
-func loadQuotas(cfg config.Config) ([]config.Value, error) {
-	if cfg.QuotasFile == "" {
-		return nil, nil
+// loadFiles returns the quotas of quotas_file: a value for the default, and one
+// for each tenant that has its own. The error has the mistakes in that file and in the one
+// of tenant tokens.
+func loadFiles(cfg config.Config) (quotas []config.Value, err error) {
+	if cfg.QuotasFile != "" {
+		limits, wrong := config.LoadQuotas(cfg.QuotasFile)
+		if err = wrong; err == nil {
+			quotas = config.QuotaValues(limits)
+		}
 	}
-	limits, err := config.LoadQuotas(cfg.QuotasFile)
+	if cfg.HTTPTenantTokensFile != "" {
+		_, wrong := config.LoadTenantTokens(cfg.HTTPTenantTokensFile)
+		err = errors.Join(err, wrong)
+	}
 	if err != nil {
 		return nil, mistakes(err)
 	}
-	return config.QuotaValues(limits), nil
+	return quotas, nil
 }

@@ -79,6 +79,26 @@ func TestWrongQuotasAreAMistakeInTheConfiguration(t *testing.T) {
 	}
 }
 
+// TestWrongTenantTokensAreAMistakeInTheConfiguration, for which systemd does not restart
+// the service.
+func TestWrongTenantTokensAreAMistakeInTheConfiguration(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(file, []byte("acme: hunter2\n\"a b\": 4f0c4fd2a1be6f5c35a7f0a0c7a6c1d2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"config", "serve"} {
+		args := []string{verb, "--http-token", "0123456789abcdef", "--db-path", filepath.Join(t.TempDir(), "timers.db"), "--http-tenant-tokens-file"}
+		got := do(t, nil, append(args, file)...).wants(t, exitUsage)
+		for _, want := range []string{"2 mistakes in the configuration", "acme (" + file + ":1)", "a b (" + file + ":2)"} {
+			if !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "hunter2") {
+				t.Errorf("%s does not say %s, or says the token:\n%s", verb, want, got.stderr)
+			}
+		}
+		do(t, nil, append(args, file+".not")...).wants(t, exitUsage).says(t, file+".not")
+	}
+}
+
 func TestConfigHidesSecrets(t *testing.T) {
 	t.Parallel()
 	for _, form := range []string{formatText, formatJSON} {

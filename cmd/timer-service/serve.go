@@ -49,7 +49,7 @@ func (s serveCmd) Run(ctx context.Context, e *env) error {
 	if os.Getenv("GOGC") == "" && !e.cfg.Embedded() {
 		debug.SetGCPercent(gcPercent)
 	}
-	if _, err := loadQuotas(e.cfg); err != nil {
+	if _, err := loadFiles(e.cfg); err != nil {
 		return err
 	}
 	if e.out.json || e.cfg.LogFormat == config.JSON {
