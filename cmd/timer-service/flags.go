@@ -136,8 +136,9 @@ type since time.Time
 
 // UnmarshalText reads a time, or a duration that ends now.
 func (s *since) UnmarshalText(text []byte) error {
-	if ago, err := config.ParseDuration(string(text)); err == nil && ago >= 0 {
-		*s = since(time.Now().Add(-ago))
+	var ago duration
+	if err := ago.UnmarshalText(text); err == nil && ago >= 0 {
+		*s = since(time.Now().Add(-time.Duration(ago)))
 		return nil
 	}
 	at, err := envelope.ParseTime(string(text))

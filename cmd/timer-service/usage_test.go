@@ -67,6 +67,7 @@ func TestUsageMistakes(t *testing.T) {
 		{"replay at no rate", []string{"dlq", "replay", "--all", "--rate=-1"}, []string{"--rate must not be negative"}},
 		{"dead letters of no tenant", []string{"dlq", "list", "--tenant", "a.b"}, []string{"--tenant", `"a.b"`}},
 		{"dead letters since nonsense", []string{"dlq", "list", "--since", "soon"}, []string{"--since", "soon", "90m or 7d"}},
+		{"dead letters since a year", []string{"dlq", "list", "--since", "2026"}, []string{"--since", "2026", "90m or 7d"}},
 		{"dead letters since a time to come", []string{"dlq", "list", "--since=-3s"}, []string{"--since", "-3s"}},
 		{"a negative limit of dead letters", []string{"dlq", "list", "--limit=-1"}, []string{"--limit must not be negative"}},
 		{"dead letters of gochannel", []string{"dlq", "list", "--broker", "gochannel"}, []string{"gochannel lives inside the serving process"}},
