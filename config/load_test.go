@@ -238,6 +238,16 @@ func TestValuesAtTheEdgeAreAccepted(t *testing.T) {
 	}
 }
 
+// TestTopicsThatNoBrokerTakes are mistakes, as those that are too long are.
+func TestTopicsThatNoBrokerTakes(t *testing.T) {
+	t.Parallel()
+	for _, topic := range []string{"{foo}.x", "{tenant}.{tenant}", "svc.*.x", "svc.>", "a b", "a/b", "a{tenant"} {
+		if got := mistakes(t, map[string]string{"events_topic": topic}, nil, ""); !strings.HasPrefix(got, "events_topic=") || !strings.Contains(got, "{tenant} once at most") {
+			t.Errorf("%s: %s", topic, got)
+		}
+	}
+}
+
 // A command that the stream delivers after its timer was forgotten would make
 // the timer anew.
 func TestRetentionExceedsTheAgeOfTheStream(t *testing.T) {

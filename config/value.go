@@ -110,8 +110,8 @@ func path(field *string) value {
 }
 
 func topic(field *string) value {
-	return text(field, "a topic", " of at most 200 characters, without spaces and slashes", func(s string) bool {
-		return len(s) <= 200 && !strings.ContainsAny(s, " /")
+	return text(field, "a topic", " of at most 200 characters, without spaces, slashes and wildcards, and with {tenant} once at most", func(s string) bool {
+		return len(s) <= 200 && !strings.ContainsAny(strings.Replace(s, "{tenant}", "", 1), "{}*> \t\r\n/")
 	})
 }
 
