@@ -94,6 +94,8 @@ func withDeadLetters(ctx context.Context, e *env, verb string, limit int, bodies
 // outcome returns the error of finished work, or nil.
 func outcome(verb string, sum deadletter.Summary, err error) error {
 	switch {
+	case errors.Is(err, broker.ErrNameTenant) && verb == "stats": // where it is an argument
+		return wrong(verb, "%w, such as acme", err)
 	case errors.Is(err, broker.ErrNameTenant):
 		return wrong(verb, "%w with --tenant", err)
 	case errors.Is(err, context.Canceled):

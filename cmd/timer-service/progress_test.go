@@ -79,4 +79,7 @@ func TestDlqSaysHowItEnded(t *testing.T) {
 			t.Errorf("%+v, %v: exit code %d, %v; want %d, %q", tt.sum, tt.err, code, err, tt.code, tt.want)
 		}
 	}
+	if err := outcome("stats", deadletter.Summary{}, broker.ErrNameTenant); codeOf(err) != exitUsage || strings.Contains(err.Error(), "--tenant") {
+		t.Errorf("stats has no such flag: %v", err)
+	}
 }
