@@ -273,6 +273,31 @@ func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
 	}
 }
 
+// drainAbandoned waits until the table is empty, or ctx is done. It returns true before
+// that if only deferred rows are left, and have had their turn, while the instance may
+// own no more.
+func (s *sender) drainAbandoned(ctx context.Context, full func() bool) bool {
+	for began := s.clock.Now(); ; {
+		rows, err := s.table.Head(ctx, 0, 1)
+		wait := drainPause
+		if err == nil && len(rows) == 0 {
+			rows, err = s.table.Deferred(ctx, never, "", 1, 1)
+			wait = retryInterval
+		}
+		switch {
+		case err == nil && len(rows) == 0:
+			return false
+		case wait == drainPause:
+			s.wakeUp()
+		case full() && s.clock.Now().Sub(began).Abs() >= turn:
+			return true
+		}
+		if !pause.For(ctx, wait) {
+			return false
+		}
+	}
+}
+
 // A backoff grows with each failure. The zero value is that of the first.
 type backoff struct{ last time.Duration }
 

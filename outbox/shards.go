@@ -22,7 +22,9 @@ type Shards interface {
 	Own(ctx context.Context) (Lease, error)
 
 	// TakeOver makes this instance the owner of an abandoned shard: one that has rows
-	// and no owner. It returns nil without an error if there is none.
+	// and no owner. It returns nil without an error if there is none. Of several it
+	// takes one that has rows which are not deferred, if there is any, and of those
+	// that have only deferred ones not always the same.
 	TakeOver(ctx context.Context) (Lease, error)
 }
 
@@ -43,6 +45,7 @@ const (
 
 	takeOverInterval = 500 * time.Millisecond // about how long an abandoned shard has no owner
 	maxTakenOver     = 4                      // abandoned shards owned at a time: each takes a connection
+	turn             = 10 * time.Second       // how long a shard of deferred rows keeps others waiting; longer than a row's longest back-off
 	reportFailures   = 20                     // polls for abandoned shards that failed, for a log line
 	maxLeaseBackoff  = time.Second            // longest pause after a lease could not be had
 )
@@ -90,6 +93,7 @@ func (f *Forwarder) runOwn(ctx context.Context) error {
 func (f *Forwarder) runAbandoned(ctx context.Context) error {
 	senders, ctx := errgroup.WithContext(ctx)
 	slots := make(chan struct{}, maxTakenOver)
+	turns := &turns{full: func() bool { return len(slots) == maxTakenOver }}
 	for failed := 0; ctx.Err() == nil; {
 		select {
 		case slots <- struct{}{}:
@@ -100,7 +104,7 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 		if err == nil && lease != nil {
 			senders.Go(func() error {
 				defer func() { <-slots }()
-				return f.empty(ctx, lease)
+				return f.empty(ctx, lease, turns)
 			})
 			continue
 		}
@@ -121,18 +125,29 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 	return senders.Wait()
 }
 
-// empty forwards a shard until it is empty.
-func (f *Forwarder) empty(ctx context.Context, lease Lease) error {
-	f.log.InfoContext(ctx, "takes over a shard of the outbox whose owner is gone", "shard", lease.Shard())
+// turns are those of abandoned shards of which only deferred rows are left.
+type turns struct {
+	full func() bool // whether the instance may own no more
+	over sync.Map    // numbers of the shards that it has given back
+}
+
+// empty forwards a shard until it is empty. While the instance may own no more, it is
+// given back when it has had its turn and only deferred rows are left, which may fail for
+// as long as they like: others may have rows that do not.
+func (f *Forwarder) empty(ctx context.Context, lease Lease, turns *turns) error {
+	if _, again := turns.over.LoadAndDelete(lease.Shard()); !again {
+		f.log.InfoContext(ctx, "takes over a shard of the outbox whose owner is gone", "shard", lease.Shard())
+	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	s := newSender(f, lease)
 	var drained sync.WaitGroup
 	defer drained.Wait()
 	drained.Go(func() {
-		if s.drain(ctx, nil) == nil {
-			end()
+		if s.drainAbandoned(ctx, turns.full) {
+			turns.over.Store(lease.Shard(), nil)
 		}
+		end()
 	})
 	defer end()
 	return runLease(ctx, lease, s)

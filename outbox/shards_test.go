@@ -26,6 +26,7 @@ type board struct {
 	leases map[int]*lease
 	fail   error        // of an instance that wants a shard
 	lost   error        // of an instance that takes over
+	next   int          // shard where the next search for an abandoned one begins
 	log    *slog.Logger // of the instances
 }
 
@@ -71,13 +72,22 @@ func (b *board) TakeOver(context.Context) (outbox.Lease, error) {
 	if b.lost != nil {
 		return nil, b.lost
 	}
-	l, err := b.take(func(n int) bool {
-		return len(b.shards[n].left()) > 0
-	})
-	if l == nil {
-		return nil, err
+	for _, all := range []bool{false, true} { // behind the last one, then all
+		l, err := b.take(func(n int) bool {
+			if n < b.next && !all || len(b.shards[n].left()) == 0 {
+				return false
+			}
+			b.next = n + 1
+			return true
+		})
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			return l, nil
+		}
 	}
-	return l, nil
+	return nil, nil //nolint:nilnil // as the port has it
 }
 
 func (l *lease) Shard() int { return l.shard }
@@ -115,9 +125,10 @@ func (b *board) owner(shard int) *lease {
 
 // sent remembers what was published, and when.
 type sent struct {
-	mu   sync.Mutex
-	ids  map[string]time.Time
-	fail error // of every publish
+	mu     sync.Mutex
+	ids    map[string]time.Time
+	fail   error  // of every publish
+	broken string // what can't be published
 }
 
 func (s *sent) Publish(_ context.Context, messages ...broker.Message) []error {
@@ -126,13 +137,18 @@ func (s *sent) Publish(_ context.Context, messages ...broker.Message) []error {
 	if s.fail != nil {
 		return broker.All(len(messages), s.fail)
 	}
-	for _, m := range messages {
+	results := make([]error, len(messages))
+	for i, m := range messages {
+		if s.broken != "" && string(m.Payload) == s.broken {
+			results[i] = errors.New("no queue")
+			continue
+		}
 		if s.ids == nil {
 			s.ids = make(map[string]time.Time)
 		}
 		s.ids[string(m.Payload)] = time.Now()
 	}
-	return make([]error, len(messages))
+	return results
 }
 
 func (s *sent) refuse(err error) {
@@ -239,7 +255,7 @@ func TestNoLeaseWaits(t *testing.T) {
 		for shard := range b.shards {
 			b.shards[shard].append("event")
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Second)
 		synctest.Wait()
 		if n := len(b.leases); n != 5 {
 			t.Errorf("it owns %d shards, want its own and 4 others", n)
@@ -248,6 +264,30 @@ func TestNoLeaseWaits(t *testing.T) {
 		if len(b.leases) > 0 {
 			t.Errorf("after the stop %d shards have an owner", len(b.leases))
 		}
+	})
+}
+
+// TestWhatFailsInAbandonedShardsHoldsUpNoOther has more abandoned shards than an instance
+// forwards at a time. Each has an event that fails for as long as it is tried.
+func TestWhatFailsInAbandonedShardsHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(10)
+		i := newInstance(t, b)
+		synctest.Wait()
+		i.sent.broken = "of a tenant without a queue"
+		began := time.Now()
+		for shard := 1; shard < 10; shard++ {
+			b.shards[shard].append(i.sent.broken, fmt.Sprint("good-", shard))
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for shard := 1; shard < 10; shard++ {
+			if took := i.sent.at(fmt.Sprint("good-", shard)).Sub(began); took < 0 || took > 25*time.Second {
+				t.Errorf("shard %d was forwarded after %v, want within two turns", shard, took)
+			}
+		}
+		i.stops(t)
 	})
 }
 

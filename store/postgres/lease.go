@@ -62,7 +62,7 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 	return l, nil
 }
 
-// TakeOver owns a shard that has rows and no owner.
+// TakeOver owns a shard that has rows and no owner, any of several.
 func (s *Store) TakeOver(ctx context.Context) (outbox.Lease, error) {
 	l, err := s.lease(ctx, sqlTakeOver)
 	if err != nil || l == nil {

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -103,6 +104,44 @@ func TestEachInstanceOwnsAShard(t *testing.T) {
 		t.Errorf("took shard %d, want the lowest that is free, %d", l.Shard(), a.Shard())
 	} else {
 		l.Release()
+	}
+}
+
+// TestEveryAbandonedShardHasItsTurn has shards of which only deferred events are left, and
+// one with an event that is not.
+func TestEveryAbandonedShardHasItsTurn(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	var gone []outbox.Lease
+	for n := range 4 {
+		s := open(t, url, relaxed)
+		l := own(t, s)
+		emit(t, s, timer.ServiceCallID(fmt.Sprint("call-", n)))
+		gone = append(gone, l)
+		if n == 3 {
+			break
+		}
+		rows, err := l.Head(t.Context(), 0, 1)
+		must(t, err)
+		must(t, l.Defer(t.Context(), outbox.Deferral{Seq: rows[0].Seq, Destination: "events", Reason: "no answer", RetryAt: noon}))
+	}
+	for _, l := range gone {
+		l.Release()
+	}
+	s := open(t, url, relaxed)
+	first := takeOver(t, s)
+	if first == nil || first.Shard() != gone[3].Shard() {
+		t.Fatalf("took %v first, want the shard with an event that is not deferred", first)
+	}
+	defer first.Release()
+	turns := make(map[int]int)
+	for n := 0; n < 200 && len(turns) < 3; n++ {
+		l := takeOver(t, s)
+		turns[l.Shard()]++
+		l.Release()
+	}
+	if len(turns) != 3 {
+		t.Errorf("shards by how often they were taken over: %v, want each of 3", turns)
 	}
 }
 
