@@ -42,6 +42,7 @@ type recovery struct {
 	sooner         func(due time.Time) // wakes the poller
 	repairInterval time.Duration       // between two looks for damaged timers
 	reason         string              // why it has to be, if that is known before
+	awaiting       time.Time           // since when other instances are waited for
 	done           Recovered
 
 	progress atomic.Pointer[RecoveryProgress]
@@ -156,14 +157,19 @@ func (r *recovery) run(ctx context.Context, begun func()) error {
 }
 
 // behind returns why the database has to be recovered, or "" if it need not be. While
-// another instance runs on it, it was looked at when that started.
+// another instance runs on it, it was looked at when that started. If it has become older
+// since, under all that ran, each of them ends when it notices, and is waited for.
 func (r *recovery) behind(ctx context.Context, s standing) (reason string, err error) {
 	nodes, err := r.store.Nodes(ctx)
-	if err != nil || slices.ContainsFunc(nodes, func(n timer.Node) bool { return !n.Self }) {
+	if err != nil {
 		return "", err
 	}
+	others := slices.ContainsFunc(nodes, func(n timer.Node) bool { return !n.Self })
 	if reason = s.lost(); reason == "" {
-		reason, err = r.rereadEvents(ctx, s)
+		reason, err = r.rereadEvents(ctx, s, others)
+	}
+	if others && err == nil {
+		return "", r.await(reason)
 	}
 	if reason == "" && err == nil {
 		reason, err = r.rereadCommands(ctx, s)
@@ -172,6 +178,25 @@ func (r *recovery) behind(ctx context.Context, s standing) (reason string, err e
 		err = r.goOn(ctx, s)
 	}
 	return reason, err
+}
+
+// othersEnd is within how long an instance ends that the database has become older under.
+const othersEnd = 10 * time.Second
+
+// await returns an error while other instances may be about to end, if there is a reason
+// to recover. Those that still run after a while have found none: what was acked and is
+// not in the database are dead letters.
+func (r *recovery) await(reason string) error {
+	if reason == "" {
+		return nil
+	}
+	if r.awaiting.IsZero() {
+		r.awaiting = time.Now()
+	}
+	if time.Since(r.awaiting) < othersEnd {
+		return fmt.Errorf("other instances run on the database, and it may have to be recovered: %s: they end when they notice", reason)
+	}
+	return nil
 }
 
 // asked returns an error if a recovery has to be asked for, and would change something.
@@ -218,8 +243,8 @@ func (r *recovery) goOn(ctx context.Context, s standing) error {
 // rereadEvents reads the events that were published after the database last noted
 // something, and returns why it has to be recovered if their timers are not Reached
 // there. If they are, as after a crash, the events leave the outbox: they need not be
-// published again.
-func (r *recovery) rereadEvents(ctx context.Context, s standing) (reason string, err error) {
+// published again. Those of other instances are theirs to remove.
+func (r *recovery) rereadEvents(ctx context.Context, s standing, others bool) (reason string, err error) {
 	if len(s.Positions) == 0 {
 		return "", nil
 	}
@@ -235,6 +260,9 @@ func (r *recovery) rereadEvents(ctx context.Context, s standing) (reason string,
 				reason = fmt.Sprintf("it is older than the broker knows: %s has fired since", e.Key)
 				return errFired
 			}
+		}
+		if others {
+			return nil
 		}
 		_, err := r.store.Fired(ctx, r.keep, events...)
 		return err

@@ -1,6 +1,8 @@
 package app_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +51,92 @@ func TestRecoversACopyWithEventsOnTheirWay(t *testing.T) {
 			t.Errorf("fired after the recovery: %s", got)
 		}
 		stop()
+	})
+}
+
+// A shared database has another instance while other is true.
+type shared struct {
+	app.Store
+	other atomic.Bool
+}
+
+func (s *shared) Nodes(ctx context.Context) ([]timer.Node, error) {
+	nodes, err := s.Store.Nodes(ctx)
+	if s.other.Load() {
+		nodes = append(nodes, timer.Node{ID: "other"})
+	}
+	return nodes, err
+}
+
+// TestRecoversWhenOthersHaveEnded has the database of two instances become older. One has
+// ended and starts again before the other one has ended.
+func TestRecoversWhenOthersHaveEnded(t *testing.T) {
+	for what, since := range map[string]func(s *site, began time.Time){
+		"a command was acked since": func(s *site, began time.Time) { s.schedule("since", began.Add(5*time.Minute)) },
+		"a timer has fired since": func(s *site, began time.Time) {
+			if got := s.fired(began.Add(20 * time.Second)); got != "soon" {
+				s.t.Errorf("fired at first: %s", got)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				stop := s.serve("timers.db", app.Options{})
+				began := time.Now()
+				s.schedule("soon", began.Add(10*time.Second))
+				s.settle()
+				s.backUp("timers.db", "copy.db")
+				since(s, began)
+				s.settle()
+				stop()
+				s.replace("timers.db", "copy.db")
+				s.outlive(130 * time.Second) // beyond the duplicate window of the stream
+				s.log.Take()
+
+				file := s.open("timers.db")
+				defer file.Close()
+				db := &shared{Store: file}
+				db.other.Store(true)
+				var owned atomic.Bool
+				a := s.app(db, app.Options{Owned: func() { owned.Store(true) }})
+				end := running(t, "app", a.Run)
+				<-a.Running()
+				s.settle()
+				if owned.Load() {
+					t.Error("commands are taken before the other instance has ended")
+				}
+				db.other.Store(false)
+				s.settle()
+				if !s.recovered() {
+					t.Error("no recovery was logged")
+				}
+				end()
+			})
+		})
+	}
+}
+
+// TestGoesOnBesideOthersThatStay has an instance start beside one that finds nothing wrong.
+func TestGoesOnBesideOthersThatStay(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		stop := s.serve("timers.db", app.Options{})
+		s.schedule("good", time.Now().Add(time.Minute))
+		s.settle()
+		s.publish("not JSON", []byte("{")) // acked when it is a dead letter
+		s.settle()
+		stop()
+		file := s.open("timers.db")
+		defer file.Close()
+		db := &shared{Store: file}
+		db.other.Store(true)
+		a := s.app(db, app.Options{})
+		end := running(t, "app", a.Run)
+		<-a.Running()
+		s.outlive(15 * time.Second)
+		if got := s.fired(time.Now().Add(2 * time.Minute)); got != "good" {
+			t.Errorf("fired: %q", got)
+		}
+		end()
 	})
 }
 
