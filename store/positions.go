@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,8 +15,9 @@ import (
 type Positions struct {
 	now atomic.Pointer[func() []timer.Position]
 
-	mu    sync.Mutex
-	noted map[string]timer.Position // by this process, by log
+	mu       sync.Mutex
+	noted    map[string]timer.Position // by this process, or found by it, by log
+	replaced int                       // how often all were
 }
 
 // A Rise is a position that is higher than what this process has noted before.
@@ -69,8 +71,42 @@ func (p *Positions) Noted(risen []Rise) {
 func (p *Positions) Replace(all []Rise) {
 	p.mu.Lock()
 	p.noted = nil
+	p.replaced++
 	p.mu.Unlock()
 	p.Noted(all)
+}
+
+// Compare returns what is to be called with the positions that are in the database, which
+// are read after Compare was called. It reports whether one is lower than what this process
+// has noted or found there before, so that the database is older than it was. If not, what
+// is there counts as noted.
+func (p *Positions) Compare() (found func([]timer.Position) (older bool)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, replaced := maps.Clone(p.noted), p.replaced
+	return func(there []timer.Position) bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.replaced != replaced {
+			return false
+		}
+		now := make(map[string]timer.Position, len(there))
+		for _, at := range there {
+			now[at.Log] = at
+		}
+		for log, at := range before {
+			if now[log].Done < at.Done || now[log].Seen < at.Seen {
+				return true
+			}
+		}
+		if p.noted == nil {
+			p.noted = make(map[string]timer.Position)
+		}
+		for log, at := range now {
+			p.noted[log] = higher(p.noted[log], at)
+		}
+		return false
+	}
 }
 
 func higher(a, b timer.Position) timer.Position {

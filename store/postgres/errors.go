@@ -34,7 +34,7 @@ func classify(doing string, err error) error {
 		return err
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.ConstraintName == "positions_never_fall" {
-		return fmt.Errorf("%w: %s: the database is older than it was: it was restored, or failed over to a server that lagged; a restart recovers it", timer.ErrFatal, doing)
+		return fmt.Errorf("%s: %w", doing, errOlder)
 	}
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == lockNotAvailable && e.Where != "" { // of a row, not of a table
 		return fmt.Errorf("%w: %s: %w", timer.ErrLocked, doing, err)

@@ -63,6 +63,11 @@ func oneByOne(tx *sql.Tx) sender {
 			if s.done != nil {
 				s.done(pgconn.CommandTag{})
 			}
+			if s.check != nil {
+				if err := s.check(); err != nil {
+					return err
+				}
+			}
 		}
 		return nil
 	}

@@ -59,6 +59,7 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 	}
 	s.recent.own(l.number)
 	s.shard.Store(l.number)
+	s.owned.Store(true)
 	return l, nil
 }
 

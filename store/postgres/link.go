@@ -71,10 +71,11 @@ const readOnly = "25006"
 
 // A step is a statement on its way to the server.
 type step struct {
-	text string
-	args []any
-	each func(pgx.Rows) error    // called for each row; may be nil
-	done func(pgconn.CommandTag) // called at the end, unless it fails; may be nil
+	text  string
+	args  []any
+	each  func(pgx.Rows) error    // called for each row; may be nil
+	done  func(pgconn.CommandTag) // called at the end, unless it fails; may be nil
+	check func() error            // called then, may fail; may be nil
 }
 
 // send runs statements in one round trip, and stops at the first that fails. They
@@ -170,6 +171,9 @@ func (s step) receive(c *pgx.Conn, pipe *pgconn.Pipeline) error {
 	}
 	if s.done != nil {
 		s.done(rows.CommandTag())
+	}
+	if s.check != nil {
+		return s.check()
 	}
 	return nil
 }

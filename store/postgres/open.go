@@ -32,6 +32,7 @@ type Store struct {
 	node  timer.Node   // this instance
 	host  bool         // the handle is a host's
 	shard atomic.Int32 // where events go
+	owned atomic.Bool  // it has owned a shard
 
 	instances atomic.Int64 // that share the database, as far as this one has seen
 

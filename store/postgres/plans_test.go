@@ -103,7 +103,7 @@ var plans = map[string]plan{
 }
 
 // whole are statements that read or write all there is, while no caller waits.
-var whole = []string{"attach", "begin_recovery", "broker", "end_recovery", "fired_outbox", "firing", "forget_positions", "noted", "identity", "join", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "pause", "registered_before", "resume", "unreferenced", "forget_damaged"}
+var whole = []string{"attach", "begin_recovery", "broker", "end_recovery", "fired_outbox", "firing", "forget_positions", "noted", "positions", "identity", "join", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "pause", "registered_before", "resume", "unreferenced", "forget_damaged"}
 
 // notOurs are statements that touch none of our tables.
 var notOurs = []string{"alone", "compatible", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,6 +47,45 @@ func (t *transaction) note(risen []store.Rise) {
 		logs[i], done[i], seen[i], wasDone[i], wasSeen[i] = r.Log, r.Done, r.Seen, r.Before.Done, r.Before.Seen
 	}
 	t.later(step{text: sqlNote, args: []any{logs, done, seen, wasDone, wasSeen}})
+}
+
+// errOlder says that less is noted than was.
+var errOlder = fmt.Errorf("%w: the database is older than it was: it was restored, or failed over to a server that lagged; a restart recovers it", timer.ErrFatal)
+
+// compare returns a statement that reads the positions, and fails if less is noted than
+// this instance knows. One that owns no shard may be told to begin anew by the one that
+// recovers the database, so it knows nothing.
+func (s *Store) compare() (_ step, ok bool) {
+	if !s.owned.Load() {
+		return step{}, false
+	}
+	var there []timer.Position
+	found := s.positions.Compare()
+	return step{
+		text: sqlPositions,
+		each: func(rows pgx.Rows) error {
+			var p timer.Position
+			err := rows.Scan(&p.Log, &p.Done, &p.Seen)
+			there = append(there, p)
+			return err
+		},
+		check: func() error {
+			if found(there) {
+				return errOlder
+			}
+			return nil
+		},
+	}, true
+}
+
+// notOlder returns an error that wraps [timer.ErrFatal] if the database is older than it
+// was.
+func (s *Store) notOlder(ctx context.Context) error {
+	step, ok := s.compare()
+	if !ok {
+		return nil
+	}
+	return classify("compare the positions", readTx(ctx, s.db, step))
 }
 
 // Noted returns what is noted of the broker's logs.

@@ -101,6 +101,59 @@ func TestAnOlderDatabaseIsFatal(t *testing.T) {
 	}
 }
 
+// TestAnInstanceThatWroteNothingNoticesAnOlderDatabase has two instances, of which one has
+// noted all, and the other one nothing yet. What that one noted would hide what was lost.
+func TestAnInstanceThatWroteNothingNoticesAnOlderDatabase(t *testing.T) {
+	t.Parallel()
+	for what, do := range map[string]func(s *noter) error{
+		"in its checks":  func(s *noter) error { return s.Check(t.Context()) },
+		"as it runs":     func(s *noter) error { return s.Watch(t.Context()) },
+		"with a command": func(s *noter) error { return s.note(t, 7) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			url := pgtest.URL(t)
+			a, b := newNoter(t, url), newNoter(t, url)
+			defer own(t, a.Store).Release()
+			defer own(t, b.Store).Release()
+			must(t, a.note(t, 6))
+			must(t, b.Check(t.Context()))
+			run(t, a.DB(), `UPDATE timer_positions SET done = 3, seen = 3`)
+			failed := make(chan error, 1)
+			go func() { failed <- do(b) }()
+			select {
+			case err := <-failed:
+				if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "older than it was") {
+					t.Errorf("%v, want ErrFatal", err)
+				}
+			case <-time.After(5 * time.Second):
+				t.Error("nothing was noticed within 5 s")
+			}
+		})
+	}
+}
+
+// TestNothingFiresFromAnOlderDatabase has the cancellation of a due timer be lost.
+func TestNothingFiresFromAnOlderDatabase(t *testing.T) {
+	t.Parallel()
+	s := newNoter(t, pgtest.URL(t))
+	defer own(t, s.Store).Release()
+	scheduled(t, s.Store, "call")
+	must(t, s.note(t, 6)) // cancels it
+	run(t, s.DB(), `UPDATE timer_positions SET done = 3, seen = 3`,
+		`UPDATE timer_schedules SET state = 'Scheduled', canceled_at = NULL, command_at = 1, command_id = 'command'`)
+	err := s.Update(t.Context(), func(tx timer.Tx) error {
+		_, err := tx.Reach(t.Context(), noon, 10, nil)
+		return err
+	})
+	if !errors.Is(err, timer.ErrFatal) {
+		t.Errorf("fire: %v, want ErrFatal", err)
+	}
+	if e := get(t, s.Store, "call"); e.State != timer.Scheduled {
+		t.Errorf("a canceled timer is %s", e.State)
+	}
+}
+
 // TestPositionsByBoth has two instances note the same logs at once: none falls, none fails.
 func TestPositionsByBoth(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,7 @@ var (
 	sqlIdentity        = query("identity")
 	sqlNote            = query("note")
 	sqlNoted           = query("noted")
+	sqlPositions       = query("positions")
 	sqlForgetPositions = query("forget_positions")
 	sqlBeginRecovery   = query("begin_recovery")
 	sqlEndRecovery     = query("end_recovery")

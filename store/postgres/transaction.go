@@ -140,9 +140,15 @@ func (t *transaction) numbers(ctx context.Context, text string, args ...any) (al
 	return all, err
 }
 
-// Update runs fn in one transaction.
+// Update runs fn in one transaction. What it reaches in a database that is older than it
+// was does not become Reached.
 func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
-	err := s.writing(ctx, "update", func(_ context.Context, t *transaction) error { return fn(t) })
+	err := s.writing(ctx, "update", func(_ context.Context, t *transaction) error {
+		if compare, ok := s.compare(); ok {
+			t.later(compare) // with what fn reads first
+		}
+		return fn(t)
+	})
 	failpoint.Here("reached")
 	return err
 }

@@ -11,10 +11,11 @@ import (
 const watchInterval = time.Second
 
 // Watch checks every second whether the schema is still one that this binary
-// knows, and the server still one that it trusts, and folds counts now and then
+// knows, the server still one that it trusts, and the database no older than it was, and folds counts now and then
 // if there are any to fold: an idle service writes nothing. It returns nil when
 // ctx is done, and an error that wraps [timer.ErrFatal] if the schema is newer and
-// does not say that this binary may go on, gone, or the server loses commits.
+// does not say that this binary may go on, gone, the server loses commits, or the
+// database was restored or failed over to a server that lagged.
 func (s *Store) Watch(ctx context.Context) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
@@ -46,5 +47,8 @@ func (s *Store) check(ctx context.Context) error {
 	if err := s.lookAtServer(ctx); err != nil {
 		return classify("check the server", err)
 	}
-	return verifyRunning(ctx, s.db)
+	if err := verifyRunning(ctx, s.db); err != nil {
+		return err
+	}
+	return s.notOlder(ctx)
 }

@@ -1,0 +1,3 @@
+-- How far the database has each log of the broker: a few rows.
+SELECT log, done, seen
+  FROM timer_positions
