@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -24,6 +25,18 @@ func (t *transaction) setAside(c *claim) {
 	t.later(step{text: sqlSetAside, args: []any{c.damaged, c.now}})
 	t.damaged += len(c.damaged)
 	c.damaged = nil
+}
+
+// broken is the code of a row that breaks a constraint.
+const broken = "23514"
+
+// setAsideBroken moves rows that are due and break a constraint to timer_damaged: those
+// that a claim could not mark, and that kept all others from firing.
+func (s *Store) setAsideBroken(ctx context.Context, due time.Time) error {
+	return s.writing(ctx, "set damaged timers aside", func(_ context.Context, t *transaction) error {
+		t.later(step{text: sqlBrokenRows, args: []any{due}, done: func(tag pgconn.CommandTag) { t.damaged += int(tag.RowsAffected()) }})
+		return nil
+	})
 }
 
 // errEarly says that an index has another due time than a row that matches its checksum.

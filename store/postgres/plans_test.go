@@ -96,6 +96,7 @@ var plans = map[string]plan{
 	"take":            {[]any{allShards, int64(7)}, []string{byNumber, byDeferred}},
 	"stats":           {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey", byDamaged}},
 	"set_aside":       {[]any{places, noon}, []string{byPlace}},
+	"broken_rows":     {[]any{later}, []string{byPlace, byDue}},
 	"damaged":         {[]any{int64(1), int64(100)}, []string{byDamaged}},
 	"discard_damaged": {[]any{longs}, []string{byDamaged}},
 	"tenant_counts":   {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},

@@ -34,6 +34,7 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
 	}
+	t.due = timer.RoundDown(now)
 	due := claim{now: timer.RoundDown(now), watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
 	// Where more was due than a batch holds, more is due: then it is not checked whether
 	// it is. What is shared is all there is, if that is less.

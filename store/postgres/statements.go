@@ -83,6 +83,7 @@ var (
 	sqlUpcoming        = query("upcoming")
 	sqlUpcomingTenant  = query("upcoming_tenant")
 	sqlSetAside        = query("set_aside")
+	sqlBrokenRows      = query("broken_rows")
 	sqlDamaged         = query("damaged")
 	sqlDiscardDamaged  = query("discard_damaged")
 	sqlParked          = query("parked")

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,8 +31,9 @@ func reading() []step {
 type transaction struct {
 	store   *Store
 	send    sender
-	waiting []step // not sent yet
-	damaged int    // timers that were moved to timer_damaged
+	waiting []step    // not sent yet
+	damaged int       // timers that were moved to timer_damaged
+	due     time.Time // of what was to be Reached; zero if nothing was
 
 	shard   int32        // where events go, once there are any
 	emitted []outbox.Row // events, without their numbers
@@ -141,14 +143,20 @@ func (t *transaction) numbers(ctx context.Context, text string, args ...any) (al
 }
 
 // Update runs fn in one transaction. What it reaches in a database that is older than it
-// was does not become Reached.
+// was does not become Reached. After an error by a damaged row, which can't become Reached
+// at all, it is set aside for the next call.
 func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
+	var due time.Time
 	err := s.writing(ctx, "update", func(_ context.Context, t *transaction) error {
+		defer func() { due = t.due }()
 		if compare, ok := s.compare(); ok {
 			t.later(compare) // with what fn reads first
 		}
 		return fn(t)
 	})
+	if codeOf(err) == broken && !due.IsZero() {
+		err = errors.Join(err, s.setAsideBroken(ctx, due))
+	}
 	failpoint.Here("reached")
 	return err
 }
