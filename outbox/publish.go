@@ -185,8 +185,9 @@ func destination(topic string, err error) string {
 }
 
 // retryAfter is how long a row is deferred that has failed so often before, about:
-// rows that failed together are not retried together.
+// rows that failed together are not retried together. A row that is damaged may have any
+// number.
 func retryAfter(attempts int) time.Duration {
-	d := min(minBackoff<<min(attempts, 10), maxBackoff)
+	d := min(minBackoff<<min(max(attempts, 0), 10), maxBackoff)
 	return d - rand.N(d/2) //nolint:gosec // jitter
 }

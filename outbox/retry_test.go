@@ -2,6 +2,7 @@ package outbox_test
 
 import (
 	"errors"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -55,6 +56,29 @@ func TestDamagedRowIsDeferredAlone(t *testing.T) {
 		synctest.Wait()
 		if left := l.left(); len(left) > 0 || len(p.ids["b"]) != 1 {
 			t.Errorf("left %v, published %v", left, p.ids)
+		}
+	})
+}
+
+// TestRowWithDamagedAttemptsIsDeferred has the highest bit of a row's attempts flip.
+func TestRowWithDamagedAttemptsIsDeferred(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		tries := 0
+		p.publish = func(m broker.Message) error {
+			if tries++; string(m.Payload) == "b" && tries <= 6 {
+				return errTopic
+			}
+			return nil
+		}
+		f := forward(t, l, p, outbox.Options{})
+		l.append("a", "b", "c")
+		l.rows[1].Attempts = math.MinInt32
+		f.Appended(3)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if left := l.left(); len(left) > 0 {
+			t.Errorf("left %v", left)
 		}
 	})
 }
