@@ -104,26 +104,38 @@ func (r *recovery) planCommands(ctx context.Context, s standing, would *Recovere
 			return err
 		}
 		would.Commands += int64(len(batch))
-		for _, c := range commands.schedules {
-			known, err := r.known(ctx, c.Key)
+		for _, d := range commands {
+			changed, err := r.wouldChange(ctx, d)
 			if err != nil {
 				return err
 			}
-			if known.ScheduleOutcome(c.Version) == 0 {
-				would.Timers++
-			}
-		}
-		for _, c := range commands.cancels {
-			known, err := r.known(ctx, c.Key)
-			if err != nil {
-				return err
-			}
-			if known.CancelOutcome(c.Version) == 0 {
-				would.Timers++
-			}
+			would.Timers += changed
 		}
 		return nil
 	})
+}
+
+// wouldChange returns how many timers commands would change.
+func (r *recovery) wouldChange(ctx context.Context, d *decoded) (changed int64, err error) {
+	for _, c := range d.schedules {
+		known, err := r.known(ctx, c.Key)
+		if err != nil {
+			return changed, err
+		}
+		if known.ScheduleOutcome(c.Version) == 0 {
+			changed++
+		}
+	}
+	for _, c := range d.cancels {
+		known, err := r.known(ctx, c.Key)
+		if err != nil {
+			return changed, err
+		}
+		if known.CancelOutcome(c.Version) == 0 {
+			changed++
+		}
+	}
+	return changed, nil
 }
 
 // known returns a timer, without a state if there is none.

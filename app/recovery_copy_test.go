@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -138,6 +140,46 @@ func TestGoesOnBesideOthersThatStay(t *testing.T) {
 		}
 		end()
 	})
+}
+
+// TestRecoveredTimersHaveTheTimesOfTheirCommands has commands come hours apart, which are
+// read again at once.
+func TestRecoveredTimersHaveTheTimesOfTheirCommands(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		stop := s.serve("timers.db", app.Options{})
+		due := time.Now().Add(1000 * time.Hour)
+		s.schedule("first", due)
+		s.outlive(2 * time.Hour)
+		s.schedule("second", due)
+		s.outlive(3 * time.Hour)
+		s.cancel("canceled")
+		s.settle()
+		stop()
+		want := s.times("timers.db")
+		s.replace("timers.db", "")
+		stop = s.serve("timers.db", app.Options{})
+		s.settle()
+		stop()
+		if got := s.times("timers.db"); got != want {
+			t.Errorf("registered and canceled at %s, want %s", got, want)
+		}
+	})
+}
+
+// times returns when the timers of a database were registered or canceled, in minutes.
+func (s *site) times(name string) string {
+	s.t.Helper()
+	db := s.open(name)
+	defer db.Close()
+	all := make([]time.Time, 0, 3)
+	for _, call := range []string{"first", "second", "canceled"} {
+		e, err := db.Get(s.t.Context(), acme(call))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, cmp.Or(e.CanceledAt, e.RegisteredAt).Truncate(time.Minute))
+	}
+	return fmt.Sprint(all)
 }
 
 // fill makes a database that is not empty.

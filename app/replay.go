@@ -26,7 +26,9 @@ func (r *recovery) commands(ctx context.Context, from []timer.Position, only fun
 	err = r.broker.Replay(ctx, r.role, broker.Commands, from, func(batch []broker.Stored) error {
 		commands, err := r.decode(ctx, batch, dead)
 		if only != nil {
-			only(&commands)
+			for _, d := range commands {
+				only(d)
+			}
 		}
 		if err = errors.Join(applying.Wait(), err); err != nil {
 			return err
@@ -57,48 +59,54 @@ func ends(numbers map[string]int64, batch []broker.Stored) {
 }
 
 // apply applies commands, and returns how many timers they changed.
-func (r *recovery) apply(ctx context.Context, d decoded) (changed int64, err error) {
-	if len(d.schedules) > 0 {
-		results, err := r.store.Schedule(ctx, d.first, d.schedules...)
-		if err != nil {
-			return 0, err
+func (r *recovery) apply(ctx context.Context, commands []*decoded) (changed int64, err error) {
+	for _, d := range commands {
+		if len(d.schedules) > 0 {
+			results, err := r.store.Schedule(ctx, d.first, d.schedules...)
+			if err != nil {
+				return 0, err
+			}
+			changed += changes(results)
 		}
-		changed += changes(results)
-	}
-	if len(d.cancels) > 0 {
-		results, err := r.store.Cancel(ctx, d.first, d.cancels...)
-		if err != nil {
-			return 0, err
+		if len(d.cancels) > 0 {
+			results, err := r.store.Cancel(ctx, d.first, d.cancels...)
+			if err != nil {
+				return 0, err
+			}
+			changed += changes(results)
 		}
-		changed += changes(results)
 	}
 	return changed, nil
 }
 
-// decoded are the commands of a batch.
+// decoded are commands that came at about the same time.
 type decoded struct {
 	schedules []timer.ScheduleTimer
 	cancels   []timer.CancelTimer
-	first     time.Time // when the first message of the batch was stored: its commands count as registered then
+	first     time.Time // when the first of them was stored: they count as registered then
 }
 
+// sameTime is how much earlier than it came a command may count as registered: few at a
+// time are slow.
+const sameTime = 10 * time.Second
+
 // decode decodes a batch, without what is or will be a dead letter.
-func (r *recovery) decode(ctx context.Context, batch []broker.Stored, dead map[place]bool) (d decoded, err error) {
-	d.first = batch[0].At
+func (r *recovery) decode(ctx context.Context, batch []broker.Stored, dead map[place]bool) (all []*decoded, err error) {
 	for _, m := range batch {
-		if m.At.Before(d.first) {
-			d.first = m.At
-		}
 		if dead[placeOf(m.Message.Metadata, broker.MetaTopic, broker.MetaPosition)] {
 			continue
 		}
 		schedules, cancels, err := r.handlers.Decode(ctx, m.Message, m.At)
 		if err != nil && !errors.Is(err, timer.ErrInvalid) {
-			return d, err
+			return all, err
 		}
+		if n := len(all); n == 0 || m.At.Before(all[n-1].first) || m.At.Sub(all[n-1].first) > sameTime {
+			all = append(all, &decoded{first: m.At})
+		}
+		d := all[len(all)-1]
 		d.schedules, d.cancels = append(d.schedules, schedules...), append(d.cancels, cancels...)
 	}
-	return d, nil
+	return all, nil
 }
 
 // changes counts the results that changed a timer.
