@@ -97,6 +97,9 @@ func (s *subscription) consumer(ctx context.Context, ses *session) error {
 	return nil
 }
 
+// errEdited says that the settings of the consumer were changed.
+var errEdited = errors.New("the settings of the consumer were changed")
+
 // errSilent says that the server does not do what it was asked for.
 var errSilent = errors.New("no heartbeat of the consumer")
 
@@ -123,6 +126,8 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 			if p.open > 0 && len(in) == 0 { // else the window was full meanwhile
 				return errSilent
 			}
+		case <-s.unfit:
+			return errEdited
 		case <-s.freed:
 		case b := <-s.barrier:
 			if err := s.pass(p, b, in); err != nil {

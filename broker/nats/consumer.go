@@ -13,6 +13,8 @@ const (
 	ackWait       = 5 * time.Second // after which a message comes again, unless the server is notified that it is in progress
 	minAckPending = 256             // fewer, and messages that wait for a retry hold up others
 	minWaiting    = 16              // instances that may ask for messages at the same time
+
+	verifyInterval = 10 * time.Second // between two looks at the settings of a consumer that is used
 )
 
 // errMissing says that something is missing that only an administrator makes.
@@ -70,6 +72,32 @@ func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic 
 	}
 	b.log.WarnContext(ctx, "outdated consumer not updated", "consumer", durable, "error", err)
 	return info.Created, nil
+}
+
+// verify has the consumer found again when someone has changed its settings, which the
+// server does not tell who uses it, until ctx is done.
+func (s *subscription) verify(ctx context.Context) {
+	t := time.NewTicker(verifyInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		session, err := s.broker.current()
+		if err != nil || !s.begun() {
+			continue
+		}
+		info, err := s.broker.lookUpConsumer(ctx, session, s.durable)
+		if err != nil || verifyConsumer(info.Config, consumerConfig(s.durable, s.topic)) == nil {
+			continue
+		}
+		select {
+		case s.unfit <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // lookUpConsumer asks for a consumer. The client library refuses to return one

@@ -26,10 +26,11 @@ type subscription struct {
 	durable string
 	role    string // whose commands these are; empty if they are none
 	window  *inflight.Window
-	barrier chan barrier // read when all that came before was received
-	inbox   *inbox       // nil while it is closed; of the goroutine that receives
-	silent  bool         // the server did not do what it was asked for; of the same goroutine
-	waiting atomic.Int64 // requests that the server may keep, at most
+	barrier chan barrier  // read when all that came before was received
+	unfit   chan struct{} // holds one: someone has changed the consumer
+	inbox   *inbox        // nil while it is closed; of the goroutine that receives
+	silent  bool          // the server did not do what it was asked for; of the same goroutine
+	waiting atomic.Int64  // requests that the server may keep, at most
 
 	mu       sync.Mutex
 	held     map[position]*delivery
@@ -52,6 +53,7 @@ func newSubscription(ctx context.Context, b *Broker, durable, topic string) *sub
 		broker: b, topic: topic, durable: durable,
 		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
 		barrier: make(chan barrier),
+		unfit:   make(chan struct{}, 1),
 		held:    make(map[position]*delivery),
 		freed:   make(chan struct{}, 1),
 	}
@@ -69,6 +71,7 @@ func (s *subscription) run(ctx context.Context, closing <-chan struct{}, left fu
 	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
 	defer unfollow()
 	parts.Go(func() { s.follow(following) })
+	parts.Go(func() { s.verify(following) })
 
 	s.consume(ctx)
 	s.window.Close()

@@ -1,0 +1,78 @@
+package nats_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker/nats"
+)
+
+// edit changes the consumer of commands, as an administrator does.
+func edit(t *testing.T, js jetstream.JetStream, change func(*jetstream.ConsumerConfig)) {
+	t.Helper()
+	consumer, err := js.Consumer(t.Context(), "svc", durable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := consumer.CachedInfo().Config
+	change(&config)
+	if _, err := js.UpdateConsumer(t.Context(), "svc", config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The server parks a message silently that was delivered as often as the limit says, and
+// a consumer with another filter gets no commands.
+func TestConsumerThatIsEditedWhileItIsUsedIsCorrected(t *testing.T) {
+	for name, change := range map[string]func(*jetstream.ConsumerConfig){
+		"max_deliver":    func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 3 },
+		"filter_subject": func(c *jetstream.ConsumerConfig) { c.FilterSubject = "svc.other.serviceCall" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := serve(t)
+				b := ready(t, nats.Options{Server: e})
+				_, js := client(t, e)
+				messages := subscribe(t, b, role, commands)
+				send(t, b, commands, "one")
+				expect(t, messages, "one")
+				edit(t, js, change)
+				until(t, "a consumer as it was", func() bool {
+					consumer, err := js.Consumer(t.Context(), "svc", durable)
+					return err == nil && consumer.CachedInfo().Config.MaxDeliver == -1 && consumer.CachedInfo().Config.FilterSubject == commands
+				})
+				send(t, b, commands, "two")
+				for range 5 {
+					(<-messages).Nack()
+				}
+				expect(t, messages, "two")
+			})
+		})
+	}
+}
+
+func TestConsumerThatIsEditedWhileItIsUsedIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		if _, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		b := ready(t, nats.Options{Server: e, Verify: true})
+		_, js := client(t, e)
+		messages := subscribe(t, b, role, commands)
+		send(t, b, commands, "one")
+		expect(t, messages, "one")
+		edit(t, js, func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 3 })
+		until(t, "word of the limit", func() bool {
+			err := b.Ready(t.Context())
+			return err != nil && strings.Contains(err.Error(), "max_deliver is 3")
+		})
+		edit(t, js, func(c *jetstream.ConsumerConfig) { c.MaxDeliver = -1 })
+		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+		send(t, b, commands, "two")
+		expect(t, messages, "two")
+	})
+}
