@@ -26,29 +26,33 @@ type puller struct {
 	subject string        // where to ask
 	inbox   string        // where messages go
 	open    int           // messages asked for that did not come yet
+	large   bool          // the next message is larger than a request may be
 	waiting *atomic.Int64 // requests that the server may keep, at most
 }
 
 // A pullRequest is one as the server reads it, see the NATS ADR-13.
 type pullRequest struct {
 	Batch     int           `json:"batch"`
-	MaxBytes  int           `json:"max_bytes"`
+	MaxBytes  int           `json:"max_bytes,omitempty"` // 0: no limit
 	Expires   time.Duration `json:"expires"`
 	Heartbeat time.Duration `json:"idle_heartbeat"`
 }
 
 // ask asks for as many messages as there is capacity for. It does so in large
-// requests, unless nothing is asked for.
+// requests, unless nothing is asked for. A message that is larger than a request may
+// be is asked for alone: the server may have taken larger ones when it was published.
 func (p *puller) ask(capacity int) error {
 	n := capacity - p.open
-	if n <= 0 || p.open > 0 && n < maxHeld/4 {
+	if n <= 0 || p.open > 0 && (p.large || n < maxHeld/4) {
 		return nil
 	}
+	limit := p.maxBytes()
+	if p.large {
+		n, limit, p.large = 1, 0, false
+	}
 	body, err := json.Marshal(pullRequest{
-		Batch: n,
-		// A message larger than the limit would stall the consumer for good.
-		MaxBytes: max(pullBytes, int(p.conn.MaxPayload())+64<<10),
-		Expires:  pullExpires, Heartbeat: pullHeartbeat,
+		Batch: n, MaxBytes: limit,
+		Expires: pullExpires, Heartbeat: pullHeartbeat,
 	})
 	if err != nil {
 		return err
@@ -57,6 +61,9 @@ func (p *puller) ask(capacity int) error {
 	p.waiting.Add(1)
 	return p.conn.PublishRequest(p.subject, p.inbox, body)
 }
+
+// maxBytes returns how many bytes are asked for at once.
+func (p *puller) maxBytes() int { return max(pullBytes, int(p.conn.MaxPayload())+64<<10) }
 
 // fromStream reports whether m is a message of the stream. Others are the
 // server's own.
@@ -71,7 +78,13 @@ func (p *puller) status(m *natsgo.Msg) error {
 		return nil
 	case "404", "408":
 	case "409":
-		if d := strings.ToLower(description); d != "message size exceeds maxbytes" && d != "batch completed" {
+		switch strings.ToLower(description) {
+		case "message size exceeds maxbytes":
+			// If nothing of the request came, no request like it ever gets the message.
+			left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Bytes"))
+			p.large = p.large || err != nil || left >= p.maxBytes()
+		case "batch completed":
+		default:
 			return fmt.Errorf("the consumer says %s", description)
 		}
 	default:
