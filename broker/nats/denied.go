@@ -63,12 +63,13 @@ func (b *Broker) notifyDenied(denied func(subject string, err error)) (stop func
 	}
 }
 
-// requesting returns a context that ends with ctx, or when a subject with the
-// prefix is denied, which is its cause then. Stop ends it too, and must be called.
-func (b *Broker) requesting(ctx context.Context, prefix string) (_ context.Context, stop func()) {
+// requesting returns a context that ends with ctx, or when the subject of a request is
+// denied, which is its cause then. One that ends in a dot stands for all that begin
+// with it. Stop ends it too, and must be called.
+func (b *Broker) requesting(ctx context.Context, request string) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	end := b.notifyDenied(func(subject string, err error) {
-		if subject == "" || strings.HasPrefix(subject, prefix) {
+		if subject == "" || subject == request || strings.HasSuffix(request, ".") && strings.HasPrefix(subject, request) {
 			cancel(err)
 		}
 	})
