@@ -251,11 +251,12 @@ func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error)
 	if sub != nil {
 		subject = sub.Subject
 	}
+	news := true
 	if errors.Is(err, natsgo.ErrPermissionViolation) {
-		b.deny(err)
+		news = b.deny(err)
 	}
 	level := slog.LevelWarn
-	if errors.Is(err, natsgo.ErrBadHeaderMsg) {
+	if errors.Is(err, natsgo.ErrBadHeaderMsg) || !news {
 		level = slog.LevelDebug
 	}
 	b.log.Log(context.Background(), level, "NATS reports an error", "subject", subject, "error", err)

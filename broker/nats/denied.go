@@ -22,20 +22,24 @@ import (
 // subject.
 var deniedSubject = regexp.MustCompile(`(Publish|Subscription) to "([^"]+)"`)
 
-// deny notifies all requests that something was denied.
-func (b *Broker) deny(err error) {
+// deny notifies all requests that something was denied. It reports whether that is not
+// known yet: the acks of a consumer are denied one by one.
+func (b *Broker) deny(err error) (news bool) {
 	b.mu.Lock()
 	b.denied = err
 	requests := slices.Collect(maps.Values(b.requests))
 	b.mu.Unlock()
 	found := deniedSubject.FindStringSubmatch(err.Error())
 	if found == nil {
-		return
+		return true
 	}
 	subject, inbox := found[2], found[1] == "Subscription"
+	if strings.HasPrefix(subject, "$JS.ACK.") {
+		return b.denyAcks(subject, err)
+	}
 	if inbox {
 		if !strings.HasPrefix(subject, b.opt.Inbox) {
-			return
+			return true
 		}
 		subject = "" // no answer is received, whatever the subject
 	}
@@ -45,6 +49,21 @@ func (b *Broker) deny(err error) {
 	if s, err := b.keeper.Current(); err == nil && inbox {
 		s.js.CleanupPublisher() // it subscribes again with the next publish
 	}
+	return true
+}
+
+// denyAcks notes that the acks of a consumer are denied, so that its messages come again
+// and again, until the consumer is found anew with the next connection.
+func (b *Broker) denyAcks(subject string, err error) (news bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.open {
+		if strings.Contains(subject, "."+b.opt.Stream+"."+s.durable+".") {
+			news = news || b.failing[s] == nil
+			b.failing[s] = fmt.Errorf("acks of consumer %s: %w", s.durable, err)
+		}
+	}
+	return news
 }
 
 // notifyDenied has denied called with what is denied from now on: a subject that

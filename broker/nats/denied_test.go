@@ -3,6 +3,8 @@ package nats_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
 func denying(t *testing.T, subject string) nats.Options {
@@ -21,6 +24,37 @@ func denying(t *testing.T, subject string) nats.Options {
 		Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{">"}, Deny: []string{subject}}},
 	}}})
 	return nats.Options{URL: s.ClientURL(), Security: nats.Security{Username: "service", Password: "secret"}}
+}
+
+func TestAcksThatAreDeniedAreToldOnce(t *testing.T) {
+	t.Parallel()
+	var log logbuf.Buffer
+	b := nats.New(denying(t, "$JS.ACK.>"), slog.New(slog.NewTextHandler(&log, nil)))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	messages := subscribe(t, b, role, commands)
+	const n = 200
+	for range n {
+		send(t, b, commands, "command")
+	}
+	for range n {
+		(<-messages).Ack()
+	}
+	until(t, "word of the permission", func() bool {
+		err := b.Ready(ctx)
+		return err != nil && strings.Contains(err.Error(), "$JS.ACK")
+	})
+	if lines := strings.Count(log.String(), "Permissions Violation"); lines > 10 {
+		t.Errorf("%d lines about it", lines)
+	}
 }
 
 func TestRequestThatIsDeniedFailsNoOther(t *testing.T) {
