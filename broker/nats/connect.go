@@ -42,7 +42,7 @@ func (b *Broker) newKeeper() *connection.Keeper[*session] {
 		Dial:   func(context.Context) (*session, error) { return b.dial(natsgo.RetryOnFailedConnect(true)) },
 		Watch:  b.watch,
 		Verify: b.verifySession,
-		Ping:   func(ctx context.Context, s *session) error { return s.conn.FlushWithContext(ctx) },
+		Ping:   b.ping,
 		Close:  closeSession,
 		Drain:  b.term.End,
 		Attrs: func(s *session) []any {
@@ -59,6 +59,16 @@ func (b *Broker) Run(ctx context.Context) error {
 		return fmt.Errorf("routing: %w", err)
 	}
 	return b.keeper.Run(ctx)
+}
+
+// ping returns nil if the server answers. It may have lost its JetStream, or all that
+// could answer for the stream, and work otherwise.
+func (b *Broker) ping(ctx context.Context, s *session) error {
+	if b.opt.Client { // which may not ask for the stream
+		return s.conn.FlushWithContext(ctx)
+	}
+	_, err := b.lookUpStream(ctx, s)
+	return err
 }
 
 // dial returns a session, connected or not. An error is a [connection.Fatal],
