@@ -39,7 +39,7 @@ type session struct {
 func (b *Broker) newKeeper() *connection.Keeper[*session] {
 	return connection.New(connection.Options[*session]{
 		Server: "NATS",
-		Dial:   func(context.Context) (*session, error) { return b.dial(natsgo.RetryOnFailedConnect(true)) },
+		Dial:   func(ctx context.Context) (*session, error) { return b.dial(ctx, natsgo.RetryOnFailedConnect(true)) },
 		Watch:  b.watch,
 		Verify: b.verifySession,
 		Ping:   b.ping,
@@ -72,8 +72,8 @@ func (b *Broker) ping(ctx context.Context, s *session) error {
 }
 
 // dial returns a session, connected or not. An error is a [connection.Fatal],
-// unless a file can't be read, which may be replaced.
-func (b *Broker) dial(more ...natsgo.Option) (*session, error) {
+// unless a file can't be read, which may be replaced, or ctx is done.
+func (b *Broker) dial(ctx context.Context, more ...natsgo.Option) (*session, error) {
 	s := &session{conn: b.opt.Conn, unacked: semaphore.NewWeighted(maxUnacked)}
 	if s.conn == nil {
 		secure, nkey, err := b.opt.Security.options()
@@ -98,7 +98,10 @@ func (b *Broker) dial(more ...natsgo.Option) (*session, error) {
 		if b.opt.Server != nil {
 			options = append(options, natsgo.InProcessServer(b.opt.Server))
 		}
-		conn, err := natsgo.Connect(b.opt.URL, append(options, b.opt.Connect...)...)
+		conn, err := b.connect(ctx, append(options, b.opt.Connect...))
+		if err != nil && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		if err != nil {
 			return nil, connection.Fatal(fmt.Errorf("connect with NATS: %w", b.opt.Security.explain(withoutURL(err), b.opt.URL)))
 		}
@@ -125,6 +128,31 @@ func (b *Broker) dial(more ...natsgo.Option) (*session, error) {
 	return s, nil
 }
 
+// connect makes a connection of the client library, which tries each server for as long
+// as [natsgo.Timeout] says. It returns the error of ctx if that is done first.
+func (b *Broker) connect(ctx context.Context, options []natsgo.Option) (*natsgo.Conn, error) {
+	type result struct {
+		conn *natsgo.Conn
+		err  error
+	}
+	made := make(chan result, 1)
+	go func() { // ends when the last server was tried
+		conn, err := natsgo.Connect(b.opt.URL, options...)
+		made <- result{conn, err}
+	}()
+	select {
+	case r := <-made:
+		return r.conn, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-made; r.err == nil {
+				r.conn.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
 // withoutURL takes the URL, which may hold a password, out of an error.
 func withoutURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
@@ -137,6 +165,10 @@ func withoutURL(err error) error {
 // sent, such as acks. A server that does not answer must not hold up a stop.
 const flushTimeout = 500 * time.Millisecond
 
+// closeTimeout is how long it waits for the client library, which holds its lock while
+// it connects.
+const closeTimeout = 250 * time.Millisecond
+
 // closeSession sends what is on its way, such as acks, and closes the connection.
 func closeSession(s *session) {
 	if !s.lost.Load() {
@@ -146,13 +178,35 @@ func closeSession(s *session) {
 		_ = s.conn.FlushWithContext(ctx) // what is lost now comes again
 	}
 	if s.owned {
-		s.conn.Close()
+		closed := make(chan struct{})
+		go func() { // ends as soon as the library unlocks its lock
+			defer close(closed)
+			s.conn.Close()
+		}()
+		select {
+		case <-closed:
+		case <-time.After(closeTimeout):
+		}
 	}
 }
 
 // watch has the session verified whenever the connection is lost or made. It
-// returns when the connection is closed for good, or ctx is done.
+// returns when the connection is closed for good, or ctx is done, whatever holds the
+// lock of the client library.
 func (b *Broker) watch(ctx context.Context, s *session) error {
+	ended := make(chan error, 1)
+	go func() { ended <- b.watchConn(ctx, s) }() // ends as soon as the library unlocks its lock
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// watchConn has the session verified whenever the connection is lost or made. It
+// returns when the connection is closed for good, or ctx is done.
+func (b *Broker) watchConn(ctx context.Context, s *session) error {
 	status := s.conn.StatusChanged(natsgo.CONNECTED, natsgo.RECONNECTING, natsgo.DISCONNECTED, natsgo.CLOSED)
 	defer s.conn.RemoveStatusListener(status)
 	for {

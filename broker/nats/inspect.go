@@ -19,7 +19,7 @@ func (b *Broker) Inspect(ctx context.Context) (found broker.Inspection, err erro
 		return found, fmt.Errorf("routing: %w", err)
 	}
 	b = New(b.opt, b.log) // Run may be running
-	s, err := b.dial()
+	s, err := b.dial(ctx)
 	if err != nil {
 		return found, err
 	}

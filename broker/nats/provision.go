@@ -21,7 +21,7 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 		return nil, fmt.Errorf("routing: %w", err)
 	}
 	b = New(b.opt, b.log) // Run may be running
-	s, err := b.dial()
+	s, err := b.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
