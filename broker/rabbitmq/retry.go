@@ -233,7 +233,7 @@ func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
 	for n < len(retryDelays)-1 && delay > retryDelays[n].longest {
 		n++
 	}
-	m := outgoing{topic: retryQueues(r.queue)[n].name, Publishing: republishing(&d.in), properties: weight(d.in.Headers) + 8*headerBytes}
+	m := outgoing{topic: retryQueues(r.queue)[n].name, Publishing: republishing(&d.in), properties: propertyBytes(&d.in)}
 	m.Headers[headerDeliveries] = int64(deliveries)
 	m.Headers[headerRetryAt] = begun + delay.Milliseconds()
 	m.Headers[headerHoldUntil] = begun + min(delay, retryDelays[n].longest).Milliseconds()
@@ -262,6 +262,16 @@ func republishing(in *amqp.Delivery) amqp.Publishing {
 		ContentType: in.ContentType, ContentEncoding: in.ContentEncoding, CorrelationId: in.CorrelationId, ReplyTo: in.ReplyTo,
 		MessageId: in.MessageId, Timestamp: in.Timestamp, Type: in.Type, AppId: in.AppId, Priority: in.Priority,
 	}
+}
+
+// propertyBytes returns about how many bytes the properties of a message take when it is
+// published to a retry queue, rather more than less.
+func propertyBytes(in *amqp.Delivery) int {
+	n := weight(in.Headers) + 3*headerBytes // those of the retry
+	for _, short := range []string{in.ContentType, in.ContentEncoding, in.CorrelationId, in.ReplyTo, in.MessageId, in.Type, in.AppId} {
+		n += lengthOfShort + len(short)
+	}
+	return n + headerBytes // whatever has a fixed length
 }
 
 // earlierDeliveries returns how often a message of a retry queue was delivered.

@@ -1,0 +1,46 @@
+package rabbitmq_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+)
+
+func TestRetryOfAMessageWhosePropertiesFillAFrameHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
+	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) })
+	publish(t, b, r.topic(), "event") // on the connection that retries are published on
+	const (
+		frame  = 128 << 10
+		shorts = 7 * 256
+		others = 14 + 4 + 2 + 5 + 16 // class, size of the body, flags; the table, its name, its value; spare
+	)
+	short := strings.Repeat("s", 255)
+	r.send(amqp.Publishing{
+		ContentType: short, ContentEncoding: short, CorrelationId: short, ReplyTo: short, MessageId: short, Type: short, AppId: short,
+		Headers: amqp.Table{"h": strings.Repeat("v", frame-shorts-others)}, Body: []byte("full"),
+	})
+	before, _ := b.Interruptions()
+	for range 3 {
+		msg := next(t, commands)
+		broker.RetryAfter(msg, 100*time.Millisecond)
+		msg.Nack()
+	}
+	msg := next(t, commands)
+	if string(msg.Payload) != "full" || broker.Deliveries(msg) != 4 {
+		t.Errorf("got %q, delivery %d", msg.Payload, broker.Deliveries(msg))
+	}
+	msg.Ack()
+	publish(t, b, r.topic(), "event")
+	if after, _ := b.Interruptions(); after != before {
+		t.Errorf("%d connections were lost", after-before)
+	}
+}
