@@ -135,7 +135,7 @@ func (b *Broker) ready(ctx context.Context, q queue) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = b.declareOn(ctx, conn, func(ch *amqp.Channel) error {
+	err = b.declareAlone(ctx, b.channelOf(q.name), conn, func(ch *amqp.Channel) error {
 		found, err := ch.QueueDeclarePassive(q.name, true, false, false, false, nil)
 		n = found.Messages
 		return err

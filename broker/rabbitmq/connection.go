@@ -198,6 +198,16 @@ func (b *Broker) declareOn(ctx context.Context, conn *serverConn, f func(*amqp.C
 	return b.declareAlone(ctx, b.admin, conn, f)
 }
 
+// channelOf returns the channel on which a queue is declared. The server answers on it
+// only when the queue does.
+func (b *Broker) channelOf(queue string) *exclusive {
+	e, ok := b.queues.Load(queue)
+	if !ok {
+		e, _ = b.queues.LoadOrStore(queue, newExclusive())
+	}
+	return e.(*exclusive)
+}
+
 // declareAlone is declareOn on a channel that the caller chooses.
 func (b *Broker) declareAlone(ctx context.Context, e *exclusive, conn *serverConn, f func(*amqp.Channel) error) error {
 	return b.alone(ctx, e, func() error {

@@ -105,7 +105,8 @@ func (b *Broker) declareWaiting() {
 	e := newExclusive()
 	for d := b.declarations.next(); d != nil; d = b.declarations.next() {
 		ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
-		err := b.ensureQueuesOn(ctx, e, b.queueOf(b.opt.Role, d.topic))
+		own := e
+		err := b.ensureQueuesOn(ctx, func(string) *exclusive { return own }, b.queueOf(b.opt.Role, d.topic))
 		if err == nil {
 			b.known.Store(d.topic, true)
 		}

@@ -1,6 +1,7 @@
 package rabbitmq_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -43,4 +44,44 @@ func TestRetryOfAMessageWhosePropertiesFillAFrameHarmsNoOther(t *testing.T) {
 	if after, _ := b.Interruptions(); after != before {
 		t.Errorf("%d connections were lost", after-before)
 	}
+}
+
+func TestRetryQueueThatHangsHoldsUpNothingElse(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	r := o.rabbit()
+	if _, err := rabbitmq.New(r.opt, quiet).Provision(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	resume := o.suspend("timer.commands.retry.10m")
+	b := o.ready(r.opt)
+	commands := subscribe(t, b, "timer-service", "timer.commands")
+	publish(t, b, "timer.commands", "command")
+	expect(t, commands, "command")
+	red := 0
+	for range 20 {
+		<-time.After(100 * time.Millisecond)
+		if err := b.Ready(t.Context()); err != nil {
+			red++
+			t.Logf("Ready: %v", err)
+		}
+	}
+	if red > 0 {
+		t.Errorf("not ready %d times of 20", red)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := b.CatchUp(ctx, "timer-service"); err != nil {
+		t.Errorf("CatchUp: %v", err)
+	}
+	msg := broker.Message{Topic: "timer.commands", Message: text("again")}
+	if err := b.Publisher().Publish(t.Context(), msg)[0]; err != nil {
+		t.Fatal(err)
+	}
+	again := next(t, commands)
+	broker.RetryAfter(again, 100*time.Millisecond)
+	again.Nack()
+	expect(t, commands, "again")
+	resume()
+	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) })
 }

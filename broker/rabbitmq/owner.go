@@ -102,7 +102,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 
 // read returns the owner, of whom there is nothing if there is none.
 func (q ownerQueue) read(ctx context.Context) (owner broker.Owner, err error) {
-	err = q.broker.declareOn(ctx, q.conn, q.exists)
+	err = q.on(ctx, q.exists)
 	if code(err) == amqp.NotFound {
 		return owner, nil
 	}
@@ -128,7 +128,7 @@ func (q ownerQueue) declare(ctx context.Context, owner string) error {
 	if q.broker.opt.QueueType != Classic {
 		q.args[argType] = string(q.broker.opt.QueueType)
 	}
-	err := q.broker.declareOn(ctx, q.conn, func(ch *amqp.Channel) error { return q.queue.declare(ch, q.conn.version()) })
+	err := q.on(ctx, func(ch *amqp.Channel) error { return q.queue.declare(ch, q.conn.version()) })
 	if err == nil && q.broker.declared != nil {
 		q.broker.declared(q.name)
 	}
@@ -137,10 +137,15 @@ func (q ownerQueue) declare(ctx context.Context, owner string) error {
 
 // remove removes the queue, and the owner with it.
 func (q ownerQueue) remove(ctx context.Context) error {
-	return q.explain(q.broker.declareOn(ctx, q.conn, func(ch *amqp.Channel) error {
+	return q.explain(q.on(ctx, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete(q.name, false, false, false)
 		return err
 	}))
+}
+
+// on has f ask the server on the channel of the queue.
+func (q ownerQueue) on(ctx context.Context, f func(*amqp.Channel) error) error {
+	return q.broker.declareAlone(ctx, q.broker.channelOf(q.name), q.conn, f)
 }
 
 // explain says what an error means for the queue.

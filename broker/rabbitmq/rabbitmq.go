@@ -119,7 +119,8 @@ type Broker struct {
 	servers      []server                        // set by Run
 	main         *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
 	out          *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
-	admin        *exclusive                      // a channel of main that declares
+	admin        *exclusive                      // a channel of main that declares, but no queues
+	queues       sync.Map                        // channels of main that declare, by the name of the queue: one that hangs holds up no other
 	confirm      *exclusive                      // the opening of a channel of out
 	channel      atomic.Pointer[confirmChannel]  // the channel of out
 	known        sync.Map                        // topics whose queue exists

@@ -65,7 +65,7 @@ func (b *Broker) verify(ctx context.Context, conn *serverConn) error {
 		return b.fatal(b.explain("exchange "+b.opt.Exchange, err))
 	}
 	for _, q := range b.required() {
-		if err := b.ensureQueue(ctx, b.admin, conn, q); err != nil {
+		if err := b.ensureQueue(ctx, b.channelOf(q.name), conn, q); err != nil {
 			return b.fatal(err)
 		}
 	}
@@ -139,11 +139,11 @@ func (q queue) describe(opt Options) string {
 
 // ensureQueues declares queues and binds them; with [Options.Verify] it only compares them.
 func (b *Broker) ensureQueues(ctx context.Context, queues ...queue) error {
-	return b.ensureQueuesOn(ctx, b.admin, queues...)
+	return b.ensureQueuesOn(ctx, b.channelOf, queues...)
 }
 
-// ensureQueuesOn is ensureQueues on a channel that the caller chooses.
-func (b *Broker) ensureQueuesOn(ctx context.Context, e *exclusive, queues ...queue) error {
+// ensureQueuesOn is ensureQueues on channels that the caller chooses.
+func (b *Broker) ensureQueuesOn(ctx context.Context, channelOf func(name string) *exclusive, queues ...queue) error {
 	if b.opt.Client {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (b *Broker) ensureQueuesOn(ctx context.Context, e *exclusive, queues ...que
 		return err
 	}
 	for _, q := range queues {
-		if err := b.ensureQueue(ctx, e, conn, q); err != nil {
+		if err := b.ensureQueue(ctx, channelOf(q.name), conn, q); err != nil {
 			if code(err) == amqp.NotFound { // the exchange
 				b.main.Recheck()
 			}
