@@ -23,6 +23,7 @@ const (
 type declarations struct {
 	mu      sync.Mutex
 	byTopic map[string]*declaration // waiting, or being declared
+	hanging map[string]bool         // topics whose queue the server has not answered for in time
 	waiting []*declaration
 	begun   int // how many there have been
 	done    int // how many of them have a result
@@ -40,6 +41,9 @@ type declaration struct {
 // errNotDeclared says that a queue is being declared, or is going to be.
 var errNotDeclared = errors.New("the queue is not declared yet, those of other topics come first")
 
+// errHangs says that the server has not answered for a queue.
+var errHangs = errors.New("the server has not answered yet whether it has the queue")
+
 // declareTopic has the queue of a topic declared if it was not yet. The declaration is
 // nil if there is nothing to wait for. A broker that declares no queues relies on the
 // server to return what has none.
@@ -53,6 +57,9 @@ func (b *Broker) declareTopic(topic string) (*declaration, error) {
 	s := &b.declarations
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.hanging[topic] {
+		return nil, errHangs
+	}
 	d, ok := s.byTopic[topic]
 	if !ok {
 		if s.workers < maxWorkers {
@@ -110,24 +117,38 @@ func (b *Broker) declareWaiting() {
 		if err == nil {
 			b.known.Store(d.topic, true)
 		}
-		b.declarations.end(d, err)
 		if ctx.Err() != nil { // the channel may still wait for the answer
-			b.release(e)
+			b.declarations.hang(d.topic, true)
+			b.release(e, func() { b.declarations.hang(d.topic, false) })
 			e = newExclusive()
 		}
+		b.declarations.end(d, err)
 		cancel()
 	}
-	b.release(e)
+	b.release(e, func() {})
 }
 
-// release closes a channel when it is not used any more.
-func (b *Broker) release(e *exclusive) {
+// release calls released and closes a channel when it is not used any more.
+func (b *Broker) release(e *exclusive, released func()) {
 	b.calls.Go(func() { // the caller is counted
 		e.slot <- struct{}{}
+		released()
 		if e.channel != nil {
 			_ = e.channel.Close()
 		}
 	})
+}
+
+// hang notes whether the server owes the answer for the queue of a topic. Until it comes
+// that is not declared again: each try would take a channel.
+func (s *declarations) hang(topic string, hangs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if hangs {
+		s.hanging[topic] = true
+	} else {
+		delete(s.hanging, topic)
+	}
 }
 
 // await returns the messages whose queue was declared, and sets the results of the

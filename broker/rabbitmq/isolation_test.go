@@ -2,6 +2,10 @@ package rabbitmq_test
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -84,4 +88,44 @@ func TestRetryQueueThatHangsHoldsUpNothingElse(t *testing.T) {
 	expect(t, commands, "again")
 	resume()
 	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) })
+}
+
+func TestQueueThatHangsWhileItIsDeclaredTakesOneChannel(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	r := o.rabbit()
+	hangs := r.opt.Routing.EventsOf("hangs")
+	publish(t, o.ready(r.opt), hangs, "event")
+	resume := o.suspend(hangs)
+	b := o.ready(r.opt) // which does not know the queue
+	publish(t, b, r.topic(), "event")
+	before := o.channels()
+	for range 4 {
+		if err := b.Publisher().Publish(t.Context(), broker.Message{Topic: hangs, Message: text("event")})[0]; err == nil {
+			t.Fatal("published to a queue that hangs")
+		}
+		publish(t, b, r.topic(), "event")
+	}
+	if more := o.channels() - before; more > 1 {
+		t.Errorf("%d more channels are open", more)
+	}
+	resume()
+	until(t, "a queue that works", func() bool {
+		return b.Publisher().Publish(t.Context(), broker.Message{Topic: hangs, Message: text("event")})[0] == nil
+	})
+}
+
+func (o *own) channels() (n int) {
+	o.Helper()
+	cmd := exec.Command("/usr/lib/rabbitmq/bin/rabbitmqctl", "-n", fmt.Sprintf("timer-%d@localhost", o.port), "-q", "list_connections", "channels")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + o.dir, "RABBITMQ_CONF_ENV_FILE=" + o.dir + "/none"}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		o.Fatalf("list_connections: %v\n%s", err, out)
+	}
+	for _, field := range strings.Fields(string(out)) {
+		of, _ := strconv.Atoi(field) // else it is the head of the column
+		n += of
+	}
+	return n
 }

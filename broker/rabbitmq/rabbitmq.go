@@ -161,7 +161,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		opt: opt, log: log,
 		admin:        newExclusive(),
 		confirm:      newExclusive(),
-		declarations: declarations{byTopic: make(map[string]*declaration)},
+		declarations: declarations{byTopic: make(map[string]*declaration), hanging: make(map[string]bool)},
 		term:         inflight.NewTerm(),
 		open:         make(map[*subscription]error),
 	}
