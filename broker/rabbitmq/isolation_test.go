@@ -90,6 +90,38 @@ func TestRetryQueueThatHangsHoldsUpNothingElse(t *testing.T) {
 	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) })
 }
 
+func TestRetryQueuesOutliveTheExchange(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	b := r.ready(r.opt)
+	commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
+	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) })
+	if err := r.raw.ExchangeDelete(r.opt.Exchange, false, false); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "an exchange that takes messages", func() bool {
+		return b.Publisher().Publish(t.Context(), broker.Message{Topic: r.opt.Routing.Commands, Message: text("first")})[0] == nil
+	})
+	first := next(t, commands)
+	broker.RetryAfter(first, 100*time.Millisecond)
+	first.Nack() // the first that is returned
+	expect(t, commands, "first")
+	const n = 600
+	var all []broker.Message
+	for range n {
+		all = append(all, broker.Message{Topic: r.opt.Routing.Commands, Message: text("over quota")})
+	}
+	if err := broker.Join(b.Publisher().Publish(t.Context(), all...)); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		msg := next(t, commands)
+		broker.RetryAfter(msg, 10*time.Minute)
+		msg.Nack()
+	}
+	until(t, "all but what is held here in the retry queue", func() bool { return r.count(r.opt.Routing.Commands+".retry.10m") == n-256 })
+}
+
 func TestQueueThatHangsWhileItIsDeclaredTakesOneChannel(t *testing.T) {
 	t.Parallel()
 	o := serve(t)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -36,7 +37,8 @@ import (
 // is archived.
 type retries struct {
 	*subscription
-	warned sync.Once
+	warned  sync.Once
+	binding atomic.Bool // the queues are being bound again
 
 	mu      sync.Mutex
 	ready   bool          // the queues exist and are consumed
@@ -241,11 +243,23 @@ func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
 	defer cancel()
 	results := make([]error, 1)
 	r.broker.send(ctx, []outgoing{m}, results)
+	if _, unbound := errors.AsType[*returnedError](results[0]); unbound {
+		r.bind(ctx)
+	}
 	if results[0] != nil {
 		return false
 	}
 	d.Ack()
 	return true
+}
+
+// bind has the retry queues declared and bound again: their bindings went with the
+// exchange, or were removed. Many messages that were returned at once have it done once.
+func (r *retries) bind(ctx context.Context) {
+	if r.binding.CompareAndSwap(false, true) {
+		defer r.binding.Store(false)
+		_ = r.broker.ensureQueues(ctx, retryQueues(r.queue)...) // if it fails the next message that is returned tries again
+	}
 }
 
 // republishing returns a message as it was delivered, without what is a command
