@@ -25,9 +25,11 @@ type consumer struct {
 	tags    []string               // of the consumers at the server, which are the names of the queues
 	in      []<-chan amqp.Delivery // of each queue
 	closed  <-chan *amqp.Error
-	flow    *flow        // of the connection; nil if it is shared
-	taken   atomic.Int64 // messages that the window has taken
-	calls   sync.Mutex   // held while the server is asked on the channel
+	flow    *flow         // of the connection; nil if it is shared
+	taken   atomic.Int64  // messages that the window has taken
+	held    atomic.Int64  // bytes of messages that wait in memory for their retry
+	freed   chan struct{} // holds one: one of them waits no longer
+	calls   sync.Mutex    // held while the server is asked on the channel
 
 	mu       sync.Mutex
 	canceled bool     // the server sends no more
@@ -116,14 +118,24 @@ type delivery struct {
 	consumer   *consumer
 	retries    *retries // of its subscription
 	in         amqp.Delivery
-	deliveries int // how often it was delivered, this time included
+	deliveries int         // how often it was delivered, this time included
+	held       atomic.Bool // it waits in memory
 }
 
 // Message returns a new message.
-func (d *delivery) Message() *message.Message { return unmarshal(d.retries.topic, &d.in) }
+func (d *delivery) Message() *message.Message {
+	d.unhold()
+	return unmarshal(d.retries.topic, &d.in)
+}
 
 // Stale reports whether the channel has ended.
-func (d *delivery) Stale() bool { return !d.consumer.conn.alive() || d.consumer.channel.IsClosed() }
+func (d *delivery) Stale() bool {
+	if d.consumer.conn.alive() && !d.consumer.channel.IsClosed() {
+		return false
+	}
+	d.unhold()
+	return true
+}
 
 // Ack has the server forget it.
 func (d *delivery) Ack() {
@@ -132,11 +144,53 @@ func (d *delivery) Ack() {
 }
 
 // Return gives it back to the server.
-func (d *delivery) Return() { d.consumer.giveBack(d.in.DeliveryTag) }
+func (d *delivery) Return() {
+	d.unhold()
+	d.consumer.giveBack(d.in.DeliveryTag)
+}
 
-// Retry publishes it to a retry queue, and acks it when that is confirmed.
+// Retry publishes it to a retry queue, and acks it when that is confirmed. If it
+// is not it waits in memory.
 func (d *delivery) Retry(delay time.Duration) bool {
-	return !d.Stale() && d.retries.put(d, delay, d.deliveries)
+	if !d.Stale() && d.retries.put(d, delay, d.deliveries) {
+		return true
+	}
+	d.held.Store(true)
+	d.consumer.held.Add(int64(d.Bytes()))
+	return false
+}
+
+// unhold notes that it does not wait in memory any more.
+func (d *delivery) unhold() {
+	if !d.held.Swap(false) {
+		return
+	}
+	d.consumer.held.Add(-int64(d.Bytes()))
+	select {
+	case d.consumer.freed <- struct{}{}:
+	default:
+	}
+}
+
+// freeWait is how often a consumer that holds too much looks whether it has ended.
+const freeWait = 100 * time.Millisecond
+
+// free waits while messages that wait in memory take too much of it, as long as the
+// consumer works. The server keeps those that come next.
+func (c *consumer) free(ctx context.Context) {
+	if c.held.Load() < maxInFlight {
+		return
+	}
+	t := time.NewTicker(freeWait)
+	defer t.Stop()
+	for c.held.Load() >= maxInFlight && !c.channel.IsClosed() {
+		select {
+		case <-c.freed:
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Bytes returns about how much memory it takes.

@@ -122,6 +122,38 @@ func TestRetryQueuesOutliveTheExchange(t *testing.T) {
 	until(t, "all but what is held here in the retry queue", func() bool { return r.count(r.opt.Routing.Commands+".retry.10m") == n-256 })
 }
 
+func TestLargeMessagesThatWaitInMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	r.ready(r.opt)
+	client := r.opt
+	client.Client = true // it has no retry queues
+	b := r.ready(client)
+	const n, size, limit = 40, 4 << 20, 64 << 20
+	body := []byte(strings.Repeat("x", size))
+	for range n {
+		r.send(amqp.Publishing{Body: body})
+	}
+	commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
+	came := 0
+	for quiet := false; !quiet; {
+		select {
+		case msg := <-commands:
+			came++
+			broker.RetryAfter(msg, 20*time.Second)
+			msg.Nack()
+		case <-time.After(3 * time.Second):
+			quiet = true
+		}
+	}
+	if most := limit/size + 2; came > most {
+		t.Errorf("%d messages of %d bytes are in memory, want %d at most", came, size, most)
+	}
+	for range n { // each of them comes, sooner or later
+		next(t, commands).Ack()
+	}
+}
+
 func TestQueueThatHangsWhileItIsDeclaredTakesOneChannel(t *testing.T) {
 	t.Parallel()
 	o := serve(t)

@@ -213,7 +213,7 @@ func (s *subscription) open(ctx context.Context, f *flow) (*consumer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &consumer{broker: s.broker, conn: conn, flow: f}
+	c := &consumer{broker: s.broker, conn: conn, flow: f, freed: make(chan struct{}, 1)}
 	if err := c.open(ctx, prefetch, s.queue); err != nil {
 		conn.end()
 		return nil, err
@@ -225,6 +225,7 @@ func (s *subscription) open(ctx context.Context, f *flow) (*consumer, error) {
 // deliver hands messages to the window until ctx is done, or the server ends it.
 func (s *subscription) deliver(ctx context.Context, c *consumer, f *flow) error {
 	for {
+		c.free(ctx)
 		select {
 		case <-ctx.Done():
 			f.open() // what still comes is given back
