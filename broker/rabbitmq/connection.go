@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,7 @@ type serverConn struct {
 	network *network
 	server  string
 	blocked atomic.Pointer[string] // why the server takes no messages; nil if it does
+	over    <-chan struct{}        // closed when Run ends
 	gone    chan struct{}          // closed when it has ended
 	why     error                  // set before gone is closed
 }
@@ -128,7 +130,7 @@ func (b *Broker) dialServer(ctx context.Context, s server, part string, f *flow)
 		return nil, err
 	}
 	n.timeout.Store(int64(silence))
-	return &serverConn{Connection: ac, network: n, server: s.address, gone: make(chan struct{})}, nil
+	return &serverConn{Connection: ac, network: n, server: s.address, over: b.term.Over(), gone: make(chan struct{})}, nil
 }
 
 // watch notes what the server says of the connection until it ends.
@@ -158,12 +160,26 @@ func (c *serverConn) watch(changed func()) {
 	}
 }
 
-// end closes the connection. What was sent before reaches the server, if it
-// answers within a second.
+// end closes the connection. What was sent before reaches the server, unless it
+// does not accept it within a second. Its answer is waited for no longer than a second,
+// of which little is left when Run ends.
 func (c *serverConn) end() {
-	late := time.AfterFunc(closeTimeout, func() { _ = c.network.Close() })
-	defer late.Stop()
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer close(ended)
+	watching.Go(func() {
+		if !inTime(ended, closeTimeout, c.over) {
+			_ = c.network.Close()
+		}
+	})
 	_ = c.Close() // it is of no use any more
+	<-c.gone
+}
+
+// abort closes a connection on which the server does not answer.
+func (c *serverConn) abort() {
+	_ = c.network.Conn.Close() // it is of no use any more
 	<-c.gone
 }
 
@@ -275,20 +291,31 @@ func (b *Broker) openChannel(ctx context.Context, conn *serverConn, use func(*am
 	return err
 }
 
-// attempt calls f, and waits for it no longer than a time. It reports whether f
-// has returned. The caller must be counted in the term.
+// attempt calls f, and waits for it no longer than a time, of which little is left when
+// Run ends. It reports whether f has returned. The caller must be counted in the term.
 func (b *Broker) attempt(timeout time.Duration, f func()) bool {
 	done := make(chan struct{})
 	b.calls.Go(func() {
 		defer close(done)
 		f()
 	})
+	return inTime(done, timeout, b.term.Over())
+}
+
+// inTime waits until something is done, no longer than a time, and no longer than
+// lastAnswer from the end of Run on. It reports whether it is done.
+func inTime(done <-chan struct{}, timeout time.Duration, over <-chan struct{}) bool {
 	late := time.NewTimer(timeout)
 	defer late.Stop()
-	select {
-	case <-done:
-		return true
-	case <-late.C:
-		return false
+	for {
+		select {
+		case <-done:
+			return true
+		case <-late.C:
+			return false
+		case <-over:
+			over = nil
+			late.Reset(min(timeout, lastAnswer))
+		}
 	}
 }

@@ -97,9 +97,10 @@ func (c *consumer) cancel() bool {
 	})
 }
 
-// close closes the channel, after the acks that were sent.
-func (c *consumer) close() {
-	c.broker.attempt(closeTimeout, func() { _ = c.channel.Close() })
+// close closes the channel, after the acks that were sent, and waits for that no longer
+// than a time.
+func (c *consumer) close(timeout time.Duration) {
+	c.broker.attempt(timeout, func() { _ = c.channel.Close() })
 }
 
 // giveBack gives a message back to the server.

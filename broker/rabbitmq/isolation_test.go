@@ -154,6 +154,35 @@ func TestLargeMessagesThatWaitInMemoryAreBounded(t *testing.T) {
 	}
 }
 
+func TestRunEndsWhileQueuesHang(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	r := o.rabbit()
+	b := rabbitmq.New(r.opt, quiet)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- b.Run(ctx) }()
+	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	commands := subscribe(t, b, "timer-service", "timer.commands")
+	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) })
+	publish(t, b, "timer.commands", "one", "two")
+	one, two := next(t, commands), next(t, commands)
+	o.suspend("timer.commands.retry.2s")
+	o.suspend("timer.commands")
+	broker.RetryAfter(one, time.Second)
+	one.Nack()
+	<-time.After(100 * time.Millisecond) // it is published
+	began := time.Now()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("Run ended after %v, want a second at most", took)
+	}
+	two.Ack() // it is too late for that
+}
+
 func TestQueueThatHangsWhileItIsDeclaredTakesOneChannel(t *testing.T) {
 	t.Parallel()
 	o := serve(t)

@@ -96,8 +96,9 @@ type Options struct {
 // Limits.
 const (
 	defaultURL   = "amqp://127.0.0.1:5672/"
-	apiTimeout   = 5 * time.Second // longest wait for an answer about exchanges and queues
-	closeTimeout = time.Second     // longest wait for a connection or channel to close
+	apiTimeout   = 5 * time.Second        // longest wait for an answer about exchanges and queues
+	closeTimeout = time.Second            // longest wait for a connection or channel to close
+	lastAnswer   = 200 * time.Millisecond // longest wait for an answer when Run ends, which has a second for all
 	minBackoff   = 50 * time.Millisecond
 	maxBackoff   = 5 * time.Second
 )

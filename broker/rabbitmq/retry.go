@@ -13,6 +13,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
@@ -37,8 +38,10 @@ import (
 // is archived.
 type retries struct {
 	*subscription
-	warned  sync.Once
-	binding atomic.Bool // the queues are being bound again
+	publishing context.Context // of messages that are published to retry queues
+	stop       func()          // ends it
+	warned     sync.Once
+	binding    atomic.Bool // the queues are being bound again
 
 	mu      sync.Mutex
 	ready   bool          // the queues exist and are consumed
@@ -47,7 +50,25 @@ type retries struct {
 }
 
 func newRetries(s *subscription) *retries {
-	return &retries{subscription: s, refused: s.broker.opt.Client, changed: make(chan struct{})}
+	publishing, stop := context.WithCancel(context.Background())
+	return &retries{subscription: s, publishing: publishing, stop: stop, refused: s.broker.opt.Client, changed: make(chan struct{})}
+}
+
+// endWith has no message be published any more soon after the end of the term, or when
+// the subscription has ended.
+func (r *retries) endWith(term *inflight.Term, ended <-chan struct{}) {
+	defer r.stop()
+	select {
+	case <-ended:
+		return
+	case <-term.Over():
+	}
+	t := time.NewTimer(lastAcks)
+	defer t.Stop()
+	select {
+	case <-ended:
+	case <-t.C:
+	}
 }
 
 // set changes the state.
@@ -74,6 +95,8 @@ func (r *retries) usable() bool {
 		select {
 		case <-changed:
 		case <-late.C:
+			return false
+		case <-r.publishing.Done():
 			return false
 		}
 	}
@@ -143,7 +166,7 @@ func (r *retries) run(ctx context.Context) *consumer {
 				return c
 			}
 			err, backoff = c.why(), minBackoff
-			c.close()
+			c.close(closeTimeout)
 		} else {
 			r.set(false, conn.alive())
 			if errors.Is(err, errUnfit) || code(err) == amqp.AccessRefused || code(err) == amqp.NotFound && r.broker.opt.Verify {
@@ -239,7 +262,7 @@ func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
 	m.Headers[headerDeliveries] = int64(deliveries)
 	m.Headers[headerRetryAt] = begun + delay.Milliseconds()
 	m.Headers[headerHoldUntil] = begun + min(delay, retryDelays[n].longest).Milliseconds()
-	ctx, cancel := context.WithTimeout(context.Background(), retryTimeout)
+	ctx, cancel := context.WithTimeout(r.publishing, retryTimeout)
 	defer cancel()
 	results := make([]error, 1)
 	r.broker.send(ctx, []outgoing{m}, results)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -117,6 +118,11 @@ type subscription struct {
 // run takes messages until ctx is done. Then it ends the intake, calls left, and
 // waits for the messages in flight.
 func (s *subscription) run(ctx context.Context, left func()) {
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer close(ended)
+	watching.Go(func() { s.retries.endWith(s.broker.term, ended) })
 	retried := make(chan *consumer, 1)
 	go func() { retried <- s.retries.run(ctx) }()
 	c := s.consume(ctx)
@@ -128,14 +134,14 @@ func (s *subscription) run(ctx context.Context, left func()) {
 	if c == nil {
 		close(gone)
 	} else if gone = c.conn.gone; !c.cancel() {
-		c.conn.end()
+		c.conn.abort()
 	}
-	if r != nil {
-		r.cancel()
-	}
+	answers := r != nil && r.cancel()
 	s.drain(gone)
-	if r != nil {
-		r.close()
+	if answers {
+		r.close(closeTimeout)
+	} else if r != nil {
+		r.close(0) // the server may answer later
 	}
 	if c != nil {
 		c.conn.end()
