@@ -75,11 +75,11 @@ func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic 
 }
 
 // verify has the consumer found again when someone has changed its settings, which the
-// server does not tell who uses it, until ctx is done.
+// server does not tell who uses it, until ctx is done. One that is paused is left so.
 func (s *subscription) verify(ctx context.Context) {
 	t := time.NewTicker(verifyInterval)
 	defer t.Stop()
-	for {
+	for paused := false; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -90,7 +90,16 @@ func (s *subscription) verify(ctx context.Context) {
 			continue
 		}
 		info, err := s.broker.lookUpConsumer(ctx, session, s.durable)
-		if err != nil || verifyConsumer(info.Config, consumerConfig(s.durable, s.topic)) == nil {
+		if err != nil {
+			continue
+		}
+		if info.Paused {
+			s.broker.setSubscriptionError(s, fmt.Errorf("consumer %s: someone has paused it; resume it with: nats consumer resume %s %s",
+				s.durable, s.broker.opt.Stream, s.durable))
+		} else if paused {
+			s.broker.setSubscriptionError(s, nil)
+		}
+		if paused = info.Paused; verifyConsumer(info.Config, consumerConfig(s.durable, s.topic)) == nil {
 			continue
 		}
 		select {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -74,5 +75,35 @@ func TestConsumerThatIsEditedWhileItIsUsedIsTold(t *testing.T) {
 		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 		send(t, b, commands, "two")
 		expect(t, messages, "two")
+	})
+}
+
+// A consumer that is paused delivers nothing, and is fit otherwise.
+func TestConsumerThatIsPausedIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := serve(t)
+		b := ready(t, nats.Options{Server: e})
+		_, js := client(t, e)
+		messages := subscribe(t, b, role, commands)
+		send(t, b, commands, "one")
+		expect(t, messages, "one")
+		if _, err := js.PauseConsumer(t.Context(), "svc", durable, time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		send(t, b, commands, "two")
+		told := func() bool {
+			err := b.Ready(t.Context())
+			return err != nil && strings.Contains(err.Error(), "paused")
+		}
+		until(t, "word of the pause", told)
+		<-time.After(time.Minute)
+		if !told() {
+			t.Error("ready while it is paused")
+		}
+		if _, err := js.ResumeConsumer(t.Context(), "svc", durable); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, messages, "two")
+		until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 	})
 }
