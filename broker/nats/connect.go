@@ -252,7 +252,7 @@ func (b *Broker) setLost(s *session, lost bool) {
 	if before := s.lost.Swap(lost); lost && !before {
 		b.outages.Add(1)
 		b.recent.Add(1)
-		time.AfterFunc(ackWait, b.forget)
+		time.AfterFunc(ackWait+time.Second, b.forget) // the server takes a moment to deliver again
 	}
 }
 
