@@ -63,11 +63,11 @@ func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
 	}
 	span.End()
 	inHandler := <-handled
-	got := collect(t, reader)
 	stop()
-	if err := <-ended; err != nil {
+	if err := <-ended; err != nil { // all is counted then
 		t.Fatal(err)
 	}
+	got := collect(t, reader)
 
 	for _, name := range []string{"timer.lateness.reached", "timer.polling.duration", "timer.timers", "timer.ready", "timer.schedules.processed", "timer.commit.size"} {
 		if _, ok := got[name]; !ok {
