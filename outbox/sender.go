@@ -251,14 +251,21 @@ func notify(c chan<- struct{}) {
 	}
 }
 
+// left reports whether there are rows: at the head, or only deferred ones. What can't be
+// read may have some.
+func (s *sender) left(ctx context.Context) (head, deferred bool) {
+	rows, err := s.table.Head(ctx, 0, 1)
+	if err != nil || len(rows) > 0 {
+		return true, false
+	}
+	rows, err = s.table.Deferred(ctx, never, "", 1, 1)
+	return false, err != nil || len(rows) > 0
+}
+
 // drain waits until the table is empty, or over is closed. Then it returns errOver.
 func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
 	for {
-		rows, err := s.table.Head(ctx, 0, 1)
-		if err == nil && len(rows) == 0 {
-			rows, err = s.table.Deferred(ctx, never, "", 1, 1)
-		}
-		if err == nil && len(rows) == 0 {
+		if head, deferred := s.left(ctx); !head && !deferred {
 			return nil
 		}
 		s.wakeUp()
@@ -278,17 +285,13 @@ func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
 // own no more.
 func (s *sender) drainAbandoned(ctx context.Context, full func() bool) bool {
 	for began := s.clock.Now(); ; {
-		rows, err := s.table.Head(ctx, 0, 1)
-		wait := drainPause
-		if err == nil && len(rows) == 0 {
-			rows, err = s.table.Deferred(ctx, never, "", 1, 1)
-			wait = retryInterval
-		}
-		switch {
-		case err == nil && len(rows) == 0:
-			return false
-		case wait == drainPause:
+		wait := retryInterval
+		switch head, deferred := s.left(ctx); {
+		case head:
 			s.wakeUp()
+			wait = drainPause
+		case !deferred:
+			return false
 		case full() && s.clock.Now().Sub(began).Abs() >= turn:
 			return true
 		}
