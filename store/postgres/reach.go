@@ -29,13 +29,17 @@ const spareWalk = 9 * minWalk
 //
 // What another transaction is changing is skipped, so that no transaction waits: it is
 // marked there, moved away, or still due when this is called again. What is
-// marked was locked before, as its newest version says it is due.
+// marked was locked before, as its newest version says it is due. In a database that is
+// older than it was nothing is marked.
 func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
 	}
 	t.due = timer.RoundDown(now)
-	due := claim{now: timer.RoundDown(now), watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
+	if compare, ok := t.store.compare(); ok {
+		t.later(compare) // with the first claim
+	}
+	due := claim{now: t.due, watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
 	// Where more was due than a batch holds, more is due: then it is not checked whether
 	// it is. What is shared is all there is, if that is less.
 	backlogged, err := allow == nil && t.store.backlogged.Load(), error(nil)

@@ -53,8 +53,8 @@ func (t *transaction) note(risen []store.Rise) {
 var errOlder = fmt.Errorf("%w: the database is older than it was: it was restored, or failed over to a server that lagged; a restart recovers it", timer.ErrFatal)
 
 // compare returns a statement that reads the positions, and fails if less is noted than
-// this instance knows. One that owns no shard may be told to begin anew by the one that
-// recovers the database, so it knows nothing.
+// this instance knows. One that owns no shard knows nothing: the one that recovers the
+// database may yet forget positions.
 func (s *Store) compare() (_ step, ok bool) {
 	if !s.owned.Load() {
 		return step{}, false

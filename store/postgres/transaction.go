@@ -142,16 +142,12 @@ func (t *transaction) numbers(ctx context.Context, text string, args ...any) (al
 	return all, err
 }
 
-// Update runs fn in one transaction. What it reaches in a database that is older than it
-// was does not become Reached. After an error by a damaged row, which can't become Reached
-// at all, it is set aside for the next call.
+// Update runs fn in one transaction. A damaged row that can't become Reached fails it, and
+// is moved away for the next call.
 func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
 	var due time.Time
 	err := s.writing(ctx, "update", func(_ context.Context, t *transaction) error {
 		defer func() { due = t.due }()
-		if compare, ok := s.compare(); ok {
-			t.later(compare) // with what fn reads first
-		}
 		return fn(t)
 	})
 	if codeOf(err) == broken && !due.IsZero() {

@@ -11,8 +11,9 @@ import (
 const watchInterval = time.Second
 
 // Watch checks every second whether the schema is still one that this binary
-// knows, the server still one that it trusts, and the database no older than it was, and folds counts now and then
-// if there are any to fold: an idle service writes nothing. It returns nil when
+// knows, the server still one that it trusts, and the database no older than it was,
+// and folds counts now and then if there are any to fold: an idle service writes
+// nothing. It returns nil when
 // ctx is done, and an error that wraps [timer.ErrFatal] if the schema is newer and
 // does not say that this binary may go on, gone, the server loses commits, or the
 // database was restored or failed over to a server that lagged.
