@@ -26,7 +26,7 @@ func denying(t *testing.T, subject string) nats.Options {
 	return nats.Options{URL: s.ClientURL(), Security: nats.Security{Username: "service", Password: "secret"}}
 }
 
-func TestAcksThatAreDeniedAreToldOnce(t *testing.T) {
+func TestAcksThatAreDeniedAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	var log logbuf.Buffer
 	b := nats.New(denying(t, "$JS.ACK.>"), slog.New(slog.NewTextHandler(&log, nil)))

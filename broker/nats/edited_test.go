@@ -55,7 +55,7 @@ func TestConsumerThatIsEditedWhileItIsUsedIsCorrected(t *testing.T) {
 	}
 }
 
-func TestConsumerThatIsEditedWhileItIsUsedIsTold(t *testing.T) {
+func TestConsumerThatIsEditedWhileItIsUsedIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serve(t)
 		if _, err := nats.New(nats.Options{Server: e}, quiet).Provision(t.Context(), false); err != nil {
@@ -79,7 +79,7 @@ func TestConsumerThatIsEditedWhileItIsUsedIsTold(t *testing.T) {
 }
 
 // A consumer that is paused delivers nothing, and is fit otherwise.
-func TestConsumerThatIsPausedIsTold(t *testing.T) {
+func TestConsumerThatIsPausedIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := serve(t)
 		b := ready(t, nats.Options{Server: e})
@@ -91,13 +91,13 @@ func TestConsumerThatIsPausedIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		send(t, b, commands, "two")
-		told := func() bool {
+		reported := func() bool {
 			err := b.Ready(t.Context())
 			return err != nil && strings.Contains(err.Error(), "paused")
 		}
-		until(t, "word of the pause", told)
+		until(t, "word of the pause", reported)
 		<-time.After(time.Minute)
-		if !told() {
+		if !reported() {
 			t.Error("ready while it is paused")
 		}
 		if _, err := js.ResumeConsumer(t.Context(), "svc", durable); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A server disables JetStream when it can't write to its disk, and goes on otherwise.
-func TestServerWithoutItsJetStreamIsToldAtOnce(t *testing.T) {
+func TestServerWithoutItsJetStreamIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := guarded(t, &server.Options{})
 	b := ready(t, nats.Options{URL: s.ClientURL()})
