@@ -120,7 +120,7 @@ const (
 var (
 	sqlFiredChunk     = repeatValues(sqlFired, firedRows)
 	sqlFiredNewChunk  = repeatValues(sqlFiredNew, firedRows)
-	sqlAppendChunk    = repeatValues(sqlAppend, appendRows)
+	sqlAppends        = appends()
 	sqlScheduleChunks = scheduleChunks()
 	sqlMarkChunks     = markChunks()
 )
@@ -134,6 +134,15 @@ func scheduleChunks() (texts [len(scheduleRows)]string) {
 		if n > 1 {
 			texts[i] = repeatValues(strings.Replace(sqlScheduleNew, "INSERT", "INSERT OR IGNORE", 1), n)
 		}
+	}
+	return texts
+}
+
+// appends are the statements that add events to the outbox, by their number less one. As
+// all are prepared, the few that fire together in a quiet service are not parsed again.
+func appends() (texts [appendRows]string) {
+	for i := range texts {
+		texts[i] = repeatValues(sqlAppend, i+1)
 	}
 	return texts
 }
@@ -159,6 +168,6 @@ func repeatValues(text string, n int) string {
 // writing are the statements worth preparing.
 var writing = slices.Concat([]string{
 	sqlBegin, sqlCommit, sqlRollback, sqlLock, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
-	sqlCount, sqlBacklogged, sqlDueTenants, sqlTenants, sqlDue, sqlDueTenant, sqlAppend, sqlAppendChunk, sqlDelete, sqlDefer, sqlDeferAgain, sqlDeleteDeferred,
+	sqlCount, sqlBacklogged, sqlDueTenants, sqlTenants, sqlDue, sqlDueTenant, sqlDelete, sqlDefer, sqlDeferAgain, sqlDeleteDeferred,
 	sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox, sqlFiredDeferred,
-}, sqlScheduleChunks[:], sqlMarkChunks[:])
+}, sqlScheduleChunks[:], sqlMarkChunks[:], sqlAppends[:])

@@ -243,12 +243,4 @@ func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receip
 }
 
 // insert returns the statement that adds n events to the outbox.
-func insert(n int) string {
-	switch n {
-	case 1:
-		return sqlAppend
-	case appendRows:
-		return sqlAppendChunk
-	}
-	return repeatValues(sqlAppend, n)
-}
+func insert(n int) string { return sqlAppends[n-1] }
