@@ -18,6 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -119,11 +120,11 @@ func TestAnyCallMayFail(t *testing.T) {
 	} {
 		t.Run(mode.name, func(t *testing.T) {
 			t.Parallel()
-			if mode.crash && testing.Short() {
-				t.Skip("crashes at each call are left out with -short")
+			if mode.crash {
+				longtest.Skip(t, "crashes at each call")
 			}
 			first, step := 1, 1
-			if testing.Short() {
+			if !longtest.Wanted() {
 				first, step = 1+rand.IntN(5), 5
 			}
 			for n := first; ; n += step {

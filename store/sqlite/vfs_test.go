@@ -98,7 +98,8 @@ func contentsOfCopy(t *testing.T, path string) string {
 
 func contents(t *testing.T, from interface {
 	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
-}) string {
+},
+) string {
 	t.Helper()
 	var rows, length, sum int64
 	var check string
