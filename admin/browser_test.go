@@ -170,13 +170,18 @@ func (tb *tab) await(what string) {
 	})
 }
 
-// click follows the link, or presses the button, with a text.
+// click follows the link, or presses the button, with a text. It looks for it again if
+// a refresh of the page has replaced it meanwhile.
 func (tb *tab) click(text string) {
 	tb.t.Helper()
 	path := fmt.Sprintf(`//main//*[self::a or self::button][starts-with(normalize-space(.), %q)]`, text)
 	ctx, cancel := context.WithTimeout(tb.ctx, 20*time.Second)
 	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.Click(path)); err != nil {
+	err := chromedp.Do(ctx, chromedp.Click(path))
+	for err != nil && strings.Contains(err.Error(), "Could not find node") {
+		err = chromedp.Do(ctx, chromedp.Click(path))
+	}
+	if err != nil {
 		tb.t.Fatalf("click %q: %v in\n%s", text, err, tb.text())
 	}
 }
