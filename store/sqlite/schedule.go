@@ -130,16 +130,10 @@ func (s *scheduling) insert(ctx context.Context, text string, order []int) error
 		isNew := added == int64(len(order))
 		if !isNew {
 			before, err := s.t.status(ctx, s.commands[i].Key)
-			if errors.Is(err, errAbsent) && len(order) > 1 { // it was ignored: find out why
-				err = s.insert(ctx, sqlScheduleNew, order[n:n+1])
-				if err == nil {
-					continue
-				}
-			}
 			if err != nil {
 				return err
 			}
-			first := n == 0 || s.commands[order[n-1]].Key != s.commands[i].Key || s.results[order[n-1]].Err != nil
+			first := n == 0 || s.commands[order[n-1]].Key != s.commands[i].Key
 			if isNew = before.rowid > last-added && added > 0 && first; !isNew {
 				if err := s.again(ctx, i, before); err != nil {
 					return err
@@ -282,13 +276,11 @@ type status struct {
 	rowid int64
 }
 
-var errAbsent = errors.New("neither present nor absent")
-
 func (t *transaction) status(ctx context.Context, key timer.Key) (s status, err error) {
 	err = t.QueryRowContext(ctx, sqlStatus, string(key.TenantID), string(key.ServiceCallID)).
 		Scan(&s.rowid, &s.State, &s.Version.TimestampMS, &s.Version.CommandID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, fmt.Errorf("%s: %w", key, errAbsent)
+		return s, fmt.Errorf("%s: neither present nor absent", key)
 	}
 	return s, err
 }

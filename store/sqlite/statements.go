@@ -125,15 +125,9 @@ var (
 	sqlMarkChunks     = markChunks()
 )
 
-// scheduleChunks are statements that ignore a row which breaks a constraint. One that
-// ends in an error instead has to be undone, and for that SQLite copies each page before
-// the first change.
 func scheduleChunks() (texts [len(scheduleRows)]string) {
 	for i, n := range scheduleRows {
-		texts[i] = sqlScheduleNew
-		if n > 1 {
-			texts[i] = repeatValues(strings.Replace(sqlScheduleNew, "INSERT", "INSERT OR IGNORE", 1), n)
-		}
+		texts[i] = repeatValues(sqlScheduleNew, n)
 	}
 	return texts
 }
