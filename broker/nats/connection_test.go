@@ -15,7 +15,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 )
@@ -61,9 +60,9 @@ func TestHostThatClosesItsConnectionEndsTheBroker(t *testing.T) {
 }
 
 // between puts a proxy before a server until the test ends.
-func between(t *testing.T, e *embedded.Server) *proxy.Proxy {
+func between(t *testing.T, s natsgo.InProcessConnProvider) *proxy.Proxy {
 	t.Helper()
-	p := proxy.New(e.InProcessConn)
+	p := proxy.New(s.InProcessConn)
 	t.Cleanup(func() { p.Close() })
 	return p
 }
