@@ -114,6 +114,7 @@ const (
 // many that were published it brings in.
 const (
 	appendRows = 50
+	fewRows    = 8 // events that fire together in a quiet service: those statements are prepared, too
 	firedRows  = 50
 )
 
@@ -132,8 +133,7 @@ func scheduleChunks() (texts [len(scheduleRows)]string) {
 	return texts
 }
 
-// appends are the statements that add events to the outbox, by their number less one. As
-// all are prepared, the few that fire together in a quiet service are not parsed again.
+// appends are the statements that add events to the outbox, by their number less one.
 func appends() (texts [appendRows]string) {
 	for i := range texts {
 		texts[i] = repeatValues(sqlAppend, i+1)
@@ -164,4 +164,4 @@ var writing = slices.Concat([]string{
 	sqlBegin, sqlCommit, sqlRollback, sqlLock, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
 	sqlCount, sqlBacklogged, sqlDueTenants, sqlTenants, sqlDue, sqlDueTenant, sqlDelete, sqlDefer, sqlDeferAgain, sqlDeleteDeferred,
 	sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox, sqlFiredDeferred,
-}, sqlScheduleChunks[:], sqlMarkChunks[:], sqlAppends[:])
+}, sqlScheduleChunks[:], sqlMarkChunks[:], sqlAppends[:fewRows], sqlAppends[appendRows-1:])
