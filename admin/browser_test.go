@@ -177,12 +177,14 @@ func (tb *tab) click(text string) {
 	path := fmt.Sprintf(`//main//*[self::a or self::button][starts-with(normalize-space(.), %q)]`, text)
 	ctx, cancel := context.WithTimeout(tb.ctx, 20*time.Second)
 	defer cancel()
-	err := chromedp.Do(ctx, chromedp.Click(path))
-	for err != nil && strings.Contains(err.Error(), "Could not find node") {
-		err = chromedp.Do(ctx, chromedp.Click(path))
-	}
-	if err != nil {
-		tb.t.Fatalf("click %q: %v in\n%s", text, err, tb.text())
+	for {
+		err := chromedp.Do(ctx, chromedp.Click(path))
+		if err == nil {
+			return
+		}
+		if !strings.Contains(err.Error(), "Could not find node") {
+			tb.t.Fatalf("click %q: %v in\n%s", text, err, tb.text())
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 var (
 	daysSeed  = flag.Uint64("days.seed", 0, "of TestDays; 0 takes one from the clock")
-	daysCount = flag.Int("days.count", 0, "how many days TestDays lasts; 0: six hours")
+	daysCount = flag.Int("days.count", 1, "how many days TestDays lasts")
 )
 
 const (
@@ -46,7 +46,7 @@ func TestDays(t *testing.T) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("%d days; the same again: go test ./app -run '^TestDays$' -days.seed=%d -days.count=%d", days, seed, days)
+	t.Logf("the same again: go test ./app -run '^TestDays$' -days.seed=%d -days.count=%d", seed, days)
 	if _, err := migrated(); err != nil { // not in a bubble, which its goroutines would outlive
 		t.Fatal(err)
 	}
@@ -92,9 +92,6 @@ func newMonth(t *testing.T, seed uint64, days int) *month {
 	m.ahead = time.Minute
 	m.began = m.now()
 	m.end = m.began.Add(time.Duration(days) * 24 * time.Hour)
-	if days == 0 {
-		m.end = m.began.Add(6 * time.Hour)
-	}
 	return m
 }
 
