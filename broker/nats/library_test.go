@@ -89,7 +89,10 @@ func publishLibrary(b *testing.B, syncs bool, size int) {
 // consumeLibrary acks messages as they come: from our own pull requests, and from
 // Consume of the client library behind the same window.
 func consumeLibrary(b *testing.B, syncs bool) {
-	const n = 20_000
+	n := 20_000
+	if testing.Short() {
+		n = 200
+	}
 	receive := func(b *testing.B, subscribe func(url string, js jetstream.JetStream) (messages <-chan *message.Message, stop func())) {
 		_, js, url := benchServer(b, syncs)
 		p := ready(b, nats.Options{URL: url}).Publisher()

@@ -18,8 +18,6 @@ import (
 
 func TestUnfitStreamIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := serve(t)
-		_, js := client(t, e)
 		all := []string{"svc.>", "timer.commands"}
 		for _, tt := range []struct {
 			says   string
@@ -30,6 +28,8 @@ func TestUnfitStreamIsRefused(t *testing.T) {
 			{"timer.commands", jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>"}}},
 			{"overlap", jetstream.StreamConfig{Name: "other", Subjects: []string{"svc.>"}}},
 		} {
+			e := serve(t)
+			_, js := client(t, e)
 			if _, err := js.CreateStream(t.Context(), tt.config); err != nil {
 				t.Fatal(err)
 			}
@@ -39,9 +39,6 @@ func TestUnfitStreamIsRefused(t *testing.T) {
 			}
 			if b.Ready(t.Context()) == nil {
 				t.Error("ready")
-			}
-			if err := js.DeleteStream(t.Context(), tt.config.Name); err != nil {
-				t.Fatal(err)
 			}
 		}
 	})
