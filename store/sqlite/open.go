@@ -80,7 +80,10 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), writers)
+	if err := registerVFS(); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	db, err := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint))+"&vfs="+vfsName, writers)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
