@@ -84,9 +84,11 @@ func (s *scratch) check() {
 	}
 }
 
-func contents(t *testing.T, from interface {
+type querier interface {
 	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
-}) string {
+}
+
+func contents(t *testing.T, from querier) string {
 	t.Helper()
 	var rows, length, sum int64
 	var check string
