@@ -39,7 +39,7 @@ type databaseFile struct {
 // A logFile is what the VFS keeps of an open log, in memory of SQLite.
 type logFile struct {
 	database uintptr // the file of its database
-	next     int64   // where a write continues the last one
+	next     int64   // where a write continues the last one; 0 after a commit
 	buffer   uintptr // logBuffer bytes; 0 before the first write
 	size     int32   // bytes in buffer: those before next
 	header   bool    // the last write was the header of a frame
@@ -137,7 +137,7 @@ func writeLog(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32
 		return sqlite3.SQLITE_OK
 	}
 	code := log.flush(tls, file)
-	log.size = 0 // a commit that failed must not be written later
+	log.size, log.next = 0, 0 // a commit that failed must not be written later; nothing continues one
 	return code
 }
 
@@ -166,9 +166,9 @@ func writeBase(tls *libc.TLS, file, data uintptr, size int32, offset int64) int3
 	return function[func(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32](logs.base.FxWrite)(tls, file, data, size, offset)
 }
 
-// lockDatabase drops what was gathered when the writer's lock is released.
+// lockDatabase drops what was gathered when the writer's lock is released, or taken.
 func lockDatabase(tls *libc.TLS, file uintptr, offset, n, flags int32) int32 {
-	if log := ours[databaseFile](file).log; log != 0 && offset == writeLock && flags == sqlite3.SQLITE_SHM_UNLOCK|sqlite3.SQLITE_SHM_EXCLUSIVE {
+	if log := ours[databaseFile](file).log; log != 0 && offset == writeLock && flags&sqlite3.SQLITE_SHM_EXCLUSIVE != 0 {
 		ours[logFile](log).size = 0
 	}
 	return function[func(tls *libc.TLS, file uintptr, offset, n, flags int32) int32](databases.base.FxShmLock)(tls, file, offset, n, flags)

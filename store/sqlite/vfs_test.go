@@ -206,3 +206,26 @@ func TestWriteToTheLogFails(t *testing.T) { //nolint:paralleltest // all logs fa
 		s.run(0, `DELETE FROM numbers WHERE n >= 1000`)
 	}
 }
+
+// Where a write may tear what is beside it, SQLite repeats the last frame of a commit up to
+// the end of a sector, and writes the last of these in two parts.
+func TestCommitThatIsPadded(t *testing.T) {
+	t.Parallel()
+	s := newScratch(t, sqlite.Strict) // which registers the VFS
+	db, err := sql.Open("sqlite", "file:"+s.path+"?psow=0&vfs=timer-service&_pragma=synchronous(full)&_pragma=wal_autocheckpoint(0)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s.run(0, `CREATE TABLE zeros (zeros BLOB)`)
+	for i := range 400 {
+		if _, err := db.ExecContext(t.Context(), `INSERT INTO zeros VALUES (zeroblob(9000))`); err != nil {
+			t.Fatal(err)
+		}
+		var rows int
+		if err := s.conns[0].QueryRowContext(t.Context(), `SELECT count(*) FROM zeros WHERE zeros = zeroblob(9000)`).Scan(&rows); err != nil || rows != i+1 {
+			t.Fatalf("after %d commits: %d rows, %v", i+1, rows, err)
+		}
+	}
+	s.check()
+}
