@@ -25,7 +25,7 @@ const (
 // that fire what it would not have, but it neither lies nor falls over.
 var promised = []history.Rule{history.Early, history.Changed, history.WrongTopic, history.Malformed, history.Died, history.Unclean}
 
-// losses are the rules of which [Relaxed] must break one.
+// losses are the rules of which [Relaxed] must break one with an [Embedded] broker.
 var losses = []history.Rule{history.Lost, history.NoDeadLetter, history.Superseded, Unstored, Vanished}
 
 // report judges what was recorded.

@@ -200,6 +200,11 @@ func TestRelaxedMustLoseAndMayDoNothingWorse(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
+	recovered := judged(Relaxed, command, deadLetter)
+	recovered.Layout = Database
+	if err := recovered.Void(); err != nil {
+		t.Errorf("relaxed that recovered all from the broker: %v", err)
+	}
 	if lie := judged(Relaxed, history.Message{Topic: "svc._.dlq", Seq: 2, Body: []byte("letter")}); findings(lie, history.Malformed) != 1 || lie.Violations() != 1 {
 		t.Errorf("a dead letter without a reason: %d violations with relaxed", lie.Violations())
 	}

@@ -43,7 +43,7 @@ func (r Report) Losses() (n int) {
 // Void returns why a run that came to its end proves nothing, or nil if it does.
 func (r Report) Void() error {
 	switch {
-	case r.Durability == Relaxed && r.Losses() == 0:
+	case r.Durability == Relaxed && r.Layout == Embedded && r.Losses() == 0: // else the broker brings all back
 		return errors.New("nothing is lost with relaxed durability: the cuts do not bite")
 	case r.Durability == Strict && r.Fired == 0:
 		return errors.New("no timer fired")
@@ -82,7 +82,7 @@ func (r Report) Write(out io.Writer) {
 	case void != nil:
 		fmt.Fprintln(out, "this proves nothing:", void)
 	case r.Durability == Relaxed:
-		fmt.Fprintf(out, "%d losses, as is to be seen with relaxed durability; no other violation\n", r.Losses())
+		fmt.Fprintf(out, "%d losses, which relaxed durability allows; no other violation\n", r.Losses())
 	default:
 		fmt.Fprintln(out, "nothing is lost, no violation")
 	}

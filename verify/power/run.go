@@ -39,7 +39,7 @@ type Durability string
 // Durabilities.
 const (
 	Strict  Durability = "strict"  // nothing that was acked is lost
-	Relaxed Durability = "relaxed" // the last moments may be; then they must be, or the cuts do not bite
+	Relaxed Durability = "relaxed" // the last moments may be; with [Embedded] they must be, or the cuts do not bite
 )
 
 // Durabilities are all durabilities.

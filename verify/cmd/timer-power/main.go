@@ -33,7 +33,8 @@ service, so it runs in the module of the service.
 First come two controls: a program that syncs what it acks must lose nothing,
 one that does not must lose something. Then a run for each layout (database:
 the broker outlives the cuts; embedded: its streams are on the same disk) and
-each durability (strict must lose nothing; relaxed must be seen to lose).
+each durability (strict must lose nothing; relaxed with the embedded broker must
+be seen to lose).
 
 Exit codes: 0 all is as it must be, 1 something was lost or went wrong, 2 wrong
 flags, 3 a control or relaxed durability says that the cuts prove nothing, 4
