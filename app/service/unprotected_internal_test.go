@@ -60,31 +60,29 @@ func (c *counted) unprotected() *unprotected {
 }
 
 func TestUnprotectedGoesByTheOldestMessage(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	for name, tt := range map[string]struct {
-		logs []broker.Log
-		err  error
-		want timer.Unprotected
-	}{
-		"all are there":              {logs: []broker.Log{{Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-3 * time.Hour)}},
-		"some are gone":              {logs: []broker.Log{{Last: 7, Oldest: now.Add(-time.Hour)}}, want: timer.Unprotected{Before: now.Add(-time.Hour), Timers: 3}},
-		"of one of two logs":         {logs: []broker.Log{{Last: 7, Oldest: now.Add(-time.Hour)}, {Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-time.Hour), Timers: 3}},
-		"one of two logs is empty":   {logs: []broker.Log{{Last: 7}, {Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-3 * time.Hour)}},
-		"there is no log":            {want: timer.Unprotected{Timers: 10}},
-		"nothing was published":      {logs: []broker.Log{{}}, want: timer.Unprotected{Before: now, Timers: 3}},
-		"the broker keeps nothing":   {err: errors.ErrUnsupported, want: timer.Unprotected{Timers: 10}},
-		"the only log was emptied":   {logs: []broker.Log{{Last: 7}}, want: timer.Unprotected{Before: now, Timers: 3}},
-		"the broker keeps, and says": {logs: []broker.Log{{Last: 1, Oldest: now}}, want: timer.Unprotected{Before: now, Timers: 3}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		for name, tt := range map[string]struct {
+			logs []broker.Log
+			err  error
+			want timer.Unprotected
+		}{
+			"all are there":              {logs: []broker.Log{{Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-3 * time.Hour)}},
+			"some are gone":              {logs: []broker.Log{{Last: 7, Oldest: now.Add(-time.Hour)}}, want: timer.Unprotected{Before: now.Add(-time.Hour), Timers: 3}},
+			"of one of two logs":         {logs: []broker.Log{{Last: 7, Oldest: now.Add(-time.Hour)}, {Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-time.Hour), Timers: 3}},
+			"one of two logs is empty":   {logs: []broker.Log{{Last: 7}, {Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-3 * time.Hour)}},
+			"there is no log":            {want: timer.Unprotected{Timers: 10}},
+			"nothing was published":      {logs: []broker.Log{{}}, want: timer.Unprotected{Before: now, Timers: 3}},
+			"the broker keeps nothing":   {err: errors.ErrUnsupported, want: timer.Unprotected{Timers: 10}},
+			"the only log was emptied":   {logs: []broker.Log{{Last: 7}}, want: timer.Unprotected{Before: now, Timers: 3}},
+			"the broker keeps, and says": {logs: []broker.Log{{Last: 1, Oldest: now}}, want: timer.Unprotected{Before: now, Timers: 3}},
+		} {
 			got, err := (&counted{logs: tt.logs, err: tt.err}).unprotected().count(t.Context())
-			if err != nil || got.Timers != tt.want.Timers || got.Before.Sub(tt.want.Before).Abs() > time.Minute || (got.Timers == 3) == got.Oldest.IsZero() {
-				t.Errorf("%+v, %v, want %+v", got, err, tt.want)
+			if err != nil || got.Timers != tt.want.Timers || !got.Before.Equal(tt.want.Before) || (got.Timers == 3) == got.Oldest.IsZero() {
+				t.Errorf("%s: %+v, %v, want %+v", name, got, err, tt.want)
 			}
-		})
-	}
+		}
+	})
 }
 
 // TestUnprotectedIsCountedOnceAMinute also has a count that takes long, and a broker that
