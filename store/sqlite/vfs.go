@@ -12,8 +12,8 @@ import (
 )
 
 // vfsName names a VFS that is SQLite's own, but for the write-ahead log. SQLite writes
-// each page of a commit with two system calls, one for the header of its frame and one
-// for the page. This VFS gathers frames in memory, and writes them with one call.
+// each new frame of it with two system calls, one for the header and one for the page.
+// This VFS gathers frames in memory, and writes a small commit with one or two calls.
 //
 //	xWrite ─► buffer ─► written with the last frame of a commit, before the log is read, or when it is full
 //	                └─► dropped when the connection releases the lock of the one writer
@@ -43,7 +43,7 @@ type logFile struct {
 	buffer   uintptr // logBuffer bytes; 0 before the first write
 	size     int32   // bytes in buffer: those before next
 	header   bool    // the last write was the header of a frame
-	commits  bool    // of the last frame of a commit
+	commits  bool    // that header has the mark of a commit
 }
 
 var (
@@ -54,18 +54,30 @@ var (
 // methods are what SQLite does with a kind of file, and what is done instead.
 type methods struct {
 	once       sync.Once
+	address    uintptr // of SQLite's
 	base, ours sqlite3.Tsqlite3_io_methods
 }
 
-// replace gives a file that SQLite's own VFS has opened our methods.
-func (m *methods) replace(file uintptr, change func(*sqlite3.Tsqlite3_io_methods)) {
+// replace gives a file that SQLite's own VFS has opened our methods. It returns false if
+// the file has others than the first one, as on macOS on another kind of file system.
+func (m *methods) replace(file uintptr, change func(*sqlite3.Tsqlite3_io_methods)) bool {
 	of := at[sqlite3.Tsqlite3_file](file)
 	m.once.Do(func() {
-		m.base = *at[sqlite3.Tsqlite3_io_methods](of.FpMethods)
+		m.address = of.FpMethods
+		m.base = *at[sqlite3.Tsqlite3_io_methods](m.address)
 		m.ours = m.base
 		change(&m.ours)
 	})
+	if of.FpMethods != m.address {
+		return false
+	}
 	of.FpMethods = uintptr(unsafe.Pointer(&m.ours))
+	return true
+}
+
+// are says whether a file has our methods.
+func (m *methods) are(file uintptr) bool {
+	return at[sqlite3.Tsqlite3_file](file).FpMethods == uintptr(unsafe.Pointer(&m.ours))
 }
 
 // registerVFS makes the VFS known to SQLite.
@@ -101,14 +113,18 @@ func openFile(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintpt
 		databases.replace(file, func(m *sqlite3.Tsqlite3_io_methods) { m.FxShmLock = pointer(lockDatabase) })
 		*ours[databaseFile](file) = databaseFile{}
 	case flags&sqlite3.SQLITE_OPEN_WAL != 0:
-		logs.replace(file, func(m *sqlite3.Tsqlite3_io_methods) {
-			m.FxClose, m.FxRead, m.FxWrite = pointer(closeLog), pointer(readLog), pointer(writeLog)
-		})
 		database := sqlite3.Xsqlite3_database_file_object(tls, name)
-		*ours[logFile](file) = logFile{database: database}
-		ours[databaseFile](database).log = file
+		if databases.are(database) && logs.replace(file, gather) {
+			*ours[logFile](file) = logFile{database: database}
+			ours[databaseFile](database).log = file
+		}
 	}
 	return code
+}
+
+// gather replaces the methods of a log.
+func gather(m *sqlite3.Tsqlite3_io_methods) {
+	m.FxClose, m.FxRead, m.FxWrite = pointer(closeLog), pointer(readLog), pointer(writeLog)
 }
 
 // writeLog gathers frames that continue the last write, and writes anything else at once.
@@ -141,8 +157,8 @@ func writeLog(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32
 	return code
 }
 
-// readLog writes what was gathered before it reads. After an error the transaction may
-// go on, so what was gathered is kept.
+// readLog writes what was gathered before it reads. After an error of a read, unlike one of
+// a write, the transaction may go on, so what was gathered is kept.
 func readLog(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32 {
 	if code := ours[logFile](file).flush(tls, file); code != sqlite3.SQLITE_OK {
 		return code
