@@ -29,5 +29,5 @@ func failingWrite(tls *libc.TLS, file, data uintptr, size int32, offset int64) i
 	if LogFails.Add(-1) >= 0 {
 		return sqlite3.SQLITE_FULL
 	}
-	return function[func(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32](written)(tls, file, data, size, offset)
+	return function[transfer](written)(tls, file, data, size, offset)
 }

@@ -13,7 +13,7 @@ import (
 
 // vfsName names a VFS that is SQLite's own, but for the write-ahead log. SQLite writes
 // each new frame of it with two system calls, one for the header and one for the page.
-// This VFS gathers frames in memory, and writes a small commit with one or two calls.
+// This VFS gathers frames in memory, and writes a small commit with one call.
 //
 //	xWrite ─► buffer ─► written with the last frame of a commit, before the log is read, or when it is full
 //	                └─► dropped when the connection releases the lock of the one writer
@@ -39,12 +39,15 @@ type databaseFile struct {
 // A logFile is what the VFS keeps of an open log, in memory of SQLite.
 type logFile struct {
 	database uintptr // the file of its database
-	next     int64   // where a write continues the last one; 0 after a commit
+	next     int64   // where a write continues the last one
 	buffer   uintptr // logBuffer bytes; 0 before the first write
 	size     int32   // bytes in buffer: those before next
 	header   bool    // the last write was the header of a frame
 	commits  bool    // that header has the mark of a commit
 }
+
+// A transfer is an xRead or xWrite.
+type transfer = func(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32
 
 var (
 	vfsBase, vfsOurs sqlite3.Tsqlite3_vfs
@@ -114,17 +117,14 @@ func openFile(tls *libc.TLS, _, name, file uintptr, flags int32, outFlags uintpt
 		*ours[databaseFile](file) = databaseFile{}
 	case flags&sqlite3.SQLITE_OPEN_WAL != 0:
 		database := sqlite3.Xsqlite3_database_file_object(tls, name)
-		if databases.are(database) && logs.replace(file, gather) {
+		if databases.are(database) && logs.replace(file, func(m *sqlite3.Tsqlite3_io_methods) {
+			m.FxClose, m.FxRead, m.FxWrite = pointer(closeLog), pointer(readLog), pointer(writeLog)
+		}) {
 			*ours[logFile](file) = logFile{database: database}
 			ours[databaseFile](database).log = file
 		}
 	}
 	return code
-}
-
-// gather replaces the methods of a log.
-func gather(m *sqlite3.Tsqlite3_io_methods) {
-	m.FxClose, m.FxRead, m.FxWrite = pointer(closeLog), pointer(readLog), pointer(writeLog)
 }
 
 // writeLog gathers frames that continue the last write, and writes anything else at once.
@@ -136,7 +136,7 @@ func writeLog(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32
 	continues := offset == log.next
 	page := continues && log.header
 	ends := page && log.commits
-	log.header = size == frameHeader
+	log.header = size == frameHeader && !page
 	log.commits = log.header && binary.BigEndian.Uint32(memory(data, size)[4:]) != 0
 	gathers := continues && (page || log.header) && size <= logBuffer && log.buffer != 0
 	if !gathers || log.size+size > logBuffer {
@@ -153,7 +153,7 @@ func writeLog(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32
 		return sqlite3.SQLITE_OK
 	}
 	code := log.flush(tls, file)
-	log.size, log.next = 0, 0 // a commit that failed must not be written later; nothing continues one
+	log.size = 0 // a commit that failed must not be written later
 	return code
 }
 
@@ -163,7 +163,7 @@ func readLog(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32 
 	if code := ours[logFile](file).flush(tls, file); code != sqlite3.SQLITE_OK {
 		return code
 	}
-	return function[func(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32](logs.base.FxRead)(tls, file, data, size, offset)
+	return function[transfer](logs.base.FxRead)(tls, file, data, size, offset)
 }
 
 // flush writes what was gathered.
@@ -179,7 +179,7 @@ func (l *logFile) flush(tls *libc.TLS, file uintptr) int32 {
 }
 
 func writeBase(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32 {
-	return function[func(tls *libc.TLS, file, data uintptr, size int32, offset int64) int32](logs.base.FxWrite)(tls, file, data, size, offset)
+	return function[transfer](logs.base.FxWrite)(tls, file, data, size, offset)
 }
 
 // lockDatabase drops what was gathered when the writer's lock is released, or taken.
