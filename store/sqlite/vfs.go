@@ -182,9 +182,10 @@ func writeBase(tls *libc.TLS, file, data uintptr, size int32, offset int64) int3
 	return function[transfer](logs.base.FxWrite)(tls, file, data, size, offset)
 }
 
-// lockDatabase drops what was gathered when the writer's lock is released, or taken.
+// lockDatabase drops what was gathered when the writer's lock is released or taken, and
+// when a read begins, as after locking_mode=EXCLUSIVE, in which nothing is released.
 func lockDatabase(tls *libc.TLS, file uintptr, offset, n, flags int32) int32 {
-	if log := ours[databaseFile](file).log; log != 0 && offset == writeLock && flags&sqlite3.SQLITE_SHM_EXCLUSIVE != 0 {
+	if log := ours[databaseFile](file).log; log != 0 && (offset == writeLock || flags == sqlite3.SQLITE_SHM_LOCK|sqlite3.SQLITE_SHM_SHARED) {
 		ours[logFile](log).size = 0
 	}
 	return function[func(tls *libc.TLS, file uintptr, offset, n, flags int32) int32](databases.base.FxShmLock)(tls, file, offset, n, flags)

@@ -229,3 +229,35 @@ func TestCommitThatIsPadded(t *testing.T) {
 	}
 	s.check()
 }
+
+// In exclusive mode SQLite keeps the lock of the writer when it rolls back.
+func TestWhatIsRolledBackInExclusiveModeIsNotWritten(t *testing.T) {
+	t.Parallel()
+	s := newScratch(t, sqlite.Strict) // which registers the VFS
+	s.path = filepath.Join(t.TempDir(), "exclusive.db")
+	open := func() *sql.Conn {
+		db, err := sql.Open("sqlite", "file:"+s.path+"?vfs=timer-service&_pragma=journal_mode(wal)&_pragma=cache_size(10)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	s.conns[0] = open()
+	s.run(0, `CREATE TABLE numbers (n INTEGER PRIMARY KEY, text TEXT, random INTEGER)`)
+	s.run(0, `PRAGMA wal_checkpoint(TRUNCATE)`)
+	s.run(0, `PRAGMA locking_mode = EXCLUSIVE`)
+	s.run(0, `BEGIN IMMEDIATE`)
+	s.run(0, fill, 1_000_000, 40)
+	s.run(0, `ROLLBACK`)
+	s.run(0, `PRAGMA locking_mode = NORMAL`)
+	s.run(0, `SELECT count(*) FROM sqlite_schema`)
+	s.conns[1] = open()
+	s.run(1, fill, 0, 60)
+	s.check()
+}
