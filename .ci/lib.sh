@@ -1,0 +1,146 @@
+# Functions that .ci/run and .ci/nightly share. Sourced by bash, at the root of the repository.
+set -euo pipefail
+
+tmp=$(mktemp -d)
+groups=() # process groups to end
+clean() {
+  for g in "${groups[@]}"; do
+    { kill -KILL -- "-$g" && wait "$g"; } 2>/dev/null || true
+  done
+  chmod -R u+w "$tmp"
+  rm -rf "$tmp"
+}
+trap clean EXIT
+
+# Settings of the caller do not apply.
+for name in "${!TIMER_@}"; do
+  case $name in TIMER_TEST_*) ;; *) unset "$name" ;; esac
+done
+
+say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+warn() { printf 'WARNING: %s\n' "$*"; }
+die() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
+# -modfile is refused in a workspace; the tools and what they start need none.
+root=$PWD
+tool() { GOWORK=off go tool -modfile="$root/tools/go.mod" "$@"; }
+
+# answers HOST PORT: something listens there.
+answers() { (exec 3<>"/dev/tcp/$1/$2") 2>/dev/null; }
+
+# begin LOG COMMAND...: starts a process group of its own; its id is in $group.
+begin() {
+  local log=$1
+  shift
+  set -m
+  "$@" >"$log" 2>&1 &
+  group=$!
+  set +m
+  groups+=("$group")
+}
+
+# await SECONDS WHAT COMMAND...: waits until the command succeeds.
+await() {
+  local limit=$1 what=$2
+  shift 2
+  for _ in $(seq "$((limit * 10))"); do
+    if "$@"; then return 0; fi
+    sleep 0.1
+  done
+  die "$what: not within $limit s"
+}
+
+# get_packages WHAT PACKAGE...: packages of Debian, if they can be had here. No package
+# starts a server of its own, which would not be ours to use.
+get_packages() {
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then return 0; fi
+  local get=(env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get -y -q)
+  "${get[@]}" install "${@:2}" >"$tmp/apt.log" 2>&1 ||
+    { "${get[@]}" update && "${get[@]}" install "${@:2}"; } >"$tmp/apt.log" 2>&1 ||
+    warn "$1 can't be installed: $(tail -1 "$tmp/apt.log")"
+}
+
+# race is -race where the machine has a C compiler. Pointer checks on SQLite, which is
+# translated C, find nothing, and races inside of it are not ours; both take most of the time.
+race=(-race "-gcflags=modernc.org/...=-d=checkptr=0 -race=false")
+if ! command -v "$(go env CC)" >/dev/null; then
+  warn "no C compiler here: no race detector"
+  race=()
+fi
+
+# start_nats uses the server of this machine, which may be old, or starts one.
+start_nats() {
+  if answers 127.0.0.1 4222; then
+    export TIMER_TEST_NATS=nats://127.0.0.1:4222
+    return
+  fi
+  local server port=$((20000 + RANDOM % 10000))
+  server=$(command -v nats-server || true)
+  if [ -z "$server" ]; then
+    server=$tmp/nats-server
+    go build -o "$server" github.com/nats-io/nats-server/v2
+  fi
+  begin "$tmp/nats.log" "$server" --addr 127.0.0.1 --port "$port" --jetstream --store_dir "$tmp/nats"
+  await 60 "a NATS server answers" answers 127.0.0.1 "$port"
+  export TIMER_TEST_NATS=nats://127.0.0.1:$port
+}
+
+# start_rabbitmq uses the server of this machine, or starts one as the user who calls; the
+# script on the path of Debian changes to a user of its own.
+start_rabbitmq() {
+  local rabbit=/usr/lib/rabbitmq/bin/rabbitmq-server port=$((30000 + RANDOM % 2000))
+  if answers 127.0.0.1 5672; then
+    export TIMER_TEST_RABBITMQ=amqp://guest:guest@127.0.0.1:5672/
+    return
+  fi
+  if [ ! -x "$rabbit" ]; then get_packages RabbitMQ rabbitmq-server; fi
+  [ -x "$rabbit" ] || { warn "no RabbitMQ here"; return; }
+  mkdir "$tmp/rabbit"
+  echo "listeners.tcp.1 = 127.0.0.1:$port" >"$tmp/rabbit/rabbitmq.conf"
+  begin "$tmp/rabbit.log" env HOME="$tmp/rabbit" RABBITMQ_NODENAME="ci-$port@localhost" RABBITMQ_DIST_PORT=$((port + 1)) \
+    RABBITMQ_CONFIG_FILE="$tmp/rabbit/rabbitmq.conf" RABBITMQ_CONF_ENV_FILE="$tmp/rabbit/none" RABBITMQ_ENABLED_PLUGINS_FILE="$tmp/rabbit/plugins" \
+    RABBITMQ_MNESIA_BASE="$tmp/rabbit/data" RABBITMQ_LOG_BASE="$tmp/rabbit/log" RABBITMQ_PID_FILE="$tmp/rabbit/pid" "$rabbit"
+  await 120 "a RabbitMQ server answers" answers 127.0.0.1 "$port"
+  export TIMER_TEST_RABBITMQ=amqp://guest:guest@127.0.0.1:$port/
+}
+
+# start_postgres uses the server of this machine if anybody may come in, or starts one,
+# as nobody, since it refuses to run as root.
+start_postgres() {
+  local address=postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable
+  if answers 127.0.0.1 5432 && TIMER_TEST_POSTGRES=$address go test -count=1 ./internal/pgtest >"$tmp/pgtest.log"; then
+    export TIMER_TEST_POSTGRES=$address
+    return
+  fi
+  local initdb user=() port=$((32000 + RANDOM % 2000))
+  find_initdb() { initdb=$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null | sort -V | tail -1); }
+  find_initdb
+  if [ -z "$initdb" ]; then
+    get_packages PostgreSQL postgresql
+    find_initdb
+  fi
+  [ -n "$initdb" ] || { warn "no PostgreSQL here"; return; }
+  mkdir "$tmp/postgres"
+  if [ "$(id -u)" = 0 ]; then
+    chmod a+x "$tmp"
+    chown nobody "$tmp/postgres"
+    user=(setpriv --reuid nobody --regid "$(id -g nobody)" --clear-groups)
+  fi
+  "${user[@]}" "$initdb" -D "$tmp/postgres/data" -U postgres -A trust >"$tmp/initdb.log"
+  begin "$tmp/postgres.log" "${user[@]}" "${initdb%initdb}postgres" -D "$tmp/postgres/data" -p "$port" -k "$tmp/postgres" -c listen_addresses=127.0.0.1
+  await 60 "a PostgreSQL server answers" answers 127.0.0.1 "$port"
+  export TIMER_TEST_POSTGRES=postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable
+}
+
+# start_servers starts what no server of this machine stands for, and has tests fail that
+# miss one. Without root nothing can be installed, so tests skip, and say so.
+start_servers() {
+  start_nats
+  start_rabbitmq
+  start_postgres
+  printf '%s\n' "TIMER_TEST_NATS=$TIMER_TEST_NATS" "TIMER_TEST_RABBITMQ=${TIMER_TEST_RABBITMQ:-}" "TIMER_TEST_POSTGRES=${TIMER_TEST_POSTGRES:-}"
+  if [ "$(id -u)" = 0 ]; then
+    export TIMER_TEST_REQUIRE=1
+  else
+    warn "not root: tests whose server is missing are skipped"
+  fi
+}
