@@ -151,9 +151,9 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 				a.hooks.Handled(r)
 			},
 		})
-	a.recovery = newRecovery(s, b, a.handlers, a.poller.Sooner, log, opt)
+	a.recovery = newRecovery(s, b, a.handlers, log, opt)
 	a.owner = newOwner(s, b, a.recovery, log, opt)
-	s.Track(a.recovery.positions)
+	s.CommitPositions(a.recovery.positions)
 	a.retention = store.NewRetention(s, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
 	return a, nil
 }

@@ -11,6 +11,8 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 // TestNoCapabilityIsFoundByAssertion holds the rule that what a store or broker
@@ -18,6 +20,7 @@ import (
 // is a promise lost without a word. An error may be looked into.
 func TestNoCapabilityIsFoundByAssertion(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	found, err := assertions(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)

@@ -42,11 +42,13 @@ var brokers = map[string][]timertest.Option{"gochannel": nil, "nats": {timertest
 
 // inBubbles runs a test once with each broker.
 func inBubbles(t *testing.T, test func(t *testing.T, b *bench)) {
+	t.Parallel()
 	if _, err := migrated(); err != nil { // not in a bubble, which its goroutines would outlive
 		t.Fatal(err)
 	}
 	for name, options := range brokers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if name == "nats" {
 				longtest.Skip(t, "a NATS server works for each second of a bubble")
 			}

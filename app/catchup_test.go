@@ -17,6 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -88,6 +89,7 @@ func (b *unsteady) CatchUp(ctx context.Context, _ string) error {
 // onUnsteady runs the app on an unsteady broker, with a timer that is due, in a bubble.
 func onUnsteady(t *testing.T, b *unsteady, opt app.Options, test func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store)) {
 	t.Helper()
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(48 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
 		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "timers.db"), sqlite.Options{Durability: sqlite.Relaxed})
@@ -133,6 +135,7 @@ func reached(t *testing.T, s *sqlite.Store, after time.Duration) int64 {
 }
 
 func TestNothingFiresWhileTheBrokerIsAway(t *testing.T) {
+	longtest.NotShort(t)
 	b := new(unsteady)
 	b.away.Store(true)
 	onUnsteady(t, b, app.Options{}, func(t *testing.T, log *logbuf.Buffer, s *sqlite.Store) {
@@ -184,6 +187,7 @@ func TestCatchUpTakesNoLongerThanItsTimeout(t *testing.T) {
 // TestCatchesUpOnceAndAfterEachFailure has an hour with nothing to do, a broker
 // that was away for a moment, and a store that fails a poll.
 func TestCatchesUpOnceAndAfterEachFailure(t *testing.T) {
+	longtest.NotShort(t)
 	b := new(unsteady)
 	onUnsteady(t, b, app.Options{}, func(t *testing.T, _ *logbuf.Buffer, s *sqlite.Store) {
 		for want := range int64(3) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -42,6 +43,7 @@ const (
 // The seed decides what happens, but not the order of what happens at once.
 func TestDays(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	seed, days := *daysSeed, *daysCount
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())

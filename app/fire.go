@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -61,7 +62,11 @@ func (a *App) newForwarder() *outbox.Forwarder {
 			}
 		}
 	}
-	return outbox.New(a.store.Outbox(), a.broker.Publisher(), eventTopic(a.broker.Routing()), a.opt.Clock, a.log, outbox.Options{
+	events := a.store.Outbox()
+	if shards := events.Shards(); shards != nil {
+		events = outbox.Sharded(&verifiedShards{Shards: shards, app: a})
+	}
+	return outbox.New(events, a.broker.Publisher(), eventTopic(a.broker.Routing()), a.opt.Clock, a.log, outbox.Options{
 		Interval: a.opt.PollingInterval,
 		Deliver:  a.delivery,
 		Settled:  settled,
@@ -79,6 +84,30 @@ func (a *App) newForwarder() *outbox.Forwarder {
 			a.hooks.Parked(event, reason)
 		},
 	})
+}
+
+// verifiedShards belong to a database that running instances share, as long as each holds
+// a shard. It was verified at the start. An instance that has lost its shard, and with it
+// its part in the lock, verifies the database again before it shares that.
+type verifiedShards struct {
+	outbox.Shards
+	app   *App
+	again bool
+}
+
+// Own shares the database.
+func (v *verifiedShards) Own(ctx context.Context) (lease outbox.Lease, err error) {
+	if v.again {
+		err = v.app.recovery.again(ctx)
+	}
+	v.again = true
+	if err == nil {
+		lease, err = v.Shards.Own(ctx)
+	}
+	if err != nil {
+		v.app.owner.wait()
+	}
+	return lease, err
 }
 
 // receipts returns what is called after each commit with receipts; nil if there are

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/symptom"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
 )
@@ -40,22 +41,12 @@ func (a *App) Checks(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var store, broker error
-	var damaged atomic.Bool
 	var asking sync.WaitGroup
-	asking.Go(func() {
-		store = a.asked.store.inTime(ctx, func(ctx context.Context) error {
-			if err := a.store.Check(ctx); err != nil {
-				return err
-			}
-			rows, err := a.store.Damaged(ctx, 0, 1)
-			damaged.Store(len(rows) > 0)
-			return err
-		})
-	})
+	asking.Go(func() { store = a.asked.store.inTime(ctx, a.store.Check) })
 	asking.Go(func() { broker = a.asked.broker.inTime(ctx, a.broker.Ready) })
 	asking.Wait()
 	return []Check{
-		checkStore(store, damaged.Load()),
+		foundIf(store != nil, symptom.StoreFails, store),
 		a.checkBroker(broker),
 		a.checkOwner(),
 		a.checkIntake(),
@@ -63,15 +54,6 @@ func (a *App) Checks(ctx context.Context) []Check {
 		a.checkClock(),
 		a.checkForwarder(),
 	}
-}
-
-// checkStore is red if the database does not work. Damaged timers are worth knowing.
-func checkStore(err error, damaged bool) Check {
-	c := failed("store", err, "commands wait at the broker and nothing fires: repair the database, it goes on by itself")
-	if err == nil && damaged {
-		c.Reason, c.Advice = "damaged timers were set aside and did not fire", "check the disk and the memory; timer-service stats says how many"
-	}
-	return c
 }
 
 // A question is asked by one goroutine at a time, for what is asked may hang.
@@ -94,88 +76,75 @@ func (q *question) inTime(ctx context.Context, ask func(context.Context) error) 
 	}
 }
 
-// failed is a check that is red if there is an error.
-func failed(part string, err error, advice string) Check {
-	if err == nil {
-		return Check{Part: part}
-	}
-	return Check{Part: part, Reason: err.Error(), Advice: advice, Red: true}
+// found is a check that has found a symptom.
+func found(s symptom.Symptom, values ...any) Check {
+	return Check{Part: s.Part, Reason: s.Seen(values...), Advice: s.Advice(values...), Red: s.Red}
 }
 
-// red is a check that is red if something is wrong.
-func red(part string, wrong bool, reason, advice string) Check {
-	if !wrong {
-		return Check{Part: part}
+// foundIf is a check that has found a symptom, if there is one.
+func foundIf(is bool, s symptom.Symptom, values ...any) Check {
+	if !is {
+		return Check{Part: s.Part}
 	}
-	return Check{Part: part, Reason: reason, Advice: advice, Red: true}
+	return found(s, values...)
 }
 
 func (a *App) checkBroker(err error) Check {
-	const part = "broker"
 	if a.broker == (noBroker{}) {
-		return Check{Part: part, Reason: "there is none: timers come from this process, and events are handled in it"}
+		return Check{Part: "broker", Reason: "there is none: timers come from this process, and events are handled in it"}
 	}
-	return failed(part, err, "nothing comes in and nothing goes out, nothing is lost: start the broker or repair the network, it goes on by itself")
+	return foundIf(err != nil, symptom.BrokerFails, err)
 }
 
 func (a *App) checkOwner() Check {
 	if p := a.Recovery(); p != nil {
-		return red("owner", true, fmt.Sprintf("the database is recovered from the broker: %d commands and %d events were read, about %d are left", p.Commands, p.Events, p.Ahead),
-			"nothing is taken and nothing fires before it ends, by itself")
+		return found(symptom.Recovering, p.Commands, p.Events, p.Ahead)
 	}
-	return red("owner", !a.owner.is(), "it is not known yet which database owns the commands",
-		"no command is taken before the broker says so: see the check of the broker, and the log")
+	return foundIf(!a.owner.is(), symptom.OwnerUnknown)
 }
 
 func (a *App) checkIntake() Check {
-	running := closed(a.handlers.Running())
 	if a.handlers.Paused() {
-		return red("intake", true, "the database fails: commands wait", "see the check of the store, and the log: a disk that is full or read-only, a lock that another program holds")
+		return found(symptom.IntakePaused)
 	}
-	return red("intake", !running, "commands are not taken yet", "see the check of the owner")
+	return foundIf(!closed(a.handlers.Running()), symptom.IntakeClosed)
 }
 
 func (a *App) checkPoller() Check {
-	const part = "poller"
 	s := a.poller.Status()
 	switch {
 	case s.Err != nil:
-		return failed(part, fmt.Errorf("the last poll failed: %w", s.Err), "timers are late: see the check of the store")
+		return found(symptom.PollFailed, s.Err)
 	case s.Phase == poller.Stopped:
-		return red(part, true, "it does not run", "see the check of the owner; if that is green, restart the service and report this")
+		return found(symptom.PollerEnded)
 	case s.Phase == poller.Polling && s.For > longPoll:
-		return red(part, true, fmt.Sprintf("a poll takes %v so far", s.For.Round(time.Millisecond)), "timers are late: the database is slow, or another program holds a lock")
+		return found(symptom.PollSlow, s.For.Round(time.Millisecond))
 	case s.Overdue > longPoll:
-		return red(part, true, fmt.Sprintf("a poll should have begun %v ago", s.Overdue.Round(time.Millisecond)), "timers are late: the machine has no CPU time to spare, or the process was stopped")
+		return found(symptom.PollMissing, s.Overdue.Round(time.Millisecond))
 	case s.Phase == poller.Awaiting:
-		return Check{Part: part, Reason: "nothing fires before the commands that wait at the broker were read", Advice: "this ends by itself within catch_up_timeout once the broker is there"}
+		return found(symptom.CatchingUp)
 	case s.Paused.Paused():
-		reason := "firing is paused since " + s.Paused.Since.Format(time.RFC3339)
+		since := s.Paused.Since.Format(time.RFC3339)
 		if s.Paused.By != "" {
-			reason += " by " + s.Paused.By
+			since += " by " + s.Paused.By
 		}
-		return Check{Part: part, Reason: reason, Advice: "commands are taken, timers fire late: resume firing when the reason for the pause is gone"}
-	case s.Full:
-		return Check{Part: part, Reason: "nothing fires while many events wait in the outbox", Advice: "see the check of the forwarder"}
+		return found(symptom.FiringPaused, since)
 	}
-	return Check{Part: part}
+	return foundIf(s.Full, symptom.OutboxFull)
 }
 
-func (a *App) checkClock() Check {
-	return red("clock", a.poller.Status().Clock, "the clock jumped forward by more than a minute: nothing fires until the database or the broker agrees",
-		"compare the clock of this machine with a right one (chronyc tracking, timedatectl), and set it")
-}
+func (a *App) checkClock() Check { return foundIf(a.poller.Status().Clock, symptom.ClockJumped) }
 
 func (a *App) checkForwarder() Check {
-	const part = "forwarder"
-	s := a.forwarder.Status()
-	switch {
-	case !s.Owns:
-		return red(part, true, "it has no shard of the outbox", "see the check of the store: a shard needs a connection of its own to PostgreSQL")
-	case a.delivery.Handle != nil && s.Stuck > a.delivery.Timeout+longForward:
-		return red(part, true, fmt.Sprintf("no event was handled for %v, and some wait", s.Stuck.Round(time.Millisecond)), "the handler of OnDue ignores the end of its context: see where its goroutines wait")
-	case a.delivery.Handle == nil && s.Stuck > longForward:
-		return red(part, true, fmt.Sprintf("no event has left for %v, and some wait", s.Stuck.Round(time.Millisecond)), "see the checks of broker and store, and the log for the destination that does not answer")
+	s, stuck, limit := a.forwarder.Status(), symptom.ForwarderStuck, longForward
+	if a.delivery.Handle != nil {
+		stuck, limit = symptom.HandlerStuck, a.delivery.Timeout+longForward
 	}
-	return Check{Part: part}
+	if !s.Owns {
+		return found(symptom.NoShard)
+	}
+	if s.Unmoved != nil {
+		return found(symptom.RowsUnmoved, s.Unmoved)
+	}
+	return foundIf(s.Stuck > limit, stuck, s.Stuck.Round(time.Millisecond))
 }

@@ -17,9 +17,8 @@ import (
 // A sick store has a check that finds something, or hangs.
 type sick struct {
 	app.Store
-	found   atomic.Pointer[string]
-	damaged atomic.Bool
-	hangs   atomic.Pointer[chan struct{}]
+	found atomic.Pointer[string]
+	hangs atomic.Pointer[chan struct{}]
 }
 
 func (s *sick) Check(context.Context) error {
@@ -30,10 +29,6 @@ func (s *sick) Check(context.Context) error {
 		return errors.New(*text)
 	}
 	return nil
-}
-
-func (s *sick) Damaged(context.Context, int64, int) ([]timer.DamagedRow, error) {
-	return make([]timer.DamagedRow, map[bool]int{true: 1}[s.damaged.Load()]), nil
 }
 
 // TestChecksSayWhatIsWrong breaks one thing after the other.
@@ -74,12 +69,6 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 		s.found.Store(&full)
 		wants("with a store that finds something", map[string]string{"store": full})
 		s.found.Store(nil)
-		s.damaged.Store(true)
-		wants("with timers that were set aside", nil)
-		if c := a.Checks(t.Context())[0]; !strings.Contains(c.Reason, "set aside") || c.Advice == "" {
-			t.Errorf("with timers that were set aside: %+v", c)
-		}
-		s.damaged.Store(false)
 		for range 2 { // the second does not wait behind the first
 			hang := make(chan struct{})
 			s.hangs.Store(&hang)

@@ -41,20 +41,25 @@ func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
 	if len(wrong) > 0 {
 		return errors.Join(wrong...)
 	}
-	reserved, err := j.reserve(ctx, commands)
+	allowed, err := j.allow(ctx, commands)
 	if err != nil {
 		return err
 	}
 	results, err := j.commands.Schedule(ctx, now, commands...)
 	if err != nil {
-		reserved.cancel()
+		j.done(allowed, nil)
 		return fmt.Errorf("schedule %s: %w", commands[0].Key, err)
 	}
 	var b booked
 	if j.held {
-		b.ends = append(b.ends, reserved.hold(results))
+		b.ends = append(b.ends, func(committed bool) {
+			if !committed {
+				results = nil
+			}
+			j.done(allowed, results)
+		})
 	} else {
-		reserved.done(results)
+		j.done(allowed, results)
 	}
 	for i, r := range results {
 		c := &commands[i]

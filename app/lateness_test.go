@@ -15,6 +15,7 @@ import (
 // TestLatenessCountsToTheAck has a broker that takes 40 seconds to ack an event of
 // a timer that fires in time.
 func TestLatenessCountsToTheAck(t *testing.T) {
+	t.Parallel()
 	const hangs = 40 * time.Second
 	if _, err := migrated(); err != nil {
 		t.Fatal(err)

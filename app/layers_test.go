@@ -40,6 +40,7 @@ var layers = map[string]int{
 	"internal/pgtest":    0,
 	"internal/source":    0,
 	"internal/rabbitd":   0,
+	"internal/symptom":   0,
 
 	"timer":              0,
 	"envelope":           1,
@@ -83,7 +84,7 @@ var layers = map[string]int{
 }
 
 // stdlibOnly are the packages that import nothing but the standard library.
-var stdlibOnly = []string{"timer", "quota"}
+var stdlibOnly = []string{"timer"}
 
 // driverLayer is that of the drivers: what is below store/ or broker/ there, and
 // is no suite, may be imported only by those who choose one.

@@ -111,7 +111,7 @@ func TestModuleShutsTheHostDownWhenItDies(t *testing.T) {
 func TestModuleDoesNotStartOnADatabaseWithoutItsTables(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	if _, err := h.db.ExecContext(t.Context(), `DELETE FROM timer_schema_version`); err != nil {
+	if _, err := h.db.ExecContext(t.Context(), `DELETE FROM timer_schema`); err != nil {
 		t.Fatal(err)
 	}
 	err := fx.New(h.module(sqlite.New(h.db, sqlite.Options{}))).Start(t.Context())

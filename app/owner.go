@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -48,13 +49,16 @@ type owner struct {
 	began   time.Time
 	owned   chan struct{} // closed when this database owns the commands, or the broker can't tell
 	waiting chan struct{} // closed when that is not known at once
+	wait    func()        // closes waiting: the start of a host goes on
 }
 
 func newOwner(s Store, b broker.Broker, r *recovery, log *slog.Logger, opt Options) *owner {
-	return &owner{
+	o := &owner{
 		store: s, broker: b, recovery: r, log: log, role: opt.Role, at: opt.BrokerName, takeover: opt.Takeover, hook: opt.Owned,
 		owned: make(chan struct{}), waiting: make(chan struct{}),
 	}
+	o.wait = sync.OnceFunc(func() { close(o.waiting) })
+	return o
 }
 
 // is reports whether this database has owned the commands.
@@ -117,13 +121,6 @@ func (o *owner) run(ctx context.Context) error {
 		if !pause.For(ctx, wait) {
 			return nil
 		}
-	}
-}
-
-// wait lets the start of a host go on.
-func (o *owner) wait() {
-	if !closed(o.waiting) {
-		close(o.waiting)
 	}
 }
 

@@ -3,13 +3,20 @@ package app_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -56,23 +63,23 @@ func TestRecoversACopyWithEventsOnTheirWay(t *testing.T) {
 	})
 }
 
-// A shared database has another instance while other is true.
+// A shared database is one that other instances run on, or verify.
 type shared struct {
 	app.Store
 	other atomic.Bool
+	err   error // of Alone, while other is true
 }
 
-func (s *shared) Nodes(ctx context.Context) ([]timer.Node, error) {
-	nodes, err := s.Store.Nodes(ctx)
+func (s *shared) Alone(ctx context.Context, fn func(context.Context) error) error {
 	if s.other.Load() {
-		nodes = append(nodes, timer.Node{ID: "other"})
+		return s.err
 	}
-	return nodes, err
+	return s.Store.Alone(ctx, fn)
 }
 
-// TestRecoversWhenOthersHaveEnded has the database of two instances become older. One has
-// ended and starts again before the other one has ended.
-func TestRecoversWhenOthersHaveEnded(t *testing.T) {
+// TestVerifiesWhenNoOtherDoes has an instance start on an older database while another one
+// verifies that, and ends before it has recovered it.
+func TestVerifiesWhenNoOtherDoes(t *testing.T) {
 	for what, since := range map[string]func(s *site, began time.Time){
 		"a command was acked since": func(s *site, began time.Time) { s.schedule("since", began.Add(5*time.Minute)) },
 		"a timer has fired since": func(s *site, began time.Time) {
@@ -97,15 +104,15 @@ func TestRecoversWhenOthersHaveEnded(t *testing.T) {
 
 				file := s.open("timers.db")
 				defer file.Close()
-				db := &shared{Store: file}
+				db := &shared{Store: file, err: errors.New("another instance verifies the database")}
 				db.other.Store(true)
 				var owned atomic.Bool
 				a := s.app(db, app.Options{Owned: func() { owned.Store(true) }})
 				end := running(t, "app", a.Run)
 				<-a.Running()
-				s.settle()
+				s.outlive(time.Hour)
 				if owned.Load() {
-					t.Error("commands are taken before the other instance has ended")
+					t.Error("commands are taken while another instance verifies the database")
 				}
 				db.other.Store(false)
 				s.settle()
@@ -118,8 +125,9 @@ func TestRecoversWhenOthersHaveEnded(t *testing.T) {
 	}
 }
 
-// TestGoesOnBesideOthersThatStay has an instance start beside one that finds nothing wrong.
-func TestGoesOnBesideOthersThatStay(t *testing.T) {
+// TestGoesOnBesideOthers has an instance start beside one that runs, which has verified
+// the database.
+func TestGoesOnBesideOthers(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		stop := s.serve("timers.db", app.Options{})
 		s.schedule("good", time.Now().Add(time.Minute))
@@ -127,6 +135,7 @@ func TestGoesOnBesideOthersThatStay(t *testing.T) {
 		s.publish("not JSON", []byte("{")) // acked when it is a dead letter
 		s.settle()
 		stop()
+		s.log.Take()
 		file := s.open("timers.db")
 		defer file.Close()
 		db := &shared{Store: file}
@@ -134,24 +143,80 @@ func TestGoesOnBesideOthersThatStay(t *testing.T) {
 		a := s.app(db, app.Options{})
 		end := running(t, "app", a.Run)
 		<-a.Running()
-		s.outlive(15 * time.Second)
 		if got := s.fired(time.Now().Add(2 * time.Minute)); got != "good" {
 			t.Errorf("fired: %q", got)
+		}
+		if s.recovered() {
+			t.Error("a recovery beside an instance that runs")
 		}
 		end()
 	})
 }
 
-// TestRecoveredTimersHaveTheTimesOfTheirCommands has commands come hours apart, which are
+// TestAnInstanceThatLostItsSessionVerifiesAgain has an instance lose its shard, and with it
+// its part in the lock of the database.
+func TestAnInstanceThatLostItsSessionVerifiesAgain(t *testing.T) {
+	for what, tt := range map[string]struct {
+		meanwhile func(s *site)
+		fatal     bool
+	}{
+		"nothing is missing": {func(*site) {}, false},
+		"the last command is a dead letter, the broker has acked it": {func(s *site) { s.publish("not JSON", []byte("{")) }, false},
+		"a timer has fired that is not Reached": {func(s *site) {
+			event := timer.DueTimeReached{Key: acme("call"), ID: "event", DueAt: time.Now(), ReachedAt: time.Now()}
+			m := message.NewMessage(event.ID, envelope.Reached(event))
+			if err := broker.Join(s.client.Publisher().Publish(s.t.Context(), broker.Message{Topic: s.client.Routing().EventsOf("acme"), Message: m})); err != nil {
+				s.t.Fatal(err)
+			}
+		}, true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			onSite(t, func(t *testing.T, s *site) {
+				file := s.open("timers.db")
+				defer file.Close()
+				lost := make(chan struct{})
+				db := &sharded{Store: file, free: make(chan struct{}), lost: lost}
+				close(db.free)
+				a := s.app(db, app.Options{})
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				ended := make(chan error, 1)
+				go func() { ended <- a.Run(ctx) }()
+				<-a.Running()
+				due := time.Now().Add(5 * time.Minute)
+				s.schedule("call", due)
+				s.settle()
+				tt.meanwhile(s)
+				s.settle()
+				close(lost)
+				if !tt.fatal {
+					if got := s.fired(due.Add(time.Minute)); got != "call" {
+						t.Errorf("fired: %q", got)
+					}
+					stop()
+				}
+				if err := <-ended; errors.Is(err, timer.ErrFatal) != tt.fatal || !tt.fatal && err != nil {
+					t.Errorf("ended with %v, fatal %t", err, tt.fatal)
+				}
+				if strings.Contains(s.log.Take(), "is recovered") {
+					t.Error("a recovery while the instance runs")
+				}
+			})
+		})
+	}
+}
+
+// TestRecoveredTimersHaveTheTimesOfTheirCommands has commands come minutes apart, which are
 // read again at once.
 func TestRecoveredTimersHaveTheTimesOfTheirCommands(t *testing.T) {
+	longtest.NotShort(t)
 	onSite(t, func(t *testing.T, s *site) {
 		stop := s.serve("timers.db", app.Options{})
 		due := time.Now().Add(1000 * time.Hour)
 		s.schedule("first", due)
-		s.outlive(2 * time.Hour)
+		s.outlive(10 * time.Minute)
 		s.schedule("second", due)
-		s.outlive(3 * time.Hour)
+		s.outlive(15 * time.Minute)
 		s.cancel("canceled")
 		s.settle()
 		stop()

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/nats-io/nats-server/v2/server/ats"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -42,8 +42,7 @@ type site struct {
 
 func onSite(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
-	ats.Register() // the server's clock, which no bubble may start
-	t.Cleanup(ats.Unregister)
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{t: t, dir: t.TempDir()}
 		var err error
@@ -327,6 +326,7 @@ func TestGoesOnAfterAStop(t *testing.T) {
 
 // TestRecoversAfterAnInterruption has the database fail in the middle of a recovery.
 func TestRecoversAfterAnInterruption(t *testing.T) {
+	longtest.NotShort(t)
 	onSite(t, func(t *testing.T, s *site) {
 		stop := s.serve("timers.db", app.Options{})
 		began := time.Now()
@@ -357,7 +357,7 @@ func TestRecoversAfterAnInterruption(t *testing.T) {
 		if got := s.fired(began.Add(2 * time.Minute)); got != "" {
 			t.Errorf("fired after the recovery: %s", got)
 		}
-		if stats, err := db.Stats(t.Context()); err != nil || stats.Scheduled != n || stats.Reached != 1 || calls < 4 {
+		if stats, err := db.Stats(t.Context()); err != nil || stats.Scheduled != int64(n) || stats.Reached != 1 || calls < 4 {
 			t.Errorf("%+v, %v after %d calls, want %d Scheduled and 1 Reached\n%s", stats, err, calls, n, s.log.Take())
 		}
 		end()

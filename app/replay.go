@@ -13,11 +13,10 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// commands applies the commands that were delivered before, behind positions, but for
-// those that are dead letters and those that only removes; nil removes none. It calls
-// applied after each batch, with the last number of each log in it. While a batch is
+// commands applies the commands that were delivered before, behind positions, without
+// those that became dead letters. It calls applied after each batch, with the last number of each log in it. While a batch is
 // applied the next one is read and decoded.
-func (r *recovery) commands(ctx context.Context, from []timer.Position, only func(*decoded), applied func(last map[string]int64, messages int, changed int64)) error {
+func (r *recovery) commands(ctx context.Context, from []timer.Position, applied func(last map[string]int64, messages int, changed int64)) error {
 	dead, err := r.deadLettered(ctx, from)
 	if err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
@@ -25,11 +24,6 @@ func (r *recovery) commands(ctx context.Context, from []timer.Position, only fun
 	var applying errgroup.Group
 	err = r.broker.Replay(ctx, r.role, broker.Commands, from, func(batch []broker.Stored) error {
 		commands, err := r.decode(ctx, batch, dead)
-		if only != nil {
-			for _, d := range commands {
-				only(d)
-			}
-		}
 		if err = errors.Join(applying.Wait(), err); err != nil {
 			return err
 		}
@@ -133,7 +127,7 @@ func (r *recovery) deadLettered(ctx context.Context, from []timer.Position) (map
 	dead := make(map[place]bool)
 	behind := make([]timer.Position, len(from))
 	for i, p := range from {
-		behind[i] = timer.Position{Log: p.Log, Seen: p.Done}
+		behind[i] = timer.Position{Log: p.Log, Observed: p.Committed}
 	}
 	err := r.broker.Replay(ctx, r.role, broker.DeadLetter, behind, func(batch []broker.Stored) error {
 		for _, m := range batch {

@@ -25,7 +25,7 @@ func (a *App) Run(ctx context.Context) (failed error) {
 	if a.broker == (noBroker{}) && a.delivery.Handle == nil {
 		return errNowhere
 	}
-	died := make(chan struct{}, 8) // one for each part
+	died := make(chan struct{}, 7) // one for each part
 	if a.opt.RunBroker {
 		b := start(ctx, died, "broker", a.broker.Run)
 		defer func() {
@@ -45,11 +45,10 @@ func (a *App) Run(ctx context.Context) (failed error) {
 func (a *App) runParts(ctx context.Context, died chan struct{}) error {
 	owner := start(ctx, died, "owner", a.owner.run)
 	forwarder := start(ctx, died, "forwarder", a.owner.before(a.forwarder.Run))
-	poller := start(ctx, died, "poller", a.owner.before(a.poll))
+	poller := start(ctx, died, "poller", a.owner.before(a.sharing(a.poller.Run)))
 	retention := start(ctx, died, "retention", a.retention.Run)
-	intake := start(ctx, died, "handlers", a.owner.before(a.handlers.Run))
-	repair := start(ctx, died, "repair", a.owner.before(a.recovery.repair))
-	parts := []*part{intake, poller, retention, repair, start(ctx, died, "store", a.store.Watch), owner}
+	intake := start(ctx, died, "handlers", a.owner.before(a.sharing(a.handlers.Run)))
+	parts := []*part{intake, poller, retention, start(ctx, died, "store", a.store.Watch), owner}
 
 	clean, running := true, a.handlers.Running()
 	select {
@@ -95,14 +94,17 @@ func awaitReady(ctx context.Context, b broker.Broker) {
 	_ = broker.AwaitReady(ctx, b)
 }
 
-// poll runs the poller, as soon as its events have somewhere to go.
-func (a *App) poll(ctx context.Context) error {
-	select {
-	case <-a.forwarder.Ready():
-	case <-ctx.Done():
-		return nil
+// sharing returns a Run that begins when this instance shares the database: events have
+// somewhere to go, and no other instance recovers it.
+func (a *App) sharing(run func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		select {
+		case <-a.forwarder.Ready():
+			return run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	return a.poller.Run(ctx)
 }
 
 // drain waits until the outbox is empty, or ctx is done.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -15,6 +16,8 @@ import (
 // a broker that needs a second for each batch, and a small tenant whose timer is
 // due later. Its event must not wait for all events of the other tenant.
 func TestSlowBrokerGathersNoCrowd(t *testing.T) {
+	t.Parallel()
+	longtest.NotShort(t)
 	const many = 20_000
 	if _, err := migrated(); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,6 @@ type Store interface {
 	timer.Purger
 	timer.Operator
 	timer.Recoverer
-	timer.Repairer
 
 	// Join returns what applies commands in a transaction of the host's on the same
 	// database: what they do is committed with it, or rolled back. A call that returns

@@ -54,8 +54,8 @@ type History interface {
 
 	// Replay calls visit with the messages of a kind, of all tenants, that were stored
 	// before Replay was called, in batches of up to a few thousand, oldest first in each
-	// log: those that are behind a position of their log, which is its Done for
-	// commands and its Seen for others, and all of a log without a position. Of the
+	// log: those that are behind a position of their log, which is its Committed for
+	// commands and its Observed for others, and all of a log without a position. Of the
 	// commands it visits those that were delivered to the role: up to Delivered. It
 	// acks nothing, changes no position at the broker, and returns the first error of
 	// ctx, the broker or visit. The batch is valid until visit returns.

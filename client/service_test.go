@@ -146,12 +146,12 @@ func TestWatermillNATS(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = pub.Close() })
-	conn, err := natsgo.Connect(running.ClientURL())
+	conn, err := natsgo.Connect(running.ClientURL(), natsgo.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	js, err := conn.JetStream()
+	js, err := conn.JetStream(natsgo.MaxWait(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,6 +44,19 @@ func listenPort(field *string) value {
 // chosen, and is not the default.
 func (c Config) HTTPAddress() (addr string, chosen bool) { return c.HTTPAddr, c.given("http_addr") }
 
+// LocalURL returns the URL by which a program on this machine asks the service over HTTP;
+// empty if it does not answer there.
+func (c Config) LocalURL() string {
+	host, port, err := net.SplitHostPort(c.HTTPAddr)
+	if err != nil {
+		return ""
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return "http://" + net.JoinHostPort(host, port) + c.HTTPPrefix
+}
+
 // splitListen returns the host of an address to listen on, and its port, empty if
 // there is none.
 func splitListen(s string) (host, port string) {

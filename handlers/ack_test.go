@@ -10,6 +10,7 @@ import (
 )
 
 func TestNothingIsAckedBeforeTheCommit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, commit := newHarness(), make(chan struct{})
 		d.apply = func(any) error {

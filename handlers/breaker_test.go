@@ -18,6 +18,7 @@ func TestBreakerLetsAllThroughWhileClosed(t *testing.T) {
 }
 
 func TestBreakerLetsOneTryAfterEachPause(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, began := newBreaker(), time.Now()
 		b.failure()
@@ -54,6 +55,7 @@ func TestBreakerLetsOneTryAfterEachPause(t *testing.T) {
 }
 
 func TestBreakerEndsWithTheStop(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker()
 		b.failure()
@@ -67,6 +69,7 @@ func TestBreakerEndsWithTheStop(t *testing.T) {
 }
 
 func TestBreakerPauseIsBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker()
 		for range 20 {

@@ -45,6 +45,7 @@ func acked(m *message.Message) bool {
 
 // TestCommandsShareACommit blocks the first commit until more have come.
 func TestCommandsShareACommit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		d.batched = true
@@ -85,6 +86,7 @@ func TestCommandsShareACommit(t *testing.T) {
 // TestOneThatFailsFailsAlone mixes in commands that the store refuses,
 // that fail, and that panic.
 func TestOneThatFailsFailsAlone(t *testing.T) {
+	t.Parallel()
 	for name, bad := range map[string]func() error{
 		"refused": func() error { return timer.Invalid(timer.ReasonRefused, "no such service call") },
 		"fails":   func() error { return errors.New("database is locked") },

@@ -35,6 +35,7 @@ func (s stuck) Publish(ctx context.Context, messages ...broker.Message) []error 
 // TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages: those that wait for it keep
 // messages of all tenants from being handled.
 func TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &deadLetters{
 			pub: stuck{word: "bad"}, routing: broker.NATSRouting(), clock: timer.ClockFunc(time.Now),

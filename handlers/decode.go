@@ -54,37 +54,29 @@ func deliveryOf(msg *message.Message) *delivery {
 	return d
 }
 
-// A decoder decodes messages before the router has them, in one goroutine for all.
-// The router has a goroutine for each, whose stack would grow for that, which takes
-// as long as to decode: 4 of 40 µs a command (BenchmarkIntake).
-type decoder struct {
-	message.Subscriber
-	h *Handlers
-}
-
-const decodedAhead = 64 // messages
-
-// Subscribe returns messages whose context is their delivery. A host's middleware
-// may change what is to be decoded, so if there is any the chain decodes.
-func (s decoder) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	in, err := s.Subscriber.Subscribe(ctx, topic)
-	if err != nil {
-		return nil, err
+// begin counts the handlers at work, and gives a message the context of its delivery.
+func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		h.atWork.Add(1)
+		defer h.end()
+		h.newDelivery(msg)
+		return next(msg)
 	}
-	out := make(chan *message.Message, decodedAhead)
-	go func() {
-		defer close(out) // when in is closed; the router waits for it
-		for msg := range in {
-			if d := s.h.newDelivery(msg); len(s.h.opt.Middleware) == 0 {
-				s.h.read(d)
-			}
-			out <- msg
-		}
-	}()
-	return out, nil
 }
 
-// decode ends the way of a message that is invalid, or that is ignored.
+// end tells [atWork] when no handler is left.
+func (h *Handlers) end() {
+	if h.atWork.Add(-1) > 0 {
+		return
+	}
+	select {
+	case h.idle <- struct{}{}:
+	default:
+	}
+}
+
+// decode decodes a message, unless trace has. One that is invalid, or that is ignored,
+// ends its way here.
 func (h *Handlers) decode(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		d := deliveryOf(msg)

@@ -13,6 +13,7 @@ import (
 )
 
 func TestDigestLogsTheFirstAtOnceAndTheNumberAfterAMinute(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuf.Buffer
 		to := slog.New(slog.NewTextHandler(&log, nil))

@@ -109,7 +109,9 @@ type Handlers struct {
 	others   firsts  // types that were ignored
 	breaker  breaker
 	failures atomic.Int64 // how often the breaker was opened
+	atWork   atomic.Int64 // handlers
 	running  chan struct{}
+	idle     chan struct{}   // holds one, when the last handler at work has ended
 	fatal    chan error      // holds one
 	working  context.Context // of handlers at work; ends DrainTimeout after the stop
 	stopping context.Context // ends with the stop
@@ -158,6 +160,7 @@ func New(
 		ahead:   newDigest(ahead),
 		breaker: newBreaker(),
 		running: make(chan struct{}),
+		idle:    make(chan struct{}, 1),
 		fatal:   make(chan error, 1),
 	}
 }

@@ -364,6 +364,7 @@ func TestDeadLetterTooLargeIsCut(t *testing.T) {
 }
 
 func TestOutageIsNeverPoison(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		tries := 0
@@ -382,6 +383,7 @@ func TestOutageIsNeverPoison(t *testing.T) {
 }
 
 func TestPanicIsAnOutage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		d.apply = func(any) error { panic("bug") }
@@ -393,6 +395,7 @@ func TestPanicIsAnOutage(t *testing.T) {
 }
 
 func TestRowThatTheDatabaseRefusesBecomesDeadLetter(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		d.apply = func(any) error { return timer.Invalid(timer.ReasonRefused, "no such service call") }
@@ -412,6 +415,7 @@ func TestRowThatTheDatabaseRefusesBecomesDeadLetter(t *testing.T) {
 // While the store is down messages wait instead of being nacked again and
 // again, invalid ones still reach the dead letters, and all go on when it is back.
 func TestIntakeStopsWhileTheStoreIsDown(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		began := time.Now()
@@ -456,6 +460,7 @@ func TestIntakeStopsWhileTheStoreIsDown(t *testing.T) {
 }
 
 func TestFatalEndsTheIntake(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		d.apply = func(any) error { return timer.ErrFatal }

@@ -2,7 +2,9 @@ package handlers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,6 +23,7 @@ import (
 // TestMiddlewareOfAHostSeesEveryMessage has one that notes each message and what
 // became of it, whatever that is.
 func TestMiddlewareOfAHostSeesEveryMessage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := limited(t, quota.Limits{Accept: quota.Rate{PerSecond: 0.001, Burst: 2}}, quota.Options{})
 		var seen []string
@@ -66,6 +69,7 @@ func many(tenant timer.TenantID, n int) string {
 }
 
 func TestTimersOfOneMessageAreAppliedTogether(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		d.run(t, routing)
@@ -92,6 +96,7 @@ func TestTimersOfOneMessageAreAppliedTogether(t *testing.T) {
 // TestTimersOfOneMessageAreRefusedTogether has one of them refused by the database,
 // and one that is due too late.
 func TestTimersOfOneMessageAreRefusedTogether(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		d.apply = func(c any) error {
@@ -119,6 +124,7 @@ func TestTimersOfOneMessageAreRefusedTogether(t *testing.T) {
 // TestTimersOfOneMessageExceedAQuotaTogether names the delay after which they come
 // again.
 func TestTimersOfOneMessageExceedAQuotaTogether(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := limited(t, quota.Limits{Live: 3, Policy: quota.Delay}, quota.Options{})
 		d.run(t, routing)
@@ -142,6 +148,7 @@ func TestTimersOfOneMessageExceedAQuotaTogether(t *testing.T) {
 // TestStopEndsAllWaits has a thousand messages wait for the store, and one for the
 // broker to take its dead letter.
 func TestStopEndsAllWaits(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		d.batched = true
@@ -178,8 +185,49 @@ func TestStopEndsAllWaits(t *testing.T) {
 	})
 }
 
+// TestStopLetsTheTimeOfABubblePass has the goroutine of the router that ends the
+// subscription come late, when the router closes, while a message waits for its next try.
+func TestStopLetsTheTimeOfABubblePass(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newHarness()
+		d.log = lateHandler{slog.DiscardHandler}
+		d.apply = func(any) error { return errors.New("the database is busy") }
+		_, stop, ended := d.start(t, routing)
+		msg := d.send([]byte(order("acme", 1)))
+		synctest.Wait()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		select {
+		case <-msg.Acked():
+		case <-msg.Nacked():
+		default:
+			t.Error("the message was neither acked nor nacked")
+		}
+		time.Sleep(time.Millisecond) // until the late goroutine has ended
+	})
+}
+
+// A lateHandler takes a moment for the line that a subscription has ended, which the
+// router logs before it takes its lock.
+type lateHandler struct{ slog.Handler }
+
+func (lateHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (l lateHandler) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "Subscriber stopped" {
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+func (l lateHandler) WithAttrs([]slog.Attr) slog.Handler { return l }
+
 // TestStopOfAStoreThatHangs ends although a commit does not.
 func TestStopOfAStoreThatHangs(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		release := make(chan struct{})

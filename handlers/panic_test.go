@@ -17,6 +17,7 @@ import (
 // and one fail with an error that has a stack of its own: the log says why, and no
 // line at the level info or above has a stack in it.
 func TestNoStackInALine(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func(*harness){
 		"of a handler": func(d *harness) { d.apply = func(any) error { panic("the reason") } },
 		"of a middleware": func(d *harness) {

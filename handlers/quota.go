@@ -10,14 +10,20 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// reserve reserves what the commands of a delivery take of the quota of their
-// tenant, or notes the limit that they exceed, which is not an error: the store is
-// well.
-func (h *Handlers) reserve(ctx context.Context, d *delivery) (r quota.Reservation, err error) {
+// allow notes the limit that the commands of a delivery exceed, if they exceed one. That
+// is not an error: the store is well.
+func (h *Handlers) allow(ctx context.Context, d *delivery) (err error) {
 	if h.opt.Quotas != nil {
-		r, d.exceeded, err = h.opt.Quotas.Reserve(ctx, h.opt.Timers, broker.Deliveries(d.msg) > 1, d.schedules...)
+		d.exceeded, err = h.opt.Quotas.Allow(ctx, h.opt.Timers, broker.Deliveries(d.msg) > 1, d.schedules...)
 	}
-	return r, err
+	return err
+}
+
+// allowed says what became of commands that were allowed: no results, if they failed.
+func (h *Handlers) allowed(d *delivery, results ...timer.Result) {
+	if h.opt.Quotas != nil {
+		h.opt.Quotas.Done(d.schedules[0].TenantID, len(d.schedules), results...)
+	}
 }
 
 // limit decides what becomes of a message that exceeds a quota. It goes back to the

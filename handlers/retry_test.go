@@ -21,6 +21,7 @@ type namedStore struct {
 }
 
 func TestLastTrySharesNoCommit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handlers{working: t.Context(), store: namedStore{name: "batch"}, opt: Options{Unbatched: namedStore{name: "alone"}}}
 		var tries []string
@@ -41,6 +42,7 @@ func TestLastTrySharesNoCommit(t *testing.T) {
 
 // TestLockedMessageSharesNoCommitAgain has another transaction hold a lock for a while.
 func TestLockedMessageSharesNoCommitAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := &Handlers{working: t.Context(), stopping: t.Context(), store: namedStore{name: "batch"}, opt: Options{Unbatched: namedStore{name: "alone"}}, breaker: newBreaker()}
 		began := time.Now()
@@ -69,6 +71,7 @@ func TestLockedMessageSharesNoCommitAgain(t *testing.T) {
 // TestWhileTheStoreFailsAMessageIsTriedOn has a store that is away for a while, and
 // one that refuses a message but works.
 func TestWhileTheStoreFailsAMessageIsTriedOn(t *testing.T) {
+	t.Parallel()
 	locked := errors.New("database is locked")
 	for name, test := range map[string]struct {
 		away  time.Duration // of the store
@@ -109,6 +112,7 @@ func TestWhileTheStoreFailsAMessageIsTriedOn(t *testing.T) {
 
 // TestStopEndsTheTriesOfAMessage: while the store is away.
 func TestStopEndsTheTriesOfAMessage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		locked := errors.New("database is locked")
 		stopping, stop := context.WithTimeout(t.Context(), time.Minute)

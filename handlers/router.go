@@ -19,7 +19,7 @@ import (
 // router builds the Watermill router.
 func (h *Handlers) router() (*message.Router, error) {
 	router, err := message.NewRouter(message.RouterConfig{
-		CloseTimeout: h.opt.DrainTimeout + 1250*time.Millisecond,
+		CloseTimeout: closeTimeout,
 	}, newRouterLog(h.log))
 	if err != nil {
 		return nil, fmt.Errorf("build the router: %w", err)
@@ -35,7 +35,7 @@ func (h *Handlers) router() (*message.Router, error) {
 	if h.opt.Trace != nil {
 		traced = append(traced, h.trace)
 	}
-	router.AddMiddleware(slices.Concat(h.opt.Middleware, traced, []message.HandlerMiddleware{
+	router.AddMiddleware(slices.Concat([]message.HandlerMiddleware{h.begin}, h.opt.Middleware, traced, []message.HandlerMiddleware{
 		h.count,
 		poison,
 		explain,
@@ -45,8 +45,44 @@ func (h *Handlers) router() (*message.Router, error) {
 		h.breakCircuit,
 		h.recoverer,
 	})...)
-	router.AddConsumerHandler(h.opt.Name, h.routing.Subscription(), decoder{h.sub, h}, h.apply)
+	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, func(msg *message.Message) ([]*message.Message, error) {
+		return nil, h.apply(msg)
+	})
 	return router, nil
+}
+
+// closeTimeout is how long the router waits for handlers when it closes. They were
+// waited for before, by [atWork].
+const closeTimeout = 1250 * time.Millisecond
+
+// atWork is a publisher that nothing is published with. The router closes it when the
+// subscription has ended, before it closes itself.
+//
+// The router waits for its handlers, too (Watermill v1.5.1), but holds a lock that another
+// of its goroutines may want at that time. A goroutine that waits for a lock stops the
+// time of a testing/synctest bubble, where a handler that waits for its next try then
+// waits forever.
+type atWork struct{ h *Handlers }
+
+// Publish is not called.
+func (atWork) Publish(string, ...*message.Message) error {
+	return errors.New("handlers publish nothing")
+}
+
+// Close waits until no handler is at work, or DrainTimeout has passed.
+func (a atWork) Close() error {
+	late := time.NewTimer(a.h.opt.DrainTimeout)
+	defer late.Stop()
+	for a.h.atWork.Load() > 0 {
+		select {
+		case <-a.h.idle:
+		case <-a.h.working.Done():
+			return nil
+		case <-late.C:
+			return nil
+		}
+	}
+	return nil
 }
 
 func isInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }

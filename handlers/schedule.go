@@ -53,14 +53,13 @@ func (h *Handlers) logResults(d *delivery) {
 // schedule applies a ScheduleTimer or a ScheduleTimers, and says which due time is
 // the earliest that was set.
 func (h *Handlers) schedule(ctx context.Context, d *delivery) ([]timer.Result, error) {
-	reservation, err := h.reserve(ctx, d)
-	if err != nil || d.exceeded != nil {
+	if err := h.allow(ctx, d); err != nil || d.exceeded != nil {
 		return nil, err
 	}
 	applied := false
 	defer func() {
 		if !applied { // an error, or a panic
-			reservation.Cancel()
+			h.allowed(d)
 		}
 	}()
 	results, err := d.store.Schedule(ctx, h.clock.Now(), d.schedules...)
@@ -71,7 +70,7 @@ func (h *Handlers) schedule(ctx context.Context, d *delivery) ([]timer.Result, e
 		return results, nil
 	}
 	applied = true
-	reservation.Done(results...)
+	h.allowed(d, results...)
 	var first time.Time
 	for i, r := range results {
 		set := r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule

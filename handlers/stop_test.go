@@ -16,6 +16,7 @@ import (
 // TestStopLetsMessagesInFlightFinish stops while a command is being stored, at
 // the first try, and at one that the router makes after a failure.
 func TestStopLetsMessagesInFlightFinish(t *testing.T) {
+	t.Parallel()
 	t.Run("at once", func(t *testing.T) { stopInFlight(t, 0) })
 	t.Run("tried again", func(t *testing.T) { stopInFlight(t, 1) })
 }
@@ -72,6 +73,7 @@ func (s *slowStore) Cancel(context.Context, time.Time, ...timer.CancelTimer) ([]
 }
 
 func TestStopWhileStarting(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newHarness()
 		h := handlers.New(d, routing, d, d, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), handlers.Options{})

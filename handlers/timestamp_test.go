@@ -58,6 +58,7 @@ func TestTimestampFarFromTheClockIsADeadLetter(t *testing.T) {
 }
 
 func TestClockThatIsAheadIsLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuf.Buffer
 		d := newHarness()

@@ -27,9 +27,8 @@ type Insert struct {
 // Append encodes events in a format and adds them to the outbox, in the order
 // given, inside the caller's transaction. They keep the format while they wait,
 // whatever those appended later have. The time of the append is when the event
-// was reached. It returns the rows, which have numbers if the driver returns the
-// last one that it gave.
-func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, events ...timer.DueTimeReached) ([]Row, error) {
+// was reached.
+func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, events ...timer.DueTimeReached) error {
 	return add(ctx, tx, insert, events, func(e timer.DueTimeReached) encoded {
 		e.ID = envelope.EventID(e)
 		m := message.NewMessage(e.ID, format.Reached(e))
@@ -40,7 +39,7 @@ func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, e
 
 // AppendReceipts encodes receipts and adds them to the outbox, as [Append] does with
 // events.
-func AppendReceipts(ctx context.Context, tx Tx, insert Insert, format envelope.Format, receipts ...timer.Receipt) ([]Row, error) {
+func AppendReceipts(ctx context.Context, tx Tx, insert Insert, format envelope.Format, receipts ...timer.Receipt) error {
 	return add(ctx, tx, insert, receipts, func(r timer.Receipt) encoded {
 		r.ID = envelope.ReceiptID(r)
 		m := message.NewMessage(r.ID, format.Receipt(r))
@@ -50,15 +49,13 @@ func AppendReceipts(ctx context.Context, tx Tx, insert Insert, format envelope.F
 }
 
 // add adds what is encoded to the outbox.
-func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(T) encoded) ([]Row, error) {
+func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(T) encoded) error {
 	size := min(insert.Rows, len(all))
 	chunk := &schema{insert: insert.Text, rows: make([]encoded, 0, size)}
-	exec := &executor{ctx: ctx, tx: tx}
-	pub, err := watermillsql.NewPublisher(exec, watermillsql.PublisherConfig{SchemaAdapter: chunk}, nil)
+	pub, err := watermillsql.NewPublisher(&executor{ctx: ctx, tx: tx}, watermillsql.PublisherConfig{SchemaAdapter: chunk}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("append to the outbox: %w", err)
+		return fmt.Errorf("append to the outbox: %w", err)
 	}
-	rows := make([]Row, 0, len(all))
 	messages := make([]*message.Message, 0, size)
 	for some := range slices.Chunk(all, max(size, 1)) {
 		messages, chunk.rows = messages[:0], chunk.rows[:0]
@@ -67,15 +64,8 @@ func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(
 			chunk.rows, messages = append(chunk.rows, e), append(messages, e.message)
 		}
 		if err := pub.Publish("outbox", messages...); err != nil {
-			return nil, fmt.Errorf("append to the outbox: %w", err)
-		}
-		for i, m := range messages {
-			row := Row{Message: m}
-			if exec.last > 0 {
-				row.Seq = exec.last - int64(len(messages)-1-i)
-			}
-			rows = append(rows, row)
+			return fmt.Errorf("append to the outbox: %w", err)
 		}
 	}
-	return rows, nil
+	return nil
 }

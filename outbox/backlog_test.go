@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
@@ -24,6 +25,7 @@ func (l *lock) Publish(_ context.Context, messages ...broker.Message) []error {
 
 // TestWaitingIsWhatIsNotRead has a broker that takes its time.
 func TestWaitingIsWhatIsNotRead(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), newLock()
 		f := forward(t, l, p, outbox.Options{Batch: 10})
@@ -63,6 +65,7 @@ func TestWaitingIsWhatIsNotRead(t *testing.T) {
 // TestRowsOfAnEarlierLifeWait has more rows in the outbox than a batch when the
 // forwarder starts: it does not know how many.
 func TestRowsOfAnEarlierLifeWait(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), newLock()
 		l.append(slices.Repeat([]string{"a"}, 25)...)
@@ -86,6 +89,7 @@ func TestRowsOfAnEarlierLifeWait(t *testing.T) {
 
 // TestRowsThatVanishDoNotWait deletes rows before they are read.
 func TestRowsThatVanishDoNotWait(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := new(table)
 		f := forward(t, l, new(model), outbox.Options{})
@@ -100,6 +104,8 @@ func TestRowsThatVanishDoNotWait(t *testing.T) {
 
 // TestDeferredRowsDoNotWait has a topic that fails while another works.
 func TestDeferredRowsDoNotWait(t *testing.T) {
+	t.Parallel()
+	longtest.NotShort(t)
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), &model{publish: func(m broker.Message) error {
 			if m.Topic == "bad" {
@@ -125,6 +131,7 @@ func TestDeferredRowsDoNotWait(t *testing.T) {
 
 // TestEverythingWaitsWithoutALease asks a relay for what waits in its shard.
 func TestEverythingWaitsWithoutALease(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBoard(1)
 		b.fail = errors.New("the database is down")

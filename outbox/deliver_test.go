@@ -46,6 +46,7 @@ func (h *handled) of(seq int64) []time.Duration {
 }
 
 func TestDeliversEachRowOnceAndDeletesThemTogether(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		deletes := 0
 		l, p, h := &table{fail: func(op string) error {
@@ -79,6 +80,7 @@ func TestDeliversEachRowOnceAndDeletesThemTogether(t *testing.T) {
 }
 
 func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
 		var at, most atomic.Int64
@@ -116,6 +118,7 @@ func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
 // TestHandlerIsTriedAgainLessAndLessOften has handlers fail in each way that they
 // can.
 func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func() error{
 		"error":  func() error { return errors.New("no \xff\x00") },
 		"panic":  func() error { panic("no") },
@@ -154,6 +157,7 @@ func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
 }
 
 func TestWhatNoRetryCanHelpIsParkedAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
 		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
@@ -171,6 +175,7 @@ func TestWhatNoRetryCanHelpIsParkedAtOnce(t *testing.T) {
 }
 
 func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
 		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
@@ -191,6 +196,7 @@ func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {
 }
 
 func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
 		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
@@ -212,6 +218,7 @@ func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
 // TestStopWaitsForHandlers stops while three are at work: one ends soon, one when its
 // context does, and one never began.
 func TestStopWaitsForHandlers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
 		f, stop := forwardUntil(t, l, p, outbox.Options{Deliver: outbox.Delivery{Concurrency: 2, Grace: 10 * time.Second, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
@@ -243,6 +250,7 @@ func TestStopWaitsForHandlers(t *testing.T) {
 // TestALostLeaseEndsItsHandlers has a shard taken away from an instance whose handler
 // waits for its context, which at a stop has an hour.
 func TestALostLeaseEndsItsHandlers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, h := newBoard(2), newHandled()
 		ends := make(chan time.Time, 2)
@@ -279,6 +287,7 @@ func (b *broken) Error() string { return b.err.Error() }
 func (b *broken) Unwrap() error { return b.err }
 
 func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
 		f := forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
@@ -301,6 +310,7 @@ func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
 // TestSlowTenantHoldsUpNoOther has a tenant with more rows than are in flight at once,
 // whose handlers take a second and fail, and one whose handlers fail once.
 func TestSlowTenantHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
 		f := forward(t, l, new(model), outbox.Options{Batch: 400, Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
@@ -336,6 +346,7 @@ func TestSlowTenantHoldsUpNoOther(t *testing.T) {
 // TestUntriedRowsCountNoAttempt has more rows of a tenant wait than are handled before
 // patience ends: each has as many attempts as any other.
 func TestUntriedRowsCountNoAttempt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
 		f := forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Concurrency: 1, Attempts: 2, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
@@ -364,6 +375,7 @@ func TestUntriedRowsCountNoAttempt(t *testing.T) {
 // TestRetriesThatHangHoldUpNoOther has more rows of a tenant hang than a round of
 // retries takes, and fewer than may be handled at once.
 func TestRetriesThatHangHoldUpNoOther(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const hanging = 40
 		l, h := new(table), newHandled()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
@@ -37,6 +38,7 @@ func (p *model) once(t *testing.T, rows int64) {
 // TestPartitionThatFailsDelaysAndRepeatsNoOther has 2,000 events for twelve
 // partitions, of which one fails for two minutes.
 func TestPartitionThatFailsDelaysAndRepeatsNoOther(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const events, partitions, outage = 2000, 12, 2 * time.Minute
 		l, p, began := new(table), new(model), time.Now()
@@ -72,6 +74,7 @@ func TestPartitionThatFailsDelaysAndRepeatsNoOther(t *testing.T) {
 // TestTopicThatFlapsRepeatsNoOther has a queue that takes one message every two
 // seconds, beside one that takes all.
 func TestTopicThatFlapsRepeatsNoOther(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		var free atomic.Bool
@@ -108,6 +111,8 @@ func TestTopicThatFlapsRepeatsNoOther(t *testing.T) {
 
 // TestTopicThatFailsIsServedWhenItIsBack returns after different times.
 func TestTopicThatFailsIsServedWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	longtest.NotShort(t)
 	for _, outage := range []time.Duration{time.Millisecond, time.Second, 7 * time.Second, 10 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			l, p, began := new(table), new(model), time.Now()
@@ -138,6 +143,7 @@ func TestTopicThatFailsIsServedWhenItIsBack(t *testing.T) {
 
 // TestRetriesOfADeadTopicAreBounded counts what a topic costs that does not return.
 func TestRetriesOfADeadTopicAreBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		var tries atomic.Int64
@@ -167,6 +173,7 @@ func TestRetriesOfADeadTopicAreBounded(t *testing.T) {
 // TestTopicThatIsBackDoesNotWaitForOnesThatAreNot has many rows of topics that
 // fail, and few or many of one that recovers.
 func TestTopicThatIsBackDoesNotWaitForOnesThatAreNot(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		dead  func(i int) string
 		rows  int // of the topic that recovers
@@ -177,6 +184,7 @@ func TestTopicThatIsBackDoesNotWaitForOnesThatAreNot(t *testing.T) {
 		"many rows beside many dead topics": {func(i int) string { return fmt.Sprint("dead-", i%200) }, 2_000, 15 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				l, p, began := new(table), new(model), time.Now()
 				p.publish = func(m broker.Message) error {
@@ -186,19 +194,22 @@ func TestTopicThatIsBackDoesNotWaitForOnesThatAreNot(t *testing.T) {
 					return nil
 				}
 				p.takes = func(broker.Message) time.Duration { return 5 * time.Millisecond }
-				const dead = 4_000
-				for i := range max(dead, tt.rows) {
+				dead, rows := 4_000, tt.rows
+				if testing.Short() { // with the race detector
+					dead, rows = dead/4, max(rows/4, 10)
+				}
+				for i := range max(dead, rows) {
 					if i < dead {
 						l.append(tt.dead(i))
 					}
-					if i < tt.rows {
+					if i < rows {
 						l.append("well")
 					}
 				}
 				forward(t, l, p, outbox.Options{})
 				time.Sleep(10*time.Minute + tt.limit)
-				if got := len(p.count()); got != tt.rows {
-					t.Errorf("%d events of %d went out %v after the topic was back", got, tt.rows, tt.limit)
+				if got := len(p.count()); got != rows {
+					t.Errorf("%d events of %d went out %v after the topic was back", got, rows, tt.limit)
 				}
 			})
 		})
@@ -208,6 +219,7 @@ func TestTopicThatIsBackDoesNotWaitForOnesThatAreNot(t *testing.T) {
 // TestTopicThatDoesNotAnswerHoldsUpNoOther has results that are never known, for
 // minutes, with new rows for that topic and for others all the time.
 func TestTopicThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	t.Run("few rows", func(t *testing.T) { mute(t, 1000, 200*time.Millisecond, 200*time.Millisecond) })
 	t.Run("more rows than may be in flight", func(t *testing.T) { mute(t, 100, 10*time.Second, time.Second) })
 }
@@ -254,6 +266,8 @@ func mute(t *testing.T, batch int, first, later time.Duration) {
 
 // TestManyTopicsThatDoNotAnswer has more of them than batches may be in flight.
 func TestManyTopicsThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
+	longtest.NotShort(t)
 	synctest.Test(t, func(t *testing.T) {
 		l, p, began := new(table), new(model), time.Now()
 		p.takes = func(m broker.Message) time.Duration {
@@ -286,6 +300,7 @@ func TestManyTopicsThatDoNotAnswer(t *testing.T) {
 
 // TestRowsKeepTheirOrder has batches of all sizes and no failures.
 func TestRowsKeepTheirOrder(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		p.takes = func(broker.Message) time.Duration { return 3 * time.Millisecond }
@@ -308,6 +323,8 @@ func TestRowsKeepTheirOrder(t *testing.T) {
 
 // TestFloodDoesNotHoldUpARetry has batches that are always full.
 func TestFloodDoesNotHoldUpARetry(t *testing.T) {
+	t.Parallel()
+	longtest.NotShort(t)
 	synctest.Test(t, func(t *testing.T) {
 		l, p, began := new(table), new(model), time.Now()
 		var failed, over atomic.Bool

@@ -18,6 +18,7 @@ import (
 )
 
 func TestForwardsInOrderAndDeletesAfterTheAck(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		f := forward(t, l, p, outbox.Options{Batch: 3})
@@ -46,6 +47,7 @@ func TestForwardsInOrderAndDeletesAfterTheAck(t *testing.T) {
 }
 
 func TestWithoutAWakeForwardsAtTheInterval(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, began := new(table), new(model), time.Now()
 		forward(t, l, p, outbox.Options{Interval: 5 * time.Second})
@@ -62,6 +64,7 @@ func TestWithoutAWakeForwardsAtTheInterval(t *testing.T) {
 // TestReadsOnceAnEvent counts reads of the outbox: one at the start, then one for
 // each event that comes alone.
 func TestReadsOnceAnEvent(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
 		l, p := &table{fail: func(op string) error {
@@ -87,6 +90,7 @@ func TestReadsOnceAnEvent(t *testing.T) {
 
 // TestRowsOfAFlushIntervalAreDeletedTogether has events come one by one.
 func TestRowsOfAFlushIntervalAreDeletedTogether(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		deletes := 0
 		l, p := &table{fail: func(op string) error {
@@ -111,6 +115,7 @@ func TestRowsOfAFlushIntervalAreDeletedTogether(t *testing.T) {
 }
 
 func TestOutageBeginsAgainFromTheOldest(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, began := new(table), new(model), time.Now()
 		p.publish = func(broker.Message) error {
@@ -144,6 +149,7 @@ func TestOutageBeginsAgainFromTheOldest(t *testing.T) {
 }
 
 func TestRefusedRowIsParkedAndDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		refusals := 0
@@ -186,6 +192,7 @@ func TestRefusedRowIsParkedAndDelaysNoOther(t *testing.T) {
 // TestFailedChangesAreTriedAgain has a table that fails, and nothing published
 // twice because of it.
 func TestFailedChangesAreTriedAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		var well atomic.Bool
@@ -220,6 +227,7 @@ func TestFailedChangesAreTriedAgain(t *testing.T) {
 
 // TestWhatIsBeingDeletedIsNotPublishedAgain has a table that takes long.
 func TestWhatIsBeingDeletedIsNotPublishedAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		l.fail = func(op string) error {
@@ -246,6 +254,7 @@ func TestWhatIsBeingDeletedIsNotPublishedAgain(t *testing.T) {
 }
 
 func TestStopFinishesTheBatchInFlight(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		p.takes = func(broker.Message) time.Duration { return outbox.StopTimeout / 3 }
@@ -261,6 +270,7 @@ func TestStopFinishesTheBatchInFlight(t *testing.T) {
 
 // TestStopEndsInTime has a broker that does not answer, and a table that fails.
 func TestStopEndsInTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		p.takes = func(m broker.Message) time.Duration {
@@ -289,6 +299,7 @@ func TestStopEndsInTime(t *testing.T) {
 }
 
 func TestFatalStoreEndsTheForwarder(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &table{fail: func(string) error { return timer.ErrFatal }}
 		f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{})
@@ -300,6 +311,7 @@ func TestFatalStoreEndsTheForwarder(t *testing.T) {
 
 // A process that is killed soon has deleted most of what it published.
 func TestSenderBeginsWithASmallBatch(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		for range 1000 {

@@ -30,6 +30,7 @@ type chaos struct {
 // TestWhateverFails publishes to a broker whose results are any mix, from a table
 // that fails, with forwarders that are stopped and started again.
 func TestWhateverFails(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		c := chaos{
 			Seed: rapid.Uint64().Draw(rt, "seed"), Rows: rapid.IntRange(1, 200).Draw(rt, "rows"), Topics: rapid.IntRange(1, 6).Draw(rt, "topics"),

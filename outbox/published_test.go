@@ -28,6 +28,7 @@ func (p publisher) Publish(_ context.Context, messages ...broker.Message) []erro
 // TestPublishedSaysWhenTheBrokerAcked has a broker that acks after 40 seconds: all
 // but one event, and that one at the next attempt.
 func TestPublishedSaysWhenTheBrokerAcked(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, began := new(table), time.Now()
 		l.append("a", "b", "c")
@@ -67,6 +68,7 @@ func TestPublishedSaysWhenTheBrokerAcked(t *testing.T) {
 }
 
 func TestLogsThatTheBrokerIsBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, began := new(table), time.Now()
 		away := publisher(func(messages ...broker.Message) []error {

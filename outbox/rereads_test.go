@@ -48,6 +48,7 @@ func (l lateShards) Release()                                       {}
 // TestRowThatCommitsLateIsFoundSoon has transactions that append to a shard commit in
 // another order than that of their numbers, while others wake the forwarder all the time.
 func TestRowThatCommitsLateIsFoundSoon(t *testing.T) {
+	t.Parallel()
 	for _, between := range []time.Duration{time.Millisecond, 20 * time.Millisecond, time.Second} { // wakes
 		t.Run(between.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -11,12 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/outbox"
 )
 
 // TestRowThatFailsBacksOff has one event fail for a minute: it is retried after
 // 50 ms, and less and less often, up to 5 s.
 func TestRowThatFailsBacksOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		var tries atomic.Int64
@@ -38,6 +40,8 @@ func TestRowThatFailsBacksOff(t *testing.T) {
 // refused, and then a broker that refuses the row less often than that.
 // TestDamagedRowIsDeferredAlone until its headers can be read again.
 func TestDamagedRowIsDeferredAlone(t *testing.T) {
+	t.Parallel()
+	longtest.NotShort(t)
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		f := forward(t, l, p, outbox.Options{})
@@ -62,6 +66,7 @@ func TestDamagedRowIsDeferredAlone(t *testing.T) {
 
 // TestRowWithDamagedAttemptsIsDeferred has the highest bit of a row's attempts flip.
 func TestRowWithDamagedAttemptsIsDeferred(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		tries := 0
@@ -84,6 +89,7 @@ func TestRowWithDamagedAttemptsIsDeferred(t *testing.T) {
 }
 
 func TestOnlyRefusalsParkARow(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		tries := 0

@@ -38,19 +38,11 @@ func (s *schema) InsertQuery(_ string, messages message.Messages) (watermillsql.
 // executes.
 type executor struct {
 	watermillsql.ContextExecutor
-	ctx  context.Context
-	tx   Tx
-	last int64 // number of the last row added; 0 if the driver does not return it
+	ctx context.Context
+	tx  Tx
 }
 
 // ExecContext runs a statement with the caller's context.
 func (e *executor) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
-	result, err := e.tx.ExecContext(e.ctx, query, args...)
-	e.last = 0
-	if err == nil {
-		if last, err := result.LastInsertId(); err == nil {
-			e.last = last
-		}
-	}
-	return result, err
+	return e.tx.ExecContext(e.ctx, query, args...)
 }

@@ -46,6 +46,7 @@ type sender struct {
 	refusals map[int64]int         // how often the broker refused a row that is deferred
 
 	unanswered unanswered
+	unmoved    unmoved
 }
 
 func newSender(f *Forwarder, table Table) *sender {

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
@@ -54,8 +55,9 @@ func (s *sender) settlePublished() {
 	}
 }
 
-// settle changes the table as an outcome says, and tries that until it works: no
-// row is published again because of an error of the table.
+// settle changes the table as an outcome says. Rows that were acked are deleted however
+// long that takes, so that none is published again because of an error of the table. Rows
+// that can't be moved stay where they are, and delay no other.
 func (s *sender) settle(o outcome) {
 	if len(o.acked) > 0 && s.untilDone(func(ctx context.Context) error { return s.table.Delete(ctx, o.acked...) }) {
 		failpoint.Here("deleted")
@@ -65,19 +67,21 @@ func (s *sender) settle(o outcome) {
 	if len(o.gone) > 0 {
 		s.land(o.gone...)
 	}
-	if len(o.deferred) > 0 && s.untilDone(func(ctx context.Context) error { return s.table.Defer(ctx, o.deferred...) }) {
-		for _, d := range o.deferred {
-			s.land(d.Seq)
+	if len(o.deferred) > 0 {
+		seqs := make([]int64, len(o.deferred))
+		for i, d := range o.deferred {
+			seqs[i] = d.Seq
 		}
-		notify(s.retry)
+		if s.move(seqs, func(ctx context.Context) error { return s.table.Defer(ctx, o.deferred...) }) {
+			notify(s.retry)
+		}
 	}
 	for _, p := range o.parked {
 		now, reason := s.clock.Now(), p.err.Error()
-		if !s.untilDone(func(ctx context.Context) error { return s.table.Park(ctx, now, p.row.Seq, reason) }) {
+		if !s.move([]int64{p.row.Seq}, func(ctx context.Context) error { return s.table.Park(ctx, now, p.row.Seq, reason) }) {
 			continue
 		}
 		s.forget(p.row.Seq)
-		s.land(p.row.Seq)
 		s.opt.Parked(p.row.Message, reason)
 		if s.opt.Settled != nil {
 			s.opt.Settled(now, s.topic(p.row.Message), p.row, p.err)
@@ -90,6 +94,66 @@ func (s *sender) settle(o outcome) {
 		}
 		s.log.ErrorContext(ctx, "event parked: the broker refuses it; see the table timer_outbox_parked", attrs...)
 	}
+}
+
+// unmovedFor is how long rows that could not be moved are left alone.
+const unmovedFor = 5 * time.Second
+
+// move takes rows out of the head of the table, and reports whether that worked. If not,
+// they are read and published again later, since they failed.
+func (s *sender) move(seqs []int64, change func(context.Context) error) bool {
+	ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
+	defer cancel()
+	err := change(ctx)
+	if s.settling.Err() == nil && s.unmoved.note(s.clock.Now(), err) {
+		s.log.ErrorContext(ctx, "events that failed can't be deferred or parked, and stay where they are", "events", len(seqs), "error", err)
+	}
+	switch {
+	case err == nil:
+		s.land(seqs...)
+		return true
+	case errors.Is(err, timer.ErrFatal):
+		s.fail(err)
+	default:
+		time.AfterFunc(unmovedFor, func() {
+			s.land(seqs...)
+			notify(s.retry)
+		})
+	}
+	return false
+}
+
+// unmoved remembers why rows could not be moved.
+type unmoved struct {
+	mu         sync.Mutex
+	err        error
+	at, logged time.Time
+}
+
+// note notes how a move ended, and reports whether to log that.
+func (u *unmoved) note(now time.Time, err error) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err == nil {
+		u.err = nil
+		return false
+	}
+	u.err, u.at = err, now
+	if now.Sub(u.logged).Abs() < reportInterval {
+		return false
+	}
+	u.logged = now
+	return true
+}
+
+// last returns the error of the last move, if that was within a minute.
+func (u *unmoved) last(now time.Time) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now.Sub(u.at).Abs() > time.Minute {
+		return nil
+	}
+	return u.err
 }
 
 // untilDone changes the table until that works. It returns false if the error is

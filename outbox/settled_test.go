@@ -16,6 +16,7 @@ import (
 // TestSettledSaysWhatBecameOfEachEvent has a broker that acks one, another at the
 // third attempt, and refuses one.
 func TestSettledSaysWhatBecameOfEachEvent(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, failures := new(table), new(model), 0
 		p.publish = func(m broker.Message) error {

@@ -34,6 +34,7 @@ func (s *slowReader) Deferred(ctx context.Context, now time.Time, from string, l
 // TestStaleReadPublishesNothingAgain has rows published and deleted, or deferred,
 // while a read that began before is under way: it still returns them.
 func TestStaleReadPublishesNothingAgain(t *testing.T) {
+	t.Parallel()
 	for name, fails := range map[string]int{"rows that are deleted": 0, "rows that are deferred first": 1} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,7 @@ type Status struct {
 	Owns    bool          // it has a table, or a shard of one
 	Waiting int           // see [Forwarder.Waiting]
 	Stuck   time.Duration // how long rows have been read or published without an end to any; zero if none are
+	Unmoved error         // why rows could not be deferred or parked, the last time within a minute; nil if they could
 }
 
 // Status returns how the forwarder is. It never waits.
@@ -15,7 +16,7 @@ func (f *Forwarder) Status() Status {
 	if s == nil {
 		return Status{}
 	}
-	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck()}
+	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Unmoved: s.unmoved.last(s.clock.Now())}
 }
 
 // stuck returns how long nothing has come to an end, of all that is under way.

@@ -12,6 +12,7 @@ import (
 // TestStatusFindsAForwarderThatIsStuck has a broker that does not answer for one
 // topic, while others go on or not, and a table that can't be changed or read.
 func TestStatusFindsAForwarderThatIsStuck(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p := new(table), new(model)
 		hanging, hang := "", make(chan struct{})

@@ -11,6 +11,7 @@ import (
 
 // TestNothingFiresBeforeItMay has timers due, one stored before and one meanwhile.
 func TestNothingFiresBeforeItMay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began, may := open(t), time.Now(), make(chan struct{})
 		schedule(t, s, "before", began)
@@ -51,6 +52,7 @@ func TestNothingFiresBeforeItMay(t *testing.T) {
 
 // TestStopsWhileNothingMayFire: the poller ends with its context.
 func TestStopsWhileNothingMayFire(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		poll(t, open(t), realClock, poller.Options{Await: func(ctx context.Context) bool { <-ctx.Done(); return false }})
 		synctest.Wait()

@@ -18,6 +18,7 @@ import (
 // TestFullWayOutHoldsFiring has 30 timers due at one instant, of which the way
 // out has room for 10 a minute.
 func TestFullWayOutHoldsFiring(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		for i := range 30 {
@@ -47,6 +48,7 @@ func TestFullWayOutHoldsFiring(t *testing.T) {
 
 // TestLongHoldIsTold has the way out full for a while, and later for longer.
 func TestLongHoldIsTold(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, log := open(t), new(logbuf.Buffer)
 		var full atomic.Bool

@@ -41,6 +41,7 @@ func firesAfter(t *testing.T, began time.Time, fired <-chan timer.DueTimeReached
 }
 
 func TestClockThatJumpsForwardHoldsFiring(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began, clock := open(t), time.Now(), new(wrongClock)
 		schedule(t, s, "1", began.Add(2*time.Hour))
@@ -54,6 +55,7 @@ func TestClockThatJumpsForwardHoldsFiring(t *testing.T) {
 // TestShortJumpWithinALongInterval has a timer wake the poller long before the
 // planned poll, when the clock is wrong by less than the time to that.
 func TestShortJumpWithinALongInterval(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began, clock := open(t), time.Now(), new(wrongClock)
 		p, fired := poll(t, s, clock, poller.Options{Interval: time.Hour, Reference: rightTime, Elapsed: elapsed()})
@@ -67,6 +69,7 @@ func TestShortJumpWithinALongInterval(t *testing.T) {
 }
 
 func TestClockThatIsWrongAtTheStartHoldsFiring(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began, clock := open(t), time.Now(), new(wrongClock)
 		schedule(t, s, "1", began.Add(2*time.Hour))
@@ -79,6 +82,7 @@ func TestClockThatIsWrongAtTheStartHoldsFiring(t *testing.T) {
 
 // TestStartWaitsForAnAnswerOnlyShortly starts with what is overdue.
 func TestStartWaitsForAnAnswerOnlyShortly(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name      string
 		reference func(context.Context) (time.Time, error)
@@ -104,6 +108,7 @@ func TestStartWaitsForAnAnswerOnlyShortly(t *testing.T) {
 // TestClockThatJumpsDuringAPoll sets the clock wrong between the poll at the
 // store and the transaction that fires.
 func TestClockThatJumpsDuringAPoll(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began, clock := open(t), time.Now(), new(wrongClock)
 		schedule(t, s, "now", began)
@@ -125,6 +130,7 @@ func TestClockThatJumpsDuringAPoll(t *testing.T) {
 // TestClockThatIsSetBackDuringAPoll sets a clock right that was ahead, between
 // the poll at the store and the sleep: the sleep is no longer for it.
 func TestClockThatIsSetBackDuringAPoll(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began, clock := open(t), time.Now(), new(wrongClock)
 		clock.set(3 * time.Hour)
@@ -144,6 +150,7 @@ func TestClockThatIsSetBackDuringAPoll(t *testing.T) {
 // TestSuspendAndResume has the machine sleep for a night: elapsed stands still,
 // the clock and the reference do not.
 func TestSuspendAndResume(t *testing.T) {
+	t.Parallel()
 	const night = 8 * time.Hour
 	for _, tt := range []struct {
 		name  string
@@ -173,6 +180,7 @@ func TestSuspendAndResume(t *testing.T) {
 }
 
 func TestClockThatStepsBackFiresOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began, clock := open(t), time.Now(), new(wrongClock)
 		schedule(t, s, "1", began.Add(time.Minute))

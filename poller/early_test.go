@@ -9,6 +9,7 @@ import (
 )
 
 func TestNeverEarlyByAPartOfAMillisecond(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		p, fired := poll(t, s, realClock, poller.Options{Interval: time.Hour})

@@ -15,6 +15,7 @@ func newGate() *gate { return &gate{wake: make(chan struct{}, 1)} }
 var clock = timer.ClockFunc(time.Now)
 
 func TestGateSleepsUntilItsTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g, began := newGate(), time.Now()
 		g.open()
@@ -28,6 +29,7 @@ func TestGateSleepsUntilItsTime(t *testing.T) {
 }
 
 func TestGateWakesForSooner(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g, began := newGate(), time.Now()
 		g.open()
@@ -42,6 +44,7 @@ func TestGateWakesForSooner(t *testing.T) {
 }
 
 func TestGateDoesNotWakeTooEarly(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		for i, announced := range []time.Duration{-time.Second, time.Second} {
@@ -58,6 +61,7 @@ func TestGateDoesNotWakeTooEarly(t *testing.T) {
 }
 
 func TestGateKeepsWhatIsAnnouncedBeforeSleep(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g, began := newGate(), time.Now()
 		g.open()
@@ -75,6 +79,7 @@ func TestGateKeepsWhatIsAnnouncedBeforeSleep(t *testing.T) {
 }
 
 func TestGateStopsWithContext(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -89,6 +94,7 @@ func TestGateStopsWithContext(t *testing.T) {
 // than the end of the sleep, but sooner by the clock, which was set back
 // meanwhile.
 func TestGateKeepsItsLimitWhenTheClockStepsBack(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		var behind atomic.Int64

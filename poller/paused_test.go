@@ -34,6 +34,7 @@ func resumeFiring(t *testing.T, s *sqlite.Store) {
 // TestNothingFiresWhilePaused, and all of it when firing is resumed, at once where the
 // poller is notified.
 func TestNothingFiresWhilePaused(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		p, fired := poll(t, s, realClock, poller.Options{Interval: time.Hour, Paused: s.Firing})
@@ -65,6 +66,7 @@ func TestNothingFiresWhilePaused(t *testing.T) {
 
 // TestAPauseOfAnotherInstanceHoldsWithinASecond, and ends within one.
 func TestAPauseOfAnotherInstanceHoldsWithinASecond(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		for i := range 1000 {
@@ -96,6 +98,7 @@ func TestAPauseOfAnotherInstanceHoldsWithinASecond(t *testing.T) {
 
 // TestAPauseWhileTheBrokerIsReadHolds: what was due before timers might fire waits.
 func TestAPauseWhileTheBrokerIsReadHolds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		schedule(t, s, "1", time.Now())
@@ -118,6 +121,7 @@ func TestAPauseWhileTheBrokerIsReadHolds(t *testing.T) {
 
 // TestAStartWhilePausedFiresNothing: a pause outlives the instance that was asked.
 func TestAStartWhilePausedFiresNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		schedule(t, s, "1", time.Now())
@@ -133,6 +137,7 @@ func TestAStartWhilePausedFiresNothing(t *testing.T) {
 
 // TestAPauseThatCanNotBeReadFiresNothing, and is a failed poll.
 func TestAPauseThatCanNotBeReadFiresNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		schedule(t, s, "1", time.Now())
@@ -158,6 +163,7 @@ func TestAPauseThatCanNotBeReadFiresNothing(t *testing.T) {
 // TestAPauseIsReadSeldom counts the reads of a poller that fires all the time, and of
 // one that has nothing to do.
 func TestAPauseIsReadSeldom(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		for i := range 1000 {

@@ -65,6 +65,7 @@ func poll(t *testing.T, s timer.Store, clock timer.Clock, opt poller.Options) (*
 }
 
 func TestFiresAtTheDueTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		var want []time.Duration
@@ -86,6 +87,7 @@ func TestFiresAtTheDueTime(t *testing.T) {
 }
 
 func TestWakesForSooner(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		p, fired := poll(t, s, realClock, poller.Options{Interval: time.Hour})
@@ -104,6 +106,7 @@ func TestWakesForSooner(t *testing.T) {
 }
 
 func TestWithoutAWakeFiresAtTheInterval(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		_, fired := poll(t, s, realClock, poller.Options{Interval: 5 * time.Second})
@@ -117,6 +120,7 @@ func TestWithoutAWakeFiresAtTheInterval(t *testing.T) {
 }
 
 func TestMoreThanABatchGoesWithoutPause(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		for i := range 25 {
@@ -133,6 +137,7 @@ func TestMoreThanABatchGoesWithoutPause(t *testing.T) {
 }
 
 func TestOutageOfTheStoreLosesNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		schedule(t, s, "1", began.Add(time.Minute))
@@ -156,6 +161,7 @@ func TestOutageOfTheStoreLosesNothing(t *testing.T) {
 }
 
 func TestReportedAsFailedFiresOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		schedule(t, s, "1", began)
@@ -178,6 +184,7 @@ func TestReportedAsFailedFiresOnce(t *testing.T) {
 }
 
 func TestIdlePollerOnlyReads(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := open(t)
 		schedule(t, s, "1", time.Now().Add(24*time.Hour))
@@ -193,6 +200,7 @@ func TestIdlePollerOnlyReads(t *testing.T) {
 }
 
 func TestFatalStoreEndsThePoller(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := poller.New(brokenStore{}, realClock, slog.New(slog.DiscardHandler), poller.Options{})
 		if err := p.Run(t.Context()); !errors.Is(err, timer.ErrFatal) {

@@ -49,6 +49,7 @@ func due(t *testing.T, s timer.Store, tenant timer.TenantID, n int, first time.T
 // TestATenantThatIsHeldBackDelaysNobody has a tenant with far more due than it
 // may fire, in crowds and not, beside one whose timers are due now and then.
 func TestATenantThatIsHeldBackDelaysNobody(t *testing.T) {
+	t.Parallel()
 	for name, batch := range map[string]int{"more is due than a batch": 20, "less is due": 1000} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -96,6 +97,7 @@ func TestATenantThatIsHeldBackDelaysNobody(t *testing.T) {
 // TestAHeldBackTenantDoesNotKeepThePollerBusy has more and more due, and tells
 // the poller each time.
 func TestAHeldBackTenantDoesNotKeepThePollerBusy(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		due(t, s, "held", 40, began.Add(-time.Second), 50*time.Millisecond)
@@ -124,6 +126,7 @@ func TestAHeldBackTenantDoesNotKeepThePollerBusy(t *testing.T) {
 // TestWhatMayFireGoesWithoutPause has more due than a batch holds, of tenants
 // that may fire, beside one that may not.
 func TestWhatMayFireGoesWithoutPause(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		const small, great = 50, 100
@@ -147,6 +150,7 @@ func TestWhatMayFireGoesWithoutPause(t *testing.T) {
 }
 
 func TestAQuotaThatIsRaisedCountsAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now()
 		due(t, s, "held", 20, began, 0)
@@ -172,6 +176,7 @@ func TestAQuotaThatIsRaisedCountsAtOnce(t *testing.T) {
 // TestWithQuotasThatNobodyReachesNothingChanges fires at the due times, and polls
 // as often as without.
 func TestWithQuotasThatNobodyReachesNothingChanges(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := open(t), time.Now().Truncate(time.Millisecond)
 		due(t, s, "acme", 20, began.Add(time.Second), time.Second)

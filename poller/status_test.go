@@ -34,6 +34,7 @@ func (s *troubled) NextDue(ctx context.Context, after time.Time) (time.Time, err
 
 // TestStatusSaysHowThePollerIs takes a poller through all that may be wrong with it.
 func TestStatusSaysHowThePollerIs(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &troubled{Store: open(t)}
 		var full, hold atomic.Bool
@@ -99,6 +100,7 @@ func TestStatusSaysHowThePollerIs(t *testing.T) {
 
 // TestAPollerThatDoesNotRunIsStopped, before and after.
 func TestAPollerThatDoesNotRunIsStopped(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := poller.New(open(t), realClock, slog.New(slog.DiscardHandler), poller.Options{})
 		if got := p.Status(); got.Phase != poller.Stopped {
@@ -122,6 +124,7 @@ func TestAPollerThatDoesNotRunIsStopped(t *testing.T) {
 // TestNoAnswerAtTheStartIsNoJump has a reference that does not answer when the poller
 // begins: the clock is not what is wrong. One that disagrees says that it is.
 func TestNoAnswerAtTheStartIsNoJump(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var disagrees atomic.Bool
 		p, _ := poll(t, open(t), realClock, poller.Options{Elapsed: elapsed(), Reference: func(context.Context) (time.Time, error) {

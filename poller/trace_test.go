@@ -15,6 +15,7 @@ import (
 // TestEventsCarryTheTraceOfTheirFiring has the first transaction fail after its events
 // were traced: what is not committed has not fired.
 func TestEventsCarryTheTraceOfTheirFiring(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		s := open(t)

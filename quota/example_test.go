@@ -22,7 +22,7 @@ func ExampleConfig_Of() {
 }
 
 // What exceeds a rate is tried again later, or becomes a dead letter, as its limits say.
-func ExampleLimiter_Reserve() {
+func ExampleLimiter_Allow() {
 	clock := timer.ClockFunc(func() time.Time { return time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC) })
 	limiter, err := quota.New(quota.Config{Default: quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 2}}}, clock, quota.Options{})
 	if err != nil {
@@ -31,7 +31,7 @@ func ExampleLimiter_Reserve() {
 	}
 	for range 3 {
 		command := timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-1"}}
-		_, exceeded, err := limiter.Reserve(context.Background(), nil, false, command) // the store is asked for live timers only
+		exceeded, err := limiter.Allow(context.Background(), nil, false, command) // the store is asked for live timers only
 		switch {
 		case err != nil:
 			fmt.Println(err)

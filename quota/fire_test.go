@@ -38,6 +38,7 @@ func round(k *quota.Limiter, due map[timer.TenantID]int) (map[timer.TenantID]int
 }
 
 func TestFireRateIsKept(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := limiter(t, quota.Config{
 			Default: quota.Limits{Fire: quota.Rate{PerSecond: 1000}},
@@ -74,6 +75,7 @@ func TestFireRateIsKept(t *testing.T) {
 }
 
 func TestATenantAtItsFireRateFiresInPortions(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := limiter(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 1000}}), quota.Options{})
 		due := map[timer.TenantID]int{"acme": 1300}
@@ -88,6 +90,7 @@ func TestATenantAtItsFireRateFiresInPortions(t *testing.T) {
 }
 
 func TestATenantBelowItsFireRateDoesNotWait(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := limiter(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{})
 		for range 1000 {
@@ -103,6 +106,7 @@ func TestATenantBelowItsFireRateDoesNotWait(t *testing.T) {
 }
 
 func TestNothingIsTakenBeforeTheCommit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := limiter(t, of(quota.Limits{Fire: quota.Rate{PerSecond: 100}}), quota.Options{})
 		for range 10 { // transactions that fail
@@ -114,6 +118,7 @@ func TestNothingIsTakenBeforeTheCommit(t *testing.T) {
 }
 
 func TestFireRatesChangeAtWork(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := limiter(t, quota.Config{}, quota.Options{})
 		if k.Allowance(time.Now()) != nil {

@@ -2,33 +2,37 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A live is how many timers of a tenant wait, never too low unless other
-// instances add some: those that were counted, those that were added since, and
-// those that commands on their way to the store may add. Those that fired or were
-// canceled since make it too high, so they are counted again before a command is
-// refused. A tenant that has few is counted once.
+// A live says how many timers of a tenant wait at most: the timers that were counted, the
+// timers that this instance has added since, and the timers that commands on their way to
+// the store may add. Timers that have fired or were canceled since make the number too
+// high, so the limiter counts again before it refuses a command. It counts the timers of a
+// tenant that has few only once.
 //
-// A command that was on its way while the timers were counted may be among them
-// and is added all the same. So before a command is refused it waits until none is
-// on its way, which takes as long as a commit, since none is admitted meanwhile.
+// A command that was on its way during the count may be in the number or not. The limiter
+// takes it to be in, so as many commands may exceed the limit.
 type live struct {
-	counted  int64 // timers that waited
-	added    int64 // timers that were new since
-	reserved int64 // timers that commands on their way may add
-	at       time.Time
+	counted     int64     // timers that waited
+	added       int64     // timers that were new since
+	pending     int64     // commands on their way
+	unclear     int64     // commands on their way that were so during the count, too
+	at          time.Time // when they were counted; zero: they must be
+	decremented bool      // fewer wait since
+}
 
-	known       bool // they were counted, and nothing unknown happened since
-	exact       bool // none was on its way
-	decremented bool // fewer wait since
-	failed      bool // a command failed since, with an unknown outcome
-
-	counting chan struct{} // closed when the count is done; nil while there is none
-	quiet    chan struct{} // closed when none is on its way; nil while no command waits for it
+// done notes what n commands did that were on their way: they added some timers.
+func (l *live) done(n, added int64) {
+	l.pending = max(0, l.pending-n)
+	if l.unclear > 0 {
+		l.unclear = max(0, l.unclear-n)
+		return
+	}
+	l.added += added
 }
 
 // Ages of a count.
@@ -38,90 +42,144 @@ const (
 	lowAge  = 10 * time.Second // of one that other instances may have added to, below half of the limit
 )
 
-// all is how many wait at most.
-func (l *live) all() int64 { return l.counted + l.added + l.reserved }
+// all returns how many timers wait at most, without commands on their way. It takes other
+// instances to have added as many as this one since the count.
+func (l *live) all(instances int) int64 { return l.counted + l.added*int64(instances) }
 
-// check reports whether n more may wait. Fresh says that they were counted for
-// the command. Of several instances each takes no more than its part of what was
-// left, and then counts again.
-func (l *live) check(n, limit int64, now time.Time, fresh bool, instances int) verdict {
+// fits reports whether n more may wait.
+func (l *live) fits(n, limit int64, instances int) bool {
+	return l.all(instances)+l.pending+n <= limit
+}
+
+// stale reports whether the timers must be counted before n more are allowed or refused.
+func (l *live) stale(n, limit int64, now time.Time, instances int) bool {
 	age := now.Sub(l.at)
-	full := l.all()+n > limit
 	switch {
-	case !l.known:
-		return uncounted
-	case full && l.exact && l.reserved == 0 && (fresh || !l.decremented && age < fullAge):
-		return tooMany
-	case full:
-		return uncounted
+	case l.at.IsZero():
+		return true
+	case !l.fits(n, limit, instances):
+		return l.decremented || age >= fullAge || instances > 1 && l.added > 0
 	case instances == 1:
-		return granted
-	case age >= lowAge, age >= halfAge && l.all() >= limit/2:
-		return uncounted
-	case !fresh && l.added+l.reserved+n > max(n, (limit-l.counted)/int64(instances)):
-		return uncounted
+		return false
+	case l.all(instances) >= limit/2:
+		return age >= halfAge
 	}
-	return granted
+	return age >= lowAge
 }
 
-// add notes that one more waits.
-func (l *live) add() {
-	l.added++
-	l.exact = false
-}
-
-// invalidate notes that it is not known how many wait.
-func (l *live) invalidate() { l.known, l.failed = false, true }
-
-// end notes that n are not on their way any more.
-func (l *live) end(n int64) {
-	if l.reserved -= n; l.reserved == 0 && l.quiet != nil {
-		close(l.quiet)
-		l.quiet = nil
-	}
-}
-
-// idle reports whether nothing is lost if it is deleted.
-func (l *live) idle() bool { return l.reserved == 0 && l.counting == nil && l.quiet == nil }
-
-// count counts the timers of a tenant and reports true, or else waits for the
-// count that is at work, or for the commands that are on their way, if there would
-// be too many with n more.
-func (l *Limiter) count(ctx context.Context, store timer.Reader, tenant timer.TenantID, n int) (counted bool, err error) {
-	l.mu.Lock()
-	live := &l.usage(tenant).live
-	wait := live.counting
-	if wait == nil && live.known && live.reserved > 0 && live.all()+int64(n) > l.config.Of(tenant).Live {
-		if live.quiet == nil {
-			live.quiet = make(chan struct{})
+// fit reports whether the tenant of commands may have as many timers more as they add,
+// and how many these are at most. At the limit it asks the store.
+func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, commands []timer.ScheduleTimer) (fits bool, added int64, err error) {
+	tenant, n := commands[0].TenantID, int64(len(commands))
+	fits, stale := l.admit(tenant, n, n, limits.Live, true)
+	if stale {
+		if err := l.count(ctx, store, tenant); err != nil {
+			return false, n, err
 		}
-		wait = live.quiet
+		fits, _ = l.admit(tenant, n, n, limits.Live, false)
 	}
-	if wait != nil {
-		l.mu.Unlock()
-		select {
-		case <-wait:
-			return false, nil
-		case <-ctx.Done():
-			return false, ctx.Err()
-		}
+	if fits || !l.mayWait(limits.Policy) { // whether they add any is found out when they come again
+		return fits, n, nil
 	}
-	live.counting = make(chan struct{})
-	idle, before := live.reserved == 0, live.added
-	live.decremented, live.failed = false, false
-	l.mu.Unlock()
+	defer l.waiting.Add(-1)
+	added, err = l.adds(ctx, store, limits.Live, commands)
+	if err != nil || added == n {
+		return false, added, err
+	}
+	fits, _ = l.admit(tenant, added, n, limits.Live, false)
+	return fits, added, nil
+}
 
-	counts, err := store.Counts(ctx, tenant)
-
+// admit reports whether commands that add so many timers may go to the store, and notes
+// that they are on their way then. Stale says that the timers must be counted first, if
+// that is asked for.
+func (l *Limiter) admit(tenant timer.TenantID, added, commands, limit int64, ask bool) (fits, stale bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	close(live.counting)
-	live.counting = nil
-	if err != nil {
-		return false, err
+	u, instances := l.usage(tenant), l.instances()
+	if ask && u.live.stale(added, limit, l.clock.Now(), instances) {
+		return false, true
 	}
-	live.exact = idle && live.reserved == 0 && live.added == before
-	live.counted, live.known, live.at = counts.Scheduled, !live.failed, l.clock.Now()
-	live.added -= before
-	return true, nil
+	if added > 0 && !u.live.fits(added, limit, instances) {
+		return false, false
+	}
+	u.live.pending += commands
+	return true, false
+}
+
+// count counts the timers of a tenant, once for all who ask meanwhile.
+func (l *Limiter) count(ctx context.Context, store timer.Reader, tenant timer.TenantID) error {
+	done := l.counting.DoChan(string(tenant), func() (any, error) {
+		l.mu.Lock()
+		l.usage(tenant).live.decremented = false
+		l.mu.Unlock()
+		counts, err := store.Counts(context.WithoutCancel(ctx), tenant)
+		if err != nil {
+			return nil, err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		live := &l.usage(tenant).live
+		live.counted, live.added, live.unclear, live.at = counts.Scheduled, 0, live.pending, l.clock.Now()
+		return nil, nil
+	})
+	select {
+	case counted := <-done:
+		return counted.Err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Bounds of look-ups in the store: a flood of commands over a quota must leave
+// connections to timers that fire, and handlers to commands of other tenants.
+const (
+	maxLookups = 2  // at once
+	maxWaiting = 16 // commands that wait for theirs, if they can come again later
+)
+
+// mayWait reports whether a command may wait for a look-up, and counts it then.
+func (l *Limiter) mayWait(p Policy) bool {
+	if n := l.waiting.Add(1); n > maxWaiting && p != DeadLetter {
+		l.waiting.Add(-1)
+		return false
+	}
+	return true
+}
+
+// adds returns how many of the commands, or the first ones of them that are more than
+// may be, add a timer: their keys have none that waits.
+func (l *Limiter) adds(ctx context.Context, store timer.Reader, limit int64, commands []timer.ScheduleTimer) (n int64, err error) {
+	select {
+	case l.lookups <- struct{}{}:
+		defer func() { <-l.lookups }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	l.mu.Lock()
+	most := limit - l.usage(commands[0].TenantID).live.counted
+	l.mu.Unlock()
+	for i, c := range commands {
+		entry, err := store.Get(ctx, c.Key)
+		switch {
+		case err != nil && !errors.Is(err, timer.ErrNotFound):
+			return 0, err
+		case err == nil && entry.State == timer.Scheduled:
+			continue
+		}
+		n++
+		if n > most {
+			return n + int64(len(commands)-i-1), nil
+		}
+	}
+	return n, nil
+}
+
+// Decremented says that fewer timers of the tenant wait: one was canceled.
+func (l *Limiter) Decremented(tenant timer.TenantID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if u, ok := l.usages[tenant]; ok {
+		u.live.decremented = true
+	}
 }

@@ -7,9 +7,8 @@
 // timers fire, and it is notified of the results. Its Config can be changed while
 // it works.
 //
-//	commands ──Reserve──► Reservation ──► store ──► Done: counted
-//	              │                         └─────► Cancel: given back
-//	              └─────► Exceeded ──► retry after its Delay, or dead letter
+//	commands ──Allow──► store ──► Done: counted, or given back
+//	             └────► Exceeded ──► retry after its Delay, or dead letter
 //
 //	due timers ──► Allowance ──► Reach ──► Fired
 //
@@ -26,7 +25,8 @@
 // # Several instances
 //
 // Each instance has an equal part of the rates. The timers that wait are counted
-// in the store, which all instances share.
+// in the store, which all instances share. What is on its way to the store while
+// they are counted may exceed the limit.
 package quota
 
 import (
@@ -34,6 +34,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -53,6 +55,8 @@ type Limiter struct {
 	waiting atomic.Int64  // commands that wait for a look-up of keys in the store
 	lookups chan struct{} // holds one for each look-up
 
+	counting singleflight.Group // of the timers of a tenant
+
 	mu      sync.Mutex
 	config  Config
 	free    bool // no tenant's fire rate is limited
@@ -69,10 +73,6 @@ type usage struct {
 	exceeded     time.Time // when it last exceeded a limit
 	live         live
 }
-
-// maxLookups is how many commands at once are looked up in the store: a flood of
-// commands over a quota must leave connections to those that fire.
-const maxLookups = 2
 
 // minSweep is how many usages are worth a sweep.
 const minSweep = 1024
@@ -100,7 +100,7 @@ func (l *Limiter) Use(config Config) error {
 	defer l.mu.Unlock()
 	l.config, l.free = config, config.firesFreely()
 	for _, u := range l.usages {
-		u.live.invalidate() // timers of a tenant without a limit are not counted
+		u.live.at = time.Time{} // timers of a tenant without a limit are not counted
 		u.turn = time.Time{}
 	}
 	return nil
@@ -143,7 +143,7 @@ func (l *Limiter) sweep() {
 	now, n := l.clock.Now(), l.instances()
 	for tenant, u := range l.usages {
 		limits := l.config.Of(tenant)
-		if u.live.idle() && !u.turn.After(now) && u.accept.full(now, limits.Accept.share(n)) && u.fire.full(now, limits.Fire.share(n)) {
+		if u.live.pending == 0 && !u.turn.After(now) && u.accept.full(now, limits.Accept.share(n)) && u.fire.full(now, limits.Fire.share(n)) {
 			delete(l.usages, tenant)
 		}
 	}

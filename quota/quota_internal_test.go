@@ -19,32 +19,32 @@ func of(t *testing.T, l Limits) *Limiter {
 	return limiter
 }
 
-// reserve reserves for one command, without a store.
-func reserve(t *testing.T, l *Limiter, tenant timer.TenantID, again bool) (Reservation, *Exceeded) {
+// allow asks for one command, without a store.
+func allow(t *testing.T, l *Limiter, tenant timer.TenantID, again bool) *Exceeded {
 	t.Helper()
-	r, exceeded, err := l.Reserve(t.Context(), nil, again, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant}})
+	exceeded, err := l.Allow(t.Context(), nil, again, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r, exceeded
+	return exceeded
 }
 
 // TestTenantsAreForgotten has a hundred thousand of them, a thousand at a time.
 func TestTenantsAreForgotten(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := of(t, Limits{Accept: Rate{PerSecond: 1}, Fire: Rate{PerSecond: 100}})
 		most := 0
 		for i := range 100_000 {
 			tenant := timer.TenantID(fmt.Sprint(i))
-			r, exceeded := reserve(t, l, tenant, false)
-			if exceeded != nil {
+			if exceeded := allow(t, l, tenant, false); exceeded != nil {
 				t.Fatal("refused")
 			}
-			r.Done(timer.Result{Outcome: timer.DidSchedule})
+			l.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})
 			l.Allowance(time.Now())(tenant)
 			l.Fired(time.Now(), []timer.DueTimeReached{{Key: timer.Key{TenantID: tenant}}})
 			for range 10 { // its turn is 10 s from now
-				reserve(t, l, tenant, false)
+				allow(t, l, tenant, false)
 			}
 			time.Sleep(10 * time.Second / 1000)
 			most = max(most, len(l.usages))
@@ -58,11 +58,13 @@ func TestTenantsAreForgotten(t *testing.T) {
 // TestTenantsOfALimitThatIsGoneAreForgotten has them at their rates when the rates
 // are lifted.
 func TestTenantsOfALimitThatIsGoneAreForgotten(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := of(t, Limits{Accept: Rate{PerSecond: 0.1, Burst: 1}})
 		for i := range 100 {
-			r, _ := reserve(t, l, timer.TenantID(fmt.Sprint(i)), false)
-			r.Done(timer.Result{Outcome: timer.DidSchedule})
+			tenant := timer.TenantID(fmt.Sprint(i))
+			allow(t, l, tenant, false)
+			l.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})
 		}
 		if err := l.Use(Config{}); err != nil {
 			t.Fatal(err)
@@ -78,15 +80,16 @@ func TestTenantsOfALimitThatIsGoneAreForgotten(t *testing.T) {
 // TestATenantAtItsLimitIsNotForgotten has one tenant that is at its limit and one
 // that owes, among many that are not.
 func TestATenantAtItsLimitIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := of(t, Limits{Accept: Rate{PerSecond: 0.001, Burst: 2}})
 		for range 2 {
-			reserve(t, l, "acme", false)
+			allow(t, l, "acme", false)
 		}
 		for i := range 10 * minSweep {
-			reserve(t, l, timer.TenantID(fmt.Sprint(i)), false)
+			allow(t, l, timer.TenantID(fmt.Sprint(i)), false)
 		}
-		if _, exceeded := reserve(t, l, "acme", true); exceeded == nil {
+		if exceeded := allow(t, l, "acme", true); exceeded == nil {
 			t.Error("the limit was forgotten")
 		}
 	})
@@ -95,6 +98,7 @@ func TestATenantAtItsLimitIsNotForgotten(t *testing.T) {
 // TestPutOffOneAfterTheOther has a thousand commands exceed the accept rate at one
 // instant, and each come again after its delay.
 func TestPutOffOneAfterTheOther(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const rate, commands = 20, 1000
 		l := of(t, Limits{Accept: Rate{PerSecond: rate}})
@@ -112,7 +116,7 @@ func TestPutOffOneAfterTheOther(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			tries++
-			_, exceeded := reserve(t, l, "acme", again)
+			exceeded := allow(t, l, "acme", again)
 			if exceeded == nil {
 				accepted++
 				return
@@ -153,22 +157,23 @@ func TestPutOffOneAfterTheOther(t *testing.T) {
 // do not take the tokens of those. When none of those has come for so long that the
 // bucket is full, they do.
 func TestFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := of(t, Limits{Accept: Rate{PerSecond: 1, Burst: 3}})
 		for range 3 + 4 {
-			reserve(t, l, "acme", false)
+			allow(t, l, "acme", false)
 		}
 		time.Sleep(time.Second)
-		if _, exceeded := reserve(t, l, "acme", false); exceeded == nil {
+		if exceeded := allow(t, l, "acme", false); exceeded == nil {
 			t.Error("a fresh command took the token of one that was put off")
 		} else if exceeded.Delay != 4*time.Second {
 			t.Errorf("delay %v, want 4s, behind those", exceeded.Delay)
 		}
-		if _, exceeded := reserve(t, l, "acme", true); exceeded != nil {
+		if exceeded := allow(t, l, "acme", true); exceeded != nil {
 			t.Errorf("one that was put off came for its token: %+v", exceeded)
 		}
 		time.Sleep(3 * time.Second)
-		if _, exceeded := reserve(t, l, "acme", false); exceeded != nil {
+		if exceeded := allow(t, l, "acme", false); exceeded != nil {
 			t.Errorf("refused though all tokens are there: %+v", exceeded)
 		}
 	})
@@ -176,11 +181,12 @@ func TestFirstComeFirstServed(t *testing.T) {
 
 // TestDelaysAreBounded has a flood that would take hours.
 func TestDelaysAreBounded(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := of(t, Limits{Accept: Rate{PerSecond: 0.01, Burst: 1}})
 		delays := make(map[time.Duration]bool)
 		for range 1000 {
-			if _, exceeded := reserve(t, l, "acme", false); exceeded != nil {
+			if exceeded := allow(t, l, "acme", false); exceeded != nil {
 				delays[exceeded.Delay] = true
 				if exceeded.Delay < time.Second || exceeded.Delay > 5*time.Minute {
 					t.Fatalf("delay %v", exceeded.Delay)
@@ -194,7 +200,7 @@ func TestDelaysAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		if _, exceeded := reserve(t, l, "acme", false); exceeded != nil {
+		if exceeded := allow(t, l, "acme", false); exceeded != nil {
 			t.Errorf("the limit was raised, but %+v", exceeded)
 		}
 	})
@@ -202,6 +208,7 @@ func TestDelaysAreBounded(t *testing.T) {
 
 // TestMessageWithManyTimers has messages of more timers than the burst.
 func TestMessageWithManyTimers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := of(t, Limits{Accept: Rate{PerSecond: 10}})
 		commands := make([]timer.ScheduleTimer, 50)
@@ -210,7 +217,7 @@ func TestMessageWithManyTimers(t *testing.T) {
 		}
 		began := time.Now()
 		for accepted := 0; accepted < 10; {
-			r, exceeded, err := l.Reserve(t.Context(), nil, true, commands...)
+			exceeded, err := l.Allow(t.Context(), nil, true, commands...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,8 +226,8 @@ func TestMessageWithManyTimers(t *testing.T) {
 				continue
 			}
 			if accepted == 3 {
-				r.Cancel() // its tokens are there for the next try
-				if _, exceeded, _ = l.Reserve(t.Context(), nil, true, commands...); exceeded != nil {
+				l.Done("acme", len(commands)) // its tokens are there for the next try
+				if exceeded, _ = l.Allow(t.Context(), nil, true, commands...); exceeded != nil {
 					t.Errorf("after a failure: %+v", exceeded)
 				}
 			}

@@ -21,11 +21,11 @@ func TestUsageSaysWhatIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-1"}, DueAt: now.Add(time.Hour)}
-	r, exceeded, err := l.Reserve(t.Context(), nil, false, c)
+	exceeded, err := l.Allow(t.Context(), nil, false, c)
 	if err != nil || exceeded != nil {
 		t.Fatal(exceeded, err)
 	}
-	r.Done(timer.Result{Outcome: timer.DidSchedule})
+	l.Done("acme", 1, timer.Result{Outcome: timer.DidSchedule})
 	for range 2 {
 		acme, globex := l.Usage("acme"), l.Usage("globex")
 		if acme.Own || acme.Accept != 4 || acme.Limits.Accept.PerSecond != 10 || acme.Fire != 0 || !globex.Own || globex.Fire != 4 {

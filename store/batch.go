@@ -112,9 +112,6 @@ type group[C any] struct {
 	mu      sync.Mutex
 	waiting []*call[C]
 	led     bool // a caller has the lead
-
-	watched <-chan struct{} // the end of a context that callers share, see watch
-	unwatch func() bool
 }
 
 // A call is one caller's commands and what came of them.
@@ -122,7 +119,6 @@ type call[C any] struct {
 	now      time.Time
 	commands []C
 	end      <-chan struct{} // of the caller's context
-	leads    bool            // it commits next
 	next     chan step       // holds one
 	shared   bool            // the commit has other calls
 	results  []timer.Result
@@ -145,18 +141,12 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 	c := &call[C]{now: now, commands: commands, end: ctx.Done(), next: make(chan step, 1)}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
-	next := finish
-	c.leads = !g.led
+	leads := !g.led
 	g.led = true
-	leads, watched := c.leads, g.watch(ctx)
 	g.mu.Unlock()
 
-	switch {
-	case leads:
-		next = lead
-	case watched:
-		next = <-c.next
-	default:
+	next := lead
+	if !leads {
 		select {
 		case next = <-c.next:
 		case <-ctx.Done():
@@ -186,37 +176,6 @@ func (g *group[C]) alone(ctx context.Context, now time.Time, commands []C) ([]ti
 	}
 }
 
-// watch reports whether a caller need not wait for the end of its context, since
-// the group does: one context is watched for all callers that share its end.
-// Thousands of goroutines that select on one channel take a fifth of the CPU. The
-// lock must be held.
-func (g *group[C]) watch(ctx context.Context) bool {
-	end := ctx.Done()
-	if end != g.watched && len(g.waiting) == 1 {
-		if g.unwatch != nil {
-			g.unwatch()
-		}
-		g.watched = end
-		g.unwatch = context.AfterFunc(ctx, func() { g.leaveAll(end) })
-	}
-	return end == g.watched
-}
-
-// leaveAll ends the wait of all callers that share the end of a context, but for
-// those that are being committed and the one that commits next, which takes no more
-// than stopTimeout now.
-func (g *group[C]) leaveAll(end <-chan struct{}) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.waiting = slices.DeleteFunc(g.waiting, func(c *call[C]) bool {
-		leaves := c.end == end && !c.leads
-		if leaves {
-			c.next <- leave
-		}
-		return leaves
-	})
-}
-
 // leave removes a caller whose context has ended, unless its results are known. If
 // it was given the lead meanwhile, it hands it on.
 func (g *group[C]) leave(c *call[C]) step {
@@ -242,7 +201,6 @@ func (g *group[C]) leave(c *call[C]) step {
 // held.
 func (g *group[C]) handOver() {
 	if g.led = len(g.waiting) > 0; g.led {
-		g.waiting[0].leads = true
 		g.waiting[0].next <- lead
 	}
 }

@@ -31,10 +31,9 @@ func TestBatchIsAStore(t *testing.T) {
 			timer.Purger
 			timer.Operator
 			timer.Recoverer
-			timer.Repairer
 			outbox.Table
 			storetest.Database
-		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s, s, s, s}
+		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s, s, s}
 	})
 }
 

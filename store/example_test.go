@@ -82,18 +82,18 @@ func ExampleImport() {
 			return err
 		}
 		var file bytes.Buffer
-		exported, err := store.Export(ctx, from, store.Header{Source: "sqlite", SchemaVersion: sqlite.SchemaVersion, ExportedAt: newYear}, &file, nil)
+		exported, err := store.Export(ctx, from, store.Header{ExportedAt: newYear}, &file, nil)
 		if err != nil {
 			return err
 		}
 		fmt.Println("exported:", exported.Timers.Scheduled)
 		text := file.String()
-		imported, err := store.Import(ctx, to, strings.NewReader(text), nil)
+		imported, err := store.Import(ctx, to, strings.NewReader(text), newYear, nil)
 		if err != nil {
 			return err
 		}
 		fmt.Println("the same:", imported == exported)
-		_, err = store.Import(ctx, to, strings.NewReader(text), nil)
+		_, err = store.Import(ctx, to, strings.NewReader(text), newYear, nil)
 		fmt.Println("again:", errors.Is(err, store.ErrNotEmpty))
 		return nil
 	})

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,57 +20,52 @@ const (
 	formatVersion = 1
 )
 
-// Kinds of lines that are no records.
+// Kinds of lines.
 const (
 	kindHeader  = "header"
+	kindTimer   = "timer"
 	kindTrailer = "trailer"
+
+	kindEvent, kindParked = "event", "parked" // programs from before 0.1.0 wrote them
 )
 
-// The lines of an export. The order of the fields is the order in the file.
+// The lines of an export. The order of the fields is the order in the file. Those at the
+// end were written by programs from before 0.1.0, whose exports are the way to this one;
+// they are read and have no meaning.
 type (
 	headerLine struct {
-		Kind          string `json:"kind"`
-		Format        string `json:"format"`
-		Version       int    `json:"version"`
-		Source        string `json:"source,omitzero"`
-		SchemaVersion int64  `json:"schemaVersion"`
-		ExportedAt    stamp  `json:"exportedAt,omitzero"`
+		Kind       string         `json:"kind"`
+		Format     string         `json:"format"`
+		Version    int            `json:"version"`
+		TenantID   timer.TenantID `json:"tenantId,omitzero"`
+		ExportedAt stamp          `json:"exportedAt,omitzero"`
 	}
 	timerLine struct {
-		Kind          Kind                `json:"kind"`
+		Kind          string              `json:"kind"`
 		TenantID      timer.TenantID      `json:"tenantId,omitzero"`
 		ServiceCallID timer.ServiceCallID `json:"serviceCallId,omitzero"`
 		State         timer.State         `json:"state,omitzero"`
 		DueAt         stamp               `json:"dueAt,omitzero"`
-		RegisteredAt  stamp               `json:"registeredAt,omitzero"`
 		ReachedAt     stamp               `json:"reachedAt,omitzero"`
-		CanceledAt    stamp               `json:"canceledAt,omitzero"`
 		CorrelationID string              `json:"correlationId,omitzero"`
 		TimestampMS   int64               `json:"timestampMs"`
 		CommandID     string              `json:"commandId,omitzero"`
 		TraceParent   string              `json:"traceparent,omitzero"`
 		TraceState    string              `json:"tracestate,omitzero"`
 		Data          string              `json:"data,omitzero"` // a text, so that not a byte of it changes
-	}
-	eventLine struct {
-		Kind       Kind              `json:"kind"`
-		ID         string            `json:"id,omitzero"`
-		AppendedAt stamp             `json:"appendedAt,omitzero"`
-		ParkedAt   stamp             `json:"parkedAt,omitzero"`
-		Attempts   int               `json:"attempts"`
-		LastError  string            `json:"lastError,omitzero"`
-		Headers    map[string]string `json:"headers"`
-		Body       *string           `json:"body,omitzero"`       // if it is UTF-8
-		BodyBase64 []byte            `json:"bodyBase64,omitzero"` // else
+
+		RegisteredAt stamp `json:"registeredAt,omitzero"`
+		CanceledAt   stamp `json:"canceledAt,omitzero"`
 	}
 	trailerLine struct {
 		Kind      string `json:"kind"`
 		Scheduled int64  `json:"scheduled"`
 		Reached   int64  `json:"reached"`
 		Canceled  int64  `json:"canceled"`
-		Outbox    int64  `json:"outbox"`
-		Parked    int64  `json:"parked"`
 		SHA256    string `json:"sha256,omitzero"`
+
+		Outbox int64 `json:"outbox,omitzero"`
+		Parked int64 `json:"parked,omitzero"`
 	}
 )
 
@@ -81,12 +76,7 @@ type stamp time.Time
 func (s stamp) IsZero() bool { return time.Time(s).IsZero() }
 
 // MarshalText returns the time as messages carry it.
-func (s stamp) MarshalText() ([]byte, error) {
-	if y := time.Time(s).UTC().Year(); y < 1 || y > 9999 {
-		return nil, fieldError(fmt.Sprintf("is in the year %d, which RFC 3339 has not", y))
-	}
-	return []byte(envelope.FormatTime(time.Time(s))), nil
-}
+func (s stamp) MarshalText() ([]byte, error) { return []byte(envelope.FormatTime(time.Time(s))), nil }
 
 // UnmarshalText accepts what MarshalText returns.
 func (s *stamp) UnmarshalText(text []byte) error {
@@ -104,7 +94,7 @@ type fieldError string
 // Error returns the text.
 func (e fieldError) Error() string { return string(e) }
 
-// A lineEncoder encodes lines. There is one way to encode a record, so that equal
+// A lineEncoder encodes lines. There is one way to encode a timer, so that equal
 // stores have equal exports.
 type lineEncoder struct {
 	buffer bytes.Buffer
@@ -120,62 +110,38 @@ func newLineEncoder() *lineEncoder {
 // line returns the line of a value, with its end. It is valid until the next call.
 func (e *lineEncoder) line(v any) ([]byte, error) {
 	e.buffer.Reset()
-	err := json.MarshalEncode(e.json, v, json.Deterministic(true))
+	err := json.MarshalEncode(e.json, v)
 	return e.buffer.Bytes(), plain(err)
 }
 
-// matches returns an error unless a line, without its end, is that of a value.
-func (e *lineEncoder) matches(line []byte, v any) error {
-	again, err := e.line(v)
-	if err != nil {
-		return err
+// write writes the line of a value.
+func (e *lineEncoder) write(w io.Writer, v any) error {
+	line, err := e.line(v)
+	if err == nil {
+		_, err = w.Write(line)
 	}
-	return sameLine(line, again)
+	return err
 }
 
-// sameLine returns an error unless a line that was decoded, without its end, is
-// encoded as it was.
-func sameLine(line, again []byte) error {
-	if bytes.Equal(bytes.TrimSuffix(again, []byte("\n")), line) {
-		return nil
-	}
-	return errForm
+func newHeaderLine(h Header) *headerLine {
+	return &headerLine{kindHeader, formatName, formatVersion, h.TenantID, stamp(h.ExportedAt)}
 }
 
-var errForm = errors.New("it is not written as export writes it: the order of the fields, a space, or a field that is missing or empty")
-
-func newHeaderLine(h Header) headerLine {
-	return headerLine{kindHeader, formatName, formatVersion, h.Source, h.SchemaVersion, stamp(h.ExportedAt)}
+func newTrailerLine(s Summary) *trailerLine {
+	return &trailerLine{Kind: kindTrailer, Scheduled: s.Timers.Scheduled, Reached: s.Timers.Reached, Canceled: s.Timers.Canceled, SHA256: s.SHA256}
 }
 
-func newTrailerLine(s Summary) trailerLine {
-	return trailerLine{kindTrailer, s.Timers.Scheduled, s.Timers.Reached, s.Timers.Canceled, s.Outbox, s.Parked, s.SHA256}
-}
-
-// record returns the line of a record.
-func (e *lineEncoder) record(r *Record) (line []byte, err error) {
-	if err = r.validateTexts(); err == nil {
-		if r.Kind == KindTimer {
-			line, err = e.line(newTimerLine(&r.Timer))
-		} else {
-			line, err = e.line(newEventLine(r.Kind, &r.Event))
-		}
-	}
-	if err == nil && len(line) > maxLine {
-		err = fmt.Errorf("it takes more than %d bytes", maxLine)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.name(), err)
-	}
-	return line, nil
-}
-
+// newTimerLine returns the line of a timer. Of one that is Canceled it has what keeps
+// older commands from taking effect: what an import leaves of it.
 func newTimerLine(e *timer.Entry) *timerLine {
-	return &timerLine{
-		Kind: KindTimer, TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State,
-		DueAt: stamp(e.DueAt), RegisteredAt: stamp(e.RegisteredAt), ReachedAt: stamp(e.ReachedAt), CanceledAt: stamp(e.CanceledAt),
-		CorrelationID: e.CorrelationID, TimestampMS: e.TimestampMS, CommandID: e.CommandID, TraceParent: e.Trace.Parent, TraceState: e.Trace.State, Data: e.Data,
+	l := &timerLine{
+		Kind: kindTimer, TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State, TimestampMS: e.TimestampMS, CommandID: e.CommandID,
 	}
+	if e.State != timer.Canceled {
+		l.DueAt, l.ReachedAt = stamp(e.DueAt), stamp(e.ReachedAt)
+		l.CorrelationID, l.TraceParent, l.TraceState, l.Data = e.CorrelationID, e.Trace.Parent, e.Trace.State, e.Data
+	}
+	return l
 }
 
 func decodeTimer(line []byte) (timer.Entry, error) {
@@ -187,38 +153,33 @@ func decodeTimer(line []byte) (timer.Entry, error) {
 		Key:     timer.Key{TenantID: l.TenantID, ServiceCallID: l.ServiceCallID},
 		Version: timer.Version{TimestampMS: l.TimestampMS, CommandID: l.CommandID},
 		State:   l.State, CorrelationID: l.CorrelationID, Trace: timer.Trace{Parent: l.TraceParent, State: l.TraceState}, Data: l.Data,
-		DueAt: time.Time(l.DueAt), RegisteredAt: time.Time(l.RegisteredAt), ReachedAt: time.Time(l.ReachedAt), CanceledAt: time.Time(l.CanceledAt),
+		DueAt: time.Time(l.DueAt), ReachedAt: time.Time(l.ReachedAt),
 	}
 	return e, validateTimer(e)
 }
 
-func newEventLine(kind Kind, e *Event) *eventLine {
-	l := &eventLine{
-		Kind: kind, ID: e.ID, AppendedAt: stamp(e.AppendedAt), ParkedAt: stamp(e.ParkedAt),
-		Attempts: e.Attempts, LastError: Printable(e.LastError), Headers: e.Headers,
+// validateTimer returns an error unless a timer is one that a store can hold.
+func validateTimer(e timer.Entry) error {
+	switch e.State {
+	case timer.Canceled:
+		return timer.CancelTimer{Key: e.Key, Version: e.Version}.Validate()
+	case timer.Scheduled, timer.Reached:
+	default:
+		return fmt.Errorf("state is %s, want Scheduled, Reached or Canceled", timer.Quote(string(e.State)))
 	}
-	if utf8.Valid(e.Body) {
-		body := string(e.Body)
-		l.Body = &body
-	} else {
-		l.BodyBase64 = e.Body
+	err := timer.ScheduleTimer{Key: e.Key, Version: e.Version, DueAt: e.DueAt, CorrelationID: e.CorrelationID, Data: e.Data}.Validate()
+	if err == nil && e.Data != "" {
+		err = envelope.ValidateData("data", e.Data)
 	}
-	return l
-}
-
-func decodeEvent(line []byte, kind Kind) (Event, error) {
-	var l eventLine
-	if err := strict(line, &l); err != nil {
-		return Event{}, err
+	switch {
+	case err != nil:
+		return err
+	case e.ReachedAt.IsZero() == (e.State == timer.Reached):
+		return errors.New("reachedAt must be set if the timer is Reached, and absent if it is not")
+	case e.State == timer.Reached && e.ReachedAt.Before(e.DueAt):
+		return errors.New("reachedAt is before dueAt")
 	}
-	e := Event{
-		ID: l.ID, AppendedAt: time.Time(l.AppendedAt), ParkedAt: time.Time(l.ParkedAt),
-		Attempts: l.Attempts, LastError: l.LastError, Headers: l.Headers, Body: l.BodyBase64,
-	}
-	if l.BodyBase64 == nil && l.Body != nil {
-		e.Body = []byte(*l.Body)
-	}
-	return e, validateEvent(e, kind)
+	return nil
 }
 
 // strict decodes a line that must have known fields only, each once.

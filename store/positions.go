@@ -10,80 +10,81 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Positions are what the transactions of this process note, see [timer.Recoverer].
-// The zero value notes nothing.
+// Positions are what the transactions of this process note of the broker's logs, see
+// [timer.Recoverer]. The zero value notes nothing.
 type Positions struct {
-	now atomic.Pointer[func() []timer.Position]
+	current atomic.Pointer[func() []timer.Position]
 
-	mu       sync.Mutex
-	noted    map[string]timer.Position // by this process, or found by it, by log
-	replaced int                       // how often all were
+	mu        sync.Mutex
+	committed map[string]timer.Position // by log: what this process has committed, or has found in the database
+	replaced  int                       // how often all of them were replaced
 }
 
-// A Rise is a position that is higher than what this process has noted before.
-type Rise struct {
+// An Advance is a position that is ahead of what this process has committed before.
+type Advance struct {
 	timer.Position
-	Before timer.Position // what it has noted; zero if nothing
+	Before timer.Position // what this process has committed; zero if nothing
 }
 
-// Track sets the function that returns positions.
-func (p *Positions) Track(now func() []timer.Position) { p.now.Store(&now) }
+// SetCurrent sets the function that returns the positions of the moment.
+func (p *Positions) SetCurrent(current func() []timer.Position) { p.current.Store(&current) }
 
-// Now returns the positions at this moment.
-func (p *Positions) Now() []timer.Position {
-	if now := p.now.Load(); now != nil {
-		return (*now)()
+// Current returns the positions of this moment.
+func (p *Positions) Current() []timer.Position {
+	if current := p.current.Load(); current != nil {
+		return (*current)()
 	}
 	return nil
 }
 
-// Risen returns which of positions are higher than what was noted, sorted by log, so
-// that two transactions write them in the same order.
-func (p *Positions) Risen(positions []timer.Position) (risen []Rise) {
+// Advances returns the positions that are ahead of what was committed, or are of a log of
+// which nothing was. They are sorted by
+// log, so that two transactions write them in the same order.
+func (p *Positions) Advances(positions []timer.Position) (advances []Advance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, at := range positions {
-		before := p.noted[at.Log]
-		if at.Done > before.Done || at.Seen > before.Seen {
-			risen = append(risen, Rise{Position: higher(before, at), Before: before})
+		before, known := p.committed[at.Log]
+		if !known || at.Committed > before.Committed || at.Observed > before.Observed {
+			advances = append(advances, Advance{Position: higher(before, at), Before: before})
 		}
 	}
-	slices.SortFunc(risen, func(a, b Rise) int { return strings.Compare(a.Log, b.Log) })
-	return risen
+	slices.SortFunc(advances, func(a, b Advance) int { return strings.Compare(a.Log, b.Log) })
+	return advances
 }
 
-// Noted says that positions were committed.
-func (p *Positions) Noted(risen []Rise) {
-	if len(risen) == 0 {
+// Commit remembers that advances were committed.
+func (p *Positions) Commit(advances []Advance) {
+	if len(advances) == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.noted == nil {
-		p.noted = make(map[string]timer.Position)
+	if p.committed == nil {
+		p.committed = make(map[string]timer.Position)
 	}
-	for _, r := range risen {
-		p.noted[r.Log] = higher(p.noted[r.Log], r.Position)
+	for _, a := range advances {
+		p.committed[a.Log] = higher(p.committed[a.Log], a.Position)
 	}
 }
 
-// Replace says that positions were committed in place of all others.
-func (p *Positions) Replace(all []Rise) {
+// Replace remembers that positions were committed in place of all others.
+func (p *Positions) Replace(all []Advance) {
 	p.mu.Lock()
-	p.noted = nil
+	p.committed = nil
 	p.replaced++
 	p.mu.Unlock()
-	p.Noted(all)
+	p.Commit(all)
 }
 
-// Compare returns what is to be called with the positions that are in the database, which
-// are read after Compare was called. It reports whether one is lower than what this process
-// has noted or found there before, so that the database is older than it was. If not, what
-// is there counts as noted.
+// Compare returns a function that takes the positions of the database, which are to be read
+// after Compare was called. It reports whether one of them is behind what this process has
+// committed, or has found there before: then the database is older than it was. If it is
+// not, the process remembers what it has found.
 func (p *Positions) Compare() (found func([]timer.Position) (older bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before, replaced := maps.Clone(p.noted), p.replaced
+	before, replaced := maps.Clone(p.committed), p.replaced
 	return func(there []timer.Position) bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -95,25 +96,20 @@ func (p *Positions) Compare() (found func([]timer.Position) (older bool)) {
 			now[at.Log] = at
 		}
 		for log, at := range before {
-			if now[log].Done < at.Done || now[log].Seen < at.Seen {
+			if now[log].Committed < at.Committed || now[log].Observed < at.Observed {
 				return true
 			}
 		}
-		if p.noted == nil {
-			p.noted = make(map[string]timer.Position)
+		if p.committed == nil {
+			p.committed = make(map[string]timer.Position)
 		}
 		for log, at := range now {
-			p.noted[log] = higher(p.noted[log], at)
+			p.committed[log] = higher(p.committed[log], at)
 		}
 		return false
 	}
 }
 
 func higher(a, b timer.Position) timer.Position {
-	return timer.Position{Log: b.Log, Done: max(a.Done, b.Done), Seen: max(a.Seen, b.Seen)}
-}
-
-// Rises returns positions as they are noted where there are none.
-func Rises(positions []timer.Position) []Rise {
-	return new(Positions).Risen(positions)
+	return timer.Position{Log: b.Log, Committed: max(a.Committed, b.Committed), Observed: max(a.Observed, b.Observed)}
 }

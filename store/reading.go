@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -15,7 +13,54 @@ import (
 )
 
 // maxLine is the longest line, in bytes.
-const maxLine = 16 << 20
+const maxLine = 1 << 20
+
+// ReadExport reads an export of a tenant, or of all if that is empty, calls yield with
+// each of its timers, and compares what it read with the trailer. An error in the file
+// begins with the number of the line; one of yield is returned as it is. That the file
+// is whole is known at its end only.
+func ReadExport(r io.Reader, tenant timer.TenantID, yield func(timer.Entry) error) (Summary, error) {
+	lines := newLineReader(r)
+	if err := lines.header(tenant); err != nil {
+		return Summary{}, err
+	}
+	t := newTally("", nil)
+	for last := (timer.Key{}); ; {
+		line, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return Summary{}, lines.at(errors.New("the file ends here, without a trailer: it is incomplete"))
+		}
+		if err != nil {
+			return Summary{}, err
+		}
+		switch kindOf(line) {
+		case kindTrailer:
+			sum := t.summary()
+			return sum, lines.trailer(line, sum)
+		case kindTimer:
+		case kindEvent, kindParked:
+			return Summary{}, lines.at(errors.New("it is an event, which is not imported: start the service that wrote this until no event waits and none is parked, and export again"))
+		default:
+			return Summary{}, lines.at(fmt.Errorf(`it begins with %s, want {"kind":"timer" or "trailer"`, timer.Quote(string(line))))
+		}
+		e, err := decodeTimer(line)
+		switch {
+		case err != nil:
+		case last.Compare(e.Key) >= 0:
+			err = fmt.Errorf("timer %s does not come after %s: they are ordered by tenant and service call, each once", e.Key, last)
+		case tenant != "" && e.TenantID != tenant:
+			err = fmt.Errorf("timer %s is not of tenant %s", e.Key, tenant)
+		}
+		if err != nil {
+			return Summary{}, lines.at(err)
+		}
+		last = e.Key
+		t.add(e.State, append(line, '\n'))
+		if err := yield(e); err != nil {
+			return Summary{}, err
+		}
+	}
+}
 
 // A lineReader reads the lines of an export, and counts them.
 type lineReader struct {
@@ -28,10 +73,10 @@ func newLineReader(r io.Reader) *lineReader {
 	s.Buffer(make([]byte, 1<<16), maxLine)
 	s.Split(func(data []byte, atEOF bool) (int, []byte, error) { // at \n alone, as opposed to ScanLines
 		if end := bytes.IndexByte(data, '\n'); end >= 0 {
-			return end + 1, data[:end], nil
+			return end + 1, data[:end:end], nil
 		}
 		if atEOF && len(data) > 0 {
-			return len(data), data, nil
+			return len(data), data[:len(data):len(data)], nil
 		}
 		return 0, nil, nil
 	})
@@ -58,79 +103,32 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// A reading iterates over the records of an export, after its header.
-type reading struct {
-	lines *lineReader
-	tally *tally
-	json  *lineEncoder
-	stage int       // index of the kind of the last record in the order of kinds
-	last  timer.Key // of the last timer
-	err   error     // what ended it
-}
-
-// header reads the first line.
-func (r *reading) header() (Header, error) {
-	line, err := r.lines.next()
+// header reads the first line, which must be that of an export of a tenant, or of all.
+func (l *lineReader) header(tenant timer.TenantID) error {
+	line, err := l.next()
 	if errors.Is(err, io.EOF) {
-		return Header{}, r.lines.at(errors.New("the file is empty"))
+		return l.at(errors.New("the file is empty"))
 	}
 	if err != nil {
-		return Header{}, err
+		return err
 	}
-	// The version first: the other fields of a newer one are not known.
-	var format struct {
-		Kind    string `json:"kind"`
-		Format  string `json:"format"`
-		Version int    `json:"version"`
+	var h headerLine
+	err = json.Unmarshal(line, &h)
+	switch {
+	case h.Kind != kindHeader || h.Format != formatName: // which come first, whatever follows
+		err = errors.New("this is not an export of the timer service")
+	case h.Version != formatVersion:
+		err = fmt.Errorf("the export has version %d, this binary knows %d: use a newer binary", h.Version, formatVersion)
+	case err != nil:
+		err = plain(err)
+	case h.TenantID != "" && tenant == "":
+		err = fmt.Errorf("it has the timers of tenant %[1]s alone: import it with --tenant %[1]s", h.TenantID)
+	case h.TenantID != tenant:
+		err = fmt.Errorf("it is not an export of tenant %s alone, as export --tenant writes it", tenant)
+	default:
+		return nil
 	}
-	if err := json.Unmarshal(line, &format); err != nil || format.Kind != kindHeader || format.Format != formatName {
-		return Header{}, r.lines.at(errors.New("this is not an export of the timer service"))
-	}
-	if format.Version != formatVersion {
-		return Header{}, r.lines.at(fmt.Errorf("the export has version %d, this binary knows %d: use a newer binary", format.Version, formatVersion))
-	}
-	var l headerLine
-	if err := strict(line, &l); err != nil {
-		return Header{}, r.lines.at(err)
-	}
-	h := Header{Source: l.Source, SchemaVersion: l.SchemaVersion, ExportedAt: time.Time(l.ExportedAt)}
-	if err := r.json.matches(line, newHeaderLine(h)); err != nil {
-		return Header{}, r.lines.at(err)
-	}
-	return h, nil
-}
-
-// next returns the next record. After the trailer, if that is right, it returns
-// io.EOF. Every other error begins with the number of the line.
-func (r *reading) next() (Record, error) {
-	if r.err != nil {
-		return Record{}, r.err
-	}
-	var record Record
-	record, r.err = r.read()
-	return record, r.err
-}
-
-func (r *reading) read() (Record, error) {
-	line, err := r.lines.next()
-	if errors.Is(err, io.EOF) {
-		return Record{}, r.lines.at(errors.New("the file ends here, without a trailer: it is incomplete"))
-	}
-	if err != nil {
-		return Record{}, err
-	}
-	kind := kindOf(line)
-	if kind == kindTrailer {
-		if err := r.trailer(line); err != nil {
-			return Record{}, err
-		}
-		return Record{}, io.EOF
-	}
-	record, err := r.record(Kind(kind), line)
-	if err != nil {
-		return Record{}, r.lines.at(err)
-	}
-	return record, nil
+	return l.at(err)
 }
 
 // kindOf returns the kind of a line, which is its first field, or "".
@@ -143,58 +141,24 @@ func kindOf(line []byte) string {
 	return string(kind)
 }
 
-// record decodes a line, which must be in order.
-func (r *reading) record(kind Kind, line []byte) (record Record, err error) {
-	record.Kind = kind
-	stage := slices.Index([]Kind{KindTimer, KindOutbox, KindParked}, kind)
-	switch {
-	case stage < 0:
-		err = fmt.Errorf(`it begins with %s, want {"kind":"timer", "event", "parked" or "trailer"`, timer.Quote(string(line)))
-	case kind == KindTimer:
-		record.Timer, err = decodeTimer(line)
-	default:
-		record.Event, err = decodeEvent(line, kind)
+// trailer compares the last line with the timers before it.
+func (l *lineReader) trailer(line []byte, got Summary) error {
+	var t trailerLine
+	if err := strict(line, &t); err != nil {
+		return l.at(err)
 	}
-	if err != nil {
-		return record, err
-	}
-	switch {
-	case stage < r.stage:
-		return record, errors.New("it is out of order: timers come first, then events, then parked ones")
-	case kind == KindTimer && r.last.Compare(record.Timer.Key) >= 0:
-		return record, fmt.Errorf("timer %s does not come after %s: they are ordered by tenant and service call, each once", record.Timer.Key, r.last)
-	}
-	r.stage, r.last = stage, record.Timer.Key
-	again, err := r.json.record(&record)
-	if err != nil {
-		return record, err
-	}
-	r.tally.add(&record, again)
-	return record, sameLine(line, again)
-}
-
-// trailer compares the last line with the records before it.
-func (r *reading) trailer(line []byte) error {
-	var l trailerLine
-	if err := strict(line, &l); err != nil {
-		return r.lines.at(err)
-	}
-	want := Summary{
-		Timers: timer.Counts{Scheduled: l.Scheduled, Reached: l.Reached, Canceled: l.Canceled},
-		Outbox: l.Outbox, Parked: l.Parked, SHA256: l.SHA256,
-	}
-	if err := r.json.matches(line, l); err != nil {
-		return r.lines.at(err)
-	}
-	got := r.tally.summary()
+	want := Summary{Timers: timer.Counts{Scheduled: t.Scheduled, Reached: t.Reached, Canceled: t.Canceled}, SHA256: t.SHA256}
 	switch {
 	case got.SHA256 != want.SHA256:
-		return r.lines.at(fmt.Errorf("the checksum is %s, that of the lines before it %s: the file was changed", want.SHA256, got.SHA256))
+		return l.at(fmt.Errorf("the checksum is %s, that of the lines before it %s: the file was changed", want.SHA256, got.SHA256))
 	case got != want:
-		return r.lines.at(fmt.Errorf("the counts are %s, those of the lines before it %s", want, got))
+		return l.at(fmt.Errorf("the counts are %s, those of the lines before it %s", want, got))
 	}
-	if _, err := r.lines.next(); !errors.Is(err, io.EOF) {
-		return r.lines.at(errors.New("more lines follow the trailer"))
+	switch _, err := l.next(); {
+	case err == nil:
+		return l.at(errors.New("more lines follow the trailer"))
+	case !errors.Is(err, io.EOF):
+		return err
 	}
 	return nil
 }

@@ -9,185 +9,321 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// ErrNotEmpty is returned by a [Loader] whose store has rows already. Nothing was
-// loaded into it.
+// ErrNotEmpty is returned by [Import] if the store holds timers or events already.
+// Nothing was imported.
 var ErrNotEmpty = errors.New("the database is not empty")
 
-// A Dumper reads all rows of a store. Dump calls yield with each timer, ordered by
-// tenant and service call, byte by byte; then with the events of the outbox, in
-// their order; then with the parked ones, in theirs. All rows are from one
-// snapshot. An error of yield ends it and is returned unchanged. Memory use does
-// not depend on the number of rows. Yield owns what it is given.
-type Dumper interface {
-	Dump(ctx context.Context, yield func(Record) error) error
+// A Source is what an export is read from. A [timer.Reader] is one.
+type Source interface {
+	Stats(ctx context.Context) (timer.Stats, error)
+	Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error)
+	List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) (timer.Page, error)
 }
 
-// A Loader writes all rows of another store. Load calls next, which returns
-// records in the order of [Dumper], until that returns io.EOF, and inserts them
-// all in one transaction: if next or an insert fails, or ctx ends, it inserts
-// nothing and returns the error. A store that is not empty is refused with
-// [ErrNotEmpty]. Events get new numbers, in the same order. Memory use does not
-// depend on the number of rows.
-type Loader interface {
-	Load(ctx context.Context, next func() (Record, error)) error
+// A Target is a store that an export can be imported into.
+type Target interface {
+	timer.Commands
+	timer.Reader
+	timer.Operator
+	timer.Recoverer
 }
 
-// A DumpLoader is a store that an export can be imported into.
-type DumpLoader interface {
-	Dumper
-	Loader
-}
-
-// A Summary is the number of rows of each kind in an export, and a checksum of
-// them that does not depend on the kind of the store.
+// A Summary is the number of timers in an export, and a checksum of them that does
+// not depend on the kind of the store.
 type Summary struct {
 	Timers timer.Counts
-	Outbox int64  // events that wait for the broker
-	Parked int64  // events that the broker refused for good
 	SHA256 string // of the lines between the header and the trailer, in hex
-}
-
-// Rows returns the number of all rows.
-func (s Summary) Rows() int64 {
-	return s.Timers.Scheduled + s.Timers.Reached + s.Timers.Canceled + s.Outbox + s.Parked
 }
 
 // String returns the counts for people.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d timers (%d Scheduled, %d Reached, %d Canceled), %d events, %d parked",
-		s.Timers.Scheduled+s.Timers.Reached+s.Timers.Canceled, s.Timers.Scheduled, s.Timers.Reached, s.Timers.Canceled, s.Outbox, s.Parked)
+	return fmt.Sprintf("%d timers (%d Scheduled, %d Reached, %d Canceled)", s.Timers.Total(), s.Timers.Scheduled, s.Timers.Reached, s.Timers.Canceled)
 }
 
 // A Header is the first line of an export.
 type Header struct {
-	Source        string    // kind of the store: sqlite, postgres
-	SchemaVersion int64     // of the store
-	ExportedAt    time.Time // when the export began
+	TenantID   timer.TenantID // whose timers it has; empty: those of all
+	ExportedAt time.Time      // when the export began
 }
 
 // Stages of a transfer, for [Progress].
 const (
 	StageExport = "exported"
+	StageCheck  = "checked"
 	StageImport = "imported"
 	StageVerify = "verified"
+	StageRemove = "removed"
 )
 
-// Progress is called when n more records have completed a stage. It may be nil.
+// Progress is called when n more timers have completed a stage. It may be nil.
 type Progress func(stage string, n int)
 
-// progressEvery is how many records there are between two calls of a Progress.
+// progressEvery is how many timers there are between two calls of a Progress.
 const progressEvery = 512
 
-// Export writes all rows of a store as lines of JSON: a header, the records in the
-// order of [Dumper], and a trailer with their counts and checksum.
-func Export(ctx context.Context, from Dumper, header Header, w io.Writer, progress Progress) (Summary, error) {
-	out := bufio.NewWriterSize(w, 1<<16)
-	write := func(v any) error {
-		line, err := newLineEncoder().line(v)
-		if err == nil {
-			_, err = out.Write(line)
+// Export writes the timers of all tenants, or of that of the header, as lines of JSON: a
+// header, the timers ordered by tenant and service call, and a trailer with their counts
+// and checksum. The store should not change meanwhile: it is read page by page. Events
+// are not exported, so Export refuses a store where some wait for the broker, or are
+// parked. It does not refuse an export of one tenant, because the service goes on to
+// publish the events of that tenant.
+func Export(ctx context.Context, from Source, header Header, w io.Writer, progress Progress) (Summary, error) {
+	if header.TenantID == "" {
+		switch st, err := from.Stats(ctx); {
+		case err != nil:
+			return Summary{}, err
+		case st.Outbox > 0 || st.Parked > 0:
+			return Summary{}, fmt.Errorf("events wait for the broker (%d) or are parked (%d), and an export has none of them: start the service until stats prints neither, retry or discard what is parked, then stop the service and export again", st.Outbox, st.Parked)
 		}
+	}
+	return WriteExport(w, header, progress, func(yield func(*timer.Entry) error) error { return timers(ctx, from, header.TenantID, yield) })
+}
+
+// WriteExport is [Export] of timers that each calls yield with, in order.
+func WriteExport(w io.Writer, header Header, progress Progress, each func(yield func(*timer.Entry) error) error) (Summary, error) {
+	return writeExport(w, header, newTally(StageExport, progress), each)
+}
+
+func writeExport(w io.Writer, header Header, t *tally, each func(yield func(*timer.Entry) error) error) (Summary, error) {
+	out := bufio.NewWriterSize(w, 1<<16)
+	encoder := newLineEncoder()
+	if err := encoder.write(out, newHeaderLine(header)); err != nil {
+		return Summary{}, err
+	}
+	if err := each(func(e *timer.Entry) error {
+		line, err := encoder.line(newTimerLine(e))
+		if err != nil {
+			return fmt.Errorf("timer %s: %w", timer.Quote(e.Key.String()), err)
+		}
+		t.add(e.State, line)
+		_, err = out.Write(line)
 		return err
-	}
-	if err := write(newHeaderLine(header)); err != nil {
+	}); err != nil {
 		return Summary{}, err
 	}
-	sum, err := summarize(ctx, from, out, newTally(StageExport, progress))
-	if err != nil {
-		return Summary{}, err
-	}
-	if err := write(newTrailerLine(sum)); err != nil {
+	sum := t.summary()
+	if err := encoder.write(out, newTrailerLine(sum)); err != nil {
 		return Summary{}, err
 	}
 	return sum, out.Flush()
 }
 
-// summarize writes the lines of all records, and returns their summary.
-func summarize(ctx context.Context, from Dumper, w io.Writer, t *tally) (Summary, error) {
-	encoder := newLineEncoder()
-	err := from.Dump(ctx, func(r Record) error {
-		line, err := encoder.record(&r)
+// timers calls yield with each timer of a tenant, or of all, in order.
+func timers(ctx context.Context, from Source, tenant timer.TenantID, yield func(*timer.Entry) error) error {
+	if tenant != "" {
+		return timersOf(ctx, from, tenant, yield)
+	}
+	for after := timer.TenantID(""); ; {
+		tenants, err := from.Tenants(ctx, after, timer.MaxPage)
+		if err != nil || len(tenants) == 0 {
+			return err
+		}
+		for _, c := range tenants {
+			after = c.TenantID
+			if err := timersOf(ctx, from, after, yield); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// timersOf calls yield with each timer of a tenant, in order.
+func timersOf(ctx context.Context, from Source, tenant timer.TenantID, yield func(*timer.Entry) error) error {
+	filter := timer.Filter{Limit: timer.MaxPage}
+	for {
+		page, err := from.List(ctx, tenant, filter)
 		if err != nil {
 			return err
 		}
-		t.add(&r, line)
-		_, err = w.Write(line)
-		return err
-	})
-	if err != nil {
-		return Summary{}, err
+		for i := range page.Entries {
+			if err := yield(&page.Entries[i]); err != nil {
+				return err
+			}
+		}
+		if filter.After = page.Next; filter.After == "" {
+			return nil
+		}
 	}
-	return t.summary(), nil
 }
 
-// Import loads an export into a store that is empty, all of it or nothing, reads
-// the store back, and compares its rows with the trailer. An error in the file
-// begins with the number of the line.
-func Import(ctx context.Context, to DumpLoader, r io.Reader, progress Progress) (Summary, error) {
-	read := &reading{lines: newLineReader(r), tally: newTally(StageImport, progress), json: newLineEncoder()}
-	if _, err := read.header(); err != nil {
+// Import adds the timers of an export of all tenants to a store that is empty, reads the
+// store back, and compares its timers with those of the file. The file is checked
+// whole before the first timer is added; an error in it begins with the number of the
+// line. If adding fails, or ctx ends, what was added is removed. A timer that waited
+// waits, one that fired is Reached and does not fire again, and one that was canceled is
+// a tombstone. They are registered, and canceled, now.
+func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, progress Progress) (Summary, error) {
+	switch st, err := to.Stats(ctx); {
+	case err != nil:
+		return Summary{}, err
+	case st.Total() > 0 || st.Outbox > 0 || st.Parked > 0:
+		return Summary{}, ErrNotEmpty
+	}
+	checked := newTally(StageCheck, progress)
+	if _, err := ReadExport(file, "", func(timer.Entry) error { checked.count(); return ctx.Err() }); err != nil {
 		return Summary{}, err
 	}
-	err := to.Load(ctx, func() (Record, error) {
-		if err := ctx.Err(); err != nil {
-			return Record{}, err
-		}
-		return read.next()
-	})
-	switch {
-	case err == nil:
-	case read.err != nil && !errors.Is(read.err, io.EOF): // it has the number of the line
-		return Summary{}, read.err
-	case errors.Is(err, ErrNotEmpty), ctx.Err() != nil:
+	checked.report()
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return Summary{}, err
-	default:
-		return Summary{}, fmt.Errorf("at line %d or a little before it: %w", read.lines.number, err)
 	}
-	held, err := summarize(ctx, to, io.Discard, newTally(StageVerify, progress))
+	i := &importing{to: to, now: now, tally: newTally(StageImport, progress), json: newLineEncoder()}
+	if err := i.all(ctx, file); err != nil {
+		return Summary{}, errors.Join(err, i.remove(context.WithoutCancel(ctx), newTally(StageRemove, progress)))
+	}
+	held, err := writeExport(io.Discard, Header{}, newTally(StageVerify, progress), func(yield func(*timer.Entry) error) error { return timers(ctx, to, "", yield) })
 	if err != nil {
-		return Summary{}, fmt.Errorf("the import is in the database, but it can't be read back: %w", err)
+		return Summary{}, fmt.Errorf("the import is in the database, but was not read back: %w", err)
 	}
-	if want := read.tally.summary(); held != want {
+	if want := i.tally.summary(); held != want {
 		return Summary{}, fmt.Errorf("the database does not hold what was imported, but %s with the checksum %s, want %s with %s: do not use it", held, held.SHA256, want, want.SHA256)
 	}
 	return held, nil
 }
 
-// A tally counts records and hashes their lines.
+// importRows is how many timers are added with one commit of each kind.
+const importRows = 1000
+
+// An importing adds timers to a store.
+type importing struct {
+	to    Target
+	now   time.Time
+	tally *tally // of the timers as an export of the store has them
+	json  *lineEncoder
+
+	schedules []timer.ScheduleTimer
+	reached   []timer.DueTimeReached
+	cancels   []timer.CancelTimer
+}
+
+// all adds the timers of a file.
+func (i *importing) all(ctx context.Context, file io.Reader) error {
+	_, err := ReadExport(file, "", func(e timer.Entry) error {
+		line, err := i.json.line(newTimerLine(&e))
+		if err != nil {
+			return err
+		}
+		i.tally.add(e.State, line)
+		i.add(&e)
+		if len(i.schedules)+len(i.cancels) < importRows {
+			return nil
+		}
+		return i.flush(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	return i.flush(ctx)
+}
+
+// add has a timer wait for the next flush.
+func (i *importing) add(e *timer.Entry) {
+	if e.State == timer.Canceled {
+		i.cancels = append(i.cancels, timer.CancelTimer{Key: e.Key, Version: e.Version})
+		return
+	}
+	i.schedules = append(i.schedules, timer.ScheduleTimer{
+		Key: e.Key, Version: e.Version, DueAt: e.DueAt, CorrelationID: e.CorrelationID, Trace: e.Trace, Data: e.Data,
+	})
+	if e.State == timer.Reached {
+		i.reached = append(i.reached, e.Event())
+	}
+}
+
+// flush adds what waits. What has fired is scheduled first, which keeps its version, and
+// then is Reached as a recovery makes it so.
+func (i *importing) flush(ctx context.Context) error {
+	if len(i.schedules) > 0 {
+		results, err := i.to.Schedule(ctx, i.now, i.schedules...)
+		if err != nil {
+			return err
+		}
+		for n, r := range results {
+			if r.Err != nil {
+				return fmt.Errorf("timer %s: %w", i.schedules[n].Key, r.Err)
+			}
+		}
+	}
+	if len(i.reached) > 0 {
+		if _, err := i.to.Fired(ctx, math.MaxInt64, i.reached...); err != nil { // however much newer the command is
+			return err
+		}
+	}
+	if len(i.cancels) > 0 {
+		results, err := i.to.Cancel(ctx, i.now, i.cancels...)
+		if err != nil {
+			return err
+		}
+		for n, r := range results {
+			if r.Err != nil {
+				return fmt.Errorf("timer %s: %w", i.cancels[n].Key, r.Err)
+			}
+		}
+	}
+	i.schedules, i.reached, i.cancels = i.schedules[:0], i.reached[:0], i.cancels[:0]
+	return nil
+}
+
+// remove removes all timers, after an import that failed.
+func (i *importing) remove(ctx context.Context, t *tally) error {
+	for {
+		tenants, err := i.to.Tenants(ctx, "", timer.MaxPage)
+		if err != nil || len(tenants) == 0 {
+			t.report()
+			return err
+		}
+		for _, c := range tenants {
+			for {
+				gone, err := i.to.Forget(ctx, c.TenantID, importRows)
+				if err != nil {
+					return fmt.Errorf("a part of the file is in the database: delete it: %w", err)
+				}
+				if gone.Total() == 0 {
+					break
+				}
+				for range gone.Total() {
+					t.count()
+				}
+			}
+		}
+	}
+}
+
+// A tally counts timers and hashes their lines.
 type tally struct {
 	sum      Summary
 	hash     hash.Hash
 	stage    string
 	progress Progress
-	n        int // records that were not reported yet
+	n        int // timers that were not reported yet
 }
 
 func newTally(stage string, progress Progress) *tally {
 	return &tally{hash: sha256.New(), stage: stage, progress: progress}
 }
 
-func (t *tally) add(r *Record, line []byte) {
+// add adds a timer with its line, which ends with a line feed.
+func (t *tally) add(state timer.State, line []byte) {
 	_, _ = t.hash.Write(line) // never fails
-	switch r.Kind {
-	case KindOutbox:
-		t.sum.Outbox++
-	case KindParked:
-		t.sum.Parked++
-	default:
-		switch r.Timer.State {
-		case timer.Scheduled:
-			t.sum.Timers.Scheduled++
-		case timer.Reached:
-			t.sum.Timers.Reached++
-		case timer.Canceled:
-			t.sum.Timers.Canceled++
-		}
+	switch state {
+	case timer.Scheduled:
+		t.sum.Timers.Scheduled++
+	case timer.Reached:
+		t.sum.Timers.Reached++
+	case timer.Canceled:
+		t.sum.Timers.Canceled++
 	}
+	t.count()
+}
+
+// count counts a timer for the progress alone.
+func (t *tally) count() {
 	if t.n++; t.n == progressEvery {
 		t.report()
 	}
@@ -200,7 +336,7 @@ func (t *tally) report() {
 	t.n = 0
 }
 
-// summary returns that of all records added.
+// summary returns that of all timers added.
 func (t *tally) summary() Summary {
 	t.report()
 	t.sum.SHA256 = hex.EncodeToString(t.hash.Sum(nil))

@@ -22,7 +22,7 @@ import (
 const (
 	rulesFile = "../docs/alerts/rules.yml"
 	testsFile = "../docs/alerts/tests.yml"
-	runbook   = "../docs/runbook.md"
+	runbook   = "../docs/troubleshooting.md"
 )
 
 // A rule is an alert, or what is recorded for one.
@@ -182,7 +182,7 @@ func TestEachAlertIsTestedAndExplained(t *testing.T) {
 		if r.Alert == "" {
 			continue
 		}
-		url := "https://github.com/event-service-agent/timer-service/blob/main/docs/runbook.md#" + strings.ToLower(r.Alert)
+		url := "https://github.com/event-service-agent/timer-service/blob/main/docs/troubleshooting.md#" + strings.ToLower(r.Alert)
 		if r.Annotations["runbook_url"] != url || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 			t.Errorf("%s: annotations %v, want a summary, a description and %s", r.Alert, r.Annotations, url)
 		}

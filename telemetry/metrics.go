@@ -8,8 +8,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/sdk/instrumentation"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -26,66 +25,62 @@ var (
 // bg is the context of measurements: none belongs to a trace.
 var bg = context.Background()
 
-// instruments count what happens once a batch. What happens once a timer is counted
-// by [app.Counters] and [histogram], which are cheaper.
+// bounds are those of lateness, in seconds.
+var bounds = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 3600}
+
+// native is the end of the names of histograms with exponential buckets. [exponential]
+// has a provider make these of them.
+const native = ".native"
+
+// exponential makes eight buckets of each doubling, from a millisecond to three days.
+func exponential() sdk.View {
+	return sdk.NewView(sdk.Instrument{Name: "timer.lateness.*" + native},
+		sdk.Stream{Aggregation: sdk.AggregationBase2ExponentialHistogram{MaxSize: 225, MaxScale: 3}})
+}
+
+// instruments count what happens.
 type instruments struct {
-	began                      time.Time
-	reached, published         histogram
-	lateFired, latePublished   metric.Float64Histogram // instead of these, of a host's provider; else nil
+	reached, published         []metric.Float64Histogram // lateness, in each form
 	polling, committing        metric.Float64Histogram
 	fired, committed           metric.Int64Histogram
 	worked, failed, unlabelled metric.MeasurementOption
 }
 
-func newInstruments() *instruments {
-	return &instruments{
-		began:      time.Now(),
-		reached:    histogram{name: "timer.lateness.reached", about: "From the due time of a timer until it fired."},
-		published:  histogram{name: "timer.lateness.published", about: "From the due time of a timer until the broker acked its event: how late consumers get it."},
-		worked:     label("error", "false"),
-		failed:     label("error", "true"),
-		unlabelled: metric.WithAttributeSet(*attribute.EmptySet()),
-	}
-}
-
-// create makes the instruments that a meter has.
-func (m *instruments) create(meter metric.Meter) error {
+// newInstruments makes the instruments that a meter has. The forms of lateness are ends
+// of names: [native], or empty for fixed buckets.
+func newInstruments(meter metric.Meter, forms ...string) (*instruments, error) {
+	m := &instruments{worked: label("error", "false"), failed: label("error", "true"), unlabelled: metric.WithAttributeSet(*attribute.EmptySet())}
 	var errs []error
-	seconds := func(to *metric.Float64Histogram, name, about string) {
-		h, err := meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(short...))
-		*to, errs = h, append(errs, err)
+	seconds := func(name, about string, bounds []float64) metric.Float64Histogram {
+		h, err := meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(bounds...))
+		errs = append(errs, err)
+		return h
 	}
-	numbers := func(to *metric.Int64Histogram, name, unit, about string) {
+	numbers := func(name, unit, about string) metric.Int64Histogram {
 		h, err := meter.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(many...))
-		*to, errs = h, append(errs, err)
+		errs = append(errs, err)
+		return h
 	}
-	seconds(&m.polling, "timer.polling.duration", "What a poll of the database took, with what it fired.")
-	seconds(&m.committing, "timer.commit.duration", "What a commit of commands took.")
-	numbers(&m.fired, "timer.batch.size", "{timer}", "Timers that fired in one transaction.")
-	numbers(&m.committed, "timer.commit.size", "{command}", "Commands that were committed together.")
-	return errors.Join(errs...)
-}
-
-// createLateness makes the histograms of lateness at a host's provider. At our own a
-// [histogram] takes their place.
-func (m *instruments) createLateness(meter metric.Meter) error {
-	var errs [2]error
-	m.lateFired, errs[0] = meter.Float64Histogram(m.reached.name, metric.WithUnit("s"), metric.WithDescription(m.reached.about), metric.WithExplicitBucketBoundaries(bounds...))
-	m.latePublished, errs[1] = meter.Float64Histogram(m.published.name, metric.WithUnit("s"), metric.WithDescription(m.published.about), metric.WithExplicitBucketBoundaries(bounds...))
-	return errors.Join(errs[:]...)
-}
-
-// late counts how late events are; of returns that of the n-th, or false for one that is
-// not known.
-func (m *instruments) late(h *histogram, to metric.Float64Histogram, n int, of func(int) (time.Duration, bool)) {
-	if to == nil {
-		h.add(n, of)
-		return
-	}
-	for i := range n {
-		if d, ok := of(i); ok {
-			to.Record(bg, max(0, d).Seconds(), m.unlabelled)
+	for _, form := range forms {
+		about := ""
+		if form == native {
+			about = " With exponential buckets."
 		}
+		m.reached = append(m.reached, seconds("timer.lateness.reached"+form, "From the due time of a timer until it fired."+about, bounds))
+		m.published = append(m.published, seconds("timer.lateness.published"+form,
+			"From the due time of a timer until the broker acked its event: how late consumers get it."+about, bounds))
+	}
+	m.polling = seconds("timer.polling.duration", "What a poll of the database took, with what it fired.", short)
+	m.committing = seconds("timer.commit.duration", "What a commit of commands took.", short)
+	m.fired = numbers("timer.batch.size", "{timer}", "Timers that fired in one transaction.")
+	m.committed = numbers("timer.commit.size", "{command}", "Commands that were committed together.")
+	return m, errors.Join(errs...)
+}
+
+// late counts how late an event is.
+func (m *instruments) late(forms []metric.Float64Histogram, by time.Duration) {
+	for _, h := range forms {
+		h.Record(bg, max(0, by).Seconds(), m.unlabelled)
 	}
 }
 
@@ -99,13 +94,16 @@ func (m *instruments) hooks() app.Hooks {
 		Polled: func(took time.Duration, err error) { m.polling.Record(bg, took.Seconds(), m.outcome(err)) },
 		Reached: func(events []timer.DueTimeReached) {
 			m.fired.Record(bg, int64(len(events)), m.unlabelled)
-			m.late(&m.reached, m.lateFired, len(events), func(i int) (time.Duration, bool) { return events[i].Lateness(), true })
+			for i := range events {
+				m.late(m.reached, events[i].Lateness())
+			}
 		},
 		Published: func(at time.Time, events []*message.Message) {
-			m.late(&m.published, m.latePublished, len(events), func(i int) (time.Duration, bool) {
-				due, ok := envelope.DueAt(events[i].UUID)
-				return at.Sub(due), ok
-			})
+			for _, e := range events {
+				if due, ok := envelope.DueAt(e.UUID); ok {
+					m.late(m.published, at.Sub(due))
+				}
+			}
 		},
 	}
 }
@@ -115,15 +113,6 @@ func (m *instruments) outcome(err error) metric.MeasurementOption {
 		return m.failed
 	}
 	return m.worked
-}
-
-// Produce returns the histograms of lateness.
-func (m *instruments) Produce(context.Context) ([]metricdata.ScopeMetrics, error) {
-	now := time.Now()
-	return []metricdata.ScopeMetrics{{
-		Scope:   instrumentation.Scope{Name: scope},
-		Metrics: append(m.reached.produce(m.began, now), m.published.produce(m.began, now)...),
-	}}, nil
 }
 
 // label returns a name and its value, and more of them, as they are recorded.

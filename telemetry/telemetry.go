@@ -42,10 +42,9 @@ type Telemetry struct {
 // New returns a Telemetry of a service with a version, and what it counts. The error
 // is about the variables of OTLP.
 func New(ctx context.Context, version string, counters *app.Counters) (*Telemetry, error) {
-	m := newInstruments()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	pull, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo(), exporter.WithProducer(m))
+	pull, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
 	if err != nil {
 		return nil, fmt.Errorf("set up metrics for Prometheus: %w", err)
 	}
@@ -53,9 +52,8 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 	if err != nil {
 		return nil, err
 	}
-	opts := []metric.Option{metric.WithResource(about), metric.WithReader(pull)}
+	opts := []metric.Option{metric.WithResource(about), metric.WithReader(pull), metric.WithView(exponential())}
 	if pushes("METRICS") {
-		autoexport.WithFallbackMetricProducer(func(context.Context) (metric.Producer, error) { return m, nil })
 		push, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("set up metrics for OTLP: %w", err)
@@ -63,7 +61,8 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 		opts = append(opts, metric.WithReader(push))
 	}
 	provider := metric.NewMeterProvider(opts...)
-	if err := m.create(provider.Meter(scope)); err != nil {
+	m, err := newInstruments(provider.Meter(scope), "", native)
+	if err != nil {
 		return nil, errors.Join(err, provider.Shutdown(ctx))
 	}
 	return &Telemetry{
@@ -77,8 +76,9 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 // there are histograms with fixed buckets only, unless a view of the provider says
 // otherwise.
 func MetricsOf(provider api.MeterProvider, counters *app.Counters) (*Telemetry, error) {
-	m, meter := newInstruments(), provider.Meter(scope)
-	if err := errors.Join(m.create(meter), m.createLateness(meter)); err != nil {
+	meter := provider.Meter(scope)
+	m, err := newInstruments(meter, "")
+	if err != nil {
 		return nil, err
 	}
 	return &Telemetry{instruments: m, counters: counters, meter: meter, shutdown: func(context.Context) error { return nil }}, nil

@@ -149,7 +149,7 @@ func TestGaugesShowWhatIs(t *testing.T) {
 	now := time.Now()
 	stats := timer.Stats{
 		Counts:  timer.Counts{Scheduled: 5, Reached: 6, Canceled: 7},
-		NextDue: now.Add(-time.Minute), Outbox: 8, Oldest: now.Add(-time.Hour), Parked: 9, Damaged: 10,
+		NextDue: now.Add(-time.Minute), Outbox: 8, Oldest: now.Add(-time.Hour), Parked: 9,
 	}
 	got := make(map[string]float64)
 	for name, f := range scrape(t, busy(t, stats, nil).Handler()) {
@@ -162,7 +162,7 @@ func TestGaugesShowWhatIs(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]float64{
-		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_outbox_depth": 8, "timer_outbox_parked": 9, "timer_timers_damaged": 10,
+		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_outbox_depth": 8, "timer_outbox_parked": 9,
 		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_recovery_ahead": 9, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
 		"timer_ready_ratio store": 1, "timer_ready_ratio broker": 0,
 		"timer_unprotected_timers": 12, "timer_unprotected_oldest_age_seconds": 3600,

@@ -133,7 +133,7 @@ func receive(t *testing.T, from <-chan *message.Message) *message.Message {
 	case m := <-from:
 		m.Ack()
 		return m
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no message came")
 		return nil
 	}

@@ -25,9 +25,8 @@ type Operator interface {
 	// ResumeFiring ends the pause, if there is one.
 	ResumeFiring(ctx context.Context) error
 
-	// Forget deletes at most limit timers of a tenant, of any state, its parked events
-	// and its damaged timers, and returns how many timers: none if there are no more. Fewer than limit
-	// is not the end, since others change and delete timers meanwhile. It
+	// Forget deletes at most limit timers of a tenant, of any state, and its parked
+	// events, and returns how many timers: none if there are no more. Fewer than limit is not the end, since others change and delete timers meanwhile. It
 	// deletes what there is and keeps no memory of it: a command that comes later
 	// schedules, however old it is. Events that wait in the outbox are still published:
 	// a timer that is Reached has an event under way.

@@ -70,8 +70,7 @@ type Tx interface {
 	// limit equally, oldest first within a tenant. A tenant's entries are no
 	// more than allow allows, its oldest ones; nil allows all. With an allowance
 	// there may be fewer than limit though more are due and allowed: further calls
-	// return them. A timer that does not match its checksum is not returned: its row
-	// was damaged, and is set aside with the transaction, see [Repairer].
+	// return them.
 	Reach(ctx context.Context, now time.Time, limit int, allow Allowance) ([]Entry, error)
 
 	// Emit appends events to the outbox, in the order given.
@@ -234,7 +233,6 @@ type Stats struct {
 	Oldest  time.Time // when the oldest event that waits for the broker was appended; zero if none
 	DueAt   time.Time // when the timer of the oldest event was due, about; zero if none
 	Parked  int64     // events that the broker refused for good
-	Damaged int64     // damaged rows of timers, see [Repairer]
 }
 
 // A Purger deletes finished timers.

@@ -8,34 +8,29 @@ import (
 // A Position is how far a log of a broker, such as a stream of NATS or a partition of
 // Kafka, is known to a database. Numbers are those of the broker and never fall.
 type Position struct {
-	Log  string // which log: its name, "@", and what tells it from one of that name that is made later; at most 512 bytes
-	Done int64  // all commands up to this number are in the database, or are dead letters; 0 if it is not known
-	Seen int64  // the highest number that was received or published: the events up to it are of timers that are Reached; 0 if there is none
+	Log       string // which log: its name, "@", and what tells it from one of that name that is made later; at most 512 bytes
+	Committed int64  // all commands up to this number are in the database, or are dead letters; 0 if it is not known
+	Observed  int64  // the highest number that was received or published: the events up to it are of timers that are Reached; 0 if there is none
 }
 
 // Noted is what a database knows of the broker's logs.
 type Noted struct {
-	Positions  []Position
-	Recovering time.Time // since when a recovery is under way; zero if there is none
-	Empty      bool      // it holds no timer, event or position, as one that was just made
+	Positions []Position
+	Empty     bool // it holds no timer, event or position, as one that was just made
 }
 
 // A Recoverer is the part of a store by which a database that was lost, or is older
 // than the broker knows, is made whole again.
 type Recoverer interface {
-	// Track makes each later transaction that applies commands of [Store], or deletes or
-	// defers events of the outbox, note the positions that a function returns as the
-	// transaction begins. What is noted never falls: the higher of two numbers stays. A
+	// CommitPositions makes each later transaction that applies commands of [Store], or
+	// deletes or defers events of the outbox, note the positions that a function returns as
+	// the transaction begins. What is noted never falls: the higher of two numbers stays. A
 	// transaction that has nothing new to note writes nothing for it. The function is
-	// called often and must not block. Track is called before anything is written.
-	Track(positions func() []Position)
+	// called often and must not block. It is called before anything is written.
+	CommitPositions(positions func() []Position)
 
 	// Noted returns what is noted.
 	Noted(ctx context.Context) (Noted, error)
-
-	// BeginRecovery notes since when a recovery is under way, until EndRecovery. If one
-	// is already it changes nothing.
-	BeginRecovery(ctx context.Context, now time.Time) error
 
 	// Fired brings in events that were published: the timer of each becomes Reached,
 	// with the due time and the time of the event, whatever version it has, and its
@@ -46,11 +41,12 @@ type Recoverer interface {
 	// come in any order, and again.
 	Fired(ctx context.Context, keep time.Duration, events ...DueTimeReached) (changed int, err error)
 
-	// EndRecovery notes positions in place of those there are, and that no recovery is
-	// under way, in one transaction.
-	EndRecovery(ctx context.Context, positions []Position) error
+	// ReplacePositions notes positions in place of all that there are.
+	ReplacePositions(ctx context.Context, positions []Position) error
 
-	// Alone runs fn while no other instance on the same database does, and waits for its
-	// turn. The context of fn ends if that is not certain any more.
+	// Alone runs fn while this instance has the database alone. Where other instances run
+	// on it, they have verified it: then Alone returns nil without a call of fn. It does
+	// not wait: the error says so if another instance is within Alone. The context of fn
+	// ends if it is not certain any more that the instance is alone.
 	Alone(ctx context.Context, fn func(context.Context) error) error
 }

@@ -1,5 +1,7 @@
 package timer
 
+import "time"
+
 // A Status is what decides the effect of a command on a timer. The zero value is
 // that of a key that has no timer.
 type Status struct {
@@ -36,6 +38,17 @@ func (s Status) Cancel(v Version) (Status, Outcome) {
 		outcome = DidCancel
 	}
 	return Status{State: Canceled, Version: v}, outcome
+}
+
+// Fired returns the status after an event that was published of the timer, which was
+// reached at a time, and DidReschedule, or WasReached if the event changes nothing: the
+// timer is Reached, or its command came more than keep after the event, when the timer
+// that fired had been purged.
+func (s Status) Fired(at time.Time, keep time.Duration) (Status, Outcome) {
+	if s.State == Reached || s.State != "" && s.Version.TimestampMS > at.Add(keep).UnixMilli() {
+		return s, WasReached
+	}
+	return Status{State: Reached, Version: s.Version}, DidReschedule
 }
 
 // unchanged returns why a command of a version has no effect, or zero if it is

@@ -51,6 +51,7 @@ func TestOutsideOfABubble(t *testing.T) {
 }
 
 func TestFailuresSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		do   func(s *timertest.Service)

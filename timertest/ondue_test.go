@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	_ "modernc.org/sqlite" // the driver of the host
 
 	"github.com/event-service-agent/timer-service/app"
@@ -22,7 +21,7 @@ import (
 // TestOnDueAtACrash crashes the service while a handler is at work: its context ends,
 // and the event is handled again after the restart.
 func TestOnDueAtACrash(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls, ended int
 		s := timertest.Start(t, timertest.OnDue(func(ctx context.Context, _ timer.DueTimeReached) error {
@@ -55,7 +54,7 @@ func TestOnDueAtACrash(t *testing.T) {
 // TestTheDatabaseOfTheHost has orders and timers in one transaction, and events
 // handled in one: exactly once, whatever crashes.
 func TestTheDatabaseOfTheHost(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		db, err := sql.Open("sqlite", sqlite.DSN(filepath.Join(t.TempDir(), "shop.db")))
 		if err != nil {
@@ -109,6 +108,7 @@ func TestTheDatabaseOfTheHost(t *testing.T) {
 
 // TestNothingIsCommittedAfterACrash has the service crash in a transaction of the host.
 func TestNothingIsCommittedAfterACrash(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := timertest.Start(t)
 		timers, began, end := s.App().Timers(), make(chan struct{}), make(chan error)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,11 +24,14 @@ var brokers = map[string][]timertest.Option{
 	"NATS":      {timertest.NATS()},
 }
 
-// bubbles runs a test in a bubble with each broker. No goroutine may be left.
+// TestMain fails if a goroutine is left.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// bubbles runs a test in a bubble with each broker.
 func bubbles(t *testing.T, test func(t *testing.T, s *timertest.Service), more ...timertest.Option) {
 	for name, options := range brokers {
 		t.Run(name, func(t *testing.T) {
-			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			t.Parallel()
 			began := time.Now()
 			synctest.Test(t, func(t *testing.T) { test(t, timertest.Start(t, append(more, options...)...)) })
 			t.Logf("%v of real time", time.Since(began))
@@ -68,6 +70,7 @@ func fired(t *testing.T, s *timertest.Service, want ...timer.ServiceCallID) {
 }
 
 func TestBeginsTwoDaysAfterTheBubble(t *testing.T) {
+	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		if want := time.Date(2000, 1, 3, 0, 0, 0, 0, time.UTC); !time.Now().Equal(want) {
 			t.Errorf("it is %v, want %v", time.Now().UTC(), want)
@@ -79,6 +82,7 @@ func TestBeginsTwoDaysAfterTheBubble(t *testing.T) {
 }
 
 func TestHoursPassAtOnce(t *testing.T) {
+	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		events := s.Events(acme)
 		s.Schedule(order("in-an-hour", time.Hour), order("in-half-an-hour", 30*time.Minute), order("now", 0))
@@ -99,6 +103,7 @@ func TestHoursPassAtOnce(t *testing.T) {
 }
 
 func TestDueAndTimersAlsoWithoutTheService(t *testing.T) {
+	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		s.Schedule(order("later", 2*time.Hour), order("sooner", time.Hour), order("now", 0), order("canceled", time.Hour))
 		s.Cancel(timer.Key{TenantID: acme, ServiceCallID: "canceled"})
@@ -124,6 +129,7 @@ func TestDueAndTimersAlsoWithoutTheService(t *testing.T) {
 }
 
 func TestCommandsWaitForAServiceThatStartsLater(t *testing.T) {
+	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		s.Schedule(order("call", time.Minute))
 		time.Sleep(time.Hour)
@@ -135,6 +141,7 @@ func TestCommandsWaitForAServiceThatStartsLater(t *testing.T) {
 }
 
 func TestCommandsWaitForTheServiceAfterACrash(t *testing.T) {
+	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		s.Schedule(order("before", 30*time.Minute))
 		s.AwaitIdle()
@@ -160,6 +167,7 @@ func TestCommandsWaitForTheServiceAfterACrash(t *testing.T) {
 // TestACrashAtWorkLosesNothing crashes the service while it takes commands, and while it
 // fires.
 func TestACrashAtWorkLosesNothing(t *testing.T) {
+	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		const rounds, n = 3, 25
 		for round := range rounds {
@@ -184,6 +192,7 @@ func TestACrashAtWorkLosesNothing(t *testing.T) {
 }
 
 func TestBrokerDown(t *testing.T) {
+	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		s.Schedule(order("call", 30*time.Second))
 		s.AwaitIdle()
@@ -216,6 +225,7 @@ func TestBrokerDown(t *testing.T) {
 
 // TestAckWhileTheBrokerIsDown: the message comes again.
 func TestAckWhileTheBrokerIsDown(t *testing.T) {
+	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		events, err := s.Broker().Subscriber("shop").Subscribe(t.Context(), s.Broker().Routing().EventsOf(acme))
 		if err != nil {
@@ -238,6 +248,7 @@ func TestAckWhileTheBrokerIsDown(t *testing.T) {
 }
 
 func TestRestartWhileTheBrokerIsDown(t *testing.T) {
+	t.Parallel()
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		s.Schedule(order("call", time.Minute))
 		s.AwaitIdle()
@@ -251,23 +262,27 @@ func TestRestartWhileTheBrokerIsDown(t *testing.T) {
 	})
 }
 
+// TestOptionsAndStore has the store fail from half a minute after the start for ten minutes.
 func TestOptionsAndStore(t *testing.T) {
-	var failing atomic.Bool
+	t.Parallel()
+	failing := func(op string) bool {
+		at := time.Since(time.Date(2000, 1, 3, 0, 0, 0, 0, time.UTC))
+		return op == "update" && at > 30*time.Second && at < 10*time.Minute
+	}
 	bubbles(t, func(t *testing.T, s *timertest.Service) {
 		s.Schedule(order("beyond", 48*time.Hour), order("call", time.Minute))
 		s.AwaitIdle()
 		if due := s.Due(); len(due) != 1 || due[0].ServiceCallID != "call" {
 			t.Errorf("due are %+v, want one within the horizon", due)
 		}
-		failing.Store(true)
-		time.Sleep(10 * time.Minute)
+		time.Sleep(9 * time.Minute)
 		fired(t, s)
-		failing.Store(false)
+		time.Sleep(time.Minute)
 		s.AwaitIdle()
 		fired(t, s, "call")
 	}, timertest.Options(app.Options{Horizon: 24 * time.Hour}), timertest.Store(func(s app.Store) app.Store {
 		return &fault.Store{Full: s, Decide: func(op string) fault.Kind {
-			if failing.Load() && op == "update" {
+			if failing(op) {
 				return fault.Before
 			}
 			return fault.None
@@ -277,7 +292,7 @@ func TestOptionsAndStore(t *testing.T) {
 
 // TestManyBubblesAtOnce: they share the clock of the NATS server.
 func TestManyBubblesAtOnce(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	t.Parallel()
 	t.Run("all", func(t *testing.T) {
 		for i := range 6 {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {

@@ -21,14 +21,14 @@ func keepMonitor(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, a *app.App
 		checks = func(ctx context.Context) []app.Check { return append(a.Checks(ctx), b.check()) }
 	}
 	m := admin.NewMonitor(checks, log)
-	app.KeepRunning(lc, sd, log, "health", m.Run, nil, lookTimeout)
+	keepLooking(lc, sd, log, "health", m.Run)
 	return m
 }
 
 // keepHistory samples how late events are, for the dashboard.
 func keepHistory(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, c *app.Counters, s app.Store) *admin.History {
 	h := admin.NewHistory(c, s.Stats)
-	app.KeepRunning(lc, sd, log, "history", h.Run, nil, lookTimeout)
+	keepLooking(lc, sd, log, "history", h.Run)
 	return h
 }
 
@@ -94,17 +94,17 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 	}
 	s := admin.New(log, opt)
 	if cfg.HTTPTenantTokensFile != "" {
-		tokens := &tenantTokens{file: cfg.HTTPTenantTokensFile, server: s, log: log}
-		if err := tokens.load(); err != nil {
+		tokens := watchTokens(cfg.HTTPTenantTokensFile, s, log)
+		if _, err := tokens.now(); err != nil {
 			return err
 		}
-		reload.tokens = tokens.load
-		app.KeepRunning(lc, sd, log, "tenant tokens", tokens.Run, nil, lookTimeout)
+		reload.tokens = tokens
+		keepLooking(lc, sd, log, "tenant tokens", tokens.Run)
 	}
 	if err := s.Listen(context.Background()); err != nil {
 		return err
 	}
 	d.http = s.Address()
-	app.KeepRunning(lc, sd, log, "HTTP", s.Run, nil, lookTimeout)
+	keepLooking(lc, sd, log, "HTTP", s.Run)
 	return nil
 }

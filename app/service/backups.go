@@ -20,6 +20,7 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/fsync"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/symptom"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/telemetry"
 )
@@ -34,20 +35,11 @@ const (
 // abandoned is how old an incomplete copy is that no process works on any more.
 const abandoned = time.Hour
 
-// A Copy is one of the SQLite database that was made.
-type Copy struct {
-	File  string
-	Bytes int64
-	Took  time.Duration
-	Contents
-}
-
 // Backups copies the SQLite database into a folder again and again, and keeps the newest
-// copies. Make one with [NewBackups].
+// copies.
 type Backups struct {
 	cfg   config.Config
 	log   *slog.Logger
-	made  func(Copy) // called after each good copy
 	began time.Time
 
 	inspect func(ctx context.Context, path string) (Contents, error)
@@ -59,10 +51,8 @@ type Backups struct {
 	failure  error // of the last try; nil if it was good
 }
 
-// NewBackups returns those of the settings backup_every, backup_dir and backup_keep.
-// Made is called after each good copy. It starts nothing: call [Backups.Run].
-func NewBackups(cfg config.Config, log *slog.Logger, made func(Copy)) *Backups {
-	return &Backups{cfg: cfg, log: log, made: made, began: time.Now(), inspect: sqlite.Inspect}
+func newBackups(cfg config.Config, log *slog.Logger) *Backups {
+	return &Backups{cfg: cfg, log: log, began: time.Now(), inspect: sqlite.Inspect}
 }
 
 // keepBackups makes copies until the stop. It returns nil if the configuration asks for
@@ -71,9 +61,7 @@ func keepBackups(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, cfg config
 	if cfg.BackupEvery == 0 {
 		return nil
 	}
-	b := NewBackups(cfg, log, func(c Copy) {
-		log.Info("backed up the database", "file", c.File, "bytes", c.Bytes, "took", c.Took.Round(time.Millisecond))
-	})
+	b := newBackups(cfg, log)
 	app.KeepRunning(lc, sd, log, "backups", b.Run, nil, closeTimeout)
 	return b
 }
@@ -138,7 +126,7 @@ func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 	if err := fsync.File(name + partial); err != nil {
 		return errors.Join(err, remove(name+partial))
 	}
-	c, err := b.inspect(ctx, name+partial)
+	_, err = b.inspect(ctx, name+partial)
 	switch {
 	case ctx.Err() != nil:
 		return errors.Join(err, remove(name+partial))
@@ -155,7 +143,7 @@ func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 	if err := fsync.Folder(dir); err != nil {
 		return err
 	}
-	b.made(Copy{File: name, Bytes: info.Size(), Took: time.Since(now), Contents: c})
+	b.log.InfoContext(ctx, "backed up the database", "file", name, "bytes", info.Size(), "took", time.Since(now).Round(time.Millisecond))
 	all, err := copies(dir, now)
 	for len(all) > b.cfg.BackupKeep {
 		err = errors.Join(err, remove(filepath.Join(dir, all[0])))
@@ -222,16 +210,15 @@ func (b *Backups) status() telemetry.Backups {
 
 // check is what is worth knowing about the copies. It is never red: timers fire without.
 func (b *Backups) check() app.Check {
-	const part = "backup"
 	s := b.status()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s.Age <= 2*s.Every {
-		return app.Check{Part: part}
+		return app.Check{Part: symptom.BackupOld.Part}
 	}
-	reason := fmt.Sprintf("there is no good backup of the last %v", s.Age.Round(time.Second))
+	why := ""
 	if b.failure != nil {
-		reason += ": " + b.failure.Error()
+		why = ": " + b.failure.Error()
 	}
-	return app.Check{Part: part, Reason: reason, Advice: "see that there is space in " + b.cfg.BackupDir + " and that the service may write there; the log names each failure"}
+	return found(symptom.BackupOld, s.Age.Round(time.Second), why, b.cfg.BackupDir)
 }

@@ -26,7 +26,7 @@ type backedUp struct {
 	cfg   config.Config
 	store *sqlite.Store
 	log   logbuf.Buffer
-	made  []Copy
+	made  []Contents // of the copies that passed their check
 
 	inspect func(ctx context.Context, path string) (Contents, error)
 }
@@ -47,9 +47,17 @@ func newBackedUp(t *testing.T) *backedUp {
 // start makes copies until stop is called.
 func (b *backedUp) start() (running *Backups, stop func()) {
 	ctx, cancel := context.WithCancel(b.t.Context())
-	running = NewBackups(b.cfg, slog.New(slog.NewTextHandler(&b.log, nil)), func(c Copy) { b.made = append(b.made, c) })
+	running = newBackups(b.cfg, slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	inspect := running.inspect
 	if b.inspect != nil {
-		running.inspect = b.inspect
+		inspect = b.inspect
+	}
+	running.inspect = func(ctx context.Context, path string) (Contents, error) {
+		c, err := inspect(ctx, path)
+		if err == nil {
+			b.made = append(b.made, c)
+		}
+		return c, err
 	}
 	var ended sync.WaitGroup
 	ended.Go(func() {
@@ -125,7 +133,12 @@ func TestBackupsUnderLoad(t *testing.T) {
 				t.Errorf("copy %d holds %d timers", i, c.Scheduled)
 			}
 		}
-		if s := running.status(); s.Age != 30*time.Second || s.Failures != 0 || s.Bytes != b.made[4].Bytes {
+		newest := filepath.Join(b.cfg.BackupDir, "timers-20000101T000400Z.db")
+		info, err := os.Stat(newest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := running.status(); s.Age != 30*time.Second || s.Failures != 0 || s.Bytes != info.Size() {
 			t.Errorf("status %+v", s)
 		}
 		if c := running.check(); c.Red || c.Reason != "" {
@@ -133,7 +146,7 @@ func TestBackupsUnderLoad(t *testing.T) {
 		}
 
 		restored := filepath.Join(t.TempDir(), "timers.db")
-		if err := os.Rename(b.made[4].File, restored); err != nil {
+		if err := os.Rename(newest, restored); err != nil {
 			t.Fatal(err)
 		}
 		s, err := sqlite.Open(t.Context(), restored, sqlite.Options{})

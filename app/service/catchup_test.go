@@ -137,7 +137,7 @@ func sweep(t *testing.T, direct, prefix string, r broker.Routing) {
 		t.Error(err)
 		return
 	}
-	for _, queue := range []string{r.Commands, r.EventsOf("acme"), r.DeadLettersOf(timer.NoTenant)} {
+	for _, queue := range []string{r.Commands, r.Commands + ".owner", r.EventsOf("acme"), r.DeadLettersOf(timer.NoTenant)} {
 		if _, err := ch.QueueDelete(queue, false, false, false); err != nil {
 			t.Error(err)
 		}
@@ -209,10 +209,10 @@ func TestNothingFiresBeforeWhatWaitsWasRead(t *testing.T) {
 
 func lateCancels(t *testing.T, s site, away string) {
 	environ := append(s.environ, "TIMER_POLLING_INTERVAL=100", "TIMER_CATCH_UP_TIMEOUT=1m")
-	driver, makeDue, path := "sqlite", `UPDATE timer_schedules SET due_at = 1000 * unixepoch(), checksum = NULL`, filepath.Join(t.TempDir(), "timers.db")
+	driver, makeDue, path := "sqlite", `UPDATE timer_schedules SET due_at = 1000 * unixepoch()`, filepath.Join(t.TempDir(), "timers.db")
 	harmed := s.proxy
 	if away == "store" {
-		driver, makeDue, path = "pgx", `UPDATE timer_schedules SET due_at = now(), checksum = NULL`, pgtest.URL(t)
+		driver, makeDue, path = "pgx", `UPDATE timer_schedules SET due_at = now()`, pgtest.URL(t)
 		u, err := url.Parse(path)
 		if err != nil {
 			t.Fatal(err)

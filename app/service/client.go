@@ -26,41 +26,29 @@ var ErrNoServer = errors.New("no embedded server has run here")
 // URL that is the embedded server of the service that runs on the same database.
 // The caller runs the broker.
 func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address string, err error) {
-	switch cfg.Broker {
-	case config.GoChannel:
+	if cfg.Broker == config.GoChannel {
 		return nil, "", ErrNoClient
-	case config.Kafka:
-		return kafkaClient(cfg, log)
-	case config.RabbitMQ:
-		return rabbitClient(cfg, log)
 	}
-	opt, err := natsOptions(cfg)
-	if err != nil {
-		return nil, "", err
-	}
-	if cfg.Embedded() {
-		if opt.URL, err = readAddress(cfg); err != nil {
-			return nil, "", err
+	return openServer(cfg, log, sending, beside(cfg))
+}
+
+// beside returns what finds the embedded server of the service that runs on the same
+// database. Another server may listen on the port of the configuration, so only a file can
+// say where it listens.
+func beside(cfg config.Config) func(*nats.Options) error {
+	return func(opt *nats.Options) (err error) {
+		opt.URL, err = readFile(embeddedDir(cfg), addressFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w, beside %s: run timer-service serve with the same db_path, or set broker_url", ErrNoServer, cfg.DBPath)
+		}
+		if err != nil {
+			return fmt.Errorf("find the embedded server: %w", err)
 		}
 		if secret, err := readFile(embeddedDir(cfg), secretFile); err == nil { // else a guest
 			opt.Security = nats.Security{Username: embedded.Owner, Password: secret}
 		}
+		return nil
 	}
-	opt.Client, opt.Name = true, "timer-client"
-	return nats.New(opt, log), redact(opt.URL), nil
-}
-
-// readAddress returns where the embedded server listens. Another server may
-// listen on the port of the configuration, so only the file can say.
-func readAddress(cfg config.Config) (string, error) {
-	url, err := readFile(embeddedDir(cfg), addressFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%w, beside %s: run timer-service serve with the same db_path, or set broker_url", ErrNoServer, cfg.DBPath)
-	}
-	if err != nil {
-		return "", fmt.Errorf("find the embedded server: %w", err)
-	}
-	return url, nil
 }
 
 // redact removes the credentials from URLs with commas between them.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,7 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/internal/symptom"
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
@@ -24,16 +26,17 @@ type examinedStore interface {
 
 // A databaseFound is what is known of the database.
 type databaseFound struct {
-	findings []Finding
+	checks   []app.Check
 	store    examinedStore // nil if it can't be used
 	handle   *sql.DB       // of the store
 	id, name string
 	version  string
 	skew     *time.Duration // how far its clock is ahead of ours; nil if it has none
-	running  string         // who has the lock; empty if no process has, or that is unknown
 }
 
-func (d databaseFound) close() {
+func (d *databaseFound) add(c app.Check) { d.checks = append(d.checks, c) }
+
+func (d *databaseFound) close() {
 	if d.store != nil {
 		_ = d.store.Close()
 		_ = d.handle.Close()
@@ -41,169 +44,159 @@ func (d databaseFound) close() {
 }
 
 // database checks the database.
-func (x *examination) database(ctx context.Context) (found databaseFound) {
-	const check = "database"
+func (x *examination) database(ctx context.Context) (d databaseFound) {
 	if x.isUnclear("db_", "durability") {
-		found.findings = []Finding{warn(check, "correct the settings first", "not checked")}
-		return found
+		d.checks = of("database", found(symptom.NotChecked))
+		return d
 	}
 	name, inFile := storeName(x.cfg), x.cfg.DBURL.Empty()
 	version, latest, _, err := Schema(ctx, x.cfg)
 	if err != nil {
-		do := "start the database server, and check db_url"
-		if inFile {
-			do = "see that this user may read the file, and restore a backup if it is corrupt"
+		s := symptom.ServerFails
+		switch {
+		case errors.Is(err, timer.ErrFatal):
+			s = symptom.Unusable
+		case inFile:
+			s = symptom.FileFails
 		}
-		found.findings = []Finding{bad(check, do, "%s: %s", name, oneLine(err))}
-		return found
+		d.add(found(s, name, oneLine(err)))
+		return d
 	}
 	if inFile {
-		found.findings = append(found.findings, x.lock(&found))
+		d.add(x.lock())
 	}
 	switch {
 	case version > latest:
-		found.findings = append(found.findings, bad("schema", "use the newer binary, or restore a backup of before", "version %d is newer than %d, which this binary knows", version, latest))
-		return found
+		d.add(found(symptom.SchemaNewer, version, latest))
 	case version == 0:
-		found.findings = append(found.findings, ok("schema", "%s has none yet: the service makes it when it starts", name))
-		return found
+		d.add(ok("schema", "%s has none yet: the service makes it when it starts", name))
 	case version < latest:
-		found.findings = append(found.findings, warn("schema", "make a backup, then start the service, or run timer-service migrate", "version %d is older than %d: this binary migrates it", version, latest))
-		return found
+		d.add(found(symptom.SchemaOlder, version, latest))
+	default:
+		d.add(ok("schema", "version %d, that of this binary", version))
+		if err := d.use(ctx, x, name); err != nil {
+			d.add(found(broken(err), name, oneLine(err)))
+		}
 	}
-	found.findings = append(found.findings, ok("schema", "version %d, that of this binary", version))
-	found.use(ctx, x, name)
-	return found
+	return d
 }
 
 // lock says which process has the lock of the file.
-func (x *examination) lock(found *databaseFound) Finding {
-	const check = "lock"
+func (x *examination) lock() app.Check {
 	owner, err := sqlite.LockOwner(x.cfg.DBPath)
 	switch {
 	case err != nil:
-		return bad(check, "see that this user may read the folder of db_path", "%v", err)
+		return found(symptom.LockUnknown, err)
 	case owner == "":
-		return ok(check, "no service runs on this file")
+		return ok("lock", "no service runs on this file")
 	}
-	found.running = owner
-	return ok(check, "a service runs on this file: %s; another one would refuse to start", owner)
+	return ok("lock", "a service runs on this file: %s; another one would refuse to start", owner)
 }
 
 // use opens the database and tries what the service does with it.
-func (d *databaseFound) use(ctx context.Context, x *examination, name string) {
-	const check = "database"
-	add := func(f Finding) { d.findings = append(d.findings, f) }
-	var s examinedStore
+func (d *databaseFound) use(ctx context.Context, x *examination, name string) (err error) {
 	var file *sqlite.Store // nil if the database is none
-	var denied []string
-	var err error
+	try := func(ctx context.Context) error { return d.store.Check(ctx) }
 	if x.cfg.DBURL.Empty() {
-		if d.handle, err = sql.Open("sqlite", sqlite.DSN(x.cfg.DBPath)); err == nil {
-			file = sqlite.New(d.handle, sqlite.Options{})
-			s = file
+		if d.handle, err = sql.Open("sqlite", sqlite.DSN(x.cfg.DBPath)); err != nil {
+			return err
 		}
-	} else if d.handle, err = postgres.Connect(x.cfg.DBURL.Reveal()); err == nil {
-		durability := postgres.Strict
-		if x.cfg.Durability == config.Relaxed {
-			durability = postgres.Relaxed
+		file = sqlite.New(d.handle, sqlite.Options{})
+		d.store = file
+	} else {
+		if d.handle, err = postgres.Connect(x.cfg.DBURL.Reveal()); err != nil {
+			return err
 		}
-		p := postgres.New(d.handle, postgres.Options{Durability: durability})
-		s = p
-		if denied, err = p.Denied(ctx); err == nil && len(denied) > 0 {
-			add(bad("permissions", "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … TO the role of db_url", "the role may not read and change %s", strings.Join(denied, ", ")))
-		} else if err == nil {
-			add(ok("permissions", "the role may read and change all tables"))
+		p := postgres.New(d.handle, postgres.Options{Durability: postgresDurability(x.cfg)})
+		d.store = p
+		denied, err := p.Denied(ctx)
+		switch {
+		case err != nil:
+			return err
+		case len(denied) > 0:
+			d.add(found(symptom.NoGrants, strings.Join(denied, ", ")))
+			try = func(context.Context) error { return nil }
+		default:
+			d.add(ok("permissions", "the role may read and change all tables"))
+		}
+		if on, err := p.Checksums(ctx); on {
+			d.add(ok("checksums", "the server notices pages that its disk has changed"))
+		} else if err == nil { // else the checks that follow say it
+			d.add(found(symptom.NoChecksums))
 		}
 	}
-	if err != nil {
-		add(bad(check, "check db_path and db_url", "%s: %s", name, oneLine(err)))
-		return
+	if d.id, d.name, err = d.store.Identity(ctx); err != nil {
+		return err
 	}
-	d.store = s
-	if d.id, d.name, err = s.Identity(ctx); err == nil {
-		d.version, err = s.Version(ctx)
+	if d.version, err = d.store.Version(ctx); err != nil {
+		return err
 	}
-	if err == nil && len(denied) == 0 {
-		err = s.Check(ctx)
-	}
-	if err != nil {
-		add(bad(check, repair(err), "%s: %s", name, oneLine(err)))
-		return
+	if err := try(ctx); err != nil {
+		return err
 	}
 	before := time.Now()
-	if now, err := s.Now(ctx); err == nil {
-		skew := now.Sub(before.Add(time.Since(before) / 2))
-		d.skew = &skew
+	if now, err := d.store.Now(ctx); err == nil {
+		d.skew = new(now.Sub(before.Add(time.Since(before) / 2)))
 	}
-	st, err := s.Stats(ctx)
+	st, err := d.store.Stats(ctx)
 	if err != nil {
-		add(bad(check, repair(err), "%s: %s", name, oneLine(err)))
-		return
+		return err
 	}
-	add(ok(check, "%s answers and takes writes; timers that wait: %d, undelivered events: %d", name, st.Scheduled, st.Outbox))
+	d.add(ok("database", "%s answers and takes writes; timers that wait: %d, undelivered events: %d", name, st.Scheduled, st.Outbox))
 	if file != nil {
-		d.findings = append(d.findings, wholeFile(ctx, x.cfg.DBPath, file.QuickCheck)...)
-	}
-	if st.Damaged > 0 {
-		add(warn("damaged", "check the disk and the memory of the machine; docs/operations.md says what becomes of them", "timers whose rows were damaged, and that did not fire: %d", st.Damaged))
+		d.wholeFile(x.cfg.DBPath, func() error { return file.QuickCheck(ctx) })
 	}
 	if st.Parked > 0 {
-		add(warn("outbox", "see why: timer-service parked list; then: timer-service parked retry", "events that the broker refused, and that are parked: %d", st.Parked))
+		d.add(found(symptom.Parked, st.Parked))
 	}
+	return nil
 }
 
-// wholeFile reads a file from its beginning to its end, if that is more than a start of
+// wholeFile says what reading a file to its end has found, if that is more than a start of
 // the service does.
-func wholeFile(ctx context.Context, path string, check func(context.Context) error) []Finding {
-	const name = "file"
+func (d *databaseFound) wholeFile(path string, check func() error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() < sqlite.QuickCheckSize {
-		return nil // it was checked before the first use
+		return // it was checked before the first use
 	}
-	switch err := check(ctx); {
+	switch err := check(); {
 	case errors.Is(err, timer.ErrFatal):
-		return []Finding{bad(name, repair(err), "%s", oneLine(err))}
+		d.add(found(symptom.FileDamaged, oneLine(err)))
 	case err != nil:
-		return []Finding{warn(name, "make a backup, of which all is checked: timer-service backup", "%d MiB could not be checked in time: %s", info.Size()>>20, oneLine(err))}
+		d.add(found(symptom.FileUnchecked, info.Size()>>20, oneLine(err)))
+	default:
+		d.add(ok("file", "%d MiB have no damage", info.Size()>>20))
 	}
-	return []Finding{ok(name, "%d MiB have no damage", info.Size()>>20)}
 }
 
-// repair says what to do about an error of the database.
-func repair(err error) string {
+// broken returns the symptom of an error of the database.
+func broken(err error) symptom.Symptom {
 	switch text := err.Error(); {
 	case errors.Is(err, timer.ErrFatal):
-		return "the service would not start: correct what the message names"
+		return symptom.Unusable
 	case strings.Contains(text, "full"):
-		return "free space on the file system, or move the database to a larger one"
+		return symptom.Full
 	case strings.Contains(text, "lock"):
-		return "find the program that holds the lock (lsof, or pg_locks), and end it"
+		return symptom.Locked
 	case strings.Contains(text, "read-only"), strings.Contains(text, "permission denied"):
-		return "give the user of the service the permission to write, or mount the file system for writing"
+		return symptom.NotWritable
 	}
-	return "repair the database; docs/troubleshooting.md has the message"
+	return symptom.Broken
 }
 
 // oneLine returns the text of an error on one line, without credentials.
 func oneLine(err error) string {
-	return strings.Join(strings.Fields(strings.ReplaceAll(redactText(err.Error()), "\n", "; ")), " ")
+	text := credentials.ReplaceAllString(err.Error(), "://***@")
+	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\n", "; ")), " ")
 }
 
 // versions says what works together.
-func (x *examination) versions(db databaseFound, b brokerFound) []Finding {
-	all := []string{fmt.Sprintf("timer-service %s, %s", orDevel(x.cfg.Version), runtime.Version())}
+func (x *examination) versions(db databaseFound, b brokerFound) []app.Check {
+	all := []string{fmt.Sprintf("timer-service %s, %s", cmp.Or(x.cfg.Version, "(devel)"), runtime.Version())}
 	for _, v := range []string{db.version, b.Version} {
 		if v != "" {
 			all = append(all, v)
 		}
 	}
-	return []Finding{ok("versions", "%s", strings.Join(all, ", "))}
-}
-
-func orDevel(v string) string {
-	if v == "" {
-		return "(devel)"
-	}
-	return v
+	return []app.Check{ok("versions", "%s", strings.Join(all, ", "))}
 }

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/internal/symptom"
 )
 
 // Free space of a file system.
@@ -16,43 +19,39 @@ const (
 )
 
 // disk says whether the folder of the database can take one.
-func (x *examination) disk() []Finding {
-	const check = "disk"
+func (x *examination) disk() (all []app.Check) {
 	if !x.cfg.DBURL.Empty() || x.isUnclear("db_") {
 		return nil
 	}
 	dir, err := filepath.Abs(filepath.Dir(x.cfg.DBPath))
 	if err != nil {
-		return []Finding{bad(check, "set db_path", "%v", err)}
+		return []app.Check{found(symptom.FolderFails, x.cfg.DBPath, err)}
 	}
 	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		do := "see that this user may use the folder"
-		if errors.Is(err, unix.ENOENT) {
-			do = "run mkdir -p " + dir
-		}
-		return []Finding{bad(check, do, "the folder %s: %v", dir, err)}
+	switch err := unix.Statfs(dir, &s); {
+	case errors.Is(err, unix.ENOENT):
+		return []app.Check{found(symptom.NoFolder, dir, err)}
+	case err != nil:
+		return []app.Check{found(symptom.FolderFails, dir, err)}
 	}
-	var all []Finding
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		all = append(all, bad(check, "give the user of the service the permission to write there", "the folder %s: %v", dir, err))
+		all = append(all, found(symptom.ReadOnly, dir, err))
 	}
 	free := int64(uint64(s.Bavail) * uint64(s.Bsize)) //nolint:gosec,unconvert // types differ between systems
 	switch {
 	case free < noSpace:
-		all = append(all, bad(check, "free space, or move the database", "the file system of %s is full: %s free", dir, formatSize(free)))
+		all = append(all, found(symptom.DiskFull, dir, formatSize(free)))
 	case free < littleSpace:
-		all = append(all, warn(check, "free space before it is full: then no command is taken", "%s free in %s", formatSize(free), dir))
+		all = append(all, found(symptom.LittleSpace, dir, formatSize(free)))
 	}
-	name, network := fileSystem(&s)
-	switch {
+	switch name, network := fileSystem(&s); {
 	case network:
-		all = append(all, bad(check, "use a local disk, or PostgreSQL with db_url", "%s is on a network file system (%s), on which SQLite's locks are not reliable", dir, name))
+		all = append(all, found(symptom.NetworkDisk, dir, name))
 	case name == "tmpfs":
-		all = append(all, warn(check, "use a disk, unless this is a test", "%s is in memory (tmpfs): a restart of the machine loses it", dir))
+		all = append(all, found(symptom.InMemory, dir))
 	}
 	if all == nil {
-		all = []Finding{ok(check, "%s is writable, %s free", dir, formatSize(free))}
+		all = []app.Check{ok("disk", "%s is writable, %s free", dir, formatSize(free))}
 	}
 	return all
 }

@@ -2,5 +2,7 @@
 
 package service
 
+import "github.com/event-service-agent/timer-service/app"
+
 // disk is not checked on this system.
-func (x *examination) disk() []Finding { return nil }
+func (x *examination) disk() []app.Check { return nil }

@@ -2,79 +2,90 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/symptom"
 )
 
 // httpTimeout is how long a service on this machine may take for an answer.
 const httpTimeout = 2 * time.Second
 
-// http says whether the address for HTTP is free, or answered by a service.
-func (x *examination) http(ctx context.Context) []Finding {
-	const check = "http"
+// http says whether the address for HTTP is free, or what the service that answers there
+// says about itself.
+func (x *examination) http(ctx context.Context) []app.Check {
 	if x.isUnclear("http_") {
-		return []Finding{warn(check, "correct the settings first", "not checked")}
+		return of("http", found(symptom.NotChecked))
 	}
 	addr, chosen := x.cfg.HTTPAddress()
 	if addr == "" {
-		return []Finding{ok(check, "http_addr is empty: there is no HTTP, so no health checks and no metrics")}
-	}
-	host, port, _ := net.SplitHostPort(addr)
-	reached := addr
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		reached = net.JoinHostPort("localhost", port)
+		return []app.Check{ok("http", "http_addr is empty: there is no HTTP, so no health checks and no metrics")}
 	}
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", reached)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return []Finding{ok(check, "%s is free", addr)}
+	all, err := ready(ctx, x.cfg.LocalURL())
+	at, _ := errors.AsType[*net.OpError](err)
+	host, _, _ := net.SplitHostPort(addr)
+	switch {
+	case err == nil && config.IsLoopback(host):
+		return append([]app.Check{ok("http", "a timer service answers on %s", addr)}, all...)
+	case err == nil:
+		return append([]app.Check{ok("http", "a timer service answers on %s, and needs the token", addr)}, all...)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return []app.Check{ok("http", "%s is free", addr)}
+	case at != nil && at.Op == "dial":
+		return []app.Check{found(symptom.WrongAddress, addr, at)}
+	case chosen:
+		return []app.Check{found(symptom.PortTaken, addr)}
 	}
-	if err != nil {
-		return []Finding{bad(check, "set http_addr to an address of this machine", "%s: %v", addr, err)}
-	}
-	_ = conn.Close()
-	if isService(ctx, "http://"+reached+x.cfg.HTTPPrefix) {
-		if config.IsLoopback(host) {
-			return []Finding{ok(check, "a timer service answers on %s", addr)}
-		}
-		return []Finding{ok(check, "a timer service answers on %s, and needs the token", addr)}
-	}
-	if chosen {
-		return []Finding{bad(check, "end that program, or set http_addr to a free address", "another program listens on %s", addr)}
-	}
-	return []Finding{warn(check, "set http_addr to a free address", "another program listens on %s: the service would take another port", addr)}
+	return []app.Check{found(symptom.PortMoves, addr)}
 }
 
-// isService reports whether a timer service answers at a URL.
-func isService(ctx context.Context, url string) bool {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/livez", nil)
+// ready returns the checks of the service at a URL that have something to say. The error
+// says why no timer service answers there.
+func ready(ctx context.Context, url string) (all []app.Check, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
 	if err != nil {
-		return false
+		return nil, err
 	}
+	r.Header.Set("Accept", "application/json")
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return false
+		return nil, err
 	}
 	defer answer.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-	return strings.HasPrefix(string(body), "alive") || strings.HasPrefix(string(body), "dead:")
+	var health struct {
+		Parts []struct {
+			Part, Reason, Advice string
+			OK                   bool
+		}
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&health); err != nil {
+		return nil, err
+	}
+	if health.Parts == nil {
+		return nil, errors.New("another program answers")
+	}
+	for _, p := range health.Parts {
+		if p.Reason != "" {
+			all = append(all, app.Check{Part: p.Part, Reason: p.Reason, Advice: p.Advice, Red: !p.OK})
+		}
+	}
+	return all, nil
 }
 
 // files says which files others may read that they should not.
-func (x *examination) files() (all []Finding) {
-	const check = "files"
+func (x *examination) files() (all []app.Check) {
 	secret := make(map[string]string)
 	mayLack := make(map[string]bool)
 	if file := x.cfg.SecretFile(); file != "" {
@@ -99,14 +110,14 @@ func (x *examination) files() (all []Finding) {
 		case errors.Is(err, os.ErrNotExist) && mayLack[name]:
 			continue
 		case err != nil:
-			all = append(all, bad(check, "make the file, or correct the setting", "%v", err))
+			all = append(all, found(symptom.FileMissing, err))
 		case info.Mode().Perm()&0o077 != 0:
-			all = append(all, bad(check, "run chmod 600 "+name, "others may read or write %s (mode %04o): %s", name, info.Mode().Perm(), secret[name]))
+			all = append(all, found(symptom.FileOpen, name, info.Mode().Perm(), secret[name]))
 		}
 		checked++
 	}
 	if all == nil {
-		all = []Finding{ok(check, "no other user may read those that hold timers or secrets: %d", checked)}
+		all = []app.Check{ok("files", "no other user may read files that hold timers or secrets: %d", checked)}
 	}
 	return all
 }

@@ -14,6 +14,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/longtest"
@@ -22,34 +23,45 @@ import (
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
-// finds fails the test unless a finding of the check has the state, and the words in its
-// text and its advice.
-func finds(t *testing.T, all []service.Finding, state service.FindingState, check string, words ...string) {
+// States of checks.
+const (
+	fine    = "fine"
+	warning = "warning" // there is something to do
+	red     = "red"
+)
+
+// finds fails the test unless a check of the part has the state, and the words in its
+// reason and its advice.
+func finds(t *testing.T, all []app.Check, state, part string, words ...string) {
 	t.Helper()
-	for _, f := range all {
+	for _, c := range all {
 		said := true
 		for _, word := range words {
-			said = said && strings.Contains(f.Text+" -> "+f.Do, word)
+			said = said && strings.Contains(c.Reason+" -> "+c.Advice, word)
 		}
-		if f.State == state && f.Check == check && said {
-			if f.State != service.OK && f.Do == "" {
-				t.Errorf("%s says not what to do: %s", check, f.Text)
+		is := map[bool]string{true: warning, false: fine}[c.Advice != ""]
+		if c.Red {
+			is = red
+		}
+		if is == state && c.Part == part && said {
+			if c.Red && c.Advice == "" {
+				t.Errorf("%s says not what to do: %s", part, c.Reason)
 			}
 			return
 		}
 	}
-	t.Errorf("nothing is %s of %s with %q:", state, check, words)
-	for _, f := range all {
-		t.Logf("%s %s: %s -> %s", f.State, f.Check, f.Text, f.Do)
+	t.Errorf("nothing is %s of %s with %q:", state, part, words)
+	for _, c := range all {
+		t.Logf("%+v", c)
 	}
 }
 
-func examine(t *testing.T, cfg config.Config) []service.Finding {
+func examine(t *testing.T, cfg config.Config) []app.Check {
 	t.Helper()
 	all := service.Examine(t.Context(), cfg, nil)
 	for _, f := range all {
-		if strings.Contains(f.Text+f.Do, "hunter2") { // the password of all tests
-			t.Errorf("%s shows a password: %s -> %s", f.Check, f.Text, f.Do)
+		if strings.Contains(f.Reason+f.Advice, "hunter2") { // the password of all tests
+			t.Errorf("a check shows a password: %+v", f)
 		}
 	}
 	return all
@@ -88,31 +100,31 @@ func TestExamineFiles(t *testing.T) {
 		name  string
 		harm  func(t *testing.T, cfg config.Config) config.Config
 		check string
-		state service.FindingState
+		state string
 		says  []string
 	}{
-		{"nothing", func(_ *testing.T, cfg config.Config) config.Config { return cfg }, "database", service.OK, []string{"takes writes"}},
+		{"nothing", func(_ *testing.T, cfg config.Config) config.Config { return cfg }, "database", fine, []string{"takes writes"}},
 		{"a database that others may read", func(t *testing.T, cfg config.Config) config.Config {
 			if err := os.Chmod(cfg.DBPath, 0o644); err != nil {
 				t.Fatal(err)
 			}
 			return cfg
-		}, "files", service.Bad, []string{"0644", "chmod 600"}},
+		}, "files", red, []string{"0644", "chmod 600"}},
 		{"a secret that others may read", func(t *testing.T, cfg config.Config) config.Config {
 			dir := strings.TrimSuffix(cfg.DBPath, ".db") + ".nats"
 			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "secret"), nil, 0o640)); err != nil {
 				t.Fatal(err)
 			}
 			return cfg
-		}, "files", service.Bad, []string{"0640", "embedded server"}},
+		}, "files", red, []string{"0640", "embedded server"}},
 		{"a key that others may read", func(t *testing.T, cfg config.Config) config.Config {
 			cfg.NATSCredentials = file(t, "x", 0o604)
 			return cfg
-		}, "files", service.Bad, []string{"0604", "nats_credentials"}},
+		}, "files", red, []string{"0604", "nats_credentials"}},
 		{"a key that is absent", func(_ *testing.T, cfg config.Config) config.Config {
 			cfg.NATSNKey = "/nowhere/key"
 			return cfg
-		}, "files", service.Bad, []string{"/nowhere/key"}},
+		}, "files", red, []string{"/nowhere/key"}},
 		{"settings with a password that others may read", func(t *testing.T, _ config.Config) config.Config {
 			name := file(t, "http_token: hunter2\n", 0o644)
 			cfg, err := config.Load(nil, nil, name)
@@ -120,53 +132,49 @@ func TestExamineFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			return cfg
-		}, "files", service.Bad, []string{"0644", "passwords"}},
+		}, "files", red, []string{"0644", "passwords"}},
 		{"a folder that is absent", func(_ *testing.T, cfg config.Config) config.Config {
 			cfg.DBPath = "/nowhere/timers.db"
 			return cfg
-		}, "disk", service.Bad, []string{"mkdir -p /nowhere"}},
+		}, "disk", red, []string{"mkdir -p /nowhere"}},
 		{"quotas that can't be read", func(t *testing.T, cfg config.Config) config.Config {
 			cfg.QuotasFile = file(t, "limits: [", 0o600)
 			return cfg
-		}, "settings", service.Bad, []string{"quotas_file"}},
+		}, "settings", red, []string{"quotas_file"}},
 		{"tokens of tenants that are absent", func(_ *testing.T, cfg config.Config) config.Config {
 			cfg.HTTPTenantTokensFile = "/nowhere/tokens.yaml"
 			return cfg
-		}, "settings", service.Bad, []string{"http_tenant_tokens_file"}},
+		}, "settings", red, []string{"http_tenant_tokens_file"}},
 		{"tokens of tenants that others may read", func(t *testing.T, cfg config.Config) config.Config {
 			cfg.HTTPTenantTokensFile = file(t, "acme: 0123456789abcdef\n", 0o644)
 			return cfg
-		}, "files", service.Bad, []string{"0644", "http_tenant_tokens_file"}},
+		}, "files", red, []string{"0644", "http_tenant_tokens_file"}},
 		{"a file that is no database", func(t *testing.T, cfg config.Config) config.Config {
 			cfg.DBPath = file(t, strings.Repeat("no database ", 1000), 0o600)
 			return cfg
-		}, "database", service.Bad, []string{"not a database"}},
+		}, "database", red, []string{"not a database"}},
 		{"a newer schema", func(t *testing.T, cfg config.Config) config.Config {
-			execSQLite(t, cfg, `INSERT INTO timer_schema_version (version_id, is_applied) VALUES (99, 1)`)
+			execSQLite(t, cfg, `INSERT INTO timer_schema (version_id, is_applied) VALUES (99, 1)`)
 			return cfg
-		}, "schema", service.Bad, []string{"99", "newer"}},
-		{"an older schema", func(t *testing.T, cfg config.Config) config.Config {
-			execSQLite(t, cfg, `DELETE FROM timer_schema_version WHERE version_id = (SELECT max(version_id) FROM timer_schema_version)`)
+		}, "schema", red, []string{"99", "newer"}},
+		{"a database from before the first release", func(t *testing.T, cfg config.Config) config.Config {
+			execSQLite(t, cfg, `ALTER TABLE timer_schema RENAME TO timer_schema_version`)
 			return cfg
-		}, "schema", service.Warning, []string{"older", "migrate"}},
-		{"timers that were set aside", func(t *testing.T, cfg config.Config) config.Config {
-			execSQLite(t, cfg, `INSERT INTO timer_damaged (found_at) VALUES (1), (2)`)
-			return cfg
-		}, "damaged", service.Warning, []string{"did not fire: 2", "check the disk"}},
+		}, "database", red, []string{"before release 0.1.0", "export"}},
 		{"a damaged file", func(t *testing.T, cfg config.Config) config.Config {
 			execSQLite(t, cfg, `PRAGMA ignore_check_constraints = on; INSERT INTO timer_schedules (tenant_id, service_call_id, registered_at, state, command_at, command_id) VALUES ('a', 'b', 0, 'none', 0, 'c')`)
 			return cfg
-		}, "database", service.Bad, []string{"restore a backup, or delete the file"}},
+		}, "database", red, []string{"restore a backup, or delete the file"}},
 		{"a large file", func(t *testing.T, cfg config.Config) config.Config {
 			if err := os.Truncate(cfg.DBPath, sqlite.QuickCheckSize); err != nil {
 				t.Fatal(err)
 			}
 			return cfg
-		}, "file", service.OK, []string{"1024 MiB have no damage"}},
+		}, "file", fine, []string{"1024 MiB have no damage"}},
 		{"relaxed durability", func(_ *testing.T, cfg config.Config) config.Config {
 			cfg.Durability = config.Relaxed
 			return cfg
-		}, "settings", service.Warning, []string{"loss of power"}},
+		}, "settings", warning, []string{"loss of power"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -219,7 +227,7 @@ func TestExamineWhileAServiceRuns(t *testing.T) {
 		"limits": {"retention limits", "storage file", "discard new", "duplicate window 2m", "kept for 3d"}, "owner": {"this database"}, "clock": {"agrees"}, "backup": {"still has"},
 		"versions": {"SQLite 3.", "NATS 2."},
 	} {
-		finds(t, all, service.OK, check, words...)
+		finds(t, all, fine, check, words...)
 	}
 	db, err := sql.Open("sqlite", "file:"+cfg.DBPath+"?_txlock=immediate")
 	if err != nil {
@@ -231,7 +239,7 @@ func TestExamineWhileAServiceRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	finds(t, examine(t, cfg), service.Bad, "database", "lock", "lsof")
+	finds(t, examine(t, cfg), red, "database", "lock", "lsof")
 }
 
 // elsewhere returns the configuration of a service at a server with a stream, and what
@@ -239,12 +247,12 @@ func TestExamineWhileAServiceRuns(t *testing.T) {
 func elsewhere(t *testing.T) (config.Config, jetstream.JetStream) {
 	t.Helper()
 	url := natsServer(t)
-	conn, err := natsgo.Connect(url)
+	conn, err := natsgo.Connect(url, natsgo.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +264,7 @@ func TestExamineTheBroker(t *testing.T) {
 	t.Parallel()
 	t.Run("it is away", func(t *testing.T) {
 		t.Parallel()
-		finds(t, examine(t, load(t, "TIMER_BROKER_URL=nats://hunter2@127.0.0.1:1")), service.Bad, "broker", "127.0.0.1:1", "start the broker")
+		finds(t, examine(t, load(t, "TIMER_BROKER_URL=nats://hunter2@127.0.0.1:1")), red, "broker", "127.0.0.1:1", "start the broker")
 	})
 	t.Run("its stream may lose messages", func(t *testing.T) {
 		t.Parallel()
@@ -267,15 +275,15 @@ func TestExamineTheBroker(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := examine(t, cfg)
-		finds(t, all, service.Bad, "stream", "discard is old", "set it to: new")
-		finds(t, all, service.Warning, "limits", "longer than retention")
+		finds(t, all, red, "stream", "discard is old", "set it to: new")
+		finds(t, all, warning, "limits", "longer than retention")
 	})
 	t.Run("nothing is provisioned, and must be", func(t *testing.T) {
 		t.Parallel()
 		cfg, _ := elsewhere(t)
-		finds(t, examine(t, cfg), service.OK, "stream", "stream svc is made when the service starts")
+		finds(t, examine(t, cfg), fine, "stream", "stream svc is made when the service starts")
 		cfg.Provision = config.Verify
-		finds(t, examine(t, cfg), service.Bad, "stream", "stream svc is missing", "timer-service provision")
+		finds(t, examine(t, cfg), red, "stream", "stream svc is missing", "timer-service provision")
 	})
 	t.Run("it is full", func(t *testing.T) {
 		t.Parallel()
@@ -288,7 +296,7 @@ func TestExamineTheBroker(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		finds(t, examine(t, cfg), service.Bad, "limits", "max_bytes")
+		finds(t, examine(t, cfg), red, "limits", "max_bytes")
 	})
 	t.Run("its commands belong to another database", func(t *testing.T) {
 		t.Parallel()
@@ -296,9 +304,9 @@ func TestExamineTheBroker(t *testing.T) {
 		r := run(t, cfg)
 		r.line("ready")
 		other := load(t, "TIMER_BROKER_URL="+cfg.BrokerURL.Reveal())
-		finds(t, examine(t, other), service.Warning, "owner", cfg.DBPath, "--takeover")
+		finds(t, examine(t, other), warning, "owner", cfg.DBPath, "--takeover")
 		migrated(t, other)
-		finds(t, examine(t, other), service.Bad, "owner", cfg.DBPath, other.DBPath, "--takeover")
+		finds(t, examine(t, other), red, "owner", cfg.DBPath, other.DBPath, "--takeover")
 
 		schedule := func(call string, at int64) {
 			body := fmt.Sprintf(`{"id":%q,"type":"ScheduleTimer","tenantId":"acme","timestampMs":%d,"payload":{"tenantId":"acme","serviceCallId":%q,"dueAt":"2030-01-01T00:00:00Z"}}`, call, at, call)
@@ -317,7 +325,7 @@ func TestExamineTheBroker(t *testing.T) {
 		}
 		schedule("b", time.Now().UnixMilli())
 		until(t, "another timer", func() bool { return waiting(t, cfg) == 2 })
-		finds(t, examine(t, cfg), service.Warning, "backup", "only a backup", ": 1;", "timer-service backup")
+		finds(t, examine(t, cfg), warning, "backup", "only a backup", ": 1;", "timer-service backup")
 	})
 	t.Run("it is RabbitMQ", func(t *testing.T) {
 		t.Parallel()
@@ -326,10 +334,10 @@ func TestExamineTheBroker(t *testing.T) {
 		r := run(t, cfg)
 		r.line("ready")
 		all := examine(t, cfg)
-		finds(t, all, service.OK, "broker", "answers")
-		finds(t, all, service.OK, "owner", "this database")
-		finds(t, all, service.OK, "backup", "backup only")
-		finds(t, all, service.OK, "versions", "RabbitMQ ")
+		finds(t, all, fine, "broker", "answers")
+		finds(t, all, fine, "owner", "this database")
+		finds(t, all, fine, "backup", "backup only")
+		finds(t, all, fine, "versions", "RabbitMQ ")
 	})
 	t.Run("it is Kafka", func(t *testing.T) {
 		t.Parallel()
@@ -338,15 +346,15 @@ func TestExamineTheBroker(t *testing.T) {
 		r := run(t, cfg)
 		r.line("ready")
 		all := examine(t, cfg)
-		finds(t, all, service.OK, "broker", "answers")
-		finds(t, all, service.OK, "owner", "this database")
-		finds(t, all, service.OK, "versions", "Kafka ")
+		finds(t, all, fine, "broker", "answers")
+		finds(t, all, fine, "owner", "this database")
+		finds(t, all, fine, "versions", "Kafka ")
 	})
 	t.Run("it is in the process", func(t *testing.T) {
 		t.Parallel()
 		all := examine(t, load(t, "TIMER_BROKER=gochannel"))
-		finds(t, all, service.OK, "broker", "inside the service")
-		finds(t, all, service.Warning, "settings", "gochannel")
+		finds(t, all, fine, "broker", "inside the service")
+		finds(t, all, warning, "settings", "gochannel")
 	})
 }
 
@@ -381,14 +389,14 @@ func TestExamineHTTP(t *testing.T) {
 		}
 	}()
 	cfg := load(t, "TIMER_HTTP_ADDR="+l.Addr().String())
-	finds(t, examine(t, cfg), service.Bad, "http", "another program", l.Addr().String())
+	finds(t, examine(t, cfg), red, "http", "another program", l.Addr().String())
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	finds(t, examine(t, cfg), service.OK, "http", "is free")
-	finds(t, examine(t, load(t, "TIMER_HTTP_ADDR=")), service.OK, "http", "no HTTP")
+	finds(t, examine(t, cfg), fine, "http", "is free")
+	finds(t, examine(t, load(t, "TIMER_HTTP_ADDR=")), fine, "http", "no HTTP")
 	_, err = config.Try(nil, []string{"TIMER_HTTP_ADDR=0.0.0.0:8080"}, "")
-	finds(t, service.Examine(t.Context(), cfg, []error{err}), service.Bad, "settings", "http_token")
+	finds(t, service.Examine(t.Context(), cfg, []error{err}), red, "settings", "http_token")
 }
 
 // TestExaminePostgres checks a database as a role that may not use the tables, and as
@@ -397,11 +405,11 @@ func TestExaminePostgres(t *testing.T) {
 	t.Parallel()
 	place := pgtest.URL(t)
 	cfg := load(t, "TIMER_DB_URL="+place, "TIMER_BROKER=gochannel")
-	finds(t, examine(t, cfg), service.OK, "schema", "has none yet")
+	finds(t, examine(t, cfg), fine, "schema", "has none yet")
 	migrated(t, cfg)
 	all := examine(t, cfg)
 	for check, word := range map[string]string{"schema": "that of this binary", "permissions": "all tables", "database": "takes writes", "clock": "the database", "versions": "PostgreSQL 1"} {
-		finds(t, all, service.OK, check, word)
+		finds(t, all, fine, check, word)
 	}
 	admin, err := postgres.Connect(place)
 	if err != nil {
@@ -427,8 +435,8 @@ func TestExaminePostgres(t *testing.T) {
 	if _, host, found := strings.Cut(rest, "@"); found {
 		rest = host
 	}
-	finds(t, examine(t, load(t, "TIMER_DB_URL="+scheme+"://"+role+":x@"+rest, "TIMER_BROKER=gochannel")), service.Bad, "permissions", "timer_schedules", "GRANT")
-	finds(t, examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@127.0.0.1:1/timers", "TIMER_BROKER=gochannel")), service.Bad, "database", "127.0.0.1:1", "db_url")
+	finds(t, examine(t, load(t, "TIMER_DB_URL="+scheme+"://"+role+":x@"+rest, "TIMER_BROKER=gochannel")), red, "permissions", "timer_schedules", "GRANT")
+	finds(t, examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@127.0.0.1:1/timers", "TIMER_BROKER=gochannel")), red, "database", "127.0.0.1:1", "db_url")
 }
 
 // TestExamineNeverHangs has servers that say nothing.
@@ -442,6 +450,6 @@ func TestExamineNeverHangs(t *testing.T) {
 	defer l.Close()
 	all := examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@"+l.Addr().String()+"/timers", "TIMER_BROKER_URL=nats://u:hunter2@"+l.Addr().String(), "TIMER_HTTP_ADDR="+l.Addr().String()))
 	for _, check := range []string{"database", "broker", "http"} {
-		finds(t, all, service.Bad, check)
+		finds(t, all, red, check)
 	}
 }

@@ -31,12 +31,12 @@ func TestSecretOfTheEmbeddedServer(t *testing.T) {
 	for range 2 {
 		r := run(t, cfg)
 		address := r.line("ready")
-		guest, err := natsgo.Connect(address, natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))
+		guest, err := natsgo.Connect(address, natsgo.Timeout(time.Minute), natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, subject := range []string{"$JS.API.STREAM.PURGE.svc", "$JS.API.STREAM.DELETE.svc", "svc.acme.serviceCall", "svc.acme.dlq", "$JS.API.CONSUMER.MSG.NEXT.svc.timer-service_timer-commands"} {
-			if err := errors.Join(guest.Publish(subject, nil), guest.Flush()); err != nil {
+			if err := errors.Join(guest.Publish(subject, nil), guest.FlushTimeout(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 			if err := guest.LastError(); !errors.Is(err, natsgo.ErrPermissionViolation) || !strings.Contains(err.Error(), `"`+subject+`"`) {
@@ -80,7 +80,7 @@ func TestTokenOfTheEmbeddedServer(t *testing.T) {
 		t.Errorf("broker says %q", says)
 	}
 	address := r.line("ready")
-	if _, err := natsgo.Connect(address); !errors.Is(err, natsgo.ErrAuthorization) {
+	if _, err := natsgo.Connect(address, natsgo.Timeout(time.Minute)); !errors.Is(err, natsgo.ErrAuthorization) {
 		t.Errorf("without the token: %v", err)
 	}
 	elsewhere := load(t, "TIMER_BROKER_URL="+address, "TIMER_NATS_TOKEN=hunter2")
@@ -167,7 +167,7 @@ func TestListensElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := natsgo.Connect("nats://hunter2@127.0.0.2:" + port)
+	conn, err := natsgo.Connect("nats://hunter2@127.0.0.2:"+port, natsgo.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

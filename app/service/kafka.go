@@ -4,11 +4,9 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
-	"log/slog"
 	"os"
 	"path/filepath"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/kafka"
 	"github.com/event-service-agent/timer-service/config"
 )
@@ -55,24 +53,4 @@ func instance(cfg config.Config) string {
 	}
 	sum := sha256.Sum256([]byte(host + "\n" + path))
 	return "timer-service-" + hex.EncodeToString(sum[:6])
-}
-
-// openKafka returns a broker that connects with Kafka.
-func openKafka(cfg config.Config, log *slog.Logger) (broker.Broker, *description, error) {
-	opt, err := kafkaOptions(cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	address := redact(opt.URL)
-	return kafka.New(opt, log), &description{broker: "kafka " + address, address: address}, nil
-}
-
-// kafkaClient returns a broker for clients.
-func kafkaClient(cfg config.Config, log *slog.Logger) (broker.Broker, string, error) {
-	opt, err := kafkaOptions(cfg)
-	if err != nil {
-		return nil, "", err
-	}
-	opt.Client = true
-	return kafka.New(opt, log), redact(opt.URL), nil
 }

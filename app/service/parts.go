@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 
 	"go.uber.org/fx"
@@ -9,6 +10,9 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/broker/kafka"
+	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 )
@@ -47,18 +51,54 @@ func openBroker(
 		b := gochannel.New(gochannel.Options{Routing: routing(cfg, gochannel.DefaultRouting(), gochannel.DefaultReceipts)}, log)
 		return b, &description{broker: "gochannel, in this process; nothing is durable", address: "in this process"}, nil
 	}
-	return openServer(lc, cfg, log)
+	var d *description
+	s, address, err := openServer(cfg, log, serving, func(opt *nats.Options) (err error) {
+		d, err = startEmbedded(lc, cfg, opt, log)
+		return err
+	})
+	if d == nil { // it is not embedded
+		d = &description{broker: string(cfg.Broker) + " " + address, address: address}
+	}
+	if cfg.Broker == config.RabbitMQ {
+		d.broker += ", exchange " + cfg.RabbitMQExchange
+	}
+	return s, d, err
 }
 
-// openServer returns a broker that has a server.
-func openServer(lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (broker.Broker, *description, error) {
+// What a broker is opened for.
+type purpose string
+
+const (
+	serving    purpose = ""
+	sending    purpose = "timer-client"    // and waiting for events
+	inspecting purpose = "timer-provision" // and making what is missing
+)
+
+// A server is a broker that is not in this process.
+type server interface {
+	broker.Broker
+	Inspect(ctx context.Context, role string) (broker.Inspection, error)
+}
+
+// openServer returns the broker of the configuration, which must have an address, and that
+// address, for people. It touches no network. An embedded server is started by embed.
+func openServer(cfg config.Config, log *slog.Logger, what purpose, embed func(*nats.Options) error) (server, string, error) {
 	switch cfg.Broker {
 	case config.Kafka:
-		return openKafka(cfg, log)
+		opt, err := kafkaOptions(cfg)
+		opt.Client = what == sending
+		return kafka.New(opt, log), redact(opt.URL), err
 	case config.RabbitMQ:
-		return openRabbitMQ(cfg, log)
+		opt, err := rabbitOptions(cfg)
+		opt.Client, opt.Verify, opt.Name = what == sending, opt.Verify && what != inspecting, string(what)
+		return rabbitmq.New(opt, log), redact(opt.URL), err
 	}
-	return openNATS(lc, cfg, log)
+	opt, err := natsOptions(cfg)
+	if err == nil && cfg.Embedded() {
+		err = embed(&opt)
+	}
+	opt.Client, opt.Name = what == sending, string(what)
+	return nats.New(opt, log), redact(opt.URL), err
 }
 
 // routing is the broker's own, with what the configuration changes.

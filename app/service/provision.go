@@ -7,8 +7,6 @@ import (
 	"log/slog"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/kafka"
-	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/config"
 )
 
@@ -20,32 +18,16 @@ var ErrNothingToProvision = errors.New("the broker lives inside the serving proc
 // names, or, if dry, only returns what it would make. It returns
 // [ErrNothingToProvision] if that is inside the serving process.
 func Provision(ctx context.Context, cfg config.Config, dry bool, log *slog.Logger) ([]broker.Change, error) {
-	b, err := provisioned(cfg, log)
+	if cfg.Embedded() || cfg.Broker == config.GoChannel {
+		return nil, ErrNothingToProvision
+	}
+	b, address, err := openServer(cfg, log, inspecting, nil)
 	if err != nil {
 		return nil, err
 	}
 	changes, err := b.Provision(ctx, dry)
 	if err != nil {
-		return changes, fmt.Errorf("provision %s: %w", redact(cfg.BrokerURL.Reveal()), err)
+		err = fmt.Errorf("provision %s: %w", address, err)
 	}
-	return changes, nil
-}
-
-// provisioned returns the broker that the configuration names, which is not run.
-func provisioned(cfg config.Config, log *slog.Logger) (broker.Broker, error) {
-	switch {
-	case cfg.Embedded(), cfg.Broker == config.GoChannel:
-		return nil, ErrNothingToProvision
-	case cfg.Broker == config.Kafka:
-		opt, err := kafkaOptions(cfg)
-		return kafka.New(opt, log), err
-	case cfg.Broker == config.RabbitMQ:
-		return rabbitProvision(cfg, log)
-	}
-	opt, err := natsOptions(cfg)
-	if err != nil {
-		return nil, err
-	}
-	opt.Name = "timer-provision"
-	return nats.New(opt, log), nil
+	return changes, err
 }

@@ -17,8 +17,8 @@ import (
 type reloader struct {
 	cfg    config.Config
 	log    *slog.Logger
-	quotas *quotas      // nil if there are none
-	tokens func() error // of tenants, for HTTP; nil if there are none
+	quotas *quotas  // nil if there are none
+	tokens *watched // of tenants, for HTTP; nil if there are none
 	asked  <-chan os.Signal
 }
 
@@ -38,10 +38,11 @@ func (r *reloader) Run(ctx context.Context) error {
 func (r *reloader) reload(ctx context.Context) {
 	limits, failed := "none", error(nil)
 	if r.quotas != nil {
-		limits, failed = r.quotas.reloadNow()
+		limits, failed = r.quotas.now()
 	}
 	if r.tokens != nil {
-		failed = errors.Join(failed, r.tokens())
+		_, err := r.tokens.now()
+		failed = errors.Join(failed, err)
 	}
 	_, err := tlsConfig(r.cfg)
 	if failed = errors.Join(failed, err); failed != nil {

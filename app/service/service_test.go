@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/event-service-agent/timer-service/app/service"
-	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -133,25 +131,14 @@ func TestConfiguredSourcesAreValid(t *testing.T) {
 
 func TestWaitsForAnAbsentBroker(t *testing.T) {
 	t.Parallel()
-	probe, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := probe.Addr().(*net.TCPAddr).Port
-	probe.Close()
-
-	r := run(t, load(t, fmt.Sprintf("TIMER_BROKER_URL=nats://127.0.0.1:%d", port)))
-	if says := r.line("waiting"); !strings.Contains(says, fmt.Sprint(port)) {
+	s := natsSite(t)
+	s.proxy.Refuse()
+	url := s.environ[0]
+	r := run(t, load(t, url))
+	if says := r.line("waiting"); !strings.Contains(says, url[strings.LastIndexByte(url, ':'):]) {
 		t.Errorf("waiting says %q", says)
 	}
-	server, err := embedded.Start(embedded.Options{Port: port, StoreDir: t.TempDir()}, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Shutdown()
-	if server.PortTaken() {
-		t.Skip("SKIPPED, NOTHING IS PROVEN: another process took the port meanwhile")
-	}
+	s.proxy.Pass()
 	r.line("ready")
 	if err := r.finish(); err != nil {
 		t.Errorf("Run: %v", err)

@@ -1,7 +1,10 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"go.uber.org/fx"
@@ -10,7 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// closeTimeout is how long a stop waits for what was opened to be closed: the
+// closeTimeout is how long a stop waits at least for what was opened to be closed: the
 // embedded server, and the database.
 const closeTimeout = 750 * time.Millisecond
 
@@ -25,17 +28,51 @@ func stopTimeout(cfg config.Config) time.Duration {
 	return app.Options{DrainTimeout: cfg.DrainTimeout, RunBroker: true}.StopTimeout() + 2*closeTimeout + 2*lookTimeout
 }
 
-// closeHook closes something at the stop, and waits for that no longer than
-// closeTimeout.
+// keepLooking keeps a part running that operators look at, such as HTTP. It holds nothing
+// that a stop must save. A stop therefore does not fail when such a part needs longer than
+// lookTimeout, as on a busy machine: it logs a warning and goes on.
+func keepLooking(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, name string, run func(context.Context) error) {
+	app.KeepRunning(impatient{lc, log, name}, sd, log, name, run, nil, lookTimeout)
+}
+
+// impatient is a lifecycle that goes on without a part that does not stop in time.
+type impatient struct {
+	fx.Lifecycle
+	log  *slog.Logger
+	part string
+}
+
+// Append appends a hook whose stop may last too long.
+func (l impatient) Append(h fx.Hook) {
+	stop := h.OnStop
+	h.OnStop = func(ctx context.Context) error {
+		err := stop(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			l.log.WarnContext(ctx, "the stop goes on without a part that needs long to end", "part", l.part, "waited", lookTimeout)
+			return nil
+		}
+		return err
+	}
+	l.Lifecycle.Append(h)
+}
+
+// closeHook closes something at the stop. It waits for that for closeTimeout, and longer
+// if the parts that stopped before left some of the time that a stop has: on a slow disk
+// the embedded server needs seconds for its files. The one that is closed next keeps its
+// share.
 func closeHook(what string, closeIt func() error) fx.Hook {
-	return fx.StopHook(func() error {
+	return fx.StopHook(func(ctx context.Context) error {
+		timeout := closeTimeout
+		if deadline, ok := ctx.Deadline(); ok {
+			timeout = max(timeout, time.Until(deadline)-closeTimeout)
+		}
 		closed := make(chan error, 1)
 		go func() { closed <- closeIt() }()
 		select {
 		case err := <-closed:
 			return err
-		case <-time.After(closeTimeout):
-			return fmt.Errorf("%s was not closed within %v", what, closeTimeout)
+		case <-time.After(timeout):
+			return fmt.Errorf("%s was not closed within %v", what, timeout)
 		}
 	})
 }

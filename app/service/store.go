@@ -60,12 +60,8 @@ const (
 // awaitPostgres opens a PostgreSQL database. One that does not answer yet is
 // waited for as long as a start may take: both may be started together.
 func awaitPostgres(ctx context.Context, cfg config.Config, log *slog.Logger) (*postgres.Store, error) {
-	durability := postgres.Strict
-	if cfg.Durability == config.Relaxed {
-		durability = postgres.Relaxed
-	}
 	for tries := 0; ; tries++ {
-		s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: durability, Events: eventFormat(cfg), Version: cfg.Version, Log: log})
+		s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: postgresDurability(cfg), Events: eventFormat(cfg), Version: cfg.Version, Log: log})
 		if err == nil || !postgres.IsAbsent(err) {
 			return s, err
 		}
@@ -76,6 +72,13 @@ func awaitPostgres(ctx context.Context, cfg config.Config, log *slog.Logger) (*p
 			return nil, err
 		}
 	}
+}
+
+func postgresDurability(cfg config.Config) postgres.Durability {
+	if cfg.Durability == config.Relaxed {
+		return postgres.Relaxed
+	}
+	return postgres.Strict
 }
 
 // storeName says what the store is and where, without credentials.
@@ -97,25 +100,6 @@ func Reader(ctx context.Context, cfg config.Config) (interface {
 		return postgres.OpenReader(ctx, cfg.DBURL.Reveal())
 	}
 	return sqlite.OpenReader(ctx, cfg.DBPath)
-}
-
-// Operate opens the database to read it and to change what people change in it. A SQLite
-// file must not belong to a service that runs. It neither makes nor migrates a database.
-// The caller closes it.
-func Operate(ctx context.Context, cfg config.Config) (interface {
-	timer.Reader
-	timer.Operator
-	io.Closer
-}, error,
-) {
-	r, err := Reader(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Close(); err != nil {
-		return nil, err
-	}
-	return openDatabase(ctx, cfg, slog.New(slog.DiscardHandler))
 }
 
 // Migrate brings the schema of the database to the version of this binary, and

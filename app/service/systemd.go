@@ -9,7 +9,6 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/app"
 )
 
 // notifySystemd tells systemd that the service has started and that it stops, and
@@ -24,7 +23,7 @@ func notifySystemd(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, m *admin
 	if limit, err := daemon.SdWatchdogEnabled(false); err != nil {
 		log.Warn("WATCHDOG_USEC is not understood; there is no watchdog", "error", err)
 	} else if limit > 0 {
-		app.KeepRunning(lc, sd, log, "watchdog", func(ctx context.Context) error {
+		keepLooking(lc, sd, log, "watchdog", func(ctx context.Context) error {
 			tick := time.NewTicker(limit / 3)
 			defer tick.Stop()
 			for {
@@ -37,7 +36,7 @@ func notifySystemd(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, m *admin
 					notify(daemon.SdNotifyWatchdog)
 				}
 			}
-		}, nil, lookTimeout)
+		})
 	}
 	lc.Append(fx.StartStopHook(func() { notify(daemon.SdNotifyReady) }, func() { notify(daemon.SdNotifyStopping) }))
 }

@@ -36,8 +36,8 @@ func TestTenantTokensAreLoadedAgain(t *testing.T) {
 		log := new(logbuf.Buffer)
 		quiet := slog.New(slog.DiscardHandler)
 		server := admin.New(quiet, admin.Options{Addr: ":8080", Token: "full", Monitor: admin.NewMonitor(nil, quiet)})
-		tokens := &tenantTokens{file: file, server: server, log: slog.New(slog.NewTextHandler(log, nil))}
-		if err := tokens.load(); err != nil {
+		tokens := watchTokens(file, server, slog.New(slog.NewTextHandler(log, nil)))
+		if _, err := tokens.now(); err != nil {
 			t.Fatal(err)
 		}
 		ctx, stop := context.WithCancel(t.Context())

@@ -61,7 +61,8 @@ func TestSpansGoToTheCollectorThatTheVariablesName(t *testing.T) {
 	t.Setenv("OTEL_METRICS_EXPORTER", "none")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
 	var log logbuf.Buffer
-	r := runLogged(t, load(t, "TIMER_HTTP_ADDR=127.0.0.1:0"), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	cfg := load(t, "TIMER_HTTP_ADDR=127.0.0.1:0")
+	r := runLogged(t, cfg, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	url, _, _ := strings.Cut(r.line("http"), ",")
 	r.line("ready")
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -83,6 +84,7 @@ func TestSpansGoToTheCollectorThatTheVariablesName(t *testing.T) {
 			t.Fatalf("%s: %s %s", req.URL, answer.Status, body)
 		}
 	}
+	awaitReached(t, cfg, 1, 0) // a stop leaves what is due to the next start
 	if err := r.finish(); err != nil {
 		t.Fatal(err)
 	}

@@ -31,14 +31,12 @@ type Contents = sqlite.Contents
 // Inspect checks a copy of a SQLite database, and counts its timers and events.
 func Inspect(ctx context.Context, path string) (Contents, error) { return sqlite.Inspect(ctx, path) }
 
-// Export writes all timers and events, see [store.Export]. No service may
-// run on it.
+// Export writes all timers, see [store.Export]. No service may run on the database.
 func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, progress store.Progress) (sum store.Summary, err error) {
-	header := store.Header{Source: "sqlite", SchemaVersion: sqlite.SchemaVersion, ExportedAt: now}
+	header := store.Header{ExportedAt: now}
 	if cfg.DBURL.Empty() {
 		return exportFile(ctx, cfg.DBPath, header, w, progress)
 	}
-	header.Source, header.SchemaVersion = "postgres", postgres.SchemaVersion
 	r, err := postgres.OpenReader(ctx, cfg.DBURL.Reveal())
 	if err != nil {
 		return sum, err
@@ -56,7 +54,7 @@ func Export(ctx context.Context, cfg config.Config, now time.Time, w io.Writer, 
 	return sum, nil
 }
 
-// exportFile writes all timers and events of a SQLite database.
+// exportFile writes all timers of a SQLite database.
 func exportFile(ctx context.Context, path string, header store.Header, w io.Writer, progress store.Progress) (sum store.Summary, err error) {
 	held, err := sqlite.Hold(path)
 	if err != nil {
@@ -71,17 +69,18 @@ func exportFile(ctx context.Context, path string, header store.Header, w io.Writ
 	return store.Export(ctx, r, header, w, progress)
 }
 
-// Import loads an export into the database, which must be empty and is created if
-// there is none, see [store.Import]. No service may run on it.
-func Import(ctx context.Context, cfg config.Config, from io.Reader, progress store.Progress) (sum store.Summary, err error) {
+// Import adds an export to the database, which must be empty and is created if there
+// is none, see [store.Import]. No service may run on it.
+func Import(ctx context.Context, cfg config.Config, now time.Time, from io.ReadSeeker, progress store.Progress) (sum store.Summary, err error) {
 	if cfg.DBURL.Empty() {
-		return importFile(ctx, cfg, from, progress)
+		s, err := sqlite.Open(ctx, cfg.DBPath, sqlite.Options{})
+		if err != nil {
+			return sum, err
+		}
+		sum, err = store.Import(ctx, s, from, now, progress)
+		return sum, errors.Join(explained(cfg, err), s.Close())
 	}
-	durability := postgres.Strict
-	if cfg.Durability == config.Relaxed {
-		durability = postgres.Relaxed
-	}
-	s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: durability})
+	s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: postgresDurability(cfg)})
 	if err != nil {
 		return sum, err
 	}
@@ -89,21 +88,8 @@ func Import(ctx context.Context, cfg config.Config, from io.Reader, progress sto
 	if err := idle(ctx, s.Reader); err != nil {
 		return sum, err
 	}
-	if sum, err = store.Import(ctx, s, from, progress); err != nil {
-		err = errors.Join(explained(cfg, err), idle(ctx, s.Reader)) // it may be why
-	}
-	return sum, err
-}
-
-// importFile loads an export into a SQLite database.
-func importFile(ctx context.Context, cfg config.Config, from io.Reader, progress store.Progress) (sum store.Summary, err error) {
-	s, err := sqlite.Open(ctx, cfg.DBPath, sqlite.Options{})
-	if err != nil {
-		return sum, err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	sum, err = store.Import(ctx, s, from, progress)
-	return sum, explained(cfg, err)
+	sum, err = store.Import(ctx, s, from, now, progress)
+	return sum, errors.Join(explained(cfg, err), idle(ctx, s.Reader)) // one that started meanwhile has fired timers
 }
 
 // explained names the database that is not empty, and what to do.

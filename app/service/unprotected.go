@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/fx"
 
-	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
@@ -29,8 +28,7 @@ const publishDelay = time.Minute
 // An unprotected counts again and again the timers that only a backup protects.
 type unprotected struct {
 	logs  func(context.Context) ([]broker.Log, error)
-	stats func(context.Context) (timer.Stats, error)
-	older func(ctx context.Context, before time.Time, limit int) (timer.Unprotected, error)
+	store countedStore
 	log   *slog.Logger
 	last  atomic.Pointer[timer.Unprotected]
 }
@@ -39,9 +37,9 @@ type unprotected struct {
 func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s closingStore, b broker.Broker) *unprotected {
 	u := &unprotected{
 		logs:  func(ctx context.Context) ([]broker.Log, error) { return b.Logs(ctx, roleName) },
-		stats: s.Stats, older: s.RegisteredBefore, log: log,
+		store: s, log: log,
 	}
-	app.KeepRunning(lc, sd, log, "unprotected", u.Run, nil, lookTimeout)
+	keepLooking(lc, sd, log, "unprotected", u.Run)
 	return u
 }
 
@@ -76,20 +74,32 @@ func (u *unprotected) Run(ctx context.Context) error {
 	}
 }
 
-// count counts them. Where the broker keeps nothing they are all that wait.
+// count counts them.
 func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
 	logs, err := u.logs(ctx)
-	before := oldestKept(logs, time.Now())
-	switch {
-	case err != nil && !errors.Is(err, errors.ErrUnsupported):
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return timer.Unprotected{}, err
-	case err == nil && !before.IsZero():
-		found, err := u.older(ctx, before.Add(-publishDelay), maxUnprotected)
-		found.Before = before
-		return found, err
 	}
-	s, err := u.stats(ctx)
-	return timer.Unprotected{Timers: s.Scheduled}, err
+	return onlyInBackups(ctx, u.store, oldestKept(logs, time.Now()))
+}
+
+// A countedStore is one whose timers are counted.
+type countedStore interface {
+	Stats(ctx context.Context) (timer.Stats, error)
+	RegisteredBefore(ctx context.Context, before time.Time, limit int) (timer.Unprotected, error)
+}
+
+// onlyInBackups counts the timers that only a backup protects, where the broker has all
+// commands since a time. Where it keeps nothing, which is the zero time, they are all
+// that wait.
+func onlyInBackups(ctx context.Context, s countedStore, since time.Time) (timer.Unprotected, error) {
+	if since.IsZero() {
+		st, err := s.Stats(ctx)
+		return timer.Unprotected{Timers: st.Scheduled}, err
+	}
+	only, err := s.RegisteredBefore(ctx, since.Add(-publishDelay), maxUnprotected)
+	only.Before = since
+	return only, err
 }
 
 // oldestKept returns since when the broker has all commands, at least: a log may have

@@ -41,22 +41,25 @@ func (c *counted) unprotected() *unprotected {
 			defer c.Unlock()
 			return c.logs, c.err
 		},
-		stats: func(context.Context) (timer.Stats, error) {
-			return timer.Stats{Counts: timer.Counts{Scheduled: 10}}, nil
-		},
-		older: func(_ context.Context, before time.Time, _ int) (timer.Unprotected, error) {
-			c.Lock()
-			c.counts++
-			takes := c.takes
-			c.Unlock()
-			time.Sleep(takes)
-			u := timer.Unprotected{Before: before}
-			if old := time.Now().Add(-2 * time.Hour); before.After(old) {
-				u.Timers, u.Oldest = 3, old
-			}
-			return u, nil
-		},
+		store: c,
 	}
+}
+
+func (c *counted) Stats(context.Context) (timer.Stats, error) {
+	return timer.Stats{Counts: timer.Counts{Scheduled: 10}}, nil
+}
+
+func (c *counted) RegisteredBefore(_ context.Context, before time.Time, _ int) (timer.Unprotected, error) {
+	c.Lock()
+	c.counts++
+	takes := c.takes
+	c.Unlock()
+	time.Sleep(takes)
+	u := timer.Unprotected{Before: before}
+	if old := time.Now().Add(-2 * time.Hour); before.After(old) {
+		u.Timers, u.Oldest = 3, old
+	}
+	return u, nil
 }
 
 func TestUnprotectedGoesByTheOldestMessage(t *testing.T) {

@@ -10,41 +10,29 @@ import (
 // watchInterval is how often a file is checked.
 const watchInterval = time.Second
 
-// A watched file is loaded again when it has changed. The zero value is of one that
-// was not loaded yet.
+// A watched file is loaded again when it has changed.
 type watched struct {
+	file string
+	load func() (string, error)                               // uses the file, and returns what is in force, for people; with an error the old stays
+	logs func(ctx context.Context, inForce string, err error) // logs what load has returned
+
 	mu     sync.Mutex
 	loaded os.FileInfo // the file as it was loaded last, valid or not; nil if there was none
 	seen   os.FileInfo // the same at the last check
 }
 
-// now calls load with the error of stat, whether the file has changed or not.
-func (w *watched) now(file string, load func(error) error) error {
+// now loads the file, whether it has changed or not.
+func (w *watched) now() (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var err error
-	w.seen, err = stat(file)
+	w.seen = stat(w.file)
 	w.loaded = w.seen
-	return load(err)
+	return w.load()
 }
 
-// changed calls load with the error of stat if the file has changed, and not again since
-// the last check: it may be half written, and half of it may be valid.
-func (w *watched) changed(file string, load func(error)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := w.seen
-	now, err := stat(file)
-	w.seen = now
-	if same(now, w.loaded) || !same(now, before) {
-		return
-	}
-	w.loaded = now
-	load(err)
-}
-
-// watch calls check again and again until ctx is done.
-func watch(ctx context.Context, check func(context.Context)) error {
+// Run loads the file whenever it has changed, until ctx is done. A mistake in it is logged
+// once, and what was loaded before stays in force.
+func (w *watched) Run(ctx context.Context) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
@@ -52,18 +40,33 @@ func watch(ctx context.Context, check func(context.Context)) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			check(ctx)
+			w.reload(ctx)
 		}
 	}
 }
 
-// stat returns the information about a file, nil if that is an error.
-func stat(name string) (os.FileInfo, error) {
+// reload loads the file if it has changed, and not again since the last check: it may be
+// half written, and half of it may be valid.
+func (w *watched) reload(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.seen
+	w.seen = stat(w.file)
+	if same(w.seen, w.loaded) || !same(w.seen, before) {
+		return
+	}
+	w.loaded = w.seen
+	inForce, err := w.load()
+	w.logs(ctx, inForce, err)
+}
+
+// stat returns the information about a file, nil if there is none.
+func stat(name string) os.FileInfo {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, err
+		return nil
 	}
-	return info, nil
+	return info
 }
 
 // same reports whether a file is unchanged.

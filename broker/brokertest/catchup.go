@@ -34,7 +34,7 @@ func (w *world) catchUp(n *node) {
 
 // catchesUp has a backlog, and handlers that take their time.
 func catchesUp(w *world) {
-	const n = 1000
+	n := fewer(1000, 300)
 	w.backlog(n)
 	node := w.start()
 	messages := node.subscribe(w, "reader", w.Routing().Subscription())
@@ -49,7 +49,7 @@ func catchesUp(w *world) {
 		}
 	}()
 	w.catchUp(node)
-	if got := acked.Load(); got < n {
+	if got := acked.Load(); got < int64(n) {
 		w.Errorf("%d of %d were acked when CatchUp returned", got, n)
 	}
 	w.catchUp(node) // nothing waits
@@ -114,7 +114,7 @@ func catchesUpBesideRetries(w *world) {
 
 // catchesUpWithOthers has two processes that share the commands.
 func catchesUpWithOthers(w *world) {
-	const n = 1000
+	n := fewer(1000, 300)
 	w.backlog(n)
 	first, second := w.start(), w.start()
 	var acked atomic.Int64
@@ -129,7 +129,7 @@ func catchesUpWithOthers(w *world) {
 	}
 	w.catchUp(first)
 	w.catchUp(second)
-	if got := acked.Load(); got < n {
+	if got := acked.Load(); got < int64(n) {
 		w.Errorf("%d of %d were acked when both had caught up", got, n)
 	}
 }
@@ -193,7 +193,7 @@ func interrupts(w *world) {
 	w.server.Start()
 	await(w, "a broker that is back", func() bool { _, away := w.Interruptions(); return away == nil })
 	await(w, "a broker that is ready", func() bool { return w.Ready(w.Context()) == nil })
-	w.publish(w, w.commands(), many(10)...)
+	w.supply(w, w.commands(), many(10)...)
 	go drain(w, messages, 10)
 	w.catchUp(w.node)
 }

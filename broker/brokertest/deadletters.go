@@ -262,7 +262,7 @@ func visitHostile(w *world) {
 }
 
 func visitMany(w *world) {
-	const n = 1000
+	n := fewer(1000, 200)
 	t := tenant()
 	want, odd := make([]string, n), []string(nil)
 	for i := range n {
@@ -272,7 +272,7 @@ func visitMany(w *world) {
 	}
 	w.deadLetter(t, want...)
 	i := 0
-	wantBodies(w, "a thousand letters", w.visit(w.node, t, func(*message.Message) (bool, error) {
+	wantBodies(w, "many letters", w.visit(w.node, t, func(*message.Message) (bool, error) {
 		i++
 		return i%2 == 1, nil
 	}), want...)

@@ -91,7 +91,7 @@ func nothing(w *world) {
 
 // independent acks nothing before all have come.
 func independent(w *world) {
-	const n = 2000
+	n := fewer(2000, 500)
 	topic := w.topic()
 	messages := w.subscribe(w, "reader", topic)
 	all := many(n / 2)

@@ -42,8 +42,8 @@ func (n *node) reaches(all []broker.Stored, number func(timer.Position) int64) b
 	return !slices.ContainsFunc(all, func(m broker.Stored) bool { return number(found[m.Log]) < m.Number })
 }
 
-func done(p timer.Position) int64 { return p.Done }
-func seen(p timer.Position) int64 { return p.Seen }
+func done(p timer.Position) int64 { return p.Committed }
+func seen(p timer.Position) int64 { return p.Observed }
 
 // logs returns those of the reader.
 func (n *node) logs(w *world) map[string]broker.Log {
@@ -99,7 +99,7 @@ func positionsFollow(w *world) {
 	all := w.replay(w, broker.Commands)
 	wantReplay(w, "all", all, many(n))
 	for _, m := range all {
-		if p := at[m.Message.UUID][m.Log]; p.Seen < m.Number {
+		if p := at[m.Message.UUID][m.Log]; p.Observed < m.Number {
 			w.Errorf("the position was %v when %d was handled", p, m.Number)
 		}
 	}
@@ -138,7 +138,7 @@ func positionsHeld(w *world) {
 	if w.fake {
 		pause(time.Minute)
 	}
-	if p := node.positions()[unacked.Log]; p.Done >= unacked.Number {
+	if p := node.positions()[unacked.Log]; p.Committed >= unacked.Number {
 		w.Errorf("the position is %v, though %d is not acked", p, unacked.Number)
 	}
 	held.Ack()

@@ -12,7 +12,8 @@ import (
 )
 
 func restarts(w *world) {
-	const n, each, stops = 2000, 10, 3
+	const each, stops = 10, 3
+	n := fewer(2000, 600)
 	topic := w.topic()
 	messages := w.subscribe(w, "reader", topic)
 	var published atomic.Int64
@@ -54,7 +55,7 @@ func restarts(w *world) {
 		msg.Ack()
 	}
 	<-done
-	if published.Load() != n {
+	if published.Load() != int64(n) {
 		w.Errorf("published %d, want %d", published.Load(), n)
 	}
 }
@@ -78,7 +79,7 @@ func down(w *world) {
 	}
 	w.server.Start()
 	await(w, "a broker that is ready again", func() bool { return w.Ready(w.Context()) == nil })
-	w.publish(w, topic, plain("after"))
+	w.supply(w, topic, plain("after"))
 	for {
 		msg := next(w, messages)
 		msg.Ack()
@@ -106,7 +107,7 @@ func early(w *world) {
 	w.server.Start()
 	await(w, "a broker that is ready", func() bool { return n.Ready(w.Context()) == nil })
 	all := many(100)
-	n.publish(w, topic, all...)
+	n.supply(w, topic, all...)
 	if seen := drain(w, messages, len(all)); len(seen) != len(all) {
 		w.Error(fmt.Sprint(seen))
 	}

@@ -68,7 +68,7 @@ func behind(all []broker.Stored, n int) (from []timer.Position) {
 		if i < 0 {
 			i, from = len(from), append(from, timer.Position{Log: m.Log})
 		}
-		from[i].Done, from[i].Seen = max(from[i].Done, m.Number), max(from[i].Seen, m.Number)
+		from[i].Committed, from[i].Observed = max(from[i].Committed, m.Number), max(from[i].Observed, m.Number)
 	}
 	return from
 }
@@ -106,12 +106,12 @@ func replaysCommands(w *world) {
 		}
 	}
 	for _, read := range []int{1, n / 2, n} {
-		got := node.replay(w, broker.Commands, append(behind(all, read), timer.Position{Log: "another", Done: 1 << 40, Seen: 1 << 40})...)
+		got := node.replay(w, broker.Commands, append(behind(all, read), timer.Position{Log: "another", Committed: 1 << 40, Observed: 1 << 40})...)
 		if len(got) != n-read {
 			w.Errorf("behind %d commands of %d: %d", read, n, len(got))
 		}
 	}
-	if got := node.replay(w, broker.Commands, timer.Position{Log: all[0].Log, Seen: 1 << 40}); len(got) != n {
+	if got := node.replay(w, broker.Commands, timer.Position{Log: all[0].Log, Observed: 1 << 40}); len(got) != n {
 		w.Errorf("behind what was seen, and not done: %d of %d commands", len(got), n)
 	}
 }
@@ -195,14 +195,15 @@ func (w *world) large(n int) (events []*message.Message) {
 	return events
 }
 
-const largeReplay = 6_000 // more than a batch is
+// largeReplay is more than a batch is.
+func largeReplay() int { return fewer(6_000, 4_000) }
 
 func replaysBatches(w *world) {
-	events := w.large(largeReplay)
+	events := w.large(largeReplay())
 	batches := 0
 	var all []broker.Stored
 	err := w.Replay(w.Context(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
-		if batches++; len(batch) > largeReplay-1_000 {
+		if batches++; len(batch) > largeReplay()-1_000 {
 			w.Errorf("a batch of %d", len(batch))
 		}
 		all = append(all, batch...)
@@ -225,7 +226,7 @@ func replaysPurged(w *world) {
 	for _, kind := range []broker.Kind{broker.Events, broker.Commands} {
 		all := w.replay(w, kind)
 		for _, p := range behind(all, n/2) {
-			w.server.Purge(p.Log, p.Done+1)
+			w.server.Purge(p.Log, p.Committed+1)
 		}
 		if got := w.replay(w, kind); len(got) == 0 || len(got) > n/2 {
 			w.Errorf("%d of %d are left", len(got), n/2)
@@ -234,7 +235,7 @@ func replaysPurged(w *world) {
 			w.Errorf("%d of %d are left behind a position that was purged", len(got), n/2)
 		}
 		for _, p := range behind(all, n) {
-			w.server.Purge(p.Log, p.Done+1)
+			w.server.Purge(p.Log, p.Committed+1)
 		}
 		if got := w.replay(w, kind); len(got) > 0 {
 			w.Errorf("%d are left of none", len(got))
@@ -243,7 +244,7 @@ func replaysPurged(w *world) {
 }
 
 func replayEnds(w *world) {
-	w.large(largeReplay)
+	w.large(largeReplay())
 	enough := errors.New("enough")
 	visits := 0
 	err := w.Replay(w.Context(), "reader", broker.Events, nil, func([]broker.Stored) error {
@@ -267,7 +268,7 @@ func replayEnds(w *world) {
 	if err := w.Replay(ctx, "reader", broker.Events, nil, visit); !errors.Is(err, context.Canceled) || visits != 1 {
 		w.Errorf("ctx that is done: %v after %d", err, visits)
 	}
-	if got := w.replay(w, broker.Events); len(got) != largeReplay {
+	if got := w.replay(w, broker.Events); len(got) != largeReplay() {
 		w.Errorf("then %d", len(got))
 	}
 	if w.features.Durable {
@@ -306,7 +307,7 @@ func replaysThroughOutage(w *world) {
 	if !w.features.History {
 		w.Skip("not a feature of this driver")
 	}
-	events := w.large(largeReplay)
+	events := w.large(largeReplay())
 	visits := 0
 	var all []broker.Stored
 	visited := make(map[string]bool)

@@ -2,6 +2,7 @@ package brokertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -103,6 +104,25 @@ func (n *node) publish(t testing.TB, topic string, messages ...*message.Message)
 	}
 }
 
+// supply publishes messages until the broker has taken all. A busy server does not confirm
+// some in time, which may come twice then; and a driver has little time for messages to
+// what has failed a moment ago.
+func (n *node) supply(w *world, topic string, messages ...*message.Message) {
+	for late := time.Now().Add(timeout); len(messages) > 0; {
+		var failed []*message.Message
+		for i, err := range n.send(topic, messages...) {
+			if err == nil {
+				continue
+			}
+			if failed = append(failed, messages[i].Copy()); w.fake || errors.Is(err, broker.ErrRefused) || time.Now().After(late) {
+				w.Errorf("publish to %s: %v", topic, err)
+				return
+			}
+		}
+		messages = failed
+	}
+}
+
 // subscribe subscribes a role until the test ends.
 func (n *node) subscribe(t testing.TB, role, topic string) <-chan *message.Message {
 	t.Helper()
@@ -115,6 +135,14 @@ func (n *node) send(topic string, messages ...*message.Message) []error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return n.Publisher().Publish(ctx, to(topic, messages...)...)
+}
+
+// fewer returns n, or short with -short.
+func fewer(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
 }
 
 // to addresses messages to a topic.

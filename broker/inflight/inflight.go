@@ -84,8 +84,8 @@ type Window struct {
 
 // A flight is a message in flight: what [Window.Messages] has or had.
 type flight struct {
-	Context
 	delivery   Delivery
+	end        context.CancelFunc // ends the context of the message
 	msg        *message.Message
 	deliveries int
 	over       atomic.Bool // it was acked, nacked or returned, or the window has expired
@@ -151,7 +151,7 @@ func (w *Window) Close() {
 		i := slices.IndexFunc(w.flights, func(f *flight) bool { return f.msg == msg })
 		f := w.flights[i]
 		w.flights = slices.Delete(w.flights, i, i+1)
-		f.End()
+		f.end()
 		w.release(f.delivery)
 		f.delivery.Return()
 		f.over.Store(true)
@@ -197,12 +197,13 @@ func (w *Window) deliver(d Delivery, deliveries int) bool {
 	}
 	msg := d.Message()
 	msg.Metadata[broker.MetaDelivery] = strconv.Itoa(deliveries)
-	f := &flight{Context: Context{Context: w.ctx}, delivery: d, msg: msg, deliveries: deliveries}
-	msg.SetContext(&f.Context)
+	ctx, end := context.WithCancel(w.ctx)
+	f := &flight{delivery: d, end: end, msg: msg, deliveries: deliveries}
+	msg.SetContext(ctx)
 	select {
 	case w.out <- msg:
 	case <-w.ctx.Done():
-		f.End()
+		f.end()
 		return false
 	}
 	w.mu.Lock()
@@ -294,7 +295,7 @@ func (w *Window) isOver(f *flight) bool {
 // expired, the server keeps the message as it is.
 func (w *Window) finish(f *flight) {
 	defer f.over.Store(true)
-	f.End()
+	f.end()
 	switch {
 	case isClosed(f.msg.Acked()):
 		f.delivery.Ack()

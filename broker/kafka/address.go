@@ -95,6 +95,7 @@ func (b *Broker) base() ([]kgo.Opt, error) {
 	}
 	opts := []kgo.Opt{
 		kgo.ClientID("timer-service"),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), // what a transaction aborted was never said
 		kgo.SeedBrokers(a.seeds...),
 		kgo.WithLogger(logger{b.log}),
 		kgo.DialTimeout(dialTimeout),

@@ -128,7 +128,7 @@ func (b *Broker) ends(ctx context.Context, admin *kadm.Client) (map[partition]in
 	if err != nil {
 		return nil, err
 	}
-	last, err := admin.ListEndOffsets(ctx, topics...)
+	last, err := admin.ListCommittedOffsets(ctx, topics...)
 	if err != nil {
 		return nil, err
 	}

@@ -6,12 +6,14 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -131,38 +133,44 @@ func TestFaultsLoseNothing(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			const keys, each = 40, 25
-			c, r := serve(t), routing()
-			opt := kafka.Options{URL: c.url(), Routing: r}
-			b := ready(t, opt)
-			topic := r.EventsOf("acme")
-			messages, s := subscribe(t, b, topic)
-			load(b, topic, keys, 1)
-			h := c.Fault(test.fault)
-			published := make(chan struct{})
-			go func() {
-				defer close(published)
-				for n := 1; n < each; n++ {
-					load(b, topic, keys, n+1)
-				}
-			}()
-			in := reader{t: t}
-			in.read(messages, keys, each)
-			<-published
-			if err := h.Wait(t.Context(), 1); err != nil {
-				t.Errorf("the fault was never met: %v", err)
-			}
-			h.Remove()
-			load(b, topic, keys, each+1)
-			in.read(messages, keys, each+1) // and with it all that came again
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			load(b, topic, keys, each+2)
-			second, _ := subscribe(t, ready(t, opt), topic)
-			for range keys {
-				expect(t, second, strconv.Itoa(each+2))
-			}
+			synctest.Test(t, func(t *testing.T) { losesNothing(t, test.fault) })
 		})
+	}
+}
+
+func losesNothing(t *testing.T, fault kfake.Fault) {
+	t.Helper()
+	const keys, each = 40, 25
+	c, dialer := virtual(t)
+	r := routing()
+	opt := kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}}
+	b := ready(t, opt)
+	topic := r.EventsOf("acme")
+	messages, s := subscribe(t, b, topic)
+	load(b, topic, keys, 1)
+	h := c.Fault(fault)
+	published := make(chan struct{})
+	go func() {
+		defer close(published)
+		for n := 1; n < each; n++ {
+			load(b, topic, keys, n+1)
+		}
+	}()
+	in := reader{t: t}
+	in.read(messages, keys, each)
+	<-published
+	if err := h.Wait(t.Context(), 1); err != nil {
+		t.Errorf("the fault was never met: %v", err)
+	}
+	h.Remove()
+	load(b, topic, keys, each+1)
+	in.read(messages, keys, each+1) // and with it all that came again
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	load(b, topic, keys, each+2)
+	second, _ := subscribe(t, ready(t, opt), topic)
+	for range keys {
+		expect(t, second, strconv.Itoa(each+2))
 	}
 }

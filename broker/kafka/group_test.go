@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
@@ -160,22 +161,25 @@ func TestMembersThatComeAndGoLoseNothing(t *testing.T) {
 // makes it again, where offsets begin at zero.
 func TestTopicThatIsMadeAgainIsRead(t *testing.T) {
 	t.Parallel()
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-	topic := r.EventsOf("acme")
-	messages, _ := subscribe(t, b, topic)
-	publish(t, b, topic, numbers(50)...)
-	for range 50 {
-		(<-messages).Ack()
-	}
-	if err := c.DeleteTopic(topic); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "a topic that is made again", func() bool {
-		m := message.NewMessage("again", []byte("again"))
-		return broker.NewWatermillPublisher(b.Publisher()).Publish(topic, m) == nil
+	synctest.Test(t, func(t *testing.T) {
+		c, dialer := virtual(t)
+		r := routing()
+		b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
+		topic := r.EventsOf("acme")
+		messages, _ := subscribe(t, b, topic)
+		publish(t, b, topic, numbers(50)...)
+		for range 50 {
+			(<-messages).Ack()
+		}
+		if err := c.DeleteTopic(topic); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "a topic that is made again", func() bool {
+			m := message.NewMessage("again", []byte("again"))
+			return broker.NewWatermillPublisher(b.Publisher()).Publish(topic, m) == nil
+		})
+		expect(t, messages, "again")
 	})
-	expect(t, messages, "again")
 }
 
 // TestLogThatWasCutIsReadFromWhatIsLeft removes records that were not read.
@@ -212,38 +216,41 @@ func TestLogThatWasCutIsReadFromWhatIsLeft(t *testing.T) {
 // subscribed to, and tailed.
 func TestPartitionsThatAreAddedAreRead(t *testing.T) {
 	t.Parallel()
-	c, r := serve(t), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-	topic := r.EventsOf("acme")
-	one(t, c, topic)
-	messages, _ := subscribe(t, b, topic)
-	tail, err := b.Tail().Subscribe(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cl := client(t, c, kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if _, err := kadm.NewClient(cl).UpdatePartitions(t.Context(), 4, topic); err != nil {
-		t.Fatal(err)
-	}
-	want := make(map[string]bool)
-	for n := range int32(4) {
-		body := fmt.Sprint("partition ", n)
-		want[body] = true
-		until(t, "a record that is stored", func() bool {
-			return cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: n, Value: []byte(body)}).FirstErr() == nil
-		})
-	}
-	for _, in := range []<-chan *message.Message{messages, tail} {
-		got := make(map[string]bool)
-		for range want {
-			msg := <-in
-			got[string(msg.Payload)] = true
-			msg.Ack()
+	synctest.Test(t, func(t *testing.T) {
+		c, dialer := virtual(t)
+		r := routing()
+		b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
+		topic := r.EventsOf("acme")
+		one(t, c, topic)
+		messages, _ := subscribe(t, b, topic)
+		tail, err := b.Tail().Subscribe(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+		cl := client(t, c, dialer, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if _, err := kadm.NewClient(cl).UpdatePartitions(t.Context(), 4, topic); err != nil {
+			t.Fatal(err)
 		}
-	}
+		want := make(map[string]bool)
+		for n := range int32(4) {
+			body := fmt.Sprint("partition ", n)
+			want[body] = true
+			until(t, "a record that is stored", func() bool {
+				return cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: n, Value: []byte(body)}).FirstErr() == nil
+			})
+		}
+		for _, in := range []<-chan *message.Message{messages, tail} {
+			got := make(map[string]bool)
+			for range want {
+				msg := <-in
+				got[string(msg.Payload)] = true
+				msg.Ack()
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		}
+	})
 }
 
 // TestForeignRecordsArrive publishes what other clients do: no headers, no key,

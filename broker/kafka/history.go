@@ -90,7 +90,7 @@ func extentsOf(ctx context.Context, admin *kadm.Client, template string) (extent
 	if err != nil {
 		return nil, err
 	}
-	ends, err := admin.ListEndOffsets(ctx, found.Names()...)
+	ends, err := admin.ListCommittedOffsets(ctx, found.Names()...)
 	if err != nil {
 		return nil, err
 	}

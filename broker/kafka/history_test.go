@@ -56,7 +56,7 @@ func positions(b *kafka.Broker) map[string]timer.Position {
 	all := make(map[string]timer.Position)
 	for _, p := range b.Positions("reader") {
 		name, _, _ := strings.Cut(p.Log, "@")
-		all[name] = timer.Position{Done: p.Done, Seen: p.Seen}
+		all[name] = timer.Position{Committed: p.Committed, Observed: p.Observed}
 	}
 	return all
 }
@@ -96,7 +96,7 @@ func TestPositionsOfCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := positions(b)[r.Commands+"/0"]; p.Seen <= number || p.Done > p.Seen {
+		if p := positions(b)[r.Commands+"/0"]; p.Observed <= number || p.Committed > p.Observed {
 			t.Errorf("offset %d was delivered, and the position is %+v", number, p)
 		}
 		if number == 90 {
@@ -105,7 +105,7 @@ func TestPositionsOfCommands(t *testing.T) {
 		}
 		m.Ack()
 	}
-	for _, want := range []timer.Position{{Done: 90, Seen: 100}, {Done: 100, Seen: 100}} {
+	for _, want := range []timer.Position{{Committed: 90, Observed: 100}, {Committed: 100, Observed: 100}} {
 		until(t, fmt.Sprintf("%+v", want), func() bool { return positions(b)[r.Commands+"/0"] == want })
 		left.Ack()
 	}
@@ -127,8 +127,8 @@ func TestPositionsOfWhatWasPublished(t *testing.T) {
 	sums := make(map[string]int64)
 	for name, p := range positions(b) {
 		topic, _, _ := strings.Cut(name, "/")
-		sums[topic] += p.Seen
-		if p.Done != 0 {
+		sums[topic] += p.Observed
+		if p.Committed != 0 {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
@@ -140,7 +140,7 @@ func TestPositionsOfWhatWasPublished(t *testing.T) {
 	spread(t, b, r.EventsOf("acme"), 0, 1)
 	raised := 0
 	for name, p := range positions(b) {
-		raised += int(p.Seen - before[name].Seen)
+		raised += int(p.Observed - before[name].Observed)
 	}
 	if raised != 1 {
 		t.Errorf("one event raised the positions by %d", raised)

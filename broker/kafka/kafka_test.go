@@ -17,9 +17,10 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/kafka"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(brokertest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(longtest.Waiting(m)) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
@@ -80,11 +81,16 @@ func (c *cluster) stop() {
 
 func (c *cluster) url() string { return strings.Join(c.ListenAddrs(), ",") }
 
-// open starts a cluster on a network in memory, which works on fake time too.
-func open(t testing.TB) brokertest.Server {
+// virtual starts a cluster on a network in memory, which works on fake time too.
+func virtual(t testing.TB, opts ...kfake.Opt) (_ *cluster, dialer kgo.Opt) {
 	network := new(kfake.VirtualNetwork)
-	c := serve(t, kfake.ListenFn(network.Listen), kfake.Ports(9092))
-	return c.server(kgo.Dialer(network.DialContext))
+	c := serve(t, append([]kfake.Opt{kfake.ListenFn(network.Listen), kfake.Ports(9092)}, opts...)...)
+	return c, kgo.Dialer(network.DialContext)
+}
+
+func open(t testing.TB) brokertest.Server {
+	c, dialer := virtual(t)
+	return c.server(dialer)
 }
 
 // server returns the cluster as the suite asks for.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -39,10 +40,10 @@ func timers(topic string, n int) (messages []broker.Message, numbers []int32) {
 }
 
 // counts reads a topic to its end, and returns how often each body is there.
-func counts(t *testing.T, c *cluster, topic string, records int) map[string]int {
+func counts(t *testing.T, c *cluster, topic string, records int, opts ...kgo.Opt) map[string]int {
 	t.Helper()
 	seen := make(map[string]int)
-	cl := client(t, c, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl := client(t, c, append(opts, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
 	for n := 0; n < records; {
 		fetches := cl.PollFetches(t.Context())
 		for r := range fetches.RecordsAll() {
@@ -70,64 +71,70 @@ func TestPartitionThatFailsFailsAlone(t *testing.T) {
 	for _, reason := range []*kerr.Error{kerr.NotEnoughReplicas, kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.KafkaStorageError} {
 		t.Run(reason.Message, func(t *testing.T) {
 			t.Parallel()
-			c, r := serve(t), routing()
-			b := ready(t, kafka.Options{URL: c.url(), Routing: r})
-			topic := r.EventsOf("acme")
-			if err := c.CreateTopic(topic, partitions, nil); err != nil {
-				t.Fatal(err)
-			}
-			fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{failing}, Err: reason, Count: -1})
-			messages, numbers := timers(topic, 2000)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-			defer cancel()
-			began := time.Now()
-			var left []broker.Message
-			for i, err := range b.Publisher().Publish(ctx, messages...) {
-				switch {
-				case numbers[i] != failing && err != nil:
-					t.Fatalf("message %d of partition %d: %v", i, numbers[i], err)
-				case numbers[i] == failing && (err == nil || errors.Is(err, broker.ErrRefused) || errors.Is(err, broker.ErrUnavailable)):
-					t.Fatalf("message %d of the partition that fails: %v", i, err)
-				case err != nil:
-					left = append(left, messages[i])
-					if part, ok := errors.AsType[broker.PartitionError](err); !ok || part.Partition != fmt.Sprint(failing) {
-						t.Fatalf("message %d of partition %d does not say which one failed: %v", i, failing, err)
-					}
-				}
-			}
-			if took := time.Since(began); took > 10*time.Second {
-				t.Errorf("Publish took %v", took)
-			}
-			if n := stored(c, topic); n != len(messages)-len(left) {
-				t.Errorf("%d messages are stored, %d were published", n, len(messages)-len(left))
-			}
-			for range 5 { // each try is short, for the sake of the messages beside it
-				more, at := timers(topic, 12)
-				for i, err := range b.Publisher().Publish(ctx, more...) {
-					if (err != nil) != (at[i] == failing) {
-						t.Errorf("message of partition %d while %d fails: %v", at[i], failing, err)
-					}
-				}
-			}
-			if took := time.Since(began); took > 15*time.Second {
-				t.Errorf("five more calls ended after %v", took)
-			}
-
-			fault.Remove()
-			began = time.Now()
-			if err := broker.Join(b.Publisher().Publish(ctx, left...)); err != nil {
-				t.Errorf("publish again: %v", err)
-			}
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("the partition is back, and Publish took %v", took)
-			}
-			seen := counts(t, c, topic, stored(c, topic))
-			for i := range messages {
-				if n := seen[fmt.Sprint(i)]; n != 1 && i >= 12 {
-					t.Errorf("message %d is there %d times", i, n)
-				}
-			}
+			synctest.Test(t, func(t *testing.T) { failsAlone(t, reason) })
 		})
+	}
+}
+
+func failsAlone(t *testing.T, reason *kerr.Error) {
+	t.Helper()
+	c, dialer := virtual(t)
+	r := routing()
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
+	topic := r.EventsOf("acme")
+	if err := c.CreateTopic(topic, partitions, nil); err != nil {
+		t.Fatal(err)
+	}
+	fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Partitions: []int32{failing}, Err: reason, Count: -1})
+	messages, numbers := timers(topic, 2000)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	var left []broker.Message
+	for i, err := range b.Publisher().Publish(ctx, messages...) {
+		switch {
+		case numbers[i] != failing && err != nil:
+			t.Fatalf("message %d of partition %d: %v", i, numbers[i], err)
+		case numbers[i] == failing && (err == nil || errors.Is(err, broker.ErrRefused) || errors.Is(err, broker.ErrUnavailable)):
+			t.Fatalf("message %d of the partition that fails: %v", i, err)
+		case err != nil:
+			left = append(left, messages[i])
+			if part, ok := errors.AsType[broker.PartitionError](err); !ok || part.Partition != fmt.Sprint(failing) {
+				t.Fatalf("message %d of partition %d does not say which one failed: %v", i, failing, err)
+			}
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("Publish took %v", took)
+	}
+	if n := stored(c, topic); n != len(messages)-len(left) {
+		t.Errorf("%d messages are stored, %d were published", n, len(messages)-len(left))
+	}
+	for range 5 { // each try is short, for the sake of the messages beside it
+		more, at := timers(topic, 12)
+		for i, err := range b.Publisher().Publish(ctx, more...) {
+			if (err != nil) != (at[i] == failing) {
+				t.Errorf("message of partition %d while %d fails: %v", at[i], failing, err)
+			}
+		}
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("five more calls ended after %v", took)
+	}
+
+	fault.Remove()
+	began = time.Now()
+	if err := broker.Join(b.Publisher().Publish(ctx, left...)); err != nil {
+		t.Errorf("publish again: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the partition is back, and Publish took %v", took)
+	}
+	seen := counts(t, c, topic, stored(c, topic), dialer)
+	for i := range messages {
+		if n := seen[fmt.Sprint(i)]; n != 1 && i >= 12 {
+			t.Errorf("message %d is there %d times", i, n)
+		}
 	}
 }
 
@@ -135,8 +142,13 @@ func TestPartitionThatFailsFailsAlone(t *testing.T) {
 // answer nothing for a while.
 func TestServerOfSomePartitionsThatHangsFailsThoseAlone(t *testing.T) {
 	t.Parallel()
-	c, r := serve(t, kfake.NumBrokers(3)), routing()
-	b := ready(t, kafka.Options{URL: c.url(), Routing: r})
+	synctest.Test(t, someHang)
+}
+
+func someHang(t *testing.T) {
+	c, dialer := virtual(t, kfake.NumBrokers(3), kfake.Ports(9092, 9093, 9094))
+	r := routing()
+	b := ready(t, kafka.Options{URL: c.url(), Routing: r, Connect: []kgo.Opt{dialer}})
 	topic := r.EventsOf("acme")
 	if err := c.CreateTopic(topic, partitions, nil); err != nil {
 		t.Fatal(err)

@@ -6,11 +6,13 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -157,28 +159,30 @@ func TestDeadLettersThatMayNotBeReadAreAnError(t *testing.T) {
 // there, and no more.
 func TestTailThatMayNotReadSaysSo(t *testing.T) {
 	t.Parallel()
-	const topic, prefixed = kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypePrefixed
-	c := serve(t, kfake.EnableSASL(), kfake.EnableACLs(),
-		kfake.User("PLAIN", "onlooker", password, allow(topic, "service.events", prefixed, kmsg.ACLOperationDescribe)...))
-	one(t, c, "service.events")
-	log := new(logbuf.Buffer)
-	b := kafka.New(kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: "onlooker", Password: password, Client: true},
-		slog.New(slog.NewTextHandler(log, nil)))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- b.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		const topic, prefixed = kmsg.ACLResourceTypeTopic, kmsg.ACLResourcePatternTypePrefixed
+		c, dialer := virtual(t, kfake.EnableSASL(), kfake.EnableACLs(),
+			kfake.User("PLAIN", "onlooker", password, allow(topic, "service.events", prefixed, kmsg.ACLOperationDescribe)...))
+		one(t, c, "service.events")
+		log := new(logbuf.Buffer)
+		b := kafka.New(kafka.Options{URL: c.url(), SASL: kafka.Plain, Username: "onlooker", Password: password, Client: true, Connect: []kgo.Opt{dialer}},
+			slog.New(slog.NewTextHandler(log, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- b.Run(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
+		until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+		if _, err := b.Tail().Subscribe(ctx, "service.events"); err != nil {
+			t.Fatal(err)
 		}
-	}()
-	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
-	if _, err := b.Tail().Subscribe(ctx, "service.events"); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "a reason in the log", func() bool { return strings.Contains(log.String(), "TOPIC_AUTHORIZATION_FAILED") })
-	if n := strings.Count(log.String(), "TOPIC_AUTHORIZATION_FAILED"); n != 1 {
-		t.Errorf("logged %d times", n)
-	}
+		until(t, "a reason in the log", func() bool { return strings.Contains(log.String(), "TOPIC_AUTHORIZATION_FAILED") })
+		if n := strings.Count(log.String(), "TOPIC_AUTHORIZATION_FAILED"); n != 1 {
+			t.Errorf("logged %d times", n)
+		}
+	})
 }

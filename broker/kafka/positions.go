@@ -49,7 +49,7 @@ func (w *written) note(p partition, id kadm.TopicID, seen int64) {
 		l = &writtenLog{id, timer.Position{Log: logName(p, id)}}
 		w.logs[p] = l
 	}
-	l.seen.Seen = max(l.seen.Seen, seen)
+	l.seen.Observed = max(l.seen.Observed, seen)
 }
 
 // remember notes what was published for [Broker.Positions].
@@ -93,7 +93,7 @@ func (b *Broker) Positions(role string) []timer.Position {
 	defer g.mu.Unlock()
 	for _, p := range g.parts {
 		if p.log != "" && p.next > 0 {
-			all = append(all, timer.Position{Log: p.log, Done: p.low(), Seen: p.next})
+			all = append(all, timer.Position{Log: p.log, Committed: p.low(), Observed: p.next})
 		}
 	}
 	return all

@@ -70,8 +70,8 @@ func (r *replay) begin(ctx context.Context, b *Broker, role string, from []timer
 	}
 	behind := make(map[string]int64)
 	for _, p := range from {
-		if behind[p.Log] = p.Seen; r.kind == broker.Commands {
-			behind[p.Log] = p.Done
+		if behind[p.Log] = p.Observed; r.kind == broker.Commands {
+			behind[p.Log] = p.Committed
 		}
 	}
 	r.unread = make(map[partition]*extent)

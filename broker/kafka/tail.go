@@ -81,7 +81,7 @@ func (b *Broker) listen(ctx context.Context, topic string) (*listener, error) {
 
 // endOffsets returns where the partitions of a topic end. It waits for leaders.
 func endOffsets(ctx context.Context, client *kgo.Client, topic string) (map[int32]int64, error) {
-	return offsets(ctx, topic, kadm.NewClient(client).ListEndOffsets)
+	return offsets(ctx, topic, kadm.NewClient(client).ListCommittedOffsets)
 }
 
 // offsets asks for an offset of each partition of a topic until each has one.

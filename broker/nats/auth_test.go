@@ -66,7 +66,7 @@ func recovers(t *testing.T, opt nats.Options, reason string, repair func(), secr
 			}
 		}
 	}
-	late := time.After(30 * time.Second)
+	late := time.After(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !strings.Contains(got, reason) {

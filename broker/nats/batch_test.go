@@ -23,7 +23,7 @@ func TestLargeCallsGoOutInBatches(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := serve(t)
+				e := syncing(t)
 				_, js := client(t, e)
 				stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 					Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Discard: jetstream.DiscardNew, MaxBytes: 1 << 30, AllowAtomicPublish: tt.allow,

@@ -2,10 +2,12 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -19,8 +21,10 @@ func (b *Broker) Interruptions() (int64, error) {
 	return n, away
 }
 
-// CatchUp waits until the consumer has delivered all that was in the stream when
-// it was called, until that was received here, and until it is settled.
+// CatchUp waits until the consumer has delivered the last command that was in the
+// stream when it was called, until all before it was received here, and until it is
+// settled. It does not go by the consumer's number of pending messages: the server
+// counts a message there a moment after it has acked its publisher.
 //
 // What the consumer has delivered and is not acked is not waited for in general:
 // a process that has died would delay all others by the ack wait. What was lost
@@ -75,7 +79,7 @@ func (b *Broker) catchUp(ctx context.Context, session *session, durable string) 
 	var last uint64 // sequence
 	err := pause.Until(ctx, func() (ok bool, err error) {
 		if subs = b.subscriptions(durable); len(subs) > 0 {
-			last, err = b.lastSequence(ctx, session)
+			last, err = b.lastCommand(ctx, session)
 		}
 		return len(subs) > 0, err
 	})
@@ -88,7 +92,14 @@ func (b *Broker) catchUp(ctx context.Context, session *session, durable string) 
 			return false, fmt.Errorf("consumer %s: %w", durable, err)
 		}
 		lost := b.recent.Load() > 0 && misses(subs, info.Delivered.Consumer) && info.NumAckPending > held(subs)
-		return !lost && (info.NumPending == 0 || info.Delivered.Stream >= last), nil
+		if info.Delivered.Stream < last && info.NumPending == 0 { // or the last one was removed meanwhile
+			now, err := b.lastCommand(ctx, session)
+			if err != nil {
+				return false, err
+			}
+			last = min(last, now)
+		}
+		return !lost && info.Delivered.Stream >= last, nil
 	})
 	if err != nil {
 		return err
@@ -126,13 +137,17 @@ func (b *Broker) subscriptions(durable string) (subs []*subscription) {
 	return subs
 }
 
-// lastSequence returns the sequence of the last message of the stream.
-func (b *Broker) lastSequence(ctx context.Context, s *session) (uint64, error) {
-	info, err := b.lookUpStream(ctx, s)
-	if err != nil {
-		return 0, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
+// lastCommand returns the sequence of the last command in the stream, 0 if there is
+// none.
+func (b *Broker) lastCommand(ctx context.Context, s *session) (uint64, error) {
+	last, err := b.get(ctx, s, getRequest{Last: b.opt.Routing.Subscription()})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, nil
 	}
-	return info.State.LastSeq, nil
+	if err != nil {
+		return 0, fmt.Errorf("last command of stream %s: %w", b.opt.Stream, err)
+	}
+	return last.Sequence, nil
 }
 
 // A barrier is the answer to a request for a message that does not wait for one.

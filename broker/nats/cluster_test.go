@@ -81,12 +81,12 @@ func (c *cluster) urls() string {
 // does, and returns a client.
 func (c *cluster) stream() jetstream.JetStream {
 	c.Helper()
-	conn, err := natsgo.Connect(c.urls(), natsgo.MaxReconnects(-1), natsgo.ReconnectWait(50*time.Millisecond))
+	conn, err := natsgo.Connect(c.urls(), unhurried, natsgo.MaxReconnects(-1), natsgo.ReconnectWait(50*time.Millisecond))
 	if err != nil {
 		c.Fatal(err)
 	}
 	c.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, answers)
 	if err != nil {
 		c.Fatal(err)
 	}

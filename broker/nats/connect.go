@@ -172,7 +172,9 @@ const closeTimeout = 250 * time.Millisecond
 // closeSession sends what is on its way, such as acks, and closes the connection.
 func closeSession(s *session) {
 	if !s.lost.Load() {
-		s.js.CleanupPublisher()
+		if !s.owned { // else it ends with the connection; to clean up may leave a goroutine that had not begun (nats.go v1.55)
+			s.js.CleanupPublisher()
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 		defer cancel()
 		_ = s.conn.FlushWithContext(ctx) // what is lost now comes again

@@ -101,7 +101,7 @@ func TestHalfOpenConnectionIsFound(t *testing.T) {
 // is gone.
 func TestBatchOnADeadConnectionFailsInTime(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := between(t, serve(t))
+		p := between(t, syncing(t))
 		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
 		batch := make([]*message.Message, 3000)
 		for i := range batch {

@@ -41,7 +41,7 @@ func TestAcksThatAreDeniedAreReportedOnce(t *testing.T) {
 	}()
 	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
 	messages := subscribe(t, b, role, commands)
-	const n = 200
+	const n = 50
 	for range n {
 		send(t, b, commands, "command")
 	}

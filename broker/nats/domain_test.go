@@ -70,13 +70,13 @@ func TestContractInADomain(t *testing.T) {
 
 // remove deletes a stream, which must be there.
 func remove(t testing.TB, address, stream string) {
-	conn, err := natsgo.Connect(address)
+	conn, err := natsgo.Connect(address, unhurried)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer conn.Close()
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, answers)
 	if err == nil {
 		err = js.DeleteStream(context.Background(), stream)
 	}
@@ -111,12 +111,12 @@ func TestAcksThatNameADomain(t *testing.T) {
 	}
 	msg.Ack()
 
-	conn, err := natsgo.Connect(leafURL)
+	conn, err := natsgo.Connect(leafURL, unhurried)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	js, err := jetstream.NewWithDomain(conn, "hub")
+	js, err := jetstream.NewWithDomain(conn, "hub", answers)
 	if err != nil {
 		t.Fatal(err)
 	}

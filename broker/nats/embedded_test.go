@@ -31,7 +31,7 @@ func TestEmbeddedTakesAFreePortIfItsOwnIsTaken(t *testing.T) {
 		if got := portOf(t, e.URL()); got == taken || e.PortTaken() != (port == taken) {
 			t.Errorf("asked for %d, which is taken: %v; got %d", port, e.PortTaken(), got)
 		}
-		conn, err := natsgo.Connect(e.URL())
+		conn, err := natsgo.Connect(e.URL(), unhurried)
 		if err != nil {
 			t.Fatal(err)
 		}

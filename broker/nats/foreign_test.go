@@ -108,7 +108,7 @@ func TestForeignRollupPurgesNothing(t *testing.T) {
 // whatever the subject.
 func TestForeignMessageWithOurIDHidesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := serve(t)
+		e := syncing(t)
 		b := ready(t, nats.Options{Server: e})
 		_, js := client(t, e)
 		messages := subscribe(t, b, "reader", topic)

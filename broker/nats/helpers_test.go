@@ -19,6 +19,13 @@ import (
 
 const topic = "svc.acme.serviceCall"
 
+// The client library waits 2 s for a server when it connects, and 5 s for each answer of
+// JetStream. A busy machine may need longer.
+var (
+	unhurried = natsgo.Timeout(time.Minute)
+	answers   = jetstream.WithDefaultTimeout(time.Minute)
+)
+
 // bubble runs a test that reconnects in a bubble of testing/synctest. The client
 // library keeps the timer of a reconnect for its next use (timer.go,
 // nats.go v1.55.0), and a timer of a bubble is fatal elsewhere. Two collections
@@ -30,10 +37,17 @@ func bubble(t *testing.T, test func(*testing.T)) {
 	runtime.GC()
 }
 
-// serve starts a server that only this process reaches.
-func serve(t testing.TB) *embedded.Server {
+// serve starts a server that only this process reaches, and that does not wait for its
+// disk.
+func serve(t testing.TB) *embedded.Server { return start(t, true) }
+
+// syncing starts one that waits for its disk before each ack, as a service has it. Large
+// calls are published to it in batches.
+func syncing(t testing.TB) *embedded.Server { return start(t, false) }
+
+func start(t testing.TB, lazily bool) *embedded.Server {
 	t.Helper()
-	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), DontListen: true}, quiet)
+	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), DontListen: true, SyncLazily: lazily}, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +74,7 @@ func run(t testing.TB, opt nats.Options) *nats.Broker {
 // until polls until something has happened.
 func until(t testing.TB, what string, happened func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(10 * time.Millisecond) // some ask a server, and wait long in a bubble
 	defer tick.Stop()
 	late := time.After(time.Minute)
 	for !happened() {
@@ -119,12 +133,12 @@ func expect(t testing.TB, messages <-chan *message.Message, body string) {
 // client returns a connection that knows nothing of ours.
 func client(t testing.TB, e *embedded.Server) (*natsgo.Conn, jetstream.JetStream) {
 	t.Helper()
-	conn, err := natsgo.Connect("", natsgo.InProcessServer(e))
+	conn, err := natsgo.Connect("", natsgo.InProcessServer(e), unhurried)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, answers)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func (b *Broker) Positions(role string) []timer.Position {
 	if seen == 0 && done == 0 {
 		return nil
 	}
-	return []timer.Position{{Log: r.name, Done: number(done), Seen: number(seen)}}
+	return []timer.Position{{Log: r.name, Committed: number(done), Observed: number(seen)}}
 }
 
 // number returns a sequence as positions have it.

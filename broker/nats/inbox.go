@@ -33,20 +33,27 @@ func (s *subscription) listen(conn *natsgo.Conn) (*inbox, error) {
 
 // leave closes the inbox, and receives what it holds and what the server sends
 // until it knows. An inbox that is closed on this side first throws that away.
+//
+// A client that reconnects holds its lock until a server has answered (nats.go v1.55.0).
+// So the calls are made by a goroutine that is waited for no longer than a stop may take.
 func (s *subscription) leave() {
 	in := s.inbox
 	if in == nil {
 		return
 	}
-	ending, cancel := context.WithTimeout(context.Background(), stopTimeout)
-	defer cancel()
+	s.inbox = nil
 	// In process hardly anything is on its way. There it is not drained, since
 	// that takes a timer which may be of another synctest bubble (nats.go v1.55.0).
 	remote := in.conn.Opts.InProcessServer == nil
-	if remote && in.sub.Drain() == nil { // it fails only if the connection is closed
-		_ = in.conn.FlushWithContext(ending) // if it fails, what is on the wire comes again
-	}
-	s.closeInbox()
+	ending, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	go func() {
+		defer cancel()
+		if remote && in.sub.Drain() == nil { // it fails only if the connection is closed
+			_ = in.conn.FlushWithContext(ending) // if it fails, what is on the wire comes again
+		}
+		_ = in.sub.Unsubscribe() // as above
+	}()
+	<-ending.Done()
 	s.empty(&puller{conn: in.conn, waiting: &s.waiting}, in.messages)
 }
 

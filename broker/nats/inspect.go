@@ -12,9 +12,9 @@ import (
 )
 
 // Inspect returns what the server and the stream are, and who owns the commands of
-// [Options.Role]. It changes nothing, and connects by itself: Run need not run. A stream
+// a role. It changes nothing, and connects by itself: Run need not run. A stream
 // that is absent is no error.
-func (b *Broker) Inspect(ctx context.Context) (found broker.Inspection, err error) {
+func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspection, err error) {
 	if err := b.opt.Routing.Validate(); err != nil {
 		return found, fmt.Errorf("routing: %w", err)
 	}
@@ -47,7 +47,7 @@ func (b *Broker) Inspect(ctx context.Context) (found broker.Inspection, err erro
 	found.Keeps = fmt.Sprintf("stream %s: retention %s, storage %s, discard %s, duplicate window %v, %d replicas",
 		c.Name, word(c.Retention), word(c.Storage), word(c.Discard), c.Duplicates, max(c.Replicas, 1))
 	found.Oldest = oldest(info.StreamInfo, info.Now)
-	found.Owner, _, err = b.keptOwner(ctx, s, b.ownerStream()+"."+b.opt.Prefix+durable(b.opt.Role, b.opt.Routing.Subscription()))
+	found.Owner, _, err = b.keptOwner(ctx, s, b.ownerStream()+"."+b.opt.Prefix+durable(role, b.opt.Routing.Subscription()))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = nil
 	}

@@ -15,11 +15,12 @@ import (
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 func TestMain(m *testing.M) {
 	ats.Register() // else the server's clock of access times belongs to the first bubble
-	code := brokertest.Main(m)
+	code := longtest.Waiting(m)
 	_ = os.RemoveAll(built)
 	os.Exit(code)
 }
@@ -30,12 +31,13 @@ var quiet = slog.New(slog.DiscardHandler)
 // reaches.
 var features = brokertest.Features{Durable: true, Replays: true, Positions: true, Dedupes: true, Wildcards: true, AllTenants: true, History: true, FakeTime: true, MaxBytes: 2 << 20}
 
-func openEmbedded(t testing.TB) brokertest.Server {
-	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), DontListen: true}, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Shutdown)
+func openEmbedded(t testing.TB) brokertest.Server { return inProcess(t, syncing(t)) }
+
+// openLazily is for tests with thousands of acks, each of which takes a sync of the disk
+// otherwise.
+func openLazily(t testing.TB) brokertest.Server { return inProcess(t, serve(t)) }
+
+func inProcess(t testing.TB, e *embedded.Server) brokertest.Server {
 	s := brokertest.Server{Broker: func() broker.Broker { return nats.New(nats.Options{Server: e}, quiet) }}
 	return destructible(t, s, "svc", "", natsgo.InProcessServer(e))
 }
@@ -44,12 +46,12 @@ func openEmbedded(t testing.TB) brokertest.Server {
 func destructible(t testing.TB, s brokertest.Server, stream, url string, options ...natsgo.Option) brokertest.Server {
 	do := func(what func(jetstream.JetStream) error) {
 		t.Helper()
-		conn, err := natsgo.Connect(url, options...)
+		conn, err := natsgo.Connect(url, append(options, unhurried)...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		js, err := jetstream.New(conn)
+		js, err := jetstream.New(conn, answers)
 		if err == nil {
 			err = what(js)
 		}
@@ -72,13 +74,20 @@ func destructible(t testing.TB, s brokertest.Server, stream, url string, options
 
 func TestContractInProcess(t *testing.T) {
 	t.Parallel()
-	brokertest.Run(t, features, openEmbedded)
+	if longtest.Wanted() {
+		brokertest.Run(t, features, openEmbedded)
+		return
+	}
+	brokertest.Timed(t, features, openLazily)
+	if !testing.Short() || os.Getenv("TIMER_TEST_NATS") == "" { // else TestContractOnAnotherServer runs
+		brokertest.Untimed(t, features, openEmbedded)
+	}
 }
 
 // openListening starts a server that can be stopped, and started again on the
 // same port and directory.
 func openListening(t testing.TB) brokertest.Server {
-	opt := embedded.Options{StoreDir: t.TempDir()}
+	opt := embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}
 	var e *embedded.Server
 	start := func() {
 		var err error
@@ -101,14 +110,18 @@ func TestContractOverTheNetwork(t *testing.T) {
 	t.Parallel()
 	f := features
 	f.FakeTime = false
-	brokertest.Run(t, f, openListening)
+	if longtest.Wanted() {
+		brokertest.Run(t, f, openListening)
+	} else {
+		brokertest.Outages(t, f, openListening)
+	}
 }
 
 func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
 func TestWatermill(t *testing.T) {
 	t.Parallel()
-	brokertest.Watermill(t, features, openEmbedded)
+	brokertest.Watermill(t, features, openLazily)
 }
 
 func BenchmarkBroker(b *testing.B) { brokertest.Bench(b, features, openEmbedded) }

@@ -14,6 +14,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 // external returns the URL of a server that the tests did not start.
@@ -44,13 +45,13 @@ func openExternal(t testing.TB) brokertest.Server {
 		},
 	}
 	t.Cleanup(func() {
-		conn, err := natsgo.Connect(address)
+		conn, err := natsgo.Connect(address, unhurried)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer conn.Close()
-		js, err := jetstream.New(conn)
+		js, err := jetstream.New(conn, answers)
 		if err == nil {
 			err = js.DeleteStream(context.Background(), prefix)
 		}
@@ -63,10 +64,11 @@ func openExternal(t testing.TB) brokertest.Server {
 }
 
 func TestContractOnAnotherServer(t *testing.T) {
-	if os.Getenv("TIMER_TEST_REQUIRE") != "" {
+	t.Parallel()
+	if os.Getenv("TIMER_TEST_REQUIRE") != "" && longtest.Wanted() {
 		t.Skip("TestContractOnAnotherProcess, which has to run then, does this and more")
 	}
-	conn, err := natsgo.Connect(external(t))
+	conn, err := natsgo.Connect(external(t), unhurried)
 	if err != nil {
 		t.Fatal(err)
 	}

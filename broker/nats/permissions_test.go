@@ -21,6 +21,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 // documented starts a server with the permissions of the documentation, and a
@@ -172,7 +173,7 @@ func intrude(t testing.TB, url, user, inbox string) *intruder {
 	t.Helper()
 	i := new(intruder)
 	var err error
-	i.Conn, err = natsgo.Connect(url, natsgo.UserInfo(user, "change-me-"+user), natsgo.CustomInboxPrefix(inbox),
+	i.Conn, err = natsgo.Connect(url, unhurried, natsgo.UserInfo(user, "change-me-"+user), natsgo.CustomInboxPrefix(inbox),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
@@ -199,18 +200,19 @@ func (i *intruder) wasDenied(t testing.TB, subject string) {
 
 func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	url := documented(t)
 	admin := user(url, "admin")
 	admin.Name = "timer-provision"
 	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	root, err := natsgo.Connect(url, natsgo.UserInfo("root", "root"))
+	root, err := natsgo.Connect(url, unhurried, natsgo.UserInfo("root", "root"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	js, _ := jetstream.New(root)
+	js, _ := jetstream.New(root, answers)
 	other, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "other", Subjects: []string{"other.>"}, AllowDirect: true})
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +290,7 @@ func rollsUp(t *testing.T, i *intruder, subject string) {
 	t.Helper()
 	for name, value := range map[string]string{"Nats-Rollup": "all", "Nats-Schedule": "@at 2020-01-01T00:00:00Z"} {
 		m := &natsgo.Msg{Subject: subject, Header: natsgo.Header{name: {value}, "Nats-Schedule-Target": {"svc.beta.dlq"}}}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		answer, err := i.RequestMsgWithContext(ctx, m)
 		if err != nil || !strings.Contains(string(answer.Data), `"error"`) {

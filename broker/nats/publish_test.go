@@ -14,11 +14,12 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 func TestFullStreamIsAnErrorThatMayPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := serve(t)
+		e := syncing(t)
 		b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
 		var err error
 		tried := 0
@@ -51,6 +52,7 @@ func TestFullStreamIsAnErrorThatMayPass(t *testing.T) {
 }
 
 func TestLargeMessagesInFlightAreBounded(t *testing.T) {
+	longtest.NotShort(t)
 	t.Run("bodies", func(t *testing.T) {
 		inFlightAreBounded(t, 100, 10, 80, nil, make([]byte, 1_000_000))
 	})
@@ -112,7 +114,7 @@ func inFlightAreBounded(t *testing.T, n, least, most int, metadata message.Metad
 
 func TestManyTopicsInOneCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := ready(t, nats.Options{Server: serve(t)})
+		b := ready(t, nats.Options{Server: syncing(t)})
 		messages := subscribe(t, b, "reader", "svc.*.serviceCall")
 		for _, n := range []int{0, 1, 31, 32, 1000, 1001, 2500} {
 			batch, want := make([]broker.Message, n), make(map[string]string)
@@ -144,7 +146,7 @@ func TestManyTopicsInOneCall(t *testing.T) {
 // A batch of which the stream knows one message already is turned down whole.
 func TestBatchWithADuplicateIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := serve(t)
+		e := syncing(t)
 		b := ready(t, nats.Options{Server: e})
 		batch := make([]*message.Message, 100)
 		for i := range batch {

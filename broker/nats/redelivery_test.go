@@ -116,7 +116,7 @@ func TestMessagesThatWaitHereComeOnce(t *testing.T) {
 func TestMessagesThatWaitForARetryHoldUpNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := ready(t, nats.Options{Server: serve(t)})
-		const n = 10_000
+		const n = 5_000
 		fill(t, b, n)
 		messages := subscribe(t, b, "reader", topic)
 		for range n {

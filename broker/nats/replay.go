@@ -78,9 +78,9 @@ func (b *Broker) Replay(ctx context.Context, role string, kind broker.Kind, from
 	for _, p := range from {
 		switch {
 		case p.Log == r.log && kind == broker.Commands:
-			r.next = uint64(p.Done) + 1
+			r.next = uint64(p.Committed) + 1
 		case p.Log == r.log:
-			r.next = uint64(p.Seen) + 1
+			r.next = uint64(p.Observed) + 1
 		}
 	}
 	err = r.run(ctx)

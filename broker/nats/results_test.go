@@ -29,7 +29,7 @@ func TestOneRefusedMessageFailsAlone(t *testing.T) {
 	for _, n := range []int{1, 10, 1500} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := serve(t)
+				e := syncing(t)
 				b := ready(t, nats.Options{Server: e})
 				_, js := client(t, e)
 				stream, err := js.Stream(t.Context(), "svc")
@@ -97,7 +97,7 @@ func TestOneDeniedSubjectFailsAlone(t *testing.T) {
 				t.Errorf("message %d of %d: %v", i, n, err)
 			}
 		}
-		if took := time.Since(began); took > 10*time.Second {
+		if took := time.Since(began); took > time.Minute {
 			t.Errorf("%d messages took %v", n, took)
 		}
 	}
@@ -110,7 +110,7 @@ func TestOneDeniedSubjectFailsAlone(t *testing.T) {
 // answer.
 func TestPublishIsSettledWhenItsContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		p := between(t, serve(t))
+		p := between(t, syncing(t))
 		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
 		p.Drop(proxy.ToServer, proxy.ToClient)
 		for _, n := range []int{1, 1500} {
@@ -150,7 +150,7 @@ func TestPublishWithoutAConnectionIsUnavailable(t *testing.T) {
 				}
 			}
 		}
-		e := serve(t)
+		e := syncing(t)
 		unavailable(nats.New(nats.Options{Server: e}, quiet))
 		p := between(t, e)
 		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})

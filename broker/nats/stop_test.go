@@ -17,7 +17,10 @@ import (
 // after the ack wait.
 func TestStopLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	const rounds = 40
+	rounds := 40
+	if testing.Short() {
+		rounds = 10
+	}
 	e, err := embedded.Start(embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}, quiet)
 	if err != nil {
 		t.Fatal(err)

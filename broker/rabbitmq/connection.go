@@ -177,9 +177,10 @@ func (c *serverConn) end() {
 	<-c.gone
 }
 
-// abort closes a connection on which the server does not answer.
+// abort closes a connection on which the server does not answer. What was sent before
+// reaches the server, unless it does not accept it within a second.
 func (c *serverConn) abort() {
-	_ = c.network.Conn.Close() // it is of no use any more
+	_ = c.network.Close() // it is of no use any more
 	<-c.gone
 }
 

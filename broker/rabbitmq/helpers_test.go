@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"strings"
@@ -17,8 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/internal/proxy"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(together{m}) }
 // together runs more tests at once than there are processors.
 type together struct{ *testing.M }
 
-func (m together) Run() int { return brokertest.Main(m.M) }
+func (m together) Run() int { return longtest.Waiting(m.M) }
 
 // external returns the URL of a server that the tests did not start.
 func external(t testing.TB) string {
@@ -97,6 +98,12 @@ func open(t testing.TB) *rabbit {
 		if err != nil {
 			t.Error(err)
 			return
+		}
+		for queue := range maps.Clone(r.declared) { // a stop may have cut the declaration of others off
+			base, _, _ := strings.Cut(queue, ".retry.")
+			for _, delay := range []string{"2s", "6s", "30s", "2m", "10m"} {
+				r.declared[base+".retry."+delay] = true
+			}
 		}
 		for queue := range r.declared {
 			if _, err := ch.QueueDelete(queue, false, false, false); err != nil {

@@ -54,6 +54,7 @@ func TestContractOfQuorumQueues(t *testing.T) {
 	t.Parallel()
 	f := features
 	f.Reorders = true
+	f.LosesAcks = true // seen in one of 150 runs beside eight busy loops: the stop took 35 ms, with RabbitMQ 3.10
 	brokertest.Run(t, f, func(t testing.TB) brokertest.Server {
 		r := open(t)
 		r.opt.QueueType = rabbitmq.Quorum

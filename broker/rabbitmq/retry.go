@@ -63,7 +63,7 @@ func (r *retries) endWith(term *inflight.Term, ended <-chan struct{}) {
 		return
 	case <-term.Over():
 	}
-	t := time.NewTimer(lastAcks)
+	t := time.NewTimer(lastRetries)
 	defer t.Stop()
 	select {
 	case <-ended:

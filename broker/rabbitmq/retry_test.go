@@ -36,7 +36,7 @@ func TestMessagesThatWaitForTheirRetryWaitAtTheServer(t *testing.T) {
 	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
 	topic := r.opt.Routing.Commands
 	commands := subscribe(t, b, "timer-service", topic)
-	const waiting, good = 20_000, 100
+	const waiting, good = 10_000, 100
 	var all []broker.Message
 	for range waiting {
 		all = append(all, broker.Message{Topic: topic, Message: text("over quota")})

@@ -21,6 +21,7 @@ const (
 	maxInFlight = 64 << 20               // their bytes
 	ackWait     = 30 * time.Second       // how long messages in flight can be acked after Close
 	lastAcks    = 100 * time.Millisecond // the same after the end of Run: for those that are on their way
+	lastRetries = 500 * time.Millisecond // from then on for nacked messages to reach their retry queues; a stop has a second
 )
 
 // subscriber subscribes for a role. See [broker.Broker] for its contract. After
@@ -130,11 +131,11 @@ func (s *subscription) run(ctx context.Context, left func()) {
 	s.window.Close()
 	left()
 	r := <-retried
-	gone := make(chan struct{})
+	gone, canceled := make(chan struct{}), false
 	if c == nil {
 		close(gone)
-	} else if gone = c.conn.gone; !c.cancel() {
-		c.conn.abort()
+	} else {
+		gone, canceled = c.conn.gone, c.cancel()
 	}
 	answers := r != nil && r.cancel()
 	s.drain(gone)
@@ -143,8 +144,11 @@ func (s *subscription) run(ctx context.Context, left func()) {
 	} else if r != nil {
 		r.close(0) // the server may answer later
 	}
-	if c != nil {
+	switch {
+	case canceled:
 		c.conn.end()
+	case c != nil: // a server that does not answer may read acks all the same
+		c.conn.abort()
 	}
 }
 

@@ -2,6 +2,7 @@ package watermill_test
 
 import (
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -12,7 +13,10 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/watermill"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
+
+func TestMain(m *testing.M) { os.Exit(longtest.Waiting(m)) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
@@ -33,7 +37,7 @@ func lacks(more map[string]string) map[string]string {
 		"An error of a visit ends it, and so does its context; the rest stays",
 		"A visit sees the dead letters of all tenants, or asks for one; and of no wrong one",
 		"A visit sees hostile dead letters, and can remove them",
-		"A visit sees a thousand dead letters",
+		"A visit sees many dead letters",
 	} {
 		more[visit] = "a subscriber can't list or remove messages"
 	}

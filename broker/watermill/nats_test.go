@@ -116,7 +116,7 @@ func connect(t testing.TB, url string) *nats.Conn {
 
 func jetStream(t testing.TB, conn *nats.Conn) nats.JetStreamContext {
 	t.Helper()
-	js, err := conn.JetStream()
+	js, err := conn.JetStream(nats.MaxWait(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func (s roleSubscriber) Subscribe(ctx context.Context, topic string) (<-chan *me
 }
 
 func options() []nats.Option {
-	return []nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1)}
+	return []nats.Option{nats.Timeout(time.Minute), nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.RetryOnFailedConnect(true), nats.ReconnectBufSize(-1)}
 }
 
 func (s roleSubscriber) Close() error { return nil }

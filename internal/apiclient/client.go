@@ -1,5 +1,5 @@
-// Package apiclient asks a running service over HTTP, through its JSON API, what the
-// database would answer.
+// Package apiclient asks a service through its JSON API: one that runs over HTTP, or the
+// same handler within this process.
 package apiclient
 
 import (
@@ -37,24 +37,32 @@ const (
 // A Client asks one service. Make it with [New].
 type Client struct {
 	url, token string
-	http       *http.Client
-	delivery   map[string]timer.Delivery // of events of timers that were read, by id
+	ask        func(*http.Request) (*http.Response, error)
+	close      func() error
 }
 
 // New returns a client of the service at a URL, with a token, which may be empty. It
 // touches no network.
 func New(url, token string) *Client {
+	h := &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // the token is for this host
 	return &Client{
-		url: strings.TrimSuffix(url, "/"), token: token, delivery: make(map[string]timer.Delivery),
-		http: &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, // the token is for this host
+		url: strings.TrimSuffix(url, "/"), token: token,
+		ask: func(r *http.Request) (*http.Response, error) {
+			answer, err := h.Do(r)
+			if err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrAway, err)
+			}
+			return answer, nil
+		},
+		close: func() error {
+			h.CloseIdleConnections()
+			return nil
+		},
 	}
 }
 
-// Close lets go of connections.
-func (c *Client) Close() error {
-	c.http.CloseIdleConnections()
-	return nil
-}
+// Close lets go of connections, or of what is asked within this process.
+func (c *Client) Close() error { return c.close() }
 
 // get asks for a path, and decodes the answer into into.
 func (c *Client) get(ctx context.Context, path string, into any) error {
@@ -91,9 +99,9 @@ func (c *Client) send(ctx context.Context, method, path string, request []byte) 
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	r.Header.Set("Accept", "application/json, text/plain;q=0.5")
-	answer, err := c.http.Do(r)
+	answer, err := c.ask(r)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAway, err)
+		return nil, err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))

@@ -36,28 +36,14 @@ func entries(timers []admin.Timer) []timer.Entry {
 	return all
 }
 
-// Get is that of [timer.Reader].
-func (c *Client) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
+// Get returns a timer, and where its event is; nil if it has not fired.
+func (c *Client) Get(ctx context.Context, key timer.Key) (timer.Entry, *admin.Event, error) {
 	var t admin.Timer
 	err := c.get(ctx, timerPath(key), &t)
 	if errors.Is(err, timer.ErrNotFound) {
-		return timer.Entry{}, fmt.Errorf("%s: %w", key, timer.ErrNotFound)
+		err = fmt.Errorf("%s: %w", key, timer.ErrNotFound)
 	}
-	if e := t.Event; e != nil {
-		c.delivery[e.ID] = timer.Delivery{
-			State: e.State, Since: parseTime(e.Since), Attempts: e.Attempts, Reason: e.Reason, Destination: e.Destination, RetryAt: parseTime(e.RetryAt),
-		}
-	}
-	return entry(t), err
-}
-
-// Delivery is that of [timer.Reader], of an event of a timer that Get has returned.
-func (c *Client) Delivery(_ context.Context, eventID string) (timer.Delivery, error) {
-	d, known := c.delivery[eventID]
-	if !known {
-		d.State = timer.DeliveryUnknown
-	}
-	return d, nil
+	return entry(t), t.Event, err
 }
 
 // query encodes pairs of a name and a value, without those that are empty.
@@ -78,7 +64,7 @@ func stamp(t time.Time) string {
 	return envelope.FormatTime(t)
 }
 
-// List is that of [timer.Reader].
+// List returns a page of timers of a tenant.
 func (c *Client) List(ctx context.Context, tenant timer.TenantID, f timer.Filter) (timer.Page, error) {
 	var page admin.Timers
 	err := c.get(ctx, "/v1/tenants/"+url.PathEscape(string(tenant))+"/timers"+query(
@@ -87,14 +73,14 @@ func (c *Client) List(ctx context.Context, tenant timer.TenantID, f timer.Filter
 	return timer.Page{Entries: entries(page.Timers), Next: timer.ServiceCallID(page.Next)}, err
 }
 
-// Correlated is that of [timer.Reader].
+// Correlated returns timers of all tenants with a correlation id.
 func (c *Client) Correlated(ctx context.Context, correlationID string, limit int) ([]timer.Entry, error) {
 	var page admin.Timers
 	err := c.get(ctx, "/v1/timers"+query("correlationId", correlationID, "limit", strconv.Itoa(limit)), &page)
 	return entries(page.Timers), err
 }
 
-// Due is that of [timer.Reader].
+// Due returns a page of timers that are due before a time, soonest first.
 func (c *Client) Due(ctx context.Context, before time.Time, after string, limit int) (timer.DuePage, error) {
 	var page admin.Timers
 	within := max(0, time.Until(before).Milliseconds()) //nolint:forbidigo // the API takes how far ahead it is
@@ -102,47 +88,19 @@ func (c *Client) Due(ctx context.Context, before time.Time, after string, limit 
 	return timer.DuePage{Entries: entries(page.Timers), Next: page.Next}, err
 }
 
-// Stats is that of [timer.Reader].
-func (c *Client) Stats(ctx context.Context) (timer.Stats, error) {
-	var s admin.Stats
-	err := c.get(ctx, "/v1/stats", &s)
-	return timer.Stats{
-		Counts: timer.Counts(s.Counts), NextDue: parseTime(s.NextDue), Outbox: s.Outbox, Oldest: parseTime(s.Oldest), DueAt: parseTime(s.OldestDue), Parked: s.Parked, Damaged: s.Damaged,
-	}, err
+// Stats returns counts of all tenants.
+func (c *Client) Stats(ctx context.Context) (s admin.Stats, err error) {
+	err = c.get(ctx, "/v1/stats", &s)
+	return s, err
 }
 
-// Unprotected returns which timers only a backup protects; without a time if the service
-// does not say that.
-func (c *Client) Unprotected(ctx context.Context) (timer.Unprotected, error) {
-	var s admin.Stats
-	err := c.get(ctx, "/v1/stats", &s)
-	if s.Unprotected == nil {
-		return timer.Unprotected{}, err
-	}
-	u := *s.Unprotected
-	return timer.Unprotected{Timers: u.Timers, More: u.More, Oldest: parseTime(u.Oldest), Before: parseTime(u.Before), At: parseTime(u.CountedAt)}, err
+// Tenant returns counts of one tenant.
+func (c *Client) Tenant(ctx context.Context, tenant timer.TenantID) (s admin.TenantStats, err error) {
+	err = c.get(ctx, "/v1/tenants/"+url.PathEscape(string(tenant)), &s)
+	return s, err
 }
 
-// Overdue is that of [timer.Reader], by the clock of the service.
-func (c *Client) Overdue(ctx context.Context, tenant timer.TenantID, _ time.Time) (timer.Overdue, error) {
-	if tenant == "" {
-		var s admin.Stats
-		err := c.get(ctx, "/v1/stats", &s)
-		return timer.Overdue{Timers: s.Overdue, Oldest: parseTime(s.OldestOverdue)}, err
-	}
-	var s admin.TenantStats
-	err := c.get(ctx, "/v1/tenants/"+url.PathEscape(string(tenant)), &s)
-	return timer.Overdue{Timers: s.Overdue, Oldest: parseTime(s.OldestOverdue)}, err
-}
-
-// Counts is that of [timer.Reader].
-func (c *Client) Counts(ctx context.Context, tenant timer.TenantID) (timer.Counts, error) {
-	var s admin.TenantStats
-	err := c.get(ctx, "/v1/tenants/"+url.PathEscape(string(tenant)), &s)
-	return timer.Counts(s.Counts), err
-}
-
-// Tenants is that of [timer.Reader].
+// Tenants returns a page of tenants with their counts.
 func (c *Client) Tenants(ctx context.Context, after timer.TenantID, limit int) (all []timer.TenantCounts, err error) {
 	var page admin.Tenants
 	err = c.get(ctx, "/v1/tenants"+query("after", string(after), "limit", strconv.Itoa(limit)), &page)
@@ -152,7 +110,7 @@ func (c *Client) Tenants(ctx context.Context, after timer.TenantID, limit int) (
 	return all, err
 }
 
-// Firing is that of [timer.Reader].
+// Firing returns the pause of firing, if there is one.
 func (c *Client) Firing(ctx context.Context) (timer.Pause, error) {
 	var f admin.Firing
 	err := c.get(ctx, "/v1/firing", &f)

@@ -28,7 +28,7 @@ var ports = []struct {
 	{reflect.TypeFor[timer.Reader](), nil},
 	{reflect.TypeFor[timer.Purger](), nil},
 	{reflect.TypeFor[timer.Operator](), nil},
-	{reflect.TypeFor[timer.Recoverer](), []string{"Track"}},
+	{reflect.TypeFor[timer.Recoverer](), []string{"CommitPositions"}},
 	{reflect.TypeFor[transactor](), nil},
 	{reflect.TypeFor[outbox.Table](), nil},
 	{reflect.TypeFor[outbox.Shards](), nil},

@@ -14,8 +14,6 @@ import (
 
 // An inner is every port at once. It does nothing and remembers what was called.
 type inner struct {
-	timer.Repairer // not called
-
 	called []string
 }
 
@@ -126,17 +124,17 @@ func (i *inner) Purge(context.Context, time.Time, int) (int, error) {
 	return 0, i.note("Purge")
 }
 
-func (i *inner) Track(func() []timer.Position) {}
+func (i *inner) CommitPositions(func() []timer.Position) {}
 
 func (i *inner) Noted(context.Context) (timer.Noted, error) { return timer.Noted{}, i.note("Noted") }
-
-func (i *inner) BeginRecovery(context.Context, time.Time) error { return i.note("BeginRecovery") }
 
 func (i *inner) Fired(context.Context, time.Duration, ...timer.DueTimeReached) (int, error) {
 	return 0, i.note("Fired")
 }
 
-func (i *inner) EndRecovery(context.Context, []timer.Position) error { return i.note("EndRecovery") }
+func (i *inner) ReplacePositions(context.Context, []timer.Position) error {
+	return i.note("ReplacePositions")
+}
 
 func (i *inner) Alone(context.Context, func(context.Context) error) error { return i.note("Alone") }
 

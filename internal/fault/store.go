@@ -16,7 +16,6 @@ type Full interface {
 	timer.Purger
 	timer.Operator
 	timer.Recoverer
-	timer.Repairer
 	Join(tx *sql.Tx) timer.Commands
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
 	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)
@@ -166,19 +165,14 @@ func (s *Store) Noted(ctx context.Context) (timer.Noted, error) {
 	return get(s.Decide, "noted", func() (timer.Noted, error) { return s.Full.Noted(ctx) })
 }
 
-// BeginRecovery fails as "begin_recovery".
-func (s *Store) BeginRecovery(ctx context.Context, now time.Time) error {
-	return s.Decide.call("begin_recovery", func() error { return s.Full.BeginRecovery(ctx, now) })
-}
-
 // Fired fails as "fired".
 func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (int, error) {
 	return get(s.Decide, "fired", func() (int, error) { return s.Full.Fired(ctx, keep, events...) })
 }
 
-// EndRecovery fails as "end_recovery".
-func (s *Store) EndRecovery(ctx context.Context, positions []timer.Position) error {
-	return s.Decide.call("end_recovery", func() error { return s.Full.EndRecovery(ctx, positions) })
+// ReplacePositions fails as "replace_positions".
+func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
+	return s.Decide.call("replace_positions", func() error { return s.Full.ReplacePositions(ctx, positions) })
 }
 
 // Alone fails as "alone", after what it runs or before it began.

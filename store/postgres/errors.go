@@ -12,18 +12,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// fatal are the codes that say that the tables can no longer be trusted, or are
-// gone. See https://www.postgresql.org/docs/current/errcodes-appendix.html.
+// wayOut is what to do about a database that is damaged: it is never repaired in place.
+const wayOut = "the database is damaged: restore a backup, or use an empty database, and start: what the broker still has is recovered"
+
+// fatal are the codes that say that the tables are gone. See https://www.postgresql.org/docs/current/errcodes-appendix.html.
 var fatal = map[string]string{
-	"XX001": "data corrupted",
-	"XX002": "index corrupted",
 	"42P01": "undefined table",
 	"42703": "undefined column",
 	"3F000": "invalid schema name",
 }
 
 // classify says what was being done, and wraps [timer.ErrFatal] if the database
-// can no longer be trusted. All other errors of a database may pass: a lost
+// is damaged (data or an index corrupted) or gone. All other errors of a database may pass: a lost
 // connection, a server that starts or stops, a deadlock, a lock that took too
 // long, a full disk.
 func classify(doing string, err error) error {
@@ -39,7 +39,9 @@ func classify(doing string, err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == lockNotAvailable && e.Where != "" { // of a row, not of a table
 		return fmt.Errorf("%w: %s: %w", timer.ErrLocked, doing, err)
 	}
-	if _, ok := fatal[codeOf(err)]; ok {
+	if code := codeOf(err); code == "XX001" || code == "XX002" {
+		return fmt.Errorf("%w: %s: %s: %w", timer.ErrFatal, doing, wayOut, err)
+	} else if _, ok := fatal[code]; ok {
 		return fmt.Errorf("%w: %s: %w", timer.ErrFatal, doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

@@ -12,6 +12,7 @@ import (
 var (
 	sqlRegisteredBefore = query("registered_before")
 	sqlDenied           = query("denied")
+	sqlChecksums        = query("checksums")
 )
 
 // Version returns the version of the server.
@@ -45,4 +46,18 @@ func (r *Reader) Denied(ctx context.Context) (tables []string, err error) {
 		return err
 	})
 	return tables, err
+}
+
+// Checksums reports whether the server notices pages that its disk has changed
+// (data_checksums). Without them damage may stay unnoticed.
+func (r *Reader) Checksums(ctx context.Context) (on bool, err error) {
+	err = r.rows(ctx, "find whether the server has checksums", sqlChecksums, nil, scan(&on))
+	return on, err
+}
+
+// Running returns how many instances run on the database: each owns a shard of the
+// outbox. One that has just started, or that is stopped, is not counted.
+func (r *Reader) Running(ctx context.Context) (n int, err error) {
+	err = r.rows(ctx, "count instances", sqlInstances, nil, scan(&n))
+	return n, err
 }

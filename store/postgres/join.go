@@ -40,13 +40,13 @@ func (s *Store) Join(tx *sql.Tx) timer.Commands {
 
 // JoinPgx is [Store.Join] for a transaction of pgx's own.
 func (s *Store) JoinPgx(tx pgx.Tx) timer.Commands {
-	return &joined{store: s, send: func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), send, steps...) }}
+	return &joined{store: s, send: func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) }}
 }
 
 // sendOpen sends statements in the transaction of a connection. Without one each would
 // commit by itself: there is none any more if its context has ended, since then
 // database/sql rolls it back at once, or if the host has ended it.
-func sendOpen(ctx context.Context, c *pgx.Conn, send func(context.Context, *pgx.Conn, ...step) error, steps ...step) error {
+func sendOpen(ctx context.Context, c *pgx.Conn, steps ...step) error {
 	if c.PgConn().TxStatus() == 'I' {
 		return sql.ErrTxDone
 	}
@@ -148,9 +148,7 @@ func (j *joined) apply(ctx context.Context, a application) ([]timer.Result, erro
 			if err := a.all(ctx, t, referenced, results); err != nil {
 				return err
 			}
-			err := t.leave(ctx, database)
-			j.store.recent.hosted(t.shard, t.seqs)
-			return err
+			return t.leave(ctx, database)
 		}))
 	})
 }
@@ -179,8 +177,10 @@ func (j *joined) saved(ctx context.Context, t *transaction, fn func() error) err
 	if err == nil || !began {
 		return err
 	}
-	if undo := j.send(context.WithoutCancel(ctx), step{text: rollBackTo}, step{text: release}); undo != nil {
-		err = errors.Join(err, fmt.Errorf("the transaction can't go on: %w", undo))
+	for _, text := range [...]string{rollBackTo, release} { // one by one: until the first has run, the second can't be prepared
+		if undo := j.send(context.WithoutCancel(ctx), step{text: text}); undo != nil {
+			return errors.Join(err, fmt.Errorf("the transaction can't go on: %w", undo))
+		}
 	}
 	return err
 }

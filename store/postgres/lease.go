@@ -38,7 +38,8 @@ type lease struct {
 	shard
 
 	conn *sql.Conn
-	lost chan struct{}
+	held context.Context    // ends when the lease is lost
+	lose context.CancelFunc // ends held
 	stop context.CancelFunc // of heartbeats
 	done chan struct{}      // closed when heartbeats have ended
 
@@ -46,7 +47,7 @@ type lease struct {
 	answered atomic.Int64 // when the server answered last, in nanoseconds since then
 }
 
-var errNoShard = errors.New("all 256 shards of the outbox have an owner")
+var errNoShard = errors.New("another instance verifies the database, or recovers it, or all 256 shards of the outbox have an owner")
 
 // Own owns a shard that has no owner. From now on events go there.
 func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
@@ -57,7 +58,6 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 	case l == nil:
 		return nil, errNoShard
 	}
-	s.recent.own(l.number)
 	s.shard.Store(l.number)
 	s.owned.Store(true)
 	return l, nil
@@ -105,8 +105,9 @@ func (s *Store) lease(ctx context.Context, text string) (_ *lease, err error) {
 		return nil, err
 	}
 	beating, stop := context.WithCancel(context.WithoutCancel(ctx))
+	held, lose := context.WithCancel(context.WithoutCancel(ctx))
 	l := &lease{
-		shard: s.part(int32(number)), conn: conn, lost: make(chan struct{}),
+		shard: s.part(int32(number)), conn: conn, held: held, lose: lose,
 		stop: stop, done: make(chan struct{}), began: began,
 	}
 	go l.heartbeats(beating)
@@ -146,7 +147,7 @@ func (l *lease) heartbeats(ctx context.Context) {
 		asked := time.Since(l.began) //nolint:forbidigo // as above
 		if err := l.heartbeat(ctx); err != nil {
 			if ctx.Err() == nil {
-				close(l.lost)
+				l.lose()
 			}
 			return
 		}
@@ -189,7 +190,7 @@ func simple(ctx context.Context, c *pgx.Conn, text string) (int64, error) {
 func (l *lease) Shard() int { return int(l.number) }
 
 // Lost is closed when the server did not answer.
-func (l *lease) Lost() <-chan struct{} { return l.lost }
+func (l *lease) Lost() <-chan struct{} { return l.held.Done() }
 
 // Release ends the transaction.
 func (l *lease) Release() {

@@ -125,10 +125,11 @@ func TestEveryAbandonedShardHasItsTurn(t *testing.T) {
 		must(t, err)
 		must(t, l.Defer(t.Context(), outbox.Deferral{Seq: rows[0].Seq, Destination: "events", Reason: "no answer", RetryAt: noon}))
 	}
+	s := open(t, url, relaxed)
+	defer own(t, s).Release()
 	for _, l := range gone {
 		l.Release()
 	}
-	s := open(t, url, relaxed)
 	first := takeOver(t, s)
 	if first == nil || first.Shard() != gone[3].Shard() {
 		t.Fatalf("took %v first, want the shard with an event that is not deferred", first)
@@ -163,7 +164,8 @@ func TestALostConnectionIsALostLease(t *testing.T) {
 	first, second := open(t, url, postgres.Options{}), open(t, url, postgres.Options{})
 	l := own(t, first)
 	emit(t, first, "call-1")
-	terminate(t, handle(t, url))
+	defer own(t, second).Release()
+	terminate(t, handle(t, url), l.Shard())
 	taken := awaitAbandoned(t, second)
 	if taken.Shard() != l.Shard() || length(t, taken) != 1 {
 		t.Errorf("took shard %d, want %d with its event", taken.Shard(), l.Shard())
@@ -182,14 +184,14 @@ func TestALostConnectionIsALostLease(t *testing.T) {
 const leaseLock = `locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		                  AND classid = (hashtext('timer_outbox ' || current_schema())::bigint & 4294967295)::oid`
 
-// terminate ends the sessions that hold leases.
-func terminate(t *testing.T, db *sql.DB) {
+// terminate ends the session that holds the lease of a shard.
+func terminate(t *testing.T, db *sql.DB, shard int) {
 	t.Helper()
 	var n int
 	if err := db.QueryRowContext(t.Context(), `
 		SELECT count(pg_terminate_backend(pid))
 		  FROM (SELECT DISTINCT pid FROM pg_locks
-		         WHERE `+leaseLock+`) AS holders`).
+		         WHERE `+leaseLock+` AND objid::integer = $1) AS holders`, shard).
 		Scan(&n); err != nil || n != 1 {
 		t.Fatalf("ended %d sessions, want 1: %v", n, err)
 	}
@@ -277,6 +279,7 @@ func TestALeaderThatIsStoppedLosesItsLead(t *testing.T) {
 	first, second := open(t, url+"&host="+host+"&port="+port, postgres.Options{}), open(t, url, postgres.Options{})
 	l := own(t, first)
 	emit(t, first, "call-1")
+	defer own(t, second).Release()
 	relay.keep(true)
 	taken := awaitAbandoned(t, second)
 	if taken.Shard() != l.Shard() {

@@ -78,86 +78,21 @@ type step struct {
 	check func() error            // called then, may fail; may be nil
 }
 
-// send runs statements in one round trip, and stops at the first that fails. They
-// have no names, and nothing is remembered for the next time: so a PgBouncer in
-// between may give each transaction another connection to the server. Arguments
-// and results are binary, which depends on no setting of the session.
-//
-// It is not a pgx.Batch, since that takes its mode from the configuration of the
-// connection (pgx v5.12, a TODO in Conn.sendBatch): on a host's handle it would
-// prepare statements by default, which breaks behind a PgBouncer, or with the
-// simple protocol send them as text.
+// send runs statements in one round trip, and stops at the first that fails. They are
+// prepared or not as the configuration of the connection says. With that of [Connect]
+// only this side remembers something of a statement, which is the types of its arguments
+// and results. So a PgBouncer in between may give each transaction another connection to
+// the server.
 func send(ctx context.Context, c *pgx.Conn, steps ...step) error {
-	return exchange(ctx, c, make([]*pgconn.StatementDescription, len(steps)), steps)
-}
-
-// sendPrepared is send, but has the server prepare our own statements once for
-// each connection, with a name.
-func sendPrepared(ctx context.Context, c *pgx.Conn, steps ...step) (err error) {
-	prepared := make([]*pgconn.StatementDescription, len(steps))
-	for i, s := range steps {
-		if name, ours := names[s.text]; ours {
-			// The second time this returns what it returned the first time.
-			if prepared[i], err = c.Prepare(ctx, name, s.text); err != nil {
-				return err
-			}
-		}
-	}
-	return exchange(ctx, c, prepared, steps)
-}
-
-// exchange sends statements, those that are prepared by their names, and reads the
-// results.
-func exchange(ctx context.Context, c *pgx.Conn, prepared []*pgconn.StatementDescription, steps []step) (err error) {
-	binary := []int16{pgx.BinaryFormatCode}
-	pipe := c.PgConn().StartPipeline(ctx)
-	defer func() {
-		if closed := pipe.Close(); err == nil {
-			err = closed
-		}
-	}()
-	for i, s := range steps {
-		if p := prepared[i]; p != nil {
-			values, formats, err := encode(c, s.args, p.ParamOIDs)
-			if err != nil {
-				return err
-			}
-			pipe.SendQueryPrepared(p.Name, values, formats, binary)
-			continue
-		}
-		oids, err := typesOf(c, s.args)
-		if err != nil {
-			return err
-		}
-		values, formats, err := encode(c, s.args, oids)
-		if err != nil {
-			return err
-		}
-		pipe.SendQueryParams(s.text, values, oids, formats, binary)
-	}
-	if err := pipe.Sync(); err != nil {
-		return err
-	}
+	batch := new(pgx.Batch)
 	for _, s := range steps {
-		if err := s.receive(c, pipe); err != nil {
-			return err
-		}
+		batch.Queue(s.text, s.args...).Query(s.receive)
 	}
-	return nil
+	return c.SendBatch(ctx, batch).Close()
 }
 
 // receive reads the result of a statement.
-func (s step) receive(c *pgx.Conn, pipe *pgconn.Pipeline) error {
-	results, err := pipe.GetResults()
-	if err != nil {
-		return err
-	}
-	result, ok := results.(*pgconn.ResultReader)
-	if !ok {
-		return fmt.Errorf("the server answered a statement with %T", results)
-	}
-	rows := pgx.RowsFromResultReader(c.TypeMap(), result)
-	defer rows.Close()
+func (s step) receive(rows pgx.Rows) error {
 	for rows.Next() {
 		if s.each == nil {
 			continue
@@ -176,35 +111,6 @@ func (s step) receive(c *pgx.Conn, pipe *pgconn.Pipeline) error {
 		return s.check()
 	}
 	return nil
-}
-
-// typesOf returns the types that arguments have by themselves.
-func typesOf(c *pgx.Conn, args []any) ([]uint32, error) {
-	oids := make([]uint32, len(args))
-	for i, arg := range args {
-		t, ok := c.TypeMap().TypeForValue(arg)
-		if !ok {
-			return nil, fmt.Errorf("argument %d of a statement is a %T", i+1, arg)
-		}
-		oids[i] = t.OID
-	}
-	return oids, nil
-}
-
-// encode returns arguments as they are sent.
-func encode(c *pgx.Conn, args []any, oids []uint32) (values [][]byte, formats []int16, err error) {
-	if len(args) != len(oids) {
-		return nil, nil, fmt.Errorf("a statement has %d arguments, not %d", len(oids), len(args))
-	}
-	values, formats = make([][]byte, len(args)), make([]int16, len(args))
-	none := []byte{} // a value that is nil is null
-	for i, arg := range args {
-		if values[i], err = c.TypeMap().Encode(oids[i], pgx.BinaryFormatCode, arg, none); err != nil {
-			return nil, nil, fmt.Errorf("argument %d of a statement: %w", i+1, err)
-		}
-		formats[i] = pgx.BinaryFormatCode
-	}
-	return values, formats, nil
 }
 
 // scan returns what reads the only row of a statement.

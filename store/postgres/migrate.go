@@ -7,15 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/internal/migration"
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -23,7 +20,7 @@ import (
 var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = 8
+const SchemaVersion = 1
 
 // VersionTable is the table that says which migrations were applied.
 const VersionTable = migration.Table
@@ -86,31 +83,27 @@ func locked(ctx context.Context, db *sql.DB, fn func() error) error {
 }
 
 // up applies what is missing. A step gives up a lock that it does not get soon, since all
-// who come after it wait, too; then it tries again.
+// who come after it wait, too.
 func up(ctx context.Context, db *sql.DB) error {
 	provider, err := migration.NewProvider(goose.DialectPostgres, db, Migrations())
 	if err != nil {
 		return err
 	}
-	for range lockTries {
-		_, err = provider.Up(ctx)
-		if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != lockNotAvailable || !pause.For(ctx, lockPause) {
-			return err
-		}
-	}
-	return fmt.Errorf("another transaction holds a table of timers for long: end it, and start again: %w", err)
+	_, err = provider.Up(ctx)
+	return err
 }
-
-const (
-	lockTries = 120
-	lockPause = 500 * time.Millisecond
-)
 
 // version returns that of the schema, 0 if there is none.
 func version(ctx context.Context, db *sql.DB) (v int64, err error) {
-	var exists bool
-	if err := readTx(ctx, db, step{text: sqlExists, args: []any{migration.Table}, each: scan(&exists)}); err != nil || !exists {
+	var exists, before bool
+	if err := readTx(ctx, db, step{text: sqlExists, args: []any{migration.Table, migration.TableBefore}, each: scan(&exists, &before)}); err != nil {
 		return 0, err
+	}
+	if before {
+		return 0, migration.ErrBefore
+	}
+	if !exists {
+		return 0, nil
 	}
 	err = readTx(ctx, db, step{text: sqlVersion, each: scan(&v)})
 	return v, err

@@ -47,7 +47,7 @@ func TestMigrationByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, from := range []int64{0, 2, postgres.SchemaVersion} {
+	for from := range int64(postgres.SchemaVersion + 1) {
 		rest, err := postgres.MigrationSQL(from)
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestMigrateBesideAHost(t *testing.T) {
 }
 
 // TestManyOpenAtOnce starts eight instances on an empty database.
-// TestMigrationsOfAHost applies the migrations with a goose of the host's, in two steps.
+// TestMigrationsOfAHost applies the migrations with a goose of the host's.
 func TestMigrationsOfAHost(t *testing.T) {
 	t.Parallel()
 	db := handle(t, pgtest.URL(t))
@@ -102,11 +102,8 @@ func TestMigrationsOfAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := provider.UpTo(t.Context(), postgres.SchemaVersion-1); err != nil {
-		t.Fatal(err)
-	}
 	if err := postgres.Verify(t.Context(), db); err == nil {
-		t.Error("an older schema was found good")
+		t.Error("a database without tables was found good")
 	}
 	if _, err := provider.Up(t.Context()); err != nil {
 		t.Fatal(err)
@@ -136,7 +133,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 	running.Wait()
 	db := handle(t, url)
 	var steps int
-	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM timer_schema_version WHERE version_id > 0`).Scan(&steps); err != nil || steps != postgres.SchemaVersion {
+	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM timer_schema WHERE version_id > 0`).Scan(&steps); err != nil || steps != postgres.SchemaVersion {
 		t.Errorf("%d steps were applied, %v, want %d", steps, err, postgres.SchemaVersion)
 	}
 }
@@ -145,7 +142,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	db := migrated(t, url)
-	run(t, db, `INSERT INTO timer_schema_version (version_id, is_applied) VALUES (17, true)`)
+	run(t, db, `INSERT INTO timer_schema (version_id, is_applied) VALUES (17, true)`)
 	_, opened := postgres.Open(t.Context(), url, relaxed)
 	_, read := postgres.OpenReader(t.Context(), url)
 	_, scheduled := postgres.New(db, relaxed).Schedule(t.Context(), noon, schedule("call-1"))
@@ -160,13 +157,32 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
+// TestDatabaseFromBeforeTheRelease has a table of versions by its former name.
+func TestDatabaseFromBeforeTheRelease(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	db := handle(t, url)
+	run(t, db, `CREATE TABLE timer_schema_version (version_id bigint)`, `INSERT INTO timer_schema_version VALUES (1)`)
+	_, opened := postgres.Open(t.Context(), url, relaxed)
+	_, read := postgres.OpenReader(t.Context(), url)
+	_, version := postgres.VersionOf(t.Context(), db)
+	for what, err := range map[string]error{
+		"Open": opened, "OpenReader": read, "VersionOf": version,
+		"Migrate": postgres.Migrate(t.Context(), db), "Verify": postgres.Verify(t.Context(), db),
+	} {
+		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "before release 0.1.0") {
+			t.Errorf("%s: %v, want ErrFatal that says how to move", what, err)
+		}
+	}
+}
+
 // TestIdleInstanceNotices has a newer binary migrate under one that runs.
 func TestIdleInstanceNotices(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgtest.URL(t), relaxed)
 	watched := make(chan error)
 	go func() { watched <- s.Watch(t.Context()) }()
-	run(t, s.DB(), `INSERT INTO timer_schema_version (version_id, is_applied) VALUES (17, true)`)
+	run(t, s.DB(), `INSERT INTO timer_schema (version_id, is_applied) VALUES (17, true)`)
 	if err := <-watched; !errors.Is(err, timer.ErrFatal) {
 		t.Errorf("watch: %v, want ErrFatal", err)
 	}

@@ -49,7 +49,6 @@ type Store struct {
 	watermark  watermark
 	backlogged atomic.Bool // the last claim was a full batch, and more was due
 	walked     walked      // where the last round of fair claims ended
-	recent     recent      // events for the forwarder
 
 	positions store.Positions
 }
@@ -100,7 +99,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 	if opt.Log == nil {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{Reader: &Reader{db: db}, opt: opt, node: store.NewNode(opt.Version), watermark: watermark{began: time.Now()}, recent: recent{shard: -1}} //nolint:forbidigo // for the pace, not for timers
+	return &Store{Reader: &Reader{db: db}, opt: opt, node: store.NewNode(opt.Version), watermark: watermark{began: time.Now()}} //nolint:forbidigo // for the pace, not for timers
 }
 
 // OpenReader connects to the database for reading only, also while services run
@@ -111,15 +110,10 @@ func OpenReader(ctx context.Context, url string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{db: db}
-	err = Verify(ctx, db)
-	if err == nil {
-		err = r.choose(ctx)
-	}
-	if err != nil {
+	if err := Verify(ctx, db); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the database: %w", err), db.Close())
 	}
-	return r, nil
+	return &Reader{db: db}, nil
 }
 
 // Close waits for transactions at work and closes what Open opened; the handle of

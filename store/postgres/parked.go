@@ -46,7 +46,6 @@ func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (
 	err = s.writing(ctx, "retry parked events", func(ctx context.Context, t *transaction) error {
 		return t.rows(ctx, sqlRetryParked, []any{seqs, timer.RoundDown(now), s.shard.Load()}, scan(&retried))
 	})
-	s.recent.forget()
 	if err != nil {
 		return 0, err
 	}
@@ -86,7 +85,6 @@ func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c
 		}
 	}
 	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		t.later(step{text: sqlForgetDamaged, args: []any{string(tenant)}})
 		return t.rows(ctx, sqlForget, []any{string(tenant), int64(limit)}, scan(&c.Scheduled, &c.Reached, &c.Canceled))
 	})
 	if err != nil {

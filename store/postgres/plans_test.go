@@ -34,7 +34,6 @@ const (
 	byNumber       = "timer_outbox_pkey"
 	byDeferred     = "timer_outbox_deferred_pkey"
 	byRetry        = "idx_timer_outbox_deferred_retry"
-	byDamaged      = "timer_damaged_pkey"
 	byParked       = "timer_outbox_parked_pkey"
 	byParkedTenant = "idx_timer_outbox_parked_tenant"
 	folded         = "idx_timer_counts_folded"
@@ -60,7 +59,7 @@ var plans = map[string]plan{
 	"cancel_new":      {[]any{texts, texts, longs, texts, noon}, nil},
 	"correlated":      {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
 	"counts":          {[]any{"tenant-1"}, []string{folded, fresh}},
-	"delete":          {[]any{int32(0), longs, longs}, []string{byNumber, byDeferred}},
+	"delete":          {[]any{int32(0), longs, longs, int64(1), int64(2)}, []string{byNumber, byDeferred}},
 	"due_counts":      {[]any{later, int64(100), noon}, []string{byDue}},
 	"defer":           {[]any{int32(0), longs, texts, texts, times, ints}, []string{byNumber, byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
@@ -73,7 +72,7 @@ var plans = map[string]plan{
 	"head":            {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
 	"list":            {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk)}, []string{byKey}},
 	"next_due":        {[]any{time.Time{}, noon}, []string{byDue}},
-	"take_over":       {nil, []string{byNumber, byDeferred}},
+	"take_over":       {nil, []string{byNumber, byDeferred, "pg_database_datname_index"}},
 	"park":            {[]any{int32(0), int64(1), "refused", noon}, []string{byNumber, byDeferred}},
 	"delivery":        {[]any{"id", int64(100)}, []string{byNumber, byDeferred, "timer_outbox_parked_pkey"}},
 	"overdue":         {[]any{later, int64(100)}, []string{byDue}},
@@ -90,24 +89,20 @@ var plans = map[string]plan{
 	"purge":           {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
 	"reach":           {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
 	"reach_shares":    {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},
-	"schedule_again":  {[]any{places, bools, longs, texts, times, texts, texts, texts, texts, ints}, []string{byPlace}},
-	"schedule_new":    {[]any{texts, texts, longs, texts, times, texts, texts, texts, texts, noon, ints}, nil},
+	"schedule_again":  {[]any{places, bools, longs, texts, times, texts, texts, texts, texts}, []string{byPlace}},
+	"schedule_new":    {[]any{texts, texts, longs, texts, times, texts, texts, texts, texts, noon}, nil},
 	"status":          {[]any{texts, texts}, []string{byKey}},
 	"take":            {[]any{allShards, int64(7)}, []string{byNumber, byDeferred}},
-	"stats":           {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey", byDamaged}},
-	"set_aside":       {[]any{places, noon}, []string{byPlace}},
-	"broken_rows":     {[]any{later}, []string{byPlace, byDue}},
-	"damaged":         {[]any{int64(1), int64(100)}, []string{byDamaged}},
-	"discard_damaged": {[]any{longs}, []string{byDamaged}},
+	"stats":           {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},
 	"tenant_counts":   {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
 	"tenants":         {[]any{later, "tenant-1", int64(1000), int64(100)}, []string{byTenant}},
 }
 
 // whole are statements that read or write all there is, while no caller waits.
-var whole = []string{"attach", "begin_recovery", "broker", "end_recovery", "fired_outbox", "firing", "forget_positions", "noted", "positions", "identity", "join", "dump_begin", "dump_outbox", "dump_parked", "dump_timers", "empty", "load_begin", "load_counts", "load_parked", "load_unpark", "pause", "registered_before", "resume", "unreferenced", "forget_damaged"}
+var whole = []string{"attach", "broker", "fired_outbox", "firing", "forget_positions", "noted", "positions", "identity", "join", "pause", "registered_before", "resume", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"alone", "compatible", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
+var notOurs = []string{"alone", "checksums", "compatible", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server
@@ -166,7 +161,7 @@ func analyze(t *testing.T, s *Store) {
 // sorted.
 func explain(t *testing.T, s *Store, name string, args []any) []string {
 	t.Helper()
-	return ways(t, s, name, step{text: "EXPLAIN (FORMAT JSON) " + source(name), args: args})
+	return ways(t, s, name, step{text: "EXPLAIN (FORMAT JSON) " + query(name), args: args})
 }
 
 // explainPrepared is explain for a plan that was made without the arguments.
@@ -176,7 +171,7 @@ func explainPrepared(t *testing.T, s *Store, name string, args int) []string {
 	if args > 0 {
 		execute += "(NULL" + strings.Repeat(", NULL", args-1) + ")"
 	}
-	return ways(t, s, name, step{text: "SET LOCAL plan_cache_mode = force_generic_plan"}, step{text: "PREPARE explained AS " + source(name)},
+	return ways(t, s, name, step{text: "SET LOCAL plan_cache_mode = force_generic_plan"}, step{text: "PREPARE explained AS " + query(name)},
 		step{text: execute}, step{text: "DEALLOCATE explained"})
 }
 
@@ -259,8 +254,8 @@ func populate(t *testing.T, s *Store) {
 			CorrelationID: fmt.Sprint("request-", i/3),
 		})
 	}
-	s.Track(func() []timer.Position {
-		return []timer.Position{{Log: "commands", Done: 1, Seen: 1}, {Log: "events", Seen: 1}}
+	s.CommitPositions(func() []timer.Position {
+		return []timer.Position{{Log: "commands", Committed: 1, Observed: 1}, {Log: "events", Observed: 1}}
 	})
 	if _, err := s.Schedule(t.Context(), noon, commands...); err != nil {
 		t.Fatal(err)
@@ -305,7 +300,7 @@ func TestClaimOfATenantReadsNothingThatWaits(t *testing.T) {
 		}
 	}
 	if err := s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
-		return tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+source("reach_shares"), []any{noon, []string{"tenant-1"}, []int64{10}, noon.Add(-time.Hour)},
+		return tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+query("reach_shares"), []any{noon, []string{"tenant-1"}, []int64{10}, noon.Add(-time.Hour)},
 			func(rows pgx.Rows) error { return json.Unmarshal(rows.RawValues()[0], &claims) })
 	}); err != nil {
 		t.Fatal(err)

@@ -33,18 +33,3 @@ func TestTogether(t *testing.T) {
 func BenchmarkPostgres(b *testing.B) {
 	storetest.Bench(b, func(t testing.TB) storetest.Store { return open(t, pgtest.URL(t), postgres.Options{}) })
 }
-
-// TestTransfer runs the contract of moving.
-func TestTransfer(t *testing.T) {
-	t.Parallel()
-	storetest.RunTransfer(t, func(t testing.TB) storetest.TransferStore {
-		return open(t, pgtest.URL(t), postgres.Options{Durability: postgres.Relaxed})
-	})
-}
-
-func TestTransferOfAHost(t *testing.T) {
-	t.Parallel()
-	storetest.RunTransfer(t, func(t testing.TB) storetest.TransferStore {
-		return postgres.New(migrated(t, pgtest.URL(t)), postgres.Options{Durability: postgres.Relaxed})
-	})
-}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
@@ -35,11 +34,10 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
 	}
-	t.due = timer.RoundDown(now)
 	if compare, ok := t.store.compare(); ok {
 		t.later(compare) // with the first claim
 	}
-	due := claim{now: t.due, watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
+	due := claim{now: timer.RoundDown(now), watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
 	// Where more was due than a batch holds, more is due: then it is not checked whether
 	// it is. What is shared is all there is, if that is less.
 	backlogged, err := allow == nil && t.store.backlogged.Load(), error(nil)
@@ -61,7 +59,6 @@ type claim struct {
 	limit     int
 	allow     timer.Allowance
 	entries   []timer.Entry
-	damaged   []pgtype.TID // places of damaged rows that are to be moved
 	taken     map[timer.TenantID]int
 }
 
@@ -174,28 +171,21 @@ func (c *claim) take(ctx context.Context, t *transaction, text string, args ...a
 		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
 		var due, registered *time.Time
 		var timestamp *int64
-		var sum pgtype.Int4
-		var place pgtype.TID
 		if err := rows.Scan(&backlogged, (*nullable)(&e.TenantID), (*nullable)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
-			&timestamp, (*nullable)(&e.CommandID), (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data), &sum, &place); err != nil {
+			&timestamp, (*nullable)(&e.CommandID), (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data)); err != nil {
 			return fmt.Errorf("read a due timer: %w", err)
 		}
-		if !place.Valid { // nothing was claimed
+		if due == nil { // nothing was claimed
 			return nil
 		}
 		e.TimestampMS, e.DueAt, e.RegisteredAt = *timestamp, due.UTC(), registered.UTC()
-		if !intact(&e, sum) {
-			c.damaged = append(c.damaged, place)
-			return nil
-		}
 		if e.DueAt.After(c.now) {
-			return errEarly(&e)
+			return fmt.Errorf("%w: timer %s is due at %v, later than its index says: %s", timer.ErrFatal, timer.Quote(e.Key.String()), e.DueAt, wayOut)
 		}
 		c.entries = append(c.entries, e)
 		c.taken[e.TenantID]++
 		return nil
 	})
-	t.setAside(c)
 	return backlogged, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,16 +17,7 @@ import (
 
 // A Reader is a [timer.Reader]. [OpenReader] makes one; every [Store] has one.
 type Reader struct {
-	db       *sql.DB
-	prepares atomic.Bool // statements have names on the server
-}
-
-// send runs statements, prepared or not.
-func (r *Reader) send(ctx context.Context, c *pgx.Conn, steps ...step) error {
-	if r.prepares.Load() {
-		return sendPrepared(ctx, c, steps...)
-	}
-	return send(ctx, c, steps...)
+	db *sql.DB
 }
 
 // Close closes what OpenReader opened.
@@ -37,7 +27,7 @@ func (r *Reader) Close() error { return r.db.Close() }
 func (r *Reader) rows(ctx context.Context, doing, text string, args []any, fn func(pgx.Rows) error) error {
 	return classify(doing, onConn(ctx, r.db, func(ctx context.Context, c *pgx.Conn) error {
 		defer rollBack(ctx, c) // if it fails
-		return r.send(ctx, c, append(reading(), step{text: text, args: args, each: fn}, step{text: commit})...)
+		return send(ctx, c, append(reading(), step{text: text, args: args, each: fn}, step{text: commit})...)
 	}))
 }
 
@@ -46,7 +36,7 @@ func (r *Reader) rows(ctx context.Context, doing, text string, args []any, fn fu
 // without (measured 2026-11).
 func (r *Reader) seek(ctx context.Context, doing, text string, args []any, fn func(pgx.Rows) error) error {
 	return classify(doing, onConn(ctx, r.db, func(ctx context.Context, c *pgx.Conn) error {
-		return r.send(ctx, c, step{text: text, args: args, each: fn})
+		return send(ctx, c, step{text: text, args: args, each: fn})
 	}))
 }
 
@@ -133,7 +123,7 @@ func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (
 func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	var next, oldest *time.Time
 	var first string // id of the oldest event
-	err = r.rows(ctx, "read the counts", sqlStats, nil, scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked, &st.Damaged))
+	err = r.rows(ctx, "read the counts", sqlStats, nil, scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked))
 	if err != nil {
 		return timer.Stats{}, err
 	}
@@ -190,12 +180,4 @@ type nullable string
 func (n *nullable) ScanText(column pgtype.Text) error {
 	*n = nullable(column.String)
 	return nil
-}
-
-// textOf returns the text of a column, empty for null.
-func textOf(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

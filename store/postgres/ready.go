@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -22,9 +20,6 @@ func (s *Store) ready(ctx context.Context) error {
 	if err := s.lookAtServer(ctx); err != nil {
 		return err
 	}
-	if err := s.choose(ctx); err != nil {
-		return err
-	}
 	if err := Verify(ctx, s.db); err != nil {
 		return err
 	}
@@ -34,15 +29,6 @@ func (s *Store) ready(ctx context.Context) error {
 	}
 	s.known = true
 	return nil
-}
-
-// choose has statements prepared if the connections of the pool are set so, by the
-// host or by the URL.
-func (r *Reader) choose(ctx context.Context) error {
-	return onConn(ctx, r.db, func(_ context.Context, c *pgx.Conn) error {
-		r.prepares.Store(c.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheStatement)
-		return nil
-	})
 }
 
 // Prepare checks the database before the first use: the server's version and

@@ -8,43 +8,42 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Track has transactions that apply commands, or settle events, note positions.
-func (s *Store) Track(positions func() []timer.Position) { s.positions.Track(positions) }
+// CommitPositions makes transactions that apply commands, or settle events, note positions.
+func (s *Store) CommitPositions(positions func() []timer.Position) { s.positions.SetCurrent(positions) }
 
 // noting is [Store.writing] for a transaction that notes the positions there are as
 // it begins. They go to the server with the commit: other transactions that note the
 // same log wait for no more than that.
 func (s *Store) noting(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
-	var risen []store.Rise
+	var advances []store.Advance
 	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		positions := s.positions.Now()
+		positions := s.positions.Current()
 		if err := fn(ctx, t); err != nil {
 			return err
 		}
-		risen = s.positions.Risen(positions)
-		t.note(risen)
+		advances = s.positions.Advances(positions)
+		t.note(advances)
 		return nil
 	})
 	if err == nil {
-		s.positions.Noted(risen)
+		s.positions.Commit(advances)
 	}
 	return err
 }
 
 // note writes positions, if there are any, with the next statement.
-func (t *transaction) note(risen []store.Rise) {
-	n := len(risen)
+func (t *transaction) note(advances []store.Advance) {
+	n := len(advances)
 	if n == 0 {
 		return
 	}
 	logs, done, seen, wasDone, wasSeen := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-	for i, r := range risen {
-		logs[i], done[i], seen[i], wasDone[i], wasSeen[i] = r.Log, r.Done, r.Seen, r.Before.Done, r.Before.Seen
+	for i, a := range advances {
+		logs[i], done[i], seen[i], wasDone[i], wasSeen[i] = a.Log, a.Committed, a.Observed, a.Before.Committed, a.Before.Observed
 	}
 	t.later(step{text: sqlNote, args: []any{logs, done, seen, wasDone, wasSeen}})
 }
@@ -65,7 +64,7 @@ func (s *Store) compare() (_ step, ok bool) {
 		text: sqlPositions,
 		each: func(rows pgx.Rows) error {
 			var p timer.Position
-			err := rows.Scan(&p.Log, &p.Done, &p.Seen)
+			err := rows.Scan(&p.Log, &p.Committed, &p.Observed)
 			there = append(there, p)
 			return err
 		},
@@ -91,15 +90,13 @@ func (s *Store) notOlder(ctx context.Context) error {
 // Noted returns what is noted of the broker's logs.
 func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	err = r.rows(ctx, "read the positions", sqlNoted, nil, func(rows pgx.Rows) error {
-		var since *time.Time
 		var log *string
 		var done, seen *int64
-		if err := rows.Scan(&since, &n.Empty, &log, &done, &seen); err != nil {
+		if err := rows.Scan(&n.Empty, &log, &done, &seen); err != nil {
 			return err
 		}
-		n.Recovering = instant(since)
 		if log != nil {
-			n.Positions = append(n.Positions, timer.Position{Log: *log, Done: *done, Seen: *seen})
+			n.Positions = append(n.Positions, timer.Position{Log: *log, Committed: *done, Observed: *seen})
 		}
 		return nil
 	})
@@ -110,19 +107,10 @@ func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	return n, nil
 }
 
-// BeginRecovery notes since when a recovery is under way.
-func (s *Store) BeginRecovery(ctx context.Context, now time.Time) error {
-	return s.writing(ctx, "begin a recovery", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlBeginRecovery, args: []any{timer.RoundDown(now)}})
-		return nil
-	})
-}
-
-// EndRecovery replaces the positions.
-func (s *Store) EndRecovery(ctx context.Context, positions []timer.Position) error {
-	all := store.Rises(positions)
-	err := s.writing(ctx, "end a recovery", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlEndRecovery})
+// ReplacePositions notes positions in place of all that there are.
+func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
+	all := new(store.Positions).Advances(positions)
+	err := s.writing(ctx, "replace the positions", func(_ context.Context, t *transaction) error {
 		t.later(step{text: sqlForgetPositions})
 		t.note(all)
 		return nil
@@ -133,42 +121,37 @@ func (s *Store) EndRecovery(ctx context.Context, positions []timer.Position) err
 	return err
 }
 
-// aloneInterval is how often an instance tries to be the one that recovers.
-const aloneInterval = 250 * time.Millisecond
+// Results of alone.sql.
+const (
+	isAlone  = 0
+	isShared = 1
+)
 
-// Alone runs fn while a lease is held that no other instance can have, as those of
-// shards are.
+// Alone runs fn while a lease holds a lock exclusively that running instances share, in
+// the transactions of their own leases.
 func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error {
 	l, err := s.lease(ctx, sqlAlone)
-	for l == nil {
-		if err != nil {
-			return classify("wait to be alone", err)
-		}
-		if !pause.For(ctx, aloneInterval) {
-			return ctx.Err()
-		}
-		l, err = s.lease(ctx, sqlAlone)
+	if err != nil {
+		return classify("verify the database", err)
 	}
 	defer l.Release()
+	switch l.number {
+	case isShared:
+		return nil
+	case isAlone:
+	default:
+		return errVerifying
+	}
 	alone, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		select {
-		case <-l.lost:
-			end(errNotAlone)
-		case <-alone.Done():
-		}
-	}()
-	err = fn(alone)
-	if lost := context.Cause(alone); err != nil && errors.Is(lost, errNotAlone) {
-		err = errors.Join(lost, err)
+	defer context.AfterFunc(l.held, func() { end(errNotAlone) })()
+	if err = fn(alone); err != nil {
+		err = errors.Join(context.Cause(alone), err)
 	}
-	end(nil)
-	<-stopped
 	return err
 }
+
+var errVerifying = errors.New("another instance verifies the database, or recovers it")
 
 var errNotAlone = errors.New("the server did not answer for a while: another instance may recover the database")
 
@@ -189,7 +172,6 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 			return nil
 		})
 	})
-	s.recent.forget()
 	for _, r := range results {
 		if r.Outcome == timer.DidReschedule {
 			changed++
@@ -207,10 +189,7 @@ func firedEvents(keep time.Duration, events []timer.DueTimeReached) application 
 		key:      func(i int) timer.Key { return events[i].Key },
 		receipts: func([]timer.Result) []timer.Receipt { return nil },
 		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
-			if before.State == timer.Reached || before.State != "" && before.Version.TimestampMS > events[i].ReachedAt.Add(keep).UnixMilli() {
-				return before, timer.WasReached
-			}
-			return timer.Status{State: timer.Reached, Version: before.Version}, timer.DidReschedule
+			return before.Fired(events[i].ReachedAt, keep)
 		},
 		absent: func(results []timer.Result, keys []*group) { // there is nothing to fire
 			for _, g := range keys {

@@ -30,8 +30,8 @@ type noter struct {
 
 func newNoter(t *testing.T, url string) *noter {
 	n := &noter{Store: open(t, url, relaxed)}
-	n.Track(func() []timer.Position {
-		return []timer.Position{{Log: "commands", Done: n.at.Load(), Seen: n.at.Load()}, {Log: "events", Seen: n.at.Load()}}
+	n.CommitPositions(func() []timer.Position {
+		return []timer.Position{{Log: "commands", Committed: n.at.Load(), Observed: n.at.Load()}, {Log: "events", Observed: n.at.Load()}}
 	})
 	return n
 }
@@ -174,40 +174,48 @@ func TestPositionsByBoth(t *testing.T) {
 	}
 	running.Wait()
 	n, err := open(t, url, relaxed).Noted(t.Context())
-	if want := (timer.Position{Log: "commands", Done: 199, Seen: 199}); err != nil || len(n.Positions) != 2 || n.Positions[0] != want {
+	if want := (timer.Position{Log: "commands", Committed: 199, Observed: 199}); err != nil || len(n.Positions) != 2 || n.Positions[0] != want {
 		t.Errorf("noted %+v, %v, want %+v", n, err, want)
 	}
 }
 
-// TestOneInstanceIsAlone runs two on one database, and one on another schema.
+// TestOneInstanceIsAlone has one of two instances verify their database, and then run on
+// it. There is one more on another schema.
 func TestOneInstanceIsAlone(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	a, b, other := open(t, url, relaxed), open(t, url, relaxed), open(t, pgtest.URL(t), relaxed)
-	var inside atomic.Int32
-	done := make(chan error, 1)
+	alone := func(s *postgres.Store) (ran bool, err error) {
+		err = s.Alone(t.Context(), func(ctx context.Context) error { ran = true; return ctx.Err() })
+		return ran, err
+	}
 	must(t, a.Alone(t.Context(), func(ctx context.Context) error {
-		inside.Add(1)
-		defer inside.Add(-1)
-		go func() {
-			done <- b.Alone(t.Context(), func(context.Context) error {
-				if inside.Load() != 0 {
-					t.Error("both are alone")
-				}
-				return nil
-			})
-		}()
-		must(t, other.Alone(ctx, func(context.Context) error { return nil }))
-		brief, end := context.WithTimeout(ctx, 600*time.Millisecond) // it tries twice
-		defer end()
-		if err := b.Alone(brief, func(context.Context) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("alone beside another one: %v", err)
+		if ran, err := alone(b); ran || err == nil || errors.Is(err, timer.ErrFatal) {
+			t.Errorf("two are alone: %t, %v", ran, err)
+		}
+		if l, err := b.Own(ctx); err == nil {
+			l.Release()
+			t.Error("an instance shares the database while another one verifies it")
+		}
+		if ran, err := alone(other); !ran || err != nil {
+			t.Errorf("on another schema: %t, %v", ran, err)
 		}
 		return ctx.Err()
 	}))
-	must(t, <-done)
-	l := own(t, a) // there is room for a lease of a shard again
-	l.Release()
+	emit(t, a, "call")
+	if l := takeOver(t, b); l != nil {
+		l.Release()
+		t.Error("an instance takes over a shard of a database that none shares")
+	}
+	shares := own(t, a)
+	if ran, err := alone(b); ran || err != nil {
+		t.Errorf("beside one that runs: %t, %v", ran, err)
+	}
+	own(t, b).Release()
+	shares.Release()
+	if ran, err := alone(b); !ran || err != nil {
+		t.Errorf("when none runs: %t, %v", ran, err)
+	}
 }
 
 // TestAloneEndsWithItsConnection ends the session of the one that is alone.

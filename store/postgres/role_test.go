@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
-	"github.com/event-service-agent/timer-service/store/storetest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -28,9 +26,9 @@ func TestServiceNeedsFewRights(t *testing.T) {
 	if _, _, err := s.Identity(t.Context()); err != nil {
 		t.Error(err)
 	}
-	s.Track(func() []timer.Position { return []timer.Position{{Log: "commands", Done: 1, Seen: 1}} })
+	s.CommitPositions(func() []timer.Position { return []timer.Position{{Log: "commands", Committed: 1, Observed: 1}} })
 	if err := s.Alone(t.Context(), func(ctx context.Context) error {
-		return errors.Join(s.BeginRecovery(ctx, noon), s.EndRecovery(ctx, []timer.Position{{Log: "events", Seen: 1}}))
+		return s.ReplacePositions(ctx, []timer.Position{{Log: "events", Observed: 1}})
 	}); err != nil {
 		t.Error(err)
 	}
@@ -126,12 +124,4 @@ func withFewRights(t testing.TB, place string) string {
 	})
 	u.User = url.UserPassword(role, "few rights")
 	return u.String()
-}
-
-// TestTransferNeedsFewRights moves with the rights of the service.
-func TestTransferNeedsFewRights(t *testing.T) {
-	t.Parallel()
-	storetest.RunTransfer(t, func(t testing.TB) storetest.TransferStore {
-		return open(t, withFewRights(t, pgtest.URL(t)), postgres.Options{Durability: postgres.Relaxed})
-	})
 }

@@ -60,12 +60,12 @@ func schedule(ctx context.Context, to applier, now time.Time, commands []timer.S
 		},
 		insert: func(ctx context.Context, t *transaction, groups []*group) ([]int64, error) {
 			c := columnsOf(groups, func(i int) *timer.ScheduleTimer { return &commands[i] })
-			return t.numbers(ctx, sqlScheduleNew, c.tenants, c.calls, c.times, c.ids, c.due, c.correlations, c.parents, c.states, c.data, timer.RoundDown(now), c.sums)
+			return t.numbers(ctx, sqlScheduleNew, c.tenants, c.calls, c.times, c.ids, c.due, c.correlations, c.parents, c.states, c.data, timer.RoundDown(now))
 		},
 		update: func(ctx context.Context, t *transaction, groups []*group) (changed int64, err error) {
 			c := columnsOf(groups, func(i int) *timer.ScheduleTimer { return &commands[i] })
 			places, canceled := placesOf(groups)
-			err = t.rows(ctx, sqlScheduleAgain, []any{places, canceled, c.times, c.ids, c.due, c.correlations, c.parents, c.states, c.data, c.sums}, scan(&changed))
+			err = t.rows(ctx, sqlScheduleAgain, []any{places, canceled, c.times, c.ids, c.due, c.correlations, c.parents, c.states, c.data}, scan(&changed))
 			return changed, err
 		},
 	})
@@ -140,18 +140,17 @@ type columns struct {
 	due                           []time.Time
 	correlations, parents, states []string
 	data                          []string // nil if no command has any
-	sums                          []int32
 }
 
 // columnsOf returns of each group the command that made the timer what it is now.
 func columnsOf(groups []*group, command func(i int) *timer.ScheduleTimer) columns {
 	n := len(groups)
-	c := columns{due: make([]time.Time, n), correlations: make([]string, n), parents: make([]string, n), states: make([]string, n), sums: make([]int32, n)}
+	c := columns{due: make([]time.Time, n), correlations: make([]string, n), parents: make([]string, n), states: make([]string, n)}
 	c.tenants, c.calls = keysOf(groups)
 	c.times, c.ids = versionsOf(groups)
 	for n, g := range groups {
 		winner := command(g.winner)
-		c.due[n], c.sums[n] = timer.RoundUp(winner.DueAt), winner.Checksum()
+		c.due[n] = timer.RoundUp(winner.DueAt)
 		c.correlations[n], c.parents[n], c.states[n] = winner.CorrelationID, winner.Trace.Parent, winner.Trace.State
 		if winner.Data != "" {
 			if c.data == nil {

@@ -138,7 +138,7 @@ func TestStatementsArePreparedWhereTheURLSaysSo(t *testing.T) {
 		if _, err := s.NextDue(t.Context(), noon); err != nil {
 			t.Fatal(err)
 		}
-		n := many(t, s, `SELECT count(*) FROM pg_prepared_statements WHERE name = 'timer_next_due'`)
+		n := many(t, s, `SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '-- The earliest due time after%'`)
 		if got := n == 1; got != prepared {
 			t.Errorf("%q: prepared %v, want %v", mode, got, prepared)
 		}

@@ -8,25 +8,14 @@ import (
 //go:embed query/*.sql
 var queries embed.FS
 
-// query returns the text of a statement, which gets a name on the server.
+// query returns the text of a statement by the name of its file.
 func query(name string) string {
-	s := source(name)
-	names[s] = "timer_" + name
-	return s
-}
-
-// source returns the text of a statement by the name of its file.
-func source(name string) string {
 	text, err := queries.ReadFile("query/" + name + ".sql")
 	if err != nil {
 		panic("postgres: " + err.Error()) // the file is embedded
 	}
 	return strings.TrimSpace(string(text))
 }
-
-// names are those that statements have on the server, where they are prepared.
-// They are all here when the program begins.
-var names = make(map[string]string)
 
 var (
 	sqlSettings        = query("settings")
@@ -49,8 +38,6 @@ var (
 	sqlNoted           = query("noted")
 	sqlPositions       = query("positions")
 	sqlForgetPositions = query("forget_positions")
-	sqlBeginRecovery   = query("begin_recovery")
-	sqlEndRecovery     = query("end_recovery")
 	sqlAlone           = query("alone")
 	sqlFired           = query("fired")
 	sqlFiredNew        = query("fired_new")
@@ -82,10 +69,6 @@ var (
 	sqlDelivery        = query("delivery")
 	sqlUpcoming        = query("upcoming")
 	sqlUpcomingTenant  = query("upcoming_tenant")
-	sqlSetAside        = query("set_aside")
-	sqlBrokenRows      = query("broken_rows")
-	sqlDamaged         = query("damaged")
-	sqlDiscardDamaged  = query("discard_damaged")
 	sqlParked          = query("parked")
 	sqlParkedTenant    = query("parked_tenant")
 	sqlFiring          = query("firing")
@@ -95,7 +78,6 @@ var (
 	sqlDiscardParked   = query("discard_parked")
 	sqlForget          = query("forget")
 	sqlForgetParked    = query("forget_parked")
-	sqlForgetDamaged   = query("forget_damaged")
 	sqlNode            = query("node")
 	sqlNodes           = query("nodes")
 	sqlStats           = query("stats")
@@ -110,13 +92,4 @@ var (
 	sqlDeferred        = query("deferred")
 	sqlDefer           = query("defer")
 	sqlPark            = query("park")
-	sqlDumpBegin       = query("dump_begin")
-	sqlDumpTimers      = query("dump_timers")
-	sqlDumpOutbox      = query("dump_outbox")
-	sqlDumpParked      = query("dump_parked")
-	sqlEmpty           = query("empty")
-	sqlLoadBegin       = query("load_begin")
-	sqlLoadParked      = query("load_parked")
-	sqlLoadUnpark      = query("load_unpark")
-	sqlLoadCounts      = query("load_counts")
 )

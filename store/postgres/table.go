@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -60,14 +59,7 @@ func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason strin
 
 // Head returns the first rows of the shard after a number that are not deferred.
 func (s shard) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
-	if rows, ok := s.recent.take(s.number, after, limit); ok {
-		return rows, nil
-	}
-	rows, err := s.events(ctx, sqlHead, s.number, after, int64(limit))
-	if err == nil {
-		s.recent.read(s.number, rows, len(rows) == limit)
-	}
-	return rows, err
+	return s.events(ctx, sqlHead, s.number, after, int64(limit))
 }
 
 // Deferred returns deferred rows of the shard that are due.
@@ -100,7 +92,7 @@ func (s shard) Delete(ctx context.Context, seqs ...int64) error {
 	}
 	return s.noting(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		first, last := ranges(seqs)
-		t.later(step{text: sqlDelete, args: []any{s.number, first, last}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
+		t.later(step{text: sqlDelete, args: []any{s.number, first, last, first[0], last[len(last)-1]}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
 		return nil
 	})
 }
@@ -149,8 +141,7 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	rows, err := outbox.Append(ctx, t.appender(), insert, t.store.opt.Events, events...)
-	t.emitted = append(t.emitted, rows...)
+	err := outbox.Append(ctx, appender{t}, insert, t.store.opt.Events, events...)
 	failpoint.Here("emitted")
 	return err
 }
@@ -160,23 +151,12 @@ func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receip
 	if err := ctx.Err(); err != nil || len(receipts) == 0 {
 		return err
 	}
-	rows, err := outbox.AppendReceipts(ctx, t.appender(), insert, t.store.opt.Events, receipts...)
-	t.emitted = append(t.emitted, rows...)
-	return err
+	return outbox.AppendReceipts(ctx, appender{t}, insert, t.store.opt.Events, receipts...)
 }
 
 // An appender runs the statement that adds events, with the next one or with the
 // commit. It is the same for any number of them: their columns are arrays.
 type appender struct{ *transaction }
-
-// appender returns what adds events to the shard that the store owns when the first one
-// of the transaction is added.
-func (t *transaction) appender() appender {
-	if len(t.emitted) == 0 {
-		t.shard = t.store.shard.Load()
-	}
-	return appender{t}
-}
 
 // rowColumns is how many values a row has: id, payload, headers and time.
 const rowColumns = 4
@@ -191,19 +171,7 @@ func (a appender) ExecContext(_ context.Context, text string, args ...any) (sql.
 		row := args[i*rowColumns:]
 		ids[i], payloads[i], headers[i], times[i] = row[0].(string), row[1].([]byte), row[2].(string), row[3].(int64)
 	}
-	a.later(step{text: text, args: []any{ids, payloads, headers, times, a.shard}, each: func(rows pgx.Rows) error {
-		var seq int64
-		var id string
-		if err := rows.Scan(&seq, &id); err != nil {
-			return fmt.Errorf("read the number of an event: %w", err)
-		}
-		if len(ids) == 0 || id != ids[0] {
-			return fmt.Errorf("event %d has the id %q, in another order than they were added", seq, id)
-		}
-		ids = ids[1:]
-		a.seqs = append(a.seqs, seq)
-		return nil
-	}})
+	a.later(step{text: text, args: []any{ids, payloads, headers, times, a.store.shard.Load()}})
 	return result(n), nil
 }
 

@@ -19,7 +19,7 @@ type hosted struct {
 
 // send sends statements together.
 func (h *hosted) send(ctx context.Context, steps ...step) error {
-	return onDriver(ctx, h.conn, func(ctx context.Context, c *pgx.Conn) error { return sendOpen(ctx, c, h.store.send, steps...) })
+	return onDriver(ctx, h.conn, func(ctx context.Context, c *pgx.Conn) error { return sendOpen(ctx, c, steps...) })
 }
 
 // beginHosted is what a transaction of Transact is, whatever the database has as its

@@ -2,14 +2,12 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
-	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -31,13 +29,7 @@ func reading() []step {
 type transaction struct {
 	store   *Store
 	send    sender
-	waiting []step    // not sent yet
-	damaged int       // timers that were moved to timer_damaged
-	due     time.Time // of what was to be Reached; zero if nothing was
-
-	shard   int32        // where events go, once there are any
-	emitted []outbox.Row // events, without their numbers
-	seqs    []int64      // their numbers, once the server has returned them
+	waiting []step // not sent yet
 }
 
 // A sender sends statements to the server, and stops at the first that fails.
@@ -58,7 +50,7 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 		return err
 	}
 	return onConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
-		t := &transaction{store: s, send: func(ctx context.Context, steps ...step) error { return s.send(ctx, c, steps...) }}
+		t := &transaction{store: s, send: func(ctx context.Context, steps ...step) error { return send(ctx, c, steps...) }}
 		t.later(step{text: beginWriting})
 		t.later(step{text: sqlSettings, args: []any{s.opt.Durability == Relaxed}})
 		defer rollBack(ctx, c) // after a commit it does nothing
@@ -68,13 +60,7 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := t.commit(ctx); err != nil {
-			s.recent.forget()
-			return err
-		}
-		s.recent.add(t.shard, t.numbered())
-		t.logDamaged(ctx)
-		return nil
+		return t.commit(ctx)
 	})
 }
 
@@ -118,14 +104,6 @@ func (t *transaction) commit(ctx context.Context) error {
 	return nil
 }
 
-// numbered returns the events that were added, with their numbers.
-func (t *transaction) numbered() []outbox.Row {
-	for i, seq := range t.seqs {
-		t.emitted[i].Seq = seq
-	}
-	return t.emitted
-}
-
 // rows runs a statement and calls fn for each row.
 func (t *transaction) rows(ctx context.Context, text string, args []any, fn func(pgx.Rows) error) error {
 	return t.now(ctx, step{text: text, args: args, each: fn})
@@ -142,17 +120,9 @@ func (t *transaction) numbers(ctx context.Context, text string, args ...any) (al
 	return all, err
 }
 
-// Update runs fn in one transaction. A damaged row that can't become Reached fails it, and
-// is moved away for the next call.
+// Update runs fn in one transaction.
 func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
-	var due time.Time
-	err := s.writing(ctx, "update", func(_ context.Context, t *transaction) error {
-		defer func() { due = t.due }()
-		return fn(t)
-	})
-	if codeOf(err) == broken && !due.IsZero() {
-		err = errors.Join(err, s.setAsideBroken(ctx, due))
-	}
+	err := s.writing(ctx, "update", func(_ context.Context, t *transaction) error { return fn(t) })
 	failpoint.Here("reached")
 	return err
 }

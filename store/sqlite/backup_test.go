@@ -221,35 +221,10 @@ func TestBackupRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec(t, db, `INSERT INTO timer_schema_version (version_id, is_applied) VALUES (17, 1)`)
+	exec(t, db, `INSERT INTO timer_schema (version_id, is_applied) VALUES (17, 1)`)
 	db.Close()
 	if err := sqlite.Backup(t.Context(), newer, filepath.Join(dir, "never")); !errors.Is(err, timer.ErrFatal) {
 		t.Errorf("of a newer schema: %v", err)
-	}
-}
-
-// A backup before an upgrade is one of an older schema.
-func TestBackupOfAnOlderSchema(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "timers.db")
-	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
-		t.Fatal(err)
-	}
-	exec(t, s.DB(), `DELETE FROM timer_schema_version WHERE version_id > 1`)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	copied := filepath.Join(t.TempDir(), "copy.db")
-	if err := sqlite.Backup(t.Context(), path, copied); err != nil {
-		t.Fatal(err)
-	}
-	c, err := sqlite.Inspect(t.Context(), copied)
-	if want := (sqlite.Contents{SchemaVersion: 1, Counts: timer.Counts{Scheduled: 1}}); err != nil || c != want {
-		t.Errorf("the copy holds %+v, %v, want %+v", c, err, want)
 	}
 }
 

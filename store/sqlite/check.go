@@ -3,7 +3,11 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // lockTimeout is how long [Store.Check] waits for the write lock.
@@ -43,7 +47,7 @@ func (s *Store) lockable(ctx context.Context) error {
 	before := s.commits.Load()
 	locked := make(chan error, 1)
 	go func() { // SQLite waits for the lock for longer, and can't be interrupted; Close waits for it
-		locked <- s.transact(waiting, s.begin, func(context.Context, *transaction) error { return nil })
+		locked <- s.transact(waiting, func(context.Context, *transaction) error { return nil })
 	}()
 	select {
 	case err := <-locked:
@@ -57,6 +61,38 @@ func (s *Store) lockable(ctx context.Context) error {
 		return ctx.Err()
 	case s.commits.Load() == before:
 		return errLocked
+	}
+	return nil
+}
+
+// QuickCheckSize is up to which size a file is checked before the first use: larger ones
+// would keep the service from starting for more than a few seconds.
+const QuickCheckSize = 1 << 30
+
+// wayOut is what to do about a file that is damaged: it is never repaired in place.
+const wayOut = "the file is damaged: restore a backup, or delete the file, and start: what the broker still has is recovered"
+
+// quickCheck returns an error that wraps [timer.ErrFatal] if a small file is damaged.
+func (s *Store) quickCheck(ctx context.Context, path string) error {
+	if path == "" {
+		return nil
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() >= QuickCheckSize {
+		return err
+	}
+	return s.QuickCheck(ctx)
+}
+
+// QuickCheck reads the whole file, and returns an error that wraps [timer.ErrFatal] if it
+// is damaged. It does not compare the indexes with the rows, as [Inspect] does.
+func (r *Reader) QuickCheck(ctx context.Context) error {
+	const doing = "check the file"
+	var found string // "ok", or the first fault
+	if err := r.reads.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&found); err != nil {
+		return classify(doing, err)
+	}
+	if found != "ok" {
+		return fmt.Errorf("%w: %s: %s: %s", timer.ErrFatal, doing, wayOut, found)
 	}
 	return nil
 }

@@ -32,12 +32,8 @@ func (t *transaction) writeCounts(ctx context.Context) error {
 		if *c == (count{}) {
 			continue
 		}
-		var lost bool
-		if err := t.QueryRowContext(ctx, sqlCount, string(tenant), c.Scheduled, c.Reached, c.Canceled, c.outbox).Scan(&lost); err != nil {
+		if _, err := t.ExecContext(ctx, sqlCount, string(tenant), c.Scheduled, c.Reached, c.Canceled, c.outbox); err != nil {
 			return err
-		}
-		if lost {
-			t.store.indexes.Store(true) // the next transaction makes them again
 		}
 	}
 	return nil

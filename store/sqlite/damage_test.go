@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,97 +70,27 @@ func number(at time.Time) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))[2:]
 }
 
-// TestADamagedIndexOfTenantsIsMadeAgain changes what it has for the only tenant, whose
-// timers would not fire then, nor be changed.
-func TestADamagedIndexOfTenantsIsMadeAgain(t *testing.T) {
+// TestAnIndexThatDiffersIsFatal: the due time of the row counts, so nothing fires early.
+func TestAnIndexThatDiffersIsFatal(t *testing.T) {
 	t.Parallel()
-	for name, prepare := range map[string]bool{"at the start": true, "by the next transaction": false} {
+	for name, inRow := range map[string]bool{"the row": true, "the index": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "timers.db")
-			s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+			s, err := sqlite.Open(t.Context(), damagedFile(t, inRow), sqlite.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Schedule(t.Context(), noon, schedule("call-1")); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			entry := append(number(noon), schedule("call-1").TenantID...)
-			damage(t, path, noon, func(page []byte) bool { return bytes.Contains(page, entry) })
-			if s, err = sqlite.Open(t.Context(), path, sqlite.Options{}); err != nil {
-				t.Fatal(err)
-			}
 			defer s.Close()
-			if prepare {
-				if err := s.Prepare(t.Context()); err != nil {
-					t.Fatal(err)
+			for _, now := range []time.Time{noon, later} {
+				calls, failed := reachAt(t, s, now)
+				if err = errors.Join(err, failed); slices.Contains(calls, "call-2") {
+					t.Errorf("fired %v at %v", calls, now)
 				}
-			} else if _, err := reachAt(t, s, noon.Add(-time.Hour)); err == nil || errors.Is(err, timer.ErrFatal) {
-				t.Errorf("fired: %v, want an error that passes", err)
-			} else if _, err := s.Schedule(t.Context(), noon, schedule("call-2")); err != nil {
-				t.Error(err)
 			}
-			if next, err := s.NextDue(t.Context(), time.Time{}); err != nil || !next.Equal(noon) {
-				t.Errorf("next due %v, %v, want noon", next, err)
-			}
-			if calls, err := reachAt(t, s, noon); err != nil || !slices.Contains(calls, "call-1") {
-				t.Errorf("fired %v, %v, want call-1", calls, err)
+			if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "restore a backup, or delete the file") {
+				t.Errorf("%v, want ErrFatal with the way out", err)
 			}
 		})
-	}
-}
-
-// TestADamagedRowIsSetAsideThoughAnIndexDiffers: SQLite does not delete a row whose entry in
-// an index is another, so the indexes are made again.
-func TestADamagedRowIsSetAsideThoughAnIndexDiffers(t *testing.T) {
-	t.Parallel()
-	var logged bytes.Buffer
-	s, err := sqlite.Open(t.Context(), damagedFile(t, true), sqlite.Options{Log: slog.New(slog.NewTextHandler(&logged, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if calls, err := reachAt(t, s, later); err == nil || errors.Is(err, timer.ErrFatal) {
-		t.Errorf("fired %v, %v, want an error that passes", calls, err)
-	}
-	if calls, err := reachAt(t, s, later); err != nil || len(calls) != 1 || calls[0] != "call-1" {
-		t.Errorf("fired %v, %v, want call-1", calls, err)
-	}
-	rows, err := s.Damaged(t.Context(), 0, 0)
-	if err != nil || len(rows) != 1 || rows[0].ServiceCallID != "call-2" {
-		t.Errorf("set aside: %+v, %v", rows, err)
-	}
-	for _, line := range []string{"made again", "set aside"} {
-		if n := strings.Count(logged.String(), line); n != 1 {
-			t.Errorf("%q is logged %d times: %s", line, n, &logged)
-		}
-	}
-}
-
-// TestAnIndexThatDiffersFiresNothingEarly: the due time of the row counts.
-func TestAnIndexThatDiffersFiresNothingEarly(t *testing.T) {
-	t.Parallel()
-	s, err := sqlite.Open(t.Context(), damagedFile(t, false), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if calls, err := reachAt(t, s, noon); err == nil || errors.Is(err, timer.ErrFatal) {
-		t.Errorf("fired %v, %v, want an error that passes", calls, err)
-	}
-	for _, step := range []struct {
-		at   time.Time
-		call timer.ServiceCallID
-	}{{noon, "call-1"}, {later, "call-2"}} {
-		if calls, err := reachAt(t, s, step.at); err != nil || len(calls) != 1 || calls[0] != step.call {
-			t.Errorf("fired %v, %v, want %s", calls, err, step.call)
-		}
-	}
-	if rows, err := s.Damaged(t.Context(), 0, 0); err != nil || len(rows) > 0 {
-		t.Errorf("set aside: %+v, %v", rows, err)
 	}
 }
 

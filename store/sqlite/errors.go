@@ -18,13 +18,11 @@ func classify(doing string, err error) error {
 		return nil
 	case errors.Is(err, timer.ErrFatal):
 		return err
-	case isIndexes(err):
-		return fmt.Errorf("%s: %w", doing, err)
 	}
 	switch code := codeOf(err); {
-	case code&0xff == sqlite3.SQLITE_CORRUPT:
+	case code&0xff == sqlite3.SQLITE_CORRUPT, code&0xff == sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("%w: %s: %s: %w", timer.ErrFatal, doing, wayOut, err)
-	case code&0xff == sqlite3.SQLITE_NOTADB, code == sqlite3.SQLITE_READONLY_DBMOVED:
+	case code == sqlite3.SQLITE_READONLY_DBMOVED:
 		return fmt.Errorf("%w: %s: %w", timer.ErrFatal, doing, err)
 	}
 	return fmt.Errorf("%s: %w", doing, err)

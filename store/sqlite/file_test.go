@@ -243,10 +243,9 @@ func TestIdleServiceNotices(t *testing.T) {
 func TestFullDiskPasses(t *testing.T) {
 	t.Parallel()
 	s := openFile(t, sqlite.Options{})
+	s.DB().SetMaxOpenConns(1) // whose limit it is
 	limit := func(pages int) {
-		if _, err := s.Conn().ExecContext(t.Context(), fmt.Sprint(`PRAGMA max_page_count = `, pages)); err != nil {
-			t.Fatal(err)
-		}
+		exec(t, s.DB(), fmt.Sprint(`PRAGMA max_page_count = `, pages))
 	}
 	limit(40)
 	var applied int

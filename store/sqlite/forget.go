@@ -24,9 +24,6 @@ func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c
 		}
 	}
 	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) (err error) {
-		if _, err := t.ExecContext(ctx, sqlForgetDamaged, string(tenant)); err != nil {
-			return err
-		}
 		c, err = t.forget(ctx, tenant, limit)
 		return err
 	})

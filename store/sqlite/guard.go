@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // An owner is what is known of a file beside its mode.
@@ -97,4 +98,22 @@ func present(path string) error {
 		return fmt.Errorf("%s is a folder, not a database", path)
 	}
 	return alone(path, info)
+}
+
+// mountTable lists what is mounted for this process, a line each. Other systems than Linux
+// have none, and no such mounts either.
+const mountTable = "/proc/self/mountinfo"
+
+// notMounted returns an error if a file is mounted by itself, as containers can: what
+// SQLite writes beside it, which is all that was committed last, is not in the same place
+// then, and ends with the container.
+func notMounted(path string) error {
+	table, _ := os.ReadFile(mountTable)
+	escaped := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(path)
+	for line := range strings.Lines(string(table)) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == escaped {
+			return fmt.Errorf("%s is a file that is mounted by itself: SQLite's log would stay outside of it, and be lost with the container; mount the folder, such as -v data:%s", path, filepath.Dir(path))
+		}
+	}
+	return nil
 }

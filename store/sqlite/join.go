@@ -62,9 +62,7 @@ func (j *joined) Cancel(ctx context.Context, now time.Time, commands ...timer.Ca
 	return results, nil
 }
 
-// within runs fn in a savepoint of the transaction. Rows that it adds to the outbox
-// are not remembered as the store's own are, since they may never be committed: the
-// forwarder reads them from the database.
+// within runs fn in a savepoint of the transaction.
 func (j *joined) within(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	return classify(doing+" in a transaction", j.run(ctx, fn))
 }
@@ -81,7 +79,7 @@ func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction)
 		return err
 	}
 	endless := context.WithoutCancel(ctx)
-	t := j.store.in(j.tx, ready)
+	t := j.store.in(j.tx)
 	if err := t.mustBeOpen(endless); err != nil {
 		return err
 	}
@@ -99,7 +97,6 @@ func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction)
 	if err == nil {
 		return nil
 	}
-	err = t.noteIndexes(err)
 	for _, text := range [...]string{rollBackTo, release} {
 		if _, undo := t.ExecContext(endless, text); undo != nil {
 			return errors.Join(err, fmt.Errorf("the transaction can't go on: %w", undo))
@@ -113,13 +110,13 @@ func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction)
 // disk. Statements go through all the same then, and each commits by itself. There is no
 // other way to know that from here than to begin a transaction, which fails in one.
 func (t *transaction) mustBeOpen(ctx context.Context) error {
-	switch _, err := t.session.ExecContext(ctx, "BEGIN"); {
+	switch _, err := t.tx.ExecContext(ctx, "BEGIN"); {
 	case codeOf(err) == sqlite3.SQLITE_ERROR:
 		return nil
 	case err != nil:
 		return err
 	}
-	_, err := t.session.ExecContext(ctx, "ROLLBACK")
+	_, err := t.tx.ExecContext(ctx, "ROLLBACK")
 	return errors.Join(fmt.Errorf("the transaction has ended: SQLite rolled it back after an error of a statement before: %w", sql.ErrTxDone), err)
 }
 
@@ -167,7 +164,7 @@ func (s *Store) readyBeside(ctx context.Context) (*readiness, error) {
 // through the store meanwhile, and no transaction fails because of another's lock.
 func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	var failed error
-	err := s.transact(ctx, s.beginTx, func(_ context.Context, t *transaction) error {
+	err := s.transact(ctx, func(_ context.Context, t *transaction) error {
 		failed = fn(t.tx)
 		return failed
 	})
@@ -192,12 +189,11 @@ func (s *Store) takeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, err
 		return false, err
 	}
 	endless := context.WithoutCancel(ctx)
-	t := s.in(tx, ready)
+	t := s.in(tx)
 	t.known = ready.statements
 	if err := t.mustBeOpen(endless); err != nil {
 		return false, err
 	}
-	defer s.recent.forget(seq)
 	if err := t.deleteEvents(endless, seq, seq); err != nil {
 		return false, err
 	}

@@ -22,7 +22,7 @@ import (
 var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = 9
+const SchemaVersion = 1
 
 // VersionTable is the table that says which migrations were applied.
 const VersionTable = migration.Table
@@ -71,13 +71,11 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 
 // up applies what is missing. When another process is a little ahead it fails,
 // because what it makes is there already: then it reads the version again.
-func up(ctx context.Context, provider *goose.Provider) error {
-	_, err := provider.Up(ctx)
-	for range 2 * SchemaVersion {
-		if err == nil || !pause.For(ctx, busyPause) {
+func up(ctx context.Context, provider *goose.Provider) (err error) {
+	for range busyTries {
+		if _, err = provider.Up(ctx); err == nil || !pause.For(ctx, busyPause) {
 			break
 		}
-		_, err = provider.Up(ctx)
 	}
 	return err
 }
@@ -102,9 +100,16 @@ const (
 )
 
 func lookForVersion(ctx context.Context, db *sql.DB) (v int64, err error) {
-	err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = ?`, migration.Table).Scan(&v)
-	if err != nil || v == 0 {
+	var before bool
+	err = db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE name = ?), count(*) FILTER (WHERE name = ?) FROM sqlite_schema`,
+		migration.Table, migration.TableBefore).Scan(&v, &before)
+	switch {
+	case err != nil:
 		return 0, err
+	case before:
+		return 0, migration.ErrBefore
+	case v == 0:
+		return 0, nil
 	}
 	err = db.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM `+migration.Table).Scan(&v)
 	return v, err

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pressly/goose/v3"
@@ -92,7 +91,7 @@ func TestMigrateBesideAHost(t *testing.T) {
 	}
 }
 
-// TestMigrationsOfAHost applies the migrations with a goose of the host's, in two steps.
+// TestMigrationsOfAHost applies the migrations with a goose of the host's.
 func TestMigrationsOfAHost(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", sqlite.DSN(filepath.Join(t.TempDir(), "host.db")))
@@ -105,11 +104,8 @@ func TestMigrationsOfAHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := provider.UpTo(t.Context(), sqlite.SchemaVersion-1); err != nil {
-		t.Fatal(err)
-	}
 	if err := sqlite.Verify(t.Context(), db); err == nil {
-		t.Error("an older schema was found good")
+		t.Error("a database without tables was found good")
 	}
 	if _, err := provider.Up(t.Context()); err != nil {
 		t.Fatal(err)
@@ -150,7 +146,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec(t, s.DB(), `INSERT INTO timer_schema_version (version_id, is_applied) VALUES (17, 1)`)
+	exec(t, s.DB(), `INSERT INTO timer_schema (version_id, is_applied) VALUES (17, 1)`)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,46 +186,26 @@ func TestOlderSchemaIsNotRead(t *testing.T) {
 	}
 }
 
-// TestMigrationCountsWhatIsThere takes a database back to schema 1, where nothing
-// was counted yet.
-func TestMigrationCountsWhatIsThere(t *testing.T) {
+// TestDatabaseFromBeforeTheRelease has a table of versions by its former name.
+func TestDatabaseFromBeforeTheRelease(t *testing.T) {
 	t.Parallel()
-	db := openHost(t)
-	s := sqlite.New(db, sqlite.Options{})
-	defer s.Close()
-	if _, err := s.Schedule(t.Context(), noon, schedule("call-1"), schedule("call-2"), schedule("call-3")); err != nil {
+	path := filepath.Join(t.TempDir(), "timers.db")
+	db, err := sql.Open("sqlite", sqlite.DSN(path))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Cancel(t.Context(), noon, timer.CancelTimer{
-		Key: timer.Key{TenantID: "beta", ServiceCallID: "tombstone"}, Version: timer.Version{CommandID: "command"},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Update(t.Context(), func(tx timer.Tx) error {
-		entries, err := tx.Reach(t.Context(), noon.Add(1000*time.Hour), 1, nil)
-		if err != nil {
-			return err
+	defer db.Close()
+	exec(t, db, `CREATE TABLE timer_schema_version (id INTEGER PRIMARY KEY, version_id INTEGER)`, `INSERT INTO timer_schema_version (version_id) VALUES (1)`)
+	_, opened := sqlite.Open(t.Context(), path, sqlite.Options{})
+	_, read := sqlite.OpenReader(t.Context(), path)
+	_, version := sqlite.VersionOf(t.Context(), path)
+	for what, err := range map[string]error{
+		"Open": opened, "OpenReader": read, "VersionOf": version,
+		"Migrate": sqlite.Migrate(t.Context(), db), "Verify": sqlite.Verify(t.Context(), db),
+	} {
+		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "before release 0.1.0") {
+			t.Errorf("%s: %v, want ErrFatal that says how to move", what, err)
 		}
-		return tx.Emit(t.Context(), entries[0].Event())
-	}); err != nil {
-		t.Fatal(err)
-	}
-	want, err := s.Stats(t.Context())
-	if err != nil || want.Counts != (timer.Counts{Scheduled: 2, Reached: 1, Canceled: 1}) || want.Outbox != 1 {
-		t.Fatalf("stats %+v, %v", want, err)
-	}
-	schema := schemaOf(t, db)
-	exec(t, db, `DROP TRIGGER timer_schedules_moved`, `DROP TABLE timer_counts`, `DROP TRIGGER timer_schedules_deleted`, `DROP INDEX idx_timer_schedules_over`,
-		`DROP TABLE timer_outbox_deferred`, `ALTER TABLE timer_schedules DROP COLUMN data`, `ALTER TABLE timer_schedules DROP COLUMN checksum`, `DROP TABLE timer_damaged`, `DROP TABLE timer_database`, `DROP TABLE timer_positions`, `DROP INDEX idx_timer_outbox_parked_tenant`,
-		`DELETE FROM timer_schema_version WHERE version_id >= 2`)
-	if from, to, err := sqlite.MigrateFrom(t.Context(), db); from != 1 || to != sqlite.SchemaVersion || err != nil {
-		t.Fatalf("migrated from %d to %d, %v", from, to, err)
-	}
-	if diff := cmp.Diff(schema, schemaOf(t, db)); diff != "" {
-		t.Errorf("schema (-before +after):\n%s", diff)
-	}
-	if got, err := s.Stats(t.Context()); got != want || err != nil {
-		t.Errorf("stats %+v, %v, want %+v", got, err, want)
 	}
 }
 

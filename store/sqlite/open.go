@@ -25,7 +25,6 @@ import (
 const (
 	readers = 4 // connections that read at the same time
 
-	// The one that the store writes on, and one for transactions that are a [sql.Tx].
 	// Only one of them writes at a time: the owner of the turn.
 	writers = 2
 
@@ -59,9 +58,6 @@ type Store struct {
 	known *readiness // nil before the first use
 
 	commits atomic.Int64 // that this process has made
-	indexes atomic.Bool  // are to be made again
-
-	recent recent // rows of the outbox
 
 	positions store.Positions
 
@@ -80,10 +76,7 @@ func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := registerVFS(); err != nil {
-		return nil, errors.Join(err, lock.Unlock())
-	}
-	db, err := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint))+"&vfs="+vfsName, writers)
+	db, err := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), writers)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
@@ -168,7 +161,6 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	var err error
 	if s.known != nil {
-		s.next.Store(nil)
 		err = s.known.close()
 		s.known = nil
 	}
@@ -211,6 +203,9 @@ func create(path string, log *slog.Logger) (string, error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return doing(err)
 	}
+	if err := notMounted(path); err != nil {
+		return doing(err)
+	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -223,6 +218,5 @@ var _ interface {
 	timer.Purger
 	timer.Operator
 	timer.Recoverer
-	timer.Repairer
 	outbox.Table
 } = (*Store)(nil)

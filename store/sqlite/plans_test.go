@@ -27,10 +27,6 @@ var plans = map[string][]string{
 	"counts":       {"SEARCH timer_counts USING PRIMARY KEY (tenant_id=?)"},
 	"backlogged":   {"SCALAR SUBQUERY 1", dueTenants, dueTimers},
 	"delete":       {"SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
-	"dump_outbox":  {"MERGE (UNION ALL)", "LEFT", walkNumbers, "RIGHT", "SCAN timer_outbox_deferred"},
-	"dump_parked":  {walkParked},
-	"dump_timers":  {walkKeys},
-	"empty":        {"SCALAR SUBQUERY 1", anyTimer, "SCALAR SUBQUERY 2", walkNumbers, "SCALAR SUBQUERY 3", anyDeferred, "SCALAR SUBQUERY 4", anyParked},
 	"due":          {dueTenants, "SEARCH s USING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"},
 	"due_tenant":   {"SEARCH timer_schedules USING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"},
 	"delivery": {
@@ -57,18 +53,13 @@ var plans = map[string][]string{
 		"CO-ROUTINE intervals", "SETUP", "RECURSIVE STEP", "SCAN intervals", "SCAN intervals", "CORRELATED SCALAR SUBQUERY 4", "CO-ROUTINE (subquery-3)",
 		"SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>? AND due_at<?)", "SCAN (subquery-3)",
 	},
-	"set_aside":        {byRowid},
-	"set_aside_count":  {byRowid},
-	"set_aside_delete": {byRowid},
-	"damaged":          {"SEARCH timer_damaged USING INTEGER PRIMARY KEY (rowid>?)"},
-	"discard_damaged":  {"SEARCH timer_damaged USING INTEGER PRIMARY KEY (rowid=?)"},
-	"parked":           {"SEARCH timer_outbox_parked USING INTEGER PRIMARY KEY (rowid>?)"},
-	"parked_tenant":    {"SEARCH timer_outbox_parked USING INDEX idx_timer_outbox_parked_tenant (<expr>=? AND rowid>?)"},
-	"retry_parked":     {byParked},
-	"discard_parked":   {byParked},
-	"forget":           {byRowid, "LIST SUBQUERY 1", "SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=?)"},
-	"forget_parked":    {byParked, "LIST SUBQUERY 1", "SEARCH timer_outbox_parked USING COVERING INDEX idx_timer_outbox_parked_tenant (<expr>=?)"},
-	"note":             {eachOf},
+	"parked":         {"SEARCH timer_outbox_parked USING INTEGER PRIMARY KEY (rowid>?)"},
+	"parked_tenant":  {"SEARCH timer_outbox_parked USING INDEX idx_timer_outbox_parked_tenant (<expr>=? AND rowid>?)"},
+	"retry_parked":   {byParked},
+	"discard_parked": {byParked},
+	"forget":         {byRowid, "LIST SUBQUERY 1", "SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=?)"},
+	"forget_parked":  {byParked, "LIST SUBQUERY 1", "SEARCH timer_outbox_parked USING COVERING INDEX idx_timer_outbox_parked_tenant (<expr>=?)"},
+	"note":           {eachOf},
 	"fired": {
 		"MATERIALIZE event", "MATERIALIZE settings", "SCAN event",
 		"SEARCH t USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)", "SCAN settings",
@@ -91,12 +82,8 @@ var plans = map[string][]string{
 	"get":             {byKey},
 	"head":            {"SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid>?)"},
 	"list":            {"SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>?)"},
-	"load_outbox":     nil,
-	"load_parked":     nil,
-	"load_timers":     nil,
-	"load_count":      nil,
 	"lock":            {byNumber},
-	"mark":            {byRowid},
+	"mark":            {byRowid, "LIST SUBQUERY 1", "SCAN json_each VIRTUAL TABLE INDEX 1:"},
 	"next_due": {
 		"CO-ROUTINE (subquery-4)", "COMPOUND QUERY", "LEFT-MOST SUBQUERY", "SCALAR SUBQUERY 1",
 		"SEARCH timer_counts USING COVERING INDEX idx_timer_counts_next_due (next_due>?)",
@@ -104,8 +91,6 @@ var plans = map[string][]string{
 		"SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>?)", "SEARCH (subquery-4)",
 	},
 	"correct_next_due": {"SEARCH timer_counts USING INDEX idx_timer_counts_next_due (next_due<?)", "CORRELATED SCALAR SUBQUERY 1", firstDue},
-	"find_next_due":    {walkTenants, "CORRELATED SCALAR SUBQUERY 2", firstDue, "CORRELATED SCALAR SUBQUERY 1", firstDue},
-	"next_due_differs": {"SCALAR SUBQUERY 2", walkTenants, "CORRELATED SCALAR SUBQUERY 1", firstDue},
 	"park":             {"COMPOUND QUERY", "LEFT-MOST SUBQUERY", byNumber, "UNION ALL", byDeferred},
 	"over":             {"SCALAR SUBQUERY 1", byOver},
 	"purge":            {byRowid, "LIST SUBQUERY 1", byOver},
@@ -121,7 +106,7 @@ var plans = map[string][]string{
 
 // notHot are statements for people, or on a table of one row, which may scan tables
 // that have few rows.
-var notHot = []string{"stats", "inspect", "indexes", "identity", "firing", "pause", "resume", "registered_before", "noted", "forget_positions", "begin_recovery", "end_recovery", "stateless", "uncount", "recount", "forget_damaged"}
+var notHot = []string{"stats", "inspect", "identity", "firing", "pause", "resume", "registered_before", "noted", "forget_positions", "end_recovery"}
 
 const (
 	byKey       = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"
@@ -138,19 +123,14 @@ const (
 	eachOf      = "SCAN json_each VIRTUAL TABLE INDEX 1:" // what was given as an argument
 )
 
-// Statements that are to tell everything, in its order, or whether there is
-// anything.
+// Statements that are to tell everything, in its order.
 const (
-	anyTimer    = "SCAN timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1"
-	walkKeys    = "SCAN timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1"
-	anyDeferred = "SCAN timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry"
-	anyParked   = "SCAN timer_outbox_parked USING COVERING INDEX idx_timer_outbox_parked_tenant"
 	walkNumbers = "SCAN timer_outbox"
 	walkParked  = "SCAN timer_outbox_parked"
 	walkTenants = "SCAN timer_counts"
 )
 
-var walks = []string{anyTimer, anyDeferred, anyParked, walkKeys, walkNumbers, "SCAN timer_outbox_deferred", walkParked, walkTenants}
+var walks = []string{walkNumbers, "SCAN timer_outbox_deferred", walkParked, walkTenants}
 
 // TestPlans explains every statement on a populated database, before and after
 // it knows statistics, which a host may collect at any time.

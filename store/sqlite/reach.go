@@ -117,7 +117,6 @@ type claim struct {
 	seen    int // how many were read
 	entries []timer.Entry
 	rowids  []int64 // of those that are not marked yet
-	damaged []int64 // rowids of damaged rows that are not moved yet
 	allow   timer.Allowance
 	taken   map[timer.TenantID]int
 }
@@ -157,18 +156,16 @@ func (c *claim) read(ctx context.Context, t *transaction, text string, args ...a
 		c.seen++
 		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
 		var rowid, due, registered int64
-		var sum sum
-		err := rows.Scan(&rowid, &sum, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
+		err := rows.Scan(&rowid, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
 			&e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data))
-		e.DueAt, e.RegisteredAt = time.UnixMilli(due).UTC(), time.UnixMilli(registered).UTC()
-		switch {
-		case err != nil && rowid == 0:
+		if err != nil {
 			return fmt.Errorf("read a due timer: %w", err)
-		case err != nil, !sum.matches(&e): // columns do not have the types that they were written with
-			c.damaged = append(c.damaged, rowid)
-		case due > c.now.UnixMilli():
-			return errIndexes
-		case c.left(e.TenantID) > 0:
+		}
+		if due > c.now.UnixMilli() {
+			return fmt.Errorf("%w: a timer is due later than its index says: %s", timer.ErrFatal, wayOut)
+		}
+		e.DueAt, e.RegisteredAt = time.UnixMilli(due).UTC(), time.UnixMilli(registered).UTC()
+		if c.left(e.TenantID) > 0 {
 			c.taken[e.TenantID]++
 			c.entries, c.rowids = append(c.entries, e), append(c.rowids, rowid)
 		}
@@ -176,34 +173,20 @@ func (c *claim) read(ctx context.Context, t *transaction, text string, args ...a
 	return rows.Err()
 }
 
-// mark marks what was read, and moves what is damaged. A list that is shorter than
-// the statement repeats its last item, which changes nothing.
+// mark marks what was read.
 func (c *claim) mark(ctx context.Context, t *transaction) error {
-	if err := t.setAside(ctx, c.now, c.damaged...); err != nil {
+	if len(c.rowids) == 0 {
+		return nil
+	}
+	slices.Sort(c.rowids)
+	rowids, err := array(c.rowids)
+	if err != nil {
 		return err
 	}
-	c.damaged = c.damaged[:0]
-	slices.Sort(c.rowids)
-	for rest := c.rowids; len(rest) > 0; {
-		size := 0
-		for size < len(markSizes)-1 && markSizes[size] < len(rest) {
-			size++
-		}
-		n := min(len(rest), markSizes[size])
-		args := make([]any, 0, 1+markSizes[size])
-		args = append(args, c.now.UnixMilli())
-		for i := range markSizes[size] {
-			args = append(args, rest[min(i, n-1)])
-		}
-		changed, err := t.change(ctx, sqlMarkChunks[size], args...)
-		if err != nil {
-			return err
-		}
-		if changed != int64(n) {
-			return fmt.Errorf("%d of %d due timers were marked, though no other transaction can have changed them: %w", changed, n, errIndexes)
-		}
-		rest = rest[n:]
+	changed, err := t.change(ctx, sqlMark, c.now.UnixMilli(), rowids)
+	if err == nil && changed != int64(len(c.rowids)) {
+		err = fmt.Errorf("%w: %d of %d due timers were marked, though no other transaction can have changed them: %s", timer.ErrFatal, changed, len(c.rowids), wayOut)
 	}
 	c.rowids = c.rowids[:0]
-	return nil
+	return err
 }

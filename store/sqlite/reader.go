@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
@@ -15,7 +14,6 @@ import (
 // A Reader is a [timer.Reader]. [OpenReader] makes one; every [Store] has one.
 type Reader struct {
 	reads *sql.DB
-	next  atomic.Pointer[sql.Stmt] // of [Reader.NextDue], if it is prepared on a handle of ours
 }
 
 // Close closes what OpenReader opened.
@@ -24,17 +22,8 @@ func (r *Reader) Close() error { return r.reads.Close() }
 // NextDue returns the earliest due time after the one given, of all Scheduled
 // timers.
 func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
-	if err := ctx.Err(); err != nil {
-		return time.Time{}, classify("find the next due time", err)
-	}
 	var due sql.NullInt64
-	var row *sql.Row
-	if stmt := r.next.Load(); stmt != nil {
-		row = stmt.QueryRowContext(context.WithoutCancel(ctx), after.UnixMilli()) // a query that can be interrupted costs two goroutines
-	} else {
-		row = r.reads.QueryRowContext(ctx, sqlNextDue, after.UnixMilli())
-	}
-	err := row.Scan(&due)
+	err := r.reads.QueryRowContext(ctx, sqlNextDue, after.UnixMilli()).Scan(&due)
 	return instant(due), classify("find the next due time", err)
 }
 
@@ -100,7 +89,7 @@ func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	var next, oldest sql.NullInt64
 	var first nullable // id of the oldest event
 	err = r.reads.QueryRowContext(ctx, sqlStats).
-		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked, &st.Damaged)
+		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked)
 	if err != nil {
 		return timer.Stats{}, classify("read the counts", err)
 	}

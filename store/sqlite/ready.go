@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"time"
 
@@ -14,9 +15,8 @@ import (
 // may hold the only connection.
 type readiness struct {
 	file       identity
-	conn       *sql.Conn            // that writes; nil on a host's handle
-	statements map[string]*sql.Stmt // those that write, by text
-	next       *sql.Stmt            // of NextDue; nil on a host's handle
+	statements map[string]*sql.Stmt // of the handle that writes, by text
+	polls      map[string]*sql.Stmt // of the handle that reads: the forwarder repeats them
 }
 
 // ready finds out what is not known yet. A host's handle is verified first.
@@ -38,64 +38,58 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.host {
-		if err := file.keepLog(); err != nil {
-			return nil, err
+	if s.host {
+		if err := notMounted(file.path); err != nil {
+			return nil, fmt.Errorf("%w: %w", timer.ErrFatal, err)
 		}
+	} else if err := file.keepLog(); err != nil {
+		return nil, err
 	}
 	if err := s.quickCheck(ctx, file.path); err != nil {
 		return nil, err
 	}
-	r := &readiness{file: file, statements: make(map[string]*sql.Stmt, len(writing))}
-	prepare := s.db.PrepareContext
-	if !s.host {
-		if r.conn, err = s.db.Conn(ctx); err != nil {
-			return nil, err
-		}
-		prepare = r.conn.PrepareContext
+	r := &readiness{file: file}
+	if r.statements, err = prepare(ctx, s.db, writing); err == nil {
+		r.polls, err = prepare(ctx, s.reads, polling)
 	}
-	for _, text := range writing {
-		if r.statements[text], err = prepare(ctx, text); err != nil {
-			delete(r.statements, text)
-			return nil, errors.Join(err, r.close())
-		}
-	}
-	if !s.host {
-		if r.next, err = s.reads.PrepareContext(ctx, sqlNextDue); err != nil {
-			return nil, errors.Join(err, r.close())
-		}
-		s.next.Store(r.next) // which the poller asks again and again
+	if err != nil {
+		return nil, errors.Join(err, r.close())
 	}
 	s.known = r
 	return r, nil
 }
 
+// prepare prepares statements, by text. What it returns must be closed, also after an
+// error.
+func prepare(ctx context.Context, db *sql.DB, texts []string) (map[string]*sql.Stmt, error) {
+	statements := make(map[string]*sql.Stmt, len(texts))
+	for _, text := range texts {
+		stmt, err := db.PrepareContext(ctx, text)
+		if err != nil {
+			return statements, err
+		}
+		statements[text] = stmt
+	}
+	return statements, nil
+}
+
+// poll runs a statement of [polling]: prepared, once the store is ready.
+func (s *Store) poll(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	s.mu.Lock()
+	ready := s.known
+	s.mu.Unlock()
+	if ready == nil {
+		return s.reads.QueryContext(ctx, text, args...)
+	}
+	return ready.polls[text].QueryContext(ctx, args...)
+}
+
 // Prepare checks the database before the first use: the schema of a host's
 // handle, as [Verify] does, and which file it is. A file that is replaced later
-// is noticed from then on. Next due times of tenants that differ are corrected: damage
-// may have made one too late or null, in its row or in the index, so that its timers
-// would not fire.
+// is noticed from then on.
 func (s *Store) Prepare(ctx context.Context) error {
-	const doing = "check the database"
-	if _, err := s.ready(ctx); err != nil {
-		return classify(doing, err)
-	}
-	var verdict string
-	err := s.reads.QueryRowContext(ctx, `PRAGMA integrity_check(timer_counts)`).Scan(&verdict)
-	damaged := verdict != "ok"
-	if err == nil && !damaged {
-		err = s.reads.QueryRowContext(ctx, sqlNextDueDiffers).Scan(&damaged)
-	}
-	if err != nil || !damaged {
-		return classify(doing, err)
-	}
-	if verdict != "ok" {
-		s.indexes.Store(true) // the next transaction makes them again
-	}
-	return s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		_, err := t.ExecContext(ctx, sqlFindNextDue)
-		return err
-	})
+	_, err := s.ready(ctx)
+	return classify("check the database", err)
 }
 
 // judge logs if a host's handle loses commits when the power fails.
@@ -112,14 +106,10 @@ func (s *Store) judge(ctx context.Context) error {
 }
 
 func (r *readiness) close() (err error) {
-	for _, stmt := range r.statements {
-		err = errors.Join(err, stmt.Close())
-	}
-	if r.next != nil {
-		err = errors.Join(err, r.next.Close())
-	}
-	if r.conn != nil {
-		err = errors.Join(err, r.conn.Close())
+	for _, statements := range []map[string]*sql.Stmt{r.statements, r.polls} {
+		for _, stmt := range statements {
+			err = errors.Join(err, stmt.Close())
+		}
 	}
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"math"
 	"slices"
 	"time"
 
@@ -12,35 +11,35 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Track has transactions that apply commands, or settle events, note positions.
-func (s *Store) Track(positions func() []timer.Position) { s.positions.Track(positions) }
+// CommitPositions makes transactions that apply commands, or settle events, note positions.
+func (s *Store) CommitPositions(positions func() []timer.Position) { s.positions.SetCurrent(positions) }
 
 // noting is [Store.writing] for a transaction that notes the positions there are as
 // it begins.
 func (s *Store) noting(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
-	var risen []store.Rise
+	var advances []store.Advance
 	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		positions := s.positions.Now()
+		positions := s.positions.Current()
 		if err := fn(ctx, t); err != nil {
 			return err
 		}
-		risen = s.positions.Risen(positions)
-		return t.note(ctx, risen)
+		advances = s.positions.Advances(positions)
+		return t.note(ctx, advances)
 	})
 	if err == nil {
-		s.positions.Noted(risen)
+		s.positions.Commit(advances)
 	}
 	return err
 }
 
 // note writes positions, if there are any.
-func (t *transaction) note(ctx context.Context, risen []store.Rise) error {
-	if len(risen) == 0 {
+func (t *transaction) note(ctx context.Context, advances []store.Advance) error {
+	if len(advances) == 0 {
 		return nil
 	}
-	rows := make([][3]any, len(risen))
-	for i, r := range risen {
-		rows[i] = [...]any{r.Log, r.Done, r.Seen}
+	rows := make([][3]any, len(advances))
+	for i, a := range advances {
+		rows[i] = [...]any{a.Log, a.Committed, a.Observed}
 	}
 	text, err := array(rows)
 	if err == nil {
@@ -65,36 +64,25 @@ func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var since, done, seen sql.NullInt64
+		var done, seen sql.NullInt64
 		var log sql.NullString
-		if err := rows.Scan(&since, &n.Empty, &log, &done, &seen); err != nil {
+		if err := rows.Scan(&n.Empty, &log, &done, &seen); err != nil {
 			return timer.Noted{}, classify(doing, err)
 		}
-		n.Recovering = instant(since)
 		if log.Valid {
-			n.Positions = append(n.Positions, timer.Position{Log: log.String, Done: done.Int64, Seen: seen.Int64})
+			n.Positions = append(n.Positions, timer.Position{Log: log.String, Committed: done.Int64, Observed: seen.Int64})
 		}
 	}
 	n.Empty = n.Empty && len(n.Positions) == 0
 	return n, classify(doing, rows.Err())
 }
 
-// BeginRecovery notes since when a recovery is under way.
-func (s *Store) BeginRecovery(ctx context.Context, now time.Time) error {
-	return s.writing(ctx, "begin a recovery", func(ctx context.Context, t *transaction) error {
-		_, err := t.ExecContext(ctx, sqlBeginRecovery, now.UnixMilli())
-		return err
-	})
-}
-
-// EndRecovery replaces the positions.
-func (s *Store) EndRecovery(ctx context.Context, positions []timer.Position) error {
-	all := store.Rises(positions)
-	err := s.writing(ctx, "end a recovery", func(ctx context.Context, t *transaction) error {
-		for _, text := range [...]string{sqlEndRecovery, sqlForgetPositions} {
-			if _, err := t.ExecContext(ctx, text); err != nil {
-				return err
-			}
+// ReplacePositions notes positions in place of all that there are.
+func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
+	all := new(store.Positions).Advances(positions)
+	err := s.writing(ctx, "replace the positions", func(ctx context.Context, t *transaction) error {
+		if _, err := t.ExecContext(ctx, sqlForgetPositions); err != nil {
+			return err
 		}
 		return t.note(ctx, all)
 	})
@@ -113,7 +101,6 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 		return 0, nil
 	}
 	ids, events := store.Published(events)
-	defer s.recent.forget(math.MaxInt64)
 	err = s.writing(ctx, "bring in published events", func(ctx context.Context, t *transaction) error {
 		for some := range slices.Chunk(events, firedRows) {
 			n, err := t.fired(ctx, keep, some)

@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/store/storetest"
@@ -20,8 +19,8 @@ func TestRecoveredProperty(t *testing.T) {
 func TestNothingNewIsNotNoted(t *testing.T) {
 	t.Parallel()
 	s := openFile(t, sqlite.Options{Durability: sqlite.Relaxed})
-	at := timer.Position{Log: "commands", Done: 5, Seen: 7}
-	s.Track(func() []timer.Position { return []timer.Position{at} })
+	at := timer.Position{Log: "commands", Committed: 5, Observed: 7}
+	s.CommitPositions(func() []timer.Position { return []timer.Position{at} })
 	cancel := func() error {
 		_, err := s.Cancel(t.Context(), noon, timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "call"}, Version: timer.Version{CommandID: "command"}})
 		return err
@@ -35,11 +34,11 @@ func TestNothingNewIsNotNoted(t *testing.T) {
 	if err := cancel(); err != nil {
 		t.Errorf("with the same position: %v", err)
 	}
-	at.Done, at.Seen = 4, 6
+	at.Committed, at.Observed = 4, 6
 	if err := cancel(); err != nil {
 		t.Errorf("with a lower position: %v", err)
 	}
-	at.Seen = 8
+	at.Observed = 8
 	for range 2 { // what failed is new again
 		if err := cancel(); err == nil {
 			t.Error("a higher position was not noted")
@@ -50,7 +49,7 @@ func TestNothingNewIsNotNoted(t *testing.T) {
 		t.Error(err)
 	}
 	n, err := s.Noted(t.Context())
-	if err != nil || len(n.Positions) != 1 || n.Positions[0] != (timer.Position{Log: "commands", Done: 5, Seen: 8}) {
+	if err != nil || len(n.Positions) != 1 || n.Positions[0] != (timer.Position{Log: "commands", Committed: 5, Observed: 8}) {
 		t.Errorf("noted %+v, %v", n, err)
 	}
 }
@@ -66,7 +65,7 @@ func TestABackupHasThePositions(t *testing.T) {
 	}
 	defer s.Close()
 	done := int64(1)
-	s.Track(func() []timer.Position { return []timer.Position{{Log: "commands", Done: done, Seen: done}} })
+	s.CommitPositions(func() []timer.Position { return []timer.Position{{Log: "commands", Committed: done, Observed: done}} })
 	cancel := func() {
 		t.Helper()
 		if _, err := s.Cancel(t.Context(), noon, timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "call"}, Version: timer.Version{TimestampMS: done, CommandID: "command"}}); err != nil {
@@ -74,9 +73,6 @@ func TestABackupHasThePositions(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := s.BeginRecovery(t.Context(), noon); err != nil {
-		t.Fatal(err)
-	}
 	if err := sqlite.Backup(t.Context(), path, to); err != nil {
 		t.Fatal(err)
 	}
@@ -88,13 +84,10 @@ func TestABackupHasThePositions(t *testing.T) {
 	}
 	defer copied.Close()
 	n, err := copied.Noted(t.Context())
-	if err != nil || len(n.Positions) != 1 || n.Positions[0].Done != 1 || !n.Recovering.Equal(noon) || n.Empty {
+	if err != nil || len(n.Positions) != 1 || n.Positions[0].Committed != 1 || n.Empty {
 		t.Errorf("the copy has noted %+v, %v", n, err)
 	}
-	if n, err = s.Noted(t.Context()); err != nil || n.Positions[0].Done != 2 || n.Recovering.IsZero() {
+	if n, err = s.Noted(t.Context()); err != nil || n.Positions[0].Committed != 2 {
 		t.Errorf("noted %+v, %v", n, err)
-	}
-	if n.Recovering.Location() != time.UTC {
-		t.Errorf("recovering since %v, not in UTC", n.Recovering)
 	}
 }

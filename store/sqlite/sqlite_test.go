@@ -75,16 +75,3 @@ func migrated(t testing.TB, dsn string) *sql.DB {
 func BenchmarkSQLite(b *testing.B) {
 	storetest.Bench(b, func(t testing.TB) storetest.Store { return openFile(t, sqlite.Options{}) })
 }
-
-// TestTransfer runs the contract of moving on a file and on a host's handle.
-func TestTransfer(t *testing.T) {
-	t.Parallel()
-	storetest.RunTransfer(t, func(t testing.TB) storetest.TransferStore {
-		return openFile(t, sqlite.Options{Durability: sqlite.Relaxed})
-	})
-}
-
-func TestTransferOfAHost(t *testing.T) {
-	t.Parallel()
-	storetest.RunTransfer(t, func(t testing.TB) storetest.TransferStore { return sqlite.New(openHost(t), sqlite.Options{}) })
-}

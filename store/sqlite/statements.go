@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"embed"
-	"slices"
 	"strings"
 )
 
@@ -27,8 +26,6 @@ var (
 	sqlCancelAgain     = query("cancel_again")
 	sqlStatus          = query("status")
 	sqlNextDue         = query("next_due")
-	sqlFindNextDue     = query("find_next_due")
-	sqlNextDueDiffers  = query("next_due_differs")
 	sqlCorrectNextDue  = query("correct_next_due")
 	sqlBacklogged      = query("backlogged")
 	sqlDue             = query("due")
@@ -48,12 +45,6 @@ var (
 	sqlUpcoming        = query("upcoming")
 	sqlUpcomingMany    = query("upcoming_many")
 	sqlUpcomingTenant  = query("upcoming_tenant")
-	sqlSetAside        = query("set_aside")
-	sqlSetAsideCount   = query("set_aside_count")
-	sqlSetAsideDelete  = query("set_aside_delete")
-	sqlStateless       = query("stateless")
-	sqlDamaged         = query("damaged")
-	sqlDiscardDamaged  = query("discard_damaged")
 	sqlParked          = query("parked")
 	sqlParkedTenant    = query("parked_tenant")
 	sqlFiring          = query("firing")
@@ -63,13 +54,10 @@ var (
 	sqlDiscardParked   = query("discard_parked")
 	sqlForget          = query("forget")
 	sqlForgetParked    = query("forget_parked")
-	sqlForgetDamaged   = query("forget_damaged")
 	sqlStats           = query("stats")
 	sqlWalkEnd         = query("walk_end")
 	sqlCount           = query("count")
 	sqlCounts          = query("counts")
-	sqlUncount         = query("uncount")
-	sqlRecount         = query("recount")
 	sqlTenantCounts    = query("tenant_counts")
 	sqlOver            = query("over")
 	sqlPurge           = query("purge")
@@ -81,75 +69,32 @@ var (
 	sqlDeferAgain      = query("defer_again")
 	sqlDeleteDeferred  = query("delete_deferred")
 	sqlPark            = query("park")
-	sqlDumpTimers      = query("dump_timers")
-	sqlDumpOutbox      = query("dump_outbox")
-	sqlDumpParked      = query("dump_parked")
-	sqlEmpty           = query("empty")
 	sqlInspect         = query("inspect")
-	sqlIndexes         = query("indexes")
 	sqlIdentity        = query("identity")
 	sqlNote            = query("note")
 	sqlNoted           = query("noted")
 	sqlForgetPositions = query("forget_positions")
-	sqlBeginRecovery   = query("begin_recovery")
-	sqlEndRecovery     = query("end_recovery")
 	sqlFired           = query("fired")
 	sqlFiredNew        = query("fired_new")
 	sqlFiredOutbox     = query("fired_outbox")
 	sqlFiredDeferred   = query("fired_deferred")
-	sqlLoadTimers      = query("load_timers")
-	sqlLoadOutbox      = query("load_outbox")
-	sqlLoadParked      = query("load_parked")
-	sqlLoadCount       = query("load_count")
-)
-
-// How a transaction on the store's own connection begins and ends.
-const (
-	sqlBegin    = "BEGIN IMMEDIATE"
-	sqlCommit   = "COMMIT"
-	sqlRollback = "ROLLBACK"
 )
 
 // appendRows is how many events a statement adds to the outbox at most, firedRows how
 // many that were published it brings in.
 const (
 	appendRows = 50
-	fewRows    = 8 // events that fire together in a quiet service: those statements are prepared, too
 	firedRows  = 50
 )
 
 var (
-	sqlFiredChunk     = repeatValues(sqlFired, firedRows)
-	sqlFiredNewChunk  = repeatValues(sqlFiredNew, firedRows)
-	sqlAppends        = appends()
-	sqlScheduleChunks = scheduleChunks()
-	sqlMarkChunks     = markChunks()
+	sqlFiredChunk    = repeatValues(sqlFired, firedRows)
+	sqlFiredNewChunk = repeatValues(sqlFiredNew, firedRows)
+	sqlScheduleChunk = repeatValues(sqlScheduleNew, scheduleRows)
 )
 
-func scheduleChunks() (texts [len(scheduleRows)]string) {
-	for i, n := range scheduleRows {
-		texts[i] = repeatValues(sqlScheduleNew, n)
-	}
-	return texts
-}
-
-// appends are the statements that add events to the outbox, by their number less one.
-func appends() (texts [appendRows]string) {
-	for i := range texts {
-		texts[i] = repeatValues(sqlAppend, i+1)
-	}
-	return texts
-}
-
-// markSizes are how many timers the prepared statements mark.
-var markSizes = [...]int{1, 16, 128, 1000}
-
-func markChunks() (texts [len(markSizes)]string) {
-	for i, n := range markSizes {
-		texts[i] = strings.Replace(sqlMark, "(?)", "(?"+strings.Repeat(",?", n-1)+")", 1)
-	}
-	return texts
-}
+// appends returns the statement that adds n events to the outbox.
+func appends(n int) string { return repeatValues(sqlAppend, n) }
 
 // repeatValues returns an INSERT of one row as one of n rows.
 func repeatValues(text string, n int) string {
@@ -160,8 +105,12 @@ func repeatValues(text string, n int) string {
 }
 
 // writing are the statements worth preparing.
-var writing = slices.Concat([]string{
-	sqlBegin, sqlCommit, sqlRollback, sqlLock, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
-	sqlCount, sqlBacklogged, sqlDueTenants, sqlTenants, sqlDue, sqlDueTenant, sqlDelete, sqlDefer, sqlDeferAgain, sqlDeleteDeferred,
-	sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox, sqlFiredDeferred,
-}, sqlScheduleChunks[:], sqlMarkChunks[:], sqlAppends[:fewRows], sqlAppends[appendRows-1:])
+var writing = []string{
+	sqlLock, sqlScheduleNew, sqlScheduleChunk, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
+	sqlCount, sqlBacklogged, sqlDueTenants, sqlTenants, sqlDue, sqlDueTenant, sqlMark, sqlAppend, appends(appendRows), sqlDelete, sqlDefer, sqlDeferAgain,
+	sqlDeleteDeferred, sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox, sqlFiredDeferred,
+}
+
+// polling are the statements of the forwarder that read. It repeats them many times a
+// second while rows are deferred, and to prepare one takes longer than to run it.
+var polling = []string{sqlHead, sqlDeferred}

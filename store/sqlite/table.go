@@ -19,21 +19,7 @@ func (s *Store) Outbox() outbox.Outbox { return outbox.Single(s) }
 
 // Head returns the first rows of the outbox after a number that are not deferred.
 func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, classify("read the outbox", err)
-	}
-	recent, all := s.recent.take(after, limit)
-	if all {
-		return recent, nil
-	}
-	if n := len(recent); n > 0 {
-		after = recent[n-1].Seq
-	}
-	rows, err := s.events(ctx, sqlHead, after, limit-len(recent))
-	if err != nil {
-		return nil, err
-	}
-	return append(recent, rows...), nil
+	return s.events(ctx, sqlHead, after, limit)
 }
 
 // Deferred returns deferred rows of the outbox that are due.
@@ -41,10 +27,10 @@ func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit,
 	return s.events(ctx, sqlDeferred, now.UnixMilli(), from, limit, each)
 }
 
-// events reads rows of the outbox.
+// events reads rows of the outbox, with a statement of [polling].
 func (s *Store) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
 	const doing = "read the outbox"
-	rows, err := s.reads.QueryContext(ctx, text, args...)
+	rows, err := s.poll(ctx, text, args...)
 	if err != nil {
 		return nil, classify(doing, err)
 	}
@@ -71,7 +57,6 @@ func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
 		return nil
 	}
 	seqs = slices.Sorted(slices.Values(seqs))
-	defer s.recent.forget(seqs[len(seqs)-1])
 	return s.noting(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
 		for len(seqs) > 0 {
 			n := 1
@@ -110,11 +95,6 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	defer func() {
-		for _, d := range rows {
-			s.recent.forget(d.Seq)
-		}
-	}()
 	return s.noting(ctx, "defer events", func(ctx context.Context, t *transaction) error {
 		for _, d := range rows {
 			args := []any{d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts()}
@@ -134,7 +114,6 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 
 // Park moves a row out of the outbox.
 func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
-	defer s.recent.forget(seq)
 	return s.noting(ctx, "park an event", func(ctx context.Context, t *transaction) error {
 		if _, err := t.ExecContext(ctx, sqlPark, seq, reason, now.UnixMilli()); err != nil {
 			return err

@@ -13,27 +13,12 @@ import (
 // A transaction is the write side of the database while it is our turn. It uses
 // prepared statements where there are any.
 type transaction struct {
-	store   *Store
-	session session
-	tx      *sql.Tx              // nil on the store's own connection
-	path    string               // of the file; empty for a database in memory
-	known   map[string]*sql.Stmt // prepared statements of the database, by text; may be nil
-	used    map[string]*sql.Stmt // those of tx, by text; nil if not prepared
-	added   []outbox.Row         // to the outbox
+	store *Store
+	tx    *sql.Tx
+	known map[string]*sql.Stmt // prepared statements of the database, by text; may be nil
+	used  map[string]*sql.Stmt // those of tx, by text; nil if not prepared
 
 	counts map[timer.TenantID]*count
-
-	repaired bool // the indexes were made again
-	damaged  int  // timers that were moved to timer_damaged
-}
-
-// A session runs statements on one connection: a [sql.Tx], or a [sql.Conn] whose
-// transaction is begun and ended by statements.
-type session interface {
-	ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row
-	PrepareContext(ctx context.Context, text string) (*sql.Stmt, error)
 }
 
 // writing runs fn in a transaction, when it is our turn. It commits if fn
@@ -42,11 +27,11 @@ type session interface {
 // Statements get a context without an end: each is short, and one that can be
 // interrupted costs a goroutine. The end of ctx is looked for between them.
 func (s *Store) writing(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
-	return classify(doing, s.transact(ctx, s.begin, fn))
+	return classify(doing, s.transact(ctx, fn))
 }
 
-// transact is writing in a transaction that begins as begin says.
-func (s *Store) transact(ctx context.Context, begin beginning, fn func(context.Context, *transaction) error) error {
+// transact is writing without saying what was being done.
+func (s *Store) transact(ctx context.Context, fn func(context.Context, *transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -60,7 +45,7 @@ func (s *Store) transact(ctx context.Context, begin beginning, fn func(context.C
 	if err != nil {
 		return err
 	}
-	t, end, err := begin(ctx, ready)
+	t, end, err := s.begin(ctx, ready)
 	if err != nil {
 		return err
 	}
@@ -71,16 +56,11 @@ func (s *Store) transact(ctx context.Context, begin beginning, fn func(context.C
 		}
 	}()
 	endless := context.WithoutCancel(ctx)
-	if s.indexes.Load() {
-		if err := t.repair(endless); err != nil {
-			return err
-		}
-	}
 	if err := fn(endless, t); err != nil {
-		return t.noteIndexes(err)
+		return err
 	}
 	if err := t.writeCounts(endless); err != nil {
-		return t.noteIndexes(err)
+		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -92,43 +72,13 @@ func (s *Store) transact(ctx context.Context, begin beginning, fn func(context.C
 		return err
 	}
 	committed = true
-	if t.repaired {
-		s.indexes.Store(false)
-	}
-	t.logRepairs(ctx)
 	s.commits.Add(1)
-	s.recent.add(t.added)
 	return nil
 }
 
-// A beginning begins a transaction with the write lock. What it returns ends the
-// transaction: it commits, or rolls back.
-type beginning func(ctx context.Context, ready *readiness) (t *transaction, end func(commit bool) error, err error)
-
-// begin begins a transaction on the store's own connection if there is one: a [sql.Tx]
-// costs a goroutine, and one more for each query.
+// begin begins a transaction with the write lock. What it returns ends it: it commits, or
+// rolls back.
 func (s *Store) begin(ctx context.Context, ready *readiness) (*transaction, func(commit bool) error, error) {
-	if ready.conn == nil {
-		return s.beginTx(ctx, ready)
-	}
-	endless := context.WithoutCancel(ctx)
-	t := s.on(ready.conn, ready)
-	t.known = ready.statements
-	if _, err := t.ExecContext(endless, sqlBegin); err != nil {
-		return nil, nil, err
-	}
-	return t, func(commit bool) error {
-		text := sqlRollback
-		if commit {
-			text = sqlCommit
-		}
-		_, err := t.ExecContext(endless, text)
-		return err
-	}, nil
-}
-
-// beginTx is begin on any connection of the handle.
-func (s *Store) beginTx(ctx context.Context, ready *readiness) (*transaction, func(commit bool) error, error) {
 	conn, err := s.db.Conn(ctx) // of a host's handle; may wait for the host
 	if err != nil {
 		return nil, nil, err
@@ -145,7 +95,7 @@ func (s *Store) beginTx(ctx context.Context, ready *readiness) (*transaction, fu
 		}
 		return tx.Rollback()
 	}
-	t := s.in(tx, ready)
+	t := s.in(tx)
 	t.known = ready.statements
 	if _, err := t.ExecContext(endless, sqlLock); err != nil {
 		return nil, nil, errors.Join(err, end(false))
@@ -154,21 +104,12 @@ func (s *Store) beginTx(ctx context.Context, ready *readiness) (*transaction, fu
 }
 
 // in returns the write side in a transaction, without prepared statements.
-func (s *Store) in(tx *sql.Tx, ready *readiness) *transaction {
-	t := s.on(tx, ready)
-	t.tx, t.used = tx, make(map[string]*sql.Stmt, 4)
-	return t
-}
-
-func (s *Store) on(session session, ready *readiness) *transaction {
-	return &transaction{store: s, session: session, path: ready.file.path, counts: make(map[timer.TenantID]*count)}
+func (s *Store) in(tx *sql.Tx) *transaction {
+	return &transaction{store: s, tx: tx, used: make(map[string]*sql.Stmt, 4), counts: make(map[timer.TenantID]*count)}
 }
 
 // stmt returns a statement that is prepared already, or nil.
 func (t *transaction) stmt(ctx context.Context, text string) *sql.Stmt {
-	if t.tx == nil {
-		return t.known[text]
-	}
 	stmt, ok := t.used[text]
 	if !ok {
 		if stmt = t.known[text]; stmt != nil {
@@ -184,7 +125,7 @@ func (t *transaction) ExecContext(ctx context.Context, text string, args ...any)
 	if stmt := t.stmt(ctx, text); stmt != nil {
 		return stmt.ExecContext(ctx, args...)
 	}
-	return t.session.ExecContext(ctx, text, args...)
+	return t.tx.ExecContext(ctx, text, args...)
 }
 
 // QueryContext runs a statement that returns rows.
@@ -192,7 +133,7 @@ func (t *transaction) QueryContext(ctx context.Context, text string, args ...any
 	if stmt := t.stmt(ctx, text); stmt != nil {
 		return stmt.QueryContext(ctx, args...)
 	}
-	return t.session.QueryContext(ctx, text, args...)
+	return t.tx.QueryContext(ctx, text, args...)
 }
 
 // QueryRowContext runs a statement that returns at most one row.
@@ -200,7 +141,7 @@ func (t *transaction) QueryRowContext(ctx context.Context, text string, args ...
 	if stmt := t.stmt(ctx, text); stmt != nil {
 		return stmt.QueryRowContext(ctx, args...)
 	}
-	return t.session.QueryRowContext(ctx, text, args...)
+	return t.tx.QueryRowContext(ctx, text, args...)
 }
 
 // change runs a statement and returns how many rows it changed.
@@ -224,8 +165,7 @@ func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	added, err := outbox.Append(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: insert}, t.store.opt.Events, events...)
-	t.added = append(t.added, added...)
+	err := outbox.Append(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: appends}, t.store.opt.Events, events...)
 	t.count(outboxCount).outbox += int64(len(events))
 	failpoint.Here("emitted")
 	return err
@@ -236,11 +176,7 @@ func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receip
 	if err := ctx.Err(); err != nil || len(receipts) == 0 {
 		return err
 	}
-	added, err := outbox.AppendReceipts(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: insert}, t.store.opt.Events, receipts...)
-	t.added = append(t.added, added...)
+	err := outbox.AppendReceipts(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: appends}, t.store.opt.Events, receipts...)
 	t.count(outboxCount).outbox += int64(len(receipts))
 	return err
 }
-
-// insert returns the statement that adds n events to the outbox.
-func insert(n int) string { return sqlAppends[n-1] }

@@ -23,7 +23,7 @@ func open(t testing.TB) *sqlite.Store {
 }
 
 // The tests of a store, in a file that ends with _test.go. A store that can be shared by
-// instances, or moved, has more of them: see Together and RunTransfer.
+// instances has more of them: see Together.
 func ExampleRun() {
 	_ = func(t *testing.T) { // TestContract
 		storetest.Run(t, func(t testing.TB) storetest.Store { return open(t) })

@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A tracked is what the function of Track returns.
+// A tracked is what the function of CommitPositions returns.
 type tracked struct {
 	at atomic.Pointer[[]timer.Position]
 }
@@ -21,14 +21,14 @@ type tracked struct {
 func (s *suite) track() *tracked {
 	p := new(tracked)
 	p.set()
-	s.store.Track(func() []timer.Position { return *p.at.Load() })
+	s.store.CommitPositions(func() []timer.Position { return *p.at.Load() })
 	return p
 }
 
 func (p *tracked) set(positions ...timer.Position) { p.at.Store(&positions) }
 
 func at(log string, done, seen int64) timer.Position {
-	return timer.Position{Log: log, Done: done, Seen: seen}
+	return timer.Position{Log: log, Committed: done, Observed: seen}
 }
 
 func (s *suite) noted() timer.Noted {
@@ -46,7 +46,7 @@ func (s *suite) notedIs(when string, want ...timer.Position) {
 
 func notedWithCommands(s *suite) {
 	s.timers("before", 1, noon) // a store that tracks nothing notes nothing
-	s.notedIs("without Track")
+	s.notedIs("without CommitPositions")
 	p := s.track()
 	s.timers("acme", 1, noon)
 	s.notedIs("while there is no position")
@@ -100,7 +100,7 @@ func notedNeverFalls(s *suite) {
 // notedAtTheBeginning has positions rise after a transaction has asked for them.
 func notedAtTheBeginning(s *suite) {
 	var calls int64
-	s.store.Track(func() []timer.Position {
+	s.store.CommitPositions(func() []timer.Position {
 		calls++
 		return []timer.Position{at("log", calls, calls)}
 	})
@@ -128,21 +128,16 @@ func notedWithOutbox(s *suite) {
 	s.notedIs("by a park", at("log", 1, 3))
 }
 
-func recoveries(s *suite) {
+func replacedPositions(s *suite) {
 	p := s.track()
 	p.set(at("gone", 5, 5), at("log", 7, 9))
 	s.timers("acme", 1, noon)
-	s.same("since", s.noted().Recovering, time.Time{})
-	s.must(s.store.BeginRecovery(s.Context(), noon))
-	s.must(s.store.BeginRecovery(s.Context(), noon.Add(time.Hour)))
-	s.same("since the first", s.noted().Recovering, noon)
-	s.must(s.store.EndRecovery(s.Context(), []timer.Position{at("log", 3, 4), at("other", 1, 1)}))
-	s.same("since the end", s.noted().Recovering, time.Time{})
+	s.must(s.store.ReplacePositions(s.Context(), []timer.Position{at("log", 3, 4), at("other", 1, 1)}))
 	s.notedIs("in place of the others", at("log", 3, 4), at("other", 1, 1))
 	p.set(at("log", 4, 4))
 	s.timers("acme", 2, noon)
 	s.notedIs("above what replaced a higher one", at("log", 4, 4), at("other", 1, 1))
-	s.must(s.store.EndRecovery(s.Context(), nil))
+	s.must(s.store.ReplacePositions(s.Context(), nil))
 	s.notedIs("in place of all")
 	s.timers("acme", 3, noon)
 	s.notedIs("again", at("log", 4, 4))
@@ -150,8 +145,6 @@ func recoveries(s *suite) {
 
 func emptyDatabases(s *suite) {
 	s.same("a new one is empty", s.noted().Empty, true)
-	s.must(s.store.BeginRecovery(s.Context(), noon))
-	s.same("one that is to be recovered is empty", s.noted().Empty, true)
 	s.cancel(cancel(key("acme", "call"), 1))
 	s.same("one with a tombstone is empty", s.noted().Empty, false)
 	s.same("purged", s.sweep(noon.Add(time.Hour), 10), 1)
@@ -321,7 +314,6 @@ func alone(s *suite) {
 	ours := errors.New("ours")
 	if err := s.store.Alone(s.Context(), func(ctx context.Context) error {
 		s.check(ctx.Err())
-		s.check(s.store.BeginRecovery(ctx, noon))
 		return ours
 	}); !errors.Is(err, ours) {
 		s.Errorf("alone: %v, want what fn returned", err)

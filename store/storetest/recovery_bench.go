@@ -15,10 +15,10 @@ func benchNoted(tb *testing.B, store Store, batch, logs int) {
 	b := &bench{B: tb, store: store}
 	var at atomic.Int64
 	positions := make([]timer.Position, logs)
-	store.Track(func() []timer.Position {
+	store.CommitPositions(func() []timer.Position {
 		n := at.Add(int64(batch))
 		for i := range positions {
-			positions[i] = timer.Position{Log: fmt.Sprint("0197f5a0-0000-7000-a000-000000000000/timer.commands/", i), Done: n, Seen: n + int64(batch)}
+			positions[i] = timer.Position{Log: fmt.Sprint("0197f5a0-0000-7000-a000-000000000000/timer.commands/", i), Committed: n, Observed: n + int64(batch)}
 		}
 		return positions
 	})

@@ -26,7 +26,6 @@ type Store interface {
 	timer.Purger
 	timer.Operator
 	timer.Recoverer
-	timer.Repairer
 	outbox.Table
 	Database
 }
@@ -79,11 +78,6 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Reach with an allowance: a tenant that may have none displaces no other", allowedNoneBacklogged},
 		{"Reach with an allowance: further calls return all that is allowed", allowedInTurns},
 		{"Reach with an allowance: one call goes over thousands of tenants that may not fire", allowedFarAway},
-		{"Reach sets a damaged timer aside, whatever the damage, and the others fire", damagedColumns},
-		{"Reach sets damaged timers aside while more is due than a batch", damagedMany},
-		{"Reach without a commit sets nothing aside", damagedRollback},
-		{"Reach of a timer without a checksum verifies nothing", damagedUnverified},
-		{"Reach finds no damage where there is none, whatever the commands were", damagedNever},
 		{"Next due is the earliest of those that wait", nextDue},
 
 		{"Update commits Reach and Emit together", updateCommits},
@@ -144,7 +138,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Positions never fall", notedNeverFalls},
 		{"Positions are those of the beginning of a transaction", notedAtTheBeginning},
 		{"Positions are noted where events leave the outbox or its head", notedWithOutbox},
-		{"Recovery: the first beginning counts, and the end replaces positions", recoveries},
+		{"Recovery: positions take the place of others", replacedPositions},
 		{"Recovery: a database is empty that holds no timer, event or position", emptyDatabases},
 		{"Fired: a timer of any state becomes Reached, but for a newer generation", firedStates},
 		{"Fired: times are rounded, and never early", firedTimes},

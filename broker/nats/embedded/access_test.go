@@ -1,14 +1,17 @@
 package embedded_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -32,7 +35,7 @@ func guarded(t *testing.T, token string) (*embedded.Server, jetstream.Stream) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Shutdown)
-	js, err := jetstream.New(connect(t, s.URL(), natsgo.UserInfo(embedded.Owner, secret)).Conn)
+	js, err := jetstream.New(connect(t, s.URL(), natsgo.UserInfo(embedded.Owner, secret)).Conn, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +58,7 @@ type peer struct{ *natsgo.Conn }
 
 func connect(t *testing.T, url string, opt ...natsgo.Option) peer {
 	t.Helper()
-	conn, err := natsgo.Connect(url, append(opt, natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))...)
+	conn, err := natsgo.Connect(url, append(opt, natsgo.Timeout(time.Minute), natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,10 +70,30 @@ func connect(t *testing.T, url string, opt ...natsgo.Option) peer {
 // denied a subject.
 func (p *peer) wasDenied(t *testing.T, subject string) bool {
 	t.Helper()
-	if err := p.Flush(); err != nil {
+	if err := p.FlushTimeout(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	return errors.Is(p.LastError(), natsgo.ErrPermissionViolation) && strings.Contains(p.LastError().Error(), `"`+subject+`"`)
+}
+
+// greeting returns what the server says before a client has said anything, by which
+// clients choose how to log in. A second INFO comes behind the first PONG; that says that
+// credentials are needed, whatever the first one did (nats-server v2.15.2).
+func greeting(t *testing.T, url string) (info server.Info) {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "INFO ")), &info); err != nil {
+		t.Fatal(err)
+	}
+	return info
 }
 
 // TestGuestsScheduleAndReadEvents does what the README and the clients of the
@@ -79,7 +102,7 @@ func TestGuestsScheduleAndReadEvents(t *testing.T) {
 	t.Parallel()
 	s, stream := guarded(t, "")
 	guest := connect(t, s.URL())
-	if guest.AuthRequired() {
+	if greeting(t, s.URL()).AuthRequired {
 		t.Error("the server says that it needs credentials")
 	}
 	heard, err := guest.SubscribeSync(event)
@@ -89,7 +112,7 @@ func TestGuestsScheduleAndReadEvents(t *testing.T) {
 	if err := guest.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	js, err := jetstream.New(guest.Conn)
+	js, err := jetstream.New(guest.Conn, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +325,7 @@ func TestCredentials(t *testing.T) {
 		t.Run(test.what, func(t *testing.T) {
 			t.Parallel()
 			s, _ := guarded(t, test.token)
-			opt := []natsgo.Option{}
+			opt := []natsgo.Option{natsgo.Timeout(time.Minute)}
 			if test.give != nil {
 				opt = append(opt, test.give)
 			}

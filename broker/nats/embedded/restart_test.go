@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"testing"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 )
@@ -22,7 +23,7 @@ func TestRestartLetsGuestsIn(t *testing.T) {
 	if err := s.launch(); err != nil {
 		t.Fatal(err)
 	}
-	guest, err := natsgo.Connect(s.URL(), natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))
+	guest, err := natsgo.Connect(s.URL(), natsgo.Timeout(time.Minute), natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

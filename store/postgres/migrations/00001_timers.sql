@@ -16,6 +16,7 @@ CREATE TABLE timer_schedules (
     correlation_id  text COLLATE "C",          -- of the command that set the due time
     traceparent     text COLLATE "C",
     tracestate      text COLLATE "C",
+    data            text COLLATE "C",          -- what travels with it: a JSON value as it was written, which neither json nor jsonb would keep
     PRIMARY KEY (tenant_id, service_call_id),
     CONSTRAINT tenant_id_has_1_to_64_characters        CHECK (length(tenant_id) BETWEEN 1 AND 64),
     CONSTRAINT service_call_id_has_1_to_128_characters CHECK (length(service_call_id) BETWEEN 1 AND 128),
@@ -25,7 +26,8 @@ CREATE TABLE timer_schedules (
     CONSTRAINT only_a_tombstone_has_no_due_at          CHECK (state = 'Canceled' OR due_at IS NOT NULL),
     CONSTRAINT reached_at_goes_with_reached            CHECK ((state = 'Reached') = (reached_at IS NOT NULL)),
     CONSTRAINT canceled_at_goes_with_canceled          CHECK ((state = 'Canceled') = (canceled_at IS NOT NULL)),
-    CONSTRAINT never_early                             CHECK (reached_at >= due_at)
+    CONSTRAINT never_early                             CHECK (reached_at >= due_at),
+    CONSTRAINT data_has_at_most_4096_bytes             CHECK (octet_length(data) <= 4096)
 ) WITH (
     -- Every timer leaves a dead row when it fires, at the end of the index where
     -- the poll begins. The default waits until a fifth of the table is dead, which
@@ -36,14 +38,18 @@ CREATE TABLE timer_schedules (
     autovacuum_analyze_scale_factor = 0.05
 );
 
--- The poll. Partial, as all of them: fired timers cost nothing.
+-- The poll. Partial, as all of them: fired timers cost nothing. Each timer has an entry
+-- of its own: one entry for all that are due at the same time would be dead only when all
+-- of them have fired, and each claim would step over those that had.
 CREATE INDEX idx_timer_schedules_due_at
     ON timer_schedules (due_at)
+  WITH (deduplicate_items = off)
  WHERE state = 'Scheduled';
 
 -- Fairness, and reads of a tenant.
 CREATE INDEX idx_timer_schedules_tenant_due
     ON timer_schedules (tenant_id, due_at)
+  WITH (deduplicate_items = off)
  WHERE state = 'Scheduled';
 
 -- Operators who follow a request.
@@ -110,6 +116,41 @@ CREATE TABLE timer_outbox_parked (
     headers     text COLLATE "C" NOT NULL,
     last_error  text NOT NULL
 );
+
+-- Events whose publish failed, until they are published or parked. They are apart
+-- from timer_outbox so that any number of them costs what is sent meanwhile nothing.
+CREATE TABLE timer_outbox_deferred (
+    seq         bigint NOT NULL, -- as in timer_outbox
+    appended_at timestamptz(3) NOT NULL,
+    retry_at    timestamptz(3) NOT NULL,
+    attempts    integer NOT NULL,
+    shard       smallint NOT NULL,
+    destination text COLLATE "C" NOT NULL, -- what failed: the topic, and its partition if that is known
+    id          text COLLATE "C" NOT NULL,
+    payload     bytea NOT NULL,
+    headers     text COLLATE "C" NOT NULL,
+    last_error  text NOT NULL,
+    PRIMARY KEY (shard, seq)
+) WITH (
+    -- A queue, as timer_outbox.
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_insert_threshold = -1,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 100000
+);
+
+-- Each round of retries takes the first rows of some destinations. The shard is an
+-- expression so that no plan for rows by their numbers takes this index, whatever
+-- the statistics say.
+CREATE INDEX idx_timer_outbox_deferred_retry
+    ON timer_outbox_deferred ((shard::integer), destination, retry_at);
+
+-- Parked events of a tenant, in their order. The number is an expression so that no
+-- plan for rows by their numbers takes this index, whatever the statistics say.
+CREATE INDEX idx_timer_outbox_parked_tenant
+    ON timer_outbox_parked (((headers::json ->> 'tenantId') COLLATE "C"), (seq + 0));
 
 -- How many timers of each state a tenant has; under the tenant '' those of all,
 -- and how many events wait in the outbox. Each transaction adds a row with what it
@@ -184,3 +225,37 @@ $$;
 CREATE TRIGGER timer_schedules_truncated
  AFTER TRUNCATE ON timer_schedules
    FOR EACH STATEMENT EXECUTE FUNCTION timer_schedules_truncated();
+
+-- Which database this is: one row, with a UUID. A broker keeps the same one, so that
+-- no two databases share its commands. An import is another database. Which broker
+-- it is used with is here, since all instances must use the same.
+CREATE TABLE timer_database (
+    one           boolean PRIMARY KEY DEFAULT true,
+    id            text COLLATE "C" NOT NULL DEFAULT gen_random_uuid()::text,
+    broker        text COLLATE "C", -- id of the broker; null until the first use
+    broker_name   text,             -- for people
+    paused_at     timestamptz(3),   -- since when nothing fires; null while timers fire
+    paused_by     text,
+    CONSTRAINT one_row CHECK (one)
+);
+
+INSERT INTO timer_database DEFAULT VALUES;
+
+-- How far each log of the broker is known to this database: noted in the transactions
+-- that apply what was read of it. A backup has the positions that it stands at, so a
+-- restored one is known to be behind. An export has none.
+CREATE TABLE timer_positions (
+    done bigint NOT NULL, -- all commands up to this number are here, or are dead letters
+    seen bigint NOT NULL, -- the highest number that was received or published
+    log  text COLLATE "C" PRIMARY KEY,
+    CONSTRAINT log_has_1_to_512_bytes CHECK (octet_length(log) BETWEEN 1 AND 512),
+    CONSTRAINT positions_never_fall   CHECK (done >= 0), -- see query/note.sql
+    CONSTRAINT seen_is_not_negative   CHECK (seen >= 0)
+) WITH (
+    -- A few rows that each batch changes: room for their next versions on the same
+    -- page, which need no vacuum then.
+    fillfactor = 20,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_cost_delay = 0
+);

@@ -1,4 +1,18 @@
--- Be the one instance that recovers the database, until the transaction ends: a row if
--- no other one is.
-SELECT 1
- WHERE pg_try_advisory_xact_lock(hashtext('timer_service ' || current_schema()), -3)
+-- Have the database alone, to verify and recover it, until the transaction ends: 0 if no
+-- instance runs on it, 1 if some do, which share the lock (see own.sql), 2 if another one
+-- has it alone. Waits for nobody.
+SELECT CASE
+       WHEN pg_try_advisory_xact_lock(hashtext('timer_service ' || current_schema()), -3)
+       THEN 0
+       WHEN EXISTS (
+            SELECT 1
+              FROM pg_locks
+             WHERE locktype = 'advisory'
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+               AND classid = (hashtext('timer_service ' || current_schema())::bigint & 4294967295)::oid
+               AND objid = (-3::bigint & 4294967295)::oid
+               AND mode = 'ShareLock'
+               AND granted)
+       THEN 1
+       ELSE 2
+       END

@@ -12,7 +12,6 @@
               command_id = c.command_id,
               canceled_at = $5,
               data = NULL,
-              checksum = NULL,
               state = 'Canceled'
          FROM command AS c
         WHERE t.ctid = c.place

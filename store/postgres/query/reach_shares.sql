@@ -18,12 +18,12 @@
          FROM claimed
         WHERE t.ctid = claimed.place
        RETURNING t.tenant_id, t.service_call_id, t.correlation_id, t.due_at, t.registered_at,
-                 t.command_at, t.command_id, t.traceparent, t.tracestate, t.data, t.checksum, t.ctid AS place),
+                 t.command_at, t.command_id, t.traceparent, t.tracestate, t.data),
        counted AS (
        INSERT INTO timer_counts (tenant_id, scheduled, reached)
        SELECT tenant_id, -count(*), count(*)
          FROM reached
         GROUP BY tenant_id)
 SELECT true, tenant_id, service_call_id, correlation_id, due_at, registered_at,
-       command_at, command_id, traceparent, tracestate, data, checksum, place
+       command_at, command_id, traceparent, tracestate, data
   FROM reached

@@ -3,8 +3,8 @@
 -- place.
   WITH command AS MATERIALIZED (
        SELECT *
-         FROM unnest($1::tid[], $2::boolean[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $10::integer[])
-              AS c (place, was_canceled, command_at, command_id, due_at, correlation_id, traceparent, tracestate, data, checksum)),
+         FROM unnest($1::tid[], $2::boolean[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[])
+              AS c (place, was_canceled, command_at, command_id, due_at, correlation_id, traceparent, tracestate, data)),
        changed AS (
        UPDATE timer_schedules AS t
           SET command_at = c.command_at,
@@ -14,7 +14,6 @@
               traceparent = nullif(c.traceparent, ''),
               tracestate = nullif(c.tracestate, ''),
               data = nullif(c.data, ''),
-              checksum = c.checksum,
               canceled_at = NULL,
               state = 'Scheduled'
          FROM command AS c

@@ -5,13 +5,13 @@
 -- Seeks the primary key.
   WITH command AS MATERIALIZED (
        SELECT *
-         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[], $11::integer[])
-              WITH ORDINALITY AS c (tenant_id, service_call_id, command_at, command_id, due_at, correlation_id, traceparent, tracestate, data, checksum, number)),
+         FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[])
+              WITH ORDINALITY AS c (tenant_id, service_call_id, command_at, command_id, due_at, correlation_id, traceparent, tracestate, data, number)),
        added AS (
        INSERT INTO timer_schedules
-              (tenant_id, service_call_id, command_at, command_id, due_at, correlation_id, traceparent, tracestate, data, checksum, registered_at, state)
+              (tenant_id, service_call_id, command_at, command_id, due_at, correlation_id, traceparent, tracestate, data, registered_at, state)
        SELECT tenant_id, service_call_id, command_at, command_id, due_at,
-              nullif(correlation_id, ''), nullif(traceparent, ''), nullif(tracestate, ''), nullif(data, ''), checksum, $10, 'Scheduled'
+              nullif(correlation_id, ''), nullif(traceparent, ''), nullif(tracestate, ''), nullif(data, ''), $10, 'Scheduled'
          FROM command
            ON CONFLICT (tenant_id, service_call_id) DO NOTHING
        RETURNING tenant_id, service_call_id),

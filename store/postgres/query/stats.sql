@@ -1,7 +1,7 @@
 -- What the store holds. Adds the folded row of all tenants and those that are not
 -- folded yet; reads the first entry of idx_timer_schedules_due_at and the first
--- event of each shard, deferred and not. Parked events and damaged timers are counted: an
--- operator takes care of them.
+-- event of each shard, deferred and not. Parked events are counted: an operator
+-- takes care of them.
 WITH RECURSIVE shards (shard, appended_at, id) AS (
      SELECT -1::smallint, NULL::timestamptz(3), NULL::text COLLATE "C"
       UNION ALL
@@ -33,8 +33,7 @@ SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint,
          LIMIT 1),
        least((SELECT min(appended_at) FROM shards), (SELECT min(appended_at) FROM deferred)),
        coalesce(least((SELECT min(id) FROM shards), (SELECT min(id) FROM deferred)), ''),
-       (SELECT count(*) FROM (SELECT seq FROM timer_outbox_parked ORDER BY seq) AS parked),
-       (SELECT count(*) FROM (SELECT seq FROM timer_damaged ORDER BY seq) AS damaged)
+       (SELECT count(*) FROM (SELECT seq FROM timer_outbox_parked ORDER BY seq) AS parked)
   FROM (SELECT scheduled, reached, canceled, outbox
           FROM timer_counts
          WHERE folded AND tenant_id = ''

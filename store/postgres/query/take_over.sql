@@ -1,6 +1,7 @@
 -- Own an abandoned shard of the outbox, one that has rows and no owner, until the
--- transaction ends: any of those with rows that are not deferred, if there is one, else
--- any of the others. Hops over both primary keys with a seek a shard.
+-- transaction ends: any one with rows that are not deferred, if there is one, else any
+-- other one. None while no instance shares the database: see own.sql. Hops over both
+-- primary keys with a seek a shard.
 WITH RECURSIVE shards (shard) AS (
      SELECT -1::smallint
       UNION ALL
@@ -32,5 +33,14 @@ WITH RECURSIVE shards (shard) AS (
 SELECT shard::integer
   FROM all_shards
  WHERE shard >= 0
+   AND EXISTS (
+       SELECT 1
+         FROM pg_locks
+        WHERE locktype = 'advisory'
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+          AND classid = (hashtext('timer_service ' || current_schema())::bigint & 4294967295)::oid
+          AND objid = (-3::bigint & 4294967295)::oid
+          AND mode = 'ShareLock'
+          AND granted)
    AND pg_try_advisory_xact_lock(hashtext('timer_outbox ' || current_schema()), shard)
  LIMIT 1

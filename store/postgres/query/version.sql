@@ -1,3 +1,3 @@
 -- The version of the schema. The table is there: exists.sql says so.
 SELECT coalesce(max(version_id), 0)
-  FROM timer_schema_version
+  FROM timer_schema

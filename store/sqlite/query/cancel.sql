@@ -5,7 +5,6 @@ UPDATE timer_schedules
        command_id = ?4,
        canceled_at = ?5,
        data = NULL,
-       checksum = NULL,
        state = 'Canceled'
  WHERE tenant_id = ?1 AND service_call_id = ?2
    AND state = 'Scheduled'

@@ -1,6 +1,5 @@
--- Count what a transaction did for a tenant, and find its next due time. Returns whether
--- timers wait that idx_timer_schedules_tenant_due does not have. Seeks that, and the
--- primary key.
+-- Count what a transaction did for a tenant, and find its next due time. Seeks
+-- idx_timer_schedules_tenant_due, and the primary key.
 INSERT INTO timer_counts (tenant_id, scheduled, reached, canceled, outbox, next_due)
 VALUES (?1, ?2, ?3, ?4, ?5, (SELECT min(due_at) FROM timer_schedules WHERE tenant_id = ?1 AND state = 'Scheduled'))
     ON CONFLICT (tenant_id) DO UPDATE
@@ -9,4 +8,3 @@ VALUES (?1, ?2, ?3, ?4, ?5, (SELECT min(due_at) FROM timer_schedules WHERE tenan
        canceled = canceled + excluded.canceled,
        outbox = outbox + excluded.outbox,
        next_due = excluded.next_due
-RETURNING scheduled > 0 AND next_due IS NULL

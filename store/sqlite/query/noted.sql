@@ -1,7 +1,6 @@
--- What is known of the broker's logs: since when a recovery is under way, whether the
--- database is empty but for positions, and the positions.
-SELECT recovering_at,
-       NOT EXISTS (SELECT 1 FROM timer_schedules)
+-- What is known of the broker's logs: whether the database is empty but for positions,
+-- and the positions.
+SELECT NOT EXISTS (SELECT 1 FROM timer_schedules)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox_deferred)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox_parked),

@@ -8,7 +8,6 @@ UPDATE timer_schedules
        traceparent = ?7,
        tracestate = ?8,
        data = ?9,
-       checksum = ?10,
        canceled_at = NULL,
        state = 'Scheduled'
  WHERE tenant_id = ?1 AND service_call_id = ?2

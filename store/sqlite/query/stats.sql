@@ -9,6 +9,5 @@ SELECT coalesce(sum(scheduled), 0), coalesce(sum(reached), 0), coalesce(sum(canc
           FROM (SELECT id FROM (SELECT id FROM timer_outbox ORDER BY seq LIMIT 1)
                  UNION ALL
                 SELECT id FROM (SELECT id FROM timer_outbox_deferred ORDER BY seq LIMIT 1))),
-       (SELECT count(*) FROM timer_outbox_parked),
-       (SELECT count(*) FROM timer_damaged)
+       (SELECT count(*) FROM timer_outbox_parked)
   FROM timer_counts

@@ -1,12 +1,12 @@
 -- Schema 1.
 BEGIN;
-CREATE TABLE timer_schema_version (
+CREATE TABLE timer_schema (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     version_id INTEGER NOT NULL,
     is_applied INTEGER NOT NULL,
     tstamp     TIMESTAMP DEFAULT (datetime('now'))
 );
-INSERT INTO timer_schema_version (version_id, is_applied) VALUES (0, true);
+INSERT INTO timer_schema (version_id, is_applied) VALUES (0, true);
 
 -- One row a timer. Times are Unix milliseconds, UTC. A rowid table: an insert
 -- with its indexes takes 8.9 µs, WITHOUT ROWID 12.4 (measured 2026-09).
@@ -23,6 +23,7 @@ CREATE TABLE timer_schedules (
     command_id      TEXT    NOT NULL, -- and its id
     traceparent     TEXT,
     tracestate      TEXT,
+    data            TEXT,             -- what travels with it: a JSON value as it was written; null if there is none
     PRIMARY KEY (tenant_id, service_call_id),
     CONSTRAINT tenant_id_has_1_to_64_characters        CHECK (length(tenant_id) BETWEEN 1 AND 64),
     CONSTRAINT service_call_id_has_1_to_128_characters CHECK (length(service_call_id) BETWEEN 1 AND 128),
@@ -32,15 +33,11 @@ CREATE TABLE timer_schedules (
     CONSTRAINT only_a_tombstone_has_no_due_at          CHECK (state = 'Canceled' OR due_at IS NOT NULL),
     CONSTRAINT reached_at_goes_with_reached            CHECK ((state = 'Reached') = (reached_at IS NOT NULL)),
     CONSTRAINT canceled_at_goes_with_canceled          CHECK ((state = 'Canceled') = (canceled_at IS NOT NULL)),
-    CONSTRAINT never_early                             CHECK (reached_at >= due_at)
+    CONSTRAINT never_early                             CHECK (reached_at >= due_at),
+    CONSTRAINT data_has_at_most_4096_bytes             CHECK (length(CAST(data AS BLOB)) <= 4096)
 ) STRICT;
 
--- The poll. Partial, as all of them: fired timers cost nothing.
-CREATE INDEX idx_timer_schedules_due_at
-    ON timer_schedules (due_at)
- WHERE state = 'Scheduled';
-
--- Fairness, and reads of a tenant.
+-- Fairness, and reads of a tenant. Partial, as all of them: fired timers cost nothing.
 CREATE INDEX idx_timer_schedules_tenant_due
     ON timer_schedules (tenant_id, due_at)
  WHERE state = 'Scheduled';
@@ -49,6 +46,11 @@ CREATE INDEX idx_timer_schedules_tenant_due
 CREATE INDEX idx_timer_schedules_correlation_id
     ON timer_schedules (correlation_id)
  WHERE correlation_id IS NOT NULL;
+
+-- Retention: what is over, oldest first.
+CREATE INDEX idx_timer_schedules_over
+    ON timer_schedules (coalesce(reached_at, canceled_at))
+ WHERE state <> 'Scheduled';
 
 -- The same rows for people.
 CREATE VIEW timer_schedules_iso AS
@@ -90,7 +92,104 @@ CREATE TABLE timer_outbox_parked (
     last_error  TEXT    NOT NULL,
     parked_at   INTEGER NOT NULL
 ) STRICT;
-INSERT INTO timer_schema_version (version_id, is_applied) VALUES (1, true);
+
+-- Parked events of a tenant, in their order.
+CREATE INDEX idx_timer_outbox_parked_tenant
+    ON timer_outbox_parked (headers ->> '$.tenantId');
+
+-- Events whose publish failed, until they are published or parked. They are apart
+-- from timer_outbox so that any number of them costs what is sent meanwhile nothing.
+CREATE TABLE timer_outbox_deferred (
+    seq         INTEGER PRIMARY KEY, -- as in timer_outbox
+    id          TEXT    NOT NULL,
+    payload     BLOB    NOT NULL,
+    headers     TEXT    NOT NULL,
+    appended_at INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL,
+    last_error  TEXT    NOT NULL,
+    destination TEXT    NOT NULL, -- what failed: the topic, and its partition if that is known
+    retry_at    INTEGER NOT NULL
+) STRICT;
+
+-- Each round of retries takes the first rows of some destinations.
+CREATE INDEX idx_timer_outbox_deferred_retry
+    ON timer_outbox_deferred (destination, retry_at);
+
+-- How many timers each tenant has in which state. Kept by every transaction that
+-- changes timers, so that nobody counts millions of rows; deletes, which nobody
+-- waits for and which a host's foreign key may cause, are counted by a trigger.
+-- The row of no tenant says how many events are in the outbox.
+CREATE TABLE timer_counts (
+    tenant_id TEXT    NOT NULL PRIMARY KEY,
+    scheduled INTEGER NOT NULL DEFAULT 0,
+    reached   INTEGER NOT NULL DEFAULT 0,
+    canceled  INTEGER NOT NULL DEFAULT 0,
+    outbox    INTEGER NOT NULL DEFAULT 0,
+    next_due  INTEGER -- the earliest due time of the timers that wait; null if none does
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO timer_counts (tenant_id) VALUES ('');
+
+-- What is due is found tenant by tenant: an index of all timers by due time would cost
+-- each command whose timer is due at a random time a page of its own (ADR 36).
+CREATE INDEX idx_timer_counts_next_due
+    ON timer_counts (next_due)
+ WHERE next_due IS NOT NULL;
+
+CREATE TRIGGER timer_schedules_deleted
+ AFTER DELETE ON timer_schedules
+ BEGIN
+       UPDATE timer_counts
+          SET scheduled = scheduled - (OLD.state = 'Scheduled'),
+              reached = reached - (OLD.state = 'Reached'),
+              canceled = canceled - (OLD.state = 'Canceled'),
+              next_due = CASE WHEN OLD.state = 'Scheduled'
+                              THEN (SELECT min(due_at) FROM timer_schedules WHERE tenant_id = OLD.tenant_id AND state = 'Scheduled')
+                              ELSE next_due
+                          END
+        WHERE tenant_id = OLD.tenant_id;
+       DELETE FROM timer_counts
+        WHERE tenant_id = OLD.tenant_id AND scheduled = 0 AND reached = 0 AND canceled = 0;
+   END;
+
+-- A due time that is changed, by a command or by hand.
+CREATE TRIGGER timer_schedules_moved
+ AFTER UPDATE OF due_at ON timer_schedules
+ BEGIN
+       UPDATE timer_counts
+          SET next_due = (SELECT min(due_at) FROM timer_schedules WHERE tenant_id = NEW.tenant_id AND state = 'Scheduled')
+        WHERE tenant_id = NEW.tenant_id;
+   END;
+
+-- Which database this is: one row, with a UUID (version 4). A broker keeps the same
+-- one, so that no two databases share its commands. A backup has it too; an import is
+-- another database. What operators change is here too: a backup of a database that is
+-- paused is paused.
+CREATE TABLE timer_database (
+    one           INTEGER PRIMARY KEY,
+    id            TEXT NOT NULL,
+    paused_at     INTEGER, -- since when nothing fires; null while timers fire
+    paused_by     TEXT,
+    CONSTRAINT one_row              CHECK (one = 1),
+    CONSTRAINT id_has_36_characters CHECK (length(id) = 36)
+) STRICT;
+
+INSERT INTO timer_database (one, id)
+VALUES (1, lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' ||
+                 substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))));
+
+-- How far each log of the broker is known to this database: noted in the transactions
+-- that apply what was read of it. A backup has the positions that it stands at, so a
+-- restored one is known to be behind. An export has none.
+CREATE TABLE timer_positions (
+    log  TEXT    NOT NULL PRIMARY KEY,
+    done INTEGER NOT NULL, -- all commands up to this number are here, or are dead letters
+    seen INTEGER NOT NULL, -- the highest number that was received or published
+    CONSTRAINT log_has_1_to_512_bytes CHECK (length(CAST(log AS BLOB)) BETWEEN 1 AND 512),
+    CONSTRAINT done_is_not_negative   CHECK (done >= 0),
+    CONSTRAINT seen_is_not_negative   CHECK (seen >= 0)
+) STRICT, WITHOUT ROWID;
+INSERT INTO timer_schema (version_id, is_applied) VALUES (1, true);
 COMMIT;
 
 -- Rows.
@@ -108,9 +207,22 @@ INSERT INTO timer_schedules (tenant_id, service_call_id, correlation_id, due_at,
 VALUES ('beta', 'a:1.b_c-DDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDDD', NULL, 7289654399999, 1905249600000, NULL, NULL, 'Scheduled', 9007199254740991, '~"\', NULL, NULL);
 INSERT INTO timer_schedules (tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state, command_at, command_id, traceparent, tracestate)
 VALUES ('beta', 'reached', NULL, 1905249600000, 1905249600000, 1905249600000, NULL, 'Reached', 1905249600000, '0194-beta', NULL, NULL);
+INSERT INTO timer_schedules (tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state, command_at, command_id, traceparent, tracestate, data)
+VALUES ('acme', 'with-data', 'req-4', 1905267600000, 1905249600000, NULL, NULL, 'Scheduled', 1905249600000, '0194-data', NULL, NULL, '{"a" : "é ", "its": [1, 2]}');
+INSERT INTO timer_schedules (tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state, command_at, command_id, traceparent, tracestate, data)
+VALUES ('acme', 'with-data-reached', NULL, 1905249600000, 1905249600000, 1905249600007, NULL, 'Reached', 1905249600000, '0194-data-2', NULL, NULL, '"kept"');
 INSERT INTO timer_outbox (seq, id, payload, headers, appended_at, attempts, last_error)
 VALUES (3, '0195-reached', CAST('{"id":"0195-reached","type":"DueTimeReached","tenantId":"acme","payload":{"serviceCallId":"reached"}}' AS BLOB), '{"messageId":"0195-reached","serviceCallId":"reached","tenantId":"acme","type":"DueTimeReached"}', 1905249600002, 0, NULL);
 INSERT INTO timer_outbox (seq, id, payload, headers, appended_at, attempts, last_error)
 VALUES (4, '0195-beta', CAST('{"id":"0195-beta","type":"DueTimeReached","tenantId":"beta","payload":{"serviceCallId":"reached"}}' AS BLOB), '{"messageId":"0195-beta","serviceCallId":"reached","tenantId":"beta","type":"DueTimeReached"}', 1905249600002, 2, 'no answer');
 INSERT INTO timer_outbox_parked (seq, id, payload, headers, appended_at, attempts, last_error, parked_at)
 VALUES (1, '0195-parked', CAST('{"id":"0195-parked","type":"DueTimeReached","tenantId":"acme","payload":{"serviceCallId":"parked"}}' AS BLOB), '{"messageId":"0195-parked","serviceCallId":"parked","tenantId":"acme","type":"DueTimeReached"}', 1905249600002, 5, 'too large', 1905253200000);
+INSERT INTO timer_outbox_deferred (seq, id, payload, headers, appended_at, attempts, last_error, destination, retry_at)
+VALUES (2, '0195-deferred', CAST('{"id":"0195-deferred","type":"DueTimeReached","tenantId":"beta","payload":{"serviceCallId":"deferred"}}' AS BLOB), '{"messageId":"0195-deferred","serviceCallId":"deferred","tenantId":"beta","type":"DueTimeReached"}', 1905249600002, 3, 'no answer', 'events', 1905249600009);
+INSERT INTO timer_counts (tenant_id, scheduled, reached, canceled, next_due) VALUES ('ACME', 1, 0, 0, 1905249600000);
+INSERT INTO timer_counts (tenant_id, scheduled, reached, canceled, next_due) VALUES ('acme', 2, 2, 2, 1905267600000);
+INSERT INTO timer_counts (tenant_id, scheduled, reached, canceled, next_due) VALUES ('beta', 1, 1, 0, 7289654399999);
+UPDATE timer_counts SET outbox = 3 WHERE tenant_id = '';
+UPDATE timer_database SET id = '3b2f0c52-7a3e-4d0e-9f6b-0d9f5f1f2a11';
+UPDATE timer_database SET paused_at = 1905253200000, paused_by = 'an operator';
+INSERT INTO timer_positions (log, done, seen) VALUES ('svc@1', 17, 23);

@@ -1,0 +1,104 @@
+package kafka_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/kafka"
+)
+
+// A transactional is a producer whose records count when their transaction commits.
+type transactional struct {
+	*kgo.Client
+	t *testing.T
+}
+
+func newTransactional(t *testing.T, c *cluster, id string) *transactional {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.TransactionalID(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return &transactional{client, t}
+}
+
+// begin begins a transaction with records.
+func (p *transactional) begin(topic string, bodies ...string) {
+	p.t.Helper()
+	if err := p.BeginTransaction(); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, body := range bodies {
+		if err := p.ProduceSync(p.t.Context(), &kgo.Record{Topic: topic, Value: []byte(body)}).FirstErr(); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// end commits the transaction or aborts it.
+func (p *transactional) end(commit kgo.TransactionEndTry) {
+	p.t.Helper()
+	if err := p.EndTransaction(p.t.Context(), commit); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestOnlyWhatIsCommittedCounts aborts a transaction, and leaves one open while others
+// are read, caught up with and replayed.
+func TestOnlyWhatIsCommittedCounts(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	const commands = "timer.commands"
+	b := ready(t, kafka.Options{URL: c.url(), Partitions: 1})
+	messages, err := b.Subscriber("timer-service").Subscribe(t.Context(), commands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tailed, err := b.Tail().Subscribe(t.Context(), commands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	caughtUp := func(when string) {
+		t.Helper()
+		if err := b.CatchUp(t.Context(), "timer-service"); err != nil {
+			t.Errorf("CatchUp %s: %v", when, err)
+		}
+		until(t, "nothing is unread "+when, func() bool {
+			logs, err := b.Logs(t.Context(), "timer-service")
+			return err == nil && len(logs) == 1 && logs[0].Acked == logs[0].Last
+		})
+	}
+	p, q := newTransactional(t, c, "first"), newTransactional(t, c, "second")
+	p.begin(commands, "aborted-1", "aborted-2")
+	p.end(kgo.TryAbort)
+	q.begin(commands, "committed")
+	q.end(kgo.TryCommit)
+	expect(t, messages, "committed")
+	expect(t, tailed, "committed")
+	p.begin(commands, "aborted-3")
+	p.end(kgo.TryAbort)
+	caughtUp("behind what was aborted")
+
+	p.begin(commands, "open")
+	publish(t, b, commands, "behind it")
+	caughtUp("while a transaction is open")
+	var got []string
+	if err := b.Replay(t.Context(), "timer-service", broker.Commands, nil, func(batch []broker.Stored) error {
+		for _, m := range batch {
+			got = append(got, string(m.Message.Payload))
+		}
+		return nil
+	}); err != nil || !slices.Equal(got, []string{"committed"}) {
+		t.Errorf("replayed %v, %v, want only what is committed", got, err)
+	}
+	p.end(kgo.TryCommit)
+	for _, body := range []string{"open", "behind it"} {
+		expect(t, messages, body)
+		expect(t, tailed, body)
+	}
+	caughtUp("at the end")
+}

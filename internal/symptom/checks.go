@@ -1,0 +1,69 @@
+package symptom
+
+// What the checks of a service that runs find, in the order of the flow.
+var (
+	StoreFails  = Symptom{Part: "store", Red: true, Text: "%v", Cause: "the error of the database", Do: "commands wait at the broker and nothing fires: repair the database, it goes on by itself"}
+	BrokerFails = Symptom{
+		Part: "broker", Red: true, Text: "%v", Cause: "the error of the broker",
+		Do: "nothing comes in and nothing goes out, nothing is lost: start the broker or repair the network, it goes on by itself",
+	}
+	Recovering = Symptom{
+		Part: "owner", Red: true, Text: "the database is recovered from the broker: %d commands and %d events were read, about %d are left",
+		Do: "nothing is taken and nothing fires before it ends, by itself",
+	}
+	OwnerUnknown = Symptom{
+		Part: "owner", Red: true, Text: "it is not known yet which database owns the commands",
+		Do: "no command is taken before the broker says so: see the check of the broker, and the log",
+	}
+	IntakePaused = Symptom{
+		Part: "intake", Red: true, Text: "the database fails: commands wait",
+		Do: "see the check of the store, and the log: a disk that is full or read-only, a lock that another program holds",
+	}
+	IntakeClosed = Symptom{Part: "intake", Red: true, Text: "commands are not taken yet", Do: "see the check of the owner"}
+	PollFailed   = Symptom{Part: "poller", Red: true, Text: "the last poll failed: %v", Do: "timers are late: see the check of the store"}
+	PollerEnded  = Symptom{Part: "poller", Red: true, Text: "it does not run", Do: "see the check of the owner; if that is green, restart the service and report this"}
+	PollSlow     = Symptom{Part: "poller", Red: true, Text: "a poll takes %v so far", Do: "timers are late: the database is slow, or another program holds a lock"}
+	PollMissing  = Symptom{
+		Part: "poller", Red: true, Text: "a poll should have begun %v ago",
+		Do: "timers are late: the machine has no CPU time to spare, or the process was stopped",
+	}
+	CatchingUp = Symptom{
+		Part: "poller", Text: "nothing fires before the commands that wait at the broker were read",
+		Do: "this ends by itself within catch_up_timeout once the broker is there",
+	}
+	FiringPaused = Symptom{
+		Part: "poller", Text: "firing is paused since %s",
+		Do: "commands are taken, timers fire late: resume firing when the reason for the pause is gone",
+	}
+	OutboxFull  = Symptom{Part: "poller", Text: "nothing fires while many events wait in the outbox", Do: "see the check of the forwarder"}
+	ClockJumped = Symptom{
+		Part: "clock", Red: true, Text: "the clock jumped forward by more than a minute: nothing fires until the database or the broker agrees",
+		Do: "compare the clock of this machine with a right one (`chronyc tracking`, `timedatectl`), and set it",
+	}
+	NoShard = Symptom{
+		Part: "forwarder", Red: true, Text: "it has no shard of the outbox",
+		Do: "see the check of the store: a shard needs a connection of its own to PostgreSQL",
+	}
+	HandlerStuck = Symptom{
+		Part: "forwarder", Red: true, Text: "no event was handled for %v, and some wait",
+		Do: "the handler of OnDue ignores the end of its context: see where its goroutines wait",
+	}
+	ForwarderStuck = Symptom{
+		Part: "forwarder", Red: true, Text: "no event has left for %v, and some wait",
+		Do: "see the checks of broker and store, and the log for the destination that does not answer",
+	}
+	RowsUnmoved = Symptom{
+		Part: "forwarder", Red: true, Text: "events that failed can't be deferred or parked: %v",
+		Do: "give the role of the service all rights on the table that the error names",
+	}
+	BackupOld = Symptom{
+		Part: "backup", Text: "there is no good backup of the last %[1]v%[2]s",
+		Do: "see that there is space in %[3]s and that the service may write there; the log names each failure",
+	}
+)
+
+// Checks are what /readyz and the command health say.
+var Checks = []Symptom{
+	StoreFails, BrokerFails, Recovering, OwnerUnknown, IntakePaused, IntakeClosed, PollFailed, PollerEnded, PollSlow, PollMissing,
+	CatchingUp, FiringPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, ForwarderStuck, RowsUnmoved, BackupOld,
+}

@@ -1,0 +1,155 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// An Exceeded says which limit commands exceed.
+type Exceeded struct {
+	Policy Policy        // what is to become of the commands: Delay or DeadLetter
+	Delay  time.Duration // after which to try again, 1 s to 5 min
+	Detail string        // names the limit, for people
+	First  bool          // the tenant exceeded none for a minute
+}
+
+// Bounds of a delay.
+const (
+	minDelay = time.Second
+	maxDelay = 5 * time.Minute
+)
+
+// Allow returns nil if commands, all of one tenant and one message, may go to the
+// store, or which limit they exceed. Again says that they were delivered before: then
+// they go before commands that come for the first time. Far below the limits it neither
+// blocks nor asks the store. It returns an error only if the store does, or if ctx ends.
+//
+// Allow takes the commands from the accept rate. [Limiter.Done] says what became of
+// commands that it allowed.
+func (l *Limiter) Allow(ctx context.Context, store timer.Reader, again bool, commands ...timer.ScheduleTimer) (*Exceeded, error) {
+	tenant, n := commands[0].TenantID, len(commands)
+	limits, free := l.take(tenant, n, again)
+	if !free {
+		return l.exceeded(tenant, limits, n, 0), nil
+	}
+	if limits.Live == 0 {
+		return nil, nil
+	}
+	fits, added, err := l.fit(ctx, store, limits, commands)
+	if err == nil && fits {
+		return nil, nil
+	}
+	l.give(tenant, n)
+	if err != nil {
+		return nil, err
+	}
+	return l.exceeded(tenant, limits, n, added), nil
+}
+
+// take takes n tokens of the accept rate, and reports whether there are so many. It
+// returns the limits that decided, which may be others a moment later.
+func (l *Limiter) take(tenant timer.TenantID, n int, again bool) (Limits, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limits := l.config.Of(tenant)
+	if limits.Accept.PerSecond == 0 {
+		return limits, true
+	}
+	now, u, s := l.clock.Now(), l.usage(tenant), limits.Accept.share(l.instances())
+	u.accept.fill(now, s)
+	if float64(u.accept.has()) < s.needed(n) || !again && u.turn.After(now) && !u.accept.full(now, s) {
+		return limits, false
+	}
+	u.accept.take(n)
+	return limits, true
+}
+
+// give gives tokens of the accept rate back.
+func (l *Limiter) give(tenant timer.TenantID, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if u, ok := l.usages[tenant]; ok && l.config.Of(tenant).Accept.PerSecond > 0 {
+		u.accept.take(-n)
+	}
+}
+
+// Done says what became of n commands of a tenant that [Limiter.Allow] allowed. Without
+// results they failed, or it is not known what they did: what they took of the accept
+// rate is given back, and the timers of the tenant are counted again.
+func (l *Limiter) Done(tenant timer.TenantID, n int, results ...timer.Result) {
+	if len(results) == 0 {
+		l.give(tenant, n)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u, ok := l.usages[tenant]
+	if !ok {
+		return
+	}
+	added := int64(0)
+	for _, r := range results {
+		if r.Outcome == timer.DidSchedule {
+			added++
+		}
+	}
+	if u.live.done(int64(n), added); len(results) == 0 {
+		u.live.at = time.Time{}
+	}
+}
+
+// exceeded says which of its limits n commands of the tenant exceed, and when to try again:
+// how many timers may wait, if they add some, or else its accept rate.
+func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added int64) *Exceeded {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, u := l.clock.Now(), l.usage(tenant)
+	e := &Exceeded{Policy: limits.Policy, First: u.exceeded.IsZero() || now.Sub(u.exceeded) >= quietTime}
+	u.exceeded = now
+	if e.Policy == "" {
+		e.Policy = Delay
+	}
+	if added == 0 {
+		e.Delay = u.putOff(now, n, limits.Accept.share(l.instances()))
+		e.Detail = fmt.Sprintf("accept_rate: tenant %s may have %s timers a second accepted", tenant, number(limits.Accept.PerSecond))
+		return e
+	}
+	e.Delay = between(5*time.Second, 25*time.Second)
+	e.Detail = fmt.Sprintf("live_timers: tenant %s may have %d timers waiting", tenant, limits.Live)
+	if int64(n) > limits.Live {
+		e.Policy = DeadLetter // it would never be accepted
+		e.Detail += fmt.Sprintf("; the message has %d", n)
+	} else if u.live.all(l.instances())+added <= limits.Live {
+		e.Policy = Delay // commands on their way may turn out to add none
+	}
+	return e
+}
+
+// putOff returns after how long n commands may be tried again that exceed the
+// accept rate: when there are tokens for them and for all that were put off
+// before, so that those come back one after the other.
+func (u *usage) putOff(now time.Time, n int, s share) time.Duration {
+	if earliest := now.Add(u.accept.until(s.needed(n), s)); u.turn.Before(earliest) {
+		u.turn = earliest
+	}
+	delay := u.turn.Sub(now)
+	if delay >= maxDelay {
+		return between(maxDelay/2, maxDelay)
+	}
+	u.turn = u.turn.Add(min(s.time(float64(n)), maxDelay-delay))
+	return max(delay, minDelay)
+}
+
+func between(least, most time.Duration) time.Duration {
+	return least + time.Duration(rand.Int64N(int64(most-least)))
+}
+
+func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// quietTime is how long a tenant must have kept its limits before it is reported
+// again.
+const quietTime = time.Minute

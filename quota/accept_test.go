@@ -1,0 +1,303 @@
+package quota_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var clock = timer.ClockFunc(time.Now)
+
+func limiter(t *testing.T, config quota.Config, opt quota.Options) *quota.Limiter {
+	t.Helper()
+	k, err := quota.New(config, clock, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func of(l quota.Limits) quota.Config { return quota.Config{Default: l} }
+
+// command returns one for a key.
+func command(key timer.Key) timer.ScheduleTimer { return timer.ScheduleTimer{Key: key} }
+
+// take reports whether one command of a tenant is allowed, without a store.
+func take(k *quota.Limiter, tenant timer.TenantID) bool {
+	exceeded, err := k.Allow(context.Background(), noStore{}, true, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant}})
+	return err == nil && exceeded == nil
+}
+
+// A noStore fails.
+type noStore struct{ timer.Reader }
+
+func (noStore) Counts(context.Context, timer.TenantID) (timer.Counts, error) {
+	return timer.Counts{}, errors.New("asked the store")
+}
+
+// taken returns how many commands of a tenant are accepted now.
+func taken(k *quota.Limiter, tenant timer.TenantID) (n int) {
+	for take(k, tenant) {
+		k.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})
+		n++
+	}
+	return n
+}
+
+func TestAcceptRateIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := limiter(t, quota.Config{
+			Default: quota.Limits{Accept: quota.Rate{PerSecond: 10, Burst: 3}},
+			Tenants: map[timer.TenantID]quota.Limits{"slow": {Accept: quota.Rate{PerSecond: 0.5}}, "fast": {Accept: quota.Rate{PerSecond: 100}}},
+		}, quota.Options{})
+		for _, step := range []struct {
+			after             time.Duration
+			other, slow, fast int
+		}{
+			{0, 3, 1, 100},
+			{0, 0, 0, 0},
+			{99 * time.Millisecond, 0, 0, 9},
+			{time.Millisecond, 1, 0, 1},
+			{1900 * time.Millisecond, 3, 1, 100},
+			{time.Hour, 3, 1, 100},
+		} {
+			time.Sleep(step.after)
+			for tenant, want := range map[timer.TenantID]int{"other": step.other, "slow": step.slow, "fast": step.fast} {
+				if got := taken(k, tenant); got != want {
+					t.Errorf("%v later %d commands of %s are accepted, want %d", step.after, got, tenant, want)
+				}
+			}
+		}
+	})
+}
+
+// TestAcceptRateOfADay counts what a tenant gets that always wants more.
+func TestAcceptRateOfADay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := limiter(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1.0 / 7, Burst: 1}}), quota.Options{})
+		n := 0
+		for range 24 * 3600 {
+			n += taken(k, "acme")
+			time.Sleep(time.Second)
+		}
+		if want := 24*3600/7 + 1; n != want {
+			t.Errorf("%d accepted, want %d", n, want)
+		}
+	})
+}
+
+func TestInstancesShareRates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var instances atomic.Int64
+		instances.Store(1)
+		k := limiter(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 30, Burst: 60}}), quota.Options{Instances: func() int { return int(instances.Load()) }})
+		for n, want := range map[int64]int{1: 60, 3: 20, 0: 60, 100: 1} {
+			instances.Store(n)
+			time.Sleep(time.Hour)
+			if got := taken(k, "acme"); got != want {
+				t.Errorf("with %d instances %d at once, want %d", n, got, want)
+			}
+		}
+		instances.Store(3)
+		time.Sleep(time.Second)
+		if got := taken(k, "acme"); got != 10 {
+			t.Errorf("with 3 instances %d a second, want 10", got)
+		}
+	})
+}
+
+func TestATokenIsTakenOnceACommand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := limiter(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 2}}), quota.Options{})
+		for range 10 { // the store is down
+			if !take(k, "acme") {
+				t.Fatal("what failed took a token")
+			}
+			k.Done("acme", 1)
+		}
+		if got := taken(k, "acme"); got != 2 {
+			t.Errorf("%d accepted, want 2", got)
+		}
+	})
+}
+
+func TestAClockThatIsSetBackGivesNothing(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1e9, 0)
+	k, err := quota.New(of(quota.Limits{Accept: quota.Rate{PerSecond: 10}}), timer.ClockFunc(func() time.Time { return now }), quota.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		by   time.Duration
+		want int
+	}{{0, 10}, {-time.Hour, 0}, {100 * time.Millisecond, 1}, {time.Hour, 10}} {
+		now = now.Add(step.by)
+		if got := taken(k, "acme"); got != step.want {
+			t.Errorf("%v later %d are accepted, want %d", step.by, got, step.want)
+		}
+	}
+}
+
+func TestTenantsWithoutLimitsAreFree(t *testing.T) {
+	t.Parallel()
+	k := limiter(t, quota.Config{Tenants: map[timer.TenantID]quota.Limits{"acme": {Live: 1, Accept: quota.Rate{PerSecond: 1}}}}, quota.Options{})
+	for range 1000 {
+		if !take(k, "beta") {
+			t.Fatal("refused")
+		}
+	}
+	if k.Horizon("beta") != 0 || k.Allowance(time.Now()) != nil {
+		t.Error("there is a limit")
+	}
+}
+
+func TestLimitsAreChangedAtWork(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := limiter(t, of(quota.Limits{Accept: quota.Rate{PerSecond: 1, Burst: 5}, Horizon: time.Hour}), quota.Options{})
+		if got := taken(k, "acme"); got != 5 {
+			t.Errorf("%d accepted, want 5", got)
+		}
+		if err := k.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: -1}})); err == nil {
+			t.Error("wrong limits were taken")
+		}
+		if got := k.Horizon("acme"); got != time.Hour {
+			t.Errorf("horizon %v", got)
+		}
+		if err := k.Use(of(quota.Limits{Accept: quota.Rate{PerSecond: 100}, Horizon: time.Minute})); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if got := taken(k, "acme"); got != 10 {
+			t.Errorf("%d accepted at the new rate, want 10", got)
+		}
+		if got := k.Horizon("acme"); got != time.Minute {
+			t.Errorf("new horizon %v", got)
+		}
+		if exceeded, err := k.Allow(t.Context(), new(fakeStore), true, command(call(0))); err != nil || exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Detail != "accept_rate: tenant acme may have 100 timers a second accepted" {
+			t.Errorf("exceeded %+v, %v", exceeded, err)
+		}
+	})
+}
+
+// TestALimitIsLiftedMeanwhile lifts the limit between the verdict on a command and what
+// is said of it: it waits, as it would have a moment before.
+func TestALimitIsLiftedMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeStore{lookup: time.Second}
+		k := limiter(t, of(quota.Limits{Live: 1}), quota.Options{})
+		if exceeded := send(t, k, s, call(0)); exceeded != nil {
+			t.Fatalf("%+v", exceeded)
+		}
+		time.AfterFunc(time.Second/2, func() {
+			if err := k.Use(quota.Config{}); err != nil {
+				t.Error(err)
+			}
+		})
+		exceeded := send(t, k, s, call(1))
+		if exceeded == nil || exceeded.Policy != quota.Delay || exceeded.Detail != "live_timers: tenant acme may have 1 timers waiting" {
+			t.Errorf("%+v", exceeded)
+		}
+	})
+}
+
+// A tenantOf8 has timers call-0 to call-7. Each Get calls asked first.
+type tenantOf8 struct {
+	timer.Reader
+	asked func()
+}
+
+func (tenantOf8) Counts(context.Context, timer.TenantID) (timer.Counts, error) {
+	return timer.Counts{Scheduled: 8}, nil
+}
+
+func (r tenantOf8) Get(_ context.Context, k timer.Key) (timer.Entry, error) {
+	r.asked()
+	if k.ServiceCallID < "call-8" {
+		return timer.Entry{State: timer.Scheduled}, nil
+	}
+	return timer.Entry{}, timer.ErrNotFound
+}
+
+// calls returns commands for keys from call-first on.
+func calls(first, n int) (commands []timer.ScheduleTimer) {
+	for i := range n {
+		commands = append(commands, command(timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", first+i))}))
+	}
+	return commands
+}
+
+// TestLimitsAreLoadedWhileKeysAreLookedUp of three timers that move and two new ones,
+// after which the tenant has as many as it may.
+func TestLimitsAreLoadedWhileKeysAreLookedUp(t *testing.T) {
+	t.Parallel()
+	config := of(quota.Limits{Live: 10, Policy: quota.DeadLetter})
+	k := limiter(t, config, quota.Options{})
+	again := sync.OnceFunc(func() { _ = k.Use(config) })
+	if exceeded, err := k.Allow(t.Context(), tenantOf8{asked: again}, false, calls(5, 5)...); err != nil || exceeded != nil {
+		t.Errorf("%v, %+v, want it granted", err, exceeded)
+	}
+}
+
+// TestFewCommandsWaitForALookUp of keys, at a store that does not answer: those that wait
+// keep commands of other tenants from being handled.
+func TestFewCommandsWaitForALookUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := limiter(t, of(quota.Limits{Live: 8}), quota.Options{})
+		answer := make(chan struct{})
+		store := tenantOf8{asked: func() { <-answer }}
+		var waiting atomic.Int64
+		for range 1000 {
+			waiting.Add(1)
+			go func() {
+				defer waiting.Add(-1)
+				if exceeded, err := k.Allow(t.Context(), store, false, calls(8, 1)...); err != nil || exceeded == nil {
+					t.Errorf("%v, %v, want that it exceeds the quota", exceeded, err)
+				}
+			}()
+		}
+		synctest.Wait()
+		if n := waiting.Load(); n > 20 {
+			t.Errorf("%d commands wait", n)
+		}
+		close(answer)
+		synctest.Wait()
+		if n := waiting.Load(); n > 0 {
+			t.Errorf("%d commands wait for ever", n)
+		}
+	})
+}
+
+func TestWrongLimitsAreRefusedWithAllThatIsWrong(t *testing.T) {
+	t.Parallel()
+	nan := 0.0
+	nan /= nan
+	_, err := quota.New(quota.Config{
+		Default: quota.Limits{Live: -1, Horizon: -1, Policy: "drop"},
+		Tenants: map[timer.TenantID]quota.Limits{"_": {}, "acme": {Accept: quota.Rate{PerSecond: nan}, Fire: quota.Rate{Burst: -1}}},
+	}, clock, quota.Options{})
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"default: -1 live timers", "default: -1ns is not a horizon", `"drop" is not a policy`, "tenantId", "tenant acme: the accept rate", "tenant acme: the fire rate"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("error does not say %q:\n%v", want, err)
+		}
+	}
+}

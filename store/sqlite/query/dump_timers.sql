@@ -1,5 +1,0 @@
--- All timers, ordered by key: walks the index of the primary key.
-SELECT tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state,
-       command_at, command_id, traceparent, tracestate, data
-  FROM timer_schedules
- ORDER BY tenant_id, service_call_id
