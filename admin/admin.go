@@ -47,6 +47,7 @@ type Options struct {
 	// that.
 	Unprotected func() timer.Unprotected
 
+	Failed func(error)                     // is called with each error that an answer hides; default it is only logged
 	Traced func(http.Handler) http.Handler // around all that answers, such as one that makes spans; default nothing
 }
 

@@ -37,6 +37,7 @@ type api struct {
 	log         *slog.Logger
 	mux         *http.ServeMux
 	rules       map[string]rule // of each method and path
+	failed      func(error)     // may be nil
 	huma        huma.API
 }
 
@@ -67,7 +68,7 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan str
 	c.RejectUnknownQueryParameters = true // a filter that is misspelled must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, broker: opt.Broker, actions: actions, log: log, mux: http.NewServeMux(), rules: make(map[string]rule)}
+	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, broker: opt.Broker, actions: actions, log: log, mux: http.NewServeMux(), rules: make(map[string]rule), failed: opt.Failed}
 	a.huma = huma.NewAPI(c, guarded{humago.NewAdapter(a.mux, ""), a})
 	a.addTimers()
 	a.addTenants()
@@ -200,6 +201,9 @@ func (a *api) problem(ctx context.Context, id string, err error) error {
 		return huma.Error404NotFound("the tenant has no such timer")
 	}
 	a.log.WarnContext(ctx, "a request was not answered", "operation", id, "error", err)
+	if a.failed != nil {
+		a.failed(err)
+	}
 	return huma.Error503ServiceUnavailable("the database did not answer: see /readyz?verbose, and try again")
 }
 

@@ -36,7 +36,6 @@ type Stats struct {
 	Oldest        string `json:"oldest,omitempty" format:"date-time" doc:"When the oldest of them came to the outbox."`
 	OldestDue     string `json:"oldestDue,omitempty" format:"date-time" doc:"When its timer was due."`
 	Parked        int64  `json:"parked" doc:"Events that the broker refused for good."`
-	Damaged       int64  `json:"damaged" doc:"Timers whose rows were damaged: they were set aside when they were due."`
 
 	Unprotected *Unprotected `json:"unprotected,omitempty" doc:"Timers that only a backup protects; none if that is not known."`
 }
@@ -98,7 +97,7 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
 	o, err := a.timers.Overdue(ctx, "", time.Now())
 	return &statsOutput{Stats{
 		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, OldestOverdue: stamp(o.Oldest),
-		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked, Damaged: s.Damaged,
+		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
 		Unprotected: newUnprotected(a.unprotected),
 	}}, err
 }

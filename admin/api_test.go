@@ -217,7 +217,7 @@ func TestTenantsAndStats(t *testing.T) {
 	delete(got, "oldest")
 	want := map[string]any{
 		"scheduled": 3.0, "reached": 1.0, "canceled": 1.0, "nextDue": "2026-01-01T01:00:00.000Z",
-		"overdue": 1.0, "oldestOverdue": "2026-01-01T01:00:00.000Z", "outbox": 1.0, "oldestDue": "2026-01-01T00:00:00.000Z", "parked": 0.0, "damaged": 0.0,
+		"overdue": 1.0, "oldestOverdue": "2026-01-01T01:00:00.000Z", "outbox": 1.0, "oldestDue": "2026-01-01T00:00:00.000Z", "parked": 0.0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -122,7 +122,7 @@ func (tb *tab) check(where string) {
 
 func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	tb.t.Helper()
-	ctx, cancel := context.WithTimeout(tb.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(tb.ctx, time.Minute)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
 		tb.t.Fatal(err)
@@ -175,7 +175,7 @@ func (tb *tab) await(what string) {
 func (tb *tab) click(text string) {
 	tb.t.Helper()
 	path := fmt.Sprintf(`//main//*[self::a or self::button][starts-with(normalize-space(.), %q)]`, text)
-	ctx, cancel := context.WithTimeout(tb.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(tb.ctx, time.Minute)
 	defer cancel()
 	for {
 		err := chromedp.Do(ctx, chromedp.Click(path))

@@ -420,7 +420,7 @@ func TestSlowHeadersEnd(t *testing.T) {
 		t.Fatalf("another client: %v %v", answer, err)
 	}
 	_ = answer.Body.Close()
-	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	for buffer := make([]byte, 1024); ; {
 		_, err := conn.Read(buffer)
 		if timeout, ok := err.(net.Error); ok && timeout.Timeout() { //nolint:errorlint // of a connection

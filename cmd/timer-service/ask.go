@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -20,58 +19,24 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A reader reads timers, from the database or from a service that runs.
-type reader interface {
-	io.Closer
-	Get(ctx context.Context, key timer.Key) (timer.Entry, error)
-	List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) (timer.Page, error)
-	Correlated(ctx context.Context, correlationID string, limit int) ([]timer.Entry, error)
-	Due(ctx context.Context, before time.Time, after string, limit int) (timer.DuePage, error)
-	Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (timer.Overdue, error)
-	Delivery(ctx context.Context, eventID string) (timer.Delivery, error)
-	Stats(ctx context.Context) (timer.Stats, error)
-	Unprotected(ctx context.Context) (timer.Unprotected, error)
-	Counts(ctx context.Context, tenant timer.TenantID) (timer.Counts, error)
-	Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error)
-	Firing(ctx context.Context) (timer.Pause, error)
-	Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error)
-}
-
 // probeTimeout is how long a service on this machine may take to say which database it
 // serves.
 const probeTimeout = time.Second
 
-// reader returns what reads timers: the service of the setting server if that is set,
-// else a service on this machine if one answers on http_addr and serves this database,
-// else the database itself. The caller closes it.
-func (e *env) reader(ctx context.Context) (reader, error) {
-	c, err := e.service(ctx)
-	switch {
-	case c != nil:
-		return c, nil
-	case err == nil, errors.Is(err, apiclient.ErrDenied): // the file is ours to read, if it is that
-		return e.database(ctx)
+// reader returns a client for verbs that only read: of a service that runs, or, if none
+// answers for this database, of its handler within this process. No instance on PostgreSQL
+// says more than the database. The caller closes it.
+func (e *env) reader(ctx context.Context) (*apiclient.Client, error) {
+	if e.cfg.DBURL.Empty() || !e.cfg.Server.Empty() {
+		if c, err := e.service(ctx); !errors.Is(err, errNoService) {
+			return c, err
+		}
 	}
-	return nil, err
-}
-
-// A database is one that is read without a service.
-type database struct {
-	timer.Reader
-	io.Closer
-}
-
-// Unprotected returns none: only a service asks the broker.
-func (database) Unprotected(context.Context) (timer.Unprotected, error) {
-	return timer.Unprotected{}, nil
-}
-
-func (e *env) database(ctx context.Context) (reader, error) {
 	r, err := service.Reader(ctx, e.cfg)
 	if err != nil {
 		return nil, err
 	}
-	return database{r, r}, nil
+	return apiclient.Within(r), nil
 }
 
 // named returns a client of the service of the setting server; nil if that is not set.
@@ -100,9 +65,13 @@ func (e *env) token() (string, error) {
 	return token, nil
 }
 
-// service returns a client of the service to ask; nil if the database is to be used. The
-// error wraps [apiclient.ErrDenied] if one answers on http_addr and does not say which
-// database it serves.
+// errNoService says that no service answers for the database of the configuration.
+var errNoService = errors.New("no service answers")
+
+// service returns a client of a service that runs: that of the setting server, or else the
+// one on http_addr, if it serves the database of the configuration, or if that is
+// PostgreSQL, since any instance would do. The error wraps [errNoService] if there is none,
+// and [apiclient.ErrDenied], too, if the one that answers does not say what it serves.
 func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 	if c, err := e.named(); c != nil || err != nil {
 		return c, err
@@ -111,24 +80,27 @@ func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !e.cfg.DBURL.Empty() { // any instance would do, and none says more than the database
-		return nil, nil
+	local, database := e.cfg.LocalURL(), e.cfg.DBPath
+	if !e.cfg.DBURL.Empty() {
+		database = e.cfg.DBURL.URL()
 	}
-	local := localServer(e.cfg.HTTPAddr, e.cfg.HTTPPrefix)
+	none := fmt.Errorf("%w at %s that serves %s; start one, or name one with --server", errNoService, cmp.Or(local, "http_addr"), database)
 	if local == "" {
-		return nil, nil
+		return nil, none
 	}
 	c := apiclient.New(local, token)
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	_, name, err := c.Database(ctx)
-	if err == nil && name == databaseName(e.cfg.DBPath) {
+	if !e.cfg.DBURL.Empty() {
 		return c, nil
 	}
-	if err = errors.Join(err, c.Close()); errors.Is(err, apiclient.ErrDenied) {
-		return nil, fmt.Errorf("%s: %w", local, err)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	switch _, name, err := c.Database(ctx); {
+	case errors.Is(err, apiclient.ErrDenied):
+		return nil, fmt.Errorf("%w: %s: %w", errNoService, local, err)
+	case err != nil || name != databaseName(e.cfg.DBPath):
+		return nil, errors.Join(none, c.Close())
 	}
-	return nil, nil
+	return c, nil
 }
 
 // databaseName returns what a service calls a database file of this machine.
@@ -139,23 +111,6 @@ func databaseName(path string) string {
 		path = resolved
 	}
 	return "sqlite " + path + " on " + host
-}
-
-// mustAsk returns a client of a service, for what only a service knows.
-func (e *env) mustAsk(ctx context.Context) (*apiclient.Client, error) {
-	c, err := e.service(ctx)
-	if c == nil && err == nil {
-		local := localServer(e.cfg.HTTPAddr, e.cfg.HTTPPrefix)
-		if local == "" || e.cfg.DBURL.Empty() {
-			return nil, fmt.Errorf("no service answers at %s that serves %s; start one, or name one with --server", cmp.Or(local, "http_addr"), e.cfg.DBPath)
-		}
-		token, err := e.token()
-		if err != nil {
-			return nil, err
-		}
-		return apiclient.New(local, token), nil
-	}
-	return c, err
 }
 
 // hint says what to do about an error; empty if the error says it.

@@ -42,8 +42,8 @@ type cli struct {
 	Tenants    tenantsCmd    `cmd:"" help:"Forget a tenant: delete its timers."`
 	Quotas     quotasCmd     `cmd:"" help:"Show what tenants may have, and what they use."`
 	Backup     backupCmd     `cmd:"" help:"Copy the SQLite database, also while the service runs."`
-	Export     exportCmd     `cmd:"" help:"Write all timers and events into a file, to move them to another database."`
-	Import     importCmd     `cmd:"" help:"Load an export into an empty database."`
+	Export     exportCmd     `cmd:"" help:"Write all timers into a file, to move them to another database."`
+	Import     importCmd     `cmd:"" help:"Add the timers of an export to an empty database."`
 	Recover    recoverCmd    `cmd:"" help:"Recover a lost or older database from the broker."`
 	Migrate    migrateCmd    `cmd:"" help:"Migrate the database to the schema of this binary."`
 	Provision  provisionCmd  `cmd:"" help:"Create the streams, topics and queues that the service needs."`

@@ -57,32 +57,29 @@ func complete(w io.Writer, words []string) {
 		return
 	}
 	p := &parsed{cli: new(cli), flags: newSettingFlags()}
-	node := grammar(p, io.Discard, io.Discard, func(int) {}).Model.Node
-	last := len(words) - 1
-	var value *kong.Flag // of which the next word is the value
-	arg, dashes := 0, false
-	for _, word := range words[:last] {
+	k := grammar(p, io.Discard, io.Discard, func(int) {})
+	before, word := words[:len(words)-1], words[len(words)-1]
+	read, err := kong.Trace(k, before) // it has an error of its own for words that are wrong, or not all there
+	if err != nil {
+		return
+	}
+	node, arg := k.Model.Node, 0
+	for _, at := range read.Path {
 		switch {
-		case value != nil:
-			value = nil
-		case word == "--":
-			dashes = true
-		case !dashes && strings.HasPrefix(word, "-"):
-			if f := flagOf(node, word); f != nil && !f.IsBool() {
-				value = f
-			}
-		default:
-			if child := childOf(node, word); child != nil {
-				node, arg = child, 0
-			} else {
-				arg++
-			}
+		case at.Command != nil:
+			node, arg = at.Command, 0
+		case at.Positional != nil:
+			arg = at.Positional.Position + 1
 		}
 	}
-	word := words[last]
+	var value *kong.Flag // of which the word is the value
+	if len(before) > 0 {
+		value = flagOf(node, before[len(before)-1])
+	}
+	dashes := slices.Contains(before, "--")
 	name, part, assigned := strings.Cut(word, "=")
 	switch {
-	case value != nil:
+	case value != nil && !value.IsBool():
 		suggest(w, "", word, values(value.Value, value.Name))
 	case !dashes && strings.HasPrefix(word, "--") && assigned:
 		if f := flagOf(node, name); f != nil {
@@ -108,13 +105,6 @@ func suggest(w io.Writer, before, part string, all []suggestion) {
 			fmt.Fprintf(w, "%s%s\t%s\n", before, s.word, help)
 		}
 	}
-}
-
-func childOf(node *kong.Node, name string) *kong.Node {
-	if i := slices.IndexFunc(node.Children, func(c *kong.Node) bool { return c.Name == name }); i >= 0 {
-		return node.Children[i]
-	}
-	return nil
 }
 
 func verbsOf(node *kong.Node) (all []suggestion) {

@@ -32,11 +32,10 @@ type conclusion struct {
 }
 
 // conclusions returns what became of a command, once that is decided other than by
-// its event. It asks the service of the setting server, or the database of the
-// configuration, until ctx ends; if none can be read here, it returns nil, from which
-// nothing comes.
+// its event. It asks until ctx ends; if nothing can be read here, it returns nil, from
+// which nothing comes.
 func conclusions(ctx context.Context, e *env, p *published, judge func(timer.Entry, timer.Version) *conclusion) <-chan conclusion {
-	r, err := e.judge(ctx)
+	r, err := e.reader(ctx)
 	if err != nil {
 		return nil
 	}
@@ -44,10 +43,9 @@ func conclusions(ctx context.Context, e *env, p *published, judge func(timer.Ent
 	version := timer.Version{TimestampMS: p.TimestampMS, CommandID: p.ID}
 	go func() {
 		defer r.Close()
-		remote, _ := r.(*apiclient.Client)
 		interval := outcomeInterval
 		for tries := 1; pause.For(ctx, interval); tries++ {
-			entry, err := r.Get(ctx, p.key())
+			entry, _, err := r.Get(ctx, p.key())
 			if err != nil && !errors.Is(err, timer.ErrNotFound) {
 				continue // it is busy, or away
 			}
@@ -60,8 +58,8 @@ func conclusions(ctx context.Context, e *env, p *published, judge func(timer.Ent
 			switch {
 			case entry.Version == version:
 				interval = max(outcomeInterval, min(replacedInterval, entry.DueAt.Sub(e.now())))
-			case remote != nil && tries%refusedTries == 0: // else the dead letter comes by itself
-				if m := deadLetterOf(ctx, remote, p); m != nil {
+			case !e.cfg.Server.Empty() && tries%refusedTries == 0: // else the dead letter comes by itself
+				if m := deadLetterOf(ctx, r, p); m != nil {
 					decided <- conclusion{dead: m}
 					return
 				}
@@ -69,15 +67,6 @@ func conclusions(ctx context.Context, e *env, p *published, judge func(timer.Ent
 		}
 	}()
 	return decided
-}
-
-// judge returns what knows timers: the service of the setting server, or else the
-// database.
-func (e *env) judge(ctx context.Context) (reader, error) {
-	if c, err := e.named(); c != nil || err != nil {
-		return c, err
-	}
-	return e.database(ctx)
 }
 
 // deadLetterOf returns the dead letter of a command; nil if there is none, or none yet.
@@ -135,12 +124,12 @@ func superseded(e timer.Entry) *conclusion {
 // before returns what the database knows of a timer that is to be canceled, nil if
 // that is nothing. It reports whether there is a database that can be read here.
 func before(ctx context.Context, e *env, key timer.Key) (_ *shownTimer, read bool) {
-	r, err := e.judge(ctx)
+	r, err := e.reader(ctx)
 	if err != nil {
 		return nil, false
 	}
 	defer r.Close()
-	entry, err := r.Get(ctx, key)
+	entry, _, err := r.Get(ctx, key)
 	if err != nil {
 		return nil, errors.Is(err, timer.ErrNotFound)
 	}

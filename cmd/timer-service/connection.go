@@ -138,10 +138,9 @@ type published struct {
 
 // newRemote returns a command that a service published.
 func newRemote(kind string, c admin.Command) *published {
-	due, _ := envelope.ParseTime(c.DueAt) // the service has written it
 	return &published{
 		Result: resultPublished, Type: kind, ID: c.ID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS,
-		CorrelationID: c.CorrelationID, DueAt: stamp(due),
+		CorrelationID: c.CorrelationID, DueAt: parseStamp(c.DueAt),
 	}
 }
 

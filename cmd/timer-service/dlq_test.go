@@ -58,7 +58,14 @@ func deadLettersOf(t *testing.T, environ []string, lines ...string) {
 	tailed := tailing(t, environ, "dlq", "-n", fmt.Sprint(len(lines)), "-o", "json")
 	do(t, environ, "publish", "--raw", fileOf(t, lines...)).wants(t, exitOK)
 	(<-tailed).wants(t, exitOK)
-	for deadline := time.Now().Add(time.Minute); len(listDeadLetters(t, environ, "--limit", "0")) < before+len(lines); {
+	awaitDeadLetters(t, environ, before+len(lines))
+}
+
+// awaitDeadLetters waits until the broker has stored so many dead letters, which tail may
+// have had before.
+func awaitDeadLetters(t *testing.T, environ []string, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); len(listDeadLetters(t, environ, "--limit", "0")) < n; {
 		if time.Now().After(deadline) {
 			t.Fatal("dead letters that tail has had are not stored")
 		}
@@ -206,6 +213,7 @@ func TestDlqReplays(t *testing.T) {
 		}
 		header := decode(t, (<-tailed).wants(t, exitOK).stdout)["headers"].(map[string]any)
 		has(t, header, map[string]any{"deadLetterReplays": fmt.Sprint(replays + 1), "deadLetterCount": fmt.Sprint(replays + 2)})
+		awaitDeadLetters(t, environ, 1)
 	}
 	refused := do(t, environ, "dlq", "replay", "--all").wants(t, exitFailure)
 	if !strings.Contains(refused.stdout, "it was replayed 3 times already") || !strings.Contains(refused.stderr, "1 of 1 dead letters were refused") {
@@ -230,7 +238,7 @@ func TestDlqReplays(t *testing.T) {
 // After a kill each dead letter still exists, or its command was handled.
 func TestDlqReplayThatIsKilledLosesNothing(t *testing.T) {
 	t.Parallel()
-	const n = 40
+	const n = 20
 	environ := []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0"}
 	_, stop := serve(t, append(environ, "TIMER_HORIZON=1h"))
 	deadLettersOf(t, environ, commands(n, 2*time.Hour)...)
@@ -240,8 +248,8 @@ func TestDlqReplayThatIsKilledLosesNothing(t *testing.T) {
 		t.Fatalf("%d dead letters, want %d", got, n)
 	}
 
-	p := startIn(t, environ, "main", "dlq", "replay", "--all", "--rate", "20")
-	for range n / 2 {
+	p := startIn(t, environ, "main", "dlq", "replay", "--all", "--rate", "0.25") // the rest would take more than a minute
+	for range 2 {
 		p.prints(t, "replayed")
 	}
 	p.signal(t, os.Kill)
@@ -249,8 +257,8 @@ func TestDlqReplayThatIsKilledLosesNothing(t *testing.T) {
 		t.Fatalf("exit code %d, want that it was killed\n%s", code, p.stderr.String())
 	}
 	remaining := listDeadLetters(t, environ, "--limit", "0")
-	if len(remaining) == 0 || len(remaining) > n/2 {
-		t.Errorf("%d dead letters remain, want some, and half of %d at most", len(remaining), n)
+	if len(remaining) == 0 || len(remaining) > n-2 {
+		t.Errorf("%d dead letters remain, want some, and %d at most", len(remaining), n-2)
 	}
 	ids := make(map[string]bool)
 	for _, l := range remaining {
@@ -274,7 +282,7 @@ func TestDlqReplayThatIsKilledLosesNothing(t *testing.T) {
 // awaitTimer waits until the service has handled the command of a timer.
 func awaitTimer(t *testing.T, environ []string, call string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		got := do(t, environ, "get", "acme", call, "-o", "json")
 		if got.code == exitOK {

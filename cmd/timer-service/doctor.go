@@ -29,19 +29,31 @@ Examples:
 
 // Run prints what was found.
 func (doctorCmd) Run(ctx context.Context, e *env) error {
-	counts := make(map[service.FindingState]int)
-	for _, f := range service.Examine(ctx, e.cfg, e.mistakes) {
+	counts := make(map[string]int)
+	for _, c := range service.Examine(ctx, e.cfg, e.mistakes) {
+		f := &finding{"ok", c.Part, c.Reason, c.Advice}
+		switch {
+		case c.Red:
+			f.State = "bad"
+		case c.Advice != "":
+			f.State = "warning"
+		}
 		counts[f.State]++
-		e.out.print((*finding)(&f))
+		e.out.print(f)
 	}
-	if n := counts[service.Bad]; n > 0 {
-		return fmt.Errorf("%d bad, %d warnings, %d ok: do what the lines say, from the first on", n, counts[service.Warning], counts[service.OK])
+	if n := counts["bad"]; n > 0 {
+		return fmt.Errorf("%d bad, %d warnings, %d ok: do what the lines say, from the first on", n, counts["warning"], counts["ok"])
 	}
 	return nil
 }
 
 // A finding is one line.
-type finding service.Finding
+type finding struct {
+	State string `json:"state"` // ok; warning: it works, and may not for long, or not as one thinks; bad: it does not work
+	Check string `json:"check"` // such as "database"
+	Text  string `json:"text"`
+	Do    string `json:"do,omitempty"` // what to do about it
+}
 
 func (f *finding) text() string {
 	line := fmt.Sprintf("%-8s %-11s %s", f.State, f.Check, strings.TrimSuffix(f.Text, "."))

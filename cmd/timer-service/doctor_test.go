@@ -46,12 +46,12 @@ func TestDoctorOfFiveMistakes(t *testing.T) {
 	}
 	t.Cleanup(nats.Shutdown)
 	server := nats.URL()
-	conn, err := natsgo.Connect(server)
+	conn, err := natsgo.Connect(server, natsgo.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestDoctorOfFiveMistakes(t *testing.T) {
 // TestDoctorOfNothing looks at a machine on which no service has run.
 func TestDoctorOfNothing(t *testing.T) {
 	t.Parallel()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.3:0") // where no other test listens
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -41,7 +40,7 @@ func (g *getCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer r.Close()
-	entry, err := r.Get(ctx, key)
+	entry, event, err := r.Get(ctx, key)
 	if err != nil {
 		return err // names the key
 	}
@@ -49,14 +48,10 @@ func (g *getCmd) Run(ctx context.Context, e *env) error {
 	if g.Data {
 		shown.withData(entry.Data)
 	}
-	if entry.State == timer.Reached {
-		id := envelope.EventID(entry.Event())
-		d, err := r.Delivery(ctx, id)
-		if err != nil {
-			return err
-		}
+	if event != nil {
 		shown.Event = &shownEvent{
-			ID: id, State: d.State, Since: stamp(d.Since), Attempts: d.Attempts, Reason: d.Reason, Destination: d.Destination, RetryAt: stamp(d.RetryAt),
+			ID: event.ID, State: event.State, Since: parseStamp(event.Since), Attempts: event.Attempts, Reason: event.Reason,
+			Destination: event.Destination, RetryAt: parseStamp(event.RetryAt),
 		}
 	}
 	e.out.print(shown)

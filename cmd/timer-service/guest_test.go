@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 )
@@ -55,13 +56,13 @@ func TestAnotherUserOfTheMachine(t *testing.T) {
 		}
 	}
 
-	guest, err := natsgo.Connect(address, natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))
+	guest, err := natsgo.Connect(address, natsgo.Timeout(time.Minute), natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer guest.Close()
 	for _, subject := range []string{"$JS.API.STREAM.PURGE.svc", "$JS.API.STREAM.DELETE.svc", "svc.acme.serviceCall", "svc.acme.dlq"} {
-		if err := errors.Join(guest.Publish(subject, nil), guest.Flush()); err != nil {
+		if err := errors.Join(guest.Publish(subject, nil), guest.FlushTimeout(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		if err := guest.LastError(); !errors.Is(err, natsgo.ErrPermissionViolation) || !strings.Contains(err.Error(), subject) {

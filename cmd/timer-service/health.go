@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 )
@@ -38,7 +36,7 @@ const maxAnswer = 1 << 20
 func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	server := strings.TrimSuffix(e.cfg.Server.Reveal(), "/")
 	if server == "" {
-		server = localServer(e.cfg.HTTPAddr, e.cfg.HTTPPrefix)
+		server = e.cfg.LocalURL()
 	}
 	if server == "" {
 		return wrong("health", "http_addr is empty: there is no HTTP here; give --server")
@@ -79,17 +77,4 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 		return errors.New("the service is not ready")
 	}
 	return fmt.Errorf("the answer is %s: is that the service?", answer.Status)
-}
-
-// localServer returns the URL of a service on this machine that listens on an
-// address; empty if it does not.
-func localServer(addr, prefix string) string {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return ""
-	}
-	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return "http://" + net.JoinHostPort(host, port) + prefix
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ var verbs = []string{
 // screen is how many lines of 100 characters a help has at most.
 const screen = 40
 
-func TestHelp(t *testing.T) {
+func TestHelpFitsAScreen(t *testing.T) {
 	t.Parallel()
 	screens := map[string][]string{program: {"--help"}, "dlq": {"dlq", "--help"}, "parked": {"parked", "--help"}}
 	for _, verb := range verbs {
@@ -31,7 +30,6 @@ func TestHelp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := do(t, nil, args...).wants(t, exitOK).stdout
-			golden(t, filepath.Join("testdata", "help", name+".txt"), got)
 			if n := strings.Count(got, "\n"); n > screen {
 				t.Errorf("%d lines, want at most %d", n, screen)
 			}

@@ -33,11 +33,11 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 	fails([]string{"TIMER_SERVER=" + server}, exitNotFound, `prints those that there are.`,
 		"get acme a", "dlq show x", "dlq replay x", "dlq discard x", "parked show 1", "parked retry 1", "parked discard 1")
 	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_HTTP_ADDR="}, exitFailure, `"timer-service doctor" looks for the cause.`,
-		"get acme a", "list acme", "stats", "parked list", "parked show 1", "parked retry 1", "parked discard 1", "firing status", "firing pause", "firing resume",
-		"tenants forget acme --yes", "backup "+none+".backup", "export "+none+".jsonl")
-	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_HTTP_ADDR="}, exitFailure, "start one, or name one with --server", "quotas show", "top")
+		"get acme a", "list acme", "stats", "parked list", "parked show 1", "firing status", "backup "+none+".backup", "export "+none+".jsonl")
+	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_HTTP_ADDR="}, exitFailure, "start one, or name one with --server",
+		"quotas show", "top", "parked retry 1", "parked discard 1", "firing pause", "firing resume", "tenants forget acme --yes")
 	fails([]string{"TIMER_DB_URL=postgres://127.0.0.1:1/none", "TIMER_HTTP_ADDR="}, exitFailure, `timer-service doctor`,
-		"get acme a", "list acme", "stats", "parked list", "firing pause", "tenants forget acme --yes", "migrate", "import "+file)
+		"get acme a", "list acme", "stats", "parked list", "firing status", "migrate", "import "+file)
 	fails([]string{"TIMER_BROKER_URL=nats://127.0.0.1:1", "TIMER_DB_PATH=" + none}, exitFailure, "is the server up?",
 		"schedule acme a --in 1s", "cancel acme a", "publish "+file, "tail events", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all")
 	fails([]string{"TIMER_BROKER_URL=nats://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "provision", "schedule acme a --in 1s")

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -72,7 +73,7 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 
 // find reads pages, which may have few timers or none that match, until the limit
 // is reached or there are no more.
-func (l *listCmd) find(ctx context.Context, r reader, filter timer.Filter) (found timer.Page, err error) {
+func (l *listCmd) find(ctx context.Context, r *apiclient.Client, filter timer.Filter) (found timer.Page, err error) {
 	if l.DueWithin != nil && l.Tenant == "" {
 		page, err := r.Due(ctx, filter.DueBefore, l.After, l.Limit)
 		if errors.Is(err, timer.ErrInvalid) {

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"os"
 	"testing"
+
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -21,11 +23,7 @@ func TestMain(m *testing.M) {
 		stuck()
 	}
 	_ = os.Setenv("COLUMNS", "100") // the width of help screens
-	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // they wait most of the time
-		panic(err)
-	}
-	os.Exit(m.Run())
+	os.Exit(longtest.Waiting(m))
 }
 
 // A ran is the result of a run.

@@ -1,18 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/fsync"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -22,120 +23,98 @@ const releasePause = 20 * time.Millisecond
 // maxID is how long the id of a command may be.
 const maxID = 128
 
-// A move takes the timers of one tenant from a service that runs, and writes them as
-// commands for another one, see docs/adr/0038-move-a-tenant.md.
+// A move takes the timers of one tenant from a service that runs, and writes them for
+// another one, see docs/adr/0038-move-a-tenant.md. FILE.partial has the timers as they
+// were before anything was canceled; after a crash the move goes on with it. FILE has
+// those that were released.
 type move struct {
 	tenant timer.TenantID
-	from   reader // the database that the service runs on
-	path   string // of the file
+	from   timer.Reader // the database that the service runs on
+	path   string       // of FILE
 
-	written, fired int
+	sum  store.Summary // of FILE
+	left int
 }
 
-// taking is where all timers are that are being taken, until each is released. After a
-// crash the move goes on with it.
-func (m *move) taking() string { return m.path + ".taking" }
+func (m *move) partial() string { return m.path + ".partial" }
 
 // run moves the timers into the file.
 func (m *move) run(ctx context.Context, e *env) error {
-	final, err := newPartialFile("export", m.path)
-	if err != nil {
+	if err := m.begin(ctx, e); err != nil {
 		return err
 	}
-	defer final.discard()
-	if _, err := os.Lstat(m.taking()); errors.Is(err, fs.ErrNotExist) {
-		if err := m.note(ctx); err != nil {
-			return err
-		}
+	err := m.release(ctx, e)
+	if err == nil {
+		err = m.write(ctx, e)
 	}
-	if err := m.release(ctx, e); err != nil {
-		return fmt.Errorf("%w; run it again, which goes on with %s", err, m.taking())
+	if err != nil {
+		return fmt.Errorf("%w; run it again, which goes on with %s", err, m.partial())
 	}
-	if err := m.write(ctx, final); err != nil {
-		return fmt.Errorf("%w; run it again, which goes on with %s", err, m.taking())
-	}
-	return os.Remove(m.taking())
+	return os.Remove(m.partial())
 }
 
-// note writes what there is, page by page, before anything is changed.
-func (m *move) note(ctx context.Context) error {
-	file, err := newPartialFile("export", m.taking())
+// begin writes what there is, before anything is changed, unless a move before has.
+func (m *move) begin(ctx context.Context, e *env) error {
+	err := m.each(func(timer.Entry) error { return nil })
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return wrong("export", "%s exists: it is being written, or an export was killed before it took anything; then delete it (%w)", m.partial(), err)
+	}
+	file, err := newPartialFile("export", m.path)
 	if err != nil {
 		return err
 	}
-	defer file.discard()
-	err = writeLines(file.partial(), func(w io.Writer) error {
-		filter := timer.Filter{Limit: timer.MaxPage}
-		for {
-			page, err := m.from.List(ctx, m.tenant, filter)
-			if err != nil {
-				return err
-			}
-			for _, entry := range page.Entries {
-				if _, err := w.Write(append(commandOf(entry), '\n')); err != nil {
-					return err
-				}
-			}
-			if page.Next == "" {
-				return nil
-			}
-			filter.After = page.Next
-		}
+	p := newProgress(e, "")
+	err = m.create(m.partial(), func(w io.Writer) error {
+		_, err := store.Export(ctx, m.from, store.Header{TenantID: m.tenant, ExportedAt: e.now()}, w, p.addRows)
+		return err
 	})
-	if err == nil {
-		_, err = file.finish()
+	p.clear()
+	if err != nil {
+		file.discard()
 	}
 	return err
 }
 
-// commandOf returns the command that makes a timer at the other service. One that is over
-// leaves a tombstone there, so that its commands change nothing if they come again.
-func commandOf(e timer.Entry) []byte {
-	if e.State != timer.Scheduled {
-		return envelope.Cancel(timer.CancelTimer{Key: e.Key, Version: e.Version, CorrelationID: e.CorrelationID})
+// create writes a file, and has it on disk.
+func (m *move) create(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
 	}
-	return envelope.Schedule(timer.ScheduleTimer{Key: e.Key, Version: after(e.Version, "~"), CorrelationID: e.CorrelationID, DueAt: e.DueAt, Data: e.Data})
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return err
+	}
+	return errors.Join(fsync.File(path), fsync.Folder(filepath.Dir(path)))
 }
 
-// released returns the version by which a timer is canceled here. It is older than that
-// of the command for the other service, so that the timer may come back.
-func released(v timer.Version) timer.Version {
-	if id := v.CommandID; len(id) > 1 {
-		return timer.Version{TimestampMS: v.TimestampMS, CommandID: id[:len(id)-1] + "!"}
+// each calls fn with each timer that there was.
+func (m *move) each(fn func(timer.Entry) error) error {
+	f, err := os.Open(m.partial())
+	if err != nil {
+		return err
 	}
-	return timer.Version{TimestampMS: v.TimestampMS, CommandID: "!"}
+	defer f.Close()
+	_, err = store.ReadExport(f, m.tenant, fn)
+	return err
 }
 
-// after returns a version that is newer than v, and older than all that differ from it in
-// more than what they end with.
-func after(v timer.Version, end string) timer.Version {
-	if len(v.CommandID) < maxID {
-		return timer.Version{TimestampMS: v.TimestampMS, CommandID: v.CommandID + end}
-	}
-	return timer.Version{TimestampMS: v.TimestampMS + 1, CommandID: end + end}
-}
-
-// release has the service cancel each timer, and waits until it has decided for each
-// whether it was canceled or had fired before.
+// release has the service cancel each timer that waited, in the version that was read.
 func (m *move) release(ctx context.Context, e *env) error {
 	c, err := connect(ctx, e, "export")
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, "timers"), fresh: true, batch: maxBatch, ids: newIDs(maxIDs)}
-	in, out := io.Pipe()
-	go func() {
-		out.CloseWithError(m.each(func(_ []byte, schedule *timer.ScheduleTimer) error {
-			if schedule == nil {
-				return nil
-			}
-			_, err := out.Write(append(envelope.Cancel(timer.CancelTimer{Key: schedule.Key, Version: released(schedule.Version)}), '\n'))
-			return err
-		}))
-	}()
-	err = s.sendAll(ctx, in)
-	in.CloseWithError(err)
+	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, "timers"), fresh: true, batch: maxBatch}
+	err = s.sendTimers(ctx, m.each, func(t timer.Entry) []byte {
+		if t.State != timer.Scheduled {
+			return nil
+		}
+		return envelope.Cancel(timer.CancelTimer{Key: t.Key, Version: after(t.Version, "!")})
+	})
 	s.progress.clear()
 	if err == nil && s.refused > 0 {
 		err = fmt.Errorf("the broker refused to cancel %d timers", s.refused)
@@ -143,41 +122,51 @@ func (m *move) release(ctx context.Context, e *env) error {
 	return err
 }
 
-// write writes the timers that were released, and those that are over, and a trailer.
-func (m *move) write(ctx context.Context, file *partialFile) error {
-	err := writeLines(file.partial(), func(w io.Writer) error {
-		err := m.each(func(line []byte, schedule *timer.ScheduleTimer) error {
-			if schedule != nil {
-				ours, err := m.await(ctx, schedule)
-				if err != nil {
-					return err
+// after returns a version that is newer than v, and older than all that differ from it in
+// more than what they end with. That by which a timer is canceled here ends with "!", and
+// is older than that of the command for the other service, which ends with "~", so that
+// the timer may come back.
+func after(v timer.Version, end string) timer.Version {
+	if len(v.CommandID) < maxID {
+		return timer.Version{TimestampMS: v.TimestampMS, CommandID: v.CommandID + end}
+	}
+	return timer.Version{TimestampMS: v.TimestampMS + 1, CommandID: end + end}
+}
+
+// write writes the timers that were released, and those that are over. Until the end
+// the file has no trailer, and nothing of it is imported.
+func (m *move) write(ctx context.Context, e *env) error {
+	err := m.create(m.path, func(w io.Writer) (err error) {
+		header := store.Header{TenantID: m.tenant, ExportedAt: e.now()}
+		m.sum, err = store.WriteExport(w, header, nil, func(yield func(*timer.Entry) error) error {
+			return m.each(func(t timer.Entry) error {
+				if t.State == timer.Scheduled {
+					ours, err := m.await(ctx, t)
+					if err != nil {
+						return err
+					}
+					if !ours {
+						m.left++
+						return nil
+					}
 				}
-				if !ours {
-					m.fired++
-					return nil
-				}
-			}
-			m.written++
-			_, err := w.Write(append(line, '\n'))
-			return err
+				return yield(&t)
+			})
 		})
-		if err != nil {
-			return err
-		}
-		return json.NewEncoder(w).Encode(movedTrailer{kindTrailer, m.written})
+		return err
 	})
-	if err == nil {
-		_, err = file.finish()
+	if err != nil {
+		_ = os.Remove(m.path) // of what is left nothing is imported
 	}
 	return err
 }
 
 // await waits until the service has decided on a timer, and reports whether it was
 // released. Else it has fired, or a newer command came, and it stays.
-func (m *move) await(ctx context.Context, c *timer.ScheduleTimer) (ours bool, err error) {
-	cancel := released(c.Version)
+func (m *move) await(ctx context.Context, t timer.Entry) (ours bool, err error) {
+	cancel := after(t.Version, "!")
 	for {
-		e, err := m.from.Get(ctx, c.Key)
+		e, err := m.from.Get(ctx, t.Key)
 		switch {
 		case errors.Is(err, timer.ErrNotFound): // purged, or forgotten
 			return false, nil
@@ -193,38 +182,44 @@ func (m *move) await(ctx context.Context, c *timer.ScheduleTimer) (ours bool, er
 	}
 }
 
-// each calls fn with each line that is being taken, and with its command if it is one
-// that schedules.
-func (m *move) each(fn func(line []byte, schedule *timer.ScheduleTimer) error) error {
-	f, err := os.Open(m.taking())
-	if err != nil {
+// publishExport publishes the timers of a file that a move has written, as commands. One
+// that is over leaves a tombstone at the service, so that its commands change nothing if
+// they come again.
+func publishExport(ctx context.Context, e *env, name string, file io.ReadSeeker, tenant timer.TenantID) error {
+	each := func(fn func(timer.Entry) error) error {
+		_, err := file.Seek(0, io.SeekStart)
+		if err == nil {
+			_, err = store.ReadExport(file, tenant, fn)
+		}
 		return err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 2*envelope.MaxBytes)
-	for lines.Scan() {
-		decoded, err := envelope.Decode(lines.Bytes())
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.taking(), err)
-		}
-		var schedule *timer.ScheduleTimer
-		if c, is := decoded.Payload.(timer.ScheduleTimer); is {
-			schedule = &c
-		}
-		if err := fn(lines.Bytes(), schedule); err != nil {
-			return err
-		}
+	if err := each(func(timer.Entry) error { return ctx.Err() }); err != nil {
+		return fmt.Errorf("%s: %w; nothing was published", name, err)
 	}
-	return lines.Err()
+	return sendFrom(ctx, e, "import", "commands", "import it", func(s *sender) error {
+		s.fresh, s.batch = true, maxBatch
+		return s.sendTimers(ctx, each, func(t timer.Entry) []byte {
+			if t.State != timer.Scheduled {
+				return envelope.Cancel(timer.CancelTimer{Key: t.Key, Version: t.Version})
+			}
+			return envelope.Schedule(timer.ScheduleTimer{Key: t.Key, Version: after(t.Version, "~"), CorrelationID: t.CorrelationID, DueAt: t.DueAt, Data: t.Data})
+		})
+	})
 }
 
-// writeLines writes a file that exists, with a buffer.
-func writeLines(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+// sendTimers publishes a command for each timer of an export, unless that is nil.
+func (s *sender) sendTimers(ctx context.Context, each func(func(timer.Entry) error) error, command func(timer.Entry) []byte) error {
+	number := 1 // of the line of the header
+	err := each(func(t timer.Entry) error {
+		number++
+		body := command(t)
+		if body == nil {
+			return nil
+		}
+		return s.add(ctx, line{number: number, body: body})
+	})
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriter(f)
-	return errors.Join(write(w), w.Flush(), f.Close())
+	return s.flush(ctx)
 }

@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -75,7 +77,7 @@ func TestMoveATenant(t *testing.T) {
 	}
 	until := func(what string, happened func() bool) {
 		t.Helper()
-		for limit := time.Now().Add(30 * time.Second); !happened(); pause.For(t.Context(), 5*time.Millisecond) {
+		for limit := time.Now().Add(time.Minute); !happened(); pause.For(t.Context(), 5*time.Millisecond) {
 			if time.Now().After(limit) {
 				t.Fatalf("waited in vain until %s", what)
 			}
@@ -124,51 +126,69 @@ func TestMoveATenant(t *testing.T) {
 }
 
 // A file that was cut is not imported, in whole or in part: what is missing would never
-// fire, since it is canceled where it came from.
-func TestImportOfATenantNeedsAllCommands(t *testing.T) {
+// fire, since it is canceled where it came from. Nor is one of all tenants: its timers
+// were not canceled.
+func TestImportOfATenantNeedsItsWholeFile(t *testing.T) {
 	t.Parallel()
-	const first, second, trailer = `{"type":"ScheduleTimer","n":1}` + "\n", `{"type":"ScheduleTimer","n":2}` + "\n", `{"kind":"trailer","commands":2}` + "\n"
-	for text, want := range map[string]string{
-		"":                               "line 1: the file ends here, without a trailer",
-		first + second:                   "line 3: the file ends here, without a trailer",
-		first + second[:len(second)/2]:   "line 2: the file ends here, without a trailer",
-		first + second + trailer[:10]:    "line 3: the file ends here, without a trailer",
-		first + trailer:                  "line 2: the trailer counts 2 commands, there are 1",
-		first + second + trailer + first: "line 4: something follows the trailer",
-		first + second + trailer:         "",
+	all, file := beside(t, "all.jsonl"), beside(t, "acme.jsonl")
+	do(t, nil, "export", all, "--db-path", populated(t)).wants(t, exitOK)
+	text, err := os.ReadFile(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := strings.Replace(string(text), `"version":1`, `"version":1,"tenantId":"acme"`, 1)
+	for want, spoiled := range map[string]string{
+		"line 1: the file is empty":                     "",
+		"line 6: the file ends here, without a trailer": whole[:strings.Index(whole, `{"kind":"timer","tenantId":"beta"`)],
+		"line 6: timer beta.x-1 is not of tenant acme":  whole,
+		"line 1: it is not an export of tenant acme":    string(text),
 	} {
-		read, err := io.ReadAll(newMovedReader(strings.NewReader(text)))
-		if want == "" {
-			if err != nil || string(read) != first+second {
-				t.Errorf("%q: read %q, %v", text, read, err)
-			}
-			continue
-		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-		file := beside(t, "acme.jsonl")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(spoiled), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		got := do(t, nil, "import", file, "--tenant", "acme", "--broker-url", "nats://127.0.0.1:1").wants(t, exitFailure)
 		if !strings.Contains(got.stderr, want) || !strings.Contains(got.stderr, "nothing was published") || got.stdout != "" {
-			t.Errorf("%q: prints %q and %q, want %q", text, got.stdout, got.stderr, want)
+			t.Errorf("prints %q and %q, want %q", got.stdout, got.stderr, want)
 		}
+	}
+	if err := os.WriteFile(file, []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := do(t, nil, "import", file, "--db-path", beside(t, "new.db")).wants(t, exitFailure).stderr; !strings.Contains(got, "timers of tenant acme alone: import it with --tenant acme") {
+		t.Errorf("into a new database: %s", got)
+	}
+}
+
+// What an export was killed in before it took anything is not gone on with, nor removed.
+func TestAMoveRefusesWhatIsNotWhole(t *testing.T) {
+	t.Parallel()
+	file := beside(t, "acme.jsonl")
+	if err := os.WriteFile(file+".partial", []byte(`{"kind":"header","format":"timer-service-export","version":1,"tenantId":"acme"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := do(t, nil, "export", file, "--tenant", "acme", "--db-path", populated(t)).wants(t, exitUsage).stderr
+	if want := file + ".partial exists: it is being written, or an export was killed before it took anything; then delete it (line 2: the file ends here"; !strings.Contains(got, want) {
+		t.Errorf("prints %s, want %s", got, want)
+	}
+	if err := os.Rename(file+".partial", file); err != nil {
+		t.Fatal(err)
+	}
+	if got := do(t, nil, "export", file, "--tenant", "acme", "--db-path", populated(t)).wants(t, exitUsage).stderr; !strings.Contains(got, file+" exists: name a file that does not") {
+		t.Errorf("prints %s", got)
 	}
 }
 
 // An interrupted reader calls cancel when a phase of a move is over. From then on it
 // fails, as the database does for a context that has ended.
 type interruptedReader struct {
-	reader
+	timer.Reader
 	phase  string
 	cancel context.CancelFunc
 }
 
 func (r *interruptedReader) List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) (timer.Page, error) {
-	page, err := r.reader.List(ctx, tenant, filter)
-	if r.phase == "noted" && page.Next == "" {
+	page, err := r.Reader.List(ctx, tenant, filter)
+	if r.phase == "written" && page.Next == "" {
 		r.cancel()
 	}
 	return page, err
@@ -181,14 +201,14 @@ func (r *interruptedReader) Get(ctx context.Context, key timer.Key) (timer.Entry
 	if err := ctx.Err(); err != nil {
 		return timer.Entry{}, err
 	}
-	return r.reader.Get(ctx, key)
+	return r.Reader.Get(ctx, key)
 }
 
-// A move that is interrupted goes on with what it has noted: what changed since stays
+// A move that is interrupted goes on with what it has written: what changed since stays
 // where it is, and nothing is left out.
 func TestAnInterruptedMoveGoesOn(t *testing.T) {
 	t.Parallel()
-	for _, phase := range []string{"noted", "released"} {
+	for _, phase := range []string{"written", "released"} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			url, db, stop := serveBesideBroker(t)
@@ -199,7 +219,7 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := &env{cfg: cfg, log: slog.New(slog.DiscardHandler), out: output{w: io.Discard}, stderr: io.Discard, now: time.Now}
-			source, err := e.database(t.Context())
+			source, err := service.Reader(t.Context(), e.cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -207,7 +227,7 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 			schedule := func(call timer.ServiceCallID, id string) {
 				t.Helper()
 				do(t, nil, append([]string{"schedule", "acme", string(call), "--in", "1h", "--id", id}, flags...)...).wants(t, exitOK)
-				for limit := time.Now().Add(30 * time.Second); ; pause.For(t.Context(), 5*time.Millisecond) {
+				for limit := time.Now().Add(time.Minute); ; pause.For(t.Context(), 5*time.Millisecond) {
 					if e, err := source.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: call}); err == nil && e.Version.CommandID == id {
 						return
 					}
@@ -224,10 +244,10 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			m := &move{tenant: "acme", from: &interruptedReader{source, phase, cancel}, path: path}
-			if err := m.run(ctx, e); err == nil || !strings.Contains(err.Error(), "run it again, which goes on with "+path+".taking") {
+			if err := m.run(ctx, e); err == nil || !strings.Contains(err.Error(), "run it again, which goes on with "+path+".partial") {
 				t.Fatalf("interrupted: %v", err)
 			}
-			if files, _ := filepath.Glob(path + "*"); len(files) != 1 || files[0] != path+".taking" {
+			if files, _ := filepath.Glob(path + "*"); len(files) != 1 || files[0] != path+".partial" {
 				t.Fatalf("after the interrupt there are %v", files)
 			}
 			schedule("changed", "changed-2")
@@ -235,16 +255,17 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 
 			do(t, nil, append([]string{"export", path, "--tenant", "acme"}, flags...)...).wants(t, exitOK)
 			var moved []string
-			commands, err := os.ReadFile(path)
+			file, err := os.Open(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for line := range strings.Lines(string(commands)) {
-				if decoded, err := envelope.Decode([]byte(line)); err == nil {
-					moved = append(moved, string(decoded.Payload.(timer.ScheduleTimer).ServiceCallID))
-				}
+			defer file.Close()
+			if _, err := store.ReadExport(file, "acme", func(e timer.Entry) error {
+				moved = append(moved, string(e.ServiceCallID))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
 			}
-			slices.Sort(moved)
 			if want := []string{"a", "b"}; !slices.Equal(moved, want) {
 				t.Errorf("moved %q, want %q", moved, want)
 			}

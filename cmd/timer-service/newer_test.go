@@ -30,7 +30,7 @@ func TestServeRefusesANewerSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.DB().ExecContext(t.Context(), `INSERT INTO timer_schema_version (version_id, is_applied) VALUES (?, 1)`, sqlite.SchemaVersion+1); err != nil {
+		if _, err := s.DB().ExecContext(t.Context(), `INSERT INTO timer_schema (version_id, is_applied) VALUES (?, 1)`, sqlite.SchemaVersion+1); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {
@@ -45,7 +45,7 @@ func TestServeRefusesANewerSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.DB().ExecContext(t.Context(), `INSERT INTO timer_schema_version (version_id, is_applied) VALUES ($1, true)`, postgres.SchemaVersion+1); err != nil {
+		if _, err := s.DB().ExecContext(t.Context(), `INSERT INTO timer_schema (version_id, is_applied) VALUES ($1, true)`, postgres.SchemaVersion+1); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {

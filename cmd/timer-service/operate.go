@@ -6,37 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// An operator is what people change, in a service that runs or in the database.
-type operator interface {
-	io.Closer
-	timer.Operator
-	Firing(ctx context.Context) (timer.Pause, error)
-	Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error)
-}
-
-// operator returns what changes timers, chosen as [env.reader] does. The caller closes it.
-func (e *env) operator(ctx context.Context) (operator, error) {
-	c, err := e.service(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if c != nil {
-		return c, nil
-	}
-	o, err := service.Operate(ctx, e.cfg)
-	if err != nil {
-		return nil, fmt.Errorf("no service answers over HTTP, and in the database: %w", err)
-	}
-	return o, nil
-}
 
 type firingCmd struct {
 	Status firingStatusCmd `cmd:"" help:"Show whether timers fire."`
@@ -82,13 +57,12 @@ func (firingStatusCmd) Run(ctx context.Context, e *env) error {
 
 // Run pauses.
 func (firingPauseCmd) Run(ctx context.Context, e *env) error {
-	o, err := e.operator(ctx)
+	o, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	host, _ := os.Hostname()
-	if err := o.PauseFiring(ctx, timer.Pause{Since: e.now(), By: "command line on " + host}); err != nil {
+	if err := o.PauseFiring(ctx); err != nil {
 		return err
 	}
 	return showFiring(ctx, e, o)
@@ -96,7 +70,7 @@ func (firingPauseCmd) Run(ctx context.Context, e *env) error {
 
 // Run resumes.
 func (firingResumeCmd) Run(ctx context.Context, e *env) error {
-	o, err := e.operator(ctx)
+	o, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
@@ -107,11 +81,8 @@ func (firingResumeCmd) Run(ctx context.Context, e *env) error {
 	return showFiring(ctx, e, o)
 }
 
-func showFiring(ctx context.Context, e *env, r interface {
-	Firing(ctx context.Context) (timer.Pause, error)
-},
-) error {
-	p, err := r.Firing(ctx)
+func showFiring(ctx context.Context, e *env, c *apiclient.Client) error {
+	p, err := c.Firing(ctx)
 	if err == nil {
 		e.out.print(&firing{Paused: p.Paused(), Since: stamp(p.Since), By: p.By})
 	}
@@ -153,9 +124,6 @@ Examples:
     timer-service tenants forget acme --yes -o json`
 }
 
-// forgetBatch is how many timers are deleted at once.
-const forgetBatch = 1000
-
 // Run forgets the tenant.
 func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 	tenant := timer.TenantID(t.Tenant)
@@ -170,14 +138,14 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 			return err
 		}
 	}
-	o, err := e.operator(ctx)
+	o, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
 	sum := &forgotten{TenantID: tenant}
 	for {
-		n, err := o.Forget(ctx, tenant, forgetBatch)
+		n, err := o.Forget(ctx, tenant)
 		sum.Scheduled += n.Scheduled
 		sum.Reached += n.Reached
 		sum.Canceled += n.Canceled
@@ -238,7 +206,7 @@ func (q *quotasShowCmd) Run(ctx context.Context, e *env) error {
 	if q.Limit < 1 || q.Limit > timer.MaxPage {
 		return wrong("quotas show", "--limit must be from 1 to %d, not %d", timer.MaxPage, q.Limit)
 	}
-	c, err := e.mustAsk(ctx)
+	c, err := e.service(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOperate pauses, retries and forgets, through a service that runs and in the database
-// of one that does not.
+// TestOperate pauses, retries and forgets through a service that runs. Without one it reads
+// the database, and changes nothing.
 func TestOperate(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "timers.db")
@@ -15,47 +15,35 @@ func TestOperate(t *testing.T) {
 	do(t, alone, "firing", "status").wants(t, exitFailure)
 	do(t, alone, "migrate").wants(t, exitOK)
 	server, _ := answering(t)
-	for name, environ := range map[string][]string{"the database": alone, "a service": {"TIMER_SERVER=" + server}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			do(t, environ, "firing", "status").wants(t, exitOK).prints(t, "timers fire")
-			do(t, environ, "firing", "pause").wants(t, exitOK).prints(t, "firing is paused since 20")
-			do(t, environ, "firing", "status", "-o", "json").wants(t, exitOK).prints(t, `{"paused":true,"since":"20`)
-			do(t, environ, "firing", "resume").wants(t, exitOK).prints(t, "timers fire")
-			do(t, environ, "tenants", "forget", "acme", "--yes").wants(t, exitOK).prints(t, "deleted of acme: 0 scheduled")
-			do(t, environ, "tenants", "forget", "a b", "--yes").wants(t, exitUsage)
-			do(t, environ, "parked", "list").wants(t, exitOK).says(t, "no parked events")
-			do(t, environ, "parked", "retry", "17").wants(t, exitNotFound).says(t, "no such parked event: 17").says(t, "parked list")
-			do(t, environ, "parked", "discard", "17").wants(t, exitNotFound)
-			do(t, environ, "parked", "show", "17").wants(t, exitNotFound)
-			do(t, environ, "parked", "list", "--limit", "0").wants(t, exitUsage)
-		})
+	for _, environ := range [][]string{alone, {"TIMER_SERVER=" + server}} {
+		do(t, environ, "firing", "status").wants(t, exitOK).prints(t, "timers fire")
+		do(t, environ, "tenants", "forget", "a b", "--yes").wants(t, exitUsage)
+		do(t, environ, "parked", "list").wants(t, exitOK).says(t, "no parked events")
+		do(t, environ, "parked", "show", "17").wants(t, exitNotFound).says(t, "no such parked event: 17").says(t, "parked list")
+		do(t, environ, "parked", "list", "--limit", "0").wants(t, exitUsage)
 	}
-	do(t, []string{"TIMER_SERVER=" + server}, "quotas", "show").wants(t, exitOK).says(t, "quotas_file is not set")
-	do(t, alone, "quotas", "show").wants(t, exitFailure).says(t, "--server")
+	running := []string{"TIMER_SERVER=" + server}
+	do(t, running, "firing", "pause").wants(t, exitOK).prints(t, "firing is paused since 20")
+	do(t, running, "firing", "status", "-o", "json").wants(t, exitOK).prints(t, `{"paused":true,"since":"20`)
+	do(t, running, "firing", "resume").wants(t, exitOK).prints(t, "timers fire")
+	do(t, running, "tenants", "forget", "acme", "--yes").wants(t, exitOK).prints(t, "deleted of acme: 0 scheduled")
+	do(t, running, "parked", "retry", "17").wants(t, exitNotFound).says(t, "no such parked event: 17").says(t, "parked list")
+	do(t, running, "parked", "discard", "17").wants(t, exitNotFound)
+	do(t, running, "quotas", "show").wants(t, exitOK).says(t, "quotas_file is not set")
+	for _, verb := range [][]string{{"firing", "pause"}, {"firing", "resume"}, {"tenants", "forget", "acme", "--yes"}, {"parked", "retry", "17"}, {"parked", "discard", "17"}, {"quotas", "show"}} {
+		do(t, alone, verb...).wants(t, exitFailure).says(t, "start one, or name one with --server")
+	}
 }
 
 const insertParked = `INSERT INTO timer_outbox_parked (seq, id, payload, headers, appended_at, attempts, last_error, parked_at)
 	VALUES (?1, ?2, CAST('{}' AS BLOB), '{"tenantId":"acme","serviceCallId":"a"}', 1000, 3, 'maximum payload exceeded', 2000)`
 
-// TestParkedEvents has two, of which one is retried and the other one discarded, in the
-// database and through a service.
+// TestParkedEvents has two, of which one is retried and the other one discarded.
 func TestParkedEvents(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "timers.db")
-	environ := []string{"TIMER_DB_PATH=" + path, "TIMER_HTTP_ADDR="}
-	do(t, environ, "migrate").wants(t, exitOK)
-	park(t, path, "17", "18")
-	changeParked(t, environ)
-	do(t, environ, "stats").wants(t, exitOK).prints(t, "undelivered    1")
-
 	server, atBroker := answering(t)
 	park(t, strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH="), "17", "18")
-	changeParked(t, []string{"TIMER_SERVER=" + server})
-}
-
-func changeParked(t *testing.T, environ []string) {
-	t.Helper()
+	environ := []string{"TIMER_SERVER=" + server}
 	do(t, environ, "parked", "list").wants(t, exitOK).prints(t, "maximum payload exceeded").prints(t, "18")
 	if got := do(t, environ, "parked", "list", "-o", "json").wants(t, exitOK).stdout; strings.Count(got, "\n") != 2 || strings.Contains(got, `"body"`) {
 		t.Errorf("parked list prints %q, want two lines without bodies", got)

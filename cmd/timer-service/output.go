@@ -157,6 +157,12 @@ func (r *rows) end() (empty bool) {
 // A stamp is a time as messages carry it. The zero stamp stands for none.
 type stamp time.Time
 
+// parseStamp reads what a service has written; an empty text is none.
+func parseStamp(text string) stamp {
+	t, _ := envelope.ParseTime(text)
+	return stamp(t)
+}
+
 // IsZero reports whether there is no time.
 func (s stamp) IsZero() bool { return time.Time(s).IsZero() }
 

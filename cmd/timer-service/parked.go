@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -100,42 +101,46 @@ func (p *parkedShowCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer r.Close()
-	page, err := r.Parked(ctx, "", p.Seq-1, 1)
+	event, err := r.ParkedEvent(ctx, p.Seq)
 	if err != nil {
-		return err
+		return noParked(err, p.Seq)
 	}
-	if len(page) == 0 || page[0].Seq != p.Seq {
-		return fmt.Errorf("%w: %d", errNoParked, p.Seq)
-	}
-	e.out.print(showParked(page[0]))
+	e.out.print(showParked(event))
 	return nil
+}
+
+// noParked returns an error, which says so if there is no parked event with a number.
+func noParked(err error, seq int64) error {
+	if errors.Is(err, timer.ErrNotFound) {
+		return fmt.Errorf("%w: %d", errNoParked, seq)
+	}
+	return err
 }
 
 // Run retries the events.
 func (p *parkedRetryCmd) Run(ctx context.Context, e *env) error {
-	return p.change(ctx, e, "retried", func(o operator, seq int64) (int, error) { return o.RetryParked(ctx, e.now(), seq) })
+	return p.change(ctx, e, "retried", (*apiclient.Client).RetryParked)
 }
 
 // Run discards the events.
 func (p *parkedDiscardCmd) Run(ctx context.Context, e *env) error {
-	return p.change(ctx, e, "discarded", func(o operator, seq int64) (int, error) { return o.DiscardParked(ctx, seq) })
+	return p.change(ctx, e, "discarded", (*apiclient.Client).DiscardParked)
 }
 
 // change does something with each event, and prints a line.
-func (p *parkedFlags) change(ctx context.Context, e *env, did string, do func(operator, int64) (int, error)) error {
-	o, err := e.operator(ctx)
+func (p *parkedFlags) change(ctx context.Context, e *env, did string, do func(*apiclient.Client, context.Context, int64) error) error {
+	c, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
-	defer o.Close()
+	defer c.Close()
 	var missing error
 	for _, seq := range p.Seqs {
-		n, err := do(o, seq)
-		switch {
+		switch err := do(c, ctx, seq); {
+		case errors.Is(err, timer.ErrNotFound):
+			missing = errors.Join(missing, noParked(err, seq))
 		case err != nil:
 			return err
-		case n == 0:
-			missing = errors.Join(missing, fmt.Errorf("%w: %d", errNoParked, seq))
 		default:
 			e.out.print(&changedEvent{did, seq})
 		}

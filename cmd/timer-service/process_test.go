@@ -158,11 +158,12 @@ func TestServeTakesOver(t *testing.T) {
 	serve := []string{"serve", "--broker-url", server.URL()}
 	first := start(t, "main", serve...)
 	first.prints(t, "ready")
-	second := start(t, "main", serve...)
+	// The second database is not empty: one that is waits to see whether the first was lost.
+	second := start(t, "main", append(serve, "--db-path", populated(t))...)
 	if code := second.ends(t); code != exitFailure || !strings.Contains(second.stderr.String(), "timer.commands on "+server.URL()+" belongs to sqlite ") {
 		t.Errorf("exit code %d, want %d and whose the commands are\n%s", code, exitFailure, second.stderr.String())
 	}
-	third := start(t, "main", append(serve, "--takeover")...)
+	third := start(t, "main", append(serve, "--takeover", "--db-path", populated(t))...)
 	third.prints(t, "ready")
 	if code := first.ends(t); code != exitFailure || !strings.Contains(first.stderr.String(), "--takeover") {
 		t.Errorf("the first one: exit code %d, want %d and the way out\n%s", code, exitFailure, first.stderr.String())

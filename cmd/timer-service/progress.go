@@ -55,7 +55,7 @@ func (p *progress) add(n int) {
 
 // addRows is add for work in stages; a new stage counts from 0.
 func (p *progress) addRows(stage string, n int) {
-	if what := "rows " + stage; what != p.what {
+	if what := "timers " + stage; what != p.what {
 		p.clear()
 		now := p.now()
 		p.what, p.n, p.began, p.shown = what, 0, now, now

@@ -72,11 +72,13 @@ type sender struct {
 	stderr   io.Writer
 	progress *progress
 	raw      bool
-	tenant   timer.TenantID // only its commands; any if empty
-	fresh    bool           // messages have new ids, since the broker may have had those of the commands
-	batch    int            // most messages in one call of the publisher
-	limiter  *rate.Limiter  // nil if there is no limit
+	fresh    bool          // messages have new ids, since the broker may have had those of the commands
+	batch    int           // most messages in one call of the publisher
+	limiter  *rate.Limiter // nil if there is no limit
 	ids      *ids
+
+	pending []pending // that are not published yet
+	bytes   int       // of their bodies
 
 	sent, refused int
 }
@@ -90,13 +92,18 @@ func sendFile(ctx context.Context, e *env, verb, file, what, do string, send fun
 		return err
 	}
 	defer in.Close()
+	return sendFrom(ctx, e, verb, what, do, func(s *sender) error { return send(s, in) })
+}
+
+// sendFrom is sendFile for what is open already.
+func sendFrom(ctx context.Context, e *env, verb, what, do string, send func(*sender) error) error {
 	c, err := connect(ctx, e, verb)
 	if err != nil {
 		return err
 	}
 	defer c.close()
 	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, what)}
-	err = send(s, in)
+	err = send(s)
 	s.progress.clear()
 	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
 	switch {
@@ -129,35 +136,41 @@ type pending struct {
 // sendAll publishes the lines of a reader, until its end or that of ctx.
 func (s *sender) sendAll(ctx context.Context, in io.Reader) error {
 	lines, failed := readLines(ctx, in)
-	var batch []pending
-	bytes := 0
 	for {
-		var line line
-		more := false
 		select {
-		case line, more = <-lines:
+		case line, more := <-lines:
+			if !more {
+				return errors.Join(s.flush(ctx), <-failed)
+			}
+			if err := s.add(ctx, line); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return errInterrupted
 		}
-		if more {
-			if p, err := s.message(line); err != nil {
-				s.refuse(line.number, err)
-			} else {
-				batch = append(batch, p)
-				bytes += len(line.body)
-			}
-		}
-		// A batch is published when it is full, or when no line is waiting.
-		if len(batch) > 0 && (!more || len(batch) == s.batch || bytes >= maxBatchBytes || len(lines) == 0) {
-			if err := s.send(ctx, batch); err != nil {
+		if len(lines) == 0 { // the next one may take long
+			if err := s.flush(ctx); err != nil {
 				return err
 			}
-			batch, bytes = nil, 0
-		}
-		if !more {
-			return <-failed
 		}
 	}
+}
+
+// add publishes a line, with those after it once the batch is full.
+func (s *sender) add(ctx context.Context, l line) error {
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	p, err := s.message(l)
+	if err != nil {
+		s.refuse(l.number, err)
+		return nil
+	}
+	s.pending = append(s.pending, p)
+	if s.bytes += len(l.body); len(s.pending) < s.batch && s.bytes < maxBatchBytes {
+		return nil
+	}
+	return s.flush(ctx)
 }
 
 // message returns the message of a line, or why there is none.
@@ -192,9 +205,6 @@ func (s *sender) message(l line) (pending, error) {
 	default:
 		id = s.ids.of(decoded.ID, l.body)
 	}
-	if s.tenant != "" && tenant != s.tenant {
-		return pending{}, fmt.Errorf("it is of tenant %s", timer.Quote(string(tenant)))
-	}
 	routing := s.client.Routing()
 	topic := routing.CommandsOf(tenant)
 	if tenant == timer.NoTenant && topic != routing.Commands {
@@ -218,8 +228,12 @@ func (s *sender) refuse(number int, err error) {
 	}
 }
 
-// send publishes a batch.
-func (s *sender) send(ctx context.Context, batch []pending) error {
+// flush publishes what is pending.
+func (s *sender) flush(ctx context.Context) error {
+	batch := s.pending
+	if s.pending, s.bytes = nil, 0; len(batch) == 0 {
+		return nil
+	}
 	if s.limiter != nil && s.limiter.WaitN(ctx, len(batch)) != nil {
 		return errInterrupted
 	}

@@ -17,7 +17,7 @@ func TestSameAnswerFromServiceAndBroker(t *testing.T) {
 	server, atBroker := answering(t, "TIMER_HORIZON=100d")
 	remote := []string{"TIMER_SERVER=" + server, "TIMER_DB_PATH=/nowhere/timers.db"}
 	names := strings.NewReplacer("first-", "%-", "other-", "%-")
-	both := func(line string) {
+	both := func(t *testing.T, line string) {
 		t.Helper()
 		args := func(name string) []string { return strings.Fields(strings.ReplaceAll(line, "%", name)) }
 		clean := func(r ran) ran {
@@ -31,16 +31,21 @@ func TestSameAnswerFromServiceAndBroker(t *testing.T) {
 			t.Errorf("%q:\nthe service %d: %s%s\nthe broker  %d: %s%s", line, got.code, got.stdout, got.stderr, want.code, want.stdout, want.stderr)
 		}
 	}
-	for _, form := range []string{"text", "json"} {
+	inForm := func(t *testing.T, form string) {
+		t.Parallel()
 		for _, line := range []string{
 			"schedule acme %-1 --in 1h --correlation %-r --data {\"a\":1.50}", "schedule acme %-2 --in 0 --wait", "schedule acme %-2 --in 0 --wait", "schedule acme %-3 --in 1s --wait --correlation %-s",
 			"schedule acme %-4 --in 200d --wait --correlation %-d", "schedule acme %-5 --at 2020-01-01T00:00:00Z --wait", "schedule acme %-6 --in 1h --wait --timeout 0", "schedule acme %-7 --in=-1s",
 			"cancel acme %-1 --wait --correlation %-r", "cancel acme %-1 --wait", "cancel acme %-2 --wait", "cancel acme %-none", "cancel acme %-gone --wait",
 			"dlq list --correlation %-d", "dlq replay --correlation %-d --dry-run", "dlq discard nothing", "dlq discard --correlation nothing",
 		} {
-			both(strings.ReplaceAll(line, "%-", form[:1]+"%-") + " -o " + form)
+			both(t, strings.ReplaceAll(line, "%-", form[:1]+"%-")+" -o "+form)
 		}
 	}
+	t.Run("forms", func(t *testing.T) { // ends when both have
+		t.Run("text", func(t *testing.T) { inForm(t, "text") })
+		t.Run("json", func(t *testing.T) { inForm(t, "json") })
+	})
 	all := listDeadLetters(t, atBroker)
 	if ids := listDeadLetters(t, remote); len(all) != 4 || len(ids) != 4 || ids[0]["body"] != all[0]["body"] {
 		t.Fatalf("dead letters %v, and through the service %v", all, ids)
@@ -50,11 +55,11 @@ func TestSameAnswerFromServiceAndBroker(t *testing.T) {
 		"dlq list", "dlq list --limit 2", "dlq list --limit 2 -o json", "dlq list --tenant acme", "dlq list --tenant _", "dlq list --reason beyond_horizon,stale", "dlq list --reason stale",
 		"dlq list --since 1h --id " + id, "dlq list --id nothing", "dlq show " + id, "dlq show " + id + " -o json", "dlq show nothing", "stats --dead-letters", "dlq discard --all --dry-run --limit 3",
 	} {
-		both(line)
+		both(t, line)
 	}
-	both("dlq replay " + "--correlation t%-d --rate 100 -o json")
-	both("dlq discard --correlation j%-d")
-	both("dlq discard --correlation j%-d")
+	both(t, "dlq replay "+"--correlation t%-d --rate 100 -o json")
+	both(t, "dlq discard --correlation j%-d")
+	both(t, "dlq discard --correlation j%-d")
 	if got := do(t, remote, "get", "acme", "tother-1", "--data").wants(t, exitOK).stdout; strings.Contains(got, "Scheduled") {
 		t.Errorf("canceled:\n%s", got)
 	}

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -54,11 +57,7 @@ func (s *statsCmd) Run(ctx context.Context, e *env) error {
 	case s.Tenants:
 		return s.each(ctx, e, r, dead)
 	case s.Tenant != "":
-		c, err := r.Counts(ctx, timer.TenantID(s.Tenant))
-		if err != nil {
-			return err
-		}
-		counted, err := ofTenant(ctx, e, r, timer.TenantCounts{TenantID: timer.TenantID(s.Tenant), Counts: c}, dead)
+		counted, err := ofTenant(ctx, r, timer.TenantID(s.Tenant), dead)
 		if err != nil {
 			return err
 		}
@@ -69,22 +68,22 @@ func (s *statsCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	o, err := r.Overdue(ctx, "", e.now())
-	if err != nil {
-		return err
-	}
-	only, err := r.Unprotected(ctx)
-	if err != nil {
-		return err
-	}
-	e.out.print(&totals{
-		counts:  counts(st.Counts),
-		overdue: overdue{o.Timers, stamp(o.Oldest)},
-		NextDue: stamp(st.NextDue), Outbox: st.Outbox, Oldest: stamp(st.Oldest), OldestDue: stamp(st.DueAt), Parked: st.Parked, Damaged: st.Damaged,
-		DeadLetters: dead.all(),
-		Unprotected: showUnprotected(only),
-	})
+	t := newTotals(st)
+	t.DeadLetters = dead.all()
+	e.out.print(&t)
 	return nil
+}
+
+// newTotals returns what a service says of all tenants.
+func newTotals(s admin.Stats) totals {
+	t := totals{
+		counts: counts{s.Scheduled, s.Reached, s.Canceled}, overdue: overdue{s.Overdue, parseStamp(s.OldestOverdue)},
+		NextDue: parseStamp(s.NextDue), Outbox: s.Outbox, Oldest: parseStamp(s.Oldest), OldestDue: parseStamp(s.OldestDue), Parked: s.Parked,
+	}
+	if u := s.Unprotected; u != nil {
+		t.Unprotected = &unprotected{Timers: u.Timers, More: u.More, Oldest: parseStamp(u.Oldest), Before: parseStamp(u.Before), CountedAt: parseStamp(u.CountedAt)}
+	}
+	return t
 }
 
 // maxDeadLetters is how many dead letters are counted.
@@ -134,10 +133,12 @@ func atLeast(n, limit int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// ofTenant adds to the counts of a tenant what is overdue, and its dead letters.
-func ofTenant(ctx context.Context, e *env, r reader, c timer.TenantCounts, dead deadLetters) (*tenantCounts, error) {
-	o, err := r.Overdue(ctx, c.TenantID, e.now())
-	return &tenantCounts{TenantID: c.TenantID, counts: counts(c.Counts), overdue: overdue{o.Timers, stamp(o.Oldest)}, DeadLetters: dead.of(c.TenantID)}, err
+// ofTenant returns the counts of a tenant, with its dead letters.
+func ofTenant(ctx context.Context, r *apiclient.Client, tenant timer.TenantID, dead deadLetters) (*tenantCounts, error) {
+	s, err := r.Tenant(ctx, tenant)
+	return &tenantCounts{
+		TenantID: tenant, counts: counts{s.Scheduled, s.Reached, s.Canceled}, overdue: overdue{s.Overdue, parseStamp(s.OldestOverdue)}, DeadLetters: dead.of(tenant),
+	}, err
 }
 
 // check returns what is wrong with the flags.
@@ -162,7 +163,7 @@ func (s *statsCmd) check() error {
 }
 
 // each prints the counts of many tenants.
-func (s *statsCmd) each(ctx context.Context, e *env, r reader, dead deadLetters) error {
+func (s *statsCmd) each(ctx context.Context, e *env, r *apiclient.Client, dead deadLetters) error {
 	page, err := r.Tenants(ctx, timer.TenantID(s.After), s.Limit)
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func (s *statsCmd) each(ctx context.Context, e *env, r reader, dead deadLetters)
 	}
 	rows := e.out.rows(append(headers, "oldest due")...)
 	for _, c := range page {
-		counted, err := ofTenant(ctx, e, r, c, dead)
+		counted, err := ofTenant(ctx, r, c.TenantID, dead)
 		if err != nil {
 			return err
 		}
@@ -242,7 +243,6 @@ type totals struct {
 	Oldest      stamp        `json:"oldest,omitzero"`       // when the oldest of them was appended; none if there is none
 	OldestDue   stamp        `json:"oldestDue,omitzero"`    // when its timer was due
 	Parked      int64        `json:"parked"`                // events that the broker refused for good
-	Damaged     int64        `json:"damaged,omitempty"`     // timers whose rows were damaged
 	Unprotected *unprotected `json:"unprotected,omitempty"` // none if that is not known
 	DeadLetters *int64       `json:"deadLetters,omitempty"` // 10000 may stand for more; none if they were not counted
 }
@@ -254,14 +254,10 @@ type unprotected struct {
 	Oldest    stamp `json:"oldest,omitzero"`
 	Before    stamp `json:"before,omitzero"` // since when the broker has all commands; none if it keeps nothing
 	CountedAt stamp `json:"countedAt"`
-	words     string
 }
 
-func showUnprotected(u timer.Unprotected) *unprotected {
-	if u.At.IsZero() {
-		return nil
-	}
-	return &unprotected{u.Timers, u.More, stamp(u.Oldest), stamp(u.Before), stamp(u.At), u.String()}
+func (u *unprotected) words() string {
+	return timer.Unprotected{Timers: u.Timers, More: u.More, Oldest: time.Time(u.Oldest), Before: time.Time(u.Before), At: time.Time(u.CountedAt)}.String()
 }
 
 func (t *totals) text() string {
@@ -271,14 +267,11 @@ func (t *totals) text() string {
 	}
 	pairs := slices.Concat(t.counts.pairs(), []any{"next due", when(t.NextDue)}, t.overdue.pairs(),
 		[]any{"undelivered", undelivered, "parked", t.Parked})
-	if t.Damaged > 0 {
-		pairs = append(pairs, "damaged", t.Damaged)
-	}
 	if t.DeadLetters != nil {
 		pairs = append(pairs, "dead letters", atLeast(*t.DeadLetters, maxDeadLetters))
 	}
 	if t.Unprotected != nil {
-		pairs = append(pairs, "unprotected", t.Unprotected.words)
+		pairs = append(pairs, "unprotected", t.Unprotected.words())
 	}
 	return fields(pairs...)
 }

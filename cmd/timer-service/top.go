@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -13,13 +14,13 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 type topCmd struct {
 	Once     bool          `help:"Print one frame and end, as it does if the output is no terminal."`
-	Watch    bool          `help:"Go on though the output is no terminal."`
 	Interval time.Duration `default:"1s" help:"How long until the next frame."`
 }
 
@@ -27,8 +28,8 @@ type topCmd struct {
 func (topCmd) Help() string {
 	return `Shows a running service, every second: how late events are for their consumers, what is
 overdue, how many commands and events pass a second, the parts that are not ready, and the
-tenants that have the most timers. Ctrl-C ends it. Lateness is that since the last frames,
-up to a minute of them; in a single frame it is that since the start of the service.
+tenants that have the most timers. Ctrl-C ends it. Lateness is that since the first frame;
+in a single frame, and in the first, it is that since the start of the service.
 
 Examples:
 
@@ -42,61 +43,37 @@ func (c *topCmd) Run(ctx context.Context, e *env) error {
 	if c.Interval < 100*time.Millisecond {
 		return wrong("top", "--interval must be 100ms or more")
 	}
-	client, err := e.mustAsk(ctx)
+	client, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	terminal := isTerminal(e.out.w) && !e.out.json
-	if c.Once || !terminal && !c.Watch {
+	if c.Once || e.out.json || !isTerminal(e.out.w) {
 		s, err := sampleOf(ctx, client, e.now())
-		if err != nil {
-			return err
+		if err == nil {
+			e.out.print(newFrame(nil, nil, s))
 		}
-		e.out.print(newFrame(nil, s))
-		return nil
+		return err
 	}
-	if terminal {
-		fmt.Fprint(e.out.w, "\x1b[?1049h\x1b[?25l") // another screen, no cursor
-		defer fmt.Fprint(e.out.w, "\x1b[?25h\x1b[?1049l")
-	}
-	return c.watch(ctx, e, client, terminal)
-}
-
-// watch shows frames until ctx ends.
-func (c *topCmd) watch(ctx context.Context, e *env, client *apiclient.Client, terminal bool) error {
+	fmt.Fprint(e.out.w, "\x1b[?1049h\x1b[?25l") // another screen, no cursor
+	defer fmt.Fprint(e.out.w, "\x1b[?25h\x1b[?1049l")
 	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
-	var past []*sample
-	for {
+	for first, last := (*sample)(nil), (*sample)(nil); ctx.Err() == nil && e.out.failed() == nil; {
 		s, err := sampleOf(ctx, client, e.now())
-		if ctx.Err() != nil {
-			return nil
-		}
-		var f *frame
+		text := fmt.Sprintf("%s\n\n%s\nIt is asked again.", stamp(e.now()), redact(fmt.Sprint(err)))
 		if err == nil {
-			f = newFrame(past, s)
-			if past = append(past, s); len(past) > maxSamples {
-				past = past[1:]
-			}
-		} else {
-			f = &frame{At: stamp(e.now()), Error: redact(err.Error())}
+			text = newFrame(first, last, s).text()
+			first, last = cmp.Or(first, s), s
 		}
-		if terminal {
-			width, height := terminalSize(e.out.w)
-			fmt.Fprint(e.out.w, "\x1b[H"+fit(f.text(), width, height)+"\x1b[J")
-		} else {
-			e.out.print(f)
-		}
-		if err := e.out.failed(); err != nil {
-			return err
-		}
+		width, height := terminalSize(e.out.w)
+		fmt.Fprint(e.out.w, "\x1b[H"+fit(text, width, height)+"\x1b[J")
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-tick.C:
 		}
 	}
+	return e.out.failed()
 }
 
 // fit cuts a text to what a screen shows, and clears the rest of each line.
@@ -108,14 +85,10 @@ func fit(text string, width, height int) string {
 	return strings.Join(lines[:min(len(lines), height)], "\r\n")
 }
 
-// maxSamples is how many samples the figures of a frame are about.
-const maxSamples = 60
-
 // A sample is what a service is at a time.
 type sample struct {
 	at      time.Time
-	stats   timer.Stats
-	overdue timer.Overdue
+	stats   admin.Stats
 	pause   timer.Pause
 	tenants []timer.TenantCounts
 	metrics map[string]*dto.MetricFamily
@@ -125,9 +98,6 @@ type sample struct {
 func sampleOf(ctx context.Context, c *apiclient.Client, now time.Time) (s *sample, err error) {
 	s = &sample{at: now}
 	if s.stats, err = c.Stats(ctx); err != nil {
-		return nil, err
-	}
-	if s.overdue, err = c.Overdue(ctx, "", now); err != nil {
 		return nil, err
 	}
 	if s.pause, err = c.Firing(ctx); err != nil {

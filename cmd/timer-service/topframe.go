@@ -12,7 +12,6 @@ import (
 // A frame is what top shows at once. Of figures of lateness -1 is more than is measured.
 type frame struct {
 	At         stamp       `json:"at"`
-	Error      string      `json:"error,omitempty"`
 	Paused     stamp       `json:"firingPausedSince,omitzero"`
 	PausedBy   string      `json:"firingPausedBy,omitempty"`
 	LateMS     int64       `json:"lateNowMs"` // of the oldest that is due and not delivered
@@ -38,27 +37,20 @@ type topTenant struct {
 // maxTenants is how many tenants a frame has.
 const maxTenants = 50
 
-// newFrame returns the frame of a sample, and of those before it.
-func newFrame(past []*sample, s *sample) *frame {
-	f := &frame{
-		At: stamp(s.at), Paused: stamp(s.pause.Since), PausedBy: s.pause.By, NotReady: []string{}, Tenants: []topTenant{},
-		Totals: totals{
-			counts: counts(s.stats.Counts), overdue: overdue{s.overdue.Timers, stamp(s.overdue.Oldest)}, NextDue: stamp(s.stats.NextDue),
-			Outbox: s.stats.Outbox, Oldest: stamp(s.stats.Oldest), OldestDue: stamp(s.stats.DueAt), Parked: s.stats.Parked, Damaged: s.stats.Damaged,
-		},
-	}
-	for _, due := range []time.Time{s.overdue.Oldest, s.stats.DueAt} {
+// newFrame returns the frame of a sample, of the first one before it, and of the last one
+// before it; nil if there is none.
+func newFrame(first, last, s *sample) *frame {
+	f := &frame{At: stamp(s.at), Paused: stamp(s.pause.Since), PausedBy: s.pause.By, NotReady: []string{}, Tenants: []topTenant{}, Totals: newTotals(s.stats)}
+	f.Totals.Unprotected = nil
+	for _, due := range []stamp{f.Totals.OldestOverdue, f.Totals.OldestDue} {
 		if !due.IsZero() {
-			f.LateMS = max(f.LateMS, s.at.Sub(due).Milliseconds())
+			f.LateMS = max(f.LateMS, s.at.Sub(time.Time(due)).Milliseconds())
 		}
 	}
-	var first *sample
-	if len(past) > 0 {
-		first = past[0]
-		last := past[len(past)-1]
+	if last != nil {
 		f.SecondsOf = max(1, int64(s.at.Sub(first.at).Round(time.Second)/time.Second))
-		passed := s.at.Sub(last.at).Seconds()
-		rate := func(name string) *float64 { return new(max(0, s.count(name)-last.count(name)) / max(passed, 1e-3)) }
+		passed := max(s.at.Sub(last.at).Seconds(), 1e-3)
+		rate := func(name string) *float64 { return new(max(0, s.count(name)-last.count(name)) / passed) }
 		f.CommandsPS, f.EventsPS = rate("timer_commands_received_total"), rate("timer_events_published_total")
 	}
 	bounds, events := quantiles(first, s, 0.5, 0.99, 1)
@@ -80,9 +72,6 @@ func newFrame(past []*sample, s *sample) *frame {
 }
 
 func (f *frame) text() string {
-	if f.Error != "" {
-		return fmt.Sprintf("%s\n\n%s\nIt is asked again.", f.At, f.Error)
-	}
 	firing := "timers fire"
 	if !f.Paused.IsZero() {
 		firing = "FIRING IS PAUSED since " + when(f.Paused) + orBy(f.PausedBy)

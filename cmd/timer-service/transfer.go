@@ -20,16 +20,18 @@ type exportCmd struct {
 
 // Help is printed below the summary.
 func (exportCmd) Help() string {
-	return `Writes all timers and events as lines of JSON, for import into another SQLite or
-PostgreSQL database. Stop the service first. The first line describes the export;
-the last one has the counts and a checksum of the lines between:
+	return `Writes all timers as lines of JSON, for import into another SQLite or PostgreSQL
+database. Stop the service first, when stats prints no event in the outbox and none
+parked: an export has no events, and is refused while there are any. The last line
+has the counts and a checksum of the lines between it and the first:
 sed '1d;$d' FILE | sha256sum. The export is written as FILE.partial, synced to disk,
 and renamed to FILE.
 
-With --tenant the service runs on. Its timers of the tenant are canceled, and FILE has
-the commands by which import --tenant makes them again at another service. What fires
-meanwhile is left out, and so is what has newer commands. Send the commands of the
-tenant to the other service before.
+With --tenant the service runs on. FILE.partial has the timers of the tenant; those
+that wait are canceled, in the versions that it has, and FILE has those that were, for
+import --tenant at another service. What fires meanwhile is left out, and so is what
+has newer commands. Send the commands of the tenant to the other service before. After
+a crash run it again.
 
 Examples:
 
@@ -75,7 +77,7 @@ func (x *exportCmd) move(ctx context.Context, e *env) error {
 	if x.File == "-" {
 		return wrong("export", "--tenant needs a file, with which it goes on after a crash")
 	}
-	from, err := e.database(ctx)
+	from, err := service.Reader(ctx, e.cfg)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (x *exportCmd) move(ctx context.Context, e *env) error {
 	if err := m.run(ctx, e); err != nil {
 		return interrupted(ctx, err)
 	}
-	e.out.print(&moved{Result: "released", TenantID: tenant, File: x.File, Commands: m.written, Left: m.fired})
+	e.out.print(&moved{Result: "released", TenantID: tenant, File: x.File, counts: counts(m.sum.Timers), Left: m.left})
 	return nil
 }
 
@@ -93,13 +95,13 @@ type moved struct {
 	Result   string         `json:"result"`
 	TenantID timer.TenantID `json:"tenantId"`
 	File     string         `json:"file"`
-	Commands int            `json:"commands"`
-	Left     int            `json:"left"` // fired meanwhile, or have newer commands
+	counts
+	Left int `json:"left"` // fired meanwhile, or have newer commands
 }
 
 func (m *moved) text() string {
-	return fmt.Sprintf("released timers of %s: %d commands in %s; %d were left, since they fired or have newer commands\nnext: import %s --tenant %s, at the other service",
-		m.TenantID, m.Commands, printable(m.File), m.Left, printable(m.File), m.TenantID)
+	return fmt.Sprintf("released %s of %s into %s; %d were left, since they fired or have newer commands\nnext: import %[3]s --tenant %[2]s, at the other service",
+		store.Summary{Timers: timer.Counts(m.counts)}, m.TenantID, printable(m.File), m.Left)
 }
 
 // toFile writes the export into the file, and returns its size.
@@ -123,19 +125,21 @@ func (x *exportCmd) toFile(ctx context.Context, e *env, p *progress) (sum store.
 
 type importCmd struct {
 	File   string `arg:"" help:"File with an export; - is stdin."`
-	Tenant string `placeholder:"TENANT" help:"Add the timers that export --tenant has taken, through a service that runs."`
+	Tenant string `placeholder:"TENANT" help:"Add the timers that export --tenant has released, through a service that runs."`
 }
 
 // Help is printed below the summary.
 func (importCmd) Help() string {
-	return `Loads an export into a database that is empty or does not exist, in one
-transaction: if the file is incomplete or was changed, nothing is loaded. Then it
-reads the database and compares counts and checksum. Stop the service first. After
-the next start the service handles the commands that the broker kept meanwhile.
+	return `Adds the timers of an export to a database that is empty or does not exist. The file
+is checked first: of one that is incomplete or was changed nothing is imported. Then
+the database is read and compared with the file. What was added is removed if the
+import is interrupted; after a kill delete the database, and import again. Stop the
+service first. After the next start it handles the commands that the broker kept.
 
-With --tenant the commands of the file are published to a service that runs, beside
-those of other tenants. Newer commands of a timer win. It may be repeated. Of a file
-that was cut nothing is published; of stdin, what came before its end.
+With --tenant the timers of the file are published, as commands, to a service that
+runs, beside those of other tenants. Newer commands of a timer win. It may be repeated.
+
+Stdin is copied into the folder for temporary files before.
 
 Examples:
 
@@ -144,38 +148,78 @@ Examples:
     gunzip -c timers.jsonl.gz | timer-service import - --db-path new.db`
 }
 
-// Run loads the export.
+// Run imports the export.
 func (i *importCmd) Run(ctx context.Context, e *env) error {
-	if tenant := timer.TenantID(i.Tenant); tenant != "" {
-		if err := tenant.Validate(); err != nil {
-			return refused("import", err)
-		}
-		if err := e.checkMoved("import", i.File); err != nil {
+	tenant := timer.TenantID(i.Tenant)
+	if tenant == "" {
+		if err := oneDatabase(e.cfg, "import"); err != nil {
 			return err
 		}
-		return sendFile(ctx, e, "import", i.File, "commands", "import it", func(s *sender, in io.Reader) error {
-			s.tenant, s.fresh, s.batch = tenant, true, maxBatch
-			return s.sendAll(ctx, newMovedReader(in))
-		})
+	} else if err := tenant.Validate(); err != nil {
+		return refused("import", err)
 	}
-	if err := oneDatabase(e.cfg, "import"); err != nil {
-		return err
-	}
-	in, err := e.input("import", i.File)
+	file, err := e.export(i.File)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer file.Close()
+	if tenant != "" {
+		return publishExport(ctx, e, i.File, file, tenant)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
 	began := e.now()
 	p := newProgress(e, "")
-	var read byteCount
-	sum, err := service.Import(ctx, e.cfg, io.TeeReader(in, &read), p.addRows)
+	sum, err := service.Import(ctx, e.cfg, began, file, p.addRows)
 	p.clear()
 	if err != nil {
 		return interrupted(ctx, err)
 	}
-	e.out.print(showTransfer("imported", i.File, sum, read, e.now().Sub(began)))
+	e.out.print(showTransfer("imported", i.File, sum, byteCount(info.Size()), e.now().Sub(began)))
 	return nil
+}
+
+// An exportFile is an export that is read twice.
+type exportFile struct {
+	*os.File
+	temporary bool // it is removed when it is closed
+}
+
+// Close closes the file.
+func (f *exportFile) Close() error {
+	err := f.File.Close()
+	if f.temporary {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// export opens an export. What comes from a pipe is copied into a temporary file.
+func (e *env) export(name string) (*exportFile, error) {
+	in, err := e.input("import", name)
+	if err != nil {
+		return nil, err
+	}
+	if file, ok := in.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			return &exportFile{File: file}, nil
+		}
+	}
+	defer in.Close()
+	file, err := os.CreateTemp("", "timer-service-import-*.jsonl")
+	if err != nil {
+		return nil, err
+	}
+	copied := &exportFile{file, true}
+	if _, err = io.Copy(file, in); err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(err, copied.Close())
+	}
+	return copied, nil
 }
 
 // interrupted returns an error, and says so if ctx has ended.
@@ -195,35 +239,27 @@ func (c *byteCount) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A transfer is what backup, export and import print.
+// A transfer is what export and import print.
 type transfer struct {
-	Result        string `json:"result"`
-	File          string `json:"file"`
-	SchemaVersion int64  `json:"schemaVersion,omitempty"` // of a backup
+	Result string `json:"result"`
+	File   string `json:"file"`
 	counts
-	Outbox  int64   `json:"outbox"`
-	Parked  int64   `json:"parked"`
 	Bytes   int64   `json:"bytes"`
 	Seconds float64 `json:"seconds"`
-	SHA256  string  `json:"sha256,omitempty"` // of the lines between the first and the last
+	SHA256  string  `json:"sha256"` // of the lines between the first and the last
 }
 
 func showTransfer(result, file string, sum store.Summary, bytes byteCount, took time.Duration) *transfer {
 	return &transfer{
-		Result: result, File: file, counts: counts(sum.Timers), Outbox: sum.Outbox, Parked: sum.Parked,
-		Bytes: int64(bytes), Seconds: took.Seconds(), SHA256: sum.SHA256,
+		Result: result, File: file, counts: counts(sum.Timers), Bytes: int64(bytes), Seconds: took.Seconds(), SHA256: sum.SHA256,
 	}
 }
 
 func (t *transfer) text() string {
-	sum := store.Summary{Timers: timer.Counts(t.counts), Outbox: t.Outbox, Parked: t.Parked}
-	file := fmt.Sprintf("%s: %s in %.1f s", printable(t.File), size(t.Bytes), t.Seconds)
-	speed := float64(sum.Rows()) / max(t.Seconds, 1e-3)
-	switch t.Result {
-	case "backed up":
-		return fmt.Sprintf("%s %s, schema %d, to %s", t.Result, sum, t.SchemaVersion, file)
-	case "imported":
-		return fmt.Sprintf("%s %s, from %s, %.0f rows/s\nread back and verified: sha256 %s", t.Result, sum, file, speed, t.SHA256)
+	sum := store.Summary{Timers: timer.Counts(t.counts)}
+	file := fmt.Sprintf("%s: %s in %.1f s, %.0f timers/s", printable(t.File), size(t.Bytes), t.Seconds, float64(sum.Timers.Total())/max(t.Seconds, 1e-3))
+	if t.Result == "imported" {
+		return fmt.Sprintf("%s %s, from %s\nread back and verified: sha256 %s", t.Result, sum, file, t.SHA256)
 	}
-	return fmt.Sprintf("%s %s, to %s, %.0f rows/s\nsha256 %s", t.Result, sum, file, speed, t.SHA256)
+	return fmt.Sprintf("%s %s, to %s\nsha256 %s", t.Result, sum, file, t.SHA256)
 }
