@@ -148,7 +148,7 @@ func (r *run) inject(ctx context.Context, in *instance) error {
 		return r.without(ctx, func(ctx context.Context) error { return r.database.interrupt(ctx, r) })
 	case Both:
 		return r.killBoth(ctx, in)
-	case Wipe, Rollback, Flip:
+	case Wipe, Rollback:
 		return r.loseDatabase(ctx)
 	case EmptyBroker:
 		return r.emptyBroker(ctx)

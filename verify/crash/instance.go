@@ -133,9 +133,6 @@ func (r *run) died(ctx context.Context, l *life) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if r.refused(l) {
-		return r.replaceDamaged(ctx, l)
-	}
 	if r.outdated(l) {
 		r.refusals++
 		r.over(l.of, r.now())
@@ -201,7 +198,7 @@ func (r *run) kill(in *instance) error {
 	if err := in.life.kill(); err != nil {
 		return err
 	}
-	if !in.life.killed() && !r.refused(in.life) && !r.outdated(in.life) {
+	if !in.life.killed() && !r.outdated(in.life) {
 		r.breach(history.Died, "life %d ended by itself, just before it was to be killed: %v", in.life.number, in.life.err)
 	}
 	return nil

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/crash/history"
@@ -51,15 +49,10 @@ func (r *run) awaitEvents(ctx context.Context) error {
 
 // spoil does to the database what the mode says.
 func (r *run) spoil(ctx context.Context) error {
-	switch r.opt.Mode {
-	case Wipe:
-		return r.database.wipe(ctx)
-	case Rollback:
+	if r.opt.Mode == Rollback {
 		return r.database.restore(ctx, r)
 	}
-	what, err := r.database.flip(r.rand)
-	fmt.Fprintf(r.opt.Progress, "life %d is over: flipped %s\n", r.lives, what)
-	return err
+	return r.database.wipe(ctx)
 }
 
 // mayCopy makes a copy of the database now and then, the first time in any case, and
@@ -159,28 +152,6 @@ func (r *run) awaitSeen(ctx context.Context) error {
 			return fmt.Errorf("%d events and dead letters of the broker are not read: %w", unseen, err)
 		}
 	}
-}
-
-// damaged are what the service says of a database that is damaged.
-var damaged = []string{"damaged", "file is not a database"}
-
-// refused reports whether a process ended by itself since the database is damaged, as
-// it should, and said so. It may do so once a fault.
-func (r *run) refused(l *life) bool {
-	said := string(l.last)
-	return r.opt.Mode == Flip && r.refusals <= r.faults && l.cmd.ProcessState.ExitCode() > 0 &&
-		slices.ContainsFunc(damaged, func(s string) bool { return strings.Contains(said, s) })
-}
-
-// replaceDamaged does what the service says when it refused the database: it is deleted.
-func (r *run) replaceDamaged(ctx context.Context, l *life) error {
-	r.refusals++
-	r.over(l.of, r.now())
-	killed := r.now()
-	if err := r.database.wipe(ctx); err != nil {
-		return err
-	}
-	return r.beginAll(ctx, history.Restart{Killed: killed})
 }
 
 // A tail is the last part of what was written to it.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,44 +52,6 @@ func (f *sqliteFile) restore(ctx context.Context, r *run) error {
 	return os.WriteFile(f.path, text, 0o600)
 }
 
-// flip flips a bit of the database or of its log, if that is not empty.
-func (f *sqliteFile) flip(random *rand.Rand) (what string, err error) {
-	var paths []string
-	for _, path := range []string{f.path, f.path + "-wal"} {
-		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
-			paths = append(paths, path)
-		}
-	}
-	if len(paths) == 0 {
-		return "nothing: there is no database", nil
-	}
-	return flipBit(paths[random.IntN(len(paths))], random)
-}
-
-// flipBit flips a bit of a file, and says which. It may be any, and is rather one near
-// the beginning: there are the schema, and the frames of a log that count.
-func flipBit(path string, random *rand.Rand) (what string, err error) {
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	size, err := file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return "", err
-	}
-	at, bit := random.Int64N(1+random.Int64N(size)), random.IntN(8)
-	b := make([]byte, 1)
-	if _, err := file.ReadAt(b, at); err != nil {
-		return "", err
-	}
-	b[0] ^= 1 << bit
-	if _, err := file.WriteAt(b, at); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("bit %d of byte %d of %d of %s", bit, at, size, filepath.Base(path)), nil
-}
-
 func (d *postgresDatabase) wipe(ctx context.Context) error {
 	return d.recreate(ctx, "template1")
 }
@@ -132,8 +92,4 @@ func (d *postgresDatabase) restore(ctx context.Context, r *run) error {
 	name := d.copies[r.rand.IntN(len(d.copies))]
 	fmt.Fprintf(r.opt.Progress, "life %d is over: restore %s\n", r.lives, name)
 	return d.recreate(ctx, name)
-}
-
-func (d *postgresDatabase) flip(*rand.Rand) (string, error) {
-	return "", errors.New("the files of a server are not flipped")
 }

@@ -1,14 +1,11 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
-	"math/bits"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -83,71 +80,6 @@ func TestConvictsAServiceThatFiresAgain(t *testing.T) {
 	}
 }
 
-// A service whose database is damaged has to say so: then the database is deleted. One
-// that dies of it, or does not start either when it is deleted, is convicted.
-func TestTellsARefusalFromADeath(t *testing.T) {
-	if testing.Short() {
-		t.Skip("kills processes for some seconds: not with -short")
-	}
-	t.Parallel()
-	const flips = 3
-	tests := []struct {
-		name, line     string
-		refusals, died int
-		failed         bool
-	}{
-		{"says that the file is damaged", `if [ "$(cat timers.db 2>/dev/null)" != good ] && [ -e timers.db ]; then echo "the file is damaged" >&2; exit 1; fi; printf good > timers.db`, flips, 0, false},
-		{"dies", `if [ "$(cat timers.db 2>/dev/null)" != good ] && [ -e timers.db ]; then rm timers.db; exit 1; fi; printf good > timers.db`, 0, flips, false},
-		{"says it whatever is done", `if [ -e used ]; then echo "the file is damaged" >&2; exit 1; fi; touch used; printf good > timers.db`, 1, maxDeaths + 1, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			r, err := logRun(t, Options{Bin: careless(t, "yes", tt.line), Mode: Flip, Kills: flips, Seed: 1, Settle: time.Second})
-			if (err != nil) != tt.failed {
-				t.Fatalf("error %v, want one: %v", err, tt.failed)
-			}
-			if r.Refusals != tt.refusals || r.Count(history.Died) != tt.died {
-				t.Errorf("%d refusals and %d deaths, want %d and %d", r.Refusals, r.Count(history.Died), tt.refusals, tt.died)
-			}
-		})
-	}
-}
-
-func TestFlipsOneBit(t *testing.T) {
-	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
-	f := &sqliteFile{path: filepath.Join(t.TempDir(), "timers.db")}
-	if _, err := f.flip(random); err != nil { // there is nothing
-		t.Error(err)
-	}
-	before := bytes.Repeat([]byte{0x5a}, 1000)
-	for range 100 {
-		for _, suffix := range []string{"", "-wal"} {
-			if err := os.WriteFile(f.path+suffix, before, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		what, err := f.flip(random)
-		if err != nil {
-			t.Fatal(err)
-		}
-		flipped := 0
-		for _, suffix := range []string{"", "-wal"} {
-			after, err := os.ReadFile(f.path + suffix)
-			if err != nil || len(after) != len(before) {
-				t.Fatalf("%d bytes, %v", len(after), err)
-			}
-			for i := range after {
-				flipped += bits.OnesCount8(after[i] ^ before[i])
-			}
-		}
-		if flipped != 1 {
-			t.Fatalf("flipped %d bits: %s", flipped, what)
-		}
-	}
-}
-
 // TestDatabaseIsWipedAndRestored on a PostgreSQL server.
 func TestDatabaseIsWipedAndRestored(t *testing.T) {
 	if testing.Short() {
@@ -210,7 +142,6 @@ func TestServiceRecoversWhatWasLost(t *testing.T) {
 	for _, opt := range []Options{
 		{Mode: Wipe, Kills: 5},
 		{Mode: Rollback, Kills: 5},
-		{Mode: Flip, Kills: 5},
 		{Mode: EmptyBroker, Kills: 3},
 		{Mode: Wipe, Kills: 3, Broker: Kafka},
 		{Mode: EmptyBroker, Kills: 2, Broker: Kafka},

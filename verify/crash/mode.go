@@ -23,12 +23,11 @@ const (
 
 	Wipe        Mode = "wipe"         // SIGKILL, the database is deleted, and a new start
 	Rollback    Mode = "rollback"     // SIGKILL, an older copy of the database is put in its place, and a new start
-	Flip        Mode = "flip"         // SIGKILL, a bit of the database file or its log is flipped, and a new start
 	EmptyBroker Mode = "empty-broker" // SIGKILL for the service and the broker, all that the broker has is deleted, and new starts
 )
 
 // Modes are all modes.
-var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Upgrade, Wipe, Rollback, Flip, EmptyBroker}
+var Modes = []Mode{Kill, Term, Stop, Broker, Both, StoreGone, Embedded, Step, Upgrade, Wipe, Rollback, EmptyBroker}
 
 // hitsStarts reports whether processes are hit while they start, too.
 func (m Mode) hitsStarts() bool { return m == Kill || m == Both || m == Embedded || m == Upgrade }
@@ -38,7 +37,7 @@ func (m Mode) hitsStarts() bool { return m == Kill || m == Both || m == Embedded
 func (m Mode) loses() bool { return m.losesDatabase() || m == EmptyBroker }
 
 // losesDatabase reports whether the database is lost, or a part of it.
-func (m Mode) losesDatabase() bool { return m == Wipe || m == Rollback || m == Flip }
+func (m Mode) losesDatabase() bool { return m == Wipe || m == Rollback }
 
 // hitsServers reports whether servers are hit that clients take a while to
 // be back at.

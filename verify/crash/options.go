@@ -82,8 +82,6 @@ func (o Options) Check() error {
 		return fmt.Errorf("mode %s needs the store %s", o.Mode, Postgres)
 	case o.Instances > 1 && o.Mode == Embedded:
 		return errors.New("several instances need a broker beside them")
-	case o.Store != SQLite && o.Mode == Flip:
-		return fmt.Errorf("mode %s needs the store %s", o.Mode, SQLite)
 	case o.Old != "" && o.Mode != Upgrade:
 		return fmt.Errorf("an older version goes with mode %s", Upgrade)
 	case o.Instances > 1 && o.Mode == Step:

@@ -20,7 +20,7 @@ type Report struct {
 	Kills     int          `json:"kills"`             // or what else the mode does
 	Lives     int          `json:"lives"`             // processes of the service
 	Ready     int          `json:"livesReady"`        // those that took commands
-	Refusals  int          `json:"refusals,omitzero"` // databases that the service refused: damaged ones, which were deleted then, or newer ones
+	Refusals  int          `json:"refusals,omitzero"` // processes of the older version that ended, since the schema was newer
 	Steps     []StepReport `json:"steps,omitzero"`
 	Takeover  Takeover     `json:"takeover,omitzero"`
 	StartMS   float64      `json:"startP50Ms"`        // from the start of a process until it took commands, the median
@@ -39,9 +39,6 @@ func (r Report) Write(out io.Writer) {
 	fmt.Fprintf(t, "store\t%s\tshared by %d of the service\n", r.Store, r.Instances)
 	fmt.Fprintf(t, "kills\t%d\tmode %s, in %.0f s\n", r.Kills, r.Mode, r.Seconds)
 	fmt.Fprintf(t, "lives\t%d\t%d got ready, half of them within %.0f ms\n", r.Lives, r.Ready, r.StartMS)
-	if r.Mode == Flip {
-		fmt.Fprintf(t, "refused\t%d\tof so many databases the service said that they are damaged\n", r.Refusals)
-	}
 	if r.Mode == Upgrade {
 		fmt.Fprintf(t, "ended\t%d\tof the older version, since the schema was newer\n", r.Refusals)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"math/rand/v2"
 	"path/filepath"
 	"time"
 
@@ -46,9 +45,6 @@ type database interface {
 
 	// restore puts any of the copies in its place.
 	restore(ctx context.Context, r *run) error
-
-	// flip flips a bit of it, and says which.
-	flip(random *rand.Rand) (what string, err error)
 
 	// close removes what is not in the directory of the run.
 	close() error

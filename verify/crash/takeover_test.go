@@ -79,9 +79,6 @@ func TestWrongOptions(t *testing.T) {
 		}
 	}
 	for _, mode := range Modes {
-		if mode == Flip { // for SQLite only
-			continue
-		}
 		opt := Options{Store: Postgres, Mode: mode}
 		if err := opt.Check(); err != nil {
 			t.Errorf("mode %s of one instance: %v", mode, err)

@@ -21,7 +21,7 @@ func BuildCommit(ctx context.Context, dir, commit string) (string, error) {
 	if commit == "" {
 		tag, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--abbrev=0", "HEAD^").Output()
 		if err != nil {
-			return "", fmt.Errorf("%w: there is no tag of an older version: name a commit", ErrNoCommit)
+			return "", fmt.Errorf("%w: there is no release yet: name a commit", ErrNoCommit)
 		}
 		commit = strings.TrimSpace(string(tag))
 	}

@@ -8,7 +8,6 @@ var (
 	wire       = test{"./envelope", ".", ""}
 	storing    = test{"./store", ".", ""}
 	sqlite     = test{"./store/sqlite", "^TestOwnFile$", ""}
-	log        = test{"./store/sqlite", "^TestWhatIs|^TestWriteToTheLogFails$", ""}
 	postgres   = test{"./store/postgres", "^TestTogether$", ""}
 	replaying  = test{"./broker/deadletter", ".", ""}
 	forwarding = test{"./outbox", ".", "-skip=^TestTopicThatIsBack"} // which takes half a minute

@@ -47,26 +47,6 @@ var databases = []mutant{
 		test{"./store/sqlite", "^TestDSN$", ""},
 	},
 	{
-		"I11", "the last frames of a commit stay in the memory of the process",
-		[]change{in("store/sqlite", "writeLog", always("ends"))},
-		log,
-	},
-	{
-		"I11", "frames that were rolled back are written over the next commit",
-		[]change{in("store/sqlite", "lockDatabase", never("writeLock"))},
-		log,
-	},
-	{
-		"I11", "SQLite reads the log without what was not written to it yet",
-		[]change{in("store/sqlite", "readLog", instead("flush", "int32(0)"))},
-		log,
-	},
-	{
-		"I11", "frames that could not be written are lost, and their transaction is not",
-		[]change{in("store/sqlite", "logFile.flush", always("code"))},
-		log,
-	},
-	{
 		"I11", "the caller of a batch gets the outcome of another one's command",
 		[]change{in("store", "group.*", swap("results[n:]", "results"))},
 		storing,

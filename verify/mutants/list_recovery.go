@@ -3,6 +3,7 @@ package main
 // Test runs of what happens when a database was lost.
 var (
 	recovering = test{"./app", "^TestRecovers", ""}
+	verifying  = test{"./app", "^TestAnInstanceThatLostItsSessionVerifiesAgain$", ""}
 	history    = test{"./broker/nats", "^TestContractInProcess$/.*(Replay|osition|not_acked)", ""}
 )
 
@@ -16,7 +17,7 @@ var recoveries = []mutant{
 	},
 	{
 		"I18", "a position is noted that is newer than the transaction",
-		[]change{in("store/sqlite", "Store.noting", instead("Risen", "func() []store.Rise { _ = $; return s.positions.Risen(s.positions.Now()) }()"))},
+		[]change{in("store/sqlite", "Store.noting", instead("Advances", "func() []store.Advance { _ = $; return s.positions.Advances(s.positions.Current()) }()"))},
 		sqlite,
 	},
 	{
@@ -38,22 +39,22 @@ var recoveries = []mutant{
 		"I18", "an empty database takes the place of another one, and is not recovered",
 		[]change{
 			in("app", "recovery.replaces", first("return true, nil")),
-			in("app", "standing.lost", first(`if s.Empty { return "" }`)),
+			in("app", "comparison.older", first(`if c.Empty { return "" }`)),
 		},
 		recovering,
 	},
 	{
 		"I18", "an older copy is not noticed by the commands that were acked since",
 		[]change{
-			in("app", "standing.lost", never("l.Acked")),
+			in("app", "comparison.older", never("l.Acked")),
 			in("app", "recovery.rereadCommands", first(`return "", nil`)),
 			in("app", "recovery.rereadEvents", first(`return "", nil`)),
 		},
 		recovering,
 	},
 	{
-		"I18", "a recovery that was interrupted is taken for done",
-		[]change{in("store/sqlite", "Store.BeginRecovery", first("return nil"))},
-		sqlite,
+		"I18", "an instance that lost its session shares the database as it is",
+		[]change{in("app", "recovery.again", first("return nil"))},
+		verifying,
 	},
 }

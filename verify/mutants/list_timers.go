@@ -58,7 +58,7 @@ var firing = []mutant{
 	},
 	{
 		"I12", "a timer that is set again does not move the next due time of its tenant",
-		[]change{query("store/sqlite/migrations/00009_next_due.sql", "WHERE tenant_id = NEW.tenant_id; END", "WHERE tenant_id = NEW.service_call_id; END")},
+		[]change{query("store/sqlite/migrations/00001_timers.sql", "WHERE tenant_id = NEW.tenant_id; END", "WHERE tenant_id = NEW.service_call_id; END")},
 		sqlite,
 	},
 	{

@@ -44,10 +44,8 @@ replaced while it is killed.
 
 Modes that lose what is stored, in which all instances are hit: wipe (SIGKILL,
 and the database is deleted), rollback (SIGKILL, and an older copy of the
-database is put in its place, which was made while the service ran), flip
-(SIGKILL, and a bit of the database file or of its log is flipped; a database
-that the service says is damaged is deleted), empty-broker (SIGKILL for broker
-and service, and all that the broker has is deleted). In them an event that the
+database is put in its place, which was made while the service ran),
+empty-broker (SIGKILL for broker and service, and all that the broker has is deleted). In them an event that the
 broker had a second before the kill must not be published again.
 
 Brokers: nats (nats-server, part of this program), kafka (kfake, a server that

@@ -36,7 +36,6 @@ func TestRefusesWrongFlags(t *testing.T) {
 		{"--mode", "store"},
 		{"--mode", "broker", "--broker", "kafka"},
 		{"--mode", "wipe", "--broker", "rabbitmq"},
-		{"--mode", "flip", "--store", "postgres"},
 		{"--mode", "empty-broker", "--broker", "rabbitmq"},
 		{"--store", "stone"},
 		{"--db-url", "postgres://localhost/"},
