@@ -169,26 +169,27 @@ const flushTimeout = 500 * time.Millisecond
 // it connects.
 const closeTimeout = 250 * time.Millisecond
 
-// closeSession sends what is on its way, such as acks, and closes the connection.
+// closeSession sends what is on its way, such as acks, and closes the connection. The
+// calls are made by a goroutine that is waited for no longer than a stop may take.
 func closeSession(s *session) {
-	if !s.lost.Load() {
-		if !s.owned { // else it ends with the connection; to clean up may leave a goroutine that had not begun (nats.go v1.55)
-			s.js.CleanupPublisher()
+	closed := make(chan struct{})
+	go func() { // ends as soon as the library unlocks its lock
+		defer close(closed)
+		if !s.lost.Load() {
+			if !s.owned { // else it ends with the connection; to clean up may leave a goroutine that had not begun (nats.go v1.55)
+				s.js.CleanupPublisher()
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+			defer cancel()
+			_ = s.conn.FlushWithContext(ctx) // what is lost now comes again
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
-		defer cancel()
-		_ = s.conn.FlushWithContext(ctx) // what is lost now comes again
-	}
-	if s.owned {
-		closed := make(chan struct{})
-		go func() { // ends as soon as the library unlocks its lock
-			defer close(closed)
+		if s.owned {
 			s.conn.Close()
-		}()
-		select {
-		case <-closed:
-		case <-time.After(closeTimeout):
 		}
+	}()
+	select {
+	case <-closed:
+	case <-time.After(flushTimeout + closeTimeout):
 	}
 }
 

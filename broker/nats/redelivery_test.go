@@ -12,7 +12,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/internal/proxy"
 )
 
 // fill publishes n messages to the topic.
@@ -69,7 +68,7 @@ func TestAFrozenInstanceReceivesForFiveSecondsAtMost(t *testing.T) {
 		subscribe(t, frozen, "reader", topic)
 		b := ready(t, nats.Options{Server: e})
 		time.Sleep(time.Minute)
-		p.Drop(proxy.ToClient, proxy.ToServer)
+		cut(p)
 		time.Sleep(5 * time.Second)
 		messages := subscribe(t, b, "reader", topic)
 		for i := range 3 { // the client library finds the connection dead after ten seconds, and connects again with its lock held

@@ -14,7 +14,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
-	"github.com/event-service-agent/timer-service/internal/proxy"
 )
 
 // event returns a message of a tenant.
@@ -112,7 +111,7 @@ func TestPublishIsSettledWhenItsContextEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := between(t, syncing(t))
 		b := ready(t, nats.Options{Connect: []natsgo.Option{natsgo.InProcessServer(p)}})
-		p.Drop(proxy.ToServer, proxy.ToClient)
+		cut(p)
 		for _, n := range []int{1, 1500} {
 			all := make([]broker.Message, n)
 			for i := range all {
