@@ -16,6 +16,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -53,7 +54,7 @@ type deadLetters struct {
 	routing  Routing
 	clock    timer.Clock
 	log      *slog.Logger
-	refused  *digest
+	refused  *digest.Digest
 
 	mu     sync.Mutex
 	topics map[string]*turns
@@ -160,7 +161,7 @@ func rejected(tenant timer.TenantID, from envelope.Origin, original *message.Mes
 func (d *deadLetters) report(ctx context.Context, tenant timer.TenantID, from envelope.Origin, dead *message.Message) {
 	reason := timer.Reason(dead.Metadata.Get(envelope.HeaderDeadLetterReason))
 	id := dead.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
-	d.refused.note(kind{tenant, reason}, "first_message_id", id, "first_correlation_id", from.CorrelationID, "first_dead_letter_id", dead.UUID)
+	d.refused.Note([]any{"tenant_id", tenant, "reason", reason}, "first_message_id", id, "first_correlation_id", from.CorrelationID, "first_dead_letter_id", dead.UUID)
 	if d.log.Enabled(ctx, slog.LevelDebug) {
 		d.log.DebugContext(ctx, "message refused", "tenant_id", tenant, "service_call_id", from.ServiceCallID, "correlation_id", from.CorrelationID,
 			"message_id", id, "reason", reason, "dead_letter_id", dead.UUID)

@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -39,9 +40,9 @@ func TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deadLetters{
 			pub: stuck{word: "bad"}, routing: broker.NATSRouting(), clock: timer.ClockFunc(time.Now),
-			log: slog.New(slog.DiscardHandler), refused: newDigest(func(...any) {}),
+			log: slog.New(slog.DiscardHandler), refused: digest.New(func(...any) {}),
 		}
-		defer d.refused.flush()
+		defer d.refused.Flush()
 		const each = 4000
 		var waiting, failed [2]atomic.Int64
 		for i, tenant := range []string{"bad", "good"} {

@@ -150,7 +150,7 @@ func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 		return err
 	}
 	if ahead := time.UnixMilli(m.TimestampMS).Sub(now); ahead > clockAhead {
-		h.ahead.note(kind{tenant: m.TenantID}, "ahead", ahead.Round(time.Second), "first_message_id", m.ID, "first_correlation_id", m.CorrelationID)
+		h.ahead.Note([]any{"tenant_id", m.TenantID}, "ahead", ahead.Round(time.Second), "first_message_id", m.ID, "first_correlation_id", m.CorrelationID)
 	}
 	return nil
 }

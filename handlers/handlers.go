@@ -32,6 +32,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -105,8 +106,8 @@ type Handlers struct {
 	log     *slog.Logger
 	opt     Options
 
-	ahead    *digest // of commands from clocks that are ahead
-	others   firsts  // types that were ignored
+	ahead    *digest.Digest // of commands from clocks that are ahead
+	others   firsts         // types that were ignored
 	breaker  breaker
 	failures atomic.Int64 // how often the breaker was opened
 	atWork   atomic.Int64 // handlers
@@ -156,8 +157,8 @@ func New(
 	refused := func(attrs ...any) { log.WarnContext(context.Background(), "messages refused", attrs...) }
 	return &Handlers{
 		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
-		dead:    &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: newDigest(refused)},
-		ahead:   newDigest(ahead),
+		dead:    &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused)},
+		ahead:   digest.New(ahead),
 		breaker: newBreaker(),
 		running: make(chan struct{}),
 		idle:    make(chan struct{}, 1),
@@ -181,8 +182,8 @@ func (h *Handlers) Failures() int64 { return h.failures.Load() }
 // itself or does not end, or if the store returns a [timer.ErrFatal].
 func (h *Handlers) Run(ctx context.Context) error {
 	h.stopping = ctx
-	defer h.ahead.flush()
-	defer h.dead.refused.flush()
+	defer h.ahead.Flush()
+	defer h.dead.refused.Flush()
 	detached := context.WithoutCancel(ctx)
 	working, stopWorking := context.WithCancel(detached)
 	defer stopWorking()

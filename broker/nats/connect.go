@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"net/url"
 	"sync"
@@ -58,6 +57,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		b.term.End()
 		return fmt.Errorf("routing: %w", err)
 	}
+	defer b.errors.Flush()
 	return b.keeper.Run(ctx)
 }
 
@@ -311,7 +311,7 @@ func (b *Broker) current() (*session, error) {
 	return s, err
 }
 
-// asyncError logs what the client library can't return. Broken headers are those
+// asyncError logs what the client library can't return, equal lines once a minute. Broken headers are those
 // of a message, which is delivered all the same.
 func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error) {
 	subject := ""
@@ -322,11 +322,11 @@ func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error)
 	if errors.Is(err, natsgo.ErrPermissionViolation) {
 		news = b.deny(err)
 	}
-	level := slog.LevelWarn
 	if errors.Is(err, natsgo.ErrBadHeaderMsg) || !news {
-		level = slog.LevelDebug
+		b.log.Debug("NATS reports an error", "subject", subject, "error", err)
+		return
 	}
-	b.log.Log(context.Background(), level, "NATS reports an error", "subject", subject, "error", err)
+	b.errors.Note([]any{"subject", subject, "error", err})
 }
 
 var _ broker.Broker = (*Broker)(nil)

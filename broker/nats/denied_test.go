@@ -26,20 +26,43 @@ func denying(t *testing.T, subject string) nats.Options {
 	return nats.Options{URL: s.ClientURL(), Security: nats.Security{Username: "service", Password: "secret"}}
 }
 
-func TestAcksThatAreDeniedAreReportedOnce(t *testing.T) {
-	t.Parallel()
-	var log logbuf.Buffer
-	b := nats.New(denying(t, "$JS.ACK.>"), slog.New(slog.NewTextHandler(&log, nil)))
-	ctx, stop := context.WithCancel(t.Context())
+// logging runs a broker until the test ends, waits until it is ready, and returns its log.
+func logging(t *testing.T, opt nats.Options) (*nats.Broker, *logbuf.Buffer) {
+	t.Helper()
+	log := new(logbuf.Buffer)
+	b := nats.New(opt, slog.New(slog.NewTextHandler(log, nil)))
+	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()
-	defer func() {
+	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	until(t, "a broker that is ready", func() bool { return b.Ready(ctx) == nil })
+	return b, log
+}
+
+// TestTenantThatIsDeniedFillsNoLog: its events are tried again and again.
+func TestTenantThatIsDeniedFillsNoLog(t *testing.T) {
+	t.Parallel()
+	b, log := logging(t, denying(t, "svc.acme.serviceCall"))
+	const n = 50
+	for range n {
+		if err := broker.NewWatermillPublisher(b.Publisher()).Publish("svc.acme.serviceCall", message.NewMessage("", nil)); err == nil {
+			t.Fatal("published")
+		}
+	}
+	until(t, "word of the permission", func() bool { return strings.Contains(log.String(), "Permissions Violation") })
+	if lines := strings.Count(log.String(), "Permissions Violation"); lines > 1 {
+		t.Errorf("%d lines about it", lines)
+	}
+}
+
+func TestAcksThatAreDeniedAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	b, log := logging(t, denying(t, "$JS.ACK.>"))
 	messages := subscribe(t, b, role, commands)
 	const n = 50
 	for range n {
@@ -49,7 +72,7 @@ func TestAcksThatAreDeniedAreReportedOnce(t *testing.T) {
 		(<-messages).Ack()
 	}
 	until(t, "word of the permission", func() bool {
-		err := b.Ready(ctx)
+		err := b.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), "$JS.ACK")
 	})
 	if lines := strings.Count(log.String(), "Permissions Violation"); lines > 10 {

@@ -58,6 +58,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
+	"github.com/event-service-agent/timer-service/internal/digest"
 )
 
 // Options tune a [Broker]. The zero value is ready to use with a server on this
@@ -123,6 +124,7 @@ type Broker struct {
 	term    *inflight.Term // of subscriptions, ends with Run
 	batches chan struct{}  // a slot for each atomic batch in flight
 	outages atomic.Int64   // how often the connection was lost
+	errors  *digest.Digest // that the client library can't return
 	recent  atomic.Int64   // how often within the last ack wait: what was lost with it comes again
 	known   atomic.Pointer[record]
 
@@ -171,6 +173,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		failing:  make(map[*subscription]error),
 		requests: make(map[uint64]func(string, error)),
 	}
+	b.errors = digest.New(func(attrs ...any) { log.Warn("NATS reports an error", attrs...) })
 	b.keeper = b.newKeeper()
 	return b
 }

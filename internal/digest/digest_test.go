@@ -1,4 +1,4 @@
-package handlers
+package digest_test
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 func TestDigestLogsTheFirstAtOnceAndTheNumberAfterAMinute(t *testing.T) {
@@ -17,7 +17,7 @@ func TestDigestLogsTheFirstAtOnceAndTheNumberAfterAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logbuf.Buffer
 		to := slog.New(slog.NewTextHandler(&log, nil))
-		d := newDigest(func(attrs ...any) { to.WarnContext(t.Context(), "refused", attrs...) })
+		d := digest.New(func(attrs ...any) { to.WarnContext(t.Context(), "refused", attrs...) })
 		lines := func() (lines []string) {
 			for line := range strings.Lines(log.Take()) {
 				_, text, _ := strings.Cut(strings.TrimSpace(line), "level=")
@@ -31,11 +31,11 @@ func TestDigestLogsTheFirstAtOnceAndTheNumberAfterAMinute(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", what, got, want)
 			}
 		}
-		acme, beta := kind{"acme", timer.ReasonBadTime}, kind{"beta", timer.ReasonBadTime}
+		acme, beta := []any{"tenant_id", "acme", "reason", "bad_time"}, []any{"tenant_id", "beta", "reason", "bad_time"}
 		for i := range 3 {
-			d.note(acme, "message_id", fmt.Sprint("m-", i))
+			d.Note(acme, "message_id", fmt.Sprint("m-", i))
 		}
-		d.note(beta, "message_id", "m-3")
+		d.Note(beta, "message_id", "m-3")
 		expect("at once",
 			"WARN msg=refused tenant_id=acme reason=bad_time count=1 message_id=m-0",
 			"WARN msg=refused tenant_id=beta reason=bad_time count=1 message_id=m-3")
@@ -45,18 +45,18 @@ func TestDigestLogsTheFirstAtOnceAndTheNumberAfterAMinute(t *testing.T) {
 		time.Sleep(time.Hour)
 		expect("an hour without any")
 
-		d.note(acme)
-		d.note(acme)
-		d.flush()
+		d.Note(acme)
+		d.Note(acme)
+		d.Flush()
 		expect("the next minute, until a stop", "WARN msg=refused tenant_id=acme reason=bad_time count=1", "WARN msg=refused tenant_id=acme reason=bad_time count=2")
 
-		for i := range 10 * maxKinds {
-			d.note(kind{tenant: timer.TenantID(fmt.Sprint("tenant-", i))})
+		for i := range 500 {
+			d.Note([]any{"tenant_id", fmt.Sprint("tenant-", i)})
 		}
-		if n := len(lines()); n != maxKinds {
-			t.Errorf("%d lines for ten times as many tenants, want %d", n, maxKinds)
+		if n := len(lines()); n != 50 {
+			t.Errorf("%d lines for ten times as many tenants, want %d", n, 50)
 		}
-		d.flush()
+		d.Flush()
 		expect("of many tenants", "WARN msg=refused tenant_id=* count=450")
 	})
 }

@@ -1,0 +1,90 @@
+// Package digest keeps a log short that is about things of which there may be any number.
+package digest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	interval = time.Minute
+	maxKinds = 50  // tenants come from outside, as many as anyone likes
+	others   = "*" // stands for what kinds beyond these are about
+)
+
+// A Digest logs the first of a kind at once, and a minute later how many there were, if
+// there were more. It is safe for concurrent use.
+type Digest struct {
+	line func(attrs ...any) // logs a line
+
+	mu    sync.Mutex
+	kinds map[string]*noted
+	order []*noted
+	more  int         // of kinds that are not in the map, which is full
+	name  any         // of what these are about
+	end   *time.Timer // of the minute; nil while there is nothing to log in the end
+}
+
+// A noted is one kind, this minute.
+type noted struct {
+	kind  []any // attributes that all have in common
+	count int
+	attrs []any // of the first one
+}
+
+// New returns a Digest that logs lines with a function, which gets their attributes.
+func New(line func(attrs ...any)) *Digest {
+	return &Digest{line: line, kinds: make(map[string]*noted)}
+}
+
+// Note logs one of a kind, or counts it. A kind is the names and values of the attributes
+// that all have in common, the attributes that follow are of this one.
+func (d *Digest) Note(kind []any, attrs ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.end == nil {
+		d.end = time.AfterFunc(interval, d.Flush)
+	}
+	key := fmt.Sprint(kind...)
+	n := d.kinds[key]
+	if n == nil && len(d.kinds) == maxKinds {
+		d.name = kind[0]
+		d.more++
+		return
+	}
+	if n == nil {
+		n = &noted{kind: kind, attrs: attrs}
+		d.kinds[key] = n
+		d.order = append(d.order, n)
+	}
+	if n.count++; n.count == 1 {
+		d.log(n)
+	}
+}
+
+func (d *Digest) log(n *noted) {
+	d.line(slices.Concat(n.kind, []any{"count", n.count}, n.attrs)...)
+}
+
+// Flush ends the minute. It is to be called at the stop too.
+func (d *Digest) Flush() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.end == nil {
+		return
+	}
+	d.end.Stop()
+	d.end = nil
+	for _, n := range d.order {
+		if n.count > 1 {
+			d.log(n)
+		}
+	}
+	if d.more > 0 {
+		d.line(d.name, others, "count", d.more)
+	}
+	clear(d.kinds)
+	d.order, d.more = nil, 0
+}
