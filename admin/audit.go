@@ -18,6 +18,9 @@ import (
 // maxActions is how many actions an [audit] remembers.
 const maxActions = 200
 
+// AuditMessage is the message of the log line that each action of a person has.
+const AuditMessage = "an operator changed something"
+
 // An action is something that people changed, or tried to.
 type action struct {
 	At     time.Time
@@ -48,7 +51,7 @@ func (a *audit) add(ctx context.Context, what, target, result string, err error)
 	}
 	result = cmp.Or(result, "done")
 	done := action{At: time.Now(), Who: accessOf(ctx).who, What: what, Target: target, Result: result}
-	a.log.InfoContext(ctx, "an operator changed something", "who", done.Who, "what", what, "target", target, "result", result)
+	a.log.InfoContext(ctx, AuditMessage, "who", done.Who, "what", what, "target", target, "result", result)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.last) >= maxActions {

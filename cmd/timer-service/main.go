@@ -75,7 +75,17 @@ func (e *env) input(verb, name string) (io.ReadCloser, error) {
 // [os.Environ] returns it. Results go to stdout, errors and logs to stderr.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	out := &checked{w: stdout}
-	err := execute(ctx, args, environ, out, stderr)
+	p, err := command(args, out, stderr)
+	if p != nil {
+		if p.verb() == "serve" {
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else a reader that is gone ends the process
+			lines, log := &queue{w: stdout}, &queue{w: stderr}
+			defer lines.flush()
+			defer log.flush()
+			out.w, stderr = lines, log
+		}
+		err = execute(ctx, p, environ, out, stderr)
+	}
 	if failed := out.failed(); failed != nil {
 		err = fmt.Errorf("write the output: %w", failed)
 	}
@@ -85,15 +95,17 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	return codeOf(err)
 }
 
-func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writer) error {
+// command returns the verb to run. It returns nil without an error if all is done: the
+// arguments asked for help, or a shell for completions.
+func command(args []string, stdout, stderr io.Writer) (*parsed, error) {
 	if len(args) > 0 && args[0] == completeVerb {
 		complete(stdout, args[1:])
-		return nil
+		return nil, nil
 	}
-	p, err := parse(args, stdout, stderr)
-	if err != nil || p == nil {
-		return err
-	}
+	return parse(args, stdout, stderr)
+}
+
+func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io.Writer) (err error) {
 	e := &env{
 		log:    slog.New(slog.DiscardHandler),
 		out:    output{w: stdout, json: p.cli.Output == formatJSON},
@@ -125,14 +137,18 @@ func logger(cfg config.Config, stderr io.Writer, verb string) *slog.Logger {
 	for _, v := range cfg.Values() {
 		wanted = wanted || v.Key == "log_level" && v.From != config.FromDefault.String()
 	}
-	opt := &slog.HandlerOptions{Level: cfg.LogLevel}
-	switch {
-	case !wanted:
+	if !wanted {
 		return slog.New(slog.DiscardHandler)
-	case cfg.LogFormat == config.JSON:
-		return slog.New(slog.NewJSONHandler(stderr, opt))
 	}
-	return slog.New(slog.NewTextHandler(stderr, opt))
+	opt := &slog.HandlerOptions{Level: cfg.LogLevel}
+	var lines slog.Handler = slog.NewTextHandler(stderr, opt)
+	if cfg.LogFormat == config.JSON {
+		lines = slog.NewJSONHandler(stderr, opt)
+	}
+	if q, ok := stderr.(*queue); ok {
+		return q.logger(lines)
+	}
+	return slog.New(lines)
 }
 
 func codeOf(err error) int {

@@ -61,6 +61,7 @@ var Running = []Symptom{
 	{Text: "`the quotas file is wrong, the old quotas stay in force`", Cause: "The file was changed, and has a mistake.", Do: "`timer-service config --quotas-file FILE`"},
 	{Text: "`retention failed, will retry`", Cause: "Finished timers can't be deleted now.", Do: "Nothing, unless it lasts: the database grows"},
 	{Text: "`stopped with events in the outbox; the next start forwards them`", Cause: "The broker did not take them before `TIMER_DRAIN_TIMEOUT`.", Do: "Nothing"},
+	{Text: "`log lines are missing here: they were not read in time`", Cause: "What reads stderr stood still, or its disk was full; `lines` says how many are gone. The service went on.", Do: "Look at the reader: the pipe, the log driver, its disk"},
 	{Text: "`a part of the service ended by itself; see the log`", Cause: "A fatal error, in the line before. Exit code 1.", Do: "Act on that line, start again"},
 }
 

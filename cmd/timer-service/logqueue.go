@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/event-service-agent/timer-service/admin"
+)
+
+// Limits of a [queue].
+const (
+	maxQueued    = 1 << 20         // bytes that wait; lines for debugging take half of it at most
+	flushTimeout = 1 * time.Second // how long the end, and an act of an operator, wait for the reader
+)
+
+// A queue is a writer that never waits for its reader, and does not fail when the
+// reader is gone: the service must not stand, or end, because of its log. Lines wait
+// in memory. Those that find no room are dropped and counted.
+type queue struct {
+	w   io.Writer
+	log *slog.Logger // where lost lines are reported, once lines flow again; may be nil
+
+	handling sync.Mutex  // one line at a time
+	debug    atomic.Bool // whether that one is for debugging
+
+	mu      sync.Mutex
+	waiting []byte
+	written chan struct{} // closed when all is written; nil while nothing waits
+	lost    int           // lines
+}
+
+// Write queues lines, and drops them if too much waits.
+func (q *queue) Write(lines []byte) (int, error) {
+	limit := maxQueued
+	if q.debug.Load() {
+		limit /= 2
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting)+len(lines) > limit {
+		q.lost += bytes.Count(lines, []byte("\n"))
+		return len(lines), nil
+	}
+	q.waiting = append(q.waiting, lines...)
+	if q.written == nil {
+		q.written = make(chan struct{})
+		go q.write() // ends when the reader is fast enough, or with the process
+	}
+	return len(lines), nil
+}
+
+// write writes until nothing waits.
+func (q *queue) write() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.waiting) > 0 {
+		lines := q.waiting
+		q.waiting = nil
+		q.mu.Unlock()
+		n, err := q.w.Write(lines)
+		q.mu.Lock()
+		if err != nil {
+			q.lost += bytes.Count(lines[n:], []byte("\n"))
+			continue
+		}
+		if lost := q.lost; lost > 0 && q.log != nil {
+			q.lost = 0
+			q.mu.Unlock()
+			q.log.Warn("log lines are missing here: they were not read in time", "lines", lost)
+			q.mu.Lock()
+		}
+	}
+	close(q.written)
+	q.written = nil
+}
+
+// flush waits until all is written, for a second at most.
+func (q *queue) flush() {
+	q.mu.Lock()
+	written := q.written
+	q.mu.Unlock()
+	if written == nil {
+		return
+	}
+	select {
+	case <-written:
+	case <-time.After(flushTimeout):
+	}
+}
+
+// logger returns a logger for lines that a handler writes into the queue.
+func (q *queue) logger(lines slog.Handler) *slog.Logger {
+	q.log = slog.New(queued{lines, q})
+	return q.log
+}
+
+// A queued handler logs into a queue.
+type queued struct {
+	slog.Handler
+	q *queue
+}
+
+// Handle queues a line. What an operator did is written before he has his answer.
+func (h queued) Handle(ctx context.Context, line slog.Record) error {
+	h.q.handling.Lock()
+	h.q.debug.Store(line.Level < slog.LevelInfo)
+	err := h.Handler.Handle(ctx, line)
+	h.q.handling.Unlock()
+	if line.Message == admin.AuditMessage {
+		h.q.flush()
+	}
+	return err
+}
+
+// WithAttrs returns a handler whose lines have attributes.
+func (h queued) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return queued{h.Handler.WithAttrs(attrs), h.q}
+}
+
+// WithGroup returns a handler whose attributes are in a group.
+func (h queued) WithGroup(name string) slog.Handler {
+	return queued{h.Handler.WithGroup(name), h.q}
+}
