@@ -59,7 +59,7 @@ func operated(t testing.TB, change func(*admin.Options)) (*admin.Server, *sqlite
 		t.Fatal(rows, err)
 	}
 	for _, r := range rows {
-		if err := table.Park(ctx, fired.Add(time.Minute), r.Seq, "too large"); err != nil {
+		if err := table.Park(ctx, fired.Add(time.Minute), r.Place, "too large"); err != nil {
 			t.Fatal(err)
 		}
 	}

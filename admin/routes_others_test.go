@@ -46,7 +46,7 @@ func mark(t *testing.T, store *sqlite.Store, b *gochannel.Broker) (seq int64) {
 		if err != nil || len(rows) != 1 {
 			t.Fatal(rows, err)
 		}
-		if err := table.Park(ctx, fired, rows[0].Seq, marker); err != nil {
+		if err := table.Park(ctx, fired, rows[0].Place, marker); err != nil {
 			t.Fatal(err)
 		}
 		if seq == 0 {

@@ -33,7 +33,7 @@ type OnDueOptions struct {
 // order, with the trace of the event in its context. A stop waits for calls at work,
 // at most [Options].DrainTimeout; then their context ends.
 func (t *Timers) OnDue(handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions) {
-	t.app.onDue(func(ctx context.Context, e timer.DueTimeReached, _ int64) (deleted bool, err error) {
+	t.app.onDue(func(ctx context.Context, e timer.DueTimeReached, _ outbox.Place) (deleted bool, err error) {
 		return false, handle(ctx, e)
 	}, opt)
 }
@@ -50,7 +50,7 @@ func (t *Timers) OnDueTx(handle func(ctx context.Context, tx *sql.Tx, e timer.Du
 	opt = opt.withDefaults()
 	handling := opt.Timeout
 	opt.Timeout *= 2 // of both: to wait for the transaction, and to handle the event
-	t.app.onDue(func(ctx context.Context, e timer.DueTimeReached, seq int64) (deleted bool, err error) {
+	t.app.onDue(func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		waiting := time.AfterFunc(handling, cancel)
@@ -60,7 +60,7 @@ func (t *Timers) OnDueTx(handle func(ctx context.Context, tx *sql.Tx, e timer.Du
 			if !waiting.Stop() {
 				return ctx.Err()
 			}
-			there, err := t.app.store.TakeEvent(ctx, tx, seq)
+			there, err := t.app.store.TakeEvent(ctx, tx, row)
 			if err != nil || !there { // another one has handled it
 				return err
 			}
@@ -106,8 +106,8 @@ var (
 	errTwice   = "app: OnDue twice"
 )
 
-// onDue makes handle the one for all events. Seq is the row of an event.
-func (a *App) onDue(handle func(ctx context.Context, e timer.DueTimeReached, seq int64) (deleted bool, err error), opt OnDueOptions) {
+// onDue makes handle the one for all events. Row is where the event is.
+func (a *App) onDue(handle func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error), opt OnDueOptions) {
 	switch {
 	case a.started.Load():
 		panic(errLate)
@@ -126,7 +126,7 @@ func (a *App) onDue(handle func(ctx context.Context, e timer.DueTimeReached, seq
 			ctx, end := a.opt.Tracing.Due(ctx, e)
 			deleted, err := false, errors.New("panic") // unless it is known better
 			defer func() { end(err) }()
-			deleted, err = handle(ctx, e, row.Seq)
+			deleted, err = handle(ctx, e, row.Place)
 			return deleted, err
 		},
 	}

@@ -94,7 +94,7 @@ func TestARetriedEventGoesOutAtOnce(t *testing.T) {
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("%d rows, %v", len(rows), err)
 		}
-		if err := b.store.Park(t.Context(), at, rows[0].Seq, "refused"); err != nil {
+		if err := b.store.Park(t.Context(), at, rows[0].Place, "refused"); err != nil {
 			t.Fatal(err)
 		}
 		b.quietFor(time.Minute)

@@ -34,10 +34,10 @@ type Store interface {
 	// store but with Join and TakeEvent: that would wait for the transaction.
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
 
-	// TakeEvent deletes an event of the outbox by the number of its row, deferred or
-	// not, and reports whether it was there: of several transactions that try, one
-	// commits that. The transaction is one of Transact.
-	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)
+	// TakeEvent deletes the event of a row of the outbox, and reports whether it was
+	// there: of several transactions that try, one commits that. The transaction is one
+	// of Transact.
+	TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error)
 
 	// Outbox returns where events wait for the broker: a table, or shards that
 	// instances own.

@@ -112,7 +112,7 @@ func (w *window) deliver(rows []Row) (others []Row) {
 		}
 		destination := tenant(row)
 		if row.Destination != "" && w.slots.waits(destination) >= w.many() {
-			w.land(row.Seq)
+			w.land(row.Place)
 			continue
 		}
 		w.rows.Add(1)
@@ -138,13 +138,13 @@ func (w *window) await(row Row, destination string, slot <-chan struct{}) {
 		case <-impatient:
 			if w.slots.leave(destination, slot, w.many()) {
 				w.handled(row, outcome{handled: true, deferred: []Deferral{{
-					Seq: row.Seq, Destination: destination, Reason: "many events of its tenant wait for handlers", RetryAt: w.clock.Now(), Untried: true,
+					Place: row.Place, Destination: destination, Reason: "many events of its tenant wait for handlers", RetryAt: w.clock.Now(), Untried: true,
 				}}})
 				return
 			}
 		case <-w.stopping.Done():
 			if w.slots.leave(destination, slot, 0) {
-				w.handled(row, outcome{unsent: []int64{row.Seq}})
+				w.handled(row, outcome{unsent: []Place{row.Place}})
 				return
 			}
 		}
@@ -185,18 +185,18 @@ func (w *window) outcome(row Row, deleted bool, err error) outcome {
 			w.opt.Settled(now, w.topic(row.Message), row, nil)
 		}
 		if deleted {
-			return outcome{gone: []int64{row.Seq}}
+			return outcome{gone: []Place{row.Place}}
 		}
-		return outcome{acked: []int64{row.Seq}}
+		return outcome{acked: []Place{row.Place}}
 	case w.stopping.Err() != nil && ended(w.publishing, err): // the next start hands it over again
-		return outcome{unsent: []int64{row.Seq}}
+		return outcome{unsent: []Place{row.Place}}
 	case errors.Is(err, ErrNotBegun):
-		return outcome{handled: true, unsent: []int64{row.Seq}, reason: err}
+		return outcome{handled: true, unsent: []Place{row.Place}, reason: err}
 	case errors.Is(err, timer.ErrInvalid), row.Attempts+1 >= d.Attempts:
 		return outcome{parked: []refusal{{row: row, err: errors.New(readable(err)), handled: true}}}
 	}
 	return outcome{handled: true, deferred: []Deferral{{
-		Seq: row.Seq, Destination: tenant(row), Reason: readable(err), RetryAt: now.Add(d.retryAfter(row.Attempts)),
+		Place: row.Place, Destination: tenant(row), Reason: readable(err), RetryAt: now.Add(d.retryAfter(row.Attempts)),
 	}}}
 }
 
@@ -211,11 +211,11 @@ func (w *window) handled(row Row, o outcome) {
 	switch {
 	case o.reason != nil: // it has not begun, so the loop reads it again
 		w.report.add(w.log, w.clock.Now(), o)
-		w.land(row.Seq)
+		w.land(row.Place)
 		w.away.Store(true)
 		w.wakeUp()
 	case len(o.unsent) > 0:
-		w.land(row.Seq)
+		w.land(row.Place)
 	default:
 		w.report.add(w.log, w.clock.Now(), o)
 		w.finish(o)

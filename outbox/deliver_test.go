@@ -182,7 +182,7 @@ func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {
 			h.note(row)
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.remove(row.Seq)
+			l.remove(row.Place)
 			return true, nil
 		}}})
 		l.append("a", "a")

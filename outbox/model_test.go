@@ -27,7 +27,8 @@ type table struct {
 
 	mu       sync.Mutex
 	seq      int64
-	rows     []outbox.Row // in order
+	refuse   func(outbox.Place) error // why a row can't be deleted
+	rows     []outbox.Row             // in order
 	deferred map[int64]*entry
 	due      map[string]*queue // of each destination
 	deleted  []int64
@@ -49,7 +50,7 @@ func (t *table) append(payloads ...string) {
 		t.seq++
 		m := message.NewMessage("id-"+strconv.FormatInt(t.seq, 10), []byte(payload))
 		m.Metadata.Set(envelope.HeaderTenantID, payload)
-		t.rows = append(t.rows, outbox.Row{Seq: t.seq, Message: m})
+		t.rows = append(t.rows, outbox.Row{Place: outbox.Place{Seq: t.seq}, Message: m})
 	}
 }
 
@@ -95,25 +96,32 @@ func (t *table) Deferred(_ context.Context, now time.Time, from string, limit, e
 	return rows, nil
 }
 
-func (t *table) Delete(_ context.Context, seqs ...int64) error {
+func (t *table) Delete(_ context.Context, rows ...outbox.Place) error {
 	if err := t.failing("delete"); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.remove(seqs...)
-	t.deleted = append(t.deleted, seqs...)
+	for _, row := range rows {
+		if t.refuse != nil && t.refuse(row) != nil {
+			return t.refuse(row)
+		}
+	}
+	t.remove(rows...)
+	for _, row := range rows {
+		t.deleted = append(t.deleted, row.Seq)
+	}
 	return nil
 }
 
-func (t *table) remove(seqs ...int64) {
+func (t *table) remove(rows ...outbox.Place) {
 	gone := make(map[int64]bool)
-	for _, seq := range seqs {
-		if e := t.deferred[seq]; e != nil {
+	for _, row := range rows {
+		if !row.Deferred {
+			gone[row.Seq] = true
+		} else if e := t.deferred[row.Seq]; e != nil {
 			heap.Remove(t.due[e.Destination], e.place)
-			delete(t.deferred, seq)
-		} else {
-			gone[seq] = true
+			delete(t.deferred, row.Seq)
 		}
 	}
 	if len(gone) > 0 {
@@ -130,22 +138,24 @@ func (t *table) Defer(_ context.Context, rows ...outbox.Deferral) error {
 	if t.deferred == nil {
 		t.deferred, t.due = make(map[int64]*entry), make(map[string]*queue)
 	}
-	found := make(map[int64]outbox.Row)
+	found := make(map[outbox.Place]outbox.Row)
 	for _, d := range rows {
-		if e := t.deferred[d.Seq]; e != nil {
-			found[d.Seq] = e.Row
+		if d.Deferred {
+			if e := t.deferred[d.Seq]; e != nil {
+				found[d.Place] = e.Row
+			}
 		} else if i, is := slices.BinarySearchFunc(t.rows, d.Seq, func(r outbox.Row, seq int64) int { return cmp.Compare(r.Seq, seq) }); is {
-			found[d.Seq] = t.rows[i]
+			found[d.Place] = t.rows[i]
 		}
 	}
 	t.remove(slices.Collect(maps.Keys(found))...)
 	for _, d := range rows {
-		row, is := found[d.Seq]
+		row, is := found[d.Place]
 		if !is {
 			continue
 		}
 		row.Attempts += d.Attempts()
-		row.Destination = d.Destination
+		row.Destination, row.Deferred = d.Destination, true
 		e := &entry{Row: row, at: d.RetryAt}
 		t.deferred[d.Seq] = e
 		if t.due[d.Destination] == nil {
@@ -156,17 +166,17 @@ func (t *table) Defer(_ context.Context, rows ...outbox.Deferral) error {
 	return nil
 }
 
-func (t *table) Park(_ context.Context, _ time.Time, seq int64, reason string) error {
+func (t *table) Park(_ context.Context, _ time.Time, row outbox.Place, reason string) error {
 	if err := t.failing("park"); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.remove(seq)
+	t.remove(row)
 	if t.parked == nil {
 		t.parked = make(map[int64]string)
 	}
-	t.parked[seq] = reason
+	t.parked[row.Seq] = reason
 	return nil
 }
 

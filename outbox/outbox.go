@@ -17,10 +17,12 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,9 +33,48 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// A Place is where a row is. Each of the two tables of a store, one for rows to be sent
+// and one for rows that are deferred, has its own places: a database that lost count of
+// its numbers may give one to a new row while an older row that is deferred still has it.
+type Place struct {
+	Shard    int
+	Seq      int64 // number of the row, which rises
+	Deferred bool
+}
+
+// A Run is rows of one table whose numbers have no gap.
+type Run struct {
+	First, Last int64
+	Deferred    bool
+}
+
+// Runs returns rows of one shard as runs: mostly as a few, those of deferred rows last, each in the order of
+// their numbers.
+func Runs(rows []Place) (runs []Run) {
+	for _, row := range slices.SortedFunc(slices.Values(rows), byPlace) {
+		if n := len(runs); n > 0 && runs[n-1].Deferred == row.Deferred && row.Seq <= runs[n-1].Last+1 {
+			runs[n-1].Last = row.Seq
+			continue
+		}
+		runs = append(runs, Run{row.Seq, row.Seq, row.Deferred})
+	}
+	return runs
+}
+
+// byPlace compares rows of one shard.
+func byPlace(a, b Place) int {
+	if a.Deferred != b.Deferred && a.Deferred {
+		return 1
+	}
+	if a.Deferred != b.Deferred {
+		return -1
+	}
+	return cmp.Compare(a.Seq, b.Seq)
+}
+
 // A Row is an event that waits for the broker.
 type Row struct {
-	Seq         int64            // number in the outbox, never used again
+	Place
 	Message     *message.Message // UUID is the event's id, Metadata its headers
 	Attempts    int              // publishes that failed though the broker was available
 	Destination string           // where the last of them failed; empty if the row is not deferred
@@ -42,7 +83,7 @@ type Row struct {
 
 // A Deferral says when a row is published again, and why not now.
 type Deferral struct {
-	Seq         int64
+	Place
 	Destination string // topic, and partition if the broker names it: rows that fail together
 	Reason      string
 	RetryAt     time.Time
@@ -70,14 +111,14 @@ type Table interface {
 	Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]Row, error)
 
 	// Delete removes rows.
-	Delete(ctx context.Context, seqs ...int64) error
+	Delete(ctx context.Context, rows ...Place) error
 
 	// Defer counts a failed attempt of rows that were tried, and keeps them away from Head from now on.
 	Defer(ctx context.Context, rows ...Deferral) error
 
 	// Park takes a row out of the outbox for good and keeps it, with the reason,
 	// for an operator.
-	Park(ctx context.Context, now time.Time, seq int64, reason string) error
+	Park(ctx context.Context, now time.Time, row Place, reason string) error
 }
 
 // An Outbox is what the forwarder needs of a store: a table of its own, or shards

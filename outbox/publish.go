@@ -102,7 +102,7 @@ func (w *window) readable(rows []Row) (others []Row) {
 			others = append(others, row)
 			continue
 		}
-		o.deferred = append(o.deferred, Deferral{Seq: row.Seq, Destination: "damaged", Reason: readable(row.Err), RetryAt: now.Add(retryAfter(row.Attempts))})
+		o.deferred = append(o.deferred, Deferral{Place: row.Place, Destination: "damaged", Reason: readable(row.Err), RetryAt: now.Add(retryAfter(row.Attempts))})
 	}
 	if len(o.deferred) > 0 {
 		w.report.add(w.log, now, o)
@@ -131,7 +131,7 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 		w.rows.Add(-int64(len(rows)))
 		notify(w.freed)
 	}()
-	o := outcome{acked: make([]int64, 0, len(rows))}
+	o := outcome{acked: make([]Place, 0, len(rows))}
 	through = make(map[string]bool)
 	now := w.clock.Now()
 	published := make([]*message.Message, 0, len(rows))
@@ -145,20 +145,20 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 				w.log.DebugContext(ctx, "event delivered", "tenant_id", header(envelope.HeaderTenantID), "service_call_id", header(envelope.HeaderServiceCallID),
 					"correlation_id", header(envelope.HeaderCorrelationID), "event_id", row.Message.UUID, "topic", messages[i].Topic)
 			}
-			o.acked = append(o.acked, row.Seq)
+			o.acked = append(o.acked, row.Place)
 			published = append(published, row.Message)
 			if w.opt.Settled != nil {
 				w.opt.Settled(now, messages[i].Topic, row, nil)
 			}
 			through[row.Destination] = true
 		case errors.Is(err, broker.ErrUnavailable):
-			o.unsent = append(o.unsent, row.Seq)
+			o.unsent = append(o.unsent, row.Place)
 			o.reason = err
 		case errors.Is(err, broker.ErrRefused) && w.refused(row.Seq) >= w.opt.MaxAttempts:
 			o.parked = append(o.parked, refusal{row: row, err: err})
 		default:
 			o.deferred = append(o.deferred, Deferral{
-				Seq: row.Seq, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retryAfter(row.Attempts)),
+				Place: row.Place, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retryAfter(row.Attempts)),
 			})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -40,19 +41,20 @@ type sender struct {
 	settling   context.Context         // ends with the time that a stop gives to the table
 
 	mu       sync.Mutex
-	inFlight map[int64]struct{}    // numbers of rows that were read and are not settled
+	inFlight map[Place]struct{}    // rows that were read and are not settled
 	landed   time.Time             // when the last row was settled, or the first of those in flight was read
 	readings map[*reading]struct{} // under way
 	refusals map[int64]int         // how often the broker refused a row that is deferred
 
 	unanswered unanswered
 	unmoved    unmoved
+	kept       atomic.Int64 // rows that were acked and can't be deleted
 }
 
 func newSender(f *Forwarder, table Table) *sender {
 	return &sender{
 		Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
-		published: make(chan outcome, 1), inFlight: make(map[int64]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
+		published: make(chan outcome, 1), inFlight: make(map[Place]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
 	}
 }
 
@@ -177,14 +179,14 @@ func (s *sender) pauseAfter(ctx context.Context, failures *backoff, err error) {
 // were settled after it began.
 type reading struct {
 	began   time.Time
-	settled map[int64]struct{} // numbers of these
+	settled map[Place]struct{} // these
 }
 
 // beginReading is called before the table is read.
 func (s *sender) beginReading() *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &reading{began: s.clock.Now(), settled: make(map[int64]struct{})}
+	r := &reading{began: s.clock.Now(), settled: make(map[Place]struct{})}
 	s.readings[r] = struct{}{}
 	return r
 }
@@ -199,10 +201,10 @@ func (s *sender) take(r *reading, rows []Row) (taken []Row) {
 		s.landed = s.clock.Now()
 	}
 	for _, row := range rows {
-		_, inFlight := s.inFlight[row.Seq]
-		_, settled := r.settled[row.Seq]
+		_, inFlight := s.inFlight[row.Place]
+		_, settled := r.settled[row.Place]
 		if !inFlight && !settled {
-			s.inFlight[row.Seq] = struct{}{}
+			s.inFlight[row.Place] = struct{}{}
 			taken = append(taken, row)
 		}
 	}
@@ -210,14 +212,14 @@ func (s *sender) take(r *reading, rows []Row) (taken []Row) {
 }
 
 // land notes that rows are no longer in flight.
-func (s *sender) land(seqs ...int64) {
+func (s *sender) land(rows ...Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.landed = s.clock.Now()
-	for _, seq := range seqs {
-		delete(s.inFlight, seq)
+	for _, row := range rows {
+		delete(s.inFlight, row)
 		for r := range s.readings {
-			r.settled[seq] = struct{}{}
+			r.settled[row] = struct{}{}
 		}
 	}
 }
@@ -233,11 +235,11 @@ func (s *sender) refused(seq int64) int {
 }
 
 // forget drops the refusals of rows that are published or parked.
-func (s *sender) forget(seqs ...int64) {
+func (s *sender) forget(rows ...Place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, seq := range seqs {
-		delete(s.refusals, seq)
+	for _, row := range rows {
+		delete(s.refusals, row.Seq)
 	}
 }
 

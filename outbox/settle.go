@@ -20,11 +20,11 @@ const (
 
 // An outcome is what became of a batch.
 type outcome struct {
-	acked    []int64
-	gone     []int64 // were handled, and deleted by that
+	acked    []Place
+	gone     []Place // were handled, and deleted by that
 	deferred []Deferral
 	parked   []refusal
-	unsent   []int64 // the broker was unavailable
+	unsent   []Place // the broker was unavailable
 	reason   error   // of the unsent
 	handled  bool    // deferred is by a handler in this process
 }
@@ -55,33 +55,30 @@ func (s *sender) settlePublished() {
 	}
 }
 
-// settle changes the table as an outcome says. Rows that were acked are deleted however
-// long that takes, so that none is published again because of an error of the table. Rows
-// that can't be moved stay where they are, and delay no other.
+// settle changes the table as an outcome says. Rows that can't be changed stay where they
+// are, and delay no other.
 func (s *sender) settle(o outcome) {
-	if len(o.acked) > 0 && s.untilDone(func(ctx context.Context) error { return s.table.Delete(ctx, o.acked...) }) {
-		failpoint.Here("deleted")
-		s.forget(o.acked...)
-		s.land(o.acked...)
+	if len(o.acked) > 0 {
+		s.remove(o.acked, 1)
 	}
 	if len(o.gone) > 0 {
 		s.land(o.gone...)
 	}
 	if len(o.deferred) > 0 {
-		seqs := make([]int64, len(o.deferred))
+		rows := make([]Place, len(o.deferred))
 		for i, d := range o.deferred {
-			seqs[i] = d.Seq
+			rows[i] = d.Place
 		}
-		if s.move(seqs, func(ctx context.Context) error { return s.table.Defer(ctx, o.deferred...) }) {
+		if s.move(rows, func(ctx context.Context) error { return s.table.Defer(ctx, o.deferred...) }) {
 			notify(s.retry)
 		}
 	}
 	for _, p := range o.parked {
 		now, reason := s.clock.Now(), p.err.Error()
-		if !s.move([]int64{p.row.Seq}, func(ctx context.Context) error { return s.table.Park(ctx, now, p.row.Seq, reason) }) {
+		if !s.move([]Place{p.row.Place}, func(ctx context.Context) error { return s.table.Park(ctx, now, p.row.Place, reason) }) {
 			continue
 		}
-		s.forget(p.row.Seq)
+		s.forget(p.row.Place)
 		s.opt.Parked(p.row.Message, reason)
 		if s.opt.Settled != nil {
 			s.opt.Settled(now, s.topic(p.row.Message), p.row, p.err)
@@ -101,22 +98,22 @@ const unmovedFor = 5 * time.Second
 
 // move takes rows out of the head of the table, and reports whether that worked. If not,
 // they are read and published again later, since they failed.
-func (s *sender) move(seqs []int64, change func(context.Context) error) bool {
+func (s *sender) move(rows []Place, change func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
 	defer cancel()
 	err := change(ctx)
 	if s.settling.Err() == nil && s.unmoved.note(s.clock.Now(), err) {
-		s.log.ErrorContext(ctx, "events that failed can't be deferred or parked, and stay where they are", "events", len(seqs), "error", err)
+		s.log.ErrorContext(ctx, "events that failed can't be deferred or parked, and stay where they are", "events", len(rows), "error", err)
 	}
 	switch {
 	case err == nil:
-		s.land(seqs...)
+		s.land(rows...)
 		return true
 	case errors.Is(err, timer.ErrFatal):
 		s.fail(err)
 	default:
 		time.AfterFunc(unmovedFor, func() {
-			s.land(seqs...)
+			s.land(rows...)
 			notify(s.retry)
 		})
 	}
@@ -156,19 +153,56 @@ func (u *unmoved) last(now time.Time) error {
 	return u.err
 }
 
-// untilDone changes the table until that works. It returns false if the error is
-// fatal, or the time of a stop is over.
-func (s *sender) untilDone(change func(context.Context) error) bool {
-	for failures := (backoff{}); ; {
+// maxKept is how many rows may wait to be deleted while others go on. A process that ends
+// publishes them again.
+const maxKept = 100
+
+// remove deletes rows that were acked, however long that takes, so that none is published
+// again because of an error of the table. Where that has failed so many times more, though
+// the table can be read, the error may be about a single row: then the rows are deleted in
+// halves, and a row that can't be deleted alone is left for a while, unless many are.
+func (s *sender) remove(rows []Place, more int) {
+	for failures := (backoff{}); ; more-- {
 		ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
-		err := change(ctx)
+		err := s.table.Delete(ctx, rows...)
 		cancel()
-		if err == nil {
-			return true
+		switch {
+		case err == nil:
+			failpoint.Here("deleted")
+			s.forget(rows...)
+			s.land(rows...)
+			return
+		case errors.Is(err, timer.ErrFatal):
+			s.fail(err)
+			return
+		case s.settling.Err() != nil:
+			return
+		case more > 0, !s.canRead():
+		case len(rows) > 1:
+			half := len(rows) / 2
+			s.remove(rows[:half], 0)
+			s.remove(rows[half:], 0)
+			return
+		case s.kept.Add(1) <= maxKept:
+			if s.unmoved.note(s.clock.Now(), err) {
+				s.log.ErrorContext(ctx, "an event that was published can't be deleted, and stays where it is", "seq", rows[0].Seq, "error", err)
+			}
+			time.AfterFunc(unmovedFor, func() {
+				s.kept.Add(-1)
+				s.remove(rows, 0)
+			})
+			return
+		default:
+			s.kept.Add(-1)
 		}
 		s.pauseAfter(s.settling, &failures, err)
-		if s.settling.Err() != nil || errors.Is(err, timer.ErrFatal) {
-			return false
-		}
 	}
+}
+
+// canRead reports whether the table can be read.
+func (s *sender) canRead() bool {
+	ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
+	defer cancel()
+	_, err := s.table.Head(ctx, 0, 1)
+	return err == nil
 }

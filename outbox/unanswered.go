@@ -67,7 +67,7 @@ func (s *sender) answering(w *window, rows []Row) (others []Row) {
 			continue
 		}
 		o.deferred = append(o.deferred, Deferral{
-			Seq: row.Seq, Destination: topic, Reason: "the topic did not answer in time", RetryAt: now.Add(retryAfter(row.Attempts)),
+			Place: row.Place, Destination: topic, Reason: "the topic did not answer in time", RetryAt: now.Add(retryAfter(row.Attempts)),
 		})
 	}
 	if len(o.deferred) > 0 {

@@ -74,3 +74,78 @@ func TestRowsThatCannotBeMovedDelayNoOther(t *testing.T) {
 		})
 	}
 }
+
+// TestARowThatCannotBeDeletedDelaysNoOther has a table that refuses to delete one row, as a
+// trigger may, while others come and go in batches with it.
+func TestARowThatCannotBeDeletedDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		var broken atomic.Bool
+		broken.Store(true)
+		l.refuse = func(row outbox.Place) error {
+			if broken.Load() && row.Seq == 7 {
+				return errors.New("no deletes on timer_outbox")
+			}
+			return nil
+		}
+		f := forward(t, l, p, outbox.Options{Batch: 50})
+		for range 20 {
+			for range 100 {
+				l.append("a")
+			}
+			f.Appended(100)
+			time.Sleep(time.Second)
+		}
+		if left := l.left(); len(left) != 1 {
+			t.Errorf("rows %v are left, want the one that can't be deleted", left)
+		}
+		if n := len(p.ids["a"]); n != 2000 {
+			t.Errorf("published %d times, want each of 2,000 once", n)
+		}
+		if err := f.Status().Unmoved; err == nil || !strings.Contains(err.Error(), "timer_outbox") {
+			t.Errorf("status: %v", err)
+		}
+		broken.Store(false)
+		time.Sleep(2 * time.Minute)
+		if left, err := l.left(), f.Status().Unmoved; len(left) != 0 || err != nil {
+			t.Errorf("after the repair: rows %v are left, %v", left, err)
+		}
+	})
+}
+
+// TestATableThatDeletesNothingHoldsEventsBack has a table that refuses every delete: what
+// is published meanwhile is bounded, since a process that ends publishes it again.
+func TestATableThatDeletesNothingHoldsEventsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, p := new(table), new(model)
+		var broken atomic.Bool
+		broken.Store(true)
+		l.refuse = func(outbox.Place) error {
+			if broken.Load() {
+				return errors.New("permission denied for table timer_outbox")
+			}
+			return nil
+		}
+		f := forward(t, l, p, outbox.Options{Batch: 50})
+		for range 100 {
+			for range 100 {
+				l.append("a")
+			}
+			f.Appended(100)
+			time.Sleep(time.Second)
+		}
+		p.mu.Lock()
+		published := len(p.ids["a"])
+		p.mu.Unlock()
+		if published > 500 {
+			t.Errorf("published %d events of which none was deleted", published)
+		}
+		broken.Store(false)
+		time.Sleep(2 * time.Minute)
+		if left := l.left(); len(left) != 0 || len(p.ids["a"]) != 10_000 {
+			t.Errorf("after the repair %d rows are left, %d were published", len(left), len(p.ids["a"]))
+		}
+	})
+}

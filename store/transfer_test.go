@@ -314,7 +314,7 @@ func TestExportRefusesAStoreWithEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Park(t.Context(), noon, rows[0].Seq, "refused"); err != nil {
+	if err := s.Park(t.Context(), noon, rows[0].Place, "refused"); err != nil {
 		t.Fatal(err)
 	}
 	refuses("events wait for the broker (0) or are parked (1)")

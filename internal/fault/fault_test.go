@@ -39,7 +39,7 @@ var ports = []struct {
 // A transactor has transactions for a host, see app.Store.
 type transactor interface {
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
-	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)
+	TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error)
 }
 
 // TestEveryOperationFails calls each method of each port, by reflection, so that

@@ -40,7 +40,7 @@ func (i *inner) Transact(_ context.Context, fn func(*sql.Tx) error) error {
 	return fn(nil)
 }
 
-func (i *inner) TakeEvent(context.Context, *sql.Tx, int64) (bool, error) {
+func (i *inner) TakeEvent(context.Context, *sql.Tx, outbox.Place) (bool, error) {
 	return true, i.note("TakeEvent")
 }
 
@@ -146,11 +146,11 @@ func (i *inner) Deferred(context.Context, time.Time, string, int, int) ([]outbox
 	return nil, i.note("Deferred")
 }
 
-func (i *inner) Delete(context.Context, ...int64) error { return i.note("Delete") }
+func (i *inner) Delete(context.Context, ...outbox.Place) error { return i.note("Delete") }
 
 func (i *inner) Defer(context.Context, ...outbox.Deferral) error { return i.note("Defer") }
 
-func (i *inner) Park(context.Context, time.Time, int64, string) error { return i.note("Park") }
+func (i *inner) Park(context.Context, time.Time, outbox.Place, string) error { return i.note("Park") }
 
 func (i *inner) Own(context.Context) (outbox.Lease, error) { return nil, i.note("Own") }
 

@@ -18,7 +18,7 @@ type Full interface {
 	timer.Recoverer
 	Join(tx *sql.Tx) timer.Commands
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
-	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)
+	TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error)
 	Outbox() outbox.Outbox
 	Prepare(ctx context.Context) error
 	Check(ctx context.Context) error
@@ -61,8 +61,8 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 }
 
 // TakeEvent fails as "take_event".
-func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error) {
-	return get(s.Decide, "take_event", func() (bool, error) { return s.Full.TakeEvent(ctx, tx, seq) })
+func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
+	return get(s.Decide, "take_event", func() (bool, error) { return s.Full.TakeEvent(ctx, tx, row) })
 }
 
 // NextDue fails as "next_due".
@@ -206,8 +206,8 @@ func (t *Table) Deferred(ctx context.Context, now time.Time, from string, limit,
 }
 
 // Delete fails as "delete".
-func (t *Table) Delete(ctx context.Context, seqs ...int64) error {
-	return t.Decide.call("delete", func() error { return t.Table.Delete(ctx, seqs...) })
+func (t *Table) Delete(ctx context.Context, rows ...outbox.Place) error {
+	return t.Decide.call("delete", func() error { return t.Table.Delete(ctx, rows...) })
 }
 
 // Defer fails as "defer".
@@ -216,8 +216,8 @@ func (t *Table) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 }
 
 // Park fails as "park".
-func (t *Table) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
-	return t.Decide.call("park", func() error { return t.Table.Park(ctx, now, seq, reason) })
+func (t *Table) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
+	return t.Decide.call("park", func() error { return t.Table.Park(ctx, now, row, reason) })
 }
 
 // Shards are an outbox in shards whose calls fail under the names of their methods.

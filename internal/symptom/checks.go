@@ -53,7 +53,7 @@ var (
 		Do: "see the checks of broker and store, and the log for the destination that does not answer",
 	}
 	RowsUnmoved = Symptom{
-		Part: "forwarder", Red: true, Text: "events that failed can't be deferred or parked: %v",
+		Part: "forwarder", Red: true, Text: "events can't be deferred, parked or deleted: %v",
 		Do: "give the role of the service all rights on the table that the error names",
 	}
 	BackupOld = Symptom{

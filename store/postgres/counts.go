@@ -15,6 +15,7 @@ const (
 const (
 	lockMigrate = -1
 	lockFold    = -2
+	lockNumbers = -4 // -3 is in own.sql and alone.sql
 	// -3 is that of alone.sql
 )
 

@@ -51,8 +51,8 @@ func TestFoldChangesNoCount(t *testing.T) {
 			must(t, err)
 			rows, err := a.Head(t.Context(), 0, 3)
 			must(t, err)
-			must(t, a.Delete(t.Context(), rows[0].Seq, rows[1].Seq))
-			must(t, a.Park(t.Context(), noon, rows[2].Seq, "refused"))
+			must(t, a.Delete(t.Context(), rows[0].Place, rows[1].Place))
+			must(t, a.Park(t.Context(), noon, rows[2].Place, "refused"))
 		}
 		countsAreRight(t, a)
 	}

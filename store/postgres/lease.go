@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +52,10 @@ var errNoShard = errors.New("another instance verifies the database, or recovers
 
 // Own owns a shard that has no owner. From now on events go there.
 func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
-	l, err := s.lease(ctx, sqlOwn)
+	if err := s.renumber(ctx); err != nil {
+		return nil, err
+	}
+	l, err := s.lease(ctx, sqlOwn, "")
 	switch {
 	case err != nil:
 		return nil, classify("own a shard of the outbox", err)
@@ -65,15 +69,55 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 
 // TakeOver owns a shard that has rows and no owner, any of several.
 func (s *Store) TakeOver(ctx context.Context) (outbox.Lease, error) {
-	l, err := s.lease(ctx, sqlTakeOver)
+	var shards []string
+	err := s.rows(ctx, "find shards of the outbox", sqlAbandoned, nil, func(rows pgx.Rows) error {
+		var n int
+		err := rows.Scan(&n)
+		shards = append(shards, strconv.Itoa(n))
+		return err
+	})
+	if err != nil || len(shards) == 0 {
+		return nil, err
+	}
+	l, err := s.lease(ctx, sqlTakeOver, strings.Join(shards, ","))
 	if err != nil || l == nil {
 		return nil, classify("find an abandoned shard of the outbox", err)
 	}
 	return l, nil
 }
 
-// lease begins a transaction and keeps it if the statement returns a shard.
-func (s *Store) lease(ctx context.Context, text string) (_ *lease, err error) {
+var errRolledBack = errors.New("rolled back")
+
+// renumber has the numbers of events go on behind those of the rows that are there. A
+// database that was moved by logical replication has the rows of the old one, but its
+// sequence begins again.
+func (s *Store) renumber(ctx context.Context) error {
+	const doing = "number events"
+	err := s.transact(ctx, func(ctx context.Context, t *transaction) error {
+		var next, highest int64
+		t.later(step{text: sqlLock, args: []any{int32(lockNumbers)}})
+		if err := t.rows(ctx, sqlNumber, []any{s.shard.Load()}, scan(&next)); err != nil {
+			return err
+		}
+		if err := t.rows(ctx, sqlNumbered, []any{next}, scan(&highest)); err != nil || next > highest {
+			return errors.Join(err, errRolledBack)
+		}
+		if err := t.rows(ctx, sqlRenumber, []any{highest}, scan(&highest)); err != nil {
+			return fmt.Errorf("%w: the sequence of timer_outbox is at %d, behind its rows, and can't be moved up to %d: %w", timer.ErrFatal, next, highest, err)
+		}
+		s.opt.Log.WarnContext(ctx, "the sequence of timer_outbox was behind its rows, as after logical replication: moved up", "from", next, "to", highest)
+		return errRolledBack // which the sequence is not
+	})
+	if errors.Is(err, errRolledBack) && codeOf(err) == "" {
+		return nil
+	}
+	return classify(doing, err)
+}
+
+// lease begins a transaction and keeps it if the statement returns a shard. It reads no
+// table of ours: what changes a table would wait for the end of the lease, and all others
+// behind it.
+func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, err error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -86,7 +130,7 @@ func (s *Store) lease(ctx context.Context, text string) (_ *lease, err error) {
 	began := time.Now() //nolint:forbidigo // of what the server holds, not of timers
 	var number int64
 	err = onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error {
-		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}, step{text: sqlNode, args: []any{nodeName(s.node)}}); err != nil {
+		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}, step{text: sqlNode, args: []any{nodeName(s.node), abandoned}}); err != nil {
 			return err
 		}
 		if number, err = simple(ctx, c, text); err != nil {

@@ -123,7 +123,7 @@ func TestEveryAbandonedShardHasItsTurn(t *testing.T) {
 		}
 		rows, err := l.Head(t.Context(), 0, 1)
 		must(t, err)
-		must(t, l.Defer(t.Context(), outbox.Deferral{Seq: rows[0].Seq, Destination: "events", Reason: "no answer", RetryAt: noon}))
+		must(t, l.Defer(t.Context(), outbox.Deferral{Place: rows[0].Place, Destination: "events", Reason: "no answer", RetryAt: noon}))
 	}
 	s := open(t, url, relaxed)
 	defer own(t, s).Release()
@@ -189,7 +189,7 @@ func terminate(t *testing.T, db *sql.DB, shard int) {
 	t.Helper()
 	var n int
 	if err := db.QueryRowContext(t.Context(), `
-		SELECT count(pg_terminate_backend(pid))
+		SELECT count(pg_terminate_backend(pid, 5000))
 		  FROM (SELECT DISTINCT pid FROM pg_locks
 		         WHERE `+leaseLock+` AND objid::integer = $1) AS holders`, shard).
 		Scan(&n); err != nil || n != 1 {
@@ -412,7 +412,7 @@ func TestAnyReasonIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	const reason = "refused: \xff\x00!"
-	if err := errors.Join(s.Defer(t.Context(), outbox.Deferral{Seq: rows[0].Seq, Destination: reason, Reason: reason, RetryAt: noon}), s.Park(t.Context(), noon, rows[0].Seq, reason)); err != nil {
+	if err := errors.Join(s.Defer(t.Context(), outbox.Deferral{Place: rows[0].Place, Destination: reason, Reason: reason, RetryAt: noon}), s.Park(t.Context(), noon, outbox.Place{Seq: rows[0].Seq, Deferred: true}, reason)); err != nil {
 		t.Error(err)
 	}
 	var kept string

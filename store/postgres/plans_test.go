@@ -59,9 +59,11 @@ var plans = map[string]plan{
 	"cancel_new":      {[]any{texts, texts, longs, texts, noon}, nil},
 	"correlated":      {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
 	"counts":          {[]any{"tenant-1"}, []string{folded, fresh}},
-	"delete":          {[]any{int32(0), longs, longs, int64(1), int64(2)}, []string{byNumber, byDeferred}},
+	"delete":          {[]any{int32(0), longs, longs, int64(1), int64(2)}, []string{byNumber}},
+	"delete_deferred": {[]any{int32(0), longs, longs, int64(1), int64(2)}, []string{byDeferred}},
 	"due_counts":      {[]any{later, int64(100), noon}, []string{byDue}},
-	"defer":           {[]any{int32(0), longs, texts, texts, times, ints}, []string{byNumber, byDeferred}},
+	"defer":           {[]any{int32(0), longs, texts, texts, times, ints}, []string{byNumber}},
+	"defer_again":     {[]any{int32(0), longs, texts, texts, times, ints}, []string{byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
 	"note":            {[]any{texts, longs, longs, longs, longs}, []string{"timer_positions_pkey"}},
 	"fired":           {[]any{places, bools, times, times}, []string{byPlace}},
@@ -72,8 +74,11 @@ var plans = map[string]plan{
 	"head":            {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
 	"list":            {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk)}, []string{byKey}},
 	"next_due":        {[]any{time.Time{}, noon}, []string{byDue}},
-	"take_over":       {nil, []string{byNumber, byDeferred, "pg_database_datname_index"}},
-	"park":            {[]any{int32(0), int64(1), "refused", noon}, []string{byNumber, byDeferred}},
+	"abandoned":       {nil, []string{byNumber, byDeferred}},
+	"number":          {[]any{int32(0)}, nil},
+	"numbered":        {[]any{int64(7)}, []string{byNumber, byDeferred, byParked}},
+	"park":            {[]any{int32(0), int64(1), "refused", noon}, []string{byNumber}},
+	"park_deferred":   {[]any{int32(0), int64(1), "refused", noon}, []string{byDeferred}},
 	"delivery":        {[]any{"id", int64(100)}, []string{byNumber, byDeferred, "timer_outbox_parked_pkey"}},
 	"overdue":         {[]any{later, int64(100)}, []string{byDue}},
 	"overdue_tenant":  {[]any{later, int64(100), "tenant-1"}, []string{byTenant}},
@@ -92,7 +97,8 @@ var plans = map[string]plan{
 	"schedule_again":  {[]any{places, bools, longs, texts, times, texts, texts, texts, texts}, []string{byPlace}},
 	"schedule_new":    {[]any{texts, texts, longs, texts, times, texts, texts, texts, texts, noon}, nil},
 	"status":          {[]any{texts, texts}, []string{byKey}},
-	"take":            {[]any{allShards, int64(7)}, []string{byNumber, byDeferred}},
+	"take":            {[]any{int32(0), int64(7)}, []string{byNumber}},
+	"take_deferred":   {[]any{int32(0), int64(7)}, []string{byDeferred}},
 	"stats":           {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},
 	"tenant_counts":   {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
 	"tenants":         {[]any{later, "tenant-1", int64(1000), int64(100)}, []string{byTenant}},
@@ -102,7 +108,7 @@ var plans = map[string]plan{
 var whole = []string{"attach", "broker", "fired_outbox", "firing", "forget_positions", "noted", "positions", "identity", "join", "pause", "registered_before", "resume", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"alone", "checksums", "compatible", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "server", "settings", "try_lock", "version", "writable"}
+var notOurs = []string{"alone", "checksums", "compatible", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "take_over", "try_lock", "version", "writable"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server

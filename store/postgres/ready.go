@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -22,6 +23,13 @@ func (s *Store) ready(ctx context.Context) error {
 	}
 	if err := Verify(ctx, s.db); err != nil {
 		return err
+	}
+	denied, err := s.Denied(ctx)
+	if err != nil {
+		return err
+	}
+	if len(denied) > 0 {
+		return fmt.Errorf("%w: the role may not read and change %s: grant it SELECT, INSERT, UPDATE and DELETE", timer.ErrFatal, strings.Join(denied, ", "))
 	}
 	var database, schema string
 	if err := readTx(ctx, s.db, step{text: sqlIdentity, each: scan(&s.id, &database, &schema)}); err != nil {

@@ -130,7 +130,7 @@ const (
 // Alone runs fn while a lease holds a lock exclusively that running instances share, in
 // the transactions of their own leases.
 func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error {
-	l, err := s.lease(ctx, sqlAlone)
+	l, err := s.lease(ctx, sqlAlone, "")
 	if err != nil {
 		return classify("verify the database", err)
 	}

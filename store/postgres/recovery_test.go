@@ -240,7 +240,7 @@ func endAlone(t *testing.T, db *sql.DB) {
 	t.Helper()
 	var n int
 	if err := db.QueryRowContext(t.Context(), `
-		SELECT count(pg_terminate_backend(pid))
+		SELECT count(pg_terminate_backend(pid, 5000))
 		  FROM (SELECT DISTINCT pid FROM pg_locks
 		         WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 		           AND classid = (hashtext('timer_service ' || current_schema())::bigint & 4294967295)::oid

@@ -55,7 +55,7 @@ func TestServiceNeedsFewRights(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%d events, %v", len(rows), err)
 	}
-	if err := lead.Park(t.Context(), noon, rows[0].Seq, "refused"); err != nil {
+	if err := lead.Park(t.Context(), noon, rows[0].Place, "refused"); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.Cancel(t.Context(), noon, timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "call-2"}, Version: version}); err != nil {

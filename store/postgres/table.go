@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -43,8 +42,8 @@ func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit,
 }
 
 // Delete removes rows from shard 0.
-func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
-	return s.part(0).Delete(ctx, seqs...)
+func (s *Store) Delete(ctx context.Context, rows ...outbox.Place) error {
+	return s.part(0).Delete(ctx, rows...)
 }
 
 // Defer counts an attempt of rows of shard 0 and defers them.
@@ -53,8 +52,8 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 }
 
 // Park moves a row out of shard 0.
-func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
-	return s.part(0).Park(ctx, now, seq, reason)
+func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
+	return s.part(0).Park(ctx, now, row, reason)
 }
 
 // Head returns the first rows of the shard after a number that are not deferred.
@@ -79,6 +78,7 @@ func (s shard) events(ctx context.Context, text string, args ...any) (events []o
 		if m.Metadata, row.Err = envelope.DecodeHeaders(headers); row.Err != nil {
 			m.Metadata = message.Metadata{}
 		}
+		row.Shard, row.Deferred = int(s.number), row.Destination != ""
 		events = append(events, row)
 		return nil
 	})
@@ -86,27 +86,28 @@ func (s shard) events(ctx context.Context, text string, args ...any) (events []o
 }
 
 // Delete removes rows from the shard.
-func (s shard) Delete(ctx context.Context, seqs ...int64) error {
-	if len(seqs) == 0 {
+func (s shard) Delete(ctx context.Context, rows ...outbox.Place) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	return s.noting(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
-		first, last := ranges(seqs)
-		t.later(step{text: sqlDelete, args: []any{s.number, first, last, first[0], last[len(last)-1]}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
+	return s.noting(ctx, "delete from the outbox", func(_ context.Context, t *transaction) error {
+		for _, deferred := range [...]bool{false, true} {
+			text := sqlDelete
+			if deferred {
+				text = sqlDeleteDeferred
+			}
+			var first, last []int64
+			for _, r := range outbox.Runs(rows) {
+				if r.Deferred == deferred {
+					first, last = append(first, r.First), append(last, r.Last)
+				}
+			}
+			if len(first) > 0 {
+				t.later(step{text: text, args: []any{s.number, first, last, first[0], last[len(last)-1]}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
+			}
+		}
 		return nil
 	})
-}
-
-// ranges returns numbers as ranges that have no others: mostly as a few.
-func ranges(seqs []int64) (first, last []int64) {
-	for _, seq := range slices.Sorted(slices.Values(seqs)) {
-		if n := len(last); n > 0 && seq <= last[n-1]+1 {
-			last[n-1] = seq
-			continue
-		}
-		first, last = append(first, seq), append(last, seq)
-	}
-	return first, last
 }
 
 // Defer counts an attempt of rows and moves them behind the others.
@@ -114,21 +115,38 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	n := len(rows)
-	seqs, reasons, destinations, times, attempts := make([]int64, n), make([]string, n), make([]string, n), make([]time.Time, n), make([]int32, n)
-	for i, d := range rows {
-		seqs[i], reasons[i], destinations[i], times[i], attempts[i] = d.Seq, store.Printable(d.Reason), store.Printable(d.Destination), d.RetryAt, int32(d.Attempts())
-	}
 	return s.noting(ctx, "defer events", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlDefer, args: []any{s.number, seqs, reasons, destinations, times, attempts}})
+		for _, deferred := range [...]bool{false, true} {
+			text := sqlDefer
+			if deferred {
+				text = sqlDeferAgain
+			}
+			var seqs []int64
+			var reasons, destinations []string
+			var times []time.Time
+			var attempts []int32
+			for _, d := range rows {
+				if d.Deferred == deferred {
+					seqs, reasons, destinations = append(seqs, d.Seq), append(reasons, store.Printable(d.Reason)), append(destinations, store.Printable(d.Destination))
+					times, attempts = append(times, d.RetryAt), append(attempts, int32(d.Attempts()))
+				}
+			}
+			if len(seqs) > 0 {
+				t.later(step{text: text, args: []any{s.number, seqs, reasons, destinations, times, attempts}})
+			}
+		}
 		return nil
 	})
 }
 
 // Park moves a row out of the shard.
-func (s shard) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
+func (s shard) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
+	text := sqlPark
+	if row.Deferred {
+		text = sqlParkDeferred
+	}
 	return s.noting(ctx, "park an event", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlPark, args: []any{s.number, seq, store.Printable(reason), timer.RoundDown(now)}})
+		t.later(step{text: text, args: []any{s.number, row.Seq, store.Printable(reason), timer.RoundDown(now)}})
 		return nil
 	})
 }

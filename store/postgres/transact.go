@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/event-service-agent/timer-service/outbox"
 )
 
 // A hosted is a transaction of Transact, and what was scheduled in it.
@@ -67,17 +69,8 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return nil
 }
 
-// allShards are the numbers of all shards.
-var allShards = func() (all []int16) {
-	for n := range int16(256) {
-		all = append(all, n)
-	}
-	return all
-}()
-
-// TakeEvent deletes an event of the outbox, in whatever shard it is, in a transaction
-// of Transact.
-func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error) {
+// TakeEvent deletes an event of the outbox in a transaction of Transact.
+func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
 	const doing = "take an event"
 	if err := s.ready(ctx); err != nil {
 		return false, classify(doing, err)
@@ -86,9 +79,12 @@ func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, err
 	if h, ok := s.hosted.Load(tx); ok {
 		t.send = h.(*hosted).send
 	}
-	var taken int64
+	text, taken := sqlTake, int64(0)
+	if row.Deferred {
+		text = sqlTakeDeferred
+	}
 	database := t.join()
-	t.later(step{text: sqlTake, args: []any{allShards, seq}, each: scan(&taken)})
+	t.later(step{text: text, args: []any{int32(row.Shard), row.Seq}, each: scan(&taken)})
 	if err := t.leave(ctx, database); err != nil {
 		return false, inTransaction(doing, err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -175,12 +176,12 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 }
 
 // TakeEvent deletes an event of the outbox in a transaction of Transact.
-func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error) {
-	taken, err := s.takeEvent(ctx, tx, seq)
+func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
+	taken, err := s.takeEvent(ctx, tx, row)
 	return taken, classify("take an event", err)
 }
 
-func (s *Store) takeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error) {
+func (s *Store) takeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
@@ -194,7 +195,7 @@ func (s *Store) takeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, err
 	if err := t.mustBeOpen(endless); err != nil {
 		return false, err
 	}
-	if err := t.deleteEvents(endless, seq, seq); err != nil {
+	if err := t.deleteEvents(endless, outbox.Runs([]outbox.Place{row})[0]); err != nil {
 		return false, err
 	}
 	taken := t.count(outboxCount).outbox < 0

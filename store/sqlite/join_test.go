@@ -77,7 +77,7 @@ func TestTransactionThatSQLiteEndedTakesNothing(t *testing.T) {
 		if _, err := s.Join(tx).Cancel(t.Context(), noon, timer.CancelTimer{Key: schedule("after").Key, Version: schedule("after").Version}); !errors.Is(err, sql.ErrTxDone) {
 			t.Errorf("cancel: %v, want that the transaction has ended", err)
 		}
-		if taken, err := s.TakeEvent(t.Context(), tx, rows[0].Seq); taken || !errors.Is(err, sql.ErrTxDone) {
+		if taken, err := s.TakeEvent(t.Context(), tx, rows[0].Place); taken || !errors.Is(err, sql.ErrTxDone) {
 			t.Errorf("take: %v, %v, want that the transaction has ended", taken, err)
 		}
 		return nil

@@ -1,7 +1,9 @@
 package sqlite_test
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +32,7 @@ func TestDamagedHeadersStopNoOtherEvent(t *testing.T) {
 	if err != nil || len(rows) != 2 || rows[0].Err == nil || rows[1].Err != nil {
 		t.Fatalf("read %+v, %v, want two events and that the first is damaged", rows, err)
 	}
-	if err := s.Defer(ctx, outbox.Deferral{Seq: rows[0].Seq, Destination: "damaged", Reason: rows[0].Err.Error(), RetryAt: noon}); err != nil {
+	if err := s.Defer(ctx, outbox.Deferral{Place: rows[0].Place, Destination: "damaged", Reason: rows[0].Err.Error(), RetryAt: noon}); err != nil {
 		t.Error(err)
 	}
 	if rows, err := s.Deferred(ctx, noon, "", 10, 10); err != nil || len(rows) != 1 || rows[0].Err == nil {
@@ -49,10 +51,10 @@ func TestParkedEventsAreKeptAndSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := head(t, s)
-	if err := s.Defer(ctx, outbox.Deferral{Seq: row.Seq, Destination: "events", Reason: "too large", RetryAt: noon}); err != nil {
+	if err := s.Defer(ctx, outbox.Deferral{Place: row.Place, Destination: "events", Reason: "too large", RetryAt: noon}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Park(ctx, noon.Add(time.Minute), row.Seq, "too large again"); err != nil {
+	if err := s.Park(ctx, noon.Add(time.Minute), outbox.Place{Seq: row.Seq, Deferred: true}, "too large again"); err != nil {
 		t.Fatal(err)
 	}
 	var parked struct {
@@ -97,4 +99,52 @@ func head(t *testing.T, s *sqlite.Store) outbox.Row {
 		t.Fatalf("outbox: %v, %v, want one event", rows, err)
 	}
 	return rows[0]
+}
+
+// TestNumbersGoOnBehindRowsThatAreThere has a file that has lost the state of its sequence,
+// as one that was made from the rows of another. An event that is deferred is not deleted
+// with a new one of its number.
+func TestNumbersGoOnBehindRowsThatAreThere(t *testing.T) {
+	t.Parallel()
+	ctx, path := t.Context(), filepath.Join(t.TempDir(), "timers.db")
+	emit := func(s *sqlite.Store, call timer.ServiceCallID) outbox.Row {
+		event := timer.DueTimeReached{Key: schedule(call).Key, CommandID: "command", DueAt: noon, ReachedAt: noon}
+		if err := s.Update(ctx, func(tx timer.Tx) error { return tx.Emit(ctx, event) }); err != nil {
+			t.Fatal(err)
+		}
+		return head(t, s)
+	}
+	for _, open := range []bool{true, false} { // the file is open when its sequence begins again, or not
+		s, err := sqlite.Open(ctx, path, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := emit(s, "refused")
+		if err := s.Defer(ctx, outbox.Deferral{Place: old.Place, Destination: "refused", Reason: "denied", RetryAt: noon}); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, s.DB(), `UPDATE sqlite_sequence SET seq = seq - 1 WHERE name = 'timer_outbox'`)
+		if !open {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row := emit(s, "accepted")
+		if again := row.Seq == old.Seq; again != open {
+			t.Errorf("open %t: the number %d is given after %d", open, row.Seq, old.Seq)
+		}
+		if err := s.Delete(ctx, row.Place); err != nil {
+			t.Fatal(err)
+		}
+		left, err := s.Deferred(ctx, noon, "", 10, 10)
+		if err != nil || len(left) != 1 {
+			t.Errorf("open %t: %d deferred events are left, %v, want 1", open, len(left), err)
+		}
+		if err := errors.Join(s.Delete(ctx, outbox.Place{Seq: old.Seq, Deferred: true}), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

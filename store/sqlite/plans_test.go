@@ -91,7 +91,8 @@ var plans = map[string][]string{
 		"SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at>?)", "SEARCH (subquery-4)",
 	},
 	"correct_next_due": {"SEARCH timer_counts USING INDEX idx_timer_counts_next_due (next_due<?)", "CORRELATED SCALAR SUBQUERY 1", firstDue},
-	"park":             {"COMPOUND QUERY", "LEFT-MOST SUBQUERY", byNumber, "UNION ALL", byDeferred},
+	"park":             {byNumber},
+	"park_deferred":    {byDeferred},
 	"over":             {"SCALAR SUBQUERY 1", byOver},
 	"purge":            {byRowid, "LIST SUBQUERY 1", byOver},
 	"schedule_again":   {byKey},
@@ -106,7 +107,7 @@ var plans = map[string][]string{
 
 // notHot are statements for people, or on a table of one row, which may scan tables
 // that have few rows.
-var notHot = []string{"stats", "inspect", "identity", "firing", "pause", "resume", "registered_before", "noted", "forget_positions", "end_recovery"}
+var notHot = []string{"stats", "inspect", "identity", "firing", "pause", "resume", "registered_before", "noted", "forget_positions", "numbered", "renumber"}
 
 const (
 	byKey       = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"

@@ -48,6 +48,9 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	if err := s.quickCheck(ctx, file.path); err != nil {
 		return nil, err
 	}
+	if err := s.renumber(ctx); err != nil {
+		return nil, err
+	}
 	r := &readiness{file: file}
 	if r.statements, err = prepare(ctx, s.db, writing); err == nil {
 		r.polls, err = prepare(ctx, s.reads, polling)
@@ -57,6 +60,19 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	}
 	s.known = r
 	return r, nil
+}
+
+// renumber has the numbers of events go on behind those of the rows that are there. A
+// file that was made from the rows of another one, as by .recover, begins again.
+func (s *Store) renumber(ctx context.Context) error {
+	var last, highest int64
+	err := s.db.QueryRowContext(ctx, sqlNumbered).Scan(&last, &highest)
+	if err != nil || highest <= last {
+		return err
+	}
+	s.opt.Log.WarnContext(ctx, "the sequence of timer_outbox was behind its rows: moved up", "from", last, "to", highest)
+	_, err = s.db.ExecContext(ctx, sqlRenumber, highest)
+	return err
 }
 
 // prepare prepares statements, by text. What it returns must be closed, also after an

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -45,6 +44,7 @@ func (s *Store) events(ctx context.Context, text string, args ...any) (events []
 		if m.Metadata, row.Err = envelope.DecodeHeaders(headers); row.Err != nil {
 			m.Metadata = message.Metadata{}
 		}
+		row.Deferred = row.Destination != ""
 		events = append(events, row)
 	}
 	return events, classify(doing, rows.Err())
@@ -52,42 +52,30 @@ func (s *Store) events(ctx context.Context, text string, args ...any) (events []
 
 // Delete removes rows from the outbox, with a statement for each run of numbers
 // without gaps.
-func (s *Store) Delete(ctx context.Context, seqs ...int64) error {
-	if len(seqs) == 0 {
+func (s *Store) Delete(ctx context.Context, rows ...outbox.Place) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	seqs = slices.Sorted(slices.Values(seqs))
 	return s.noting(ctx, "delete from the outbox", func(ctx context.Context, t *transaction) error {
-		for len(seqs) > 0 {
-			n := 1
-			for n < len(seqs) && seqs[n] <= seqs[n-1]+1 {
-				n++
-			}
-			if err := t.deleteEvents(ctx, seqs[0], seqs[n-1]); err != nil {
+		for _, r := range outbox.Runs(rows) {
+			if err := t.deleteEvents(ctx, r); err != nil {
 				return err
 			}
 			failpoint.Here("deleting")
-			seqs = seqs[n:]
 		}
 		return nil
 	})
 }
 
-// deleteEvents removes rows from wherever they are.
-func (t *transaction) deleteEvents(ctx context.Context, first, last int64) error {
-	deleted, err := t.change(ctx, sqlDelete, first, last)
-	if err != nil {
-		return err
+// deleteEvents removes a run of rows.
+func (t *transaction) deleteEvents(ctx context.Context, r outbox.Run) error {
+	text := sqlDelete
+	if r.Deferred {
+		text = sqlDeleteDeferred
 	}
-	if deleted <= last-first {
-		deferred, err := t.change(ctx, sqlDeleteDeferred, first, last)
-		if err != nil {
-			return err
-		}
-		deleted += deferred
-	}
+	deleted, err := t.change(ctx, text, r.First, r.Last)
 	t.count(outboxCount).outbox -= deleted
-	return nil
+	return err
 }
 
 // Defer counts an attempt of rows and moves them behind the others.
@@ -97,12 +85,13 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	}
 	return s.noting(ctx, "defer events", func(ctx context.Context, t *transaction) error {
 		for _, d := range rows {
-			args := []any{d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts()}
-			changed, err := t.change(ctx, sqlDeferAgain, args...)
-			if err == nil && changed == 0 {
-				if _, err = t.ExecContext(ctx, sqlDefer, args...); err == nil {
-					_, err = t.ExecContext(ctx, sqlDelete, d.Seq, d.Seq)
-				}
+			text := sqlDefer
+			if d.Deferred {
+				text = sqlDeferAgain
+			}
+			_, err := t.ExecContext(ctx, text, d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts())
+			if err == nil && !d.Deferred {
+				_, err = t.ExecContext(ctx, sqlDelete, d.Seq, d.Seq)
 			}
 			if err != nil {
 				return err
@@ -113,11 +102,15 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 }
 
 // Park moves a row out of the outbox.
-func (s *Store) Park(ctx context.Context, now time.Time, seq int64, reason string) error {
+func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
+	text := sqlPark
+	if row.Deferred {
+		text = sqlParkDeferred
+	}
 	return s.noting(ctx, "park an event", func(ctx context.Context, t *transaction) error {
-		if _, err := t.ExecContext(ctx, sqlPark, seq, reason, now.UnixMilli()); err != nil {
+		if _, err := t.ExecContext(ctx, text, row.Seq, reason, now.UnixMilli()); err != nil {
 			return err
 		}
-		return t.deleteEvents(ctx, seq, seq)
+		return t.deleteEvents(ctx, outbox.Runs([]outbox.Place{row})[0])
 	})
 }

@@ -235,11 +235,11 @@ func benchForward(tb *testing.B, store Store, batch int) {
 		}
 		rows, err := b.store.Head(b.Context(), 0, batch)
 		b.must(err)
-		seqs := make([]int64, len(rows))
+		places := make([]outbox.Place, len(rows))
 		for i, row := range rows {
-			seqs[i] = row.Seq
+			places[i] = row.Place
 		}
-		b.must(b.store.Delete(b.Context(), seqs...))
+		b.must(b.store.Delete(b.Context(), places...))
 		forwarded += len(rows)
 		left -= len(rows)
 	}
@@ -265,7 +265,7 @@ func benchForwarder(tb *testing.B, store Store, dead int) {
 		b.must(err)
 		deferrals := make([]outbox.Deferral, len(rows))
 		for i, row := range rows {
-			deferrals[i] = outbox.Deferral{Seq: row.Seq, Destination: "dead", Reason: "down", RetryAt: noon.AddDate(-10, 0, 0)}
+			deferrals[i] = outbox.Deferral{Place: row.Place, Destination: "dead", Reason: "down", RetryAt: noon.AddDate(-10, 0, 0)}
 		}
 		b.must(b.store.Defer(b.Context(), deferrals...))
 	}

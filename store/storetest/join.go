@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -21,7 +22,7 @@ type JoinedStore interface {
 type Transactor interface {
 	Join(tx *sql.Tx) timer.Commands
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
-	TakeEvent(ctx context.Context, tx *sql.Tx, seq int64) (bool, error)
+	TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error)
 }
 
 // A HostTx is a transaction of a host's, and what the store applies in it.

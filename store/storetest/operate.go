@@ -81,7 +81,7 @@ func (s *suite) park(tenants ...timer.TenantID) (seqs []int64) {
 	}
 	s.emit(events...)
 	for i, row := range s.head(0, len(tenants)) {
-		s.must(s.store.Park(s.Context(), noon.Add(time.Duration(i)*time.Second), row.Seq, fmt.Sprint("refused ", i)))
+		s.must(s.store.Park(s.Context(), noon.Add(time.Duration(i)*time.Second), row.Place, fmt.Sprint("refused ", i)))
 		seqs = append(seqs, row.Seq)
 	}
 	return seqs
@@ -155,7 +155,7 @@ func retryParked(s *suite) {
 	}
 	st := s.stats()
 	s.same("outbox and parked", []int64{st.Outbox, st.Parked}, []int64{3, 1})
-	s.must(s.store.Park(s.Context(), later, rows[1].Seq, "refused again"))
+	s.must(s.store.Park(s.Context(), later, rows[1].Place, "refused again"))
 	s.same("parked again", numbers(s.parked("", seqs[2], 10)), []int64{rows[1].Seq})
 	s.same("attempts", s.parked("", seqs[2], 10)[0].Attempts, 1)
 }
@@ -165,7 +165,7 @@ func discardParked(s *suite) {
 	s.fire(noon, 10)
 	rows := s.head(0, 10)
 	for _, row := range rows {
-		s.must(s.store.Park(s.Context(), noon, row.Seq, "refused"))
+		s.must(s.store.Park(s.Context(), noon, row.Place, "refused"))
 	}
 	discarded, err := s.store.DiscardParked(s.Context(), rows[0].Seq)
 	s.must(err)

@@ -131,11 +131,11 @@ func delivery(s *suite) {
 	for i, row := range s.head(0, 10) {
 		switch i {
 		case 0:
-			s.must(s.store.Delete(s.Context(), row.Seq))
+			s.must(s.store.Delete(s.Context(), row.Place))
 		case 1:
-			s.must(s.store.Defer(s.Context(), outbox.Deferral{Seq: row.Seq, Destination: "svc.acme", Reason: "no leader", RetryAt: retry}))
+			s.must(s.store.Defer(s.Context(), outbox.Deferral{Place: row.Place, Destination: "svc.acme", Reason: "no leader", RetryAt: retry}))
 		case 2:
-			s.must(s.store.Park(s.Context(), noon.Add(time.Hour), row.Seq, "too large"))
+			s.must(s.store.Park(s.Context(), noon.Add(time.Hour), row.Place, "too large"))
 		}
 		want := []timer.Delivery{
 			{State: timer.Published},
@@ -164,6 +164,6 @@ func deliveryUnknown(s *suite) {
 	s.emit(events...)
 	s.same("the last that is read", s.delivery(s.head(int64(0), timer.DeliveryWalk)[timer.DeliveryWalk-1].Message.UUID).State, timer.Waiting)
 	s.same("one that is not there", s.delivery("another").State, timer.DeliveryUnknown)
-	s.must(s.store.Delete(s.Context(), s.head(0, 1)[0].Seq))
+	s.must(s.store.Delete(s.Context(), s.head(0, 1)[0].Place))
 	s.same("one that is not there, of fewer", s.delivery("another"), timer.Delivery{State: timer.Published})
 }

@@ -141,11 +141,16 @@ func outboxFollows(s *suite) {
 // outboxUnseen changes rows before they are read.
 func outboxUnseen(s *suite) {
 	s.emit(event(0))
-	seq := s.head(0, 1)[0].Seq
+	first := s.head(0, 1)[0].Place
+	seq := first.Seq
+	next := func() outbox.Place {
+		first.Seq++
+		return first
+	}
 	s.emit(event(1), event(2), event(3), event(4))
-	s.must(s.store.Delete(s.Context(), seq+1))
-	s.deferRow(seq+2, "events", "failed", noon)
-	s.must(s.store.Park(s.Context(), noon, seq+3, "refused"))
+	s.must(s.store.Delete(s.Context(), next()))
+	s.deferRow(next(), "events", "failed", noon)
+	s.must(s.store.Park(s.Context(), noon, next(), "refused"))
 	rows := s.head(seq, 10)
 	s.same("left", ids(rows), []string{envelope.EventID(event(4))})
 	failed := s.store.Update(s.Context(), func(tx timer.Tx) error {
@@ -166,18 +171,18 @@ func outboxDelete(s *suite) {
 	s.emit(events...)
 	rows := s.head(0, n)
 	s.must(s.store.Delete(s.Context()))
-	var odd []int64
+	var odd []outbox.Place
 	var even []string
 	for i, row := range rows {
 		if i%2 == 1 {
-			odd = append(odd, row.Seq)
+			odd = append(odd, row.Place)
 		} else {
 			even = append(even, row.Message.UUID)
 		}
 	}
 	s.must(s.store.Delete(s.Context(), odd...))
 	s.same("left", ids(s.head(0, n)), even)
-	s.must(s.store.Delete(s.Context(), append(odd, 1<<62)...))
+	s.must(s.store.Delete(s.Context(), append(odd, outbox.Place{Seq: 1 << 62})...))
 	s.same("left", ids(s.head(0, n)), even)
 }
 
@@ -193,18 +198,18 @@ func outboxNumbers(s *suite) {
 		last = rows[1].Seq
 		switch i {
 		case 3:
-			s.must(s.store.Park(s.Context(), noon, rows[1].Seq, "refused"))
-			s.must(s.store.Delete(s.Context(), rows[0].Seq))
+			s.must(s.store.Park(s.Context(), noon, rows[1].Place, "refused"))
+			s.must(s.store.Delete(s.Context(), rows[0].Place))
 		default:
-			s.must(s.store.Delete(s.Context(), rows[0].Seq, rows[1].Seq))
+			s.must(s.store.Delete(s.Context(), rows[0].Place, rows[1].Place))
 		}
 	}
 }
 
 // deferRow defers a row until a time.
-func (s *suite) deferRow(seq int64, destination, reason string, until time.Time) {
+func (s *suite) deferRow(row outbox.Place, destination, reason string, until time.Time) {
 	s.Helper()
-	s.must(s.store.Defer(s.Context(), outbox.Deferral{Seq: seq, Destination: destination, Reason: reason, RetryAt: until}))
+	s.must(s.store.Defer(s.Context(), outbox.Deferral{Place: row, Destination: destination, Reason: reason, RetryAt: until}))
 }
 
 func (s *suite) deferred(now time.Time, from string, limit, each int) []outbox.Row {
@@ -217,31 +222,36 @@ func (s *suite) deferred(now time.Time, from string, limit, each int) []outbox.R
 func outboxDefer(s *suite) {
 	s.emit(event(1), event(2), event(3))
 	all := s.head(0, 10)
-	seq := all[1].Seq
+	row := all[1].Place
 	until := noon
 	for n := 1; n <= 3; n++ {
 		until = until.Add(time.Second)
-		s.deferRow(seq, fmt.Sprint("topic-", n), `too large: "x"`, until)
+		s.deferRow(row, fmt.Sprint("topic-", n), `too large: "x"`, until)
 		s.same("head", ids(s.head(0, 10)), []string{all[0].Message.UUID, all[2].Message.UUID})
 		s.same("not due", len(s.deferred(until.Add(-time.Millisecond), "", 10, 10)), 0)
 		rows := s.deferred(until, "", 10, 10)
 		s.same("due", len(rows), 1)
-		s.same("row", []any{rows[0].Seq, rows[0].Attempts, rows[0].Destination}, []any{seq, n, fmt.Sprint("topic-", n)})
+		s.same("row", []any{rows[0].Seq, rows[0].Attempts, rows[0].Destination}, []any{row.Seq, n, fmt.Sprint("topic-", n)})
+		s.same("deferred", rows[0].Deferred, true)
+		row = rows[0].Place
 		s.same("message", []any{rows[0].Message.UUID, string(rows[0].Message.Payload), rows[0].Message.Metadata},
 			[]any{all[1].Message.UUID, string(all[1].Message.Payload), all[1].Message.Metadata})
 	}
-	for _, row := range []outbox.Row{all[1], all[2]} {
-		s.must(s.store.Defer(s.Context(), outbox.Deferral{Seq: row.Seq, Destination: "untried", Reason: "busy", RetryAt: until, Untried: true}))
+	for _, place := range []outbox.Place{row, all[2].Place} {
+		s.must(s.store.Defer(s.Context(), outbox.Deferral{Place: place, Destination: "untried", Reason: "busy", RetryAt: until, Untried: true}))
 	}
-	attempts := make(map[int64]int)
+	attempts := make(map[outbox.Place]int)
 	for _, row := range s.deferred(until, "untried", 10, 10) {
-		attempts[row.Seq] = row.Attempts
+		attempts[row.Place] = row.Attempts
 	}
-	s.same("attempts", attempts, map[int64]int{seq: 3, all[2].Seq: 0})
+	third := all[2].Place
+	third.Deferred = true
+	s.same("attempts", attempts, map[outbox.Place]int{row: 3, third: 0})
 	s.same("in the outbox", s.stats().Outbox, int64(3))
-	s.must(s.store.Delete(s.Context(), all[0].Seq, seq, all[2].Seq))
+	s.must(s.store.Delete(s.Context(), all[0].Place, row, third))
 	s.same("in the outbox", s.stats().Outbox, int64(0))
-	s.deferRow(seq, "topic", "gone", until)
+	s.deferRow(row, "topic", "gone", until)
+	s.deferRow(all[1].Place, "topic", "gone", until)
 	s.must(s.store.Defer(s.Context()))
 	s.same("left", len(s.deferred(until, "", 10, 10)), 0)
 }
@@ -268,7 +278,7 @@ func outboxDeferMany(s *suite) {
 	count := make(map[string]int)
 	for i, row := range rows { // the last is due first
 		count[name(i)]++
-		deferrals = append(deferrals, outbox.Deferral{Seq: row.Seq, Destination: name(i), Reason: "failed", RetryAt: noon.Add(-time.Duration(i) * time.Second)})
+		deferrals = append(deferrals, outbox.Deferral{Place: row.Place, Destination: name(i), Reason: "failed", RetryAt: noon.Add(-time.Duration(i) * time.Second)})
 	}
 	s.must(s.store.Defer(s.Context(), deferrals...))
 	taken := func(rows []outbox.Row) (got string) {
@@ -298,15 +308,15 @@ func outboxPark(s *suite) {
 	s.emit(event(1), event(2), event(3))
 	rows := s.head(0, 10)
 	for range 2 { // once more is no error
-		s.must(s.store.Park(s.Context(), noon, rows[1].Seq, "refused"))
+		s.must(s.store.Park(s.Context(), noon, rows[1].Place, "refused"))
 	}
 	s.same("left", ids(s.head(0, 10)), []string{rows[0].Message.UUID, rows[2].Message.UUID})
 	st := s.stats()
 	s.same("outbox and parked", []int64{st.Outbox, st.Parked}, []int64{2, 1})
-	s.must(s.store.Park(s.Context(), noon, 1<<62, "never was"))
+	s.must(s.store.Park(s.Context(), noon, outbox.Place{Seq: 1 << 62}, "never was"))
 	s.same("parked", s.stats().Parked, int64(1))
-	s.deferRow(rows[2].Seq, "topic", "refused", noon)
-	s.must(s.store.Park(s.Context(), noon, rows[2].Seq, "refused again"))
+	s.deferRow(rows[2].Place, "topic", "refused", noon)
+	s.must(s.store.Park(s.Context(), noon, s.deferred(noon, "", 1, 1)[0].Place, "refused again"))
 	s.same("deferred", len(s.deferred(noon, "", 10, 10)), 0)
 	st = s.stats()
 	s.same("outbox and parked", []int64{st.Outbox, st.Parked}, []int64{1, 2})

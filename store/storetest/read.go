@@ -155,8 +155,8 @@ func stats(s *suite) {
 	s.fire(noon.Add(time.Minute), 2)
 	s.fire(noon.Add(time.Hour), 4)
 	rows := s.head(0, 10)
-	s.must(s.store.Delete(s.Context(), rows[0].Seq))
-	s.must(s.store.Park(s.Context(), noon, rows[1].Seq, "refused"))
+	s.must(s.store.Delete(s.Context(), rows[0].Place))
+	s.must(s.store.Park(s.Context(), noon, rows[1].Place, "refused"))
 	s.same("counts", s.stats(), timer.Stats{
 		Counts: timer.Counts{Scheduled: 3, Reached: 6, Canceled: 2}, NextDue: noon.Add(time.Hour + time.Millisecond),
 		DueAt:  noon.Add(2 * time.Millisecond),

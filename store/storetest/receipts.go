@@ -19,7 +19,7 @@ func (s *suite) receipts() (answers []string) {
 		s.same("id", row.Message.UUID, envelope.ReceiptID(r))
 		s.same("headers", map[string]string(row.Message.Metadata), envelope.Format{}.HeadersOfReceipt(r))
 		answers = append(answers, string(r.ServiceCallID)+" "+r.CommandID+" "+string(r.Type)+" "+string(r.Reason))
-		s.must(s.store.Delete(s.Context(), row.Seq))
+		s.must(s.store.Delete(s.Context(), row.Place))
 	}
 	return answers
 }
@@ -42,7 +42,7 @@ func outboxReceipts(s *suite) {
 	s.same("timers that exist", s.receipts(), []string{"b command-1 TimerIgnored stale", "b command-3 TimerScheduled ", "b command-4 TimerCanceled "})
 	s.same("fired", len(s.fire(noon, 10)), 2)
 	for _, row := range s.head(0, 10) {
-		s.must(s.store.Delete(s.Context(), row.Seq))
+		s.must(s.store.Delete(s.Context(), row.Place))
 	}
 	late := cancel(key("acme", "a"), 9)
 	late.Receipt = true

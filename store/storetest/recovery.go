@@ -118,13 +118,13 @@ func notedWithOutbox(s *suite) {
 	p.set(at("log", 1, 1))
 	s.emit(event(5))
 	s.notedIs("by an append")
-	s.must(s.store.Delete(s.Context(), rows[0].Seq))
+	s.must(s.store.Delete(s.Context(), rows[0].Place))
 	s.notedIs("by a delete", at("log", 1, 1))
 	p.set(at("log", 1, 2))
-	s.deferRow(rows[1].Seq, "events", "failed", noon)
+	s.deferRow(rows[1].Place, "events", "failed", noon)
 	s.notedIs("by a defer", at("log", 1, 2))
 	p.set(at("log", 1, 3))
-	s.must(s.store.Park(s.Context(), noon, rows[2].Seq, "refused"))
+	s.must(s.store.Park(s.Context(), noon, rows[2].Place, "refused"))
 	s.notedIs("by a park", at("log", 1, 3))
 }
 
@@ -153,9 +153,9 @@ func emptyDatabases(s *suite) {
 	s.emit(event(1))
 	s.same("one with an event is empty", s.noted().Empty, false)
 	row := s.head(0, 1)[0]
-	s.deferRow(row.Seq, "events", "failed", noon)
+	s.deferRow(row.Place, "events", "failed", noon)
 	s.same("one with a deferred event is empty", s.noted().Empty, false)
-	s.must(s.store.Park(s.Context(), noon, row.Seq, "refused"))
+	s.must(s.store.Park(s.Context(), noon, s.deferred(noon, "", 1, 1)[0].Place, "refused"))
 	s.same("one with a parked event is empty", s.noted().Empty, false)
 	_, err := s.store.DiscardParked(s.Context(), row.Seq)
 	s.must(err)
@@ -258,7 +258,7 @@ func firedLeavesOutbox(s *suite) {
 	s.emit(events...)
 	rows := s.head(0, n)
 	for i := 0; i < n; i += 3 {
-		s.deferRow(rows[i].Seq, "events", "failed", noon)
+		s.deferRow(rows[i].Place, "events", "failed", noon)
 	}
 	s.emit(event(n), event(n+1), event(n+2)) // a store may keep these in memory
 	published := append([]timer.DueTimeReached{event(n + 1)}, events[10:n-10]...)

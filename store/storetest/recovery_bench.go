@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -31,12 +32,12 @@ func benchNoted(tb *testing.B, store Store, batch, logs int) {
 		}))
 		rows, err := store.Head(b.Context(), last, batch)
 		b.must(err)
-		seqs := make([]int64, len(rows))
+		places := make([]outbox.Place, len(rows))
 		for i, row := range rows {
-			seqs[i] = row.Seq
+			places[i] = row.Place
 		}
-		last = seqs[len(seqs)-1]
-		b.must(store.Delete(b.Context(), seqs...))
+		last = places[len(places)-1].Seq
+		b.must(store.Delete(b.Context(), places...))
 	}
 	b.rate(b.made, "timers")
 }

@@ -68,7 +68,7 @@ func (m *recoveredModel) apply(a recoveredAction) {
 	case "defer":
 		for _, row := range m.s.head(0, 10_000) {
 			if m.outbox[row.Message.UUID] {
-				m.s.deferRow(row.Seq, "events", "failed", noon)
+				m.s.deferRow(row.Place, "events", "failed", noon)
 				break
 			}
 		}

@@ -134,10 +134,10 @@ func (s *joinedSuite) fired(n int) []outbox.Row {
 	return rows
 }
 
-func (s *joinedSuite) take(seq int64) (taken bool, err error) {
+func (s *joinedSuite) take(row outbox.Place) (taken bool, err error) {
 	s.Helper()
 	err = s.joined.Transact(s.Context(), func(tx *sql.Tx) error {
-		taken, err = s.joined.TakeEvent(s.Context(), tx, seq)
+		taken, err = s.joined.TakeEvent(s.Context(), tx, row)
 		return err
 	})
 	return taken && err == nil, err
@@ -145,10 +145,11 @@ func (s *joinedSuite) take(seq int64) (taken bool, err error) {
 
 func takeOnce(s *joinedSuite) {
 	rows := s.fired(3)
-	s.must(s.store.Defer(s.Context(), outbox.Deferral{Seq: rows[1].Seq, Reason: "later", Destination: "events", RetryAt: noon}))
+	s.must(s.store.Defer(s.Context(), outbox.Deferral{Place: rows[1].Place, Reason: "later", Destination: "events", RetryAt: noon}))
+	rows[1] = s.deferred(noon, "", 1, 1)[0]
 	for _, want := range []bool{true, false} {
 		for _, row := range rows[:2] {
-			taken, err := s.take(row.Seq)
+			taken, err := s.take(row.Place)
 			s.must(err)
 			s.same("taken", taken, want)
 		}
@@ -161,7 +162,7 @@ func takeBack(s *joinedSuite) {
 	rows := s.fired(3)
 	for range 2 {
 		err := s.joined.Transact(s.Context(), func(tx *sql.Tx) error {
-			taken, err := s.joined.TakeEvent(s.Context(), tx, rows[1].Seq)
+			taken, err := s.joined.TakeEvent(s.Context(), tx, rows[1].Place)
 			s.same("taken", taken, true)
 			return errors.Join(err, errOurs)
 		})
@@ -169,7 +170,7 @@ func takeBack(s *joinedSuite) {
 		s.countsAreRight()
 		s.same("rows", len(s.head(0, 10)), 3)
 	}
-	taken, err := s.take(rows[1].Seq)
+	taken, err := s.take(rows[1].Place)
 	s.must(err)
 	s.same("taken", taken, true)
 }
@@ -185,7 +186,7 @@ func takeConcurrently(s *joinedSuite) {
 				for goesBack := i%takers == t; ; goesBack = false {
 					var mine bool
 					err := s.joined.Transact(s.Context(), func(tx *sql.Tx) (err error) {
-						if mine, err = s.joined.TakeEvent(s.Context(), tx, row.Seq); err == nil && mine && goesBack {
+						if mine, err = s.joined.TakeEvent(s.Context(), tx, row.Place); err == nil && mine && goesBack {
 							return errOurs
 						}
 						return err
@@ -213,7 +214,7 @@ func takeAfterEnd(s *joinedSuite) {
 	rows := s.fired(1)
 	err := s.joined.Transact(s.Context(), func(tx *sql.Tx) error {
 		s.must(tx.Rollback())
-		taken, err := s.joined.TakeEvent(s.Context(), tx, rows[0].Seq)
+		taken, err := s.joined.TakeEvent(s.Context(), tx, rows[0].Place)
 		if taken || err == nil {
 			s.Errorf("taken %v, %v after the end of the transaction", taken, err)
 		}
@@ -228,7 +229,7 @@ func takeEnded(s *joinedSuite) {
 	s.must(s.joined.Transact(s.Context(), func(tx *sql.Tx) error {
 		ctx, end := context.WithCancel(s.Context())
 		end()
-		taken, err := s.joined.TakeEvent(ctx, tx, rows[0].Seq)
+		taken, err := s.joined.TakeEvent(ctx, tx, rows[0].Place)
 		s.passes(err)
 		s.same("taken", taken, false)
 		return nil

@@ -100,7 +100,7 @@ func updateConcurrently(s *suite) {
 				rows, err := s.store.Head(s.Context(), 0, 1)
 				s.check(err)
 				for _, row := range rows {
-					s.check(s.store.Delete(s.Context(), row.Seq))
+					s.check(s.store.Delete(s.Context(), row.Place))
 				}
 				_, err = s.store.Purge(s.Context(), noon.Add(-time.Hour), 10)
 				s.check(err)

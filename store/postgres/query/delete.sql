@@ -1,18 +1,13 @@
--- Events that the broker has acked, deferred or not: those from the numbers $2 to the
--- numbers $3, none of them before $4 or behind $5. Seeks both primary keys between those
--- two: without them it would walk the rows that are dead, while another transaction holds
--- a snapshot (0.74 s a delete, measured 2026-11).
+-- Events that the broker has acked: those from the numbers $2 to the numbers $3, none of
+-- them before $4 or behind $5. Seeks the primary key between those two: without them it
+-- would walk the rows that are dead, while another transaction holds a snapshot (0.74 s a
+-- delete, measured 2026-11).
   WITH gone AS (
        DELETE FROM timer_outbox AS o
         USING unnest($2::bigint[], $3::bigint[]) AS acked (first, last)
         WHERE o.shard = $1 AND o.seq BETWEEN $4 AND $5 AND o.seq BETWEEN acked.first AND acked.last
-       RETURNING 1),
-       gone_deferred AS (
-       DELETE FROM timer_outbox_deferred AS d
-        USING unnest($2::bigint[], $3::bigint[]) AS acked (first, last)
-        WHERE d.shard = $1 AND d.seq BETWEEN $4 AND $5 AND d.seq BETWEEN acked.first AND acked.last
        RETURNING 1)
 INSERT INTO timer_counts (tenant_id, outbox)
 SELECT '', -count(*)
-  FROM (SELECT FROM gone UNION ALL SELECT FROM gone_deferred) AS events
+  FROM gone
 HAVING count(*) > 0

@@ -1,39 +1,9 @@
--- Own an abandoned shard of the outbox, one that has rows and no owner, until the
--- transaction ends: any one with rows that are not deferred, if there is one, else any
--- other one. None while no instance shares the database: see own.sql. Hops over both
--- primary keys with a seek a shard.
-WITH RECURSIVE shards (shard) AS (
-     SELECT -1::smallint
-      UNION ALL
-     SELECT first.shard
-       FROM shards
-      CROSS JOIN LATERAL (
-            SELECT o.shard
-              FROM timer_outbox AS o
-             WHERE o.shard > shards.shard
-             ORDER BY o.shard, o.seq
-             LIMIT 1) AS first),
-     deferred (shard) AS (
-     SELECT -1::smallint
-      UNION ALL
-     SELECT first.shard
-       FROM deferred
-      CROSS JOIN LATERAL (
-            SELECT o.shard
-              FROM timer_outbox_deferred AS o
-             WHERE o.shard > deferred.shard
-             ORDER BY o.shard, o.seq
-             LIMIT 1) AS first),
-     all_shards (shard) AS MATERIALIZED (
-     SELECT shard
-       FROM (SELECT shard, 1 AS turn FROM shards
-              UNION ALL
-             SELECT shard, 2 FROM deferred) AS either
-      ORDER BY turn, random())
-SELECT shard::integer
-  FROM all_shards
- WHERE shard >= 0
-   AND EXISTS (
+-- Own the first of the shards in timers.abandoned that has no owner, until the transaction ends.
+-- None while no instance shares the database: see own.sql. Reads no table of ours: what
+-- changes a table would wait for the end of this transaction, and all others behind it.
+SELECT shard
+  FROM unnest(string_to_array(current_setting('timers.abandoned'), ',')::integer[]) WITH ORDINALITY AS abandoned (shard, place)
+ WHERE EXISTS (
        SELECT 1
          FROM pg_locks
         WHERE locktype = 'advisory'

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 	"github.com/event-service-agent/timer-service/verify/bench/database"
 )
@@ -111,11 +112,11 @@ func forward(ctx context.Context, s database.Store) error {
 	if len(rows) != fireBatch {
 		return fmt.Errorf("%d of %d events were in the outbox", len(rows), fireBatch)
 	}
-	seqs := make([]int64, len(rows))
+	places := make([]outbox.Place, len(rows))
 	for i, row := range rows {
-		seqs[i] = row.Seq
+		places[i] = row.Place
 	}
-	return s.Delete(ctx, seqs...)
+	return s.Delete(ctx, places...)
 }
 
 // price does something again and again, and returns what one of its n parts
