@@ -22,7 +22,7 @@ out=$(cd "$out" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tools=$work/tools
-mkdir "$tools" "$work/man" "$work/completion"
+mkdir "$tools" "$work/completion"
 go -C packaging/tools build -o "$tools/" ./notices ./image github.com/goreleaser/nfpm/v2/cmd/nfpm
 
 # build SYSTEM FILE
@@ -33,7 +33,6 @@ build() {
 # What is the same on all systems, by a binary for this one.
 host=$(go env GOHOSTOS)/$(go env GOHOSTARCH)
 build "$host" "$work/timer-service"
-"$work/timer-service" man "$work/man"
 for shell in bash zsh fish powershell; do "$work/timer-service" completion "$shell" >"$work/completion/$shell"; done
 "$tools/notices" "$work" "$version" "${systems[@]}"
 cp "$work/sbom.cdx.json" "$work/LICENSES.txt" "$out/"
@@ -50,7 +49,7 @@ for system in "${systems[@]}"; do
   size=$(wc -c <"$stage/$binary")
   printf '%s %d bytes\n' "$system" "$size"
   [ "$size" -le "$max_bytes" ] || { echo "FAILED: larger than $max_bytes" >&2; exit 1; }
-  cp -r LICENSE CHANGELOG.md "$work/LICENSES.txt" "$work/man" "$work/completion" "$stage/"
+  cp -r LICENSE CHANGELOG.md "$work/LICENSES.txt" "$work/completion" "$stage/"
   find "$stage" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
   if [ "$os" = windows ]; then
     (cd "$work" && find "$name" -print | sort | zip -q -X "$out/$name.zip" -@)
@@ -59,8 +58,6 @@ for system in "${systems[@]}"; do
   fi
   [ "$os" = linux ] || continue
   images+=("$arch=$stage/$binary")
-  gzip -9nr "$stage/man"
-  find "$stage" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
   for packager in deb rpm; do
     STAGE=$stage ARCH=$arch VERSION=${version#v} \
       "$tools/nfpm" package -f packaging/nfpm.yaml -p "$packager" -t "$out/"

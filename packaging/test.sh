@@ -71,7 +71,6 @@ is "$(mode $data)" "700 timer-service timer-service" "$data"
 is "$(mode /etc/timer-service)" "750 root timer-service" /etc/timer-service
 is "$(mode $config)" "640 root timer-service" "$config"
 in_root systemd-analyze verify --man=no /usr/lib/systemd/system/timer-service.service
-in_root test -s /usr/share/man/man1/timer-service-schedule.1.gz
 in_root test -s /usr/share/bash-completion/completions/timer-service
 in_root timer-service version
 

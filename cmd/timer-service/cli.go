@@ -50,7 +50,6 @@ type cli struct {
 	Settings   settingsCmd   `cmd:"" name:"config" help:"Show every setting, its value, and where the value came from."`
 	Completion completionCmd `cmd:"" help:"Print what completes verbs and flags in a shell."`
 	Version    versionCmd    `cmd:"" help:"Show the version of this binary, of Go and of the schemas."`
-	Man        manCmd        `cmd:"" hidden:"" help:"Write man pages."`
 }
 
 // A parsed is a command line that is well formed.

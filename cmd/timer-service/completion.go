@@ -109,9 +109,7 @@ func suggest(w io.Writer, before, part string, all []suggestion) {
 
 func verbsOf(node *kong.Node) (all []suggestion) {
 	for _, c := range node.Children {
-		if !c.Hidden {
-			all = append(all, suggestion{c.Name, c.Help})
-		}
+		all = append(all, suggestion{c.Name, c.Help})
 	}
 	return all
 }

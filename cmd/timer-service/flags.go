@@ -91,7 +91,7 @@ var fileSettings = []string{"db_path", "db_url"}
 // shownSettings are the settings that matter to a verb, by key. The help of a
 // verb that is not here shows all of them; "" is the program.
 var shownSettings = map[string][]string{
-	"": {}, "dlq": {}, "version": {}, "completion": {}, "man": {}, "parked": {}, "firing": {}, "tenants": {}, "quotas": {},
+	"": {}, "dlq": {}, "version": {}, "completion": {}, "parked": {}, "firing": {}, "tenants": {}, "quotas": {},
 	"parked list": storeSettings, "parked show": storeSettings, "parked retry": storeSettings, "parked discard": storeSettings,
 	"firing pause": storeSettings, "firing resume": storeSettings, "firing status": storeSettings,
 	"tenants forget": storeSettings, "quotas show": storeSettings,

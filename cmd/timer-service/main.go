@@ -115,7 +115,7 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 
 		tokenFile: p.cli.TokenFile,
 	}
-	if v := p.verb(); v != "version" && v != "completion" && v != "man" { // which must not fail because of the configuration
+	if v := p.verb(); v != "version" && v != "completion" { // which must not fail because of the configuration
 		e.cfg, err = config.Try(p.flags.given(), environ, p.cli.File)
 		if e.mistakes = flatten(err); err != nil && p.verb() != "doctor" {
 			return mistakes(err)
