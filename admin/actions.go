@@ -151,7 +151,7 @@ func newCancel(key timer.Key, correlationID string, trace timer.Trace) (sent, er
 var (
 	errReadOnly        = huma.Error403Forbidden("this service answers reads only: http_read_only is set")
 	errNoBroker        = huma.Error503ServiceUnavailable("this needs a broker, and there is none")
-	errManyDeadLetters = huma.Error503ServiceUnavailable("too many dead letters to page through over HTTP: use timer-service dlq")
+	errManyDeadLetters = huma.Error503ServiceUnavailable("too many dead letters to read up to this page: replay or discard the oldest first")
 	errNoDeadLetter    = huma.Error404NotFound("there is no such dead letter")
 	errVisiting        = huma.Error429TooManyRequests("another request of your tenant reads dead letters already: try again when it has ended")
 	errOtherTenant     = huma.Error404NotFound("there is nothing of this tenant that your token may see")

@@ -8,10 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -23,7 +25,8 @@ import (
 
 // Options tune a [Server].
 type Options struct {
-	Addr     string         // host:port to listen on; port 0 takes any free one
+	Addr     string         // host:port to listen on; port 0 takes any free one; default none
+	Socket   string         // path of a unix socket to listen on, too, which only this user may open; default none
 	Moves    bool           // another port is taken if that one is in use
 	Prefix   string         // path that all paths begin with, such as "/timers"; default none
 	Token    string         // that requests must show, all but those for /livez and /readyz; default none is needed
@@ -38,10 +41,6 @@ type Options struct {
 	Events   *Events        // what /v1/events tells; default it tells nothing
 	Service  Service        // that it changes; default it does not
 	Quotas   *quota.Limiter // what tenants may have; default anything
-
-	// Identity returns the id of the database and its name, for clients that ask for one of
-	// the two; default they do not learn it.
-	Identity func(context.Context) (id, name string, err error)
 
 	// Unprotected returns how many timers only a backup protects; default it does not show
 	// that.
@@ -73,7 +72,7 @@ type Server struct {
 	api      *api          // nil if there is none
 	stopping chan struct{} // closed when it stops
 	address  string        // where it listens
-	socket   net.Listener
+	sockets  []net.Listener
 }
 
 // New returns a Server. It starts nothing: call [Server.Listen] and [Server.Run], or use
@@ -150,22 +149,33 @@ func below(prefix string, next http.Handler) http.Handler {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Listen begins to listen. The error says what to set if the address is in use.
+// Listen begins to listen. The error says what to set if the address is in use. Without the
+// unix socket, which some file systems can't have, the service runs, too.
 func (s *Server) Listen(ctx context.Context) error {
-	var err error
+	if s.opt.Socket != "" {
+		if l, err := listenLocally(ctx, s.opt.Socket); err == nil {
+			s.sockets = append(s.sockets, l)
+		} else {
+			s.log.WarnContext(ctx, "the verbs on this machine can't ask this service without --server; set http_socket to a path where a socket can be", "error", err)
+		}
+	}
+	if s.opt.Addr == "" {
+		return nil
+	}
 	var listen net.ListenConfig
-	s.socket, err = listen.Listen(ctx, "tcp", s.opt.Addr)
+	socket, err := listen.Listen(ctx, "tcp", s.opt.Addr)
 	if errors.Is(err, syscall.EADDRINUSE) && s.opt.Moves {
 		host, _, _ := net.SplitHostPort(s.opt.Addr)
-		s.socket, err = listen.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+		socket, err = listen.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 		if err == nil {
-			s.log.WarnContext(ctx, "the default address for HTTP is in use, another port was taken; set http_addr to choose one", "addr", s.opt.Addr, "taken", s.socket.Addr())
+			s.log.WarnContext(ctx, "the default address for HTTP is in use, another port was taken; set http_addr to choose one", "addr", s.opt.Addr, "taken", socket.Addr())
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("listen for HTTP: %w; set http_addr to a free address, or to nothing for no HTTP", err)
 	}
-	host, port, _ := net.SplitHostPort(s.socket.Addr().String())
+	s.sockets = append(s.sockets, socket)
+	host, port, _ := net.SplitHostPort(socket.Addr().String())
 	if asked, _, _ := net.SplitHostPort(s.opt.Addr); asked == "" || net.ParseIP(asked).IsUnspecified() {
 		host = "localhost"
 	}
@@ -173,7 +183,21 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// Address returns the URL of the server, once it listens.
+// listenLocally listens on a unix socket. One that is left of a process that was killed is
+// replaced: a database has one service.
+func listenLocally(ctx context.Context, path string) (net.Listener, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		_ = os.Remove(path) // else listening says why
+	}
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	return l, os.Chmod(path, 0o600)
+}
+
+// Address returns the URL of the server, once it listens on its address.
 func (s *Server) Address() string { return s.address }
 
 // Run answers requests until ctx is done, then those under way, for at most
@@ -188,8 +212,10 @@ func (s *Server) Run(ctx context.Context) error {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(s.socket) }()
+	ended := make(chan error, len(s.sockets))
+	for _, l := range s.sockets {
+		go func() { ended <- server.Serve(l) }()
+	}
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve HTTP: %w", err)
@@ -201,7 +227,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := server.Shutdown(stopping); err != nil {
 		_ = server.Close()
 	}
-	<-ended //nolint:errcheck // http.ErrServerClosed
+	for range s.sockets {
+		<-ended //nolint:errcheck // http.ErrServerClosed
+	}
 	return nil
 }
 

@@ -72,7 +72,6 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan str
 	a.huma = huma.NewAPI(c, guarded{humago.NewAdapter(a.mux, ""), a})
 	a.addTimers()
 	a.addTenants()
-	a.addDatabase(opt.Identity)
 	a.addCommands()
 	a.addDeadLetters()
 	a.addParked()

@@ -60,6 +60,13 @@ func newUnprotected(count func() timer.Unprotected) *Unprotected {
 	return &Unprotected{u.Timers, u.More, stamp(u.Oldest), stamp(u.Before), stamp(u.At)}
 }
 
+// TenantStats are counts of one tenant.
+type TenantStats struct {
+	Tenant
+	Overdue       int64  `json:"overdue" doc:"Scheduled timers that were due before now; 10000 may stand for more."`
+	OldestOverdue string `json:"oldestOverdue,omitempty" format:"date-time"`
+}
+
 type (
 	tenantsInput struct {
 		Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
@@ -67,10 +74,13 @@ type (
 	}
 	tenantsOutput struct{ Body Tenants }
 	statsOutput   struct{ Body Stats }
+
+	tenantStatsOutput struct{ Body TenantStats }
 )
 
 func (a *api) addTenants() {
 	add(a, "/v1/tenants", "list-tenants", "Tenants that have timers, and how many", ofAll, a.tenants)
+	add(a, "/v1/tenants/{tenant}", "get-tenant", "How many timers a tenant has", ofTenant, a.tenantStats)
 	add(a, "/v1/stats", "get-stats", "How many timers and events there are, and how late they are", ofAll, a.stats)
 }
 
@@ -100,4 +110,14 @@ func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
 		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
 		Unprotected: newUnprotected(a.unprotected),
 	}}, err
+}
+
+func (a *api) tenantStats(ctx context.Context, in *struct{ TenantPath }) (*tenantStatsOutput, error) {
+	tenant := timer.TenantID(in.Tenant)
+	c, err := a.timers.Counts(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.timers.Overdue(ctx, tenant, time.Now())
+	return &tenantStatsOutput{TenantStats{Tenant{tenant, Counts(c)}, o.Timers, stamp(o.Oldest)}}, err
 }

@@ -55,8 +55,8 @@ func TestDeadLettersOfSlowBrokers(t *testing.T) {
 			"all of them, in more time than a page of timers has": {5, "", 200, "letter-4"},
 			"more than can be read":                               {100, "", 200, "letter-8"},
 			"a page that begins before the end of the time":       {100, "after=letter-5", 200, "letter-8"},
-			"a page that begins behind it":                        {100, "after=letter-50", 503, "too many dead letters to page through over HTTP: use timer-service dlq"},
-			"a page that begins at it":                            {100, "after=letter-8", 503, "too many dead letters to page through over HTTP: use timer-service dlq"},
+			"a page that begins behind it":                        {100, "after=letter-50", 503, "too many dead letters to read up to this page: replay or discard the oldest first"},
+			"a page that begins at it":                            {100, "after=letter-8", 503, "too many dead letters to read up to this page: replay or discard the oldest first"},
 			"a broker that does not answer":                       {0, "after=letter-50", 503, "did not answer in time"},
 			"one that is gone":                                    {5, "after=letter-50", 404, "gone"},
 		} {

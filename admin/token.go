@@ -224,8 +224,8 @@ func (s *Server) isOpen(r *http.Request) bool {
 // addressOf returns the address of the client, without its port.
 func addressOf(r *http.Request) string {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
+	if err != nil { // "@" of a unix socket
+		return "this machine"
 	}
 	return address
 }

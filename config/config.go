@@ -140,7 +140,8 @@ type Config struct {
 	HTTPPprof            bool          // whether profiles of the process are served
 	HTTPReadOnly         bool          // whether HTTP requests that would change something are refused
 	HTTPPrefix           string        // path below which HTTP is answered; empty: "/"
-	Server               Secret        // URL of a service that verbs ask; empty: HTTPAddr on this machine
+	HTTPSocket           string        // unix socket on which HTTP is answered; see Socket
+	Server               Secret        // URL of a service that verbs ask; empty: the one on this machine
 	LogLevel             slog.Level    // the least severe level that is logged
 	LogFormat            LogFormat     // form of log lines
 	LogFX                bool          // whether the assembly of the parts is logged

@@ -57,6 +57,14 @@ func (c Config) LocalURL() string {
 	return "http://" + net.JoinHostPort(host, port) + c.HTTPPrefix
 }
 
+// Socket returns the unix socket on which HTTP is answered; empty for none.
+func (c Config) Socket() string {
+	if c.HTTPSocket == "" && c.DBURL.Empty() {
+		return c.DBPath + ".sock"
+	}
+	return c.HTTPSocket
+}
+
 // splitListen returns the host of an address to listen on, and its port, empty if
 // there is none.
 func splitListen(s string) (host, port string) {

@@ -88,6 +88,7 @@ http_tenant_tokens_file - default
 http_read_only       false               default
 http_pprof           false               default
 http_prefix          -                   default
+http_socket          -                   default
 server               -                   default
 log_level            info                default
 log_format           text                default

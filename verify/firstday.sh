@@ -153,7 +153,7 @@ check "one is canceled before" eventually 10 state outage-1 Canceled
 printf '$ kill -KILL nats-server\n'
 kill -KILL "$nats" && wait "$nats" 2>/dev/null
 gone=$(now)
-run ./timer-service schedule acme --in 1s "${client[@]}"
+run ./timer-service tail events "${client[@]}"
 check "a client says that there is no broker" eval 'exits 1 && prints "no answer from the broker at nats://"'
 # Clients reach the broker before the service does: on another port.
 broker $((base + 2)) && nats=$group

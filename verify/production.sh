@@ -135,7 +135,7 @@ check "the service speaks TLS with the database, as a role that owns nothing" pr
 
 title "The first timer"
 step client
-check "it fires" prints '^reached'
+check "it fires" prints 'DueTimeReached  acme.order-1'
 cat >"$tmp/ops/operator.yaml" <<YAML
 broker_url: tls://localhost:$base
 broker_username: operator

@@ -73,10 +73,10 @@ type served struct {
 	Quotas      *quotas
 }
 
-// openAdmin answers HTTP, if the configuration has an address for it.
+// openAdmin answers HTTP, if the configuration has an address or a socket for it.
 func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what served, d *description, reload *reloader) error {
 	addr, chosen := cfg.HTTPAddress()
-	if addr == "" {
+	if addr == "" && cfg.Socket() == "" {
 		return nil
 	}
 	token := cfg.HTTPToken.Reveal()
@@ -84,10 +84,10 @@ func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.L
 		log.Warn("http_token is short enough to be guessed: openssl rand -hex 16 makes one that is not", "least_characters", config.MinToken)
 	}
 	opt := admin.Options{
-		Addr: addr, Moves: !chosen, Prefix: cfg.HTTPPrefix, Token: token, ReadOnly: cfg.HTTPReadOnly, Pprof: cfg.HTTPPprof,
+		Addr: addr, Moves: !chosen, Socket: cfg.Socket(), Prefix: cfg.HTTPPrefix, Token: token, ReadOnly: cfg.HTTPReadOnly, Pprof: cfg.HTTPPprof,
 		Monitor: what.Monitor, History: what.History, Metrics: what.Telemetry.Handler(), Events: what.Events,
 		Timers: what.Store, Operator: what.Store, Service: what.App, Broker: what.Broker,
-		Unprotected: what.Unprotected.Last, Identity: what.Store.Identity, Traced: what.Traces.Handler,
+		Unprotected: what.Unprotected.Last, Traced: what.Traces.Handler,
 	}
 	if what.Quotas != nil {
 		opt.Quotas = what.Quotas.limiter

@@ -216,7 +216,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 		t.Errorf("the owner is %v, %v", got, err)
 	}
 
-	opt := of("a producer that waits (`schedule --wait`)")
+	opt := of("a producer that listens (`tail`)")
 	opt.Client = true
 	client := o.ready(opt)
 	events, err := client.Tail().Subscribe(t.Context(), "svc.acme.q")
@@ -239,17 +239,6 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	opt = of("a consumer of its receipts")
 	opt.Client = true
 	expect(t, subscribe(t, o.ready(opt), "timer-service", "svc.acme.receipts"), "receipt")
-
-	publish(t, service, "svc.acme.dlq", "dead letter")
-	opt = of("a user of `dlq`")
-	opt.Client = true
-	seen := 0
-	if err := o.ready(opt).VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
-		seen++
-		return true, nil
-	}); err != nil || seen != 1 {
-		t.Errorf("visited %d dead letters, %v", seen, err)
-	}
 
 	opt = of("service, `provision: verify`")
 	opt.Verify = true

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -18,10 +15,6 @@ import (
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
-
-// probeTimeout is how long a service on this machine may take to say which database it
-// serves.
-const probeTimeout = time.Second
 
 // reader returns a client for verbs that only read: of a service that runs, or, if none
 // answers for this database, of its handler within this process. No instance on PostgreSQL
@@ -37,19 +30,6 @@ func (e *env) reader(ctx context.Context) (*apiclient.Client, error) {
 		return nil, err
 	}
 	return apiclient.Within(r), nil
-}
-
-// named returns a client of the service of the setting server; nil if that is not set.
-func (e *env) named() (*apiclient.Client, error) {
-	server := e.cfg.Server.Reveal()
-	if server == "" {
-		return nil, nil
-	}
-	token, err := e.token()
-	if err != nil {
-		return nil, err
-	}
-	return apiclient.New(server, token), nil
 }
 
 // token returns that of a service; it may be empty.
@@ -69,56 +49,35 @@ func (e *env) token() (string, error) {
 var errNoService = errors.New("no service answers")
 
 // service returns a client of a service that runs: that of the setting server, or else the
-// one on http_addr, if it serves the database of the configuration, or if that is
-// PostgreSQL, since any instance would do. The error wraps [errNoService] if there is none,
-// and [apiclient.ErrDenied], too, if the one that answers does not say what it serves.
+// one of this machine. The error wraps [errNoService] if there is none.
 func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
-	if c, err := e.named(); c != nil || err != nil {
-		return c, err
-	}
 	token, err := e.token()
 	if err != nil {
 		return nil, err
 	}
-	local, database := e.cfg.LocalURL(), e.cfg.DBPath
-	if !e.cfg.DBURL.Empty() {
-		database = e.cfg.DBURL.URL()
+	switch server, local, socket := e.cfg.Server.Reveal(), e.cfg.LocalURL(), e.cfg.Socket(); {
+	case server != "":
+		return apiclient.New(server, token), nil
+	case socket != "":
+		c, err := apiclient.Local(ctx, socket, e.cfg.HTTPPrefix, token)
+		if err != nil {
+			err = fmt.Errorf("%w here; start one, or name one with --server (%w)", errNoService, err)
+		}
+		return c, err
+	case local != "":
+		return apiclient.New(local, token), nil
 	}
-	none := fmt.Errorf("%w at %s that serves %s; start one, or name one with --server", errNoService, cmp.Or(local, "http_addr"), database)
-	if local == "" {
-		return nil, none
-	}
-	c := apiclient.New(local, token)
-	if !e.cfg.DBURL.Empty() {
-		return c, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	switch _, name, err := c.Database(ctx); {
-	case errors.Is(err, apiclient.ErrDenied):
-		return nil, fmt.Errorf("%w: %s: %w", errNoService, local, err)
-	case err != nil || name != databaseName(e.cfg.DBPath):
-		return nil, errors.Join(none, c.Close())
-	}
-	return c, nil
-}
-
-// databaseName returns what a service calls a database file of this machine.
-func databaseName(path string) string {
-	host, _ := os.Hostname()
-	path, err := filepath.Abs(path)
-	if resolved, e := filepath.EvalSymlinks(path); err == nil && e == nil {
-		path = resolved
-	}
-	return "sqlite " + path + " on " + host
+	return nil, fmt.Errorf("%w here, since http_addr is empty; name one with --server", errNoService)
 }
 
 // hint says what to do about an error; empty if the error says it.
 func hint(err error) string {
 	_, away := errors.AsType[*net.OpError](err)
 	switch {
+	case errors.Is(err, errNoService):
+		return `"` + program + ` serve" starts one.`
 	case errors.Is(err, apiclient.ErrAway):
-		return `See whether it runs with "` + program + ` health --server URL"; without --server the database is read, or the broker.`
+		return `See whether it runs with "` + program + ` health --server URL"; without --server the database is read.`
 	case errors.Is(err, timer.ErrNotFound):
 		return `"` + program + ` list TENANT" prints those that there are.`
 	case errors.Is(err, errNoParked):

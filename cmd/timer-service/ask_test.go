@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,8 +11,8 @@ import (
 )
 
 // answering starts a service, and returns where it answers HTTP, and the environment of
-// verbs that read its database.
-func answering(t *testing.T, environ ...string) (server string, database []string) {
+// verbs that ask it by its socket.
+func answering(t *testing.T, environ ...string) (server string, local []string) {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "timers.db")
 	p := startIn(t, append([]string{"TIMER_HTTP_ADDR=127.0.0.1:0", "TIMER_NATS_PORT=0", "TIMER_DB_PATH=" + db}, environ...), "main", "serve")
@@ -22,7 +24,7 @@ func answering(t *testing.T, environ ...string) (server string, database []strin
 			break
 		}
 	}
-	return server, []string{"TIMER_DB_PATH=" + db, "TIMER_HTTP_ADDR="}
+	return server, []string{"TIMER_DB_PATH=" + db}
 }
 
 // untilNow are times that go on between two runs.
@@ -35,7 +37,8 @@ var counted = regexp.MustCompile(`(?m)^unprotected .*\n|,"unprotected":\{.*?\}`)
 // database.
 func TestSameAnswerFromServiceAndDatabase(t *testing.T) {
 	t.Parallel()
-	server, database := answering(t)
+	server, local := answering(t)
+	database := append(local, "TIMER_HTTP_SOCKET=/nowhere/timers.sock")
 	for _, args := range [][]string{
 		{"schedule", "acme", "a", "--at", "2027-01-31T12:00:00Z", "--correlation", "r", "--data", `{"a":1}`},
 		{"schedule", "acme", "b", "--in", "0", "--wait"},
@@ -43,9 +46,9 @@ func TestSameAnswerFromServiceAndDatabase(t *testing.T) {
 		{"schedule", "acme", "d", "--in", "0", "--wait"},
 		{"schedule", "dots", "..", "--at", "2028-01-31T12:00:00Z"},
 	} {
-		do(t, database, args...).wants(t, exitOK)
+		do(t, local, args...).wants(t, exitOK)
 	}
-	do(t, database, "cancel", "other", "gone", "--wait").wants(t, exitOK)
+	do(t, local, "cancel", "other", "gone", "--wait").wants(t, exitOK)
 	for _, line := range []string{
 		"get acme a", "get acme a --data", "get acme b", "list acme", "list acme --limit 1", "list acme --state Reached", "list acme --after a", "list --correlation r",
 		"list --due-within 1000d", "list --due-within 1000d --limit 1", "stats", "stats acme", "stats --tenants", "stats --tenants --limit 1", "get acme nowhere", "get dots ..", "parked list a:b", "parked list --after=-1", "list nobody", "list --due-within 1h --after nonsense",
@@ -65,35 +68,44 @@ func TestSameAnswerFromServiceAndDatabase(t *testing.T) {
 	do(t, []string{"TIMER_SERVER=http://127.0.0.1:1"}, "stats").wants(t, exitFailure).says(t, "does not answer over HTTP").says(t, "health --server")
 }
 
-// TestServiceOnThisMachine asks http_addr only if the service there serves this database.
+// TestServiceOnThisMachine is asked by the socket beside its database, which its user alone
+// may open, also if it was killed before, and without an address for HTTP.
 func TestServiceOnThisMachine(t *testing.T) {
 	t.Parallel()
-	server, database := answering(t)
-	do(t, database, "schedule", "acme", "a", "--in", "1h").wants(t, exitOK)
-	addr := "TIMER_HTTP_ADDR=" + strings.TrimPrefix(server, "http://")
-	db := strings.TrimPrefix(database[0], "TIMER_DB_PATH=")
-	e := func(environ ...string) ran { return do(t, append(environ, addr), "list", "acme") }
-	other := filepath.Join(t.TempDir(), "timers.db")
-	do(t, []string{"TIMER_DB_PATH=" + other}, "migrate").wants(t, exitOK)
-	if got := e("TIMER_DB_PATH="+other).wants(t, exitOK); got.stdout != "" {
-		t.Errorf("another service's timers show:\n%s", got.stdout)
+	db := filepath.Join(t.TempDir(), "timers.db")
+	environ := []string{"TIMER_DB_PATH=" + db, "TIMER_NATS_PORT=0", "TIMER_HTTP_ADDR=", "TIMER_HTTP_PREFIX=/timers"}
+	killed := startIn(t, environ, "main", "serve")
+	killed.prints(t, "ready")
+	if info, err := os.Stat(db + ".sock"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v: want a socket of mode 0600", info, err)
 	}
-	hidden := db + ".hidden" // with a second name the file is refused: only the service can answer
-	if err := os.Link(db, hidden); err != nil {
-		t.Fatal(err)
+	killed.signal(t, os.Kill)
+	killed.ends(t)
+	do(t, environ, "firing", "pause").wants(t, exitFailure).says(t, "start one, or name one with --server")
+	p := startIn(t, environ, "main", "serve")
+	p.prints(t, "ready")
+	do(t, environ, "firing", "pause").wants(t, exitOK)
+	do(t, []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db")}, "firing", "pause").wants(t, exitFailure)
+	p.signal(t, os.Interrupt)
+	if code := p.ends(t); code != exitOK {
+		t.Errorf("exit code %d: %s", code, p.stderr.String())
 	}
-	for e("TIMER_DB_PATH="+db).code != exitOK { // it may not have stored it yet
+	if _, err := os.Stat(db + ".sock"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is left: %v", err)
 	}
-	e("TIMER_DB_PATH="+db).wants(t, exitOK).prints(t, "Scheduled")
-	if err := os.Remove(hidden); err != nil {
-		t.Fatal(err)
+	// A file that is no socket stays.
+	file := fileOf(t, "mine")
+	p = startIn(t, append(environ, "TIMER_HTTP_SOCKET="+file), "main", "serve")
+	p.prints(t, "ready")
+	if text, err := os.ReadFile(file); string(text) != "mine" || !strings.Contains(p.stderr.String(), "set http_socket to a path where a socket can be") {
+		t.Errorf("the file has %q (%v), and the log\n%s", text, err, p.stderr.String())
 	}
 }
 
 // TestTokenOfTheService needs one, from the environment or a file.
 func TestTokenOfTheService(t *testing.T) {
 	t.Parallel()
-	server, database := answering(t, "TIMER_HTTP_TOKEN=hunter2")
+	server, local := answering(t, "TIMER_HTTP_TOKEN=hunter2")
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("hunter2\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -104,12 +116,9 @@ func TestTokenOfTheService(t *testing.T) {
 	do(t, nil, "stats", "--server", server, "--token-file", token).wants(t, exitOK)
 	do(t, nil, "stats", "--server", server, "--token-file", "/nowhere").wants(t, exitUsage).says(t, "--token-file")
 
-	// A service that denies is one: none has to be started or stopped.
-	here := append(database, "TIMER_HTTP_ADDR="+strings.TrimPrefix(server, "http://"))
-	do(t, here, "stats").wants(t, exitOK)
-	for _, verb := range [][]string{{"firing", "pause"}, {"quotas", "show"}, {"top", "--once"}} {
-		do(t, here, verb...).wants(t, exitFailure).says(t, "--token-file")
-		do(t, here, append(verb, "--token-file", token)...).wants(t, exitOK)
+	for _, verb := range [][]string{{"stats"}, {"firing", "pause"}, {"quotas", "show"}, {"top", "--once"}} {
+		do(t, local, verb...).wants(t, exitFailure).says(t, "--token-file")
+		do(t, local, append(verb, "--token-file", token)...).wants(t, exitOK)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/store"
@@ -62,7 +63,7 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	e.out.print(&backedUp{
-		Result: "backed up", File: b.File, SchemaVersion: c.SchemaVersion, counts: counts(c.Counts), Outbox: c.Outbox, Parked: c.Parked,
+		Result: "backed up", File: b.File, SchemaVersion: c.SchemaVersion, Counts: admin.Counts(c.Counts), Outbox: c.Outbox, Parked: c.Parked,
 		Bytes: bytes, Seconds: e.now().Sub(began).Seconds(),
 	})
 	return nil
@@ -73,7 +74,7 @@ type backedUp struct {
 	Result        string `json:"result"`
 	File          string `json:"file"`
 	SchemaVersion int64  `json:"schemaVersion"`
-	counts
+	admin.Counts
 	Outbox  int64   `json:"outbox"`
 	Parked  int64   `json:"parked"`
 	Bytes   int64   `json:"bytes"`
@@ -82,7 +83,7 @@ type backedUp struct {
 
 func (b *backedUp) text() string {
 	return fmt.Sprintf("backed up %s, %d events, %d parked, schema %d, to %s: %s in %.1f s",
-		store.Summary{Timers: timer.Counts(b.counts)}, b.Outbox, b.Parked, b.SchemaVersion, printable(b.File), size(b.Bytes), b.Seconds)
+		store.Summary{Timers: timer.Counts(b.Counts)}, b.Outbox, b.Parked, b.SchemaVersion, printable(b.File), size(b.Bytes), b.Seconds)
 }
 
 // copyDatabase copies the database into a file, and shows the progress.

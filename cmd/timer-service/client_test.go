@@ -24,16 +24,9 @@ import (
 // until the test ends, and returns the environment that clients need.
 func serving(t *testing.T, environ ...string) []string {
 	t.Helper()
-	environ, _ = servingAt(t, environ...)
-	return environ
-}
-
-// servingAt is serving, and returns the address of the broker too.
-func servingAt(t *testing.T, environ ...string) (_ []string, address string) {
-	t.Helper()
 	environ = append(environ, "TIMER_DB_PATH="+filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0")
-	address, _ = serve(t, environ)
-	return environ, address
+	serve(t, environ)
+	return environ
 }
 
 // serve runs the service until stop is called, or the test ends.
@@ -102,10 +95,10 @@ func has(t *testing.T, got map[string]any, want map[string]any) {
 func TestScheduleWaitsForTheEvent(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	args := []string{"schedule", "acme", "order-1", "--in", "50ms", "--wait", "--correlation", "req-7", "--id", "command-1"}
+	args := []string{"schedule", "acme", "order-1", "--in", "50ms", "--wait", "--correlation", "req-7"}
 	text := do(t, environ, args...).wants(t, exitOK)
 	lines := strings.Split(strings.TrimSpace(text.stdout), "\n")
-	if len(lines) != 2 || !strings.HasPrefix(lines[0], "published  acme.order-1  due ") || !strings.HasSuffix(lines[0], "  id command-1") ||
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "published  acme.order-1  due ") || !strings.Contains(lines[0], "  id ") ||
 		!strings.HasPrefix(lines[1], "reached    acme.order-1  ") || !strings.HasSuffix(lines[1], " late") {
 		t.Errorf("prints\n%s", text.stdout)
 	}
@@ -113,11 +106,10 @@ func TestScheduleWaitsForTheEvent(t *testing.T) {
 		t.Errorf("stderr is %q, want nothing", text.stderr)
 	}
 
-	args[2], args[len(args)-1] = "order-2", "command-2"
+	args[2] = "order-2"
 	got := decode(t, do(t, environ, append(args, "-o", "json")...).wants(t, exitOK).stdout)
 	has(t, got, map[string]any{
-		"result": resultReached, "type": "ScheduleTimer", "id": "command-2", "tenantId": "acme", "serviceCallId": "order-2",
-		"correlationId": "req-7", "topic": "timer.commands",
+		"result": resultReached, "type": "ScheduleTimer", "tenantId": "acme", "serviceCallId": "order-2", "correlationId": "req-7",
 	})
 	due, err := time.Parse(time.RFC3339, got["dueAt"].(string))
 	if err != nil {
@@ -127,21 +119,12 @@ func TestScheduleWaitsForTheEvent(t *testing.T) {
 	if err != nil || reached.Before(due) {
 		t.Errorf("reached at %v, before it was due at %v (%v)", reached, due, err)
 	}
-	if late := reached.Sub(due).Milliseconds(); got["latenessMs"] != float64(late) || got["arrivalDelayMs"].(float64) < float64(late) {
-		t.Errorf("%v ms late and here after %v ms, want %d ms and no less", got["latenessMs"], got["arrivalDelayMs"], late)
+	if late := reached.Sub(due).Milliseconds(); got["latenessMs"] != float64(late) {
+		t.Errorf("%v ms late, want %d ms", got["latenessMs"], late)
 	}
 
 	shown := decode(t, do(t, environ, "get", "acme", "order-2", "-o", "json").wants(t, exitOK).stdout)
-	has(t, shown, map[string]any{"state": "Reached", "dueAt": got["dueAt"], "reachedAt": got["reachedAt"], "commandId": "command-2"})
-}
-
-// A client on another machine has the address, and not the database.
-func TestScheduleByTheAddressOfTheBroker(t *testing.T) {
-	t.Parallel()
-	_, address := servingAt(t)
-	environ := []string{"TIMER_BROKER_URL=" + address}
-	args := []string{"schedule", "acme", "order-1", "--in", "0", "--wait", "-o", "json"}
-	has(t, decode(t, do(t, environ, args...).wants(t, exitOK).stdout), map[string]any{"result": resultReached})
+	has(t, shown, map[string]any{"state": "Reached", "dueAt": got["dueAt"], "reachedAt": got["reachedAt"], "commandId": got["id"]})
 }
 
 func TestScheduleInThePastIsDueAtOnce(t *testing.T) {
@@ -169,12 +152,10 @@ func TestSchedulePrintsTheDeadLetter(t *testing.T) {
 	}
 }
 
-// Without the database nothing says that a timer has fired, which is final.
 func TestScheduleEndsAfterTheTimeout(t *testing.T) {
 	t.Parallel()
-	environ, address := servingAt(t)
-	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
-	environ = []string{"TIMER_BROKER_URL=" + address, "TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "none.db")}
+	environ := serving(t)
+	do(t, environ, "firing", "pause").wants(t, exitOK)
 	args := []string{"schedule", "acme", "order-1", "--in", "10ms", "--wait", "--timeout", "90ms", "-o", "json"}
 	got := do(t, environ, args...).wants(t, exitFailure)
 	has(t, decode(t, got.stdout), map[string]any{"result": resultTimeout})
@@ -264,7 +245,7 @@ func await(t *testing.T, environ []string, call, state string) {
 
 func TestCancelSaysWhatBecameOfIt(t *testing.T) {
 	t.Parallel()
-	environ, address := servingAt(t)
+	environ := serving(t)
 	do(t, environ, "schedule", "acme", "fired", "--in", "0", "--wait").wants(t, exitOK)
 	do(t, environ, "schedule", "acme", "waits", "--in", "1h").wants(t, exitOK)
 	await(t, environ, "waits", "Scheduled")
@@ -284,11 +265,6 @@ func TestCancelSaysWhatBecameOfIt(t *testing.T) {
 		if canceled := strings.Contains(got.stdout, "\ncanceled   acme."+tt.call+"\n"); !strings.Contains(got.stdout, tt.prints) || canceled == (tt.fails != "") || !strings.Contains(got.stderr, tt.fails) {
 			t.Errorf("%s: prints %q, and %q", tt.call, got.stdout, got.stderr)
 		}
-	}
-	elsewhere := []string{"TIMER_BROKER_URL=" + address, "TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "none.db")}
-	do(t, elsewhere, "cancel", "acme", "other").wants(t, exitOK)
-	if got := do(t, elsewhere, "cancel", "acme", "other", "--wait").wants(t, exitFailure); !strings.Contains(got.stderr, "nothing was published") {
-		t.Errorf("stderr %q", got.stderr)
 	}
 }
 
@@ -320,7 +296,7 @@ func TestNoBrokerIsAFailureInTime(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got := do(t, tt.environ, "schedule", "acme", "order-1", "--in", "3s").wants(t, exitFailure)
+			got := do(t, tt.environ, "tail", "events").wants(t, exitFailure)
 			for _, want := range tt.want {
 				if !strings.Contains(got.stderr, want) {
 					t.Errorf("stderr lacks %q: %s", want, got.stderr)

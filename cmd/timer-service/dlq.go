@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -36,79 +42,104 @@ type deadLetterFlags struct {
 	ID          []string `name:"id" placeholder:"ID" help:"Only those with this id; several with commas between them."`
 }
 
-// filter returns the filter of the flags. IDs are those given without a flag.
-func (d *deadLetterFlags) filter(verb string, ids []string, limit int) (deadletter.Filter, error) {
-	f := deadletter.Filter{
-		Tenant:      timer.TenantID(d.Tenant),
-		IDs:         slices.Concat(ids, d.ID),
-		Since:       time.Time(d.Since),
-		Correlation: d.Correlation,
-		Limit:       limit,
+// selected returns what the flags select. IDs are those given without a flag.
+func (d *deadLetterFlags) selected(verb string, ids []string, limit int) (deadLetters, error) {
+	s := deadLetters{
+		tenant: timer.TenantID(d.Tenant), ids: slices.Concat(ids, d.ID), reasons: d.Reason, since: time.Time(d.Since), correlation: d.Correlation, limit: limit,
 	}
-	for _, reason := range d.Reason {
-		f.Reasons = append(f.Reasons, timer.Reason(reason))
-	}
-	if err := broker.ValidateVisit(f.Tenant); err != nil {
-		return f, wrong(verb, "--tenant: %s", detail(err))
+	if err := broker.ValidateVisit(s.tenant); err != nil {
+		return s, wrong(verb, "--tenant: %s", detail(err))
 	}
 	if limit < 0 {
-		return f, wrong(verb, "--limit must not be negative; 0 is all")
+		return s, wrong(verb, "--limit must not be negative; 0 is all")
 	}
-	return f, nil
+	return s, nil
 }
 
-// A deadLetterService is what people do with dead letters, at the broker or through a
-// service that runs.
-type deadLetterService interface {
-	List(ctx context.Context, f deadletter.Filter, show func(deadletter.Message) error) (deadletter.Summary, error)
-	Replay(ctx context.Context, f deadletter.Filter, opt deadletter.Options) (deadletter.Summary, error)
-	Discard(ctx context.Context, f deadletter.Filter, opt deadletter.Options) (deadletter.Summary, error)
+// DeadLetters are those of a service that are selected.
+type deadLetters struct {
+	tenant       timer.TenantID // empty: all
+	ids, reasons []string       // none: all
+	since        time.Time
+	correlation  string
+	limit        int // 0: none
 }
 
-// withDeadLetters asks the service of the setting server, or else connects with the
-// broker, lets do work on dead letters, with their bodies if it needs them, and
-// disconnects.
-func withDeadLetters(ctx context.Context, e *env, verb string, limit int, bodies bool, do func(deadLetterService) (deadletter.Summary, error)) error {
-	remote, err := e.named()
+// each calls fn with each dead letter, oldest first, without its body. It reports whether
+// there may be more than the limit. The error wraps [errNoDeadLetter] if there is none with
+// one of the ids.
+func (d deadLetters) each(ctx context.Context, c *apiclient.Client, fn func(admin.DeadLetter) error) (more bool, err error) {
+	path, reason, since, missing := apiclient.Path("dead-letters"), "", "", slices.Clone(d.ids)
+	if d.tenant != "" {
+		path = apiclient.Path("tenants", string(d.tenant), "dead-letters")
+	}
+	if len(d.reasons) == 1 {
+		reason = d.reasons[0]
+	}
+	if !d.since.IsZero() {
+		since = envelope.FormatTime(d.since)
+	}
+	found := 0
+	for after := ""; ; {
+		page, err := apiclient.Get[admin.DeadLetters](ctx, c, path+apiclient.Query(
+			"reason", reason, "since", since, "correlationId", d.correlation, "after", after, "limit", strconv.Itoa(timer.MaxPage)))
+		if err != nil {
+			return false, err
+		}
+		for _, l := range page.DeadLetters {
+			switch {
+			case len(d.ids) > 0 && !slices.Contains(d.ids, l.ID), len(d.reasons) > 0 && !slices.Contains(d.reasons, string(l.Reason)):
+				continue
+			case d.limit > 0 && found == d.limit:
+				return true, nil
+			}
+			if err := fn(l); err != nil {
+				return false, err
+			}
+			found++
+			missing = slices.DeleteFunc(missing, func(id string) bool { return id == l.ID })
+		}
+		if after = page.Next; after == "" {
+			return false, noDeadLetters(missing)
+		}
+	}
+}
+
+// noDeadLetters returns an error that names ids, nil if there are none.
+func noDeadLetters(ids []string) error {
+	var quoted []string
+	for _, id := range ids {
+		quoted = append(quoted, timer.Quote(id))
+	}
+	if len(quoted) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errNoDeadLetter, strings.Join(quoted, ", "))
+}
+
+// visit has do ask a service about dead letters, and says if there are more.
+func (d deadLetters) visit(ctx context.Context, e *env, verb string, do func(*apiclient.Client) (more bool, err error)) error {
+	c, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
-	var s deadLetterService = apiclient.DeadLetters{Client: remote, Bodies: bodies}
-	if remote == nil {
-		c, err := connect(ctx, e, verb)
-		if err != nil {
-			return err
-		}
-		defer c.close()
-		s = deadletter.New(c.Broker)
-	} else {
-		defer remote.Close()
+	defer c.Close()
+	more, err := do(c)
+	if more {
+		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", d.limit)
 	}
-	sum, err := do(s)
-	if sum.More {
-		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", limit)
-	}
-	return outcome(verb, sum, err)
-}
-
-// outcome returns the error of finished work, or nil.
-func outcome(verb string, sum deadletter.Summary, err error) error {
 	switch {
-	case errors.Is(err, broker.ErrNameTenant) && verb == "stats": // where it is an argument
-		return wrong(verb, "%w, such as acme", err)
-	case errors.Is(err, broker.ErrNameTenant):
-		return wrong(verb, "%w with --tenant", err)
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted; the other dead letters are unchanged: %w", err)
-	case err != nil:
-		return err
-	case len(sum.Missing) > 0:
-		for i, id := range sum.Missing {
-			sum.Missing[i] = timer.Quote(id)
-		}
-		return fmt.Errorf("%w: %s", errNoDeadLetter, strings.Join(sum.Missing, ", "))
+	case errors.Is(err, timer.ErrInvalid) && strings.Contains(err.Error(), broker.ErrNameTenant.Error()):
+		return wrong(verb, "%w with --tenant", broker.ErrNameTenant)
 	}
-	return nil
+	return err
+}
+
+// deadLetterPath returns the path of a dead letter.
+func deadLetterPath(l admin.DeadLetter) string {
+	return apiclient.Path("tenants", string(l.TenantID), "dead-letters", l.ID)
 }
 
 type dlqListCmd struct {
@@ -118,7 +149,7 @@ type dlqListCmd struct {
 
 // Help is printed below the summary.
 func (dlqListCmd) Help() string {
-	return `Reads the broker, or asks the service of --server; nothing is removed. With -o json there is one object a line,
+	return `Asks a running service; nothing is removed. With -o json there is one object a line,
 with the body of the original, and no output if there is no dead letter.
 
 Examples:
@@ -131,21 +162,23 @@ Examples:
 
 // Run prints the dead letters.
 func (d *dlqListCmd) Run(ctx context.Context, e *env) error {
-	f, err := d.filter("dlq list", nil, d.Limit)
+	selected, err := d.selected("dlq list", nil, d.Limit)
 	if err != nil {
 		return err
 	}
 	rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail", "when")
-	return withDeadLetters(ctx, e, "dlq list", d.Limit, e.out.json, func(o deadLetterService) (deadletter.Summary, error) {
-		sum, err := o.List(ctx, f, func(m deadletter.Message) error {
-			s := showDeadLetter(m)
-			rows.add(s, printable(s.ID), s.TenantID, printable(orDash(string(s.Reason))), s.LastAt, s.Count, short(s.Detail, detailWidth), s.LastAt.fromNow())
-			return nil
+	return selected.visit(ctx, e, "dlq list", func(c *apiclient.Client) (bool, error) {
+		more, err := selected.each(ctx, c, func(l admin.DeadLetter) (err error) {
+			if e.out.json {
+				l, err = apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l)) // with its body
+			}
+			rows.add(l, printable(l.ID), l.TenantID, printable(orDash(string(l.Reason))), orDash(l.LastAt), l.Count, short(l.Detail, detailWidth), fromNow(l.LastAt))
+			return err
 		})
-		if rows.end() && err == nil && len(sum.Missing) == 0 {
+		if rows.end() && err == nil {
 			fmt.Fprintln(e.stderr, "no dead letters")
 		}
-		return sum, err
+		return more, err
 	})
 }
 
@@ -168,18 +201,22 @@ Examples:
 // Run prints the dead letters.
 func (d *dlqShowCmd) Run(ctx context.Context, e *env) error {
 	flags := deadLetterFlags{Tenant: d.Tenant}
-	f, err := flags.filter("dlq show", d.IDs, 0)
+	selected, err := flags.selected("dlq show", d.IDs, 0)
 	if err != nil {
 		return err
 	}
-	return withDeadLetters(ctx, e, "dlq show", 0, true, func(o deadLetterService) (deadletter.Summary, error) {
-		first := true
-		return o.List(ctx, f, func(m deadletter.Message) error {
+	first := true
+	return selected.visit(ctx, e, "dlq show", func(c *apiclient.Client) (bool, error) {
+		return selected.each(ctx, c, func(l admin.DeadLetter) error {
+			l, err := apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l))
+			if err != nil {
+				return err
+			}
 			if !first && !e.out.json {
 				fmt.Fprintln(e.out.w)
 			}
 			first = false
-			e.out.print(showDeadLetter(m))
+			e.out.print(&shownDeadLetter{l})
 			return nil
 		})
 	})
@@ -205,7 +242,7 @@ Examples:
 
 // Run replays the dead letters.
 func (d *dlqReplayCmd) Run(ctx context.Context, e *env) error {
-	return d.run(ctx, e, "dlq replay", deadLetterService.Replay)
+	return d.run(ctx, e, "dlq replay", deadletter.Replayed, http.MethodPost, ":replay")
 }
 
 type dlqDiscardCmd struct{ removeFlags }
@@ -224,7 +261,7 @@ Examples:
 
 // Run removes the dead letters.
 func (d *dlqDiscardCmd) Run(ctx context.Context, e *env) error {
-	return d.run(ctx, e, "dlq discard", deadLetterService.Discard)
+	return d.run(ctx, e, "dlq discard", deadletter.Discarded, http.MethodDelete, "")
 }
 
 // removeFlags are those of replay and discard.
@@ -237,69 +274,96 @@ type removeFlags struct {
 	DryRun bool    `help:"Only print what would be done."`
 }
 
-// run does the work, and prints a line for each dead letter.
-func (r *removeFlags) run(
-	ctx context.Context, e *env, verb string,
-	work func(deadLetterService, context.Context, deadletter.Filter, deadletter.Options) (deadletter.Summary, error),
-) error {
-	f, err := r.filter(verb, r.IDs, r.Limit)
+// run asks for each dead letter with a method and a verb behind its path, and prints a line
+// for it.
+func (r *removeFlags) run(ctx context.Context, e *env, verb, did, method, pathVerb string) error {
+	selected, err := r.selected(verb, r.IDs, r.Limit)
 	switch {
 	case err != nil:
 		return err
-	case !r.All && f.Tenant == "" && len(f.IDs)+len(f.Reasons) == 0 && f.Correlation == "" && f.Since.IsZero():
+	case !r.All && selected.tenant == "" && len(selected.ids)+len(selected.reasons) == 0 && selected.correlation == "" && selected.since.IsZero():
 		return wrong(verb, "select some with ids, --tenant, --reason, --correlation or --since, or all with --all")
-	case r.All && len(f.IDs) > 0:
+	case r.All && len(selected.ids) > 0:
 		return wrong(verb, "ids and --all exclude each other; give one")
 	case r.Rate < 0:
 		return wrong(verb, "--rate must not be negative; 0 is no limit")
 	}
+	return selected.visit(ctx, e, verb, func(c *apiclient.Client) (bool, error) {
+		var all []admin.DeadLetter // a page begins after a dead letter, which must not be removed yet
+		more, err := selected.each(ctx, c, func(l admin.DeadLetter) error {
+			all = append(all, l)
+			return nil
+		})
+		if err == nil && len(all) == 0 {
+			fmt.Fprintln(e.stderr, "no dead letters")
+		}
+		return more, errors.Join(err, r.remove(ctx, e, c, all, did, method, pathVerb))
+	})
+}
+
+// remove asks for dead letters one by one.
+func (r *removeFlags) remove(ctx context.Context, e *env, c *apiclient.Client, all []admin.DeadLetter, did, method, pathVerb string) error {
 	p := newProgress(e, "dead letters")
 	if isTerminal(e.out.w) {
 		p = nil // the lines show it
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	report := func(result deadletter.Result) {
-		e.out.print(showRemoved(result, r.DryRun))
+	defer p.clear()
+	limiter := rate.NewLimiter(rate.Inf, 1)
+	if r.Rate > 0 && !r.DryRun {
+		limiter.SetLimit(rate.Limit(r.Rate))
+	}
+	var gone []string
+	refused := 0
+	for _, l := range all {
+		if err := limiter.Wait(ctx); err != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		done := &removed{Result: did, DryRun: r.DryRun, ID: l.ID, TenantID: l.TenantID, Reason: l.Reason}
+		var err error
+		if r.DryRun {
+			err = replayable(l, method)
+		} else {
+			_, err = c.Send(ctx, method, deadLetterPath(l)+pathVerb, nil)
+		}
+		why, stays := errors.AsType[apiclient.Conflict](err)
+		switch {
+		case stays:
+			refused++
+			done.Result, done.Why = deadletter.Refused, strings.TrimPrefix(string(why), "the dead letter stays as it is: ")
+		case errors.Is(err, timer.ErrNotFound):
+			gone = append(gone, l.ID)
+			continue
+		case err != nil:
+			return err
+		}
+		e.out.print(done)
 		p.add(1)
-		if e.out.failed() != nil { // what is done must be reported
-			stop()
+		if err := e.out.failed(); err != nil { // what is done must be reported
+			return err
 		}
 	}
-	return withDeadLetters(ctx, e, verb, r.Limit, false, func(o deadLetterService) (deadletter.Summary, error) {
-		sum, err := work(o, ctx, f, deadletter.Options{Rate: r.Rate, DryRun: r.DryRun, Tell: report})
-		p.clear()
-		switch {
-		case err != nil || len(sum.Missing) > 0:
-		case sum.Done+sum.Refused == 0:
-			fmt.Fprintln(e.stderr, "no dead letters")
-		case sum.Refused > 0 && !r.DryRun:
-			err = fmt.Errorf("%d of %d dead letters were refused, and were not changed", sum.Refused, sum.Done+sum.Refused)
-		}
-		return sum, err
-	})
+	if refused > 0 && !r.DryRun {
+		return fmt.Errorf("%d of %d dead letters were refused, and were not changed", refused, len(all)-len(gone))
+	}
+	return noDeadLetters(gone)
+}
+
+// replayable returns why a dead letter would not be replayed, if that is what a method asks.
+func replayable(l admin.DeadLetter, method string) error {
+	if err := (deadletter.Message{Replays: l.Replays, Truncated: l.Truncated}).Replayable(); method == http.MethodPost && err != nil {
+		return apiclient.Conflict(err.Error())
+	}
+	return nil
 }
 
 // A removed is what replay or discard did with a dead letter, or would do.
 type removed struct {
-	Result    string         `json:"result"`
-	DryRun    bool           `json:"dryRun,omitempty"`
-	ID        string         `json:"id"`
-	TenantID  timer.TenantID `json:"tenantId"`
-	Reason    timer.Reason   `json:"reason,omitempty"`
-	Topic     string         `json:"topic,omitempty"`     // where it was replayed to
-	MessageID string         `json:"messageId,omitempty"` // of the message it was replayed as
-	Why       string         `json:"why,omitempty"`       // why it was refused
-}
-
-func showRemoved(r deadletter.Result, dry bool) *removed {
-	s := &removed{
-		Result: r.Did, DryRun: dry, ID: r.Message.ID, TenantID: r.Message.Tenant, Reason: r.Message.Reason, Topic: r.Topic, MessageID: r.ID,
-	}
-	if r.Why != nil {
-		s.Why = r.Why.Error()
-	}
-	return s
+	Result   string         `json:"result"`
+	DryRun   bool           `json:"dryRun,omitempty"`
+	ID       string         `json:"id"`
+	TenantID timer.TenantID `json:"tenantId"`
+	Reason   timer.Reason   `json:"reason,omitempty"`
+	Why      string         `json:"why,omitempty"` // why it was refused
 }
 
 func (r *removed) text() string {
@@ -308,43 +372,17 @@ func (r *removed) text() string {
 		what = "would be " + what
 	}
 	text := fmt.Sprintf("%-10s %s  %s  %s", what, r.ID, r.TenantID, orDash(string(r.Reason)))
-	switch {
-	case r.Why != "":
+	if r.Why != "" {
 		text += "  " + r.Why
-	case r.Topic != "":
-		text += "  to " + r.Topic
 	}
 	return printable(text)
 }
 
-// A shownDeadLetter is a dead letter as list and show print it.
-type shownDeadLetter struct {
-	ID            string         `json:"id"`
-	TenantID      timer.TenantID `json:"tenantId"`
-	Reason        timer.Reason   `json:"reason,omitempty"`
-	Detail        string         `json:"detail,omitempty"`
-	Topic         string         `json:"topic,omitempty"`
-	Position      string         `json:"position,omitempty"`
-	OriginalID    string         `json:"originalId,omitempty"`
-	FirstAt       stamp          `json:"firstAt,omitzero"`
-	LastAt        stamp          `json:"lastAt,omitzero"`
-	Count         int            `json:"count"`
-	Replays       int            `json:"replays"`
-	Truncated     bool           `json:"truncated,omitempty"`
-	CorrelationID string         `json:"correlationId,omitempty"`
-	shownBody
-}
-
-func showDeadLetter(m deadletter.Message) *shownDeadLetter {
-	return &shownDeadLetter{
-		ID: m.ID, TenantID: m.Tenant, Reason: m.Reason, Detail: m.Detail, Topic: m.Topic, Position: m.Position, OriginalID: m.OriginalID,
-		FirstAt: stamp(m.FirstAt), LastAt: stamp(m.LastAt), Count: m.Count, Replays: m.Replays, Truncated: m.Truncated,
-		CorrelationID: m.CorrelationID, shownBody: showBody(m.Body),
-	}
-}
+// A shownDeadLetter is a dead letter as show prints it.
+type shownDeadLetter struct{ admin.DeadLetter }
 
 func (s *shownDeadLetter) text() string {
-	body, note := s.forPeople()
+	body, note := readable(s.Body)
 	if s.Truncated {
 		note += ", cut: not the original"
 	}

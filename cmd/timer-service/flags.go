@@ -78,12 +78,8 @@ var clientSettings = []string{
 // provisionSettings are those that matter when streams and queues are created.
 var provisionSettings = append(slices.Clone(clientSettings), "nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type")
 
-// commandSettings are those that matter to who sends commands or reads dead letters, at
-// the broker or through a service.
-var commandSettings = append(slices.Clone(clientSettings), "server", "http_token")
-
-// storeSettings are those that matter to a reader of the database.
-var storeSettings = []string{"db_path", "db_url", "server", "http_addr", "http_prefix", "http_token"}
+// serviceSettings are those that matter to who asks a service, or its database.
+var serviceSettings = []string{"db_path", "db_url", "server", "http_socket", "http_addr", "http_prefix", "http_token"}
 
 // fileSettings are those that matter to who works on the database itself.
 var fileSettings = []string{"db_path", "db_url"}
@@ -92,12 +88,12 @@ var fileSettings = []string{"db_path", "db_url"}
 // verb that is not here shows all of them; "" is the program.
 var shownSettings = map[string][]string{
 	"": {}, "dlq": {}, "version": {}, "completion": {}, "parked": {}, "firing": {}, "tenants": {}, "quotas": {},
-	"parked list": storeSettings, "parked show": storeSettings, "parked retry": storeSettings, "parked discard": storeSettings,
-	"firing pause": storeSettings, "firing resume": storeSettings, "firing status": storeSettings,
-	"tenants forget": storeSettings, "quotas show": storeSettings,
-	"schedule": commandSettings, "cancel": commandSettings, "publish": clientSettings, "tail": clientSettings,
-	"dlq list": commandSettings, "dlq show": commandSettings, "dlq replay": commandSettings, "dlq discard": commandSettings,
-	"get": storeSettings, "top": storeSettings, "list": storeSettings, "stats": slices.Concat(clientSettings, storeSettings[1:]),
+	"parked list": serviceSettings, "parked show": serviceSettings, "parked retry": serviceSettings, "parked discard": serviceSettings,
+	"firing pause": serviceSettings, "firing resume": serviceSettings, "firing status": serviceSettings,
+	"tenants forget": serviceSettings, "quotas show": serviceSettings,
+	"schedule": slices.Concat(clientSettings, serviceSettings[1:]), "cancel": serviceSettings, "publish": clientSettings, "tail": clientSettings,
+	"dlq list": serviceSettings, "dlq show": serviceSettings, "dlq replay": serviceSettings, "dlq discard": serviceSettings,
+	"get": serviceSettings, "top": serviceSettings, "list": serviceSettings, "stats": serviceSettings,
 	"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
 	"import":    append(slices.Clone(fileSettings), "durability"),
 	"provision": provisionSettings,
@@ -128,6 +124,14 @@ func (i *instant) UnmarshalText(text []byte) error {
 	}
 	*i = instant(parsed)
 	return nil
+}
+
+// text returns the time as the API takes it; empty if the flag was not given.
+func (i instant) text() string {
+	if time.Time(i).IsZero() {
+		return ""
+	}
+	return envelope.FormatTime(time.Time(i))
 }
 
 // A since is the value of a flag: a time in RFC 3339 with a zone, or how long ago

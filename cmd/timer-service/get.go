@@ -1,11 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -40,112 +44,84 @@ func (g *getCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer r.Close()
-	entry, event, err := r.Get(ctx, key)
+	t, err := getTimer(ctx, r, key)
 	if err != nil {
-		return err // names the key
+		return err
 	}
-	shown := show(entry)
+	shown := show(t)
 	if g.Data {
-		shown.withData(entry.Data)
-	}
-	if event != nil {
-		shown.Event = &shownEvent{
-			ID: event.ID, State: event.State, Since: parseStamp(event.Since), Attempts: event.Attempts, Reason: event.Reason,
-			Destination: event.Destination, RetryAt: parseStamp(event.RetryAt),
-		}
+		shown.withData(t)
 	}
 	e.out.print(shown)
 	return nil
 }
 
-// A shownEvent is where the event of a timer is.
-type shownEvent struct {
-	ID          string              `json:"id"`
-	State       timer.DeliveryState `json:"state"`
-	Since       stamp               `json:"since,omitzero"`
-	Attempts    int                 `json:"attempts,omitempty"`
-	Reason      string              `json:"reason,omitempty"`
-	Destination string              `json:"destination,omitempty"`
-	RetryAt     stamp               `json:"retryAt,omitzero"`
+// getTimer asks for a timer. The error names the key, and wraps [timer.ErrNotFound] if there
+// is none.
+func getTimer(ctx context.Context, c *apiclient.Client, key timer.Key) (admin.Timer, error) {
+	t, err := apiclient.Get[admin.Timer](ctx, c, apiclient.TimerPath(key))
+	if errors.Is(err, timer.ErrNotFound) {
+		err = fmt.Errorf("%s: %w", key, timer.ErrNotFound)
+	}
+	return t, err
 }
 
-// line says it for people.
-func (s *shownEvent) line() string {
-	switch s.State {
+// whereabouts says for people where an event is.
+func whereabouts(e *admin.Event) string {
+	switch e.State {
 	case timer.Waiting:
-		return "waits for the broker since " + when(s.Since)
+		return "waits for the broker since " + when(e.Since)
 	case timer.Deferred:
-		return fmt.Sprintf("not published in %d tries, the next at %s: %s: %s", s.Attempts, when(s.RetryAt), s.Destination, s.Reason)
+		return fmt.Sprintf("not published in %d tries, the next at %s: %s: %s", e.Attempts, when(e.RetryAt), e.Destination, e.Reason)
 	case timer.Parked:
-		return fmt.Sprintf("parked at %s, the broker refuses it: %s", when(s.Since), s.Reason)
+		return fmt.Sprintf("parked at %s, the broker refuses it: %s", when(e.Since), e.Reason)
 	case timer.DeliveryUnknown:
 		return fmt.Sprintf("unknown: more than %d events wait, and it is not among the first", timer.DeliveryWalk)
 	}
-	return string(s.State)
+	return string(e.State)
 }
 
 // A shownTimer is a timer as get and list print it.
 type shownTimer struct {
-	TenantID      timer.TenantID      `json:"tenantId"`
-	ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
-	State         timer.State         `json:"state"`
-	DueAt         stamp               `json:"dueAt,omitzero"` // none for a tombstone
-	RegisteredAt  stamp               `json:"registeredAt"`
-	ReachedAt     stamp               `json:"reachedAt,omitzero"`
-	LatenessMS    *int64              `json:"latenessMs,omitempty"`
-	CanceledAt    stamp               `json:"canceledAt,omitzero"`
-	CorrelationID string              `json:"correlationId,omitempty"`
-	CommandID     string              `json:"commandId"`   // of the newest command that took effect
-	TimestampMS   int64               `json:"timestampMs"` // of the same
-	DataBytes     int                 `json:"dataBytes,omitempty"`
-	Data          json.RawMessage     `json:"data,omitempty"` // if it was asked for
-	Event         *shownEvent         `json:"event,omitempty"`
-	data          string
+	admin.Timer
+	DataBytes int `json:"dataBytes,omitempty"`
+	data      string
 }
 
-func show(e timer.Entry) *shownTimer {
-	s := &shownTimer{
-		TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State,
-		DueAt: stamp(e.DueAt), RegisteredAt: stamp(e.RegisteredAt), ReachedAt: stamp(e.ReachedAt), CanceledAt: stamp(e.CanceledAt),
-		CorrelationID: e.CorrelationID, CommandID: e.CommandID, TimestampMS: e.TimestampMS,
-		DataBytes: len(e.Data),
-	}
-	if e.State == timer.Reached {
-		late := e.ReachedAt.Sub(e.DueAt).Milliseconds()
-		s.LatenessMS = &late
-	}
+// show returns a timer without its data.
+func show(t admin.Timer) *shownTimer {
+	s := &shownTimer{Timer: t, DataBytes: len(dataOf(t))}
+	s.Data, s.DataText = nil, ""
 	return s
 }
 
+// dataOf returns the data of a timer as its event carries them.
+func dataOf(t admin.Timer) string { return cmp.Or(t.DataText, string(t.Data)) }
+
 // withData adds the data of the timer.
-func (s *shownTimer) withData(data string) {
-	s.data = data
-	if json.Valid([]byte(data)) {
-		s.Data = json.RawMessage(data)
-	}
-}
+func (s *shownTimer) withData(t admin.Timer) { s.Data, s.data = t.Data, dataOf(t) }
 
 func (s *shownTimer) text() string {
 	pairs := []any{
 		"tenant", s.TenantID, "service call", s.ServiceCallID, "state", s.State, "due at", when(s.DueAt), "registered at", when(s.RegisteredAt),
 	}
-	if !s.ReachedAt.IsZero() {
+	if s.ReachedAt != "" {
 		pairs = append(pairs, "reached at", when(s.ReachedAt)+", fired "+s.late()+" late")
 	}
-	if !s.CanceledAt.IsZero() {
+	if s.CanceledAt != "" {
 		pairs = append(pairs, "canceled at", when(s.CanceledAt))
 	}
 	if s.Event != nil {
-		pairs = append(pairs, "event", s.Event.line(), "event id", s.Event.ID)
+		pairs = append(pairs, "event", whereabouts(s.Event), "event id", s.Event.ID)
 	}
 	pairs = append(pairs,
-		"correlation", s.CorrelationID, "command", fmt.Sprintf("%s of %s", s.CommandID, when(stamp(time.UnixMilli(s.TimestampMS)))))
+		"correlation", s.CorrelationID, "command", fmt.Sprintf("%s of %s", s.CommandID, when(envelope.FormatTime(time.UnixMilli(s.TimestampMS)))))
 	if s.DataBytes == 0 {
 		return fields(pairs...)
 	}
 	data, note := "", fmt.Sprintf("%d bytes", s.DataBytes)
 	if s.data != "" {
-		data, note = showBody([]byte(s.data)).forPeople()
+		data, note = readable(admin.Body{Text: &s.data})
 		data = "\n" + data
 	}
 	return fields(append(pairs, "data", note)...) + data

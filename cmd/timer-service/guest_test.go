@@ -37,18 +37,20 @@ func TestAnotherUserOfTheMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	remote, local := "TIMER_BROKER_URL="+address, "TIMER_DB_PATH="+db
+	file := filepath.Join(dir, "timers.csv")
+	if err := os.WriteFile(file, []byte("acme,order-1,2030-01-31T12:00:00Z"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		environ string
 		args    []string
 		code    int
 		says    string
 	}{
-		{remote, []string{"schedule", "acme", "order-1", "--in", "0", "--wait"}, exitOK, "reached"},
-		{remote, []string{"cancel", "acme", "order-1"}, exitOK, "published"},
-		{remote, []string{"dlq", "list"}, exitFailure, "permissions violation"},
-		{remote, []string{"dlq", "discard", "--id", "x"}, exitFailure, "permissions violation"},
-		{local, []string{"dlq", "list"}, exitUsage, "permission denied"},
-		{local, []string{"list", "acme", "--http-addr="}, exitFailure, "open " + db + ": permission denied"},
+		{remote, []string{"schedule", "--file", file}, exitOK, "1 published"},
+		{local, []string{"schedule", "acme", "order-1", "--in", "0"}, exitFailure, "timers.db.sock: connect: permission denied"},
+		{local, []string{"dlq", "list"}, exitFailure, "permission denied"},
+		{local, []string{"list", "acme"}, exitFailure, "open " + db + ": permission denied"},
 		{"TIMER_DB_PATH=" + open, []string{"serve"}, exitFailure, "others may read or write " + open},
 	} {
 		if code, out := as(test.environ, test.args...); code != test.code || !strings.Contains(out, test.says) {

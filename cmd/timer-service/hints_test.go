@@ -27,23 +27,24 @@ func TestEachFailureSaysWhatToDo(t *testing.T) {
 		}
 	}
 	fails([]string{"TIMER_SERVER=http://127.0.0.1:1"}, exitFailure, `See whether it runs with "timer-service health --server URL"`,
-		"get acme a", "list acme", "stats", "stats --dead-letters", "top", "schedule acme a --in 1s", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all",
+		"get acme a", "list acme", "stats", "top", "schedule acme a --in 1s", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all",
 		"parked list", "parked show 1", "parked retry 1", "parked discard 1", "firing status", "firing pause", "firing resume", "tenants forget acme --yes", "quotas show")
 	fails([]string{"TIMER_SERVER=http://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "health")
 	fails([]string{"TIMER_SERVER=" + server}, exitNotFound, `prints those that there are.`,
 		"get acme a", "dlq show x", "dlq replay x", "dlq discard x", "parked show 1", "parked retry 1", "parked discard 1")
-	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_HTTP_ADDR="}, exitFailure, `"timer-service doctor" looks for the cause.`,
+	fails([]string{"TIMER_DB_PATH=" + none}, exitFailure, `"timer-service doctor" looks for the cause.`,
 		"get acme a", "list acme", "stats", "parked list", "parked show 1", "firing status", "backup "+none+".backup", "export "+none+".jsonl")
-	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_HTTP_ADDR="}, exitFailure, "start one, or name one with --server",
-		"quotas show", "top", "parked retry 1", "parked discard 1", "firing pause", "firing resume", "tenants forget acme --yes")
+	fails([]string{"TIMER_DB_PATH=" + none}, exitFailure, "start one, or name one with --server",
+		"quotas show", "top", "parked retry 1", "parked discard 1", "firing pause", "firing resume", "tenants forget acme --yes",
+		"schedule acme a --in 1s", "cancel acme a", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all")
 	fails([]string{"TIMER_DB_URL=postgres://127.0.0.1:1/none", "TIMER_HTTP_ADDR="}, exitFailure, `timer-service doctor`,
 		"get acme a", "list acme", "stats", "parked list", "firing status", "migrate", "import "+file)
 	fails([]string{"TIMER_BROKER_URL=nats://127.0.0.1:1", "TIMER_DB_PATH=" + none}, exitFailure, "is the server up?",
-		"schedule acme a --in 1s", "cancel acme a", "publish "+file, "tail events", "dlq list", "dlq show x", "dlq replay --all", "dlq discard --all")
-	fails([]string{"TIMER_BROKER_URL=nats://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "provision", "schedule acme a --in 1s")
-	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_NATS_PORT=0"}, exitFailure, "timer-service serve with the same db_path", "schedule acme a --in 1s", "tail events", "dlq list")
+		"publish "+file, "tail events")
+	fails([]string{"TIMER_BROKER_URL=nats://127.0.0.1:1"}, exitFailure, `"timer-service doctor" looks for the cause.`, "provision", "tail events")
+	fails([]string{"TIMER_DB_PATH=" + none, "TIMER_NATS_PORT=0"}, exitFailure, "timer-service serve with the same db_path", "tail events", "schedule --file "+file)
 	fails([]string{"TIMER_DB_PATH=/nowhere/timers.db", "TIMER_HTTP_ADDR=", "TIMER_NATS_PORT=0"}, exitFailure, "there is no folder /nowhere", "serve", "migrate", "recover", "import "+file)
-	fails([]string{"TIMER_DB_PATH=/nowhere/timers.db", "TIMER_HTTP_ADDR="}, exitFailure, "do what the lines say", "doctor")
+	fails([]string{"TIMER_DB_PATH=/nowhere/timers.db"}, exitFailure, "do what the lines say", "doctor")
 	fails([]string{"TIMER_DB_PATH=" + none}, exitUsage, "--help", "completion tcsh", "version --wrong", "config --wrong")
 	for _, leaf := range leaves() {
 		if !tried[leaf] {

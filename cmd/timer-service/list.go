@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -41,8 +43,7 @@ Examples:
 
 // Run prints the timers.
 func (l *listCmd) Run(ctx context.Context, e *env) error {
-	filter, err := l.filter(e.now())
-	if err != nil {
+	if err := l.check(); err != nil {
 		return err
 	}
 	r, err := e.reader(ctx)
@@ -50,14 +51,14 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer r.Close()
-	page, err := l.find(ctx, r, filter)
+	page, err := l.find(ctx, r, e.now())
 	if err != nil {
 		return err
 	}
 	rows := e.out.rows("tenant", "service call", "state", "due at", "fired late", "correlation", "due")
-	for _, entry := range page.Entries {
-		s := show(entry)
-		rows.add(s, s.TenantID, s.ServiceCallID, s.State, s.DueAt, s.late(), orDash(s.CorrelationID), s.DueAt.fromNow())
+	for _, t := range page.Timers {
+		s := show(t)
+		rows.add(s, s.TenantID, s.ServiceCallID, s.State, orDash(s.DueAt), s.late(), orDash(s.CorrelationID), fromNow(s.DueAt))
 	}
 	switch empty := rows.end(); {
 	case empty:
@@ -65,7 +66,7 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 	case e.out.json:
 	case page.Next != "":
 		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
-	case l.Tenant == "" && len(page.Entries) == l.Limit:
+	case l.Tenant == "" && len(page.Timers) == l.Limit:
 		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", l.Limit)
 	}
 	return nil
@@ -73,76 +74,76 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 
 // find reads pages, which may have few timers or none that match, until the limit
 // is reached or there are no more.
-func (l *listCmd) find(ctx context.Context, r *apiclient.Client, filter timer.Filter) (found timer.Page, err error) {
-	if l.DueWithin != nil && l.Tenant == "" {
-		page, err := r.Due(ctx, filter.DueBefore, l.After, l.Limit)
-		if errors.Is(err, timer.ErrInvalid) {
+func (l *listCmd) find(ctx context.Context, r *apiclient.Client, now time.Time) (found admin.Timers, err error) {
+	path, within, before := apiclient.Path("timers"), "", l.DueBefore
+	switch {
+	case l.Tenant != "":
+		path = apiclient.Path("tenants", l.Tenant, "timers")
+		if l.DueWithin != nil {
+			before = instant(now.Add(time.Duration(*l.DueWithin)))
+		}
+	case l.DueWithin != nil:
+		within = fmt.Sprintf("%dms", time.Duration(*l.DueWithin).Milliseconds())
+	}
+	for found.Next = l.After; ; {
+		page, err := apiclient.Get[admin.Timers](ctx, r, path+apiclient.Query(
+			"state", l.State, "dueFrom", l.DueFrom.text(), "dueBefore", before.text(), "dueWithin", within, "correlationId", l.Correlation,
+			"after", found.Next, "limit", strconv.Itoa(l.Limit-len(found.Timers))))
+		if errors.Is(err, timer.ErrInvalid) { // the rest was checked
 			err = wrong("list", "--after: %s", detail(err))
 		}
-		return timer.Page{Entries: page.Entries, Next: timer.ServiceCallID(page.Next)}, err
-	}
-	if l.Tenant == "" {
-		found.Entries, err = r.Correlated(ctx, l.Correlation, l.Limit)
-		return found, err
-	}
-	for {
-		page, err := r.List(ctx, timer.TenantID(l.Tenant), filter)
 		if err != nil {
-			return timer.Page{}, err
+			return found, err
 		}
-		found.Entries, found.Next = append(found.Entries, page.Entries...), page.Next
-		filter.After, filter.Limit = page.Next, l.Limit-len(found.Entries)
-		if page.Next == "" || filter.Limit == 0 {
+		found.Timers, found.Next = append(found.Timers, page.Timers...), page.Next
+		if page.Next == "" || len(found.Timers) == l.Limit || l.Tenant == "" {
 			return found, nil
 		}
 	}
 }
 
-// filter returns the filter of the flags, or what is wrong with them.
-func (l *listCmd) filter(now time.Time) (timer.Filter, error) {
-	filter := timer.Filter{
-		DueFrom: time.Time(l.DueFrom), DueBefore: time.Time(l.DueBefore), CorrelationID: l.Correlation,
-		After: timer.ServiceCallID(l.After), Limit: l.Limit,
-	}
+// check returns what is wrong with the flags.
+func (l *listCmd) check() error {
 	if l.DueWithin != nil {
-		if l.State != "" || !filter.DueFrom.IsZero() || !filter.DueBefore.IsZero() || l.Tenant == "" && l.Correlation != "" {
-			return filter, wrong("list", "--due-within excludes --state, --due-from and --due-before, and --correlation without a tenant")
+		if l.State != "" || l.DueFrom.text()+l.DueBefore.text() != "" || l.Tenant == "" && l.Correlation != "" {
+			return wrong("list", "--due-within excludes --state, --due-from and --due-before, and --correlation without a tenant")
 		}
 		if *l.DueWithin < 0 {
-			return filter, wrong("list", "--due-within must not be negative; 0 is what is overdue")
+			return wrong("list", "--due-within must not be negative; 0 is what is overdue")
 		}
-		filter.State, filter.DueBefore = timer.Scheduled, now.Add(time.Duration(*l.DueWithin))
+		l.State = string(timer.Scheduled)
 	}
 	switch {
 	case l.Limit < 1 || l.Limit > timer.MaxPage:
-		return filter, wrong("list", "--limit must be from 1 to %d, not %d", timer.MaxPage, l.Limit)
+		return wrong("list", "--limit must be from 1 to %d, not %d", timer.MaxPage, l.Limit)
 	case l.DueWithin != nil && l.Tenant == "":
-		return filter, nil
+		l.State = ""
+		return nil
 	case l.Tenant == "" && l.Correlation == "":
-		return filter, wrong("list", "name a tenant, or --due-within 1h, or --correlation ID")
-	case l.Tenant == "" && (l.State != "" || l.After != "" || !filter.DueFrom.IsZero() || !filter.DueBefore.IsZero()):
-		return filter, wrong("list", "--state, --after, --due-from and --due-before go with a tenant")
+		return wrong("list", "name a tenant, or --due-within 1h, or --correlation ID")
+	case l.Tenant == "" && l.State+l.After+l.DueFrom.text()+l.DueBefore.text() != "":
+		return wrong("list", "--state, --after, --due-from and --due-before go with a tenant")
 	}
 	if l.Correlation != "" {
 		if err := timer.ValidateID("--correlation", l.Correlation); err != nil {
-			return filter, refused("list", err)
+			return refused("list", err)
 		}
 	}
 	if l.Tenant != "" {
 		if err := timer.TenantID(l.Tenant).Validate(); err != nil {
-			return filter, refused("list", err)
+			return refused("list", err)
 		}
 	}
 	if l.After != "" {
-		if err := filter.After.Validate(); err != nil {
-			return filter, wrong("list", "--after: %s", detail(err))
+		if err := timer.ServiceCallID(l.After).Validate(); err != nil {
+			return wrong("list", "--after: %s", detail(err))
 		}
 	}
 	states := []timer.State{timer.Scheduled, timer.Reached, timer.Canceled}
 	if n := slices.IndexFunc(states, func(s timer.State) bool { return strings.EqualFold(l.State, string(s)) }); n >= 0 {
-		filter.State = states[n]
+		l.State = string(states[n])
 	} else if l.State != "" {
-		return filter, wrong("list", "--state must be Scheduled, Reached or Canceled, not %s", timer.Quote(l.State))
+		return wrong("list", "--state must be Scheduled, Reached or Canceled, not %s", timer.Quote(l.State))
 	}
-	return filter, nil
+	return nil
 }

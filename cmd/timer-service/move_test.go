@@ -226,9 +226,11 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 			defer source.Close()
 			schedule := func(call timer.ServiceCallID, id string) {
 				t.Helper()
-				do(t, nil, append([]string{"schedule", "acme", string(call), "--in", "1h", "--id", id}, flags...)...).wants(t, exitOK)
+				key, now := timer.Key{TenantID: "acme", ServiceCallID: call}, time.Now()
+				command := envelope.Schedule(timer.ScheduleTimer{Key: key, Version: timer.Version{TimestampMS: now.UnixMilli(), CommandID: id}, DueAt: now.Add(time.Hour)})
+				do(t, nil, append([]string{"publish", fileOf(t, string(command))}, flags...)...).wants(t, exitOK)
 				for limit := time.Now().Add(time.Minute); ; pause.For(t.Context(), 5*time.Millisecond) {
-					if e, err := source.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: call}); err == nil && e.Version.CommandID == id {
+					if e, err := source.Get(t.Context(), key); err == nil && e.Version.CommandID == id {
 						return
 					}
 					if time.Now().After(limit) {

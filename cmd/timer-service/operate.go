@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/event-service-agent/timer-service/admin"
@@ -47,54 +49,35 @@ func (firingResumeCmd) Help() string {
 
 // Run shows it.
 func (firingStatusCmd) Run(ctx context.Context, e *env) error {
-	r, err := e.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return showFiring(ctx, e, r)
+	return askFiring(ctx, e, e.reader, http.MethodGet, "firing")
 }
 
 // Run pauses.
 func (firingPauseCmd) Run(ctx context.Context, e *env) error {
-	o, err := e.service(ctx)
-	if err != nil {
-		return err
-	}
-	defer o.Close()
-	if err := o.PauseFiring(ctx); err != nil {
-		return err
-	}
-	return showFiring(ctx, e, o)
+	return askFiring(ctx, e, e.service, http.MethodPost, "firing:pause")
 }
 
 // Run resumes.
 func (firingResumeCmd) Run(ctx context.Context, e *env) error {
-	o, err := e.service(ctx)
+	return askFiring(ctx, e, e.service, http.MethodPost, "firing:resume")
+}
+
+// askFiring asks whether timers fire, or to change that, and prints the answer.
+func askFiring(ctx context.Context, e *env, open func(context.Context) (*apiclient.Client, error), method, path string) error {
+	c, err := open(ctx)
 	if err != nil {
 		return err
 	}
-	defer o.Close()
-	if err := o.ResumeFiring(ctx); err != nil {
-		return err
-	}
-	return showFiring(ctx, e, o)
-}
-
-func showFiring(ctx context.Context, e *env, c *apiclient.Client) error {
-	p, err := c.Firing(ctx)
+	defer c.Close()
+	f, err := apiclient.Do[admin.Firing](ctx, c, method, apiclient.Path(path), nil)
 	if err == nil {
-		e.out.print(&firing{Paused: p.Paused(), Since: stamp(p.Since), By: p.By})
+		e.out.print(&firing{f})
 	}
 	return err
 }
 
 // A firing says whether timers fire.
-type firing struct {
-	Paused bool   `json:"paused"`
-	Since  stamp  `json:"since,omitzero"`
-	By     string `json:"by,omitempty"`
-}
+type firing struct{ admin.Firing }
 
 func (f *firing) text() string {
 	if !f.Paused {
@@ -143,18 +126,18 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer o.Close()
-	sum := &forgotten{TenantID: tenant}
+	sum := &forgotten{admin.Tenant{TenantID: tenant}}
+	defer func() { e.out.print(sum) }()
 	for {
-		n, err := o.Forget(ctx, tenant)
+		f, err := apiclient.Do[admin.Forgotten](ctx, o, http.MethodDelete, apiclient.Path("tenants", t.Tenant)+apiclient.Query("confirm", t.Tenant), nil)
+		if err != nil {
+			return fmt.Errorf("what is left stays: run it again: %w", err)
+		}
+		n := f.Deleted
 		sum.Scheduled += n.Scheduled
 		sum.Reached += n.Reached
 		sum.Canceled += n.Canceled
-		if err != nil {
-			e.out.print(sum)
-			return fmt.Errorf("what is left stays: run it again: %w", err)
-		}
-		if n == (timer.Counts{}) {
-			e.out.print(sum)
+		if n == (admin.Counts{}) {
 			return nil
 		}
 	}
@@ -171,10 +154,7 @@ func confirm(in io.Reader, out io.Writer, tenant string) error {
 }
 
 // Forgotten are timers that were deleted.
-type forgotten struct {
-	TenantID timer.TenantID `json:"tenantId"`
-	counts
-}
+type forgotten struct{ admin.Tenant }
 
 func (f *forgotten) text() string {
 	return fmt.Sprintf("deleted of %s: %d scheduled, %d reached, %d canceled", f.TenantID, f.Scheduled, f.Reached, f.Canceled)
@@ -211,7 +191,7 @@ func (q *quotasShowCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer c.Close()
-	page, err := c.Quotas(ctx, timer.TenantID(q.Tenant), timer.TenantID(q.After), q.Limit)
+	page, err := apiclient.Get[admin.Quotas](ctx, c, apiclient.Path("quotas")+apiclient.Query("tenant", q.Tenant, "after", q.After, "limit", strconv.Itoa(q.Limit)))
 	if err != nil {
 		return err
 	}

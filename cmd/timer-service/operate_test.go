@@ -11,7 +11,7 @@ import (
 func TestOperate(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "timers.db")
-	alone := []string{"TIMER_DB_PATH=" + db, "TIMER_HTTP_ADDR="}
+	alone := []string{"TIMER_DB_PATH=" + db}
 	do(t, alone, "firing", "status").wants(t, exitFailure)
 	do(t, alone, "migrate").wants(t, exitOK)
 	server, _ := answering(t)

@@ -7,14 +7,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 func TestGetSaysWhereTheEventIs(t *testing.T) {
 	t.Parallel()
-	at := stamp(noon)
-	for want, e := range map[string]shownEvent{
+	const at = "2030-01-01T12:00:00.000Z"
+	for want, e := range map[string]admin.Event{
 		"published": {State: timer.Published},
 		"waits for the broker since 2030-01-01T12:00:00.000Z (<when>)": {State: timer.Waiting, Since: at},
 		"not published in 3 tries, the next at 2030-01-01T12:00:00.000Z (<when>): svc.acme: no leader": {
@@ -23,7 +24,7 @@ func TestGetSaysWhereTheEventIs(t *testing.T) {
 		"parked at 2030-01-01T12:00:00.000Z (<when>), the broker refuses it: too large": {State: timer.Parked, Since: at, Reason: "too large"},
 		"unknown: more than 10000 events wait, and it is not among the first":           {State: timer.DeliveryUnknown},
 	} {
-		if got := timeless(e.line()); got != want {
+		if got := timeless(whereabouts(&e)); got != want {
 			t.Errorf("prints %q, want %q", got, want)
 		}
 	}
@@ -79,28 +80,4 @@ func TestReadsOfEventsThatWait(t *testing.T) {
 		}
 	}
 	do(t, environ, "list", "--due-within", "1h", "--after", "x").wants(t, exitUsage)
-}
-
-func TestStatsCountsDeadLetters(t *testing.T) {
-	t.Parallel()
-	environ := serving(t, "TIMER_HORIZON=1h")
-	for _, call := range []string{"order-1", "order-2"} {
-		do(t, environ, "schedule", "acme", call, "--in", "2h", "--wait").wants(t, exitFailure)
-	}
-	for _, tt := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"stats", "--dead-letters"}, "dead letters   2\n"},
-		{[]string{"stats", "--dead-letters", "-o", "json"}, `"deadLetters":2}`},
-		{[]string{"stats", "acme", "--dead-letters"}, "dead letters   2\n"},
-		{[]string{"stats", "beta", "--dead-letters"}, "dead letters   0\n"},
-	} {
-		if got := do(t, environ, tt.args...).wants(t, exitOK).stdout; !strings.Contains(got, tt.want) {
-			t.Errorf("%v lacks %q:\n%s", tt.args, tt.want, got)
-		}
-	}
-	if got := do(t, environ, "stats").wants(t, exitOK).stdout; strings.Contains(got, "dead letters") {
-		t.Errorf("dead letters are counted that nobody asked for:\n%s", got)
-	}
 }

@@ -7,15 +7,12 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"time"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-
-	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // Forms of the output.
@@ -152,29 +149,6 @@ func (r *rows) end() (empty bool) {
 		fmt.Fprintln(r.out.w, r.table.Render())
 	}
 	return r.table.Length() == 0
-}
-
-// A stamp is a time as messages carry it. The zero stamp stands for none.
-type stamp time.Time
-
-// parseStamp reads what a service has written; an empty text is none.
-func parseStamp(text string) stamp {
-	t, _ := envelope.ParseTime(text)
-	return stamp(t)
-}
-
-// IsZero reports whether there is no time.
-func (s stamp) IsZero() bool { return time.Time(s).IsZero() }
-
-// MarshalText returns RFC 3339 in UTC with milliseconds.
-func (s stamp) MarshalText() ([]byte, error) { return []byte(envelope.FormatTime(time.Time(s))), nil }
-
-// String returns the same, or "-" if there is no time.
-func (s stamp) String() string {
-	if s.IsZero() {
-		return "-"
-	}
-	return envelope.FormatTime(time.Time(s))
 }
 
 // orDash returns s, or "-" if it is empty.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -72,21 +75,20 @@ func (p *parkedListCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer r.Close()
-	page, err := r.Parked(ctx, timer.TenantID(p.Tenant), p.After, p.Limit)
+	page, err := apiclient.Get[admin.ParkedEvents](ctx, r, apiclient.Path("parked")+apiclient.Query(
+		"tenant", p.Tenant, "after", strconv.FormatInt(p.After, 10), "limit", strconv.Itoa(p.Limit)))
 	if err != nil {
 		return err
 	}
 	rows := e.out.rows("seq", "tenant", "service call", "parked at", "attempts", "reason", "when")
-	for _, event := range page {
-		s := showParked(event)
-		s.shownBody = nil
-		rows.add(s, s.Seq, s.TenantID, s.ServiceCallID, s.ParkedAt, s.Attempts, short(s.Reason, detailWidth), s.ParkedAt.fromNow())
+	for _, s := range page.Parked {
+		rows.add(s, s.Seq, s.TenantID, s.ServiceCallID, s.ParkedAt, s.Attempts, short(s.Reason, detailWidth), fromNow(s.ParkedAt))
 	}
 	switch empty := rows.end(); {
 	case empty:
 		fmt.Fprintln(e.stderr, "no parked events")
-	case !e.out.json && len(page) == p.Limit:
-		fmt.Fprintf(e.stderr, "there may be more: --after %d\n", page[len(page)-1].Seq)
+	case !e.out.json && page.Next != "":
+		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
 	}
 	return nil
 }
@@ -101,11 +103,11 @@ func (p *parkedShowCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer r.Close()
-	event, err := r.ParkedEvent(ctx, p.Seq)
+	event, err := apiclient.Get[admin.ParkedEvent](ctx, r, parkedPath(p.Seq))
 	if err != nil {
 		return noParked(err, p.Seq)
 	}
-	e.out.print(showParked(event))
+	e.out.print(&shownParked{event})
 	return nil
 }
 
@@ -119,16 +121,18 @@ func noParked(err error, seq int64) error {
 
 // Run retries the events.
 func (p *parkedRetryCmd) Run(ctx context.Context, e *env) error {
-	return p.change(ctx, e, "retried", (*apiclient.Client).RetryParked)
+	return p.change(ctx, e, "retried", http.MethodPost, ":retry")
 }
 
 // Run discards the events.
 func (p *parkedDiscardCmd) Run(ctx context.Context, e *env) error {
-	return p.change(ctx, e, "discarded", (*apiclient.Client).DiscardParked)
+	return p.change(ctx, e, "discarded", http.MethodDelete, "")
 }
 
-// change does something with each event, and prints a line.
-func (p *parkedFlags) change(ctx context.Context, e *env, did string, do func(*apiclient.Client, context.Context, int64) error) error {
+func parkedPath(seq int64) string { return apiclient.Path("parked", strconv.FormatInt(seq, 10)) }
+
+// change asks for each event with a method and a verb behind its path, and prints a line.
+func (p *parkedFlags) change(ctx context.Context, e *env, did, method, pathVerb string) error {
 	c, err := e.service(ctx)
 	if err != nil {
 		return err
@@ -136,7 +140,7 @@ func (p *parkedFlags) change(ctx context.Context, e *env, did string, do func(*a
 	defer c.Close()
 	var missing error
 	for _, seq := range p.Seqs {
-		switch err := do(c, ctx, seq); {
+		switch _, err := c.Send(ctx, method, parkedPath(seq)+pathVerb, nil); {
 		case errors.Is(err, timer.ErrNotFound):
 			missing = errors.Join(missing, noParked(err, seq))
 		case err != nil:
@@ -156,29 +160,11 @@ type changedEvent struct {
 
 func (c *changedEvent) text() string { return fmt.Sprintf("%-10s %d", c.Result, c.Seq) }
 
-// A shownParked is a parked event as list and show print it.
-type shownParked struct {
-	Seq           int64               `json:"seq"`
-	ID            string              `json:"id"`
-	TenantID      timer.TenantID      `json:"tenantId"`
-	ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
-	CorrelationID string              `json:"correlationId,omitempty"`
-	AppendedAt    stamp               `json:"appendedAt"`
-	ParkedAt      stamp               `json:"parkedAt"`
-	Attempts      int                 `json:"attempts"`
-	Reason        string              `json:"reason"`
-	*shownBody
-}
-
-func showParked(p timer.ParkedEvent) *shownParked {
-	body := showBody(p.Body)
-	return &shownParked{
-		p.Seq, p.ID, p.TenantID, p.ServiceCallID, p.CorrelationID, stamp(p.AppendedAt), stamp(p.ParkedAt), p.Attempts, p.Reason, &body,
-	}
-}
+// A shownParked is a parked event as show prints it.
+type shownParked struct{ admin.ParkedEvent }
 
 func (s *shownParked) text() string {
-	body, note := s.forPeople()
+	body, note := readable(s.Body)
 	return fields(
 		"seq", s.Seq, "event id", s.ID, "tenant", s.TenantID, "service call", s.ServiceCallID, "fired at", when(s.AppendedAt), "parked at", when(s.ParkedAt),
 		"attempts", s.Attempts, "reason", s.Reason, "correlation", s.CorrelationID, "body", note,

@@ -1,16 +1,15 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/deadletter"
 )
 
 func TestProgressIsShownAtIntervals(t *testing.T) {
@@ -57,29 +56,13 @@ func TestProgressIsShownAtIntervals(t *testing.T) {
 	}
 }
 
-// Errors name the flag to use.
-func TestDlqSaysHowItEnded(t *testing.T) {
+// A broker may be unable to list the dead letters of all tenants.
+func TestDlqSaysThatATenantMustBeNamed(t *testing.T) {
 	t.Parallel()
-	down := errors.New("broker is down")
-	tests := []struct {
-		sum  deadletter.Summary
-		err  error
-		code int
-		want string
-	}{
-		{deadletter.Summary{Done: 1}, nil, exitOK, ""},
-		{deadletter.Summary{Missing: []string{"a\x1b", "b"}}, nil, exitNotFound, `no such dead letter: "a\x1b", "b"`},
-		{deadletter.Summary{}, fmt.Errorf("visit: %w", broker.ErrNameTenant), exitUsage, "name a tenant with --tenant"},
-		{deadletter.Summary{}, context.Canceled, exitFailure, "interrupted"},
-		{deadletter.Summary{}, down, exitFailure, "broker is down"},
-	}
-	for _, tt := range tests {
-		err := outcome("dlq list", tt.sum, tt.err)
-		if code := codeOf(err); code != tt.code || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%+v, %v: exit code %d, %v; want %d, %q", tt.sum, tt.err, code, err, tt.code, tt.want)
-		}
-	}
-	if err := outcome("stats", deadletter.Summary{}, broker.ErrNameTenant); codeOf(err) != exitUsage || strings.Contains(err.Error(), "--tenant") {
-		t.Errorf("stats has no such flag: %v", err)
-	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		fmt.Fprintf(w, `{"detail":%q}`, broker.ErrNameTenant)
+	}))
+	defer s.Close()
+	do(t, []string{"TIMER_SERVER=" + s.URL}, "dlq", "list").wants(t, exitUsage).says(t, "name a tenant with --tenant")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,20 +23,18 @@ type scheduleCmd struct {
 	At          *instant  `placeholder:"TIME" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
 	Correlation string    `placeholder:"ID" help:"Correlation id, which the event will carry."`
 	Data        *string   `placeholder:"JSON" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
-	ID          string    `placeholder:"ID" help:"Id of the command; default new. A broker drops an id that it has had recently."`
 	File        string    `placeholder:"FILE" help:"Schedule the timers of a file, one a line: tenant,call,due or JSON with tenantId, serviceCallId, dueAt and optional data; - is stdin."`
-	Wait        bool      `help:"Wait for the event, and print how late it was."`
-	Timeout     *duration `placeholder:"30s" help:"How long after the due time to wait."`
+	waitFlags
 }
 
 // Help is printed below the summary.
 func (scheduleCmd) Help() string {
-	return `Publishes a ScheduleTimer. "published" means that the broker has stored the command,
-not that the service has handled it. A timer that exists gets the new due time; one
-that has fired is not changed. --wait waits for the event. It ends earlier, with
-exit code 1, if a dead letter or the database shows that there will be none. With
---server the service publishes it. With --file a message has up to 500 timers, accepted
-or refused as a whole; a wrong line is named.
+	return `Has a running service publish a ScheduleTimer. "published" means that the broker has
+stored the command, not that the service has handled it. A timer that exists gets the new
+due time; one that has fired is not changed. --wait waits until it fires, and prints how
+late it was. It ends earlier, with exit code 1, if the command was refused, or has no effect.
+
+--file publishes to the broker, up to 500 timers a message, accepted or refused as a whole.
 
 Examples:
 
@@ -45,77 +44,53 @@ Examples:
     timer-service schedule --file campaign.csv`
 }
 
-// Run publishes the command, and waits for its result if --wait is given.
+// Run has the command published, and waits for its result if --wait is given.
 func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	remote := e.cfg.Server.Reveal() != ""
-	switch {
-	case remote && s.File != "":
-		return wrong("schedule", "--file goes to the broker, many timers in a message: name the broker, and leave out --server and TIMER_SERVER")
-	case remote && s.ID != "":
-		return wrong("schedule", "--id goes to the broker: leave it out, since a service makes the id, or leave out --server and TIMER_SERVER")
-	case s.File != "":
+	if s.File != "" {
 		return s.runFile(ctx, e)
 	}
 	command, err := s.command(e.now())
 	if err != nil {
 		return err
 	}
-	switch remote, err := e.named(); {
-	case err != nil:
-		return err
-	case remote != nil:
-		defer remote.Close()
-		return s.runRemote(ctx, e, remote, command)
-	}
-	c, err := connect(ctx, e, "schedule")
+	c, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	var answers *answers
-	if s.Wait {
-		if answers, err = c.answersOf(ctx, timer.TenantID(s.Tenant)); err != nil {
-			return err
-		}
-	}
-
-	if command, err = s.command(e.now()); err != nil { // connecting took time
-		return err
-	}
-	m, done, err := c.command(ctx, command, command.Version)
+	defer c.Close()
+	request, err := s.request(command)
 	if err != nil {
 		return err
 	}
-	done.DueAt = stamp(command.DueAt)
-	return answers.report(ctx, e, m, done, s.Timeout, judgeSchedule)
+	p := &published{Type: envelope.TypeScheduleTimer}
+	if p.Command, err = apiclient.Do[admin.Command](ctx, c, http.MethodPut, apiclient.TimerPath(command.Key), request); err != nil {
+		return fmt.Errorf("%s: %w", command.Key, err)
+	}
+	return s.report(ctx, e, c, p)
 }
 
-// runRemote lets a service publish the command, by its clock.
-func (s *scheduleCmd) runRemote(ctx context.Context, e *env, remote *apiclient.Client, c timer.ScheduleTimer) error {
-	r := admin.TimerRequest{CorrelationID: c.CorrelationID, Data: json.RawMessage(c.Data)}
+// request returns the body of the request, whose time the service takes from its clock.
+func (s *scheduleCmd) request(c timer.ScheduleTimer) ([]byte, error) {
+	r := admin.TimerRequest{CorrelationID: c.CorrelationID}
 	if s.In != nil {
 		r.In = fmt.Sprintf("%dms", (time.Duration(*s.In) + time.Millisecond - 1).Milliseconds())
 	} else {
 		r.DueAt = envelope.FormatTime(timer.RoundUp(c.DueAt))
 	}
-	published, err := remote.Schedule(ctx, c.Key, r)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Key, err)
+	body, err := json.Marshal(r)
+	if err == nil && c.Data != "" { // which is to stay as it is, and Marshal would compact it
+		body = append(body[:len(body)-1], `,"data":`+c.Data+"}"...)
 	}
-	var a *answers
-	if s.Wait {
-		a = new(answers)
-	}
-	return a.report(ctx, e, nil, newRemote(envelope.TypeScheduleTimer, published), s.Timeout, judgeFired)
+	return body, err
 }
 
 // check returns the mistakes that need no clock.
 func (s *scheduleCmd) check() error {
 	switch {
-	case s.File != "" && (s.Tenant != "" || s.In != nil || s.At != nil || s.Wait || s.Correlation != "" || s.Data != nil || s.ID != ""):
+	case s.File != "" && (s.Tenant != "" || s.In != nil || s.At != nil || s.Wait || s.Correlation != "" || s.Data != nil):
 		return wrong("schedule", "--file excludes the arguments and flags of one timer")
 	case s.File != "":
 		return nil
@@ -130,7 +105,7 @@ func (s *scheduleCmd) check() error {
 	case s.Data != nil && *s.Data == "":
 		return wrong("schedule", "--data is empty; give a JSON value, or leave it out")
 	}
-	return checkTimeout("schedule", s.Wait, s.Timeout)
+	return s.waitFlags.check("schedule")
 }
 
 // command returns the command of the flags, as of now.
@@ -140,7 +115,6 @@ func (s *scheduleCmd) command(now time.Time) (timer.ScheduleTimer, error) {
 	}
 	t := client.Timer{
 		TenantID: timer.TenantID(s.Tenant), ServiceCallID: timer.ServiceCallID(s.Call), CorrelationID: s.Correlation,
-		Version: timer.Version{CommandID: s.ID},
 	}
 	if s.At != nil {
 		t.DueAt = time.Time(*s.At)

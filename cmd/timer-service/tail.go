@@ -14,6 +14,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -126,25 +127,29 @@ func tenantOf(m *message.Message) timer.TenantID {
 
 // A shownMessage is a message as tail prints it.
 type shownMessage struct {
-	At       stamp             `json:"at"` // when it arrived here
+	At       string            `json:"at"` // when it arrived here
 	Topic    string            `json:"topic"`
 	Position string            `json:"position,omitempty"`
 	ID       string            `json:"id"`
 	Headers  map[string]string `json:"headers,omitempty"`
 	Body     any               `json:"body,omitempty"` // as JSON if it is, else text
-	shownBody
+	Base64   *string           `json:"bodyBase64,omitempty"`
+	bytes    []byte
+	at       time.Time
 }
 
 func showMessage(m *message.Message, at time.Time) *shownMessage {
 	s := &shownMessage{
-		At: stamp(at), Topic: m.Metadata.Get(broker.MetaTopic), Position: m.Metadata.Get(broker.MetaPosition), ID: m.UUID,
-		Headers: make(map[string]string), shownBody: showBody(m.Payload),
+		At: envelope.FormatTime(at), Topic: m.Metadata.Get(broker.MetaTopic), Position: m.Metadata.Get(broker.MetaPosition), ID: m.UUID,
+		Headers: make(map[string]string), bytes: m.Payload, at: at,
 	}
 	switch {
-	case json.Valid(m.Payload) && utf8.Valid(m.Payload):
+	case !utf8.Valid(m.Payload):
+		s.Base64 = new(base64.StdEncoding.EncodeToString(m.Payload))
+	case json.Valid(m.Payload):
 		s.Body = json.RawMessage(m.Payload)
-	case s.shownBody.Body != nil:
-		s.Body = *s.shownBody.Body
+	default:
+		s.Body = string(m.Payload)
 	}
 	for name, value := range m.Metadata {
 		if name != broker.MetaTopic && name != broker.MetaPosition && name != broker.MetaDelivery && name != broker.MetaNoID {
@@ -155,7 +160,7 @@ func showMessage(m *message.Message, at time.Time) *shownMessage {
 }
 
 func (s *shownMessage) text() string {
-	columns := append([]string{s.At.String(), s.Topic}, s.summary()...)
+	columns := append([]string{s.At, s.Topic}, s.summary()...)
 	return printable(strings.Join(append(columns, "id "+s.ID), "  "))
 }
 
@@ -173,14 +178,14 @@ func (s *shownMessage) summary() []string {
 	}
 	switch m := decoded.Payload.(type) {
 	case timer.ScheduleTimer:
-		return []string{decoded.Type, m.Key.String(), "due " + when(stamp(m.DueAt))}
+		return []string{decoded.Type, m.Key.String(), "due " + when(envelope.FormatTime(m.DueAt))}
 	case timer.CancelTimer:
 		return []string{decoded.Type, m.Key.String()}
 	case timer.Receipt:
 		line := []string{decoded.Type, m.Key.String(), "command " + orDash(m.CommandID)}
 		switch m.Type {
 		case timer.TimerScheduled:
-			line = append(line, "due "+when(stamp(m.DueAt)))
+			line = append(line, "due "+when(envelope.FormatTime(m.DueAt)))
 		case timer.TimerIgnored:
 			line = append(line, string(m.Reason))
 		case timer.TimerRejected:
@@ -188,35 +193,25 @@ func (s *shownMessage) summary() []string {
 		}
 		return line
 	case timer.DueTimeReached:
-		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %s late", stamp(m.DueAt), lateness(max(time.Time(s.At).Sub(m.DueAt), 0).Milliseconds()))}
+		return []string{decoded.Type, m.Key.String(), fmt.Sprintf("due %s, %s late", envelope.FormatTime(m.DueAt), lateness(max(s.at.Sub(m.DueAt), 0).Milliseconds()))}
 	}
 	return []string{short(decoded.Type, bodyWidth), short(string(s.bytes), bodyWidth)}
 }
 
-// A shownBody is the body of a message as it is printed: text if it is UTF-8.
-type shownBody struct {
-	Body   *string `json:"body,omitempty"`
-	Base64 *string `json:"bodyBase64,omitempty"` // if it is not UTF-8
-	bytes  []byte
-}
-
-func showBody(body []byte) shownBody {
-	s := shownBody{bytes: body}
-	if utf8.Valid(body) {
-		s.Body = new(string(body))
-	} else {
-		s.Base64 = new(base64.StdEncoding.EncodeToString(body))
+// readable returns the body of a message for people, in base64 if not all of it is
+// printable, and a note that says which.
+func readable(b admin.Body) (body, note string) {
+	raw := []byte(nil)
+	switch {
+	case b.Text != nil:
+		raw = []byte(*b.Text)
+	case b.Base64 != nil:
+		raw, _ = base64.StdEncoding.DecodeString(*b.Base64) // the service has encoded it
 	}
-	return s
-}
-
-// forPeople returns the body, or base64 in lines if not all of it is printable,
-// and a note that says which.
-func (s shownBody) forPeople() (body, note string) {
-	note = fmt.Sprintf("%d bytes", len(s.bytes))
+	note = fmt.Sprintf("%d bytes", len(raw))
 	hostile := func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }
-	if s.Body != nil && strings.IndexFunc(*s.Body, hostile) < 0 {
-		return *s.Body, note
+	if b.Text != nil && strings.IndexFunc(*b.Text, hostile) < 0 {
+		return *b.Text, note
 	}
-	return text.WrapHard(base64.StdEncoding.EncodeToString(s.bytes), 76), note + ", in base64 since not all of them are printable"
+	return text.WrapHard(base64.StdEncoding.EncodeToString(raw), 76), note + ", in base64 since not all of them are printable"
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -61,7 +62,7 @@ func (c *topCmd) Run(ctx context.Context, e *env) error {
 	defer tick.Stop()
 	for first, last := (*sample)(nil), (*sample)(nil); ctx.Err() == nil && e.out.failed() == nil; {
 		s, err := sampleOf(ctx, client, e.now())
-		text := fmt.Sprintf("%s\n\n%s\nIt is asked again.", stamp(e.now()), redact(fmt.Sprint(err)))
+		text := fmt.Sprintf("%s\n\n%s\nIt is asked again.", envelope.FormatTime(e.now()), redact(fmt.Sprint(err)))
 		if err == nil {
 			text = newFrame(first, last, s).text()
 			first, last = cmp.Or(first, s), s
@@ -89,24 +90,26 @@ func fit(text string, width, height int) string {
 type sample struct {
 	at      time.Time
 	stats   admin.Stats
-	pause   timer.Pause
-	tenants []timer.TenantCounts
+	pause   admin.Firing
+	tenants []admin.Tenant
 	metrics map[string]*dto.MetricFamily
 }
 
 // sampleOf asks a service.
 func sampleOf(ctx context.Context, c *apiclient.Client, now time.Time) (s *sample, err error) {
 	s = &sample{at: now}
-	if s.stats, err = c.Stats(ctx); err != nil {
+	if s.stats, err = apiclient.Get[admin.Stats](ctx, c, apiclient.Path("stats")); err != nil {
 		return nil, err
 	}
-	if s.pause, err = c.Firing(ctx); err != nil {
+	if s.pause, err = apiclient.Get[admin.Firing](ctx, c, apiclient.Path("firing")); err != nil {
 		return nil, err
 	}
-	if s.tenants, err = c.Tenants(ctx, "", timer.MaxPage); err != nil {
+	page, err := tenantsOf(ctx, c, "", timer.MaxPage)
+	if err != nil {
 		return nil, err
 	}
-	text, err := c.Ask(ctx, http.MethodGet, "/metrics")
+	s.tenants = page.Tenants
+	text, err := c.Send(ctx, http.MethodGet, "/metrics", nil)
 	if err != nil {
 		return nil, err
 	}

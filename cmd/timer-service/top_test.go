@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestTop shows one frame of a service, since the output is no terminal.
@@ -26,7 +25,7 @@ func TestTop(t *testing.T) {
 	}
 	do(t, nil, "top", "--server", "http://127.0.0.1:1").wants(t, exitFailure).says(t, "does not answer over HTTP")
 	do(t, environ, "top", "--interval", "0s").wants(t, exitUsage)
-	do(t, []string{"TIMER_HTTP_ADDR=", database[0]}, "top").wants(t, exitFailure).says(t, "--server")
+	do(t, []string{"TIMER_DB_PATH=/nowhere/timers.db"}, "top").wants(t, exitFailure).says(t, "--server")
 }
 
 // TestFrameOfAServiceThatIsLate says how late it is, and fits a screen.
@@ -34,11 +33,11 @@ func TestFrameOfAServiceThatIsLate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
 	s := &sample{
-		at: now, pause: timer.Pause{Since: now.Add(-time.Hour), By: "bob\x1b[2J"},
+		at: now, pause: admin.Firing{Since: "2030-05-17T11:00:00.000Z", By: "bob\x1b[2J"},
 		stats: admin.Stats{Outbox: 5, OldestDue: "2030-05-17T11:59:20.000Z", Parked: 2, Overdue: 1, OldestOverdue: "2030-05-17T11:59:50.000Z"},
 	}
 	for range 60 {
-		s.tenants = append(s.tenants, timer.TenantCounts{TenantID: "t", Counts: timer.Counts{Scheduled: 1}})
+		s.tenants = append(s.tenants, admin.Tenant{TenantID: "t", Counts: admin.Counts{Scheduled: 1}})
 	}
 	text := newFrame(nil, nil, s).text()
 	for _, want := range []string{"now 40.0 s", "FIRING IS PAUSED", "by bob?[2J", "and 10 more"} {

@@ -6,32 +6,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // A frame is what top shows at once. Of figures of lateness -1 is more than is measured.
 type frame struct {
-	At         stamp       `json:"at"`
-	Paused     stamp       `json:"firingPausedSince,omitzero"`
-	PausedBy   string      `json:"firingPausedBy,omitempty"`
-	LateMS     int64       `json:"lateNowMs"` // of the oldest that is due and not delivered
-	P50MS      int64       `json:"latenessP50Ms"`
-	P99MS      int64       `json:"latenessP99Ms"`
-	MaxMS      int64       `json:"latenessMaxMs"`
-	Events     uint64      `json:"events"`  // these are about so many
-	SecondsOf  int64       `json:"seconds"` // in so many seconds; 0 is since the start of the service
-	CommandsPS *float64    `json:"commandsPerSecond,omitempty"`
-	EventsPS   *float64    `json:"eventsPerSecond,omitempty"`
-	Totals     totals      `json:"timers"`
-	NotReady   []string    `json:"notReady"` // parts that are red
-	Tenants    []topTenant `json:"tenants"`  // those with the most timers that wait
-	More       int         `json:"moreTenants,omitempty"`
-}
-
-// A topTenant is a line about a tenant.
-type topTenant struct {
-	TenantID timer.TenantID `json:"tenantId"`
-	counts
+	At         string         `json:"at"`
+	Paused     string         `json:"firingPausedSince,omitempty"`
+	PausedBy   string         `json:"firingPausedBy,omitempty"`
+	LateMS     int64          `json:"lateNowMs"` // of the oldest that is due and not delivered
+	P50MS      int64          `json:"latenessP50Ms"`
+	P99MS      int64          `json:"latenessP99Ms"`
+	MaxMS      int64          `json:"latenessMaxMs"`
+	Events     uint64         `json:"events"`  // these are about so many
+	SecondsOf  int64          `json:"seconds"` // in so many seconds; 0 is since the start of the service
+	CommandsPS *float64       `json:"commandsPerSecond,omitempty"`
+	EventsPS   *float64       `json:"eventsPerSecond,omitempty"`
+	Totals     admin.Stats    `json:"timers"`
+	NotReady   []string       `json:"notReady"` // parts that are red
+	Tenants    []admin.Tenant `json:"tenants"`  // those with the most timers that wait
+	More       int            `json:"moreTenants,omitempty"`
 }
 
 // maxTenants is how many tenants a frame has.
@@ -40,11 +35,11 @@ const maxTenants = 50
 // newFrame returns the frame of a sample, of the first one before it, and of the last one
 // before it; nil if there is none.
 func newFrame(first, last, s *sample) *frame {
-	f := &frame{At: stamp(s.at), Paused: stamp(s.pause.Since), PausedBy: s.pause.By, NotReady: []string{}, Tenants: []topTenant{}, Totals: newTotals(s.stats)}
+	f := &frame{At: envelope.FormatTime(s.at), Paused: s.pause.Since, PausedBy: s.pause.By, NotReady: []string{}, Totals: s.stats}
 	f.Totals.Unprotected = nil
-	for _, due := range []stamp{f.Totals.OldestOverdue, f.Totals.OldestDue} {
-		if !due.IsZero() {
-			f.LateMS = max(f.LateMS, s.at.Sub(time.Time(due)).Milliseconds())
+	for _, due := range []string{f.Totals.OldestOverdue, f.Totals.OldestDue} {
+		if due != "" {
+			f.LateMS = max(f.LateMS, s.at.Sub(parseTime(due)).Milliseconds())
 		}
 	}
 	if last != nil {
@@ -62,18 +57,16 @@ func newFrame(first, last, s *sample) *frame {
 			}
 		}
 	}
-	tenants := slices.Clone(s.tenants)
-	slices.SortStableFunc(tenants, func(a, b timer.TenantCounts) int { return int(b.Scheduled - a.Scheduled) })
-	for _, t := range tenants[:min(len(tenants), maxTenants)] {
-		f.Tenants = append(f.Tenants, topTenant{t.TenantID, counts(t.Counts)})
-	}
-	f.More = len(tenants) - len(f.Tenants)
+	f.Tenants = append([]admin.Tenant{}, s.tenants...)
+	slices.SortStableFunc(f.Tenants, func(a, b admin.Tenant) int { return int(b.Scheduled - a.Scheduled) })
+	f.Tenants = f.Tenants[:min(len(f.Tenants), maxTenants)]
+	f.More = len(s.tenants) - len(f.Tenants)
 	return f
 }
 
 func (f *frame) text() string {
 	firing := "timers fire"
-	if !f.Paused.IsZero() {
+	if f.Paused != "" {
 		firing = "FIRING IS PAUSED since " + when(f.Paused) + orBy(f.PausedBy)
 	}
 	ready := "all parts are ready"
@@ -91,7 +84,7 @@ func (f *frame) text() string {
 	late := fmt.Sprintf("now %s; of %d events %s: p50 %s, p99 %s, max %s", lateness(f.LateMS), f.Events, about, atMost(f.P50MS), atMost(f.P99MS), atMost(f.MaxMS))
 	lines := []string{
 		fmt.Sprintf("%s  %s, %s", f.At, firing, ready), "",
-		fields("late", late, "throughput", rates), f.Totals.text(), "",
+		fields("late", late, "throughput", rates), (&totals{f.Totals}).text(), "",
 		fmt.Sprintf("%-32s %12s %12s %12s", "TENANT", "SCHEDULED", "REACHED", "CANCELED"),
 	}
 	for _, t := range f.Tenants {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
@@ -86,7 +87,7 @@ func (x *exportCmd) move(ctx context.Context, e *env) error {
 	if err := m.run(ctx, e); err != nil {
 		return interrupted(ctx, err)
 	}
-	e.out.print(&moved{Result: "released", TenantID: tenant, File: x.File, counts: counts(m.sum.Timers), Left: m.left})
+	e.out.print(&moved{Result: "released", TenantID: tenant, File: x.File, Counts: admin.Counts(m.sum.Timers), Left: m.left})
 	return nil
 }
 
@@ -95,13 +96,13 @@ type moved struct {
 	Result   string         `json:"result"`
 	TenantID timer.TenantID `json:"tenantId"`
 	File     string         `json:"file"`
-	counts
+	admin.Counts
 	Left int `json:"left"` // fired meanwhile, or have newer commands
 }
 
 func (m *moved) text() string {
 	return fmt.Sprintf("released %s of %s into %s; %d were left, since they fired or have newer commands\nnext: import %[3]s --tenant %[2]s, at the other service",
-		store.Summary{Timers: timer.Counts(m.counts)}, m.TenantID, printable(m.File), m.Left)
+		store.Summary{Timers: timer.Counts(m.Counts)}, m.TenantID, printable(m.File), m.Left)
 }
 
 // toFile writes the export into the file, and returns its size.
@@ -243,7 +244,7 @@ func (c *byteCount) Write(p []byte) (int, error) {
 type transfer struct {
 	Result string `json:"result"`
 	File   string `json:"file"`
-	counts
+	admin.Counts
 	Bytes   int64   `json:"bytes"`
 	Seconds float64 `json:"seconds"`
 	SHA256  string  `json:"sha256"` // of the lines between the first and the last
@@ -251,12 +252,12 @@ type transfer struct {
 
 func showTransfer(result, file string, sum store.Summary, bytes byteCount, took time.Duration) *transfer {
 	return &transfer{
-		Result: result, File: file, counts: counts(sum.Timers), Bytes: int64(bytes), Seconds: took.Seconds(), SHA256: sum.SHA256,
+		Result: result, File: file, Counts: admin.Counts(sum.Timers), Bytes: int64(bytes), Seconds: took.Seconds(), SHA256: sum.SHA256,
 	}
 }
 
 func (t *transfer) text() string {
-	sum := store.Summary{Timers: timer.Counts(t.counts)}
+	sum := store.Summary{Timers: timer.Counts(t.Counts)}
 	file := fmt.Sprintf("%s: %s in %.1f s, %.0f timers/s", printable(t.File), size(t.Bytes), t.Seconds, float64(sum.Timers.Total())/max(t.Seconds, 1e-3))
 	if t.Result == "imported" {
 		return fmt.Sprintf("%s %s, from %s\nread back and verified: sha256 %s", t.Result, sum, file, t.SHA256)

@@ -304,7 +304,7 @@ func TestATimerMovesToPostgresAndFiresThere(t *testing.T) {
 	t.Cleanup(cluster.Close)
 	path := beside(t, "timers.db")
 	onSQLite := []string{"TIMER_BROKER=kafka", "TIMER_BROKER_URL=" + cluster.ListenAddrs()[0], "TIMER_DB_PATH=" + path}
-	onPostgres := append(onSQLite[:len(onSQLite):len(onSQLite)], "TIMER_DB_URL="+pgtest.URL(t))
+	onPostgres := append(onSQLite[:len(onSQLite):len(onSQLite)], "TIMER_DB_URL="+pgtest.URL(t), "TIMER_HTTP_SOCKET="+beside(t, "sock"))
 
 	_, stop := serve(t, onSQLite)
 	events := tailing(t, onSQLite, "events", "--tenant", "acme", "-n", "3")

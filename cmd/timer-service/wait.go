@@ -1,155 +1,188 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// The answers are what the service publishes for a tenant from now on, and what
-// the database says of a command.
-type answers struct {
-	events, deadLetters <-chan *message.Message
-	conclusions         <-chan conclusion // nil if no database can be read here
+// Results of a command, as far as they are known.
+const (
+	resultPublished  = "published"  // the broker made it durable
+	resultReached    = "reached"    // the timer fired
+	resultCanceled   = "canceled"   // the timer is canceled
+	resultIgnored    = "ignored"    // it has no effect: the timer fired before, or a newer command came
+	resultDeadLetter = "deadLetter" // the service refused it
+	resultTimeout    = "timeout"    // no answer arrived in time
+)
+
+// A published is a command that a service has published, and its result.
+type published struct {
+	admin.Command
+	Type   string      `json:"type"`
+	Before *shownTimer `json:"before,omitempty"` // the timer that is to be canceled, if there was one
+
+	EventID    string       `json:"eventId,omitempty"`
+	ReachedAt  string       `json:"reachedAt,omitempty"`
+	LatenessMS *int64       `json:"latenessMs,omitempty"` // reachedAt - dueAt, by the service's clock: how late the timer fired
+	Reason     timer.Reason `json:"reason,omitempty"`     // of a dead letter
+	Detail     string       `json:"detail,omitempty"`
+
+	was string // Before for people
 }
 
-// answersOf subscribes to the answers for a tenant. What is published after it
-// returned will arrive.
-func (c *connection) answersOf(ctx context.Context, tenant timer.TenantID) (*answers, error) {
-	events, err := c.listen(ctx, c.Routing().EventsOf(tenant))
-	if err != nil {
-		return nil, err
+func (p *published) key() timer.Key {
+	return timer.Key{TenantID: p.TenantID, ServiceCallID: p.ServiceCallID}
+}
+
+func (p *published) text() string {
+	what := p.Type
+	if p.DueAt != "" {
+		what = "due " + when(p.DueAt)
 	}
-	deadLetters, err := c.listen(ctx, c.Routing().DeadLettersOf(tenant))
-	return &answers{events: events, deadLetters: deadLetters}, err
+	line := fmt.Sprintf("%-10s %s  %s  id %s", resultPublished, p.key(), what, p.ID)
+	if p.was != "" {
+		line += "  (" + p.was + ")"
+	}
+	return line
 }
 
-// defaultTimeout is how long to wait for an answer, after the due time if there is
-// one.
+// answer returns what became of the command, for people.
+func (p *published) answer() string {
+	line := fmt.Sprintf("%-10s %s", p.Result, p.key())
+	if p.LatenessMS != nil {
+		line += fmt.Sprintf("  %s late", lateness(*p.LatenessMS))
+	}
+	return line
+}
+
+// waitFlags are those of verbs that may wait for what becomes of a command.
+type waitFlags struct {
+	Wait    bool      `help:"Wait for what becomes of it, and print that."`
+	Timeout *duration `placeholder:"30s" help:"How long to wait, after the due time if there is one."`
+}
+
 const defaultTimeout = duration(30 * time.Second)
 
-// checkTimeout returns what is wrong with the --timeout of a verb.
-func checkTimeout(verb string, wait bool, timeout *duration) error {
+// check returns what is wrong with the flags of a verb.
+func (w waitFlags) check(verb string) error {
 	switch {
-	case timeout != nil && !wait:
+	case w.Timeout != nil && !w.Wait:
 		return wrong(verb, "--timeout needs --wait")
-	case timeout != nil && *timeout <= 0:
+	case w.Timeout != nil && *w.Timeout <= 0:
 		return wrong(verb, "--timeout must be more than 0, such as 30s")
 	}
 	return nil
 }
 
-// report prints a command that was published, waits for its answer unless a is nil,
+// report prints a command that was published, waits for its result if that is asked for,
 // and prints that.
-func (a *answers) report(
-	ctx context.Context, e *env, m *message.Message, done *published, timeout *duration, judge func(timer.Entry, timer.Version) *conclusion,
-) error {
-	if a == nil || !e.out.json {
-		e.out.print(done) // before the wait, which may be long
+func (w waitFlags) report(ctx context.Context, e *env, c *apiclient.Client, p *published) error {
+	if !w.Wait || !e.out.json {
+		e.out.print(p) // before the wait, which may be long
 	}
-	if a == nil {
+	if !w.Wait {
 		return nil
 	}
-	if timeout == nil {
-		timeout = new(defaultTimeout)
+	if w.Timeout == nil {
+		w.Timeout = new(defaultTimeout)
 	}
-	polling, stop := context.WithCancel(ctx)
-	defer stop()
-	a.conclusions = conclusions(polling, e, done, judge)
-	err := a.wait(ctx, e.now, m, time.Duration(*timeout), done)
+	err := p.await(ctx, e.now, c, time.Duration(*w.Timeout))
 	switch {
 	case e.out.json:
-		e.out.print(done)
+		e.out.print(p)
 	case err == nil:
-		fmt.Fprintln(e.out.w, done.answer())
+		fmt.Fprintln(e.out.w, p.answer())
 	}
 	return err
 }
 
-// wait waits for the event of a command, its dead letter, or another outcome, until
-// the timeout after the due time, and adds it to done. Everything but the event, or
-// the end of a timer that was to be canceled, is an error.
-func (a *answers) wait(ctx context.Context, now func() time.Time, m *message.Message, timeout time.Duration, done *published) error {
-	due := time.Time(done.DueAt)
-	deadline := time.NewTimer(max(due.Sub(now()), 0) + timeout)
-	defer deadline.Stop()
-	for {
-		select {
-		case answer, open := <-a.events:
-			if !open {
-				return stopped(ctx, done.key())
+// How often the service is asked what became of a command: until it was handled, and then
+// whether a newer one replaced it.
+const (
+	outcomeInterval  = 100 * time.Millisecond
+	replacedInterval = time.Second
+	refusedTries     = 10 // reads until its dead letter is looked for, which takes longer
+)
+
+// await waits until the timer fired, or is canceled if that was asked for, and adds that to
+// p. Any other outcome is an error, and so is none until the timeout after the due time.
+func (p *published) await(ctx context.Context, now func() time.Time, c *apiclient.Client, timeout time.Duration) error {
+	due := parseTime(p.DueAt)
+	waiting, cancel := context.WithTimeout(ctx, max(due.Sub(now()), 0)+timeout)
+	defer cancel()
+	interval := outcomeInterval
+	for tries := 1; pause.For(waiting, interval); tries++ {
+		t, err := getTimer(waiting, c, p.key())
+		if err == nil {
+			if decided, err := p.judge(t); decided {
+				return err
 			}
-			arrived := now()
-			answer.Ack()
-			if done.fired(answer, arrived) {
-				return nil
+		}
+		switch {
+		case t.CommandID == p.ID:
+			interval = max(outcomeInterval, min(replacedInterval, due.Sub(now())))
+		case tries%refusedTries == 0: // else it was not handled yet, or the service is busy, or away
+			if err := p.refused(waiting, c); err != nil {
+				return err
 			}
-		case answer, open := <-a.deadLetters:
-			if !open {
-				return stopped(ctx, done.key())
-			}
-			answer.Ack()
-			if answer.Metadata.Get(envelope.HeaderDeadLetterOriginalID) == m.UUID || bytes.Equal(answer.Payload, m.Payload) {
-				return done.refused(timer.Reason(answer.Metadata.Get(envelope.HeaderDeadLetterReason)), answer.Metadata.Get(envelope.HeaderDeadLetterDetail))
-			}
-		case c := <-a.conclusions:
-			if c.dead != nil {
-				return done.refused(c.dead.Reason, c.dead.Detail)
-			}
-			done.Result, done.ReachedAt = c.result, stamp(c.reachedAt)
-			if c.result == resultReached {
-				done.EventID, done.LatenessMS = c.eventID, new(c.reachedAt.Sub(due).Milliseconds())
-			}
-			return c.err
-		case <-ctx.Done():
-			return stopped(ctx, done.key())
-		case <-deadline.C:
-			done.Result = resultTimeout
-			return fmt.Errorf("%s: no answer within %s of the due time; the service may be down, or the timer may have fired, been replaced or canceled: see %q",
-				done.key(), config.FormatDuration(timeout), fmt.Sprintf("%s get %s %s", program, done.TenantID, done.ServiceCallID))
 		}
 	}
-}
-
-// stopped returns the error of a wait that ended before its timeout.
-func stopped(ctx context.Context, key timer.Key) error {
-	reason := errHungUp
 	if ctx.Err() != nil {
-		reason = errors.New("interrupted")
+		return fmt.Errorf("%s: stopped waiting; the timer is still scheduled: %w", p.key(), errInterrupted)
 	}
-	return fmt.Errorf("%s: stopped waiting; the timer is still scheduled: %w", key, reason)
+	p.Result = resultTimeout
+	return fmt.Errorf("%s: no answer within %s of the due time; the service may be down: see %q",
+		p.key(), config.FormatDuration(timeout), fmt.Sprintf("%s get %s %s", program, p.TenantID, p.ServiceCallID))
 }
 
-// fired reports whether a message is the event of the command: of its key and its
-// due time, since an earlier event of the key may arrive late. If so, it adds the
-// event to p.
-func (p *published) fired(m *message.Message, arrived time.Time) bool {
-	decoded, err := envelope.Decode(m.Payload)
-	if err != nil {
-		return false // from another producer
+// judge adds what became of the command, by its timer, and reports whether that is decided.
+func (p *published) judge(t admin.Timer) (decided bool, err error) {
+	version := timer.Version{TimestampMS: p.TimestampMS, CommandID: p.ID}
+	entry := timer.Entry{State: t.State, Version: timer.Version{TimestampMS: t.TimestampMS, CommandID: t.CommandID}}
+	outcome := entry.ScheduleOutcome(version)
+	if p.Type == envelope.TypeCancelTimer {
+		outcome = entry.CancelOutcome(version)
 	}
-	due := timer.RoundUp(time.Time(p.DueAt))
-	event, ok := decoded.Payload.(timer.DueTimeReached)
-	if !ok || event.Key != p.key() || !event.DueAt.Equal(due) {
-		return false
+	switch {
+	case outcome == timer.DidCancel:
+		p.Result = resultCanceled
+		return true, nil
+	case t.State == timer.Reached && entry.Version == version:
+		p.Result, p.EventID, p.ReachedAt, p.LatenessMS = resultReached, t.Event.ID, t.ReachedAt, t.LatenessMS
+		return true, nil
+	case outcome == timer.WasReached && p.Type == envelope.TypeCancelTimer:
+		err = fmt.Errorf("%s: already reached at %s", p.key(), when(t.ReachedAt))
+	case outcome == timer.WasReached:
+		err = fmt.Errorf("%s: already reached at %s: use a new call id", p.key(), when(t.ReachedAt))
+	case outcome != timer.WasStale:
+		return false, nil
+	case t.State == timer.Canceled:
+		err = fmt.Errorf("%s: a newer command canceled it at %s", p.key(), when(t.CanceledAt))
+	default:
+		err = fmt.Errorf("%s: a newer command set it to %s", p.key(), when(t.DueAt))
 	}
-	late, delay := event.Lateness().Milliseconds(), arrived.Sub(event.DueAt).Milliseconds()
-	p.Result, p.EventID, p.ReachedAt = resultReached, event.ID, stamp(event.ReachedAt)
-	p.LatenessMS, p.ArrivalDelayMS = &late, &delay
-	return true
+	p.Result, p.ReachedAt = resultIgnored, t.ReachedAt
+	return true, err
 }
 
-// refused adds the dead letter to p, and returns it as an error.
-func (p *published) refused(reason timer.Reason, detail string) error {
-	p.Result = resultDeadLetter
-	p.Reason, p.Detail = timer.Reason(printable(string(reason))), printable(detail)
-	return fmt.Errorf("%s: refused: %s (%s)", p.key(), p.Detail, p.Reason)
+// refused adds the dead letter of the command, and returns it as an error; nil if there is
+// none, or none yet.
+func (p *published) refused(ctx context.Context, c *apiclient.Client) (refused error) {
+	find := deadLetters{tenant: p.TenantID, correlation: p.CorrelationID}
+	_, _ = find.each(ctx, c, func(d admin.DeadLetter) error { // it is tried again
+		if d.OriginalID == p.ID {
+			p.Result, p.Reason, p.Detail = resultDeadLetter, timer.Reason(printable(string(d.Reason))), printable(d.Detail)
+			refused = fmt.Errorf("%s: refused: %s (%s)", p.key(), p.Detail, p.Reason)
+		}
+		return nil
+	})
+	return refused
 }

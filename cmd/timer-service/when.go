@@ -3,22 +3,30 @@ package main
 import (
 	"fmt"
 	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// when returns a time for people: as messages carry it, and how far it is from now.
-func when(s stamp) string {
-	if s.IsZero() {
-		return s.String()
-	}
-	return s.String() + " (" + s.fromNow() + ")"
+// parseTime reads a time that a service has written; an empty text is the zero time.
+func parseTime(text string) time.Time {
+	t, _ := envelope.ParseTime(text)
+	return t
 }
 
-// fromNow returns how far a time is from now, for people.
-func (s stamp) fromNow() string {
-	if s.IsZero() {
+// when returns a time of an answer for people: as it is, and how far it is from now.
+func when(at string) string {
+	if at == "" {
 		return "-"
 	}
-	return relative(time.Until(time.Time(s)))
+	return at + " (" + fromNow(at) + ")"
+}
+
+// fromNow returns how far a time of an answer is from now, for people.
+func fromNow(at string) string {
+	if at == "" {
+		return "-"
+	}
+	return relative(time.Until(parseTime(at)))
 }
 
 // relative returns a duration from now as one number, which is rounded.

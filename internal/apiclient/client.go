@@ -1,5 +1,6 @@
-// Package apiclient asks a service through its JSON API: one that runs over HTTP, or the
-// same handler within this process.
+// Package apiclient asks a service through its JSON API: one that runs over HTTP or on its
+// unix socket, or the same handler within this process. Answers are the types of package
+// admin.
 package apiclient
 
 import (
@@ -9,7 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"time"
 
@@ -23,18 +28,18 @@ var (
 	ErrDenied = errors.New("the service denies it")
 )
 
-// A conflict says why something stays as it is.
-type conflict string
+// A Conflict says why something stays as it is.
+type Conflict string
 
 // Error returns it.
-func (c conflict) Error() string { return string(c) }
+func (c Conflict) Error() string { return string(c) }
 
 const (
 	timeout   = 30 * time.Second // of a request: to forget a tenant takes longest
 	maxAnswer = 16 << 20
 )
 
-// A Client asks one service. Make it with [New].
+// A Client asks one service. Make it with [New], [Local] or [Within].
 type Client struct {
 	url, token string
 	ask        func(*http.Request) (*http.Response, error)
@@ -43,8 +48,23 @@ type Client struct {
 
 // New returns a client of the service at a URL, with a token, which may be empty. It
 // touches no network.
-func New(url, token string) *Client {
-	h := &http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // the token is for this host
+func New(url, token string) *Client { return newClient(url, token, nil) }
+
+// Local returns a client of the service that listens on a unix socket, below a prefix. The
+// error says that none does, or that this user may not open the socket.
+func Local(ctx context.Context, socket, prefix, token string) (*Client, error) {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}
+	conn, err := dial(ctx, "", "")
+	if err != nil {
+		return nil, err
+	}
+	return newClient("http://localhost"+prefix, token, &http.Transport{DialContext: dial}), conn.Close()
+}
+
+func newClient(url, token string, through http.RoundTripper) *Client {
+	h := &http.Client{Transport: through, Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // the token is for this host
 	return &Client{
 		url: strings.TrimSuffix(url, "/"), token: token,
 		ask: func(r *http.Request) (*http.Response, error) {
@@ -61,33 +81,80 @@ func New(url, token string) *Client {
 	}
 }
 
+// Within returns a client of the handler of a service that does not run: it reads what a
+// database has, and changes nothing. Close closes the database. Of an error of the database
+// the client returns the cause, which a service keeps to its log.
+func Within(database interface {
+	timer.Reader
+	io.Closer
+},
+) *Client {
+	var failed error
+	handler := admin.New(slog.New(slog.DiscardHandler), admin.Options{Timers: database, Failed: func(err error) { failed = err }})
+	return &Client{
+		url: "http://localhost", close: database.Close,
+		ask: func(r *http.Request) (*http.Response, error) {
+			failed = nil
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, r)
+			if failed != nil {
+				return nil, errors.Join(r.Context().Err(), failed)
+			}
+			return answer.Result(), nil
+		},
+	}
+}
+
 // Close lets go of connections, or of what is asked within this process.
 func (c *Client) Close() error { return c.close() }
 
-// get asks for a path, and decodes the answer into into.
-func (c *Client) get(ctx context.Context, path string, into any) error {
-	return c.do(ctx, http.MethodGet, path, nil, into)
-}
-
-// do sends a request, and decodes the answer into into, unless that is nil.
-func (c *Client) do(ctx context.Context, method, path string, request []byte, into any) error {
-	body, err := c.send(ctx, method, path, request)
-	if err != nil || into == nil {
-		return err
+// Path returns a path of the API with these segments. A service call may be ".", or "..",
+// which the service would take for another path if they were not escaped.
+func Path(segments ...string) string {
+	path := "/v1"
+	for _, s := range segments {
+		if s == "." || s == ".." {
+			s = strings.ReplaceAll(s, ".", "%2E")
+		} else {
+			s = url.PathEscape(s)
+		}
+		path += "/" + s
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%w: it answers %s with no JSON of ours: is that a timer service?", ErrAway, path)
+	return path
+}
+
+// TimerPath returns the path of a timer.
+func TimerPath(key timer.Key) string {
+	return Path("tenants", string(key.TenantID), "timers", string(key.ServiceCallID))
+}
+
+// Query returns the query of pairs of a name and a value, without those that are empty.
+func Query(pairs ...string) string {
+	v := make(url.Values)
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			v.Set(pairs[i], pairs[i+1])
+		}
 	}
-	return nil
+	return "?" + v.Encode()
 }
 
-// Ask sends a request without a body, and returns the body of the answer.
-func (c *Client) Ask(ctx context.Context, method, path string) ([]byte, error) {
-	return c.send(ctx, method, path, nil)
+// Get returns the answer to a GET.
+func Get[T any](ctx context.Context, c *Client, path string) (T, error) {
+	return Do[T](ctx, c, http.MethodGet, path, nil)
 }
 
-// send sends a request with a body of JSON, and returns the body of the answer.
-func (c *Client) send(ctx context.Context, method, path string, request []byte) ([]byte, error) {
+// Do sends a request with a body of JSON, or none, and returns the answer.
+func Do[T any](ctx context.Context, c *Client, method, path string, request []byte) (answer T, err error) {
+	body, err := c.Send(ctx, method, path, request)
+	if err == nil && len(body) > 0 && json.Unmarshal(body, &answer) != nil {
+		err = fmt.Errorf("%w: it answers %s with no JSON of ours: is that a timer service?", ErrAway, path)
+	}
+	return answer, err
+}
+
+// Send sends a request with a body of JSON, or none, and returns the body of the answer.
+func (c *Client) Send(ctx context.Context, method, path string, request []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(request))
 	if err != nil {
 		return nil, err
@@ -135,16 +202,9 @@ func (c *Client) refusal(code int, status string, body []byte) error {
 	case http.StatusNotFound:
 		return fmt.Errorf("%w: %s", timer.ErrNotFound, problem.Detail)
 	case http.StatusConflict:
-		return conflict(problem.Detail)
+		return Conflict(problem.Detail)
 	case http.StatusUnprocessableEntity:
 		return timer.Invalid(timer.ReasonBadField, "%s", problem.Detail)
 	}
 	return fmt.Errorf("the service answers %s: %s", status, problem.Detail)
-}
-
-// Database returns the id and the name of the database that is served.
-func (c *Client) Database(ctx context.Context) (id, name string, err error) {
-	var d admin.Database
-	err = c.get(ctx, "/v1/database", &d)
-	return d.ID, d.Name, err
 }

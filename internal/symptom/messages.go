@@ -78,7 +78,7 @@ var Commands = []Symptom{
 	{Text: "`no answer from the broker at …`", Cause: "The service or its broker is not running, or another one is meant.", Do: "Start it; use the `--db-path` or `--broker-url` of the service"},
 	{Text: "`no embedded server has run here`", Cause: "There is no embedded broker beside that database.", Do: "`--db-path` of the service, or `--broker-url`"},
 	{Text: "`no database at …: has the service run here?`", Cause: "The file is not there.", Do: "`--db-path` of the service"},
-	{Text: "`no answer within … of the due time; the service may be down, or the timer may have fired, been replaced or canceled`", Cause: "`schedule --wait` did not see the event.", Do: "`timer-service get acme order-1`"},
+	{Text: "`no answer within … of the due time; the service may be down`", Cause: "`schedule --wait` asked in vain whether the timer has fired.", Do: "`timer-service get acme order-1`"},
 	{Text: "`already reached at …: use a new call id`", Cause: "The timer fired before; a fired timer is final.", Do: "Another service call id"},
 	{Text: "`a newer command set it to …`", Cause: "A command with a later `timestampMs` holds.", Do: "Check the clocks of producers"},
 	{Text: "`gochannel lives inside the serving process; a client needs a broker with an address, such as nats`", Cause: "`TIMER_BROKER=gochannel` is for one process.", Do: "Another broker"},
