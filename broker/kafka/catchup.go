@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,22 +73,25 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 		defer cancel()
 		admin := kadm.NewClient(client)
 		if unread == nil {
-			if unread, err = b.ends(asking, admin); err != nil {
+			extents, err := extentsOf(asking, admin, b.opt.Routing.Commands)
+			if err != nil {
 				return false, fmt.Errorf("find the ends of %s: %w", id.topic, err)
+			}
+			unread = make(map[partition]int64)
+			for _, e := range extents {
+				if e.start < e.end {
+					unread[e.partition] = e.end
+				}
 			}
 		}
 		if g.handled(unread); len(unread) == 0 {
 			return true, nil
 		}
-		committed, err := admin.FetchOffsets(asking, g.name())
-		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // it is new
+		committed, err := committedBy(asking, admin, g.name())
+		if err != nil {
 			return false, fmt.Errorf("find what group %s has committed: %w", g.name(), err)
 		}
-		for p, end := range unread {
-			if at, ok := committed.Lookup(p.topic, p.number); ok && at.Err == nil && at.At >= end {
-				delete(unread, p)
-			}
-		}
+		maps.DeleteFunc(unread, func(p partition, end int64) bool { return committed[p] >= end })
 		return len(unread) == 0, nil
 	})
 	return unanswered(ctx, err)
@@ -114,34 +118,6 @@ func (b *Broker) subscribed(id groupID) *group {
 		return nil
 	}
 	return g
-}
-
-// ends returns the ends of those partitions of the commands that hold messages.
-func (b *Broker) ends(ctx context.Context, admin *kadm.Client) (map[partition]int64, error) {
-	ends := make(map[partition]int64)
-	found, err := topicsLike(ctx, admin, b.opt.Routing.Commands)
-	if err != nil || len(found) == 0 {
-		return ends, err
-	}
-	topics := found.Names()
-	first, err := admin.ListStartOffsets(ctx, topics...)
-	if err != nil {
-		return nil, err
-	}
-	last, err := admin.ListCommittedOffsets(ctx, topics...)
-	if err != nil {
-		return nil, err
-	}
-	var failed error
-	last.Each(func(end kadm.ListedOffset) {
-		if end.Err != nil && !errors.Is(end.Err, kerr.UnknownTopicOrPartition) {
-			failed = end.Err
-		}
-		if start, _ := first.Lookup(end.Topic, end.Partition); start.Offset < end.Offset {
-			ends[partition{end.Topic, end.Partition}] = end.Offset
-		}
-	})
-	return ends, failed
 }
 
 // handled deletes those partitions of which all before the end is handled here, or

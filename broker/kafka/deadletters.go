@@ -1,9 +1,10 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,10 +16,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-const (
-	readTimeout   = 5 * time.Second // longest wait for the next record, where there should be one
-	removeTimeout = 20 * time.Second
-)
+// removeTimeout is the longest wait until a dead letter is removed.
+const removeTimeout = 20 * time.Second
 
 // VisitDeadLetters visits the dead letters of a tenant, see [broker.DeadLetters].
 // One is removed by a tombstone, a record with its key and no value: it is not
@@ -29,79 +28,75 @@ func (b *Broker) VisitDeadLetters(
 	if err := broker.ValidateVisit(tenant); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	client, err := b.keeper.Current()
-	if err != nil {
-		return fmt.Errorf("visit dead letters: %w", err)
+	if err == nil {
+		err = b.visit(ctx, client, tenant, visit)
 	}
-	topics, err := b.deadLetterTopics(ctx, client, tenant)
-	if err != nil {
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return fmt.Errorf("visit dead letters: %w", err)
-	}
-	for _, topic := range topics {
-		if err := b.visitTopic(ctx, client, topic, tenant, visit); err != nil {
-			return fmt.Errorf("visit %s: %w", topic, err)
-		}
 	}
 	return nil
 }
 
-// deadLetterTopics returns the topics of a tenant's dead letters that are there,
-// or of all tenants.
-func (b *Broker) deadLetterTopics(ctx context.Context, client *kgo.Client, tenant timer.TenantID) (topics []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
+// visit visits topic by topic. It reads each twice: dead letters are long, and what
+// removes them comes after them.
+func (b *Broker) visit(
+	ctx context.Context, client *kgo.Client, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
+) error {
 	template := b.opt.Routing.DeadLetters
 	if tenant != "" {
 		template = b.opt.Routing.DeadLettersOf(tenant)
 	}
-	if !strings.Contains(template, tenantToken) {
-		if err := checkTopic(template); err != nil {
-			return nil, err
-		}
+	if err := checkTopic(strings.ReplaceAll(template, tenantToken, "t")); err != nil {
+		return err
 	}
-	found, err := topicsLike(ctx, kadm.NewClient(client), template)
-	return found.Names(), err
-}
-
-// visitTopic visits the dead letters of one topic. It reads the topic twice: they
-// are long, and what removes them comes after them.
-func (b *Broker) visitTopic(
-	ctx context.Context, client *kgo.Client, topic string, tenant timer.TenantID,
-	visit func(deadLetter *message.Message) (remove bool, err error),
-) error {
+	asking, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	extents, err := extentsOf(asking, kadm.NewClient(client), template)
+	if err != nil {
+		return unanswered(ctx, err)
+	}
 	remover, err := b.dial(append(b.producing(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		return err
 	}
 	defer remover.Close()
-	last := make(map[recordID]int64) // offset of the last record of each dead letter, -1 if that is a tombstone
-	err = b.read(ctx, client, topic, func(r *kgo.Record) error {
-		last[idOf(r)] = r.Offset
-		if r.Value == nil {
-			last[idOf(r)] = -1
+	for _, topic := range topicsOf(extents) {
+		of := slices.DeleteFunc(slices.Clone(extents), func(e extent) bool { return e.topic != topic })
+		last := make(map[recordID]int64) // offset of the last record of each dead letter, -1 if that is a tombstone
+		if err := b.read(ctx, client, broker.DeadLetter, of, func(batch []read) error {
+			for _, r := range batch {
+				if last[idOf(r.Record)] = r.Offset; r.Value == nil {
+					last[idOf(r.Record)] = -1
+				}
+			}
+			return nil
+		}); err != nil {
+			return fmt.Errorf("%s: %w", topic, err)
 		}
-		return nil
-	})
-	if err != nil {
-		return err
+		if err := b.read(ctx, client, broker.DeadLetter, of, func(batch []read) error {
+			for _, r := range batch {
+				if offset, there := last[idOf(r.Record)]; !there || offset != r.Offset {
+					continue
+				}
+				deadLetter := unmarshal(r.Record)
+				if owner, _ := b.opt.Routing.DeadLetterOf(topic, deadLetter); tenant != "" && owner != tenant {
+					continue
+				}
+				remove, err := visit(deadLetter)
+				if err == nil && remove {
+					err = b.remove(ctx, remover, r.Record)
+				}
+				if err = cmp.Or(err, ctx.Err()); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return fmt.Errorf("%s: %w", topic, err)
+		}
 	}
-	return b.read(ctx, client, topic, func(r *kgo.Record) error {
-		if offset, there := last[idOf(r)]; !there || offset != r.Offset {
-			return nil
-		}
-		deadLetter := unmarshal(r)
-		if owner, _ := b.opt.Routing.DeadLetterOf(topic, deadLetter); tenant != "" && owner != tenant {
-			return nil
-		}
-		remove, err := visit(deadLetter)
-		if err != nil || !remove {
-			return err
-		}
-		return b.remove(ctx, remover, r)
-	})
+	return nil
 }
 
 // A recordID is what the records of a dead letter have in common: itself, those of
@@ -130,81 +125,4 @@ func (b *Broker) remove(ctx context.Context, remover *kgo.Client, r *kgo.Record)
 		return fmt.Errorf("remove the dead letter at %s: %w", position(r), err)
 	}
 	return nil
-}
-
-// read calls handle with every record of a topic that is there now, in the order
-// of its partition; topics of the service have one.
-func (b *Broker) read(ctx context.Context, client *kgo.Client, topic string, handle func(*kgo.Record) error) error {
-	ends, err := endOffsets(ctx, client, topic)
-	if err != nil {
-		return err
-	}
-	starts, err := offsets(ctx, topic, kadm.NewClient(client).ListStartOffsets)
-	if err != nil {
-		return err
-	}
-	unread := make(map[int32]kgo.Offset)
-	for number, end := range ends {
-		if starts[number] < end {
-			unread[number] = kgo.NewOffset().At(starts[number])
-		}
-	}
-	if len(unread) == 0 {
-		return nil
-	}
-	reader, err := b.dial(
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: maps.Clone(unread)}),
-		kgo.KeepControlRecords(), // so that the end is met, whatever record is there
-		kgo.MaxDecompressBatchBytes(maxBatch),
-		kgo.FetchMaxWait(100*time.Millisecond),
-	)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	for len(unread) > 0 {
-		records, err := poll(ctx, reader)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			return fmt.Errorf("read to the end: %w", err)
-		case len(records) == 0:
-			return ping(ctx, client) // the last records may have been compacted away
-		}
-		for _, r := range records {
-			if r.Offset+1 >= ends[r.Partition] {
-				delete(unread, r.Partition)
-			}
-			if r.Offset >= ends[r.Partition] || r.Attrs.IsControl() {
-				continue
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := handle(r); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// poll returns the next records. If there are none for a while it returns none,
-// and the last error of that time.
-func poll(ctx context.Context, reader *kgo.Client) (_ []*kgo.Record, last error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	for ctx.Err() == nil {
-		fetches := reader.PollFetches(ctx)
-		if records := fetches.Records(); len(records) > 0 {
-			return records, nil
-		}
-		fetches.EachError(func(_ string, _ int32, err error) {
-			if ctx.Err() == nil {
-				last = err
-			}
-		})
-	}
-	return nil, last
 }

@@ -66,44 +66,20 @@ func (b *Broker) listen(ctx context.Context, topic string) (*listener, error) {
 	case err != nil:
 		return nil, err
 	default:
-		ends, err := endOffsets(ctx, client, topic)
+		extents, err := extentsOf(ctx, kadm.NewClient(client), topic)
+		for n := 1; err != nil && pause.For(ctx, backoff(n)); n++ { // until there are leaders
+			extents, err = extentsOf(ctx, kadm.NewClient(client), topic)
+		}
 		if err != nil {
 			return nil, err
 		}
-		for number, offset := range ends {
-			from[number] = kgo.NewOffset().At(offset)
-			known[number] = true
+		for _, e := range extents {
+			from[e.number] = kgo.NewOffset().At(e.end)
+			known[e.number] = true
 		}
 	}
 	reader, err := b.dial(kgo.MaxDecompressBatchBytes(maxBatch), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
 	return &listener{reader, b, topic, known}, err
-}
-
-// endOffsets returns where the partitions of a topic end. It waits for leaders.
-func endOffsets(ctx context.Context, client *kgo.Client, topic string) (map[int32]int64, error) {
-	return offsets(ctx, topic, kadm.NewClient(client).ListCommittedOffsets)
-}
-
-// offsets asks for an offset of each partition of a topic until each has one.
-func offsets(
-	ctx context.Context, topic string, list func(context.Context, ...string) (kadm.ListedOffsets, error),
-) (map[int32]int64, error) {
-	for n := 1; ; n++ {
-		listed, err := list(ctx, topic)
-		if err == nil {
-			err = listed.Error()
-		}
-		if err == nil && len(listed[topic]) > 0 {
-			found := make(map[int32]int64)
-			for number, o := range listed[topic] {
-				found[number] = o.Offset
-			}
-			return found, nil
-		}
-		if !pause.For(ctx, backoff(n)) {
-			return nil, fmt.Errorf("read the ends of topic %s: %w", topic, err)
-		}
-	}
 }
 
 // Receive sends messages until ctx is done, with those of partitions that are

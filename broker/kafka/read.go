@@ -1,0 +1,224 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	readAtOnce  = 2000             // records of a batch
+	readTimeout = 5 * time.Second  // longest wait for the next record, where there should be one
+	readStall   = 30 * time.Second // longest time without a record, where there should be one
+)
+
+// A reading is one pass over what partitions hold, without a group. A server that is
+// away for longer than some seconds ends it.
+type reading struct {
+	asker     *kgo.Client // asks for offsets
+	reader    *kgo.Client
+	compacted bool                  // the last records of a partition may be gone
+	unread    map[partition]*extent // from the next record on
+	visit     func(batch []read) error
+}
+
+// A read is a record that was read. One without a value says that the dead letter with
+// its key was removed.
+type read struct {
+	*kgo.Record
+
+	log string // as in [timer.Position]
+}
+
+// read calls visit with the records of extents, oldest first in each, in batches.
+func (b *Broker) read(ctx context.Context, client *kgo.Client, kind broker.Kind, extents []extent, visit func(batch []read) error) error {
+	r := reading{asker: client, compacted: kind == broker.DeadLetter, unread: make(map[partition]*extent), visit: visit}
+	starts := make(map[string]map[int32]kgo.Offset)
+	for _, e := range extents {
+		if e.start >= e.end {
+			continue
+		}
+		r.unread[e.partition] = &e
+		if starts[e.topic] == nil {
+			starts[e.topic] = make(map[int32]kgo.Offset)
+		}
+		starts[e.topic][e.number] = kgo.NewOffset().At(e.start)
+	}
+	if len(r.unread) == 0 {
+		return nil
+	}
+	var err error
+	if r.reader, err = b.dial( // it fetches while visit works, one fetch a server
+		kgo.ConsumePartitions(starts),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // a log that is cut meanwhile is read from what is left
+		kgo.KeepControlRecords(),                          // so that the end is met, whatever record is there
+		kgo.FetchMaxBytes(8<<20),
+		kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.MaxDecompressBatchBytes(maxBatch),
+	); err != nil {
+		return err
+	}
+	defer r.reader.Close()
+	return r.run(ctx)
+}
+
+// run reads until nothing is unread.
+func (r *reading) run(ctx context.Context) error {
+	for stalled := time.Duration(0); len(r.unread) > 0; {
+		polling, cancel := context.WithTimeout(ctx, readTimeout)
+		fetches := r.reader.PollRecords(polling, readAtOnce)
+		cancel()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		progress, err := r.receive(fetches)
+		if err != nil {
+			return err
+		}
+		failed := r.skip(fetches)
+		if _, answered := errors.AsType[*kerr.Error](failed); answered {
+			return failed
+		}
+		if progress {
+			stalled = 0
+			continue
+		}
+		if err := r.recheck(ctx); err != nil {
+			return unanswered(ctx, err)
+		}
+		if stalled += readTimeout; stalled >= readStall && len(r.unread) > 0 {
+			return fmt.Errorf("%d partitions have no record for %v, where one should be: %w", len(r.unread), stalled, failed)
+		}
+	}
+	return nil
+}
+
+// receive visits the records that were fetched. It reports whether there were any.
+func (r *reading) receive(fetches kgo.Fetches) (progress bool, err error) {
+	batch := make([]read, 0, fetches.NumRecords())
+	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
+		e := r.unread[partition{f.Topic, f.Partition}]
+		for _, record := range f.Records {
+			if progress = true; e == nil || record.Offset < e.start || record.Offset >= e.end {
+				continue
+			}
+			if e.start = record.Offset + 1; !record.Attrs.IsControl() { // else it is the end of a transaction
+				batch = append(batch, read{record, e.log})
+			}
+		}
+		if n := len(f.Records); e != nil && n > 0 && f.Records[n-1].Offset+1 >= e.end {
+			r.done(e)
+		}
+	})
+	if len(batch) == 0 {
+		return progress, nil
+	}
+	return progress, r.visit(batch)
+}
+
+func (r *reading) done(e *extent) {
+	delete(r.unread, e.partition)
+	r.reader.PauseFetchPartitions(map[string][]int32{e.topic: {e.number}})
+}
+
+// skip returns the errors of a poll, and skips batches that are too large when they are
+// unpacked, as the consumers of commands do.
+func (r *reading) skip(fetches kgo.Fetches) error {
+	fetches.EachError(func(topic string, number int32, err error) {
+		if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
+			if e := r.unread[partition{topic, number}]; e != nil && large.NextOffset >= e.end {
+				r.done(e)
+			}
+		}
+	})
+	return skipTooLarge(r.reader, fetches)
+}
+
+// recheck finds, when no record comes, which partitions have none any more: they were
+// cut, or the last dead letters were compacted away.
+func (r *reading) recheck(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	var extents []extent
+	for _, e := range r.unread {
+		extents = append(extents, *e)
+	}
+	starts, err := kadm.NewClient(r.asker).ListStartOffsets(ctx, topicsOf(extents)...)
+	if err != nil {
+		return err
+	}
+	for id, e := range r.unread {
+		start, err := offsetIn(starts, id)
+		if err != nil {
+			return err
+		}
+		if start >= e.end || r.compacted {
+			r.done(e)
+		}
+	}
+	return nil
+}
+
+// Replay reads the partitions of a kind up to where they end now, and those of commands
+// up to what the group has committed. See [broker.History] for its contract.
+func (b *Broker) Replay(ctx context.Context, role string, kind broker.Kind, from []timer.Position, visit func([]broker.Stored) error) error {
+	client, err := b.keeper.Current()
+	if err != nil {
+		return err
+	}
+	extents, err := b.behind(ctx, kadm.NewClient(client), role, kind, from)
+	if err != nil {
+		return unanswered(ctx, fmt.Errorf("replay: %w", err))
+	}
+	return b.read(ctx, client, kind, extents, func(records []read) error {
+		batch := make([]broker.Stored, 0, len(records))
+		for _, r := range records {
+			if r.Value != nil || kind != broker.DeadLetter {
+				batch = append(batch, broker.Stored{Message: unmarshal(r.Record), Log: r.log, Number: r.Offset + 1, At: r.Timestamp.UTC()})
+			}
+		}
+		if len(batch) == 0 {
+			return nil
+		}
+		return visit(batch)
+	})
+}
+
+// behind returns what a replay reads.
+func (b *Broker) behind(ctx context.Context, admin *kadm.Client, role string, kind broker.Kind, from []timer.Position) ([]extent, error) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	extents, err := extentsOf(ctx, admin, map[broker.Kind]string{
+		broker.Commands: b.opt.Routing.Commands, broker.Events: b.opt.Routing.Events, broker.DeadLetter: b.opt.Routing.DeadLetters,
+	}[kind])
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[string]int64)
+	for _, p := range from {
+		if last[p.Log] = p.Observed; kind == broker.Commands {
+			last[p.Log] = p.Committed
+		}
+	}
+	var committed map[partition]int64
+	if kind == broker.Commands {
+		if committed, err = committedBy(ctx, admin, groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix)); err != nil {
+			return nil, err
+		}
+	}
+	for i := range extents {
+		e := &extents[i]
+		if e.start = max(e.start, last[e.log]); kind == broker.Commands {
+			e.end = min(e.end, committed[e.partition])
+		}
+	}
+	return extents, nil
+}
