@@ -146,7 +146,7 @@ func (b *Broker) Subscriber(role string) message.Subscriber {
 
 // Tail returns a subscriber for what is published from now on.
 func (b *Broker) Tail() message.Subscriber {
-	return tails{inflight.NewSubscriptions(b.term), b}
+	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.listen}
 }
 
 // Now returns [errors.ErrUnsupported]: this process has one clock.

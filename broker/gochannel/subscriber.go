@@ -196,9 +196,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		w.Close()
 		stop()
 		s.Left()
-		open, closed := s.Until(context.WithoutCancel(ctx)) // until then acks have an effect
-		w.Wait(open.Done())
-		closed()
+		s.Drain(w, 0, 0, nil)
 		g.requeue(w)
 	}()
 	return w.Messages(), nil

@@ -12,25 +12,16 @@ import (
 // dropped.
 const tailBuffer = 8192
 
-// tails subscribes to what is published from now on. See [broker.Broker] for its
-// contract.
-type tails struct {
-	*inflight.Subscriptions
-	broker *Broker
-}
-
-// Subscribe delivers what is published to a topic from now on.
-func (t tails) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	return t.Tail(ctx, func(context.Context, bool) (inflight.Listener, error) {
-		b, l := t.broker, make(tail, tailBuffer)
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.tails[topic] == nil {
-			b.tails[topic] = make(map[tail]bool)
-		}
-		b.tails[topic][l] = true
-		return listener{l, b, topic}, nil
-	})
+// listen begins to keep what is published to a topic.
+func (b *Broker) listen(_ context.Context, topic string) (inflight.Listener, error) {
+	l := listener{make(tail, tailBuffer), b, topic}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.tails[topic] == nil {
+		b.tails[topic] = make(map[tail]bool)
+	}
+	b.tails[topic][l.tail] = true
+	return l, nil
 }
 
 // A tail has what its reader has not read.

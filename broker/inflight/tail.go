@@ -3,6 +3,7 @@ package inflight
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -29,32 +30,35 @@ type Listener interface {
 // tailRetry is the delay between two tries to listen.
 const tailRetry = 50 * time.Millisecond
 
-// Tail delivers what a listener receives until ctx is done, the subscriber is
-// closed or the term ends. It returns as soon as the first listener listens, or
-// the error of that. When a listener has finished, Tail listens again: what was
-// published meanwhile is missed.
-//
-// Listen is called with again false for the first time, when it returns an error
-// if there is no connection. Later again is true, and it waits for a connection,
-// or until ctx is done. The ctx of the first call is that of the caller.
-func (s *Subscriptions) Tail(
-	ctx context.Context, listen func(ctx context.Context, again bool) (Listener, error),
-) (<-chan *message.Message, error) {
-	if !s.Join() {
+// A Tail subscribes to what is published from now on. See [broker.Broker] for its
+// contract. When a listener has finished, it listens again: what was published
+// meanwhile is missed.
+type Tail struct {
+	*Subscriptions
+
+	// Listen returns a listener that listens, or an error if there is no connection.
+	Listen func(ctx context.Context, topic string) (Listener, error)
+}
+
+// Subscribe returns as soon as the first listener listens, or the error of that. It
+// delivers what listeners receive until ctx is done, the subscriber is closed or the
+// term ends.
+func (t Tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if !t.Join() {
 		return nil, ErrClosed
 	}
-	l, err := listen(ctx, false)
+	l, err := t.Listen(ctx, topic)
 	if err != nil {
-		s.Left()
-		s.term.Done()
-		return nil, err
+		t.Left()
+		t.term.Done()
+		return nil, fmt.Errorf("tail %.200s: %w", topic, err)
 	}
 	out := make(chan *message.Message)
 	go func() {
-		defer s.term.Done()
-		defer s.Left()
+		defer t.term.Done()
+		defer t.Left()
 		defer close(out)
-		ctx, stop := s.Until(ctx)
+		ctx, stop := t.Until(ctx)
 		defer stop()
 		send := func(msg *message.Message) bool {
 			msg.SetContext(ctx)
@@ -65,22 +69,18 @@ func (s *Subscriptions) Tail(
 				return false
 			}
 		}
-		for l != nil {
-			l.Receive(ctx, send)
-			l.Close()
-			l = relisten(ctx, listen)
+		for {
+			if err == nil {
+				l.Receive(ctx, send)
+				l.Close()
+			} else {
+				pause.For(ctx, tailRetry)
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			l, err = t.Listen(ctx, topic)
 		}
 	}()
 	return out, nil
-}
-
-// relisten listens again until that works. It returns nil if ctx is done first.
-func relisten(ctx context.Context, listen func(ctx context.Context, again bool) (Listener, error)) Listener {
-	for ctx.Err() == nil {
-		if l, err := listen(ctx, true); err == nil {
-			return l
-		}
-		pause.For(ctx, tailRetry)
-	}
-	return nil
 }

@@ -37,19 +37,15 @@ func (l *listener) Close() { l.closed = true }
 func TestATailListensAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		term := inflight.NewTerm()
-		subs := inflight.NewSubscriptions(term)
 		var all []*listener
-		listen := func(_ context.Context, again bool) (inflight.Listener, error) {
-			if again != (len(all) > 0) {
-				t.Errorf("listener %d: again is %v", len(all), again)
-			}
+		subs := inflight.Tail{Subscriptions: inflight.NewSubscriptions(term), Listen: func(context.Context, string) (inflight.Listener, error) {
 			l := &listener{in: make(chan *message.Message)}
 			if all = append(all, l); len(all) == 3 {
 				return nil, errors.New("not now")
 			}
 			return l, nil
-		}
-		messages, err := subs.Tail(t.Context(), listen)
+		}}
+		messages, err := subs.Subscribe(t.Context(), "topic")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,28 +84,24 @@ func TestATailEnds(t *testing.T) {
 			"the term":       func(term *inflight.Term, _ *inflight.Subscriptions, _ context.CancelFunc) { term.End() },
 		} {
 			term := inflight.NewTerm()
-			subs := inflight.NewSubscriptions(term)
 			ctx, cancel := context.WithCancel(t.Context())
 			l := &listener{in: make(chan *message.Message)}
-			messages, err := subs.Tail(ctx, func(ctx context.Context, again bool) (inflight.Listener, error) {
-				if again {
-					<-ctx.Done()
-					return nil, ctx.Err()
-				}
+			subs := inflight.Tail{Subscriptions: inflight.NewSubscriptions(term), Listen: func(context.Context, string) (inflight.Listener, error) {
 				return l, nil
-			})
+			}}
+			messages, err := subs.Subscribe(ctx, "topic")
 			if err != nil {
 				t.Fatal(err)
 			}
 			l.in <- message.NewMessage("nobody reads", nil)
-			how(term, subs, cancel)
+			how(term, subs.Subscriptions, cancel)
 			synctest.Wait()
 			if _, open := <-messages; open || !l.closed {
 				t.Errorf("%s ended, and the tail did not", what)
 			}
 			cancel()
 			term.End()
-			if _, err := subs.Tail(t.Context(), nil); !errors.Is(err, inflight.ErrClosed) {
+			if _, err := subs.Subscribe(t.Context(), "topic"); !errors.Is(err, inflight.ErrClosed) {
 				t.Errorf("a tail after the end: %v", err)
 			}
 		}
@@ -119,9 +111,9 @@ func TestATailEnds(t *testing.T) {
 func TestATailThatCanNotListenIsAnError(t *testing.T) {
 	t.Parallel()
 	term := inflight.NewTerm()
-	subs := inflight.NewSubscriptions(term)
 	why := errors.New("no connection")
-	if _, err := subs.Tail(t.Context(), func(context.Context, bool) (inflight.Listener, error) { return nil, why }); !errors.Is(err, why) {
+	subs := inflight.Tail{Subscriptions: inflight.NewSubscriptions(term), Listen: func(context.Context, string) (inflight.Listener, error) { return nil, why }}
+	if _, err := subs.Subscribe(t.Context(), "topic"); !errors.Is(err, why) {
 		t.Errorf("got %v", err)
 	}
 	_ = subs.Close()

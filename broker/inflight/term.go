@@ -3,23 +3,28 @@ package inflight
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // A Term is the lifetime of a broker: from [NewTerm] until [Term.End], which
 // waits for all work that was counted in it.
 type Term struct {
 	work sync.WaitGroup
-	over chan struct{}
+	ctx  context.Context // ends with the term
+	end  context.CancelFunc
 
-	mu    sync.Mutex
-	ended bool
+	mu sync.Mutex // held while work is counted, and while the term is ended
 }
 
 // NewTerm returns a Term that has begun.
-func NewTerm() *Term { return &Term{over: make(chan struct{})} }
+func NewTerm() *Term {
+	t := new(Term)
+	t.ctx, t.end = context.WithCancel(context.Background())
+	return t
+}
 
 // Over is closed as soon as End is called.
-func (t *Term) Over() <-chan struct{} { return t.over }
+func (t *Term) Over() <-chan struct{} { return t.ctx.Done() }
 
 // Begin counts one piece of work, until [Term.Done]. It returns false if the term
 // has ended.
@@ -30,7 +35,7 @@ func (t *Term) Begin() bool { return t.Add(&t.work) }
 func (t *Term) Add(group *sync.WaitGroup) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.ended {
+	if t.ctx.Err() != nil {
 		return false
 	}
 	group.Add(1)
@@ -43,33 +48,23 @@ func (t *Term) Go(f func()) { t.work.Go(f) }
 // Done ends a piece of work of Begin or of [Subscriptions.Join].
 func (t *Term) Done() { t.work.Done() }
 
-// Until returns a context that ends with ctx, when closing is closed, or with the
-// term. Stop ends it too, and must be called.
-func (t *Term) Until(ctx context.Context, closing <-chan struct{}) (_ context.Context, stop func()) {
+// Until returns a context that ends with ctx, or with the term. Stop ends it too, and
+// must be called.
+func (t *Term) Until(ctx context.Context) (_ context.Context, stop func()) { return until(ctx, t.ctx) }
+
+func until(ctx, other context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		defer cancel()
-		select {
-		case <-closing:
-		case <-t.over:
-		case <-ctx.Done():
-		}
-	}()
+	unwatch := context.AfterFunc(other, cancel)
 	return ctx, func() {
+		unwatch()
 		cancel()
-		<-watched
 	}
 }
 
 // End ends the term and waits for its work. It can be called again.
 func (t *Term) End() {
 	t.mu.Lock()
-	if !t.ended {
-		t.ended = true
-		close(t.over)
-	}
+	t.end()
 	t.mu.Unlock()
 	t.work.Wait()
 }
@@ -77,15 +72,17 @@ func (t *Term) End() {
 // Subscriptions are those of one subscriber. They end with [Subscriptions.Close],
 // or with the term of the broker.
 type Subscriptions struct {
-	term    *Term
-	closing chan struct{}
-	open    sync.WaitGroup // subscriptions that may still send
-	once    sync.Once
+	term  *Term
+	ctx   context.Context // ends with Close, or with the term
+	close context.CancelFunc
+	open  sync.WaitGroup // subscriptions that may still send
 }
 
 // NewSubscriptions returns Subscriptions without any subscription.
 func NewSubscriptions(t *Term) *Subscriptions {
-	return &Subscriptions{term: t, closing: make(chan struct{})}
+	s := &Subscriptions{term: t}
+	s.ctx, s.close = context.WithCancel(t.ctx)
+	return s
 }
 
 // Join counts one subscription, until it calls Left, and then [Term.Done]. It
@@ -94,12 +91,7 @@ func (s *Subscriptions) Join() bool {
 	t := s.term
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	select {
-	case <-s.closing:
-		return false
-	default:
-	}
-	if t.ended {
+	if s.ctx.Err() != nil {
 		return false
 	}
 	t.work.Add(1)
@@ -110,18 +102,47 @@ func (s *Subscriptions) Join() bool {
 // Left is called by a subscription after it has closed its channel.
 func (s *Subscriptions) Left() { s.open.Done() }
 
-// Closing is closed as soon as Close is called.
-func (s *Subscriptions) Closing() <-chan struct{} { return s.closing }
-
 // Until returns a context that ends with ctx, with the subscriber, or with the
 // term. Stop ends it too, and must be called.
 func (s *Subscriptions) Until(ctx context.Context) (_ context.Context, stop func()) {
-	return s.term.Until(ctx, s.closing)
+	return until(ctx, s.ctx)
+}
+
+// Drain waits until nothing of a window that was closed is in flight. A message can be
+// acked for a while after Close of the subscriber, and for another one after the end of
+// the term, as long as its connection is not gone, which is nil if none is needed.
+func (s *Subscriptions) Drain(w *Window, afterClose, afterTerm time.Duration, gone <-chan struct{}) {
+	stop, idle := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(idle)
+		w.Wait(stop)
+	}()
+	closed, over, late := s.ctx.Done(), s.term.Over(), time.NewTimer(0)
+	late.Stop()
+	for waiting := true; waiting; {
+		select {
+		case <-idle:
+			waiting = false
+		case <-gone:
+			waiting = false
+		case <-late.C:
+			waiting = false
+		case <-over:
+			closed, over = nil, nil
+			late.Reset(afterTerm)
+		case <-closed:
+			closed = nil
+			late.Reset(afterClose)
+		}
+	}
+	late.Stop()
+	close(stop)
+	<-idle
 }
 
 // Close ends all subscriptions and waits until their channels are closed.
 func (s *Subscriptions) Close() error {
-	s.once.Do(func() { close(s.closing) })
+	s.close()
 	s.open.Wait()
 	return nil
 }

@@ -82,7 +82,7 @@ func TestCloseWaitsForItsSubscriptions(t *testing.T) {
 func TestUntilEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
-	until, stop := inflight.NewTerm().Until(ctx, nil)
+	until, stop := inflight.NewTerm().Until(ctx)
 	cancel()
 	<-until.Done()
 	stop()

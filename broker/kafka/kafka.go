@@ -125,7 +125,7 @@ func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, e
 
 // Tail returns a subscriber for what is published from now on.
 func (b *Broker) Tail() message.Subscriber {
-	return &tail{Subscriptions: inflight.NewSubscriptions(b.term), broker: b}
+	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.listen}
 }
 
 // Ready returns nil while connected and provisioned, after a round trip to the

@@ -26,7 +26,7 @@ func alone(t *testing.T) (*group, *part, *subscription) {
 		parts:  make(map[partition]*part),
 	}
 	g.assigned(t.Context(), nil, map[string][]int32{"topic": {0}})
-	return g, g.parts[partition{"topic", 0}], &subscription{broker: b, group: g}
+	return g, g.parts[partition{"topic", 0}], &subscription{subscriber: &subscriber{broker: b}, group: g}
 }
 
 // fetched returns records of a partition, at these offsets, as a poll does.

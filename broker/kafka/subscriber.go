@@ -24,10 +24,9 @@ type subscriber struct {
 
 // A subscription is one call of Subscribe.
 type subscription struct {
-	broker  *Broker
-	closing <-chan struct{} // closed with the subscriber
-	group   *group
-	window  *inflight.Window
+	*subscriber
+	group  *group
+	window *inflight.Window
 }
 
 // Subscribe delivers what the role has not acked yet, of a topic that may hold
@@ -42,54 +41,26 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	ctx, stop := s.Until(ctx)
 	sub := &subscription{
-		broker:  s.broker,
-		closing: s.Closing(),
-		window:  inflight.New(ctx, inflight.Options{}),
-		group:   s.broker.join(groupID{s.role, topic}),
+		subscriber: s,
+		window:     inflight.New(ctx, inflight.Options{}),
+		group:      s.broker.join(groupID{s.role, topic}),
 	}
 	go func() {
 		defer s.broker.term.Done()
 		defer stop()
-		sub.run(ctx, s.Left)
+		sub.run(ctx)
 	}()
 	return sub.window.Messages(), nil
 }
 
-// run fills the window until ctx is done. Then it closes the window, calls closed,
-// and waits for what is in flight.
-func (s *subscription) run(ctx context.Context, closed func()) {
+// run fills the window until ctx is done. Then it closes the window, and waits for what
+// is in flight.
+func (s *subscription) run(ctx context.Context) {
 	for d := s.group.take(ctx, s); d != nil; d = s.group.take(ctx, s) {
 		s.window.Add(d, d.count+1)
 	}
 	s.window.Close()
-	closed()
-
-	stop := make(chan struct{})
-	settled := make(chan struct{})
-	go func() {
-		defer close(stop)
-		s.awaitAcks(settled)
-	}()
-	s.window.Wait(stop)
-	close(settled)
-	<-stop
+	s.Left()
+	s.Drain(s.window, closeWait, 0, nil)
 	s.group.leave(s)
-}
-
-// awaitAcks waits until acks have to be there, or until settled is closed.
-func (s *subscription) awaitAcks(settled <-chan struct{}) {
-	select {
-	case <-settled:
-		return
-	case <-s.broker.term.Over():
-		return
-	case <-s.closing:
-	}
-	t := time.NewTimer(closeWait)
-	defer t.Stop()
-	select {
-	case <-settled:
-	case <-s.broker.term.Over():
-	case <-t.C:
-	}
 }

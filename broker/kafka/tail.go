@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -21,29 +20,6 @@ const (
 	topicInterval      = 200 * time.Millisecond // a topic that is not there
 )
 
-// tail subscribes to what is published from now on. See [broker.Broker] for its
-// contract.
-type tail struct {
-	*inflight.Subscriptions
-	broker *Broker
-}
-
-// Subscribe returns when it is known where the topic ends now, so that it
-// returns an error while there is no connection. What is published while the
-// connection is broken comes later.
-func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	if err := checkTopic(topic); err != nil {
-		return nil, err
-	}
-	return t.Tail(ctx, func(ctx context.Context, _ bool) (inflight.Listener, error) {
-		l, err := t.broker.listen(ctx, topic)
-		if err != nil {
-			return nil, fmt.Errorf("tail %s: %w", topic, err)
-		}
-		return l, nil
-	})
-}
-
 // A listener reads a topic.
 type listener struct {
 	*kgo.Client
@@ -52,8 +28,12 @@ type listener struct {
 	known  map[int32]bool // partitions that it reads
 }
 
-// listen returns a listener that reads a topic from its end.
-func (b *Broker) listen(ctx context.Context, topic string) (*listener, error) {
+// listen returns a listener that reads a topic from its end. What is published while
+// the connection is broken comes later.
+func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, error) {
+	if err := checkTopic(topic); err != nil {
+		return nil, err
+	}
 	client, err := b.keeper.Current()
 	if err != nil {
 		return nil, err
@@ -79,7 +59,10 @@ func (b *Broker) listen(ctx context.Context, topic string) (*listener, error) {
 		}
 	}
 	reader, err := b.dial(kgo.MaxDecompressBatchBytes(maxBatch), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
-	return &listener{reader, b, topic, known}, err
+	if err != nil {
+		return nil, err
+	}
+	return &listener{reader, b, topic, known}, nil
 }
 
 // Receive sends messages until ctx is done, with those of partitions that are

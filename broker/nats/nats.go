@@ -191,7 +191,7 @@ func (b *Broker) Subscriber(role string) message.Subscriber {
 
 // Tail returns a subscriber for what is published from now on.
 func (b *Broker) Tail() message.Subscriber {
-	return &tail{Subscriptions: inflight.NewSubscriptions(b.term), broker: b}
+	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.tail}
 }
 
 // Ready returns nil while connected and provisioned, with a fit consumer for each

@@ -33,7 +33,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		return nil, inflight.ErrClosed
 	}
 	ctx, stop := s.Until(ctx)
-	sub := newSubscription(ctx, s.broker, s.broker.opt.Prefix+durable(s.role, topic), topic)
+	sub := newSubscription(ctx, s, s.broker.opt.Prefix+durable(s.role, topic), topic)
 	if topic == s.broker.opt.Routing.Subscription() {
 		sub.role = s.role
 	}
@@ -42,7 +42,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		defer s.broker.term.Done()
 		defer stop()
 		defer s.broker.setOpen(sub, false)
-		sub.run(ctx, s.Closing(), s.Left)
+		sub.run(ctx)
 	}()
 	return sub.window.Messages(), nil
 }

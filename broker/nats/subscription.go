@@ -22,6 +22,7 @@ const (
 // gives it to the handler.
 type subscription struct {
 	broker  *Broker
+	to      *subscriber
 	topic   string
 	durable string
 	role    string // whose commands these are; empty if they are none
@@ -48,9 +49,9 @@ type subscription struct {
 	why      error         // of the last of them
 }
 
-func newSubscription(ctx context.Context, b *Broker, durable, topic string) *subscription {
+func newSubscription(ctx context.Context, to *subscriber, durable, topic string) *subscription {
 	return &subscription{
-		broker: b, topic: topic, durable: durable,
+		broker: to.broker, to: to, topic: topic, durable: durable,
 		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
 		barrier: make(chan barrier),
 		unfit:   make(chan struct{}, 1),
@@ -59,10 +60,10 @@ func newSubscription(ctx context.Context, b *Broker, durable, topic string) *sub
 	}
 }
 
-// run delivers messages until ctx is done. Then it closes the window, calls left,
-// and waits for messages in flight until the broker ends, or for a while after
-// the subscriber was closed.
-func (s *subscription) run(ctx context.Context, closing <-chan struct{}, left func()) {
+// run delivers messages until ctx is done. Then it closes the window, and waits for
+// messages in flight until the broker ends, or for a while after the subscriber was
+// closed.
+func (s *subscription) run(ctx context.Context) {
 	finished := make(chan struct{})
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -75,30 +76,12 @@ func (s *subscription) run(ctx context.Context, closing <-chan struct{}, left fu
 
 	s.consume(ctx)
 	s.window.Close()
-	left()
+	s.to.Left()
 	for _, d := range s.returned { // not before: the server would send them here again
 		s.sent(d.nak(0))
 	}
 
-	stop := make(chan struct{})
-	parts.Go(func() {
-		defer close(stop)
-		select {
-		case <-finished:
-			return
-		case <-s.broker.term.Over():
-			return
-		case <-closing:
-		}
-		t := time.NewTimer(settleWait)
-		defer t.Stop()
-		select {
-		case <-finished:
-		case <-s.broker.term.Over():
-		case <-t.C:
-		}
-	})
-	s.window.Wait(stop)
+	s.to.Drain(s.window, settleWait, 0, nil)
 }
 
 // keepAlive notifies the server that messages are in progress, until done is

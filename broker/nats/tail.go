@@ -2,7 +2,6 @@ package nats
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
@@ -14,37 +13,6 @@ import (
 // dropped, which is logged.
 const tailBuffer = 8192
 
-// tail subscribes to what is published from now on. See [broker.Broker] for its
-// contract.
-type tail struct {
-	*inflight.Subscriptions
-	broker *Broker
-}
-
-// Subscribe returns when the server knows of the subscription, so that it
-// returns an error while there is no connection. After a reconnect it goes on;
-// what was published meanwhile is missed.
-func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	if err := checkFilter(topic); err != nil {
-		return nil, err
-	}
-	messages, err := t.Tail(ctx, func(ctx context.Context, again bool) (inflight.Listener, error) {
-		connected := func(context.Context) (*session, error) { return t.broker.current() }
-		if again {
-			connected = t.broker.keeper.Await
-		}
-		s, err := connected(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return listen(ctx, s, topic)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("tail %s: %w", topic, err)
-	}
-	return messages, nil
-}
-
 // A listener is a subscription on one connection.
 type listener struct {
 	conn   *natsgo.Conn
@@ -53,8 +21,16 @@ type listener struct {
 	closed chan natsgo.Status // gets a value when the connection is closed for good
 }
 
-// listen subscribes, and waits until the server knows.
-func listen(ctx context.Context, s *session, topic string) (inflight.Listener, error) {
+// tail subscribes, and waits until the server knows. It needs no permission but that to
+// subscribe: people and tenants have no other.
+func (b *Broker) tail(ctx context.Context, topic string) (inflight.Listener, error) {
+	if err := checkFilter(topic); err != nil {
+		return nil, err
+	}
+	s, err := b.current()
+	if err != nil {
+		return nil, err
+	}
 	in := make(chan *natsgo.Msg, tailBuffer)
 	sub, err := s.conn.ChanSubscribe(topic, in)
 	if err != nil {

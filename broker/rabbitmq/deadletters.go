@@ -41,7 +41,7 @@ func (b *Broker) VisitDeadLetters(
 		return connection.ErrClosed
 	}
 	defer b.term.Done()
-	visiting, stop := b.term.Until(ctx, nil)
+	visiting, stop := b.term.Until(ctx)
 	defer stop()
 	err := b.browse(visiting, &visitor{routing: b.opt.Routing, topic: topic, tenant: tenant, visit: visit})
 	switch {

@@ -242,7 +242,7 @@ func (b *Broker) Subscriber(role string) message.Subscriber {
 
 // Tail returns a subscriber for what is published from now on.
 func (b *Broker) Tail() message.Subscriber {
-	return &tail{Subscriptions: inflight.NewSubscriptions(b.term), broker: b}
+	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.listen}
 }
 
 // Now returns [errors.ErrUnsupported]: RabbitMQ has no request for the time.

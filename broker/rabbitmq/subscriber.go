@@ -55,11 +55,11 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	intake, end := s.Until(ctx)
 	sub := &subscription{
-		broker:  s.broker,
-		topic:   topic,
-		queue:   s.broker.queueOf(s.role, topic),
-		window:  inflight.New(intake, inflight.Options{Messages: prefetch, Bytes: maxInFlight}),
-		closing: s.Closing(),
+		broker: s.broker,
+		topic:  topic,
+		queue:  s.broker.queueOf(s.role, topic),
+		window: inflight.New(intake, inflight.Options{Messages: prefetch, Bytes: maxInFlight}),
+		to:     s,
 	}
 	sub.retries = newRetries(sub)
 	s.broker.state(sub, errNotBegun)
@@ -67,7 +67,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	go func() {
 		defer s.broker.term.Done()
 		defer end()
-		sub.run(intake, s.Left)
+		sub.run(intake)
 	}()
 	return sub.window.Messages(), nil
 }
@@ -108,17 +108,17 @@ func (b *Broker) subscribed() error {
 // is held back alone when its messages are too large.
 type subscription struct {
 	broker  *Broker
+	to      *subscriber
 	topic   string
 	queue   queue
 	window  *inflight.Window
 	retries *retries
-	closing <-chan struct{}          // closed with the subscriber
 	current atomic.Pointer[consumer] // the last that has begun
 }
 
-// run takes messages until ctx is done. Then it ends the intake, calls left, and
-// waits for the messages in flight.
-func (s *subscription) run(ctx context.Context, left func()) {
+// run takes messages until ctx is done. Then it ends the intake, and waits for the
+// messages in flight.
+func (s *subscription) run(ctx context.Context) {
 	ended := make(chan struct{})
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -129,7 +129,7 @@ func (s *subscription) run(ctx context.Context, left func()) {
 	c := s.consume(ctx)
 	s.broker.ended(s)
 	s.window.Close()
-	left()
+	s.to.Left()
 	r := <-retried
 	gone, canceled := make(chan struct{}), false
 	if c == nil {
@@ -138,7 +138,7 @@ func (s *subscription) run(ctx context.Context, left func()) {
 		gone, canceled = c.conn.gone, c.cancel()
 	}
 	answers := r != nil && r.cancel()
-	s.drain(gone)
+	s.to.Drain(s.window, ackWait, lastAcks, gone)
 	if answers {
 		r.close(closeTimeout)
 	} else if r != nil {
@@ -150,33 +150,6 @@ func (s *subscription) run(ctx context.Context, left func()) {
 	case c != nil: // a server that does not answer may read acks all the same
 		c.conn.abort()
 	}
-}
-
-// drain waits for messages in flight as long as they can be acked.
-func (s *subscription) drain(gone <-chan struct{}) {
-	stop, idle := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stop)
-		var late <-chan time.Time
-		closing, over := s.closing, s.broker.term.Over()
-		for {
-			select {
-			case <-idle:
-				return
-			case <-gone:
-				return
-			case <-late:
-				return
-			case <-closing:
-				closing, late = nil, time.After(ackWait)
-			case <-over:
-				closing, over, late = nil, nil, time.After(lastAcks)
-			}
-		}
-	}()
-	s.window.Wait(stop)
-	close(idle)
-	<-stop
 }
 
 // consume takes from the queue until ctx is done, on one connection after the

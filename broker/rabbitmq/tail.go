@@ -2,7 +2,6 @@ package rabbitmq
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -18,34 +17,6 @@ const (
 	tailAcks     = 64 // messages acked at once: each ack costs the server and us a frame
 )
 
-// tail subscribes to what is published from now on. See [broker.Broker] for its
-// contract.
-type tail struct {
-	*inflight.Subscriptions
-	broker *Broker
-}
-
-// Subscribe returns when the server has a queue for the caller, so that it
-// returns an error while there is no connection. After a reconnect it goes on;
-// what was published meanwhile is missed.
-func (t *tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	if err := checkName(topic); err != nil {
-		return nil, err
-	}
-	return t.Tail(ctx, func(ctx context.Context, again bool) (inflight.Listener, error) {
-		if again {
-			if _, err := t.broker.main.Await(ctx); err != nil {
-				return nil, err
-			}
-		}
-		l, err := t.broker.listen(ctx, topic)
-		if err != nil {
-			return nil, fmt.Errorf("tail %s: %w", topic, err)
-		}
-		return l, nil
-	})
-}
-
 // A listener has a temporary queue, which ends with its connection or consumer.
 type listener struct {
 	broker  *Broker
@@ -56,7 +27,10 @@ type listener struct {
 
 // listen declares a queue and binds it to the key of a topic. If ctx ends first
 // the queue is removed.
-func (b *Broker) listen(ctx context.Context, topic string) (*listener, error) {
+func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, error) {
+	if err := checkName(topic); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	conn, err := b.main.Current()

@@ -104,9 +104,7 @@ func (s *subscription) run(ctx context.Context, stop func(), tried *sync.WaitGro
 	s.window.Close()
 	stop()
 	s.Left()
-	open, closed := s.Until(context.WithoutCancel(ctx))
-	s.window.Wait(open.Done())
-	closed()
+	s.Drain(s.window, 0, 0, nil)
 	s.held.Wait()
 	s.report(nil)
 	var draining sync.WaitGroup
@@ -273,30 +271,22 @@ func (d *delivery) Retry(delay time.Duration) bool {
 // Return nacks the message at the pair.
 func (d *delivery) Return() { d.msg.Nack() }
 
-// tail subscribes to what is published from now on.
-type tail struct {
-	*inflight.Subscriptions
-	broker *Broker
-}
-
-// Subscribe delivers what the subscriber of Options.Tail gets.
-func (t tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	if t.broker.opt.Tail == nil {
+// listen subscribes at the subscriber of Options.Tail.
+func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, error) {
+	if b.opt.Tail == nil {
 		return nil, ErrTail
 	}
-	return t.Tail(ctx, func(ctx context.Context, _ bool) (inflight.Listener, error) {
-		sub, err := t.broker.opt.Tail()
-		if err != nil {
-			return nil, fmt.Errorf("tail %s: %w", topic, err)
-		}
-		reading, end := context.WithCancel(context.WithoutCancel(ctx))
-		in, err := sub.Subscribe(reading, topic)
-		if err != nil {
-			end()
-			return nil, fmt.Errorf("tail %s: %w", topic, err)
-		}
-		return listener{topic, in, end}, nil
-	})
+	sub, err := b.opt.Tail()
+	if err != nil {
+		return nil, err
+	}
+	reading, end := context.WithCancel(context.WithoutCancel(ctx))
+	in, err := sub.Subscribe(reading, topic)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return listener{topic, in, end}, nil
 }
 
 // A listener reads a subscription of the pair.

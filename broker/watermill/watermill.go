@@ -180,7 +180,7 @@ func (b *Broker) Subscriber(role string) message.Subscriber {
 // Tail returns a subscriber for what is published from now on. Its Subscribe
 // returns [ErrTail] without [Options.Tail].
 func (b *Broker) Tail() message.Subscriber {
-	return tail{inflight.NewSubscriptions(b.term), b}
+	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.listen}
 }
 
 // Now returns [errors.ErrUnsupported]: a pair has no clock.
