@@ -26,6 +26,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 	defer context.AfterFunc(ctx, func() { _ = conn.network.Close() })()
 	found.Version = "RabbitMQ " + conn.version()
 	found.Keeps = fmt.Sprintf("exchange %s, %s queues, until a message is acked", b.opt.Exchange, b.opt.QueueType)
-	found.Owner, err = b.ownerOf(b.queueOf(role, b.opt.Routing.Subscription()), conn).read(ctx)
+	owner, err := b.ownerOf(b.queueOf(role, b.opt.Routing.Subscription()), conn).read(ctx)
+	found.Owner = broker.ParseOwner(owner)
 	return found, err
 }

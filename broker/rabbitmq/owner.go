@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // The owner of a queue is an argument of an empty queue beside it: the routing key
@@ -25,6 +26,8 @@ const (
 	noOwner       = "?" // a declaration that only asks has this one
 	maxOwnerQueue = 60
 	maxError      = 255 // bytes of an error; the server cuts off the rest
+	wholeOwner    = 80  // bytes in which the ids of an owner fit as they are
+	minOwner      = 35  // bytes in which their digests do
 	ownerTries    = 10  // while others claim the same queue
 )
 
@@ -37,18 +40,38 @@ type ownerQueue struct {
 
 	broker *Broker
 	conn   *serverConn
-	limit  int // longest text of an owner
+	limit  int // longest text of an owner that an error has space for, besides the names of queue and virtual host
 }
 
 // ownerOf returns the queue that keeps the owner of another one.
 func (b *Broker) ownerOf(owned queue, conn *serverConn) ownerQueue {
-	o := ownerQueue{queue: owned, broker: b, conn: conn}
-	if o.name += ownerSuffix; len(o.name) > maxOwnerQueue { // an error must have space for the owner
-		sum := sha256.Sum256([]byte(owned.name))
-		o.name = owned.name[:maxOwnerQueue-len(ownerSuffix)-9] + "-" + hex.EncodeToString(sum[:4]) + ownerSuffix
+	o := ownerQueue{queue: owned, broker: b, conn: conn, limit: maxError - len(refusedOwner) - len(conn.Config.Vhost)}
+	if o.name += ownerSuffix; len(o.name) > maxOwnerQueue {
+		o.name = owned.name[:maxOwnerQueue-len(ownerSuffix)-9] + "-" + digest(owned.name)[:8] + ownerSuffix
 	}
-	o.limit = maxError - len(refusedOwner) - len(o.name) - len(conn.Config.Vhost)
+	if o.limit-len(o.name) < wholeOwner {
+		o.name = digest(owned.name)[:8] + ownerSuffix
+	}
+	o.limit -= len(o.name)
 	return o
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
+}
+
+// text returns an owner as the queue keeps it: so short that the server cuts nothing
+// off. Texts of different owners are different.
+func (q ownerQueue) text(o broker.Owner) string {
+	if q.limit < wholeOwner {
+		o.Database = digest(o.Database)
+	}
+	text := o.String()
+	if len(text) > q.limit {
+		text = text[:q.limit-9] + "~" + digest(text)[:8]
+	}
+	return text
 }
 
 // Claim keeps the owner of the queue from which a role takes commands.
@@ -60,39 +83,40 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	q := b.ownerOf(b.queueOf(role, b.opt.Routing.Subscription()), conn)
-	if len(owner.Database)+len(owner.Broker)+2 > q.limit {
-		return broker.Owner{}, fmt.Errorf("the name of the virtual host is too long for the owner of the commands: %w", errors.ErrUnsupported)
+	if q.limit < minOwner {
+		return broker.Owner{}, fmt.Errorf("own the commands: the name of the virtual host %s is too long; use one of at most %d bytes",
+			timer.Quote(conn.Config.Vhost), len(conn.Config.Vhost)+q.limit-minOwner)
 	}
 	if known, ok := b.owners.Load(q.name); ok { // a declaration that changes nothing leaves no error in the server's log
-		if was := broker.ParseOwner(known.(string)); was.Database == owner.Database && q.declare(ctx, known.(string)) == nil {
-			return was, nil
+		if kept := q.same(known.(string), owner); kept.Database == owner.Database && q.declare(ctx, known.(string)) == nil {
+			return kept, nil
 		}
 	}
 	for range ownerTries {
 		kept, err := q.read(ctx)
-		switch {
-		case err != nil:
-			return kept, err
-		case kept.Database == owner.Database:
-			b.owners.Store(q.name, kept.String())
-			return kept, nil
-		case kept.Database != "" && !takeover:
-			return kept, nil
-		case kept.Database != "":
-			owner.Broker = kept.Broker
+		if err != nil {
+			return broker.Owner{}, err
 		}
-		text := owner.String()
-		text = text[:min(len(text), q.limit)]
-		err = q.declare(ctx, text)
-		if code(err) == amqp.PreconditionFailed && kept.Database != "" {
+		is := q.same(kept, owner)
+		switch {
+		case is.Database == owner.Database:
+			b.owners.Store(q.name, kept)
+			return is, nil
+		case kept != "" && !takeover:
+			return is, nil
+		case kept != "":
+			owner.Broker = is.Broker
+		}
+		err = q.declare(ctx, q.text(owner))
+		if code(err) == amqp.PreconditionFailed && kept != "" {
 			if err = q.remove(ctx); err == nil {
-				err = q.declare(ctx, text)
+				err = q.declare(ctx, q.text(owner))
 			}
 		}
 		switch {
 		case err == nil:
-			b.owners.Store(q.name, text)
-			return broker.ParseOwner(text), nil
+			b.owners.Store(q.name, q.text(owner))
+			return owner, nil
 		case code(err) != amqp.PreconditionFailed: // else another one was faster
 			return broker.Owner{}, q.explain(err)
 		}
@@ -100,26 +124,40 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 	return broker.Owner{}, errors.New("other services claim the commands again and again")
 }
 
-// read returns the owner, of whom there is nothing if there is none.
-func (q ownerQueue) read(ctx context.Context) (owner broker.Owner, err error) {
-	err = q.on(ctx, q.exists)
+// same returns the owner that a text is of, with all that was left out of it where that
+// is the same as of another owner.
+func (q ownerQueue) same(text string, as broker.Owner) broker.Owner {
+	kept := broker.ParseOwner(text)
+	as.Broker = kept.Broker
+	if kept.Database == broker.ParseOwner(q.text(as)).Database {
+		kept.Database = as.Database
+	}
+	if text == q.text(as) {
+		return as
+	}
+	return kept
+}
+
+// read returns the text of the owner, empty if there is none.
+func (q ownerQueue) read(ctx context.Context) (string, error) {
+	err := q.on(ctx, q.exists)
 	if code(err) == amqp.NotFound {
-		return owner, nil
+		return "", nil
 	}
 	if err == nil {
 		err = q.declare(ctx, noOwner)
 	}
 	if err == nil { // the queue went away meanwhile, and now is one that only asks
-		return owner, q.remove(ctx)
+		return "", q.remove(ctx)
 	}
 	_, text, found := strings.Cut(err.Error(), "but current is '")
 	if code(err) != amqp.PreconditionFailed || !found {
-		return owner, q.explain(err)
+		return "", q.explain(err)
 	}
 	if text = text[:max(0, strings.LastIndexByte(text, '\''))]; text == noOwner {
-		return owner, q.remove(ctx)
+		return "", q.remove(ctx)
 	}
-	return broker.ParseOwner(text), nil
+	return text, nil
 }
 
 // declare declares the queue with an owner, which changes nothing if it has this one already.

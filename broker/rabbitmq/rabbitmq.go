@@ -117,22 +117,23 @@ type Broker struct {
 	opt Options
 	log *slog.Logger
 
-	servers      []server                        // set by Run
-	main         *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
-	out          *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
-	admin        *exclusive                      // a channel of main that declares, but no queues
-	queues       sync.Map                        // channels of main that declare, by the name of the queue: one that hangs holds up no other
-	confirm      *exclusive                      // the opening of a channel of out
-	channel      atomic.Pointer[confirmChannel]  // the channel of out
-	known        sync.Map                        // topics whose queue exists
-	declarations declarations                    // queues that are to be declared
-	declared     func(queue string)              // called with each queue that was declared; nil but in tests
-	single       sync.Map                        // queues with a single active consumer
-	owners       sync.Map                        // our owner, as it is kept, by its queue
-	begun        atomic.Bool
-	term         *inflight.Term // of what uses the connections, ends with Run
-	outages      atomic.Int64   // connections that were lost
-	calls        sync.WaitGroup // waiting for an answer of the server, and get one when the connections are closed
+	servers   []server                        // set by Run
+	main      *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
+	out       *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
+	admin     *exclusive                      // a channel of main that declares, but no queues
+	queues    sync.Map                        // channels of main that declare, by the name of the queue: one that hangs holds up no other
+	confirm   *exclusive                      // the opening of a channel of out
+	channel   atomic.Pointer[confirmChannel]  // the channel of out
+	known     sync.Map                        // topics whose queue exists
+	declaring sync.Map                        // declarations, by topic
+	declarers chan *exclusive                 // channels of main for them that are not used
+	declared  func(queue string)              // called with each queue that was declared; nil but in tests
+	single    sync.Map                        // queues with a single active consumer
+	owners    sync.Map                        // our owner, as it is kept, by its queue
+	begun     atomic.Bool
+	term      *inflight.Term // of what uses the connections, ends with Run
+	outages   atomic.Int64   // connections that were lost
+	calls     sync.WaitGroup // waiting for an answer of the server, and get one when the connections are closed
 
 	mu   sync.Mutex
 	open map[*subscription]error // why it gets nothing, nil if it does
@@ -160,11 +161,14 @@ func New(opt Options, log *slog.Logger) *Broker {
 	}
 	b := &Broker{
 		opt: opt, log: log,
-		admin:        newExclusive(),
-		confirm:      newExclusive(),
-		declarations: declarations{byTopic: make(map[string]*declaration), hanging: make(map[string]bool)},
-		term:         inflight.NewTerm(),
-		open:         make(map[*subscription]error),
+		admin:     newExclusive(),
+		confirm:   newExclusive(),
+		declarers: make(chan *exclusive, declarers),
+		term:      inflight.NewTerm(),
+		open:      make(map[*subscription]error),
+	}
+	for range declarers {
+		b.declarers <- newExclusive()
 	}
 	b.main = b.keeper("main", b.verify)
 	b.out = b.keeper("publisher", func(_ context.Context, c *serverConn) error { return c.takesMessages() })
