@@ -33,28 +33,17 @@ func consumerConfig(durable, topic string) jetstream.ConsumerConfig {
 	}
 }
 
-// outdated reports whether a consumer is as versions before made it: fit, but what
-// a process that was killed had comes again only after 30 s, and messages that
-// wait for a retry hold up others.
-func outdated(c jetstream.ConsumerConfig) bool {
-	return c.AckWait == 30*time.Second && c.MaxAckPending == 4096
-}
-
-// ensureConsumer finds the durable consumer, makes it if it is absent, and sets
-// again what was changed or is outdated, unless only an administrator may. It
-// returns when the consumer was created.
+// ensureConsumer finds the durable consumer, makes it if it is absent, and sets again
+// what was changed, unless only an administrator may. It returns when the consumer was
+// created.
 func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic string) (time.Time, error) {
 	want := consumerConfig(durable, topic)
 	info, err := b.lookUpConsumer(ctx, s, durable)
 	unfit := error(nil)
 	switch {
 	case err == nil:
-		unfit = verifyConsumer(info.Config, want)
-		switch {
-		case unfit == nil && !outdated(info.Config), unfit == nil && b.opt.Verify:
-			return info.Created, nil
-		case b.opt.Verify:
-			return time.Time{}, unfit
+		if unfit = verifyConsumer(info.Config, want); unfit == nil || b.opt.Verify {
+			return info.Created, unfit
 		}
 	case !errors.Is(err, jetstream.ErrConsumerNotFound):
 		return time.Time{}, fmt.Errorf("consumer %s: %w", durable, err)
@@ -67,11 +56,8 @@ func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic 
 		return made.Created, verifyConsumer(made.Config, want) // some settings can't be changed
 	case unfit != nil:
 		return time.Time{}, fmt.Errorf("%w (consumer %s: %w)", unfit, durable, err)
-	case info.Created.IsZero() || ctx.Err() != nil:
-		return time.Time{}, fmt.Errorf("consumer %s: %w", durable, err)
 	}
-	b.log.WarnContext(ctx, "outdated consumer not updated", "consumer", durable, "error", err)
-	return info.Created, nil
+	return time.Time{}, fmt.Errorf("consumer %s: %w", durable, err)
 }
 
 // verify has the consumer found again when someone has changed its settings, which the

@@ -13,9 +13,8 @@ import (
 )
 
 // Provision makes the stream, the one that keeps owners, and the durable consumer of
-// [Options.Role], or, if dry, only returns what it would make. What exists is verified and never changed,
-// but for a consumer as older versions made it, which is updated. It needs the
-// permissions of an administrator, unless all is there.
+// [Options.Role], or, if dry, only returns what it would make. What exists is verified
+// and never changed. It needs the permissions of an administrator, unless all is there.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
 	if err := b.opt.Routing.Validate(); err != nil {
 		return nil, fmt.Errorf("routing: %w", err)
@@ -84,11 +83,10 @@ func (b *Broker) provisionConsumer(ctx context.Context, s *session, dry, absent 
 	if !absent {
 		info, err := b.lookUpConsumer(ctx, s, want.Durable)
 		switch {
-		case errors.Is(err, jetstream.ErrConsumerNotFound):
-		case err != nil:
-			return nil, fmt.Errorf("consumer %s: %w", want.Durable, err)
-		case !outdated(info.Config):
+		case err == nil:
 			return nil, verifyConsumer(info.Config, want)
+		case !errors.Is(err, jetstream.ErrConsumerNotFound):
+			return nil, fmt.Errorf("consumer %s: %w", want.Durable, err)
 		}
 	}
 	made := &broker.Change{

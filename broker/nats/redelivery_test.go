@@ -8,7 +8,6 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
@@ -141,61 +140,4 @@ func TestMessagesThatWaitForARetryHoldUpNoOthers(t *testing.T) {
 			t.Errorf("came again after %v", took)
 		}
 	})
-}
-
-// TestConsumerOfAnOlderVersionIsUpdatedInPlace has a service that may make
-// consumers update one that an older version made, one that may not use it as it
-// is, and provision update it.
-func TestConsumerOfAnOlderVersionIsUpdatedInPlace(t *testing.T) {
-	for _, how := range []string{"create", "verify", "provision"} {
-		t.Run(how, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := serve(t)
-				ready(t, nats.Options{Server: e})
-				_, js := client(t, e)
-				old, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{
-					Durable: durable, FilterSubject: commands, AckPolicy: jetstream.AckExplicitPolicy,
-					MaxDeliver: -1, MaxAckPending: 4096, AckWait: 30 * time.Second,
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-				for i := range 2 {
-					if _, err := js.Publish(t.Context(), commands, []byte(fmt.Sprint(i))); err != nil {
-						t.Fatal(err)
-					}
-				}
-				done, err := old.Next()
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := done.DoubleAck(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				b := ready(t, nats.Options{Server: e, Verify: how == "verify"})
-				want := 5 * time.Second
-				switch how {
-				case "verify":
-					want = 30 * time.Second
-					expect(t, subscribe(t, b, role, commands), "1")
-				case "create":
-					expect(t, subscribe(t, b, role, commands), "1")
-				case "provision":
-					for i := range 2 {
-						changes, err := b.Provision(t.Context(), false)
-						if err != nil || len(changes) != 2*(1-i) { // the consumer, and the stream of owners
-							t.Errorf("call %d: %v, %v", i, changes, err)
-						}
-					}
-				}
-				c, err := js.Consumer(t.Context(), "svc", durable)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := c.CachedInfo().Config.AckWait; got != want || !c.CachedInfo().Created.Equal(old.CachedInfo().Created) {
-					t.Errorf("ack wait %v, want %v; created at %v and %v", got, want, old.CachedInfo().Created, c.CachedInfo().Created)
-				}
-			})
-		})
-	}
 }

@@ -50,10 +50,6 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 	for _, q := range append(all, retryQueues(all[0])...) {
 		declare := func(ch *amqp.Channel) error { return q.declare(ch, conn.version()) }
 		absent, err := compare(conn, q.exists, declare)
-		if singleActive(err) {
-			q = q.single()
-			absent, err = compare(conn, q.exists, declare)
-		}
 		if err != nil {
 			return changes, b.explain("queue "+q.name, err)
 		}

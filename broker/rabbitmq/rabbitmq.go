@@ -128,7 +128,6 @@ type Broker struct {
 	declaring sync.Map                        // declarations, by topic
 	declarers chan *exclusive                 // channels of main for them that are not used
 	declared  func(queue string)              // called with each queue that was declared; nil but in tests
-	single    sync.Map                        // queues with a single active consumer
 	owners    sync.Map                        // our owner, as it is kept, by its queue
 	begun     atomic.Bool
 	term      *inflight.Term // of what uses the connections, ends with Run

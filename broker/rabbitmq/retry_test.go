@@ -201,31 +201,6 @@ func TestRetryQueueThatIsDeletedIsMadeAgain(t *testing.T) {
 	until(t, "retry queues", func() bool { return rabbitmq.Retries(b) && r.count(r.opt.Routing.Commands+".retry.2s") == 0 })
 }
 
-// Earlier versions declared the queue of commands with a single active consumer.
-func TestQueueOfAnEarlierVersionIsUsed(t *testing.T) {
-	t.Parallel()
-	for _, verify := range []bool{false, true} {
-		r := open(t)
-		if err := r.raw.ExchangeDeclare(r.opt.Exchange, "direct", true, false, false, false, nil); err != nil {
-			t.Fatal(err)
-		}
-		r.queue(r.opt.Routing.Commands, amqp.Table{"x-single-active-consumer": true})
-		changes, err := r.broker(r.opt).Provision(t.Context(), false)
-		if err != nil || strings.Contains(strings.Join(objects(changes), ","), "queue "+r.opt.Routing.Commands+",") {
-			t.Errorf("Provision: %v, %v", changes, err)
-		}
-		r.remove()
-		r.opt.Verify = verify
-		b, log := r.logged(r.opt)
-		commands := subscribe(t, b, "timer-service", r.opt.Routing.Commands)
-		r.send(amqp.Publishing{Body: []byte("command")})
-		expect(t, commands, "command")
-		if n := strings.Count(log.String(), "single active consumer"); n != 1 {
-			t.Errorf("verify %v: %d lines about it:\n%s", verify, n, log.String())
-		}
-	}
-}
-
 // Instances of a role compete.
 func TestInstancesShareTheCommands(t *testing.T) {
 	t.Parallel()

@@ -21,10 +21,9 @@ var errUnfit = errors.New("unfit")
 
 // Arguments of queues, see https://www.rabbitmq.com/docs/queues.
 const (
-	argType   = "x-queue-type"
-	argSingle = "x-single-active-consumer"
-	argLimit  = "x-delivery-limit"
-	argMax    = "x-max-length"
+	argType  = "x-queue-type"
+	argLimit = "x-delivery-limit"
+	argMax   = "x-max-length"
 )
 
 // A queue is what a topic or a role of it has at the server.
@@ -166,17 +165,7 @@ func (b *Broker) ensureQueuesOn(ctx context.Context, channelOf func(name string)
 
 // ensureQueue declares a queue and binds it; with [Options.Verify] it only compares it.
 func (b *Broker) ensureQueue(ctx context.Context, e *exclusive, conn *serverConn, q queue) error {
-	if _, ok := b.single.Load(q.name); ok {
-		q = q.single()
-	}
 	err := b.declareQueue(ctx, e, conn, q)
-	if singleActive(err) {
-		if err = b.declareQueue(ctx, e, conn, q.single()); err == nil {
-			b.single.Store(q.name, true)
-			b.log.WarnContext(ctx, "the queue has a single active consumer, so only one instance takes from it at a time; "+
-				"to change that, stop the service when the queue is empty and delete it", "queue", q.name)
-		}
-	}
 	if err == nil && b.declared != nil {
 		b.declared(q.name)
 	}
@@ -196,19 +185,6 @@ func (b *Broker) declareQueue(ctx context.Context, e *exclusive, conn *serverCon
 		}
 		return q.bind(ch, b.opt.Exchange)
 	})
-}
-
-// singleActive reports whether a declaration failed because the queue has a
-// single active consumer, as earlier versions of the service declared it.
-func singleActive(err error) bool {
-	return code(err) == amqp.PreconditionFailed && strings.Contains(err.Error(), argSingle)
-}
-
-// single returns the queue with a single active consumer.
-func (q queue) single() queue {
-	q.args = maps.Clone(q.args)
-	q.args[argSingle] = true
-	return q
 }
 
 // explain says what an error of the server means for an exchange or a queue. One
