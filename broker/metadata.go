@@ -3,9 +3,11 @@ package broker
 import (
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
 )
 
 // Metadata that a subscriber adds to every message it delivers. They are not
@@ -16,6 +18,39 @@ const (
 	MetaDelivery = "broker_delivery" // how often it has been delivered, from "1"; absent if the broker does not count
 	MetaNoID     = "broker_no_id"    // "true" if the message came without an id, so that its UUID was made up; else absent
 )
+
+// Received returns a message as a subscriber delivers it, with the id that its producer
+// gave it, or one that is made up, and the topic that it was published to.
+func Received(id, topic string, body []byte) *message.Message {
+	none := id == ""
+	if none {
+		id = uuid.NewString()
+	}
+	msg := message.NewMessage(id, body)
+	if none {
+		msg.Metadata[MetaNoID] = "true"
+	}
+	msg.Metadata[MetaTopic] = topic
+	return msg
+}
+
+// IsMeta reports whether a name is one of the metadata of this process, which a driver
+// neither publishes nor takes from a header.
+func IsMeta(name string) bool {
+	return name == MetaTopic || name == MetaPosition || name == MetaDelivery || name == MetaNoID || name == metaRetry
+}
+
+// IsHeader reports whether a name is a token by RFC 9110, section 5.6.2, which every
+// client can read as the name of a header.
+func IsHeader(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
+			return false
+		}
+	}
+	return name != ""
+}
 
 // metaRetry is where a handler leaves the delay that it asks for.
 const metaRetry = "broker_retry_after"

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -49,24 +50,12 @@ func marshal(topic string, k kind, msg *message.Message) *kgo.Record {
 // unmarshal makes a message of any record. It never fails: what can't be decoded
 // must reach the handlers, to become a dead letter.
 func unmarshal(r *kgo.Record) *message.Message {
-	id, found := header(r, headerUUID)
-	if !found || id == "" {
-		id, found = header(r, envelope.HeaderMessageID)
-	}
-	none := !found || id == ""
-	if none {
-		id = uuid.NewString()
-	}
-	msg := message.NewMessage(id, r.Value)
-	if none {
-		msg.Metadata[broker.MetaNoID] = "true"
-	}
+	msg := broker.Received(cmp.Or(header(r, headerUUID), header(r, envelope.HeaderMessageID)), r.Topic, r.Value)
 	for _, h := range r.Headers {
 		if _, twice := msg.Metadata[h.Key]; !twice && !reserved(h.Key) {
 			msg.Metadata[h.Key] = string(h.Value)
 		}
 	}
-	msg.Metadata[broker.MetaTopic] = r.Topic
 	msg.Metadata[broker.MetaPosition] = position(r)
 	return msg
 }
@@ -76,23 +65,19 @@ func position(r *kgo.Record) string {
 	return strconv.Itoa(int(r.Partition)) + "/" + strconv.FormatInt(r.Offset, 10)
 }
 
-// header returns the first header with a name.
-func header(r *kgo.Record, name string) (string, bool) {
+// header returns the first header with a name, "" if there is none.
+func header(r *kgo.Record, name string) string {
 	for _, h := range r.Headers {
 		if h.Key == name {
-			return string(h.Value), true
+			return string(h.Value)
 		}
 	}
-	return "", false
+	return ""
 }
 
 // reserved reports whether a header is not metadata but ours.
 func reserved(name string) bool {
-	switch name {
-	case headerUUID, headerRetryAt, headerDeliveries, broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery, broker.MetaNoID:
-		return true
-	}
-	return false
+	return name == headerUUID || name == headerRetryAt || name == headerDeliveries || broker.IsMeta(name)
 }
 
 // headerBytes is about the memory of a header beside its text.

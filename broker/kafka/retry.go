@@ -32,8 +32,7 @@ const (
 // when it is to be delivered next.
 func retryOf(r *kgo.Record, now time.Time) (deliveries int, notBefore time.Time) {
 	number := func(name string, most int64) int64 {
-		text, _ := header(r, name)
-		n, _ := strconv.ParseInt(text, 10, 64)
+		n, _ := strconv.ParseInt(header(r, name), 10, 64)
 		return min(max(n, 0), most)
 	}
 	at := number(headerRetryAt, now.Add(maxRetry).UnixMilli())

@@ -48,30 +48,13 @@ func (b *Broker) withSession(ctx context.Context, fn func(context.Context, *sess
 	if err != nil {
 		return err
 	}
-	connected, end := untilLost(ctx, session)
+	connected, end := session.whileConnected(ctx)
 	defer end()
 	err = fn(connected, session)
 	if err != nil && connected.Err() != nil && ctx.Err() == nil {
 		return connection.ErrNotConnected
 	}
 	return err
-}
-
-// untilLost returns a context that ends with ctx, or soon after the connection is
-// lost. Stop ends it too, and must be called. It does not ask the client library,
-// whose lock may be held for long when the connection is lost.
-func untilLost(ctx context.Context, session *session) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		defer cancel()
-		_ = pause.Until(ctx, func() (bool, error) { return session.lost.Load(), nil }) // ends with ctx
-	}()
-	return ctx, func() {
-		cancel()
-		<-watched
-	}
 }
 
 func (b *Broker) catchUp(ctx context.Context, session *session, durable string) error {

@@ -27,11 +27,41 @@ type session struct {
 	unacked *semaphore.Weighted   // messages sent and not acked
 	owned   bool                  // whether to close it
 	nkey    string                // public nkey that is shown to the server; may be empty
-	lost    atomic.Bool           // whether there is no connection now
+	link    atomic.Pointer[link]  // the connection there is, or the last one
 	failed  atomic.Pointer[error] // why the last try to connect again failed
 	seen    bool                  // whether the stream was there when it was last looked up
 	batches atomic.Bool           // whether to use atomic batches
 	ask     sync.Once             // of a client, which has not looked up the stream
+}
+
+// A link is a connection of a session, until it is lost.
+type link struct {
+	context.Context
+
+	lose context.CancelFunc
+}
+
+func newLink() *link {
+	ctx, lose := context.WithCancel(context.Background())
+	return &link{ctx, lose}
+}
+
+// lost reports whether there is no connection now. It does not ask the client library,
+// whose lock may be held for long when the connection is lost.
+func (s *session) lost() bool { return s.link.Load().Err() != nil }
+
+// whileConnected returns a context that ends with ctx, or when the connection is lost,
+// which it may be already. Stop ends it too, and must be called.
+func (s *session) whileConnected(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	unwatch := context.AfterFunc(s.link.Load(), cancel)
+	if s.lost() {
+		cancel()
+	}
+	return ctx, func() {
+		unwatch()
+		cancel()
+	}
 }
 
 // newKeeper returns what keeps the session.
@@ -107,7 +137,9 @@ func (b *Broker) dial(ctx context.Context, more ...natsgo.Option) (*session, err
 		}
 		s.conn, s.owned, s.nkey = conn, true, nkey
 	}
-	s.lost.Store(!s.conn.IsConnected())
+	if s.link.Store(newLink()); !s.conn.IsConnected() {
+		s.link.Load().lose()
+	}
 	if s.conn.IsClosed() {
 		return nil, connection.Fatal(errors.New("the connection of the host was closed"))
 	}
@@ -175,7 +207,7 @@ func closeSession(s *session) {
 	closed := make(chan struct{})
 	go func() { // ends as soon as the library unlocks its lock
 		defer close(closed)
-		if !s.lost.Load() {
+		if !s.lost() {
 			if !s.owned { // else it ends with the connection; to clean up may leave a goroutine that had not begun (nats.go v1.55)
 				s.js.CleanupPublisher()
 			}
@@ -249,10 +281,13 @@ func (b *Broker) forget() {
 
 // setLost notes whether there is a connection now, and counts those that are lost.
 func (b *Broker) setLost(s *session, lost bool) {
-	if !lost {
-		s.failed.Store(nil)
-	}
-	if before := s.lost.Swap(lost); lost && !before {
+	switch {
+	case !lost:
+		if s.failed.Store(nil); s.lost() {
+			s.link.Store(newLink())
+		}
+	case !s.lost():
+		s.link.Load().lose()
 		b.outages.Add(1)
 		b.recent.Add(1)
 		time.AfterFunc(ackWait+time.Second, b.forget) // the server takes a moment to deliver again
@@ -262,7 +297,7 @@ func (b *Broker) setLost(s *session, lost bool) {
 // verifySession makes sure that there is a connection, and that the stream is
 // there and fit.
 func (b *Broker) verifySession(ctx context.Context, s *session) error {
-	if s.lost.Load() {
+	if s.lost() {
 		if b.opt.Security.replaced(s.nkey) {
 			s.conn.Close() // the library keeps the key, so that another session must be made
 		}
@@ -305,7 +340,7 @@ func lastError(conn *natsgo.Conn) error {
 // wraps [broker.ErrUnavailable].
 func (b *Broker) current() (*session, error) {
 	s, err := b.keeper.Current()
-	if err == nil && s.lost.Load() {
+	if err == nil && s.lost() {
 		err = connection.ErrNotConnected
 	}
 	return s, err

@@ -50,7 +50,7 @@ func (s *subscription) consume(ctx context.Context) {
 // until ctx is done; then it returns nil. It returns an error on anything
 // unexpected: the next call starts over.
 func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
-	connected, end := whileConnected(ctx, ses.conn)
+	connected, end := ses.whileConnected(ctx)
 	defer end()
 	if connected.Err() != nil {
 		return connection.ErrNotConnected

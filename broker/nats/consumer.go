@@ -14,7 +14,8 @@ const (
 	minAckPending = 256             // fewer, and messages that wait for a retry hold up others
 	minWaiting    = 16              // instances that may ask for messages at the same time
 
-	verifyInterval = 10 * time.Second // between two looks at the settings of a consumer that is used
+	followInterval = time.Second // between two looks at a consumer that is used
+	verifyEvery    = 10          // how many of them there are between two looks at one that is idle
 )
 
 // errMissing says that something is missing that only an administrator makes.
@@ -60,25 +61,33 @@ func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic 
 	return time.Time{}, fmt.Errorf("consumer %s: %w", durable, err)
 }
 
-// verify has the consumer found again when someone has changed its settings, which the
-// server does not tell who uses it, until ctx is done. One that is paused is left so.
-func (s *subscription) verify(ctx context.Context) {
-	t := time.NewTicker(verifyInterval)
+// follow looks at the consumer until ctx is done: up to where the role has acked its
+// commands, soon after that may have changed, and now and then whether someone has
+// changed its settings, which the server does not tell who uses it. Then the consumer is
+// found again. One that is paused is left so.
+func (s *subscription) follow(ctx context.Context) {
+	t := time.NewTicker(followInterval)
 	defer t.Stop()
-	for paused := false; ; {
+	paused := false
+	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 		}
 		session, err := s.broker.current()
-		if err != nil || !s.begun() {
+		if err != nil || !s.begun() || (s.role == "" || !s.hasNews()) && n%verifyEvery > 0 {
 			continue
 		}
 		info, err := s.broker.lookUpConsumer(ctx, session, s.durable)
 		if err != nil {
-			continue
+			continue // the next message, or the next time, has it asked again
 		}
+		s.mu.Lock()
+		if s.role != "" && info.Created.Equal(s.created) {
+			s.known.settle(s.role, info.AckFloor.Stream)
+		}
+		s.mu.Unlock()
 		if info.Paused {
 			s.broker.setSubscriptionError(s, fmt.Errorf("consumer %s: someone has paused it; resume it with: nats consumer resume %s %s",
 				s.durable, s.broker.opt.Stream, s.durable))

@@ -14,10 +14,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-const (
-	followInterval = time.Second // how often to ask how far a role has acked, at most
-	followUps      = 2           // how often after the last message: the server counts acks a moment later
-)
+// followUps is how often the server is asked how far a role has acked after the last
+// message: it counts acks a moment later.
+const followUps = 2
 
 // A record is what this process knows of a stream. One that is deleted and made again
 // is another stream, with a record of its own. A nil one notes nothing.
@@ -101,36 +100,6 @@ func (b *Broker) Positions(role string) []timer.Position {
 
 // number returns a sequence as positions have it.
 func number(sequence uint64) int64 { return int64(min(sequence, 1<<62)) } //nolint:gosec // bounded
-
-// follow learns up to where the role has acked its commands, soon after that may have
-// changed, until ctx is done. An idle subscription asks nothing.
-func (s *subscription) follow(ctx context.Context) {
-	if s.role == "" {
-		return
-	}
-	t := time.NewTicker(followInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		session, err := s.broker.current()
-		if err != nil || !s.hasNews() {
-			continue
-		}
-		info, err := s.broker.lookUpConsumer(ctx, session, s.durable)
-		if err != nil {
-			continue // the next message has it asked again
-		}
-		s.mu.Lock()
-		if info.Created.Equal(s.created) {
-			s.known.settle(s.role, info.AckFloor.Stream)
-		}
-		s.mu.Unlock()
-	}
-}
 
 // hasNews reports whether messages came or were settled since the server was asked.
 func (s *subscription) hasNews() bool {

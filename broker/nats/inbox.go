@@ -64,27 +64,3 @@ func (s *subscription) closeInbox() {
 		s.inbox = nil
 	}
 }
-
-// whileConnected returns a context that ends with ctx, or when the connection
-// is lost, which it may be already. Stop ends it too, and must be called.
-func whileConnected(ctx context.Context, conn *natsgo.Conn) (_ context.Context, stop func()) {
-	lost := conn.StatusChanged(natsgo.RECONNECTING, natsgo.CLOSED)
-	ctx, cancel := context.WithCancel(ctx)
-	if !conn.IsConnected() {
-		cancel()
-	}
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		defer cancel()
-		select {
-		case <-lost:
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		cancel()
-		<-watched
-		conn.RemoveStatusListener(lost)
-	}
-}

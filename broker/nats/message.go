@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/textproto"
@@ -9,7 +8,6 @@ import (
 
 	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/google/uuid"
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -48,7 +46,7 @@ func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 
 // sendable returns the message, without the metadata that can't be sent.
 func sendable(msg *message.Message) *message.Message {
-	ok := func(name, value string) bool { return validName(name) && validValue(value) && !reserved(name) }
+	ok := func(name, value string) bool { return broker.IsHeader(name) && validValue(value) && !reserved(name) }
 	for name, value := range msg.Metadata {
 		if !ok(name, value) {
 			clean := &message.Message{UUID: msg.UUID, Payload: msg.Payload, Metadata: maps.Clone(msg.Metadata)}
@@ -62,12 +60,7 @@ func sendable(msg *message.Message) *message.Message {
 // unmarshal makes a message of whatever came on a subject. It never fails: what makes no
 // sense must reach the handlers, to become a dead letter.
 func unmarshal(subject string, header natsgo.Header, body []byte) *message.Message {
-	id := idOf(header)
-	msg := message.NewMessage(cmp.Or(id, uuid.NewString()), body)
-	if id == "" {
-		msg.Metadata[broker.MetaNoID] = "true"
-	}
-	msg.Metadata[broker.MetaTopic] = subject
+	msg := broker.Received(idOf(header), subject, body)
 	for name, values := range header {
 		if len(values) > 0 && !reserved(name) {
 			msg.Metadata[name] = values[0]
@@ -90,23 +83,8 @@ func idOf(header natsgo.Header) string {
 // reserved reports whether a header is not metadata: to the server it is a
 // command, or it is ours.
 func reserved(name string) bool {
-	switch name {
-	case wmnats.WatermillUUIDHdr, broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery, broker.MetaNoID:
-		return true
-	}
 	const prefix = "Nats-"
-	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
-}
-
-// validName reports whether name is a token by RFC 9110, section 5.6.2.
-func validName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
-			return false
-		}
-	}
-	return name != ""
+	return name == wmnats.WatermillUUIDHdr || broker.IsMeta(name) || len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
 // validValue reports whether value comes out of a header as it went in.

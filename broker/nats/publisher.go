@@ -72,7 +72,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 // send publishes messages one behind the other, waits for all acks, and sets the
 // result of each that failed. It returns those that the stream had already.
 func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (duplicates []duplicate) {
-	connected, end := whileConnected(ctx, s.conn)
+	connected, end := s.whileConnected(ctx)
 	defer end()
 	known := p.known.Load() // before anything is sent: an ack of another stream is not noted for this one
 	var denied denials

@@ -254,7 +254,7 @@ func taken(err error) bool {
 
 // deleteConsumer deletes the consumer. If that fails the server does, a moment later.
 func (r *replay) deleteConsumer(ctx context.Context, s *session) {
-	if !s.lost.Load() {
+	if !s.lost() {
 		_ = r.ask(ctx, s, "CONSUMER.DELETE."+r.opt.Stream+"."+r.consumer, struct{}{}, new(struct{}))
 	}
 }

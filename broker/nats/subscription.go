@@ -72,7 +72,6 @@ func (s *subscription) run(ctx context.Context) {
 	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
 	defer unfollow()
 	parts.Go(func() { s.follow(following) })
-	parts.Go(func() { s.verify(following) })
 
 	s.consume(ctx)
 	s.window.Close()

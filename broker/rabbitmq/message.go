@@ -1,7 +1,6 @@
 package rabbitmq
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -48,7 +46,7 @@ func marshal(topic string, msg *message.Message) (outgoing, error) {
 		Body:         msg.Payload,
 	}}
 	for name, value := range msg.Metadata {
-		if reserved(name) || !validName(name) || !utf8.ValidString(value) {
+		if reserved(name) || !broker.IsHeader(name) || len(name) > maxShort || !utf8.ValidString(value) {
 			continue
 		}
 		out.Headers[name] = value
@@ -75,11 +73,7 @@ func marshal(topic string, msg *message.Message) (outgoing, error) {
 // unmarshal makes a message of whatever came from a topic. It never fails: what
 // makes no sense must reach the handlers, to become a dead letter.
 func unmarshal(topic string, in *amqp.Delivery) *message.Message {
-	id := idOf(in)
-	msg := message.NewMessage(cmp.Or(id, uuid.NewString()), in.Body)
-	if id == "" {
-		msg.Metadata[broker.MetaNoID] = "true"
-	}
+	msg := broker.Received(idOf(in), topic, in.Body)
 	for name, value := range in.Headers {
 		if reserved(name) {
 			continue
@@ -95,7 +89,6 @@ func unmarshal(topic string, in *amqp.Delivery) *message.Message {
 			}
 		}
 	}
-	msg.Metadata[broker.MetaTopic] = topic
 	return msg
 }
 
@@ -153,25 +146,9 @@ func readable(value any) (string, bool) {
 // command (CC and BCC copy the message into other queues), it is the server's
 // own, or of this driver.
 func reserved(name string) bool {
-	switch name {
-	case "", broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery, broker.MetaNoID:
-		return true
-	}
 	const prefix = "x-"
-	return strings.EqualFold(name, "CC") || strings.EqualFold(name, "BCC") ||
+	return name == "" || broker.IsMeta(name) || strings.EqualFold(name, "CC") || strings.EqualFold(name, "BCC") ||
 		len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
-}
-
-// validName reports whether name is a token by RFC 9110, section 5.6.2, which
-// every client can read.
-func validName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if c <= ' ' || c >= 0x7f || strings.IndexByte(`()<>@,;:\"/[]?={}`, c) >= 0 {
-			return false
-		}
-	}
-	return name != "" && len(name) <= maxShort
 }
 
 // isShort reports whether s can be a property.
