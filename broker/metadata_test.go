@@ -24,4 +24,3 @@ func TestNothingThatIsForThisProcessIsAHeader(t *testing.T) {
 		t.Errorf("a message with an id is %s, %v", msg.UUID, msg.Metadata)
 	}
 }
-

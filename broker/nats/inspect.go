@@ -2,8 +2,10 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -67,18 +69,7 @@ func oldest(info jetstream.StreamInfo, now time.Time) time.Time {
 }
 
 // word returns what the configuration of a server calls a value.
-func word(v fmt.Stringer) string {
-	switch v {
-	case jetstream.LimitsPolicy:
-		return "limits"
-	case jetstream.FileStorage:
-		return "file"
-	case jetstream.MemoryStorage:
-		return "memory"
-	case jetstream.DiscardNew:
-		return "new"
-	case jetstream.DiscardOld:
-		return "old"
-	}
-	return v.String()
+func word(v json.Marshaler) string {
+	text, _ := v.MarshalJSON() // it fails only for a value that no server knows
+	return strings.Trim(string(text), `"`)
 }

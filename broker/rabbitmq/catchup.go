@@ -3,7 +3,6 @@ package rabbitmq
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -25,93 +24,60 @@ func (b *Broker) Interruptions() (int64, error) {
 // CatchUp waits until as many messages have come as were ready in the queue when
 // it was called, or none is ready, and until what has come is settled.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
-	queue := b.queueOf(role, b.opt.Routing.Subscription())
-	n := b.outages.Load()
-	w := backlog{broker: b, queue: queue}
-	for _, done := range []func(context.Context) (bool, error){w.begin, w.delivered, w.received, w.settled} {
-		err := pause.Until(ctx, func() (bool, error) {
+	q, n := b.queueOf(role, b.opt.Routing.Subscription()), b.outages.Load()
+	until := func(done func() (bool, error)) error {
+		return pause.Until(ctx, func() (bool, error) {
 			if now, away := b.Interruptions(); away != nil {
 				return false, away
 			} else if now != n {
-				return false, fmt.Errorf("%w: queue %s: the connection was lost meanwhile", connection.ErrNotConnected, queue.name)
+				return false, fmt.Errorf("%w: queue %s: the connection was lost meanwhile", connection.ErrNotConnected, q.name)
 			}
-			return done(ctx)
+			return done()
 		})
-		if err != nil {
+	}
+	var consumers map[*consumer]*inflight.Window // of this process
+	came := func() (n int) {
+		for c := range consumers {
+			n += c.flow.count()
+		}
+		return n
+	}
+	backlog := 0 // how many have come when all have that are ready now
+	if err := until(func() (bool, error) {
+		if consumers = b.consumers(q.name); len(consumers) == 0 {
+			return false, nil
+		}
+		before := came()
+		ready, err := b.ready(ctx, q)
+		backlog = before + ready
+		return true, err
+	}); err != nil {
+		return err
+	}
+	if err := until(func() (bool, error) {
+		if came() >= backlog {
+			return true, nil
+		}
+		ready, err := b.ready(ctx, q) // others may have got them
+		return ready == 0, err
+	}); err != nil {
+		return err
+	}
+	for c, window := range consumers {
+		// The server answers on the channel of a consumer behind what it has sent there.
+		if err := b.within(ctx, c.sync); err != nil {
+			return fmt.Errorf("queue %s: %w", q.name, err)
+		}
+		sent := int64(c.flow.count())
+		if err := until(func() (bool, error) { return c.taken.Load() >= sent, nil }); err != nil {
+			return err
+		}
+		settled := window.Settled()
+		if err := until(func() (bool, error) { return settled(), nil }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// A backlog is what waits in a queue at a moment.
-type backlog struct {
-	broker    *Broker
-	queue     queue
-	consumers map[*consumer]*inflight.Window // of this process
-	ready     int                            // messages at the server, at first
-	before    int                            // messages that had come here by then
-	came      map[*consumer]int              // messages that had come when none was ready any more
-	open      []func() bool                  // of each consumer, whether what it then had in flight is settled
-}
-
-// begin counts what is ready in the queue, as soon as it is consumed.
-func (w *backlog) begin(ctx context.Context) (done bool, err error) {
-	if w.consumers = w.broker.consumers(w.queue.name); len(w.consumers) == 0 {
-		return false, nil
-	}
-	w.before = w.count()
-	w.ready, err = w.broker.ready(ctx, w.queue)
-	return true, err
-}
-
-// delivered reports whether the server has sent the backlog: to us, or, if it is
-// empty, to anybody.
-func (w *backlog) delivered(ctx context.Context) (bool, error) {
-	if w.count() >= w.before+w.ready {
-		return true, nil
-	}
-	ready, err := w.broker.ready(ctx, w.queue)
-	return ready == 0, err
-}
-
-// count returns how many messages have come.
-func (w *backlog) count() (n int) {
-	for c := range w.consumers {
-		n += c.flow.count()
-	}
-	return n
-}
-
-// received reports whether what the server has sent to us has come. The server
-// answers on the channel of a consumer behind what it has sent there.
-func (w *backlog) received(ctx context.Context) (bool, error) {
-	if w.came == nil {
-		came := make(map[*consumer]int)
-		for c := range w.consumers {
-			if err := w.broker.within(ctx, c.sync); err != nil {
-				return false, fmt.Errorf("queue %s: %w", w.queue.name, err)
-			}
-			came[c] = c.flow.count()
-		}
-		w.came = came
-	}
-	for c, n := range w.came {
-		if c.taken.Load() < int64(n) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// settled reports whether what has come is acked or nacked.
-func (w *backlog) settled(context.Context) (bool, error) {
-	if w.open == nil {
-		for _, window := range w.consumers {
-			w.open = append(w.open, window.Settled())
-		}
-	}
-	return !slices.ContainsFunc(w.open, func(settled func() bool) bool { return !settled() }), nil
 }
 
 // consumers returns those of a queue, and where each delivers.
