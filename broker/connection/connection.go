@@ -64,7 +64,7 @@ type Options[C any] struct {
 
 	Server   string             // what is connected with, in logs and errors: "NATS"
 	Attrs    func(conn C) []any // what else is logged of a connection that is ready; default nothing
-	Interval time.Duration      // between two successful calls of Verify; default 10s
+	Interval time.Duration      // between two successful calls of Verify; default 5s
 	Drain    func()             // called at the end of Run, while the connection still works; default nothing
 }
 
@@ -86,7 +86,7 @@ type Keeper[C any] struct {
 // New returns a Keeper. It touches no network: call [Keeper.Run].
 func New[C any](opt Options[C], log *slog.Logger) *Keeper[C] {
 	if opt.Interval <= 0 {
-		opt.Interval = 10 * time.Second
+		opt.Interval = 5 * time.Second
 	}
 	if opt.Watch == nil {
 		opt.Watch = func(ctx context.Context, _ C) error { <-ctx.Done(); return nil }

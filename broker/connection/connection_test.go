@@ -233,8 +233,8 @@ func TestRecheckIsSoonAndNotTooOften(t *testing.T) {
 		k, _ := keep(t, s)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if s.checked != 7 {
-			t.Errorf("verified %d times in a minute, want 7", s.checked)
+		if s.checked != 13 {
+			t.Errorf("verified %d times in a minute, want 13", s.checked)
 		}
 		time.Sleep(time.Second)
 		s.set(func(s *server) { s.misses, s.checked = errors.New("gone"), 0 })

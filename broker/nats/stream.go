@@ -143,6 +143,8 @@ func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) er
 		{c.MaxMsgsPerSubject > 0 && !c.DiscardNewPerSubject, "max_msgs_per_subject drops older messages of a tenant", "no such limit"},
 		{c.MaxAge > 0 && c.MaxAge < minAge, fmt.Sprintf("max_age is %v, which drops what was not consumed in time", c.MaxAge), "at least " + minAge.String()},
 		{c.Duplicates < minDuplicates, fmt.Sprintf("duplicate_window is %v, too short to drop repeated messages", c.Duplicates), "at least " + minDuplicates.String()},
+		{c.AllowMsgTTL, "allow_msg_ttl lets any producer have its commands dropped before they are read", "false"},
+		{c.AllowMsgCounter, "allow_msg_counter takes no messages with a body", "false"},
 		{c.AllowRollup, "allow_rollup_hdrs lets any producer purge the stream", "false"},
 		{c.PersistMode == jetstream.AsyncPersistMode, "persist_mode is async, which acks before messages are durable", "default"},
 		{c.AllowMsgSchedules, "allow_msg_schedules lets a producer of commands publish to every subject", "false"},

@@ -26,6 +26,8 @@ func TestUnfitStreamIsRefused(t *testing.T) {
 			{"retention", jetstream.StreamConfig{Name: "svc", Subjects: all, Retention: jetstream.WorkQueuePolicy}},
 			{"max_age", jetstream.StreamConfig{Name: "svc", Subjects: all, MaxAge: time.Hour, Duplicates: 2 * time.Minute}},
 			{"timer.commands", jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>"}}},
+			{"allow_msg_ttl", jetstream.StreamConfig{Name: "svc", Subjects: all, Duplicates: 2 * time.Minute, AllowMsgTTL: true}},
+			{"allow_msg_counter", jetstream.StreamConfig{Name: "svc", Subjects: all, Duplicates: 2 * time.Minute, AllowMsgCounter: true}},
 			{"overlap", jetstream.StreamConfig{Name: "other", Subjects: []string{"svc.>"}}},
 		} {
 			e := serve(t)
