@@ -67,7 +67,7 @@ func TestFilesThatMayNotBeUsed(t *testing.T) {
 		{"absent/t.db", append(reads, "export -"), "no database at absent/t.db"},
 		{"absent/t.db", owns[1:], "there is no folder absent"},
 		{"own", append(reads, "export -"), "own is a folder"},
-		{"own", owns[1:], "own: is a directory"},
+		{"own", owns[1:], "own is a folder"},
 		{"own/t.db", []string{"backup root/copy.db", "export root/copy.jsonl", "backup hidden/copy.db", "import " + shared}, denied},
 		{"own/t.db", []string{"backup absent/copy.db", "export absent/copy.jsonl"}, "there is no folder absent"},
 	} {

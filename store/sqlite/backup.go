@@ -1,11 +1,9 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -37,24 +35,15 @@ func Backup(ctx context.Context, path, to string) (err error) {
 	if to, err = filepath.Abs(to); err != nil { // which SQLite takes for no URI
 		return err
 	}
-	if err := empty(to); err != nil {
+	info, err := touch(to)
+	if err == nil && info.Size() > 0 {
+		err = fmt.Errorf("%s exists and is not empty", to)
+	}
+	if err != nil {
 		return fmt.Errorf("back up %s: %w", path, err)
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO ?`, to)
-	return classify("back up "+path, err)
-}
-
-// empty makes an empty file that only its owner reads, unless there is one.
-func empty(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || info.Size() > 0 {
-		return cmp.Or(err, fmt.Errorf("%s exists and is not empty", path))
-	}
-	return nil
+	return Explain(to, classify("back up "+path, err))
 }
 
 // known returns an error unless a schema is one that this binary can read.

@@ -27,17 +27,25 @@ func ownerOf(info os.FileInfo) (o owner, known bool) {
 }
 
 // access returns why this process may not read and write the files of a database
-// that are there, or make those beside it that SQLite needs. It opens none: closing
-// a file ends the locks that SQLite has on it in this process.
+// that are there, or make those beside it that SQLite needs.
 func access(path string) error {
+	if err := readWrite(path); err != nil {
+		return err
+	}
+	if err := unix.Access(filepath.Dir(path), unix.W_OK|unix.X_OK); err != nil {
+		return &fs.PathError{Op: "make files beside", Path: path, Err: err}
+	}
+	return nil
+}
+
+// readWrite returns why this process may not read and write the files of a database
+// that are there. It opens none: see [touch].
+func readWrite(path string) error {
 	for _, suffix := range databaseFiles {
 		name := path + suffix
 		if err := unix.Access(name, unix.R_OK|unix.W_OK); err != nil && err != unix.ENOENT {
 			return &fs.PathError{Op: "open", Path: name, Err: err}
 		}
-	}
-	if err := unix.Access(filepath.Dir(path), unix.W_OK|unix.X_OK); err != nil {
-		return &fs.PathError{Op: "make files beside", Path: path, Err: err}
 	}
 	return nil
 }

@@ -193,23 +193,47 @@ func create(path string, log *slog.Logger) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	_, err := touch(path)
+	if err == nil {
+		err = present(path)
+	}
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err == nil {
+		err = errors.Join(notMounted(path), readWrite(path))
+	}
 	if err != nil {
-		return doing(err)
-	}
-	if err := f.Close(); err != nil {
-		return doing(err)
-	}
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return doing(err)
-	}
-	if err := notMounted(path); err != nil {
 		return doing(err)
 	}
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return path, errors.Join(guardFolder(path), guard(path, log))
+}
+
+// touch makes an empty file that only its owner reads and writes, unless one is there. That
+// one is not opened: closing it would end the locks that SQLite has on it in this process,
+// and another process would take the database for closed (https://sqlite.org/howtocorrupt.html).
+func touch(path string) (os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return info, err
+	}
+	if target, err := os.Readlink(path); err == nil { // a link to a file that is absent
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		return touch(target)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.Stat(path)
 }
 
 var _ interface {
