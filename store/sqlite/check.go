@@ -25,10 +25,11 @@ func (s *Store) Check(ctx context.Context) error {
 	if err == nil {
 		err = ready.file.check()
 	}
-	if err == nil && ready.file.path != "" {
-		if err = access(ready.file.path); err == nil {
-			err = space(ready.file.path)
-		}
+	if err == nil {
+		err = access(ready.file.path)
+	}
+	if err == nil {
+		err = space(ready.file.path)
 	}
 	if err == nil {
 		_, err = s.NextDue(ctx, time.Time{})
@@ -74,9 +75,6 @@ const wayOut = "the file is damaged: restore a backup, or delete the file, and s
 
 // quickCheck returns an error that wraps [timer.ErrFatal] if a small file is damaged.
 func (s *Store) quickCheck(ctx context.Context, path string) error {
-	if path == "" {
-		return nil
-	}
 	if info, err := os.Stat(path); err != nil || info.Size() >= QuickCheckSize {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
@@ -67,36 +67,137 @@ func TestDeferredHandle(t *testing.T) {
 	}
 }
 
-// TestHostInMemory uses a database without a file, on one connection.
-func TestHostInMemory(t *testing.T) {
+// TestHostInMemoryIsRefused: each connection would have a database of its own.
+func TestHostInMemoryIsRefused(t *testing.T) {
 	t.Parallel()
-	db, err := sql.Open("sqlite", ":memory:")
+	for _, name := range []string{":memory:", "file::memory:?cache=shared", "file:timers?mode=memory&cache=shared", ""} {
+		db, err := sql.Open("sqlite", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		refusedHandle(t, db, "the database has no file, so that it ends with the process: give it one")
+	}
+}
+
+// refusedHandle tries all that begins to use a handle.
+func refusedHandle(t *testing.T, db *sql.DB, says string) {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	s := sqlite.New(db, sqlite.Options{})
+	defer s.Close()
+	_, scheduled := s.Schedule(t.Context(), noon, schedule("call-1"))
+	_, joined := s.Join(tx).Schedule(t.Context(), noon, schedule("call-1"))
+	for what, err := range map[string]error{
+		"Migrate": sqlite.Migrate(t.Context(), db), "Verify": sqlite.Verify(t.Context(), db), "Prepare": s.Prepare(t.Context()), "Schedule": scheduled, "in a transaction": joined,
+	} {
+		if !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", what, err, says)
+		}
+	}
+}
+
+// A foreign driver is one of SQLite, and not of modernc's: its errors are of another type.
+// Or it traces that one, and passes its errors on.
+type (
+	foreign     struct{ driver.Driver }
+	tracing     struct{ driver.Driver }
+	foreignConn struct {
+		driver.Conn
+		hide func(error) error
+	}
+	foreignStmt struct {
+		driver.Stmt
+		hide func(error) error
+	}
+)
+
+func (f foreign) Open(name string) (driver.Conn, error) {
+	conn, err := f.Driver.Open(name)
+	return foreignConn{conn, func(err error) error {
+		if err != nil {
+			err = errors.New(err.Error())
+		}
+		return err
+	}}, err
+}
+
+func (f tracing) Open(name string) (driver.Conn, error) {
+	conn, err := f.Driver.Open(name)
+	return foreignConn{conn, func(err error) error { return err }}, err
+}
+
+func (c foreignConn) Prepare(query string) (driver.Stmt, error) {
+	stmt, err := c.Conn.Prepare(query)
+	return foreignStmt{stmt, c.hide}, c.hide(err)
+}
+
+func (s foreignStmt) Exec(args []driver.Value) (driver.Result, error) {
+	r, err := s.Stmt.Exec(args) //nolint:staticcheck // of drivers without contexts
+	return r, s.hide(err)
+}
+
+// TestOtherDriverIsRefused, by name. Its locks and ours do not know each other.
+func TestOtherDriverIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "host.db")
+	ours, err := sql.Open("sqlite", sqlite.DSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	if err := sqlite.Migrate(t.Context(), ours); err != nil {
+		t.Fatal(err)
+	}
+	sql.Register("foreign", foreign{ours.Driver()})
+	sql.Register("tracing", tracing{ours.Driver()})
+
+	db, err := sql.Open("foreign", sqlite.DSN(path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	db.SetMaxOpenConns(1)
-	if err := sqlite.Migrate(t.Context(), db); err != nil {
+	refusedHandle(t, db, `the handle's driver is sqlite_test.foreign: open it with modernc's, sql.Open("sqlite", sqlite.DSN(path))`)
+
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s := sqlite.New(db, sqlite.Options{})
+	s := sqlite.New(ours, sqlite.Options{})
 	defer s.Close()
-	for i := range 3 {
-		if _, err := s.Schedule(t.Context(), noon, schedule(timer.ServiceCallID(fmt.Sprint("call-", i)))); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := s.Join(tx).Schedule(t.Context(), noon, schedule("call-1")); err == nil || errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), `the transaction is not one of modernc's driver: open its handle with sql.Open("sqlite", sqlite.DSN(path))`) {
+		t.Errorf("a transaction of another driver: %v", err)
 	}
-	if due, err := s.NextDue(t.Context(), time.Time{}); err != nil || !due.Equal(noon) {
-		t.Errorf("next due: %v, %v", due, err)
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+
+	traced, err := sql.Open("tracing", sqlite.DSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer traced.Close()
+	s = sqlite.New(traced, sqlite.Options{})
+	defer s.Close()
+	if err := s.Transact(t.Context(), func(tx *sql.Tx) error {
+		_, err := s.Join(tx).Schedule(t.Context(), noon, schedule("call-1"))
+		return err
+	}); err != nil {
+		t.Errorf("a driver around ours: %v", err)
 	}
 }
 
-// TestHostIsToldWhatIsUnsafe uses a handle that does not sync.
+// TestHostIsToldWhatIsUnsafe uses a handle that does not sync, and one that does not wait.
 func TestHostIsToldWhatIsUnsafe(t *testing.T) {
 	t.Parallel()
-	for synchronous, warned := range map[string]bool{"full": false, "normal": true} {
+	for change, warned := range map[string]bool{"full>full": false, "full>normal": true, "5000>0": true} {
 		path := filepath.Join(t.TempDir(), "host.db")
-		db, err := sql.Open("sqlite", strings.Replace(sqlite.DSN(path), "synchronous%28full%29", "synchronous("+synchronous+")", 1))
+		from, to, _ := strings.Cut(change, ">")
+		db, err := sql.Open("sqlite", strings.Replace(sqlite.DSN(path), "%28"+from+"%29", "("+to+")", 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +217,7 @@ func TestHostIsToldWhatIsUnsafe(t *testing.T) {
 			want = 1
 		}
 		if got := strings.Count(log.String(), "level=WARN"); got != want {
-			t.Errorf("synchronous=%s: %d warnings, want %d:\n%s", synchronous, got, want, log.String())
+			t.Errorf("%s: %d warnings, want %d:\n%s", change, got, want, log.String())
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

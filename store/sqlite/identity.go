@@ -16,8 +16,8 @@ import (
 // file that was unlinked or replaced, and what it commits there is gone with the
 // process.
 type identity struct {
-	path string      // empty for a database in memory
-	file os.FileInfo // nil for a database in memory
+	path string
+	file os.FileInfo
 	log  os.FileInfo // the write-ahead log; nil if it may come and go
 }
 
@@ -30,7 +30,7 @@ const sqlFile = `SELECT file FROM pragma_database_list WHERE name = 'main'`
 // identify finds the file of a database.
 func identify(ctx context.Context, db *sql.DB) (i identity, err error) {
 	err = db.QueryRowContext(ctx, sqlFile).Scan(&i.path)
-	if err == nil && i.path != "" {
+	if err == nil {
 		i.file, err = stat(i.path)
 	}
 	return i, err
@@ -39,18 +39,13 @@ func identify(ctx context.Context, db *sql.DB) (i identity, err error) {
 // keepLog remembers the log too. It stays while there is a connection; only who
 // owns the file knows that there always is one.
 func (i *identity) keepLog() (err error) {
-	if i.path != "" {
-		i.log, err = stat(i.path + logSuffix)
-	}
+	i.log, err = stat(i.path + logSuffix)
 	return err
 }
 
 // check returns an error that wraps [timer.ErrFatal] if a path leads to another
 // file than it did, or to none.
 func (i identity) check() error {
-	if i.path == "" {
-		return nil
-	}
 	err := same(i.path, i.file)
 	if err == nil && i.log != nil {
 		err = same(i.path+logSuffix, i.log)

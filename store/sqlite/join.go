@@ -114,6 +114,8 @@ func (t *transaction) mustBeOpen(ctx context.Context) error {
 	switch _, err := t.tx.ExecContext(ctx, "BEGIN"); {
 	case codeOf(err) == sqlite3.SQLITE_ERROR:
 		return nil
+	case err != nil && codeOf(err) == 0 && !errors.Is(err, sql.ErrTxDone):
+		return fmt.Errorf("the transaction is not one of modernc's driver: open its handle with sql.Open(%q, sqlite.DSN(path)): %w", "sqlite", err)
 	case err != nil:
 		return err
 	}

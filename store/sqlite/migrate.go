@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
+	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
@@ -43,7 +45,7 @@ func Migrations() fs.FS {
 
 // Migrate brings the schema of a database to [SchemaVersion], each step in a
 // transaction. It changes nothing, and returns an error that wraps
-// [timer.ErrFatal], if the schema is newer. Several processes may migrate at the
+// [timer.ErrFatal], if the handle is not of modernc's driver, the database in memory, or the schema newer. Several processes may migrate at the
 // same time.
 func Migrate(ctx context.Context, db *sql.DB) error {
 	_, _, err := MigrateFrom(ctx, db)
@@ -56,7 +58,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if from, err = version(ctx, db); err != nil {
+	if from, err = versionOf(ctx, db); err != nil {
 		return 0, 0, classify("find the schema version", err)
 	}
 	if from > SchemaVersion {
@@ -149,10 +151,30 @@ func VersionOf(ctx context.Context, path string) (v int64, err error) {
 	return v, classify("find the schema version", err)
 }
 
-// Verify returns nil if the schema has [SchemaVersion]. If it is newer the error
+// versionOf returns the version of the schema on a handle, which may be a host's. The error
+// says so if timers can't be there: it is of another driver, or the database has no file.
+func versionOf(ctx context.Context, db *sql.DB) (v int64, err error) {
+	if v, err = version(ctx, db); err != nil {
+		return 0, err
+	}
+	if _, ours := db.Driver().(*sqlite.Driver); !ours {
+		// One around modernc's, which traces for example, passes its errors on.
+		if _, err := db.ExecContext(ctx, "SELECT no_such_column"); codeOf(err) == 0 {
+			return 0, cmp.Or(ctx.Err(), fmt.Errorf("%w: the handle's driver is %T: open it with modernc's, sql.Open(%q, sqlite.DSN(path))", timer.ErrFatal, db.Driver(), "sqlite"))
+		}
+	}
+	var path string
+	if err = db.QueryRowContext(ctx, sqlFile).Scan(&path); err == nil && path == "" {
+		err = fmt.Errorf("%w: the database has no file, so that it ends with the process: give it one", timer.ErrFatal)
+	}
+	return v, err
+}
+
+// Verify returns nil if timers can be on a handle, and the schema has [SchemaVersion]. If
+// the handle is of another driver, the database in memory, or the schema newer, the error
 // wraps [timer.ErrFatal]; if it is older the error says how to migrate.
 func Verify(ctx context.Context, db *sql.DB) error {
-	switch v, err := version(ctx, db); {
+	switch v, err := versionOf(ctx, db); {
 	case err != nil:
 		return classify("find the schema version", err)
 	case v > SchemaVersion:

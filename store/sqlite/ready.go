@@ -108,11 +108,14 @@ func (s *Store) Prepare(ctx context.Context) error {
 	return classify("check the database", err)
 }
 
-// judge logs if a host's handle loses commits when the power fails.
+// judge logs if a host's handle loses commits when the power fails, or does not wait for locks.
 func (s *Store) judge(ctx context.Context) error {
-	var synchronous int
-	if err := s.db.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(&synchronous); err != nil {
+	var synchronous, wait int
+	if err := s.db.QueryRowContext(ctx, `SELECT synchronous, timeout FROM pragma_synchronous, pragma_busy_timeout`).Scan(&synchronous, &wait); err != nil {
 		return err
+	}
+	if wait == 0 {
+		s.opt.Log.WarnContext(ctx, "the database's handle does not wait for the locks of others: calls fail while another connection writes; open it with sqlite.DSN")
 	}
 	if s.opt.Durability == Strict && synchronous < 2 {
 		s.opt.Log.WarnContext(ctx, "the database's handle does not sync every commit: a loss of power may take timers that were accepted; open it with sqlite.DSN",
