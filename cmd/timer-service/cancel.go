@@ -13,9 +13,9 @@ import (
 )
 
 type cancelCmd struct {
-	Tenant      string `arg:"" help:"Owner of the timer."`
-	Call        string `arg:"" help:"Service call."`
-	Correlation string `placeholder:"ID" help:"Correlation id of this request."`
+	Tenant      timer.TenantID      `arg:"" help:"Owner of the timer."`
+	Call        timer.ServiceCallID `arg:"" help:"Service call."`
+	Correlation correlation         `placeholder:"ID" help:"Correlation id of this request."`
 	waitFlags
 }
 
@@ -36,32 +36,22 @@ Examples:
 
 // Run has the command published, and waits for its result if --wait is given.
 func (c *cancelCmd) Run(ctx context.Context, e *env) error {
-	cancel := timer.CancelTimer{
-		Key:           timer.Key{TenantID: timer.TenantID(c.Tenant), ServiceCallID: timer.ServiceCallID(c.Call)},
-		Version:       timer.Version{CommandID: "new"}, // the service makes it
-		CorrelationID: c.Correlation,
-	}
-	if err := c.waitFlags.check("cancel"); err != nil {
-		return err
-	}
-	if err := cancel.Validate(); err != nil {
-		return refused("cancel", err)
-	}
+	key := timer.Key{TenantID: c.Tenant, ServiceCallID: c.Call}
 	s, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	p := &published{Type: envelope.TypeCancelTimer}
-	switch before, err := getTimer(ctx, s, cancel.Key); {
+	switch before, err := getTimer(ctx, s, key); {
 	case err == nil:
 		p.Before, p.was = show(before), was(before)
 	case errors.Is(err, timer.ErrNotFound):
 		p.was = "no such timer, the service keeps a tombstone"
 	}
-	p.Command, err = apiclient.Do[admin.Command](ctx, s, http.MethodDelete, apiclient.TimerPath(cancel.Key)+apiclient.Query("correlationId", c.Correlation), nil)
+	p.Command, err = apiclient.Do[admin.Command](ctx, s, http.MethodDelete, apiclient.TimerPath(key)+apiclient.Query("correlationId", string(c.Correlation)), nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", cancel.Key, err)
+		return fmt.Errorf("%s: %w", key, err)
 	}
 	return c.report(ctx, e, s, p)
 }

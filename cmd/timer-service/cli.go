@@ -123,7 +123,10 @@ func misspelled(err error) error {
 	if at, ok := errors.AsType[*kong.ParseError](err); ok && at.Context != nil && at.Context.Selected() != nil {
 		help = at.Context.Selected().FullPath()
 	}
-	text := err.Error()
+	if usage, ok := errors.AsType[*usageError](err); ok { // of a verb's own check
+		return usage
+	}
+	text := strings.Replace(err.Error(), ": invalid: ", ": ", 1) // of a value's
 	if name, _, found := strings.Cut(text, ": expected "); found && strings.Contains(text, `but got "EOL"`) {
 		text = name + ": needs a value"
 	}

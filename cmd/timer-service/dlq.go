@@ -35,7 +35,7 @@ const detailWidth = 60
 
 // deadLetterFlags select dead letters.
 type deadLetterFlags struct {
-	Tenant      string   `placeholder:"TENANT" help:"Only those of a tenant; _ for those without a valid tenant."`
+	Tenant      visited  `placeholder:"TENANT" help:"Only those of a tenant; _ for those without a valid tenant."`
 	Reason      []string `placeholder:"REASON" help:"Only those with this reason, such as beyond_horizon; several with commas between them."`
 	Since       since    `placeholder:"7d" help:"Only those that became dead letters within this duration, or since a time in RFC 3339."`
 	Correlation string   `placeholder:"ID" help:"Only those with this correlation id."`
@@ -43,17 +43,10 @@ type deadLetterFlags struct {
 }
 
 // selected returns what the flags select. IDs are those given without a flag.
-func (d *deadLetterFlags) selected(verb string, ids []string, limit int) (deadLetters, error) {
-	s := deadLetters{
-		tenant: timer.TenantID(d.Tenant), ids: slices.Concat(ids, d.ID), reasons: d.Reason, since: time.Time(d.Since), correlation: d.Correlation, limit: limit,
+func (d *deadLetterFlags) selected(ids []string, limit number) deadLetters {
+	return deadLetters{
+		tenant: timer.TenantID(d.Tenant), ids: slices.Concat(ids, d.ID), reasons: d.Reason, since: time.Time(d.Since), correlation: d.Correlation, limit: int(limit),
 	}
-	if err := broker.ValidateVisit(s.tenant); err != nil {
-		return s, wrong(verb, "--tenant: %s", detail(err))
-	}
-	if limit < 0 {
-		return s, wrong(verb, "--limit must not be negative; 0 is all")
-	}
-	return s, nil
 }
 
 // DeadLetters are those of a service that are selected.
@@ -144,7 +137,7 @@ func deadLetterPath(l admin.DeadLetter) string {
 
 type dlqListCmd struct {
 	deadLetterFlags
-	Limit int `default:"100" help:"How many at most; 0 is all."`
+	Limit number `default:"100" help:"How many at most; 0 is all."`
 }
 
 // Help is printed below the summary.
@@ -162,10 +155,7 @@ Examples:
 
 // Run prints the dead letters.
 func (d *dlqListCmd) Run(ctx context.Context, e *env) error {
-	selected, err := d.selected("dlq list", nil, d.Limit)
-	if err != nil {
-		return err
-	}
+	selected := d.selected(nil, d.Limit)
 	rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail", "when")
 	return selected.visit(ctx, e, "dlq list", func(c *apiclient.Client) (bool, error) {
 		more, err := selected.each(ctx, c, func(l admin.DeadLetter) (err error) {
@@ -184,7 +174,7 @@ func (d *dlqListCmd) Run(ctx context.Context, e *env) error {
 
 type dlqShowCmd struct {
 	IDs    []string `arg:"" name:"id" help:"Ids of dead letters, as dlq list prints them."`
-	Tenant string   `placeholder:"TENANT" help:"Tenant of the dead letters, for brokers that can't list their topics."`
+	Tenant visited  `placeholder:"TENANT" help:"Tenant of the dead letters, for brokers that can't list their topics."`
 }
 
 // Help is printed below the summary.
@@ -201,10 +191,7 @@ Examples:
 // Run prints the dead letters.
 func (d *dlqShowCmd) Run(ctx context.Context, e *env) error {
 	flags := deadLetterFlags{Tenant: d.Tenant}
-	selected, err := flags.selected("dlq show", d.IDs, 0)
-	if err != nil {
-		return err
-	}
+	selected := flags.selected(d.IDs, 0)
 	first := true
 	return selected.visit(ctx, e, "dlq show", func(c *apiclient.Client) (bool, error) {
 		return selected.each(ctx, c, func(l admin.DeadLetter) error {
@@ -268,25 +255,21 @@ func (d *dlqDiscardCmd) Run(ctx context.Context, e *env) error {
 type removeFlags struct {
 	IDs []string `arg:"" optional:"" name:"id" help:"Ids of dead letters, as dlq list prints them."`
 	deadLetterFlags
-	All    bool    `help:"All dead letters of all tenants, unless another flag selects some."`
-	Limit  int     `help:"How many at most, oldest first; 0 is all." default:"0"`
-	Rate   float64 `placeholder:"N" help:"At most so many dead letters a second; 0 is no limit."`
-	DryRun bool    `help:"Only print what would be done."`
+	All    bool      `help:"All dead letters of all tenants, unless another flag selects some."`
+	Limit  number    `help:"How many at most, oldest first; 0 is all." default:"0"`
+	Rate   perSecond `placeholder:"N" help:"At most so many dead letters a second; 0 is no limit."`
+	DryRun bool      `help:"Only print what would be done."`
 }
 
 // run asks for each dead letter with a method and a verb behind its path, and prints a line
 // for it.
 func (r *removeFlags) run(ctx context.Context, e *env, verb, did, method, pathVerb string) error {
-	selected, err := r.selected(verb, r.IDs, r.Limit)
+	selected := r.selected(r.IDs, r.Limit)
 	switch {
-	case err != nil:
-		return err
 	case !r.All && selected.tenant == "" && len(selected.ids)+len(selected.reasons) == 0 && selected.correlation == "" && selected.since.IsZero():
 		return wrong(verb, "select some with ids, --tenant, --reason, --correlation or --since, or all with --all")
 	case r.All && len(selected.ids) > 0:
 		return wrong(verb, "ids and --all exclude each other; give one")
-	case r.Rate < 0:
-		return wrong(verb, "--rate must not be negative; 0 is no limit")
 	}
 	return selected.visit(ctx, e, verb, func(c *apiclient.Client) (bool, error) {
 		var all []admin.DeadLetter // a page begins after a dead letter, which must not be removed yet

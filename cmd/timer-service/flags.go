@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -97,6 +98,51 @@ var shownSettings = map[string][]string{
 	"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
 	"import":    append(slices.Clone(fileSettings), "durability"),
 	"provision": provisionSettings,
+}
+
+// A correlation is the value of a flag: a correlation id, or none.
+type correlation string
+
+// Validate refuses what no message may carry.
+func (c correlation) Validate() error {
+	if c == "" {
+		return nil
+	}
+	return timer.ValidateID("correlationId", string(c))
+}
+
+// A visited is the value of a flag: whose dead letters, or messages, see [timer.NoTenant].
+type visited timer.TenantID
+
+// Validate refuses what is no tenant.
+func (v visited) Validate() error { return broker.ValidateVisit(timer.TenantID(v)) }
+
+// A pageSize is the value of a flag: how many rows a page has.
+type pageSize int
+
+// Validate refuses what the API refuses.
+func (p pageSize) Validate() error {
+	if p < 1 || p > timer.MaxPage {
+		return fmt.Errorf("must be from 1 to %d, not %d", timer.MaxPage, p)
+	}
+	return nil
+}
+
+// A number is the value of a flag that is not negative, and so is a perSecond.
+type (
+	number    int64
+	perSecond float64
+)
+
+// Validate refuses what is negative.
+func (n number) Validate() error { return perSecond(n).Validate() }
+
+// Validate refuses what is negative.
+func (p perSecond) Validate() error {
+	if p < 0 {
+		return errors.New("must not be negative")
+	}
+	return nil
 }
 
 // A duration is the value of a flag: "3s", "90m", "7d", or 0.

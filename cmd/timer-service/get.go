@@ -14,9 +14,9 @@ import (
 )
 
 type getCmd struct {
-	Tenant string `arg:"" help:"Owner of the timer."`
-	Call   string `arg:"" help:"Service call."`
-	Data   bool   `help:"Print the data of the timer, too."`
+	Tenant timer.TenantID      `arg:"" help:"Owner of the timer."`
+	Call   timer.ServiceCallID `arg:"" help:"Service call."`
+	Data   bool                `help:"Print the data of the timer, too."`
 }
 
 // Help is printed below the summary.
@@ -35,16 +35,12 @@ Examples:
 
 // Run prints the timer.
 func (g *getCmd) Run(ctx context.Context, e *env) error {
-	key := timer.Key{TenantID: timer.TenantID(g.Tenant), ServiceCallID: timer.ServiceCallID(g.Call)}
-	if err := key.Validate(); err != nil {
-		return refused("get", err)
-	}
 	r, err := e.reader(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	t, err := getTimer(ctx, r, key)
+	t, err := getTimer(ctx, r, timer.Key{TenantID: g.Tenant, ServiceCallID: g.Call})
 	if err != nil {
 		return err
 	}

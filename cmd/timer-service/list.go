@@ -15,14 +15,14 @@ import (
 )
 
 type listCmd struct {
-	Tenant      string    `arg:"" optional:"" help:"Owner of the timers."`
-	State       string    `placeholder:"STATE" help:"Only those Scheduled, Reached or Canceled."`
-	DueFrom     instant   `placeholder:"TIME" help:"Only those due then or later, as RFC 3339 with a zone."`
-	DueBefore   instant   `placeholder:"TIME" help:"Only those due before then."`
-	DueWithin   *duration `placeholder:"1h" help:"Only those Scheduled and due before the end of this duration, overdue ones too; without a tenant, those of all, soonest first."`
-	Limit       int       `default:"100" help:"How many at most, up to 1000."`
-	After       string    `placeholder:"CALL" help:"The page after this one: the last service call of the page before, or what that page says."`
-	Correlation string    `placeholder:"ID" help:"Only timers with this correlation id; without a tenant, those of all tenants."`
+	Tenant      timer.TenantID `arg:"" optional:"" help:"Owner of the timers."`
+	State       string         `placeholder:"STATE" help:"Only those Scheduled, Reached or Canceled."`
+	DueFrom     instant        `placeholder:"TIME" help:"Only those due then or later, as RFC 3339 with a zone."`
+	DueBefore   instant        `placeholder:"TIME" help:"Only those due before then."`
+	DueWithin   *duration      `placeholder:"1h" help:"Only those Scheduled and due before the end of this duration, overdue ones too; without a tenant, those of all, soonest first."`
+	Limit       pageSize       `default:"100" help:"How many at most, up to 1000."`
+	After       string         `placeholder:"CALL" help:"The page after this one: the last service call of the page before, or what that page says."`
+	Correlation correlation    `placeholder:"ID" help:"Only timers with this correlation id; without a tenant, those of all tenants."`
 }
 
 // Help is printed below the summary.
@@ -43,9 +43,6 @@ Examples:
 
 // Run prints the timers.
 func (l *listCmd) Run(ctx context.Context, e *env) error {
-	if err := l.check(); err != nil {
-		return err
-	}
 	r, err := e.reader(ctx)
 	if err != nil {
 		return err
@@ -66,7 +63,7 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 	case e.out.json:
 	case page.Next != "":
 		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
-	case l.Tenant == "" && len(page.Timers) == l.Limit:
+	case l.Tenant == "" && len(page.Timers) == int(l.Limit):
 		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", l.Limit)
 	}
 	return nil
@@ -78,7 +75,7 @@ func (l *listCmd) find(ctx context.Context, r *apiclient.Client, now time.Time) 
 	path, within, before := apiclient.Path("timers"), "", l.DueBefore
 	switch {
 	case l.Tenant != "":
-		path = apiclient.Path("tenants", l.Tenant, "timers")
+		path = apiclient.Path("tenants", string(l.Tenant), "timers")
 		if l.DueWithin != nil {
 			before = instant(now.Add(time.Duration(*l.DueWithin)))
 		}
@@ -87,8 +84,8 @@ func (l *listCmd) find(ctx context.Context, r *apiclient.Client, now time.Time) 
 	}
 	for found.Next = l.After; ; {
 		page, err := apiclient.Get[admin.Timers](ctx, r, path+apiclient.Query(
-			"state", l.State, "dueFrom", l.DueFrom.text(), "dueBefore", before.text(), "dueWithin", within, "correlationId", l.Correlation,
-			"after", found.Next, "limit", strconv.Itoa(l.Limit-len(found.Timers))))
+			"state", l.State, "dueFrom", l.DueFrom.text(), "dueBefore", before.text(), "dueWithin", within, "correlationId", string(l.Correlation),
+			"after", found.Next, "limit", strconv.Itoa(int(l.Limit)-len(found.Timers))))
 		if errors.Is(err, timer.ErrInvalid) { // the rest was checked
 			err = wrong("list", "--after: %s", detail(err))
 		}
@@ -96,14 +93,14 @@ func (l *listCmd) find(ctx context.Context, r *apiclient.Client, now time.Time) 
 			return found, err
 		}
 		found.Timers, found.Next = append(found.Timers, page.Timers...), page.Next
-		if page.Next == "" || len(found.Timers) == l.Limit || l.Tenant == "" {
+		if page.Next == "" || len(found.Timers) == int(l.Limit) || l.Tenant == "" {
 			return found, nil
 		}
 	}
 }
 
-// check returns what is wrong with the flags.
-func (l *listCmd) check() error {
+// Validate refuses flags that exclude each other, and what is no state.
+func (l *listCmd) Validate() error {
 	if l.DueWithin != nil {
 		if l.State != "" || l.DueFrom.text()+l.DueBefore.text() != "" || l.Tenant == "" && l.Correlation != "" {
 			return wrong("list", "--due-within excludes --state, --due-from and --due-before, and --correlation without a tenant")
@@ -114,8 +111,6 @@ func (l *listCmd) check() error {
 		l.State = string(timer.Scheduled)
 	}
 	switch {
-	case l.Limit < 1 || l.Limit > timer.MaxPage:
-		return wrong("list", "--limit must be from 1 to %d, not %d", timer.MaxPage, l.Limit)
 	case l.DueWithin != nil && l.Tenant == "":
 		l.State = ""
 		return nil
@@ -123,16 +118,6 @@ func (l *listCmd) check() error {
 		return wrong("list", "name a tenant, or --due-within 1h, or --correlation ID")
 	case l.Tenant == "" && l.State+l.After+l.DueFrom.text()+l.DueBefore.text() != "":
 		return wrong("list", "--state, --after, --due-from and --due-before go with a tenant")
-	}
-	if l.Correlation != "" {
-		if err := timer.ValidateID("--correlation", l.Correlation); err != nil {
-			return refused("list", err)
-		}
-	}
-	if l.Tenant != "" {
-		if err := timer.TenantID(l.Tenant).Validate(); err != nil {
-			return refused("list", err)
-		}
 	}
 	if l.After != "" {
 		if err := timer.ServiceCallID(l.After).Validate(); err != nil {

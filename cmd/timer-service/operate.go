@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/event-service-agent/timer-service/admin"
@@ -91,8 +90,8 @@ type tenantsCmd struct {
 }
 
 type tenantsForgetCmd struct {
-	Tenant string `arg:"" help:"The tenant."`
-	Yes    bool   `help:"Do not ask for the name once more."`
+	Tenant timer.TenantID `arg:"" help:"The tenant."`
+	Yes    bool           `help:"Do not ask for the name once more."`
 }
 
 // Help is printed below the summary.
@@ -109,15 +108,12 @@ Examples:
 
 // Run forgets the tenant.
 func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
-	tenant := timer.TenantID(t.Tenant)
-	if err := tenant.Validate(); err != nil {
-		return refused("tenants forget", err)
-	}
+	tenant := string(t.Tenant)
 	if !t.Yes {
 		if !isTerminal(e.stdin) {
 			return wrong("tenants forget", "there is no terminal to ask for the name: give --yes to delete without a question")
 		}
-		if err := confirm(e.stdin, e.stderr, t.Tenant); err != nil {
+		if err := confirm(e.stdin, e.stderr, tenant); err != nil {
 			return err
 		}
 	}
@@ -126,10 +122,10 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer o.Close()
-	sum := &forgotten{admin.Tenant{TenantID: tenant}}
+	sum := &forgotten{admin.Tenant{TenantID: t.Tenant}}
 	defer func() { e.out.print(sum) }()
 	for {
-		f, err := apiclient.Do[admin.Forgotten](ctx, o, http.MethodDelete, apiclient.Path("tenants", t.Tenant)+apiclient.Query("confirm", t.Tenant), nil)
+		f, err := apiclient.Do[admin.Forgotten](ctx, o, http.MethodDelete, apiclient.Path("tenants", tenant)+apiclient.Query("confirm", tenant), nil)
 		if err != nil {
 			return fmt.Errorf("what is left stays: run it again: %w", err)
 		}
@@ -165,9 +161,9 @@ type quotasCmd struct {
 }
 
 type quotasShowCmd struct {
-	Tenant string `arg:"" optional:"" help:"This tenant only."`
-	Limit  int    `default:"100" help:"How many tenants at most, up to 1000."`
-	After  string `placeholder:"TENANT" help:"Only tenants after this one."`
+	Tenant timer.TenantID `arg:"" optional:"" help:"This tenant only."`
+	Limit  pageSize       `default:"100" help:"How many tenants at most, up to 1000."`
+	After  timer.TenantID `placeholder:"TENANT" help:"Only tenants after this one."`
 }
 
 // Help is printed below the summary.
@@ -183,15 +179,12 @@ Examples:
 
 // Run prints a line for each tenant.
 func (q *quotasShowCmd) Run(ctx context.Context, e *env) error {
-	if q.Limit < 1 || q.Limit > timer.MaxPage {
-		return wrong("quotas show", "--limit must be from 1 to %d, not %d", timer.MaxPage, q.Limit)
-	}
 	c, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	page, err := apiclient.Get[admin.Quotas](ctx, c, apiclient.Path("quotas")+apiclient.Query("tenant", q.Tenant, "after", q.After, "limit", strconv.Itoa(q.Limit)))
+	page, err := apiclient.Get[admin.Quotas](ctx, c, apiclient.Path("quotas")+apiclient.Query("tenant", string(q.Tenant), "after", string(q.After), "limit", fmt.Sprint(q.Limit)))
 	if err != nil {
 		return err
 	}

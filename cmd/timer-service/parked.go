@@ -21,9 +21,9 @@ type parkedCmd struct {
 
 type (
 	parkedListCmd struct {
-		Tenant string `arg:"" optional:"" help:"Only those of this tenant."`
-		Limit  int    `default:"100" help:"How many at most, up to 1000."`
-		After  int64  `placeholder:"SEQ" help:"Only those after this number."`
+		Tenant timer.TenantID `arg:"" optional:"" help:"Only those of this tenant."`
+		Limit  pageSize       `default:"100" help:"How many at most, up to 1000."`
+		After  number         `placeholder:"SEQ" help:"Only those after this number."`
 	}
 	parkedShowCmd struct {
 		Seq int64 `arg:"" help:"Its number, as parked list prints it."`
@@ -59,24 +59,13 @@ func (parkedDiscardCmd) Help() string {
 
 // Run prints the events.
 func (p *parkedListCmd) Run(ctx context.Context, e *env) error {
-	if p.Limit < 1 || p.Limit > timer.MaxPage {
-		return wrong("parked list", "--limit must be from 1 to %d, not %d", timer.MaxPage, p.Limit)
-	}
-	if p.After < 0 {
-		return wrong("parked list", "--after must be the number of an event, not %d", p.After)
-	}
-	if p.Tenant != "" {
-		if err := timer.TenantID(p.Tenant).Validate(); err != nil {
-			return refused("parked list", err)
-		}
-	}
 	r, err := e.reader(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	page, err := apiclient.Get[admin.ParkedEvents](ctx, r, apiclient.Path("parked")+apiclient.Query(
-		"tenant", p.Tenant, "after", strconv.FormatInt(p.After, 10), "limit", strconv.Itoa(p.Limit)))
+		"tenant", string(p.Tenant), "after", fmt.Sprint(p.After), "limit", fmt.Sprint(p.Limit)))
 	if err != nil {
 		return err
 	}

@@ -27,9 +27,9 @@ const (
 var errInterrupted = errors.New("interrupted")
 
 type publishCmd struct {
-	File string  `arg:"" help:"File with one envelope a line, or one envelope; - is stdin."`
-	Raw  bool    `help:"Publish also what is not a valid command, as it is."`
-	Rate float64 `placeholder:"N" help:"At most so many messages a second; 0 is no limit."`
+	File string    `arg:"" help:"File with one envelope a line, or one envelope; - is stdin."`
+	Raw  bool      `help:"Publish also what is not a valid command, as it is."`
+	Rate perSecond `placeholder:"N" help:"At most so many messages a second; 0 is no limit."`
 }
 
 // Help is printed below the summary.
@@ -53,9 +53,6 @@ Examples:
 
 // Run publishes the messages.
 func (p *publishCmd) Run(ctx context.Context, e *env) error {
-	if p.Rate < 0 {
-		return wrong("publish", "--rate must not be negative; 0 is no limit")
-	}
 	return sendFile(ctx, e, "publish", p.File, "messages", "publish it", func(s *sender, in io.Reader) error {
 		s.raw, s.batch, s.ids = p.Raw, maxBatch, newIDs(maxIDs)
 		if p.Rate > 0 {

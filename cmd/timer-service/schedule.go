@@ -17,13 +17,13 @@ import (
 )
 
 type scheduleCmd struct {
-	Tenant      string    `arg:"" optional:"" help:"Owner of the timer: a letter or digit, then up to 63 of A-Z a-z 0-9 _ -."`
-	Call        string    `arg:"" optional:"" help:"Service call: 1 to 128 of A-Z a-z 0-9 _ . : -. Default a new UUIDv7."`
-	In          *duration `placeholder:"3s" help:"Due after this long: 3s, 90m, 7d. 0 is due at once."`
-	At          *instant  `placeholder:"TIME" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
-	Correlation string    `placeholder:"ID" help:"Correlation id, which the event will carry."`
-	Data        *string   `placeholder:"JSON" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
-	File        string    `placeholder:"FILE" help:"Schedule the timers of a file, one a line: tenant,call,due or JSON with tenantId, serviceCallId, dueAt and optional data; - is stdin."`
+	Tenant      timer.TenantID      `arg:"" optional:"" help:"Owner of the timer: a letter or digit, then up to 63 of A-Z a-z 0-9 _ -."`
+	Call        timer.ServiceCallID `arg:"" optional:"" help:"Service call: 1 to 128 of A-Z a-z 0-9 _ . : -. Default a new UUIDv7."`
+	In          *duration           `placeholder:"3s" help:"Due after this long: 3s, 90m, 7d. 0 is due at once."`
+	At          *instant            `placeholder:"TIME" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
+	Correlation correlation         `placeholder:"ID" help:"Correlation id, which the event will carry."`
+	Data        *string             `placeholder:"JSON" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
+	File        string              `placeholder:"FILE" help:"Schedule the timers of a file, one a line: tenant,call,due or JSON with tenantId, serviceCallId, dueAt and optional data; - is stdin."`
 	waitFlags
 }
 
@@ -46,9 +46,6 @@ Examples:
 
 // Run has the command published, and waits for its result if --wait is given.
 func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
-	if err := s.check(); err != nil {
-		return err
-	}
 	if s.File != "" {
 		return s.runFile(ctx, e)
 	}
@@ -87,8 +84,8 @@ func (s *scheduleCmd) request(c timer.ScheduleTimer) ([]byte, error) {
 	return body, err
 }
 
-// check returns the mistakes that need no clock.
-func (s *scheduleCmd) check() error {
+// Validate refuses flags that exclude each other, or are missing.
+func (s *scheduleCmd) Validate() error {
 	switch {
 	case s.File != "" && (s.Tenant != "" || s.In != nil || s.At != nil || s.Wait || s.Correlation != "" || s.Data != nil):
 		return wrong("schedule", "--file excludes the arguments and flags of one timer")
@@ -105,16 +102,16 @@ func (s *scheduleCmd) check() error {
 	case s.Data != nil && *s.Data == "":
 		return wrong("schedule", "--data is empty; give a JSON value, or leave it out")
 	}
-	return s.waitFlags.check("schedule")
+	return s.waitFlags.Validate()
 }
 
 // command returns the command of the flags, as of now.
 func (s *scheduleCmd) command(now time.Time) (timer.ScheduleTimer, error) {
 	if s.Call == "" {
-		s.Call = uuid.Must(uuid.NewV7()).String()
+		s.Call = timer.ServiceCallID(uuid.Must(uuid.NewV7()).String())
 	}
 	t := client.Timer{
-		TenantID: timer.TenantID(s.Tenant), ServiceCallID: timer.ServiceCallID(s.Call), CorrelationID: s.Correlation,
+		TenantID: s.Tenant, ServiceCallID: s.Call, CorrelationID: string(s.Correlation),
 	}
 	if s.At != nil {
 		t.DueAt = time.Time(*s.At)

@@ -11,10 +11,10 @@ import (
 )
 
 type statsCmd struct {
-	Tenant  string `arg:"" optional:"" help:"Count the timers of this tenant only."`
-	Tenants bool   `help:"Count the timers of each tenant."`
-	Limit   int    `default:"100" help:"How many tenants at most, up to 1000."`
-	After   string `placeholder:"TENANT" help:"Only tenants after this one: the last of the page before."`
+	Tenant  timer.TenantID `arg:"" optional:"" help:"Count the timers of this tenant only."`
+	Tenants bool           `help:"Count the timers of each tenant."`
+	Limit   pageSize       `default:"100" help:"How many tenants at most, up to 1000."`
+	After   timer.TenantID `placeholder:"TENANT" help:"Only tenants after this one: the last of the page before."`
 }
 
 // Help is printed below the summary.
@@ -33,9 +33,6 @@ Examples:
 
 // Run prints the counts.
 func (s *statsCmd) Run(ctx context.Context, e *env) error {
-	if err := s.check(); err != nil {
-		return err
-	}
 	r, err := e.reader(ctx)
 	if err != nil {
 		return err
@@ -45,7 +42,7 @@ func (s *statsCmd) Run(ctx context.Context, e *env) error {
 	case s.Tenants:
 		return s.each(ctx, e, r)
 	case s.Tenant != "":
-		counted, err := ofTenant(ctx, r, timer.TenantID(s.Tenant))
+		counted, err := ofTenant(ctx, r, s.Tenant)
 		if err == nil {
 			e.out.print(counted)
 		}
@@ -76,30 +73,20 @@ func atLeast(n, limit int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// check returns what is wrong with the flags.
-func (s *statsCmd) check() error {
+// Validate refuses flags that exclude each other.
+func (s *statsCmd) Validate() error {
 	switch {
 	case s.Tenant != "" && s.Tenants:
 		return wrong("stats", "a tenant and --tenants exclude each other; give one")
 	case s.After != "" && !s.Tenants:
 		return wrong("stats", "--after goes with --tenants")
-	case s.Limit < 1 || s.Limit > timer.MaxPage:
-		return wrong("stats", "--limit must be from 1 to %d, not %d", timer.MaxPage, s.Limit)
-	}
-	for _, tenant := range []string{s.Tenant, s.After} {
-		if tenant == "" {
-			continue
-		}
-		if err := timer.TenantID(tenant).Validate(); err != nil {
-			return refused("stats", err)
-		}
 	}
 	return nil
 }
 
 // each prints the counts of many tenants.
 func (s *statsCmd) each(ctx context.Context, e *env, r *apiclient.Client) error {
-	page, err := tenantsOf(ctx, r, s.After, s.Limit)
+	page, err := tenantsOf(ctx, r, string(s.After), int(s.Limit))
 	if err != nil {
 		return err
 	}

@@ -26,9 +26,9 @@ const bodyWidth = 100
 var errHungUp = errors.New("the broker closed the subscription")
 
 type tailCmd struct {
-	What   string `arg:"" enum:"commands,events,receipts,dlq" help:"What to print: commands, events, receipts or dlq."`
-	Tenant string `placeholder:"TENANT" help:"Only those of a tenant."`
-	Number int    `short:"n" placeholder:"N" help:"End after N messages; default no end."`
+	What   string  `arg:"" enum:"commands,events,receipts,dlq" help:"What to print: commands, events, receipts or dlq."`
+	Tenant visited `placeholder:"TENANT" help:"Only those of a tenant."`
+	Number number  `short:"n" placeholder:"N" help:"End after N messages; default no end."`
 }
 
 // Help is printed below the summary.
@@ -49,12 +49,6 @@ Examples:
 
 // Run prints messages.
 func (t *tailCmd) Run(ctx context.Context, e *env) error {
-	if err := broker.ValidateVisit(timer.TenantID(t.Tenant)); err != nil {
-		return wrong("tail", "--tenant: %s", detail(err))
-	}
-	if t.Number < 0 {
-		return wrong("tail", "-n must not be negative")
-	}
 	c, err := connect(ctx, e, "tail")
 	if err != nil {
 		return err
@@ -72,7 +66,7 @@ func (t *tailCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	fmt.Fprintf(e.stderr, "listening to %s\n", topic)
-	for n := 0; t.Number == 0 || n < t.Number; {
+	for n := number(0); t.Number == 0 || n < t.Number; {
 		m, open := <-messages
 		switch {
 		case !open && ctx.Err() != nil:

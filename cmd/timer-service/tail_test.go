@@ -93,7 +93,7 @@ func TestTailNamesTheTopic(t *testing.T) {
 		{kafka, "dlq", "acme", "service.events.acme.dlq", false},
 	}
 	for _, tt := range tests {
-		c := tailCmd{What: tt.what, Tenant: tt.tenant}
+		c := tailCmd{What: tt.what, Tenant: visited(tt.tenant)}
 		topic, shared, err := c.topic(tt.routing)
 		if topic != tt.want || shared != tt.shared || (err == nil) != (tt.want != "") {
 			t.Errorf("%s of %q: %q, %v, %v; want %q, %v", tt.what, tt.tenant, topic, shared, err, tt.want, tt.shared)

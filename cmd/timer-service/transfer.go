@@ -15,8 +15,8 @@ import (
 )
 
 type exportCmd struct {
-	File   string `arg:"" help:"File for the export, which must not exist; - is stdout."`
-	Tenant string `placeholder:"TENANT" help:"Take the timers of this tenant out of a service that runs, for another one."`
+	File   string         `arg:"" help:"File for the export, which must not exist; - is stdout."`
+	Tenant timer.TenantID `placeholder:"TENANT" help:"Take the timers of this tenant out of a service that runs, for another one."`
 }
 
 // Help is printed below the summary.
@@ -71,10 +71,6 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 
 // move takes the timers of a tenant out of the service.
 func (x *exportCmd) move(ctx context.Context, e *env) error {
-	tenant := timer.TenantID(x.Tenant)
-	if err := tenant.Validate(); err != nil {
-		return refused("export", err)
-	}
 	if x.File == "-" {
 		return wrong("export", "--tenant needs a file, with which it goes on after a crash")
 	}
@@ -83,11 +79,11 @@ func (x *exportCmd) move(ctx context.Context, e *env) error {
 		return err
 	}
 	defer from.Close()
-	m := &move{tenant: tenant, from: from, path: x.File}
+	m := &move{tenant: x.Tenant, from: from, path: x.File}
 	if err := m.run(ctx, e); err != nil {
 		return interrupted(ctx, err)
 	}
-	e.out.print(&moved{Result: "released", TenantID: tenant, File: x.File, Counts: admin.Counts(m.sum.Timers), Left: m.left})
+	e.out.print(&moved{Result: "released", TenantID: x.Tenant, File: x.File, Counts: admin.Counts(m.sum.Timers), Left: m.left})
 	return nil
 }
 
@@ -125,8 +121,8 @@ func (x *exportCmd) toFile(ctx context.Context, e *env, p *progress) (sum store.
 }
 
 type importCmd struct {
-	File   string `arg:"" help:"File with an export; - is stdin."`
-	Tenant string `placeholder:"TENANT" help:"Add the timers that export --tenant has released, through a service that runs."`
+	File   string         `arg:"" help:"File with an export; - is stdin."`
+	Tenant timer.TenantID `placeholder:"TENANT" help:"Add the timers that export --tenant has released, through a service that runs."`
 }
 
 // Help is printed below the summary.
@@ -151,21 +147,16 @@ Examples:
 
 // Run imports the export.
 func (i *importCmd) Run(ctx context.Context, e *env) error {
-	tenant := timer.TenantID(i.Tenant)
-	if tenant == "" {
-		if err := oneDatabase(e.cfg, "import"); err != nil {
-			return err
-		}
-	} else if err := tenant.Validate(); err != nil {
-		return refused("import", err)
+	if err := oneDatabase(e.cfg, "import"); i.Tenant == "" && err != nil {
+		return err
 	}
 	file, err := e.export(i.File)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if tenant != "" {
-		return publishExport(ctx, e, i.File, file, tenant)
+	if i.Tenant != "" {
+		return publishExport(ctx, e, i.File, file, i.Tenant)
 	}
 	info, err := file.Stat()
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -71,13 +72,13 @@ type waitFlags struct {
 
 const defaultTimeout = duration(30 * time.Second)
 
-// check returns what is wrong with the flags of a verb.
-func (w waitFlags) check(verb string) error {
+// Validate refuses a timeout that has no effect.
+func (w waitFlags) Validate() error {
 	switch {
 	case w.Timeout != nil && !w.Wait:
-		return wrong(verb, "--timeout needs --wait")
+		return errors.New("--timeout needs --wait")
 	case w.Timeout != nil && *w.Timeout <= 0:
-		return wrong(verb, "--timeout must be more than 0, such as 30s")
+		return errors.New("--timeout must be more than 0, such as 30s")
 	}
 	return nil
 }
