@@ -80,23 +80,22 @@ type Server struct {
 func New(log *slog.Logger, opt Options) *Server {
 	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: newSessions(), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
 	s.actions.stopping = s.stopping
-	s.routes.handle("GET /livez", anybody, s.livez)
-	s.routes.handle("GET /readyz", anybody, s.readyz)
-	s.routes.handle("GET /login", anybody, s.showLogin)
-	s.routes.handle("POST /login", anybody, s.login)
-	s.routes.handle("POST /logout", anybody, s.logout)
+	s.routes.handle("GET /livez", public, s.livez)
+	s.routes.handle("GET /readyz", public, s.readyz)
+	s.routes.handle("GET /login", public, s.showLogin)
+	s.routes.handle("POST /login", public, s.login)
+	s.routes.handle("POST /logout", public, s.logout)
 	if opt.Pprof {
-		s.routes.handle("GET /debug/pprof", ofAll, func(w http.ResponseWriter, r *http.Request) { // the mux would forget the prefix
+		s.routes.handle("GET /debug/pprof", adminToken, func(w http.ResponseWriter, r *http.Request) { // the mux would forget the prefix
 			http.Redirect(w, r, opt.Prefix+"/debug/pprof/", http.StatusTemporaryRedirect)
 		})
-		s.routes.handle("GET /debug/pprof/", ofAll, pprof.Index)
-		s.routes.handle("GET /debug/pprof/cmdline", ofAll, pprof.Cmdline)
-		s.routes.handle("GET /debug/pprof/profile", ofAll, pprof.Profile)
-		s.routes.handle("GET /debug/pprof/symbol", ofAll, pprof.Symbol)
-		s.routes.handle("GET /debug/pprof/trace", ofAll, pprof.Trace)
+		s.routes.handle("GET /debug/pprof/", adminToken, pprof.Index)
+		for name, show := range map[string]http.HandlerFunc{"cmdline": pprof.Cmdline, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace} {
+			s.routes.handle("GET /debug/pprof/"+name, adminToken, show)
+		}
 	}
 	if opt.Metrics != nil {
-		s.routes.handle("GET /metrics", ofAll, opt.Metrics.ServeHTTP)
+		s.routes.handle("GET /metrics", adminToken, opt.Metrics.ServeHTTP)
 	}
 	if opt.Timers != nil {
 		s.api = newAPI(log, opt, s.actions, s.stopping)

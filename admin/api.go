@@ -190,20 +190,33 @@ func (a *api) complete(op huma.Operation, rule rule) huma.Operation {
 // problem returns an error as an answer. What the database says stays in the log.
 func (a *api) problem(ctx context.Context, id string, err error) error {
 	var status huma.StatusError
-	var invalid *timer.InvalidError
-	switch {
-	case errors.As(err, &status):
+	if errors.As(err, &status) {
 		return err
-	case errors.As(err, &invalid):
-		return huma.Error422UnprocessableEntity(invalid.Detail)
-	case errors.Is(err, timer.ErrNotFound):
-		return huma.Error404NotFound("the tenant has no such timer")
+	}
+	if code, text := explain(err); code != 0 {
+		return huma.NewError(code, text)
 	}
 	a.log.WarnContext(ctx, "a request was not answered", "operation", id, "error", err)
 	if a.failed != nil {
 		a.failed(err)
 	}
 	return huma.Error503ServiceUnavailable("the database did not answer: see /readyz?verbose, and try again")
+}
+
+// explain returns the status and the text of an error that is about the request; 0 of any
+// other one, of which people are not told more.
+func explain(err error) (code int, text string) {
+	var status huma.StatusError
+	var invalid *timer.InvalidError
+	switch {
+	case errors.As(err, &status):
+		return status.GetStatus(), status.Error()
+	case errors.As(err, &invalid):
+		return http.StatusUnprocessableEntity, invalid.Detail
+	case errors.Is(err, timer.ErrNotFound):
+		return http.StatusNotFound, "the tenant has no such timer"
+	}
+	return 0, ""
 }
 
 // stamp returns a time as messages carry it; empty for none.

@@ -97,8 +97,8 @@ func (a *api) addCommands() {
 		"application/json": {Schema: a.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Command](), true, "Command")},
 	}}
 	put.Responses, cancel.Responses = map[string]*huma.Response{"200": took}, map[string]*huma.Response{"200": took}
-	change(a, put, ofTenant, a.schedule)
-	change(a, cancel, ofTenant, a.cancel)
+	change(a, put, tenantToken, a.schedule)
+	change(a, cancel, tenantToken, a.cancel)
 }
 
 func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, error) {

@@ -94,23 +94,23 @@ func (a *api) addDeadLetters() {
 	read := func(path, id, summary string) huma.Operation {
 		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary}
 	}
-	register(a, read(path, "list-dead-letters", "Dead letters of a tenant, oldest first"), ofTenant,
+	register(a, read(path, "list-dead-letters", "Dead letters of a tenant, oldest first"), tenantToken,
 		func(ctx context.Context, in *deadLettersInput) (*deadLettersOutput, error) {
 			return a.deadLetters(ctx, timer.TenantID(in.Tenant), in.DeadLetterQuery)
 		})
-	register(a, read("/v1/dead-letters", "list-all-dead-letters", "Dead letters of all tenants, if the broker can list them"), ofAll,
+	register(a, read("/v1/dead-letters", "list-all-dead-letters", "Dead letters of all tenants, if the broker can list them"), adminToken,
 		func(ctx context.Context, in *allDeadLettersInput) (*deadLettersOutput, error) {
 			return a.deadLetters(ctx, "", in.DeadLetterQuery)
 		})
-	register(a, read(path+"/{id}", "get-dead-letter", "A dead letter, with the body of its original"), ofTenant, a.deadLetter)
+	register(a, read(path+"/{id}", "get-dead-letter", "A dead letter, with the body of its original"), tenantToken, a.deadLetter)
 	replay := huma.Operation{
 		OperationID: "replay-dead-letter", Method: http.MethodPost, Path: path + "/{id}:replay", Summary: "Publish the original once more, and remove the dead letter",
 	}
-	change(a, replay, ofTenant, func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
+	change(a, replay, tenantToken, func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
 		return nil, a.actions.replay(ctx, timer.TenantID(in.Tenant), in.ID)
 	})
 	discard := huma.Operation{OperationID: "discard-dead-letter", Method: http.MethodDelete, Path: path + "/{id}", Summary: "Remove a dead letter for good"}
-	change(a, discard, ofTenant, func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
+	change(a, discard, tenantToken, func(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
 		return nil, a.actions.discard(ctx, timer.TenantID(in.Tenant), in.ID)
 	})
 }

@@ -13,9 +13,9 @@ import (
 // describe adds what describes the API and the messages, for machines.
 func (a *api) describe(on *routes) {
 	openAPI := a.openAPI()
-	on.handle("GET /openapi.json", ofAny, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, openAPI) })
-	on.handle("GET /asyncapi.json", ofAny, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, schema.AsyncAPI()) })
-	on.handle("GET /schemas/{file}", ofAny, func(w http.ResponseWriter, r *http.Request) {
+	on.handle("GET /openapi.json", anyToken, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, openAPI) })
+	on.handle("GET /asyncapi.json", anyToken, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, schema.AsyncAPI()) })
+	on.handle("GET /schemas/{file}", anyToken, func(w http.ResponseWriter, r *http.Request) {
 		text := schema.Of(strings.TrimSuffix(r.PathValue("file"), ".json"))
 		if text == nil {
 			writeProblem(w, http.StatusNotFound, "there is no such schema: there are "+strings.Join(schema.Names(), ", "))

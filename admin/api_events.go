@@ -57,7 +57,8 @@ func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
 		}
 		tenant, err := TenantQuery{Tenant: c.Query("tenant")}.of(c.Context())
 		if err != nil {
-			_ = huma.WriteErr(a.huma, c, errOtherTenant.GetStatus(), errOtherTenant.Error())
+			code, text := explain(err)
+			_ = huma.WriteErr(a.huma, c, code, text)
 			return
 		}
 		if c.Method() == http.MethodHead { // it would wait for a body

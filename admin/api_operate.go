@@ -103,10 +103,10 @@ type (
 )
 
 func (a *api) addOperations(limits *quota.Limiter) {
-	add(a, "/v1/firing", "get-firing", "Whether timers fire, or firing is paused", ofAll, a.firing)
+	add(a, "/v1/firing", "get-firing", "Whether timers fire, or firing is paused", adminToken, a.firing)
 	switchTo := func(verb, id, summary string, do func(context.Context) error) {
 		op := huma.Operation{OperationID: id, Method: http.MethodPost, Path: "/v1/firing:" + verb, Summary: summary}
-		change(a, op, ofAll, func(ctx context.Context, in *struct{}) (*firingOutput, error) {
+		change(a, op, adminToken, func(ctx context.Context, in *struct{}) (*firingOutput, error) {
 			if err := do(ctx); err != nil {
 				return nil, err
 			}
@@ -116,9 +116,9 @@ func (a *api) addOperations(limits *quota.Limiter) {
 	switchTo("pause", "pause-firing", "Fire no timer of any tenant until firing is resumed", a.actions.pause)
 	switchTo("resume", "resume-firing", "Fire again, first what is overdue", a.actions.resume)
 	forget := huma.Operation{OperationID: "forget-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant}", Summary: "Delete all timers and parked events of a tenant"}
-	change(a, forget, ofTenant, a.forget)
-	add(a, "/v1/nodes", "list-nodes", "Instances that share the database", ofAll, a.nodes)
-	add(a, "/v1/audit", "list-actions", "What people changed on this instance, newest first", ofAll, a.auditLog)
+	change(a, forget, tenantToken, a.forget)
+	add(a, "/v1/nodes", "list-nodes", "Instances that share the database", adminToken, a.nodes)
+	add(a, "/v1/audit", "list-actions", "What people changed on this instance, newest first", adminToken, a.auditLog)
 	add(a, "/v1/quotas", "list-quotas", "What tenants may have, and what they use", filtered, func(ctx context.Context, in *quotasInput) (*quotasOutput, error) {
 		return a.quotas(ctx, limits, in)
 	})

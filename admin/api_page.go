@@ -1,11 +1,11 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 
 	"github.com/swaggest/swgui"
@@ -22,21 +22,21 @@ var inline = regexp.MustCompile(`(?s)<(script|style)>(.*?)</`)
 // here.
 func showDocs(on *routes, prefix string) {
 	ui := v5emb.NewWithConfig(swgui.Config{InternalBasePath: docsPath})("Timer service", prefix+"/openapi.json", prefix+docsPath)
-	page := new(recorder)
+	page := httptest.NewRecorder()
 	ask, err := http.NewRequestWithContext(context.Background(), http.MethodGet, docsPath, nil)
 	if err != nil {
 		panic(err) // the path is a constant
 	}
 	ui.ServeHTTP(page, ask)
-	policy := pagePolicy(page.Bytes())
+	policy := pagePolicy(page.Body.Bytes())
 	show := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Content-Security-Policy", policy)
-		_, _ = w.Write(page.Bytes())
+		_, _ = w.Write(page.Body.Bytes())
 	}
-	on.handle("GET /docs", ofAny, show)
-	on.handle("GET "+docsPath+"{$}", ofAny, show)
-	on.handle("GET "+docsPath, ofAny, ui.ServeHTTP)
+	on.handle("GET /docs", anyToken, show)
+	on.handle("GET "+docsPath+"{$}", anyToken, show)
+	on.handle("GET "+docsPath, anyToken, ui.ServeHTTP)
 }
 
 // pagePolicy is that of [safeHeaders], and allows the scripts and styles in the page by
@@ -49,12 +49,3 @@ func pagePolicy(page []byte) string {
 	}
 	return policy + "; script-src 'self'" + allowed["script"] + "; style-src 'self'" + allowed["style"] + "; img-src 'self' data:"
 }
-
-// A recorder keeps what a handler writes.
-type recorder struct{ bytes.Buffer }
-
-// Header returns headers that are dropped.
-func (*recorder) Header() http.Header { return make(http.Header) }
-
-// WriteHeader does nothing.
-func (*recorder) WriteHeader(int) {}

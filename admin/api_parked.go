@@ -45,14 +45,7 @@ type TenantQuery struct {
 // of returns the tenant that an answer is about, empty for all: the one that was asked
 // for, or the only one that who asks may see.
 func (q TenantQuery) of(ctx context.Context) (timer.TenantID, error) {
-	asked, only := timer.TenantID(q.Tenant), accessOf(ctx).tenant
-	switch {
-	case only == "" || asked == only:
-		return asked, nil
-	case asked == "":
-		return only, nil
-	}
-	return "", errOtherTenant
+	return only(ctx, q.Tenant)
 }
 
 type (

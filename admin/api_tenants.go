@@ -79,9 +79,9 @@ type (
 )
 
 func (a *api) addTenants() {
-	add(a, "/v1/tenants", "list-tenants", "Tenants that have timers, and how many", ofAll, a.tenants)
-	add(a, "/v1/tenants/{tenant}", "get-tenant", "How many timers a tenant has", ofTenant, a.tenantStats)
-	add(a, "/v1/stats", "get-stats", "How many timers and events there are, and how late they are", ofAll, a.stats)
+	add(a, "/v1/tenants", "list-tenants", "Tenants that have timers, and how many", adminToken, a.tenants)
+	add(a, "/v1/tenants/{tenant}", "get-tenant", "How many timers a tenant has", tenantToken, a.tenantStats)
+	add(a, "/v1/stats", "get-stats", "How many timers and events there are, and how late they are", adminToken, a.stats)
 }
 
 func (a *api) tenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, error) {

@@ -117,9 +117,9 @@ type (
 )
 
 func (a *api) addTimers() {
-	add(a, "/v1/tenants/{tenant}/timers/{call}", "get-timer", "A timer, with its data, and where its event is", ofTenant, a.timer)
-	add(a, "/v1/tenants/{tenant}/timers", "list-timers", "Timers of a tenant, by service call", ofTenant, a.list)
-	add(a, "/v1/timers", "find-timers", "Timers of all tenants, by correlation id or by due time: one of the two must be given", ofAll, a.find)
+	add(a, "/v1/tenants/{tenant}/timers/{call}", "get-timer", "A timer, with its data, and where its event is", tenantToken, a.timer)
+	add(a, "/v1/tenants/{tenant}/timers", "list-timers", "Timers of a tenant, by service call", tenantToken, a.list)
+	add(a, "/v1/timers", "find-timers", "Timers of all tenants, by correlation id or by due time: one of the two must be given", adminToken, a.find)
 }
 
 func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {

@@ -73,14 +73,8 @@ func upcoming(ctx context.Context, timers timer.Reader, tenant timer.TenantID, f
 		return u, err
 	}
 	u.Sampled = len(page.Entries)
-	counts := make(map[timer.TenantID]int)
-	for _, e := range page.Entries {
-		counts[e.TenantID]++
-	}
-	causes := slices.SortedFunc(maps.Keys(counts), func(x, y timer.TenantID) int {
-		return cmp.Or(counts[y]-counts[x], cmp.Compare(x, y))
-	})
-	for _, t := range causes[:min(len(causes), maxCauses)] {
+	tenants, counts := most(page.Entries, maxCauses)
+	for _, t := range tenants {
 		its, err := timers.Upcoming(ctx, t, from, width, n)
 		if err != nil {
 			return u, err
@@ -88,4 +82,16 @@ func upcoming(ctx context.Context, timers timer.Reader, tenant timer.TenantID, f
 		u.Tenants = append(u.Tenants, UpcomingCause{t, counts[t], its})
 	}
 	return u, nil
+}
+
+// most returns the tenants that have most of some timers, most first, and how many each has.
+func most(timers []timer.Entry, limit int) ([]timer.TenantID, map[timer.TenantID]int) {
+	counts := make(map[timer.TenantID]int)
+	for _, e := range timers {
+		counts[e.TenantID]++
+	}
+	tenants := slices.SortedFunc(maps.Keys(counts), func(x, y timer.TenantID) int {
+		return cmp.Or(counts[y]-counts[x], cmp.Compare(x, y))
+	})
+	return tenants[:min(len(tenants), limit)], counts
 }

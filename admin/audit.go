@@ -3,16 +3,11 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
-
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 // maxActions is how many actions an [audit] remembers.
@@ -63,11 +58,8 @@ func (a *audit) add(ctx context.Context, what, target, result string, err error)
 // isRefusal reports whether an error is of the request, so that nothing was changed: its
 // answer is 4xx.
 func isRefusal(err error) bool {
-	var status huma.StatusError
-	if errors.As(err, &status) {
-		return status.GetStatus() < http.StatusInternalServerError
-	}
-	return errors.Is(err, timer.ErrInvalid) || errors.Is(err, timer.ErrNotFound)
+	code, _ := explain(err)
+	return code != 0 && code < http.StatusInternalServerError
 }
 
 // recent returns the actions that are remembered, newest first.

@@ -267,12 +267,7 @@ func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
 		rate := func(n int64) float64 { return math.Round(100*float64(n)/took) / 100 }
 		s.Commands, s.Reached, s.Published = rate(now.commands-since.commands), rate(now.reached-since.reached), rate(now.published-since.published)
 	}
-	latest := now.lateness
-	latest.Events -= since.lateness.Events
-	for i := range latest.Buckets {
-		latest.Buckets[i] -= since.lateness.Buckets[i]
-	}
-	if latest.Events > 0 {
+	if latest := lateness([]sample{{late: since.lateness}, {late: now.lateness}}, 0); latest.Events > 0 {
 		s.LatenessP99MS = latest.Quantile(0.99).Milliseconds()
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusInterval)

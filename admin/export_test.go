@@ -5,7 +5,7 @@ import "maps"
 // Rules returns the rules of all routes, and those operations that are described and
 // have none.
 func (s *Server) Rules() (rules map[string]string, without []string) {
-	names := map[rule]string{anybody: "anybody", ofAny: "any", ofTenant: "tenant", filtered: "filtered", ofAll: "all"}
+	names := map[rule]string{public: "anybody", anyToken: "any", tenantToken: "tenant", filtered: "filtered", adminToken: "all"}
 	all := maps.Clone(s.routes.rules)
 	maps.Copy(all, s.api.rules)
 	for path, item := range s.api.huma.OpenAPI().Paths {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/symptom"
 )
 
 // interval is how long a [Monitor] pauses between two rounds of checks. A round
@@ -87,10 +87,8 @@ func (m *Monitor) Health() Health {
 	h := m.last
 	h.Parts = slices.Clone(h.Parts)
 	if old := time.Since(h.At); !h.At.IsZero() && old > stale {
-		h.Parts = append(h.Parts, Part{Since: h.At, Check: app.Check{
-			Part: "health", Reason: fmt.Sprintf("nothing was checked for %v", old.Round(time.Millisecond)),
-			Advice: "the process was stopped, or has no CPU time: if this lasts, restart it", Red: true,
-		}})
+		s := symptom.Unchecked
+		h.Parts = append(h.Parts, Part{app.Check{Part: s.Part, Reason: s.Seen(old.Round(time.Millisecond)), Advice: s.Advice(), Red: s.Red}, h.At})
 	}
 	return h
 }

@@ -10,8 +10,6 @@ import (
 	"path"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -102,11 +100,11 @@ func (p *pages) serve(on *routes) {
 	p.get(on, "/tenants", filtered, p.tenants)
 	p.get(on, "/dead-letters", filtered, p.deadLetters)
 	p.get(on, "/parked", filtered, p.parked)
-	p.get(on, "/nodes", ofAll, p.nodes)
-	p.get(on, "/audit", ofAll, p.audit)
+	p.get(on, "/nodes", adminToken, p.nodes)
+	p.get(on, "/audit", adminToken, p.audit)
 	p.act(on)
 	for _, file := range []string{"style.css", "page.js", "htmx.min.js", "icon.svg"} {
-		on.handle("GET /web/"+file, anybody, func(w http.ResponseWriter, r *http.Request) {
+		on.handle("GET /web/"+file, public, func(w http.ResponseWriter, r *http.Request) {
 			http.ServeFileFS(w, r, web, "web/"+file)
 		})
 	}
@@ -141,15 +139,14 @@ type trouble struct{ What, Advice string }
 // failed returns a page about an error. What the database says stays in the log.
 func (p *pages) failed(ctx context.Context, asked page, err error) page {
 	failed := page{Name: "trouble.html", Title: asked.Title, Nav: asked.Nav}
-	var invalid *timer.InvalidError
-	var status huma.StatusError
+	code, text := explain(err)
 	switch {
-	case errors.As(err, &status):
-		failed.Code, failed.Body = status.GetStatus(), trouble{What: status.Error()}
-	case errors.As(err, &invalid):
-		failed.Code, failed.Body = http.StatusBadRequest, trouble{What: invalid.Detail}
 	case errors.Is(err, timer.ErrNotFound):
 		failed.Code, failed.Body = http.StatusNotFound, trouble{"There is no such timer.", "It was never stored, or it was deleted after its retention. Compare tenant and service call: both are case-sensitive."}
+	case errors.Is(err, timer.ErrInvalid):
+		failed.Code, failed.Body = http.StatusBadRequest, trouble{What: text}
+	case code != 0:
+		failed.Code, failed.Body = code, trouble{What: text}
 	default:
 		p.log.WarnContext(ctx, "a page was not shown", "page", asked.Title, "error", err)
 		failed.Code, failed.Body = http.StatusServiceUnavailable, trouble{"The database or the broker did not answer.", "The overview says which, and what to do. The log has the error."}

@@ -54,24 +54,12 @@ var deeds = map[string]deed{
 	"retry-parked": {
 		Title: "Retry a parked event", Button: "Retry this event", Of: "seq", Label: "Parked event", Back: "/parked", Service: true,
 		Means: "The event goes back into the outbox and is published as if it were new. If the broker refuses it again it is parked again.",
-		do: func(ctx context.Context, a *actions, _ timer.TenantID, seq string) (string, error) {
-			n, err := number(seq)
-			if err == nil {
-				_, err = a.retryParked(ctx, n)
-			}
-			return "The event is in the outbox again.", err
-		},
+		do:    onParked("The event is in the outbox again.", (*actions).retryParked),
 	},
 	"discard-parked": {
 		Title: "Discard a parked event", Button: "Discard this event", Danger: true, Of: "seq", Label: "Parked event", Back: "/parked", Service: true,
 		Means: "The event is deleted for good: its consumers never learn that this timer has fired.",
-		do: func(ctx context.Context, a *actions, _ timer.TenantID, seq string) (string, error) {
-			n, err := number(seq)
-			if err == nil {
-				_, err = a.discardParked(ctx, n)
-			}
-			return "The event is deleted for good.", err
-		},
+		do:    onParked("The event is deleted for good.", (*actions).discardParked),
 	},
 	"pause": {
 		Title: "Pause firing", Button: "Pause firing for all tenants", Danger: true, Back: "/", Service: true,
@@ -104,13 +92,16 @@ var deeds = map[string]deed{
 	},
 }
 
-// number reads the number of a parked event.
-func number(text string) (int64, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n <= 0 {
-		return 0, errNoParked
+// onParked returns what changes the parked event of a number.
+func onParked(did string, change func(*actions, context.Context, ...int64) (int, error)) func(context.Context, *actions, timer.TenantID, string) (string, error) {
+	return func(ctx context.Context, a *actions, _ timer.TenantID, seq string) (string, error) {
+		n, err := strconv.ParseInt(seq, 10, 64)
+		if err != nil || n <= 0 {
+			return "", errNoParked
+		}
+		_, err = change(a, ctx, n)
+		return did, err
 	}
-	return n, nil
 }
 
 // An asked is a deed that was asked for.
@@ -143,15 +134,9 @@ func (p *pages) act(on *routes) {
 		a := found.Body.(*asked) //nolint:forcetypeassert // asked has made it
 		a.Did, err = a.do(r.Context(), p.actions, a.Tenant, a.What)
 		if a.InPart = errors.Is(err, errMore); err != nil && !a.InPart {
-			found.Code, a.Did, a.Failed = http.StatusServiceUnavailable, "", "The database or the broker did not answer; the log has the error."
-			var status huma.StatusError
-			var invalid *timer.InvalidError
-			switch {
-			case errors.As(err, &status):
-				found.Code, a.Failed = status.GetStatus(), status.Error()
-			case errors.As(err, &invalid):
-				found.Code, a.Failed = http.StatusUnprocessableEntity, invalid.Detail
-			default:
+			a.Did = ""
+			if found.Code, a.Failed = explain(err); found.Code == 0 {
+				found.Code, a.Failed = http.StatusServiceUnavailable, "The database or the broker did not answer; the log has the error."
 				p.log.WarnContext(r.Context(), "an action failed", "action", a.Name, "error", err)
 			}
 		}

@@ -139,26 +139,17 @@ func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among
 	if due.Next != "" {
 		among = "the " + num(timer.MaxPage) + " oldest of them"
 	}
-	counts := make(map[timer.TenantID]int64)
-	for _, e := range due.Entries {
-		counts[e.TenantID]++
-	}
-	for tenant, n := range counts {
-		all = append(all, backlog{Tenant: tenant, Overdue: timer.Overdue{Timers: n}})
-	}
-	slices.SortFunc(all, func(a, b backlog) int {
-		return cmp.Or(cmp.Compare(b.Overdue.Timers, a.Overdue.Timers), cmp.Compare(a.Tenant, b.Tenant))
-	})
-	all = all[:min(len(all), shownTenants)]
-	for i := range all {
-		if all[i].Overdue, err = p.opt.Timers.Overdue(ctx, all[i].Tenant, now); err != nil {
-			return nil, "", err
-		}
-		counted, err := p.opt.Timers.Counts(ctx, all[i].Tenant)
+	tenants, _ := most(due.Entries, shownTenants)
+	for _, t := range tenants {
+		overdue, err := p.opt.Timers.Overdue(ctx, t, now)
 		if err != nil {
 			return nil, "", err
 		}
-		all[i].Scheduled = counted.Scheduled
+		counted, err := p.opt.Timers.Counts(ctx, t)
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, backlog{t, overdue, counted.Scheduled})
 	}
 	return all, among, nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -33,13 +35,7 @@ type table struct {
 }
 
 // num returns a number with commas.
-func num(n int64) string {
-	text := strconv.FormatInt(n, 10)
-	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
+func num(n int64) string { return humanize.Comma(n) }
 
 // count returns how many there are of a thing, of which the plural has an s.
 func count(n int64, thing string) string {

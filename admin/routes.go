@@ -15,11 +15,11 @@ type rule int
 
 // Rules.
 const (
-	anybody  rule = iota + 1 // without a token, too
-	ofAny                    // any token: it shows nothing of tenants
-	ofTenant                 // the token of all tenants, and that of the tenant in the path; to others there is no such tenant
-	filtered                 // any token: the handler answers with what [accessOf] lets see
-	ofAll                    // the token of all tenants only
+	public      rule = iota + 1 // without a token, too
+	anyToken                    // any token: it shows nothing of tenants
+	tenantToken                 // the token of all tenants, and that of the tenant in the path; to others there is no such tenant
+	filtered                    // any token: the handler answers with what [accessOf] lets see
+	adminToken                  // the token of all tenants only
 )
 
 // routes are those of a server. A rule is asked before the handler.
@@ -31,7 +31,7 @@ type routes struct {
 func newRoutes() *routes { return &routes{mux: http.NewServeMux(), rules: make(map[string]rule)} }
 
 // handle adds a route for those whom a rule lets pass. The pattern is one of
-// [http.ServeMux]; with [ofTenant] it has {tenant}.
+// [http.ServeMux]; with [tenantToken] it has {tenant}.
 func (rs *routes) handle(pattern string, rule rule, answer http.HandlerFunc) {
 	rs.rules[pattern] = mustHave(rule, pattern)
 	rs.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func (rs *routes) handle(pattern string, rule rule, answer http.HandlerFunc) {
 
 // mustHave returns a rule that a route may have.
 func mustHave(rule rule, pattern string) rule {
-	if rule < anybody || rule > ofAll || (rule == ofTenant) != strings.Contains(pattern, "{tenant}") {
+	if rule < public || rule > adminToken || (rule == tenantToken) != strings.Contains(pattern, "{tenant}") {
 		panic("admin: the route " + pattern + " has no rule that fits") // a mistake of ours
 	}
 	return rule
@@ -55,11 +55,11 @@ func mustHave(rule rule, pattern string) rule {
 // path, or nil.
 func (r rule) check(who access, tenant string) huma.StatusError {
 	switch {
-	case who.tenant == "", r == anybody, r == ofAny, r == filtered:
+	case who.tenant == "", r == public, r == anyToken, r == filtered:
 		return nil
-	case r == ofTenant && who.tenant == timer.TenantID(tenant):
+	case r == tenantToken && who.tenant == timer.TenantID(tenant):
 		return nil
-	case r == ofTenant:
+	case r == tenantToken:
 		return errOtherTenant
 	}
 	return errOneTenant

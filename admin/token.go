@@ -218,7 +218,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 // mux would clean first is none.
 func (s *Server) isOpen(r *http.Request) bool {
 	_, pattern := s.routes.mux.Handler(r)
-	return s.routes.rules[pattern] == anybody && path.Clean(r.URL.Path) == r.URL.Path
+	return s.routes.rules[pattern] == public && path.Clean(r.URL.Path) == r.URL.Path
 }
 
 // addressOf returns the address of the client, without its port.

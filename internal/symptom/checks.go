@@ -56,6 +56,10 @@ var (
 		Part: "forwarder", Red: true, Text: "events can't be deferred, parked or deleted: %v",
 		Do: "give the role of the service all rights on the table that the error names",
 	}
+	Unchecked = Symptom{
+		Part: "health", Red: true, Text: "nothing was checked for %v",
+		Do: "the process was stopped, or has no CPU time: if this lasts, restart it",
+	}
 	BackupOld = Symptom{
 		Part: "backup", Text: "there is no good backup of the last %[1]v%[2]s",
 		Do: "see that there is space in %[3]s and that the service may write there; the log names each failure",
@@ -65,5 +69,5 @@ var (
 // Checks are what /readyz and the command health say.
 var Checks = []Symptom{
 	StoreFails, BrokerFails, Recovering, OwnerUnknown, IntakePaused, IntakeClosed, PollFailed, PollerEnded, PollSlow, PollMissing,
-	CatchingUp, FiringPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, ForwarderStuck, RowsUnmoved, BackupOld,
+	CatchingUp, FiringPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, ForwarderStuck, RowsUnmoved, BackupOld, Unchecked,
 }
