@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -19,11 +17,9 @@ const connectTimeout = 5 * time.Second
 // A connection is one with the broker. Close it.
 type connection struct {
 	broker.Broker
-	hint    string   // what may be wrong if the broker does not answer
-	closers []func() // of the subscriptions
-	cancel  context.CancelFunc
-	ended   chan struct{}
-	err     error // of the broker's Run; valid once ended is closed
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error // of the broker's Run; valid once ended is closed
 }
 
 // connect connects with the broker that the configuration names, and waits for it
@@ -38,9 +34,9 @@ func connect(ctx context.Context, e *env, verb string) (*connection, error) {
 		return nil, wrong(verb, "%w", err) // the network was not used yet
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c := &connection{Broker: b, hint: "is the server up?", cancel: cancel, ended: make(chan struct{})}
+	c, hint := &connection{Broker: b, cancel: cancel, ended: make(chan struct{})}, "is the server up?"
 	if e.cfg.Embedded() {
-		c.hint = fmt.Sprintf("is %q running, with the same --db-path?", program+" serve")
+		hint = fmt.Sprintf("is %q running, with the same --db-path?", program+" serve")
 	}
 	waiting, stop := context.WithTimeout(ctx, connectTimeout)
 	defer stop()
@@ -54,32 +50,13 @@ func connect(ctx context.Context, e *env, verb string) (*connection, error) {
 		if ctx.Err() != nil {
 			return nil, errors.New("interrupted, and nothing was published")
 		}
-		return nil, fmt.Errorf("no answer from the broker at %s; %s (%w)", address, c.hint, cmp.Or(c.err, err))
+		return nil, fmt.Errorf("no answer from the broker at %s; %s (%w)", address, hint, cmp.Or(c.err, err))
 	}
 	return c, nil
 }
 
-// close ends the subscriptions and disconnects.
+// close disconnects.
 func (c *connection) close() {
-	for _, f := range c.closers {
-		f()
-	}
 	c.cancel()
 	<-c.ended
-}
-
-// listen subscribes to a topic until ctx ends or the client is closed. What is
-// published after it returned will arrive.
-func (c *connection) listen(ctx context.Context, topic string) (<-chan *message.Message, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	subscriber := c.Tail()
-	c.closers = append(c.closers, func() {
-		cancel()
-		_ = subscriber.Close() // nothing is lost with it
-	})
-	messages, err := subscriber.Subscribe(ctx, topic)
-	if err != nil {
-		return nil, fmt.Errorf("listen to %s: %w", topic, err)
-	}
-	return messages, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/deadletter"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -58,70 +57,66 @@ type deadLetters struct {
 	limit        int // 0: none
 }
 
-// each calls fn with each dead letter, oldest first, without its body. It reports whether
-// there may be more than the limit. The error wraps [errNoDeadLetter] if there is none with
-// one of the ids.
-func (d deadLetters) each(ctx context.Context, c *apiclient.Client, fn func(admin.DeadLetter) error) (more bool, err error) {
-	path, reason, since, missing := apiclient.Path("dead-letters"), "", "", slices.Clone(d.ids)
+// find returns the dead letters, oldest first, without their bodies, and whether there may
+// be more than the limit. The error wraps [errNoDeadLetter] if there is none with one of
+// the ids.
+func (d deadLetters) find(ctx context.Context, c *apiclient.Client) (found []admin.DeadLetter, more bool, err error) {
+	path, reason := apiclient.Path("dead-letters"), ""
 	if d.tenant != "" {
 		path = apiclient.Path("tenants", string(d.tenant), "dead-letters")
 	}
 	if len(d.reasons) == 1 {
 		reason = d.reasons[0]
 	}
-	if !d.since.IsZero() {
-		since = envelope.FormatTime(d.since)
-	}
-	found := 0
+	missing := slices.Clone(d.ids)
 	for after := ""; ; {
 		page, err := apiclient.Get[admin.DeadLetters](ctx, c, path+apiclient.Query(
-			"reason", reason, "since", since, "correlationId", d.correlation, "after", after, "limit", strconv.Itoa(timer.MaxPage)))
+			"reason", reason, "since", instant(d.since).text(), "correlationId", d.correlation, "after", after, "limit", strconv.Itoa(timer.MaxPage)))
 		if err != nil {
-			return false, err
+			return found, false, err
 		}
 		for _, l := range page.DeadLetters {
 			switch {
 			case len(d.ids) > 0 && !slices.Contains(d.ids, l.ID), len(d.reasons) > 0 && !slices.Contains(d.reasons, string(l.Reason)):
 				continue
-			case d.limit > 0 && found == d.limit:
-				return true, nil
+			case d.limit > 0 && len(found) == d.limit:
+				return found, true, nil
 			}
-			if err := fn(l); err != nil {
-				return false, err
-			}
-			found++
+			found = append(found, l)
 			missing = slices.DeleteFunc(missing, func(id string) bool { return id == l.ID })
 		}
 		if after = page.Next; after == "" {
-			return false, noDeadLetters(missing)
+			return found, false, noDeadLetters(missing)
 		}
 	}
 }
 
 // noDeadLetters returns an error that names ids, nil if there are none.
 func noDeadLetters(ids []string) error {
-	var quoted []string
-	for _, id := range ids {
-		quoted = append(quoted, timer.Quote(id))
-	}
-	if len(quoted) == 0 {
+	if len(ids) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", errNoDeadLetter, strings.Join(quoted, ", "))
+	for i, id := range ids {
+		ids[i] = timer.Quote(id)
+	}
+	return fmt.Errorf("%w: %s", errNoDeadLetter, strings.Join(ids, ", "))
 }
 
-// visit has do ask a service about dead letters, and says if there are more.
-func (d deadLetters) visit(ctx context.Context, e *env, verb string, do func(*apiclient.Client) (more bool, err error)) error {
+// visit calls do with the dead letters of a service, and says if there are none, or more.
+func (d deadLetters) visit(ctx context.Context, e *env, verb string, do func(*apiclient.Client, []admin.DeadLetter) error) error {
 	c, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	more, err := do(c)
-	if more {
-		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", d.limit)
-	}
+	found, more, err := d.find(ctx, c)
 	switch {
+	case more:
+		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", d.limit)
+	case err == nil && len(found) == 0 && !e.out.json:
+		fmt.Fprintln(e.stderr, "no dead letters")
+	}
+	switch err = errors.Join(err, do(c, found)); {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted; the other dead letters are unchanged: %w", err)
 	case errors.Is(err, timer.ErrInvalid) && strings.Contains(err.Error(), broker.ErrNameTenant.Error()):
@@ -155,20 +150,18 @@ Examples:
 
 // Run prints the dead letters.
 func (d *dlqListCmd) Run(ctx context.Context, e *env) error {
-	selected := d.selected(nil, d.Limit)
-	rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail", "when")
-	return selected.visit(ctx, e, "dlq list", func(c *apiclient.Client) (bool, error) {
-		more, err := selected.each(ctx, c, func(l admin.DeadLetter) (err error) {
+	return d.selected(nil, d.Limit).visit(ctx, e, "dlq list", func(c *apiclient.Client, found []admin.DeadLetter) (err error) {
+		rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail", "when")
+		for _, l := range found {
 			if e.out.json {
-				l, err = apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l)) // with its body
+				if l, err = apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l)); err != nil { // with its body
+					return err
+				}
 			}
 			rows.add(l, printable(l.ID), l.TenantID, printable(orDash(string(l.Reason))), orDash(l.LastAt), l.Count, short(l.Detail, detailWidth), fromNow(l.LastAt))
-			return err
-		})
-		if rows.end() && err == nil {
-			fmt.Fprintln(e.stderr, "no dead letters")
 		}
-		return more, err
+		rows.end()
+		return nil
 	})
 }
 
@@ -191,21 +184,18 @@ Examples:
 // Run prints the dead letters.
 func (d *dlqShowCmd) Run(ctx context.Context, e *env) error {
 	flags := deadLetterFlags{Tenant: d.Tenant}
-	selected := flags.selected(d.IDs, 0)
-	first := true
-	return selected.visit(ctx, e, "dlq show", func(c *apiclient.Client) (bool, error) {
-		return selected.each(ctx, c, func(l admin.DeadLetter) error {
+	return flags.selected(d.IDs, 0).visit(ctx, e, "dlq show", func(c *apiclient.Client, found []admin.DeadLetter) error {
+		for i, l := range found {
 			l, err := apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l))
 			if err != nil {
 				return err
 			}
-			if !first && !e.out.json {
+			if i > 0 && !e.out.json {
 				fmt.Fprintln(e.out.w)
 			}
-			first = false
 			e.out.print(&shownDeadLetter{l})
-			return nil
-		})
+		}
+		return nil
 	})
 }
 
@@ -271,16 +261,8 @@ func (r *removeFlags) run(ctx context.Context, e *env, verb, did, method, pathVe
 	case r.All && len(selected.ids) > 0:
 		return wrong(verb, "ids and --all exclude each other; give one")
 	}
-	return selected.visit(ctx, e, verb, func(c *apiclient.Client) (bool, error) {
-		var all []admin.DeadLetter // a page begins after a dead letter, which must not be removed yet
-		more, err := selected.each(ctx, c, func(l admin.DeadLetter) error {
-			all = append(all, l)
-			return nil
-		})
-		if err == nil && len(all) == 0 {
-			fmt.Fprintln(e.stderr, "no dead letters")
-		}
-		return more, errors.Join(err, r.remove(ctx, e, c, all, did, method, pathVerb))
+	return selected.visit(ctx, e, verb, func(c *apiclient.Client, all []admin.DeadLetter) error {
+		return r.remove(ctx, e, c, all, did, method, pathVerb)
 	})
 }
 

@@ -58,12 +58,14 @@ func (t *tailCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	messages, err := c.listen(ctx, topic)
+	subscriber := c.Tail()
+	defer func() { _ = subscriber.Close() }() // nothing is lost with it
+	messages, err := subscriber.Subscribe(ctx, topic)
 	switch {
 	case errors.Is(err, broker.ErrRefused) && t.Tenant == "" && !shared: // a wildcard that this user may not subscribe to
 		return wrong("tail", "this broker can't listen to all tenants at once: name one with --tenant (%w)", err)
 	case err != nil:
-		return err
+		return fmt.Errorf("listen to %s: %w", topic, err)
 	}
 	fmt.Fprintf(e.stderr, "listening to %s\n", topic)
 	for n := number(0); t.Number == 0 || n < t.Number; {

@@ -37,8 +37,6 @@ func TestEveryVerbPrintsJSON(t *testing.T) {
 	if len(dead) != 2 {
 		t.Fatalf("%d dead letters, want 2", len(dead))
 	}
-	for decode(t, do(t, atBroker, "stats", "-o", "json").wants(t, exitOK).stdout)["outbox"] != 0. { // an export has no events
-	}
 	dir := t.TempDir()
 	other := "--db-path=" + filepath.Join(dir, "other.db")
 	lines := [][2]string{ // the verb, and its arguments
@@ -96,6 +94,9 @@ func TestEveryVerbPrintsJSON(t *testing.T) {
 			do(t, atBroker, "schedule", "acme", "tailed", "--in", "1h").wants(t, exitOK)
 			stdout = (<-tailed).wants(t, exitOK).stdout
 		default:
+			for verb == "backup" && decode(t, do(t, atBroker, "stats", "-o", "json").wants(t, exitOK).stdout)["outbox"] != 0. {
+				// The event that was retried is on its way, and an export has no events.
+			}
 			got := do(t, []string{"TIMER_SERVER=" + server, atBroker[0]}, args...)
 			if stdout = got.stdout; got.code != exitOK && verb != "doctor" {
 				t.Errorf("%s: exit code %d: %s", verb, got.code, got.stderr)
