@@ -114,7 +114,7 @@ func (a *actions) discard(ctx context.Context, tenant timer.TenantID, deadLetter
 // remove replays or discards a dead letter.
 func (a *actions) remove(
 	ctx context.Context, what string, tenant timer.TenantID, id string,
-	work func(*deadletter.Service, context.Context, deadletter.Filter, deadletter.Options) (deadletter.Summary, error),
+	work func(*deadletter.Service, context.Context, deadletter.Filter, func(deadletter.Result)) (deadletter.Summary, error),
 ) error {
 	if tenant == "" {
 		return huma.Error422UnprocessableEntity("name the tenant of the dead letter") // all were visited
@@ -124,7 +124,7 @@ func (a *actions) remove(
 		var sum deadletter.Summary
 		err := a.visit(ctx, func(ctx context.Context, s *deadletter.Service) (err error) {
 			sum, err = work(s, ctx, deadletter.Filter{Tenant: tenant, IDs: []string{id}, Limit: 1},
-				deadletter.Options{Tell: func(r deadletter.Result) { last = r }})
+				func(r deadletter.Result) { last = r })
 			return err
 		})
 		switch {

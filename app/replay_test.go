@@ -39,7 +39,7 @@ func (b *bench) deadLetter() deadletter.Message {
 // replay replays all dead letters of acme.
 func (b *bench) replay(want deadletter.Summary) {
 	b.t.Helper()
-	got, err := b.deadLetters().Replay(b.t.Context(), deadletter.Filter{Tenant: "acme"}, deadletter.Options{})
+	got, err := b.deadLetters().Replay(b.t.Context(), deadletter.Filter{Tenant: "acme"}, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}

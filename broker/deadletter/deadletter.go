@@ -29,7 +29,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"golang.org/x/time/rate"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -62,21 +61,6 @@ type Service struct {
 // New returns a Service.
 func New(b Broker) *Service { return &Service{broker: b, routing: b.Routing()} }
 
-// Options tune [Service.Replay] and [Service.Discard]. The zero value is ready to
-// use.
-type Options struct {
-	Rate   float64      // at most so many dead letters a second; 0 for no limit
-	DryRun bool         // change nothing, and report what would be done
-	Tell   func(Result) // called once for each dead letter that fits the filter; may be nil
-}
-
-func (o Options) limiter() *rate.Limiter {
-	if o.Rate <= 0 {
-		return rate.NewLimiter(rate.Inf, 1)
-	}
-	return rate.NewLimiter(rate.Limit(o.Rate), 1)
-}
-
 // What was done with a dead letter.
 const (
 	Replayed  = "replayed"  // published again, and removed
@@ -104,7 +88,7 @@ type Summary struct {
 // List calls show with each dead letter that fits, oldest first. Nothing changes.
 // It ends at the first error, of ctx, the broker or show, and returns it.
 func (s *Service) List(ctx context.Context, f Filter, show func(Message) error) (Summary, error) {
-	return s.each(ctx, f, Options{DryRun: true}, func(m Message) (Result, error) {
+	return s.each(ctx, f, false, nil, func(m Message) (Result, error) {
 		return Result{Message: m}, show(m)
 	})
 }
@@ -114,22 +98,16 @@ func (s *Service) List(ctx context.Context, f Filter, show func(Message) error) 
 // be replayed have the result [Refused]: those that were replayed [MaxReplays]
 // times, those whose body was cut, those without a topic to go to, and those that
 // the broker refuses. It ends at the first other error, of ctx or the broker, and
-// returns it, together with what was done until then.
-func (s *Service) Replay(ctx context.Context, f Filter, opt Options) (Summary, error) {
-	limiter := opt.limiter()
-	return s.each(ctx, f, opt, func(m Message) (Result, error) {
+// returns it, together with what was done until then. Tell is called once for each dead
+// letter that fits, and may be nil.
+func (s *Service) Replay(ctx context.Context, f Filter, tell func(Result)) (Summary, error) {
+	return s.each(ctx, f, true, tell, func(m Message) (Result, error) {
 		topic, err := s.destination(m)
 		if err != nil {
 			return Result{Message: m, Did: Refused, Why: err}, nil
 		}
 		msg := m.replay()
 		done := Result{Message: m, Did: Replayed, Topic: topic, ID: msg.UUID}
-		if opt.DryRun {
-			return done, nil
-		}
-		if err := limiter.Wait(ctx); err != nil {
-			return Result{}, ended(ctx, err)
-		}
 		switch err := s.broker.Publisher().Publish(ctx, broker.Message{Topic: topic, Message: msg})[0]; {
 		case errors.Is(err, broker.ErrRefused):
 			return Result{Message: m, Did: Refused, Why: err}, nil
@@ -141,15 +119,10 @@ func (s *Service) Replay(ctx context.Context, f Filter, opt Options) (Summary, e
 }
 
 // Discard removes the dead letters that fit. It ends at the first error, of ctx
-// or the broker, and returns it, together with what was done until then.
-func (s *Service) Discard(ctx context.Context, f Filter, opt Options) (Summary, error) {
-	limiter := opt.limiter()
-	return s.each(ctx, f, opt, func(m Message) (Result, error) {
-		if !opt.DryRun {
-			if err := limiter.Wait(ctx); err != nil {
-				return Result{}, ended(ctx, err)
-			}
-		}
+// or the broker, and returns it, together with what was done until then. Tell is called
+// once for each dead letter that fits, and may be nil.
+func (s *Service) Discard(ctx context.Context, f Filter, tell func(Result)) (Summary, error) {
+	return s.each(ctx, f, true, tell, func(m Message) (Result, error) {
 		return Result{Message: m, Did: Discarded}, nil
 	})
 }
@@ -183,13 +156,13 @@ var errLimit = errors.New("the limit is reached")
 // each calls do with each dead letter that fits, and removes those that it replays
 // or discards. A result is counted and reported when it is known that the dead
 // letter is removed: when the visit goes on, or has ended.
-func (s *Service) each(ctx context.Context, f Filter, opt Options, do func(Message) (Result, error)) (Summary, error) {
+func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Result), do func(Message) (Result, error)) (Summary, error) {
 	if err := broker.ValidateVisit(f.Tenant); err != nil {
 		return Summary{}, err
 	}
-	count := counter{tell: opt.Tell, missing: slices.Clone(f.IDs)}
+	count := counter{tell: tell, missing: slices.Clone(f.IDs)}
 	visiting, stop := ctx, context.CancelFunc(func() {})
-	if !opt.DryRun {
+	if change {
 		visiting, stop = pause.Outlive(ctx, 0, removeTimeout)
 	}
 	defer stop()
@@ -209,7 +182,7 @@ func (s *Service) each(ctx context.Context, f Filter, opt Options, do func(Messa
 		if err != nil {
 			return false, err
 		}
-		remove := !opt.DryRun && did.Did != Refused
+		remove := change && did.Did != Refused
 		count.add(did, remove)
 		return remove, nil
 	})
@@ -226,12 +199,4 @@ func (s *Service) each(ctx context.Context, f Filter, opt Options, do func(Messa
 		err = fmt.Errorf("%w%s", err, count.uncertain())
 	}
 	return count.Summary, err
-}
-
-// ended returns the error of a context that ended, or another one.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
 }

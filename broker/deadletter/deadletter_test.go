@@ -74,7 +74,7 @@ func TestFilterMeansWhatFitsAllOfIt(t *testing.T) {
 
 			// What is discarded is the same, and everything else stays.
 			results := outcomes{}
-			if _, err := deadletter.New(s).Discard(t.Context(), tt.filter, deadletter.Options{Tell: results.tell}); err != nil {
+			if _, err := deadletter.New(s).Discard(t.Context(), tt.filter, results.tell); err != nil {
 				t.Fatal(err)
 			}
 			if len(results) != len(tt.want) || len(s.kept) != len(before)-len(tt.want) {
@@ -86,25 +86,6 @@ func TestFilterMeansWhatFitsAllOfIt(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestDryRunsTellAndChangeNothing(t *testing.T) {
-	t.Parallel()
-	s := threeTenants().put("cut", "deadLetterTruncated", "true")
-	o := deadletter.New(s)
-	results := outcomes{}
-	opt := deadletter.Options{DryRun: true, Tell: results.tell}
-	sum, err := o.Replay(t.Context(), deadletter.Filter{}, opt)
-	if err != nil || sum.Done != 5 || sum.Refused != 1 || results["a1"] != deadletter.Replayed || results["cut"][:7] != deadletter.Refused {
-		t.Errorf("%v, %+v, results %v", err, sum, results)
-	}
-	sum, err = o.Discard(t.Context(), deadletter.Filter{}, opt)
-	if err != nil || sum.Done != 6 || sum.Refused != 0 || results["cut"] != deadletter.Discarded {
-		t.Errorf("%v, %+v, results %v", err, sum, results)
-	}
-	if len(s.kept) != 6 || len(s.published) != 0 {
-		t.Errorf("%d dead letters left, %d published", len(s.kept), len(s.published))
 	}
 }
 
@@ -120,7 +101,7 @@ func TestRefusesATenantThatIsNone(t *testing.T) {
 	t.Parallel()
 	for i, tenant := range []timer.TenantID{"*", "a.b", "-"} {
 		s := threeTenants()
-		_, err := deadletter.New(s).Discard(t.Context(), deadletter.Filter{Tenant: tenant}, deadletter.Options{})
+		_, err := deadletter.New(s).Discard(t.Context(), deadletter.Filter{Tenant: tenant}, nil)
 		if !errors.Is(err, timer.ErrInvalid) || len(s.kept) != 5 {
 			t.Errorf("%s: %v, %d dead letters left", strconv.Itoa(i), err, len(s.kept))
 		}

@@ -59,9 +59,9 @@ func ExampleService_Replay() {
 			fmt.Println(err)
 		}
 		overQuota := deadletter.Filter{Reasons: []timer.Reason{timer.ReasonOverQuota}}
-		sum, err := deadletter.New(b).Replay(ctx, overQuota, deadletter.Options{Tell: func(r deadletter.Result) {
+		sum, err := deadletter.New(b).Replay(ctx, overQuota, func(r deadletter.Result) {
 			fmt.Println(r.Message.ID, r.Did, "to", r.Topic)
-		}})
+		})
 		fmt.Println(sum.Done, err)
 		fmt.Printf("%s\n", (<-commands).Payload)
 	})

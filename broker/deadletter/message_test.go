@@ -76,7 +76,7 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("dead letter %+v", l)
 			}
 			s := &model{routing: routing, kept: []*message.Message{m}}
-			if _, err := deadletter.New(s).Replay(t.Context(), deadletter.Filter{}, deadletter.Options{}); err != nil {
+			if _, err := deadletter.New(s).Replay(t.Context(), deadletter.Filter{}, nil); err != nil {
 				t.Fatal(err)
 			}
 			for _, p := range s.published {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
@@ -18,11 +17,10 @@ import (
 )
 
 // replay replays dead letters and returns what became of them.
-func replay(t *testing.T, s *model, f deadletter.Filter, opt deadletter.Options) (outcomes, deadletter.Summary) {
+func replay(t *testing.T, s *model, f deadletter.Filter) (outcomes, deadletter.Summary) {
 	t.Helper()
 	results := outcomes{}
-	opt.Tell = results.tell
-	sum, err := deadletter.New(s).Replay(t.Context(), f, opt)
+	sum, err := deadletter.New(s).Replay(t.Context(), f, results.tell)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +31,7 @@ func TestReplayPublishesTheOriginal(t *testing.T) {
 	t.Parallel()
 	s := (&model{routing: shared}).put("a", "deadLetterReplays", "1", "deadLetterCount", "2",
 		"correlationId", "req-7", "traceparent", parent, "Nats-Rollup", "all", "x-secret", "token")
-	results, sum := replay(t, s, deadletter.Filter{}, deadletter.Options{})
+	results, sum := replay(t, s, deadletter.Filter{})
 	if diff := cmp.Diff(outcomes{"a": deadletter.Replayed}, results); diff != "" || sum.Done != 1 {
 		t.Errorf("replayed %d (-want +got):\n%s", sum.Done, diff)
 	}
@@ -65,7 +63,7 @@ func TestReplayThatIsKilledLosesNothing(t *testing.T) {
 	}
 	s.remove = func(context.Context) error { return errDown }
 	results := outcomes{}
-	sum, err := deadletter.New(s).Replay(t.Context(), deadletter.Filter{}, deadletter.Options{Tell: results.tell})
+	sum, err := deadletter.New(s).Replay(t.Context(), deadletter.Filter{}, results.tell)
 	if !errors.Is(err, errDown) || !strings.Contains(err.Error(), `"a" was replayed, but may still be there`) {
 		t.Errorf("error %v", err)
 	}
@@ -73,7 +71,7 @@ func TestReplayThatIsKilledLosesNothing(t *testing.T) {
 		t.Errorf("%+v, results %v, %d dead letters left, %d published", sum, results, len(s.kept), len(s.published))
 	}
 	s.remove, s.publish = nil, nil
-	replay(t, s, deadletter.Filter{}, deadletter.Options{})
+	replay(t, s, deadletter.Filter{})
 	if len(s.kept) != 0 || len(s.published) != 3 || s.published[0].UUID != s.published[1].UUID {
 		t.Errorf("%d dead letters left, %d published, the first two as %s and %s", len(s.kept), len(s.published), s.published[0].UUID, s.published[1].UUID)
 	}
@@ -86,7 +84,7 @@ func TestReplaysOfOthersHaveOtherIDs(t *testing.T) {
 	s.put("a").put("b").put("a", "deadLetterReplays", "1").put("a", broker.MetaTopic, "svc.other.dlq").
 		put("a", "deadLetterLastAt", "2026-01-01T12:00:00.001Z").put("a")
 	s.kept[5].Payload = []byte("another")
-	replay(t, s, deadletter.Filter{}, deadletter.Options{})
+	replay(t, s, deadletter.Filter{})
 	ids := map[string]bool{}
 	for _, p := range s.published {
 		ids[p.UUID] = true
@@ -106,7 +104,7 @@ func TestReplayRefusesWhatCanNotWork(t *testing.T) {
 		}
 		return nil
 	}
-	results, sum := replay(t, s, deadletter.Filter{}, deadletter.Options{})
+	results, sum := replay(t, s, deadletter.Filter{})
 	want := outcomes{
 		"whole": "replayed", "twice": "replayed", "last": "replayed",
 		"cut":    "refused: its body was cut, so it is not the original",
@@ -131,7 +129,7 @@ func TestReplayEndsWhenTheBrokerIsDown(t *testing.T) {
 		return nil
 	}
 	results := outcomes{}
-	sum, err := deadletter.New(s).Replay(t.Context(), deadletter.Filter{}, deadletter.Options{Tell: results.tell})
+	sum, err := deadletter.New(s).Replay(t.Context(), deadletter.Filter{}, results.tell)
 	if !errors.Is(err, errDown) || !strings.Contains(err.Error(), `"b", which stays`) {
 		t.Errorf("error %v", err)
 	}
@@ -170,7 +168,7 @@ func TestReplayGoesToTheCommandsOfItsTenant(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := (&model{routing: tt.routing}).put("a", broker.MetaTopic, tt.routing.DeadLettersOf(tt.tenant), "deadLetterTopic", tt.from)
-			results, _ := replay(t, s, deadletter.Filter{Tenant: tt.tenant}, deadletter.Options{})
+			results, _ := replay(t, s, deadletter.Filter{Tenant: tt.tenant})
 			got := ""
 			for _, p := range s.published {
 				got = p.topic
@@ -180,32 +178,6 @@ func TestReplayGoesToTheCommandsOfItsTenant(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestReplayKeepsToTheRate(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &model{routing: shared}
-		for i := range 11 {
-			s.put(fmt.Sprint(i)).put(fmt.Sprint("cut-", i), "deadLetterTruncated", "true")
-		}
-		began := time.Now()
-		replay(t, s, deadletter.Filter{}, deadletter.Options{Rate: 20, DryRun: true})
-		if took := time.Since(began); took != 0 {
-			t.Errorf("a dry run took %v", took)
-		}
-		replay(t, s, deadletter.Filter{}, deadletter.Options{Rate: 20})
-		if took := time.Since(began); took != 500*time.Millisecond {
-			t.Errorf("11 dead letters at 20 a second took %v, want the first at once and the others within 500ms", took)
-		}
-		began = time.Now()
-		if _, err := deadletter.New(s).Discard(t.Context(), deadletter.Filter{}, deadletter.Options{Rate: 0.5}); err != nil {
-			t.Fatal(err)
-		}
-		if took := time.Since(began); took != 20*time.Second || len(s.kept) != 0 {
-			t.Errorf("11 dead letters at 1 in 2 s took %v, and left %d", took, len(s.kept))
-		}
-	})
 }
 
 // What was published when the context ends is removed too, and nothing else.
@@ -221,7 +193,7 @@ func TestReplayEndsCleanlyWithItsContext(t *testing.T) {
 			return nil
 		}
 		s.remove = func(ctx context.Context) error { return ctx.Err() }
-		sum, err := deadletter.New(s).Replay(ctx, deadletter.Filter{}, deadletter.Options{})
+		sum, err := deadletter.New(s).Replay(ctx, deadletter.Filter{}, nil)
 		if !errors.Is(err, context.Canceled) || sum.Done != 2 || len(s.published) != 2 {
 			t.Errorf("%v, %+v, %d published", err, sum, len(s.published))
 		}
@@ -229,24 +201,14 @@ func TestReplayEndsCleanlyWithItsContext(t *testing.T) {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
 
-		// A wait for the rate ends at once, and a removal that hangs after a while.
-		ctx, cancel = context.WithCancel(t.Context())
-		s.put("d")
-		began := time.Now()
-		time.AfterFunc(time.Second, cancel)
-		if _, err = deadletter.New(s).Replay(ctx, deadletter.Filter{}, deadletter.Options{Rate: 0.01}); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v", err)
-		}
-		if took := time.Since(began); took != time.Second || len(s.kept) != 1 {
-			t.Errorf("ended after %v, with %d dead letters left", took, len(s.kept))
-		}
+		// A removal that hangs ends after a while.
 		ctx, cancel = context.WithCancel(t.Context())
 		s.remove = func(ctx context.Context) error {
 			cancel()
 			<-ctx.Done()
 			return ctx.Err()
 		}
-		_, err = deadletter.New(s).Replay(ctx, deadletter.Filter{}, deadletter.Options{})
+		_, err = deadletter.New(s).Replay(ctx, deadletter.Filter{}, nil)
 		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "may still be there") || len(s.kept) != 1 {
 			t.Errorf("error %v, %d dead letters left", err, len(s.kept))
 		}
