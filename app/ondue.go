@@ -16,9 +16,9 @@ import (
 // use.
 type OnDueOptions struct {
 	Concurrency int           // calls of the handler at once, in this process; default 16
-	Attempts    int           // calls for an event that fail before it is parked; default 20, which take about a quarter of an hour
+	Attempts    int           // calls for an event that fail before it is parked; default any number
 	MinDelay    time.Duration // about, after the first failure; it doubles with each further one; default 1s
-	MaxDelay    time.Duration // longest delay after a failure; default 1 min
+	MaxDelay    time.Duration // longest delay after a failure; a start tries all at once; default 1h
 	Timeout     time.Duration // after which the context of a call ends; default 1 min
 }
 
@@ -28,8 +28,8 @@ type OnDueOptions struct {
 // An event is deleted after handle has returned nil. After an error or a panic, or
 // if the process ends in between, it is handled again, so that handle must bear to
 // see it twice: at least once. An error that wraps [timer.ErrInvalid] says that no
-// retry can help. What failed for the last time is parked, with the error, and can
-// be retried ([App.Retry]). Handle is called by many goroutines at once, in no
+// retry can help: the event is parked, with the error, and can be retried
+// ([Timers.Retry]). Handle is called by many goroutines at once, in no
 // order, with the trace of the event in its context. A stop waits for calls at work,
 // at most [Options].DrainTimeout; then their context ends.
 func (t *Timers) OnDue(handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions) {

@@ -140,6 +140,17 @@ func (t *Timers) Counts(ctx context.Context, tenant timer.TenantID) (timer.Count
 	return t.app.store.Counts(ctx, tenant)
 }
 
+// Parked returns the events that were parked behind a number, in the order of their
+// numbers, of one tenant or, if that is "", of all.
+func (t *Timers) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error) {
+	return t.app.store.Parked(ctx, tenant, after, limit)
+}
+
+// Retry puts parked events back into the outbox, as [App.Retry].
+func (t *Timers) Retry(ctx context.Context, seqs ...int64) (retried int, err error) {
+	return t.app.Retry(ctx, seqs...)
+}
+
 func (t *Timers) direct() Joined { return Joined{timers: t, commands: t.commands, booked: t.committed} }
 
 // in returns what joins a transaction of the host's.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime/debug"
 	"strings"
@@ -21,7 +22,7 @@ import (
 // its events wait. Receipts go to the broker all the same. What is zero but for Handle has its default.
 //
 //	read ─► Handle ─► nil:   deleted, together with others
-//	          ▲     ─► error: deferred ─► Handle … parked after the last attempt
+//	          ▲     ─► error: deferred ─► Handle … parked if no attempt can help
 type Delivery struct {
 	// Handle reacts to the event of a row. The row is deleted if it returns nil;
 	// deleted says that Handle has done so itself. After an error, or a panic, it is
@@ -32,9 +33,9 @@ type Delivery struct {
 	Handle func(ctx context.Context, row Row) (deleted bool, err error)
 
 	Concurrency int           // calls of Handle at once; default 16
-	Attempts    int           // failed calls for a row before it is parked; default 20
+	Attempts    int           // failed calls for a row before it is parked; default any number
 	MinDelay    time.Duration // about, after the first failure; it doubles with each further one; default 1s
-	MaxDelay    time.Duration // longest delay after a failure; default 1 min
+	MaxDelay    time.Duration // longest delay after a failure, but for a start, which may bring the cure; default 1h
 	Timeout     time.Duration // after which the context of a call ends; default 1 min
 	Grace       time.Duration // how long calls may go on after the end of Run's context; default that of a publish
 }
@@ -44,13 +45,13 @@ func (d Delivery) withDefaults() Delivery {
 		d.Concurrency = 16
 	}
 	if d.Attempts <= 0 {
-		d.Attempts = 20
+		d.Attempts = math.MaxInt
 	}
 	if d.MinDelay <= 0 {
 		d.MinDelay = time.Second
 	}
 	if d.MaxDelay <= 0 {
-		d.MaxDelay = time.Minute
+		d.MaxDelay = time.Hour
 	}
 	d.MaxDelay = max(d.MaxDelay, d.MinDelay)
 	if d.Timeout <= 0 {

@@ -128,7 +128,7 @@ func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l, p, h := new(table), new(model), newHandled()
 				var reasons []string
-				deliver := outbox.Delivery{Attempts: 10, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+				deliver := outbox.Delivery{Attempts: 10, MaxDelay: time.Minute, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 					h.note(row)
 					return false, fail()
 				}}
@@ -146,7 +146,11 @@ func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
 				}
 				want := time.Second
 				for i := 1; i < len(calls); i++ {
-					if got := calls[i] - calls[i-1]; got < want*3/4 || got > want+time.Second {
+					least := want * 3 / 4
+					if calls[i-1] < time.Minute && calls[i] >= time.Minute { // a start tries all that waits
+						least = 0
+					}
+					if got := calls[i] - calls[i-1]; got < least || got > want+time.Second {
 						t.Errorf("attempt %d after %v, want about %v", i+1, got, want)
 					}
 					want = min(2*want, time.Minute)
@@ -401,6 +405,39 @@ func TestRetriesThatHangHoldUpNoOther(t *testing.T) {
 		synctest.Wait()
 		if n := len(h.of(hanging + 1)); n != 2 {
 			t.Errorf("handled %d times, want it tried again beside those that hang", n)
+		}
+	})
+}
+
+// TestAnEventIsNeverGivenUp has a handler that fails for eight hours, until another version
+// of it starts, which handles the event at once.
+func TestAnEventIsNeverGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := new(table)
+		calls := 0
+		failing := outbox.Delivery{Handle: func(context.Context, outbox.Row) (bool, error) {
+			calls++
+			return false, errors.New("no such column")
+		}}
+		f, stop := forwardUntil(t, l, new(model), outbox.Options{Deliver: failing})
+		l.append("acme")
+		f.Appended(1)
+		time.Sleep(8*time.Hour + 30*time.Minute)
+		stop()
+		if calls < 19 || calls > 23 || len(l.left()) != 1 {
+			t.Errorf("%d calls, of which the last ones were to be an hour apart; left %v", calls, l.left())
+		}
+		var handled time.Time
+		forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Handle: func(context.Context, outbox.Row) (bool, error) {
+			handled = time.Now()
+			return false, nil
+		}}})
+		began := time.Now()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if took := handled.Sub(began); handled.IsZero() || took > 2*time.Second || len(l.left()) != 0 {
+			t.Errorf("handled %v after the start, left %v", took, l.left())
 		}
 	})
 }

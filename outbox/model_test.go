@@ -166,6 +166,21 @@ func (t *table) Defer(_ context.Context, rows ...outbox.Deferral) error {
 	return nil
 }
 
+func (t *table) Hasten(_ context.Context, now time.Time) error {
+	if err := t.failing("hasten"); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range t.deferred {
+		if e.at.After(now) {
+			e.at = now
+			heap.Fix(t.due[e.Destination], e.place)
+		}
+	}
+	return nil
+}
+
 func (t *table) Park(_ context.Context, _ time.Time, row outbox.Place, reason string) error {
 	if err := t.failing("park"); err != nil {
 		return err

@@ -116,6 +116,9 @@ type Table interface {
 	// Defer counts a failed attempt of rows that were tried, and keeps them away from Head from now on.
 	Defer(ctx context.Context, rows ...Deferral) error
 
+	// Hasten has all deferred rows due now, however long they were to wait.
+	Hasten(ctx context.Context, now time.Time) error
+
 	// Park takes a row out of the outbox for good and keeps it, with the reason,
 	// for an operator.
 	Park(ctx context.Context, now time.Time, row Place, reason string) error

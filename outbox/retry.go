@@ -27,6 +27,13 @@ var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 func (s *sender) sendDeferred(ctx context.Context, w *window) {
 	from := "" // the destination where the round begins
 	var failures backoff
+	for s.opt.Deliver.Handle != nil && ctx.Err() == nil { // this process may have a handler that does not fail
+		err := s.table.Hasten(ctx, s.clock.Now())
+		if err == nil {
+			break
+		}
+		s.pauseAfter(ctx, &failures, err)
+	}
 	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
 		began, handled := s.clock.Now(), 0
 		if s.opt.Deliver.Handle != nil { // may take long, and the rows are read again and again meanwhile

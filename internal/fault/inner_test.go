@@ -150,6 +150,8 @@ func (i *inner) Delete(context.Context, ...outbox.Place) error { return i.note("
 
 func (i *inner) Defer(context.Context, ...outbox.Deferral) error { return i.note("Defer") }
 
+func (i *inner) Hasten(context.Context, time.Time) error { return i.note("Hasten") }
+
 func (i *inner) Park(context.Context, time.Time, outbox.Place, string) error { return i.note("Park") }
 
 func (i *inner) Own(context.Context) (outbox.Lease, error) { return nil, i.note("Own") }

@@ -215,6 +215,11 @@ func (t *Table) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	return t.Decide.call("defer", func() error { return t.Table.Defer(ctx, rows...) })
 }
 
+// Hasten fails as "hasten".
+func (t *Table) Hasten(ctx context.Context, now time.Time) error {
+	return t.Decide.call("hasten", func() error { return t.Table.Hasten(ctx, now) })
+}
+
 // Park fails as "park".
 func (t *Table) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
 	return t.Decide.call("park", func() error { return t.Table.Park(ctx, now, row, reason) })

@@ -74,6 +74,7 @@ var plans = map[string]plan{
 	"head":            {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
 	"list":            {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk)}, []string{byKey}},
 	"next_due":        {[]any{time.Time{}, noon}, []string{byDue}},
+	"hasten":          {[]any{int32(0), noon}, []string{byRetry}},
 	"abandoned":       {nil, []string{byNumber, byDeferred}},
 	"number":          {[]any{int32(0)}, nil},
 	"numbered":        {[]any{int64(7)}, []string{byNumber, byDeferred, byParked}},

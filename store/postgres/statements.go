@@ -97,6 +97,7 @@ var (
 	sqlDefer           = query("defer")
 	sqlPark            = query("park")
 	sqlParkDeferred    = query("park_deferred")
+	sqlHasten          = query("hasten")
 	sqlDeleteDeferred  = query("delete_deferred")
 	sqlDeferAgain      = query("defer_again")
 	sqlTakeDeferred    = query("take_deferred")

@@ -51,6 +51,9 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	return s.part(0).Defer(ctx, rows...)
 }
 
+// Hasten has all deferred rows of shard 0 due now.
+func (s *Store) Hasten(ctx context.Context, now time.Time) error { return s.part(0).Hasten(ctx, now) }
+
 // Park moves a row out of shard 0.
 func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
 	return s.part(0).Park(ctx, now, row, reason)
@@ -135,6 +138,14 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 				t.later(step{text: text, args: []any{s.number, seqs, reasons, destinations, times, attempts}})
 			}
 		}
+		return nil
+	})
+}
+
+// Hasten has all deferred rows of the shard due now.
+func (s shard) Hasten(ctx context.Context, now time.Time) error {
+	return s.writing(ctx, "hasten events", func(_ context.Context, t *transaction) error {
+		t.later(step{text: sqlHasten, args: []any{s.number, timer.RoundDown(now)}})
 		return nil
 	})
 }

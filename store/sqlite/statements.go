@@ -72,6 +72,7 @@ var (
 	sqlDeleteDeferred  = query("delete_deferred")
 	sqlPark            = query("park")
 	sqlParkDeferred    = query("park_deferred")
+	sqlHasten          = query("hasten")
 	sqlInspect         = query("inspect")
 	sqlIdentity        = query("identity")
 	sqlNote            = query("note")

@@ -101,6 +101,14 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	})
 }
 
+// Hasten has all deferred rows due now.
+func (s *Store) Hasten(ctx context.Context, now time.Time) error {
+	return s.writing(ctx, "hasten events", func(ctx context.Context, t *transaction) error {
+		_, err := t.ExecContext(ctx, sqlHasten, now.UnixMilli())
+		return err
+	})
+}
+
 // Park moves a row out of the outbox.
 func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
 	text := sqlPark

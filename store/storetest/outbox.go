@@ -304,6 +304,20 @@ func outboxDeferMany(s *suite) {
 	s.same("the earliest first", earliest[0].Seq, rows[last].Seq)
 }
 
+// outboxHasten has rows that are to wait for an hour.
+func outboxHasten(s *suite) {
+	s.emit(event(1), event(2), event(3))
+	rows := s.head(0, 10)
+	s.deferRow(rows[0].Place, "a", "failed", noon.Add(-time.Hour))
+	s.deferRow(rows[1].Place, "b", "failed", noon.Add(time.Hour))
+	s.same("due", len(s.deferred(noon, "", 10, 10)), 1)
+	s.must(s.store.Hasten(s.Context(), noon))
+	due := s.deferred(noon, "", 10, 10)
+	s.same("due", ids(due), []string{rows[0].Message.UUID, rows[1].Message.UUID})
+	s.same("attempts", []int{due[0].Attempts, due[1].Attempts}, []int{1, 1})
+	s.same("head", ids(s.head(0, 10)), []string{rows[2].Message.UUID})
+}
+
 func outboxPark(s *suite) {
 	s.emit(event(1), event(2), event(3))
 	rows := s.head(0, 10)

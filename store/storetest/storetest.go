@@ -122,6 +122,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Outbox: a number is never used again", outboxNumbers},
 		{"Outbox: a deferred row leaves the head, and is due at its time", outboxDefer},
 		{"Outbox: due rows come from each destination in turn", outboxDeferMany},
+		{"Outbox: deferred rows can be due at once", outboxHasten},
 		{"Outbox: a parked row is out of the way and kept", outboxPark},
 
 		{"Parked events in pages, of a tenant and of all", parkedPages},
