@@ -14,7 +14,7 @@ import (
 
 // noBroker stands for a broker that there is not: no command comes from it, what is
 // published to it is refused, and it never goes away.
-type noBroker struct{ broker.NoHistory }
+type noBroker struct{}
 
 var errNoBroker = fmt.Errorf("%w: there is no broker", broker.ErrRefused)
 
@@ -49,6 +49,9 @@ func (noBroker) Routing() broker.Routing {
 
 // Now returns [errors.ErrUnsupported].
 func (noBroker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
+
+// History returns none.
+func (noBroker) History() (broker.History, string) { return nil, "there is no broker" }
 
 // Provision returns nothing: there is no server.
 func (noBroker) Provision(context.Context, bool) ([]broker.Change, error) { return nil, nil }

@@ -189,12 +189,12 @@ func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 // another process takes the commands already: that runs on a copy. One on the same file
 // is excluded by its lock.
 func (o *owner) alone(ctx context.Context, it broker.Owner) error {
-	if o.is() || o.takeover || it.Name == o.me.Name || o.store.Outbox().Shards() != nil {
+	kept := o.recovery.history
+	if kept == nil || o.is() || o.takeover || it.Name == o.me.Name || o.store.Outbox().Shards() != nil {
 		return nil
 	}
-	used, err := o.broker.Used(ctx, o.role)
-	if err != nil || !used {
-		return ignore(err, errors.ErrUnsupported)
+	if used, err := kept.Used(ctx, o.role); err != nil || !used {
+		return err
 	}
 	return fmt.Errorf("%w: %w: that of %s on %s, perhaps on %s, of which this database is a copy, %s (id %s): stop it, or start this one with --takeover (app.Options.Takeover)",
 		timer.ErrFatal, errTaken, o.commands(), o.at, it.Name, o.me.Name, o.me.Database)

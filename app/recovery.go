@@ -32,7 +32,8 @@ import (
 // database is older than the broker knows, and the next start goes on from Committed.
 type recovery struct {
 	store    Store
-	broker   broker.Broker
+	history  broker.History // nil if the broker keeps nothing, which lacks says for people
+	lacks    string
 	handlers *handlers.Handlers
 	log      *slog.Logger
 	role     string
@@ -48,9 +49,9 @@ type recovery struct {
 }
 
 func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logger, opt Options) *recovery {
-	return &recovery{
-		store: s, broker: b, handlers: h, log: log, role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover,
-	}
+	r := &recovery{store: s, handlers: h, log: log, role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover}
+	r.history, r.lacks = b.History()
+	return r
 }
 
 // RecoveryProgress is how far a recovery is.
@@ -66,8 +67,11 @@ func (a *App) Recovery() *RecoveryProgress { return a.recovery.progress.Load() }
 func (r *recovery) positions() []timer.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.history == nil {
+		return nil
+	}
 	if r.replayed == nil {
-		return r.broker.Positions(r.role)
+		return r.history.Positions(r.role)
 	}
 	noted := make([]timer.Position, 0, len(r.replayed))
 	for log, number := range r.replayed {
@@ -79,7 +83,10 @@ func (r *recovery) positions() []timer.Position {
 // compare returns what database and broker know of each other. The broker is asked first:
 // what it has acked by then is in the database, and noted there.
 func (r *recovery) compare(ctx context.Context) (c comparison, err error) {
-	if c.logs, err = r.broker.Logs(ctx, r.role); err != nil {
+	if r.history == nil {
+		return c, fmt.Errorf("%s: %w", r.lacks, errors.ErrUnsupported)
+	}
+	if c.logs, err = r.history.Logs(ctx, r.role); err != nil {
 		return c, fmt.Errorf("find what the broker keeps: %w", err)
 	}
 	c.Noted, err = r.store.Noted(ctx)
@@ -92,10 +99,10 @@ var errAsk = errors.New("run timer-service recover, or start with recover set to
 // replaces reports whether the database is empty, and the commands belonged to one that
 // was lost: no process takes them any more.
 func (r *recovery) replaces(ctx context.Context, owner string) (bool, error) {
-	used, err := r.broker.Used(ctx, r.role)
-	if errors.Is(err, errors.ErrUnsupported) {
+	if r.history == nil {
 		return false, nil
 	}
+	used, err := r.history.Used(ctx, r.role)
 	if err != nil {
 		return false, err
 	}
@@ -121,7 +128,7 @@ func (r *recovery) run(ctx context.Context, begun func()) error {
 		c, reason, err := r.verify(ctx)
 		switch {
 		case errors.Is(err, errors.ErrUnsupported):
-			r.log.InfoContext(ctx, "the broker keeps no messages that were read: a lost database is recovered from a backup only")
+			r.log.InfoContext(ctx, "the broker keeps no messages that were read: a lost database is recovered from a backup only", "reason", r.lacks)
 			return nil
 		case err != nil:
 			return err
@@ -224,7 +231,7 @@ func (r *recovery) rereadEvents(ctx context.Context, c comparison) (reason strin
 		return "", nil
 	}
 	dry := r.dry().store
-	err = r.broker.Replay(ctx, r.role, broker.Events, c.Positions, func(batch []broker.Stored) error {
+	err = broker.Replay(ctx, r.history, r.role, broker.Events, c.Positions, func(batch []broker.Stored) error {
 		events := eventsOf(batch)
 		if changed, err := dry.Fired(ctx, r.keep, events...); err != nil || changed > 0 {
 			reason = "it is older than the broker knows: timers have fired since that are not Reached in it"
@@ -254,7 +261,7 @@ func (r *recovery) rereadCommands(ctx context.Context, c comparison) (reason str
 		return "", nil
 	}
 	read := int64(0)
-	if err := r.broker.Replay(ctx, r.role, broker.Commands, from, func(batch []broker.Stored) error {
+	if err := broker.Replay(ctx, r.history, r.role, broker.Commands, from, func(batch []broker.Stored) error {
 		read += int64(len(batch))
 		return nil
 	}); err != nil || read <= pending {

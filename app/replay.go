@@ -22,7 +22,7 @@ func (r *recovery) commands(ctx context.Context, from []timer.Position, applied 
 		return fmt.Errorf("read dead letters: %w", err)
 	}
 	var applying errgroup.Group
-	err = r.broker.Replay(ctx, r.role, broker.Commands, from, func(batch []broker.Stored) error {
+	err = broker.Replay(ctx, r.history, r.role, broker.Commands, from, func(batch []broker.Stored) error {
 		commands, err := r.decode(ctx, batch, dead)
 		if err = errors.Join(applying.Wait(), err); err != nil {
 			return err
@@ -129,7 +129,7 @@ func (r *recovery) deadLettered(ctx context.Context, from []timer.Position) (map
 	for i, p := range from {
 		behind[i] = timer.Position{Log: p.Log, Observed: p.Committed}
 	}
-	err := r.broker.Replay(ctx, r.role, broker.DeadLetter, behind, func(batch []broker.Stored) error {
+	err := broker.Replay(ctx, r.history, r.role, broker.DeadLetter, behind, func(batch []broker.Stored) error {
 		for _, m := range batch {
 			dead[placeOf(m.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)] = true
 		}
@@ -141,7 +141,7 @@ func (r *recovery) deadLettered(ctx context.Context, from []timer.Position) (map
 // events notes that the timers of events are Reached that stand behind positions. It
 // calls noted after each batch.
 func (r *recovery) events(ctx context.Context, from []timer.Position, noted func(batch []broker.Stored, changed int)) error {
-	if err := r.broker.Replay(ctx, r.role, broker.Events, from, func(batch []broker.Stored) error {
+	if err := broker.Replay(ctx, r.history, r.role, broker.Events, from, func(batch []broker.Stored) error {
 		changed, err := r.store.Fired(ctx, r.keep, eventsOf(batch)...)
 		if err == nil {
 			noted(batch, changed)

@@ -22,7 +22,6 @@ import (
 // outlives the app, as a broker does.
 type simBroker struct {
 	broker.DeadLetters // not visited
-	broker.NoHistory
 
 	decide  fault.Decide
 	now     func() time.Time                  // its clock; nil if it has none
@@ -53,6 +52,9 @@ type simEvent struct {
 }
 
 var simRouting = broker.Routing{Commands: "timer.commands", Events: "svc.{tenant}.serviceCall", DeadLetters: "svc.{tenant}.dlq"}
+
+// History returns none.
+func (*simBroker) History() (broker.History, string) { return nil, "the simulation keeps nothing" }
 
 func newSimBroker(seed uint64, decide fault.Decide) *simBroker {
 	return &simBroker{inFlight: make(map[*simCommand]bool), decide: decide, rng: rand.New(rand.NewPCG(seed, 1)), changed: make(chan struct{})}

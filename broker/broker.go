@@ -82,9 +82,12 @@ type Broker interface {
 	// names the setting if something exists that does not fit.
 	Provision(ctx context.Context, dry bool) ([]Change, error)
 
+	// History returns what the broker keeps of messages that were acked, or nil and a
+	// sentence for people that says why there is nothing.
+	History() (kept History, lacks string)
+
 	Owners
 	DeadLetters
-	History
 }
 
 // A Change is one thing that a server needs before the service can work with it.

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -39,46 +38,51 @@ type Stored struct {
 	At      time.Time        // when it was stored
 }
 
-// History is what a broker keeps of messages that were acked. Methods return
-// [errors.ErrUnsupported] if it keeps nothing, and wrap [ErrUnavailable] while there is
-// no connection.
+// History is what a broker keeps of messages that were acked. Methods wrap
+// [ErrUnavailable] while there is no connection.
 type History interface {
 	// Positions returns how far a role has read the logs of commands, and how far this
 	// process has read or written any log. It asks no server, takes no longer than a
-	// lock, and is called for each transaction. It is empty before the first message,
-	// and always for a broker that keeps nothing.
+	// lock, and is called for each transaction. It is empty before the first message.
 	Positions(role string) []timer.Position
 
 	// Logs returns the logs of commands. A log that does not exist yet is missing.
 	Logs(ctx context.Context, role string) ([]Log, error)
 
-	// Replay calls visit with the messages of a kind, of all tenants, that were stored
-	// before Replay was called, in batches of up to a few thousand, oldest first in each
-	// log: those that are behind a position of their log, which is its Committed for
-	// commands and its Observed for others, and all of a log without a position. Of the
-	// commands it visits those that were delivered to the role: up to Delivered. It
-	// acks nothing, changes no position at the broker, and returns the first error of
-	// ctx, the broker or visit. The batch is valid until visit returns.
-	Replay(ctx context.Context, role string, kind Kind, from []timer.Position, visit func(batch []Stored) error) error
+	// Read calls visit with the messages of a kind, of all tenants, that were stored
+	// before Read was called, in batches of up to a few thousand, oldest first in each
+	// log: those behind a number of their log, which is 0 if after does not name it, and
+	// up to another one, which is the last if upTo is nil, and 0 if it does not name the
+	// log. It acks nothing, changes no position at the broker, and returns the first
+	// error of ctx, the broker or visit. The batch is valid until visit returns.
+	Read(ctx context.Context, kind Kind, after, upTo map[string]int64, visit func(batch []Stored) error) error
 
 	// Used reports whether a process other than this one takes the commands of a role
 	// now. One that has died counts until the broker notices, some seconds.
 	Used(ctx context.Context, role string) (bool, error)
 }
 
-// NoHistory is the [History] of a broker that keeps nothing. Drivers embed it.
-type NoHistory struct{}
-
-// Positions returns none.
-func (NoHistory) Positions(string) []timer.Position { return nil }
-
-// Logs returns [errors.ErrUnsupported].
-func (NoHistory) Logs(context.Context, string) ([]Log, error) { return nil, errors.ErrUnsupported }
-
-// Replay returns [errors.ErrUnsupported].
-func (NoHistory) Replay(context.Context, string, Kind, []timer.Position, func([]Stored) error) error {
-	return errors.ErrUnsupported
+// Replay reads messages of a kind behind positions: behind Committed for commands, and
+// behind Observed for others. Of the commands it visits those that were delivered to the
+// role. See [History.Read] for the rest.
+func Replay(ctx context.Context, h History, role string, kind Kind, from []timer.Position, visit func(batch []Stored) error) error {
+	after := make(map[string]int64)
+	for _, p := range from {
+		after[p.Log] = p.Observed
+	}
+	if kind != Commands {
+		return h.Read(ctx, kind, after, nil, visit)
+	}
+	for _, p := range from {
+		after[p.Log] = p.Committed
+	}
+	logs, err := h.Logs(ctx, role)
+	if err != nil {
+		return err
+	}
+	upTo := make(map[string]int64)
+	for _, l := range logs {
+		upTo[l.Name] = l.Delivered
+	}
+	return h.Read(ctx, kind, after, upTo, visit)
 }
-
-// Used returns [errors.ErrUnsupported].
-func (NoHistory) Used(context.Context, string) (bool, error) { return false, errors.ErrUnsupported }

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -36,8 +35,11 @@ type unprotected struct {
 // keepUnprotected counts the timers that only a backup protects until the stop.
 func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s closingStore, b broker.Broker) *unprotected {
 	u := &unprotected{
-		logs:  func(ctx context.Context) ([]broker.Log, error) { return b.Logs(ctx, roleName) },
+		logs:  func(context.Context) ([]broker.Log, error) { return nil, nil },
 		store: s, log: log,
+	}
+	if kept, _ := b.History(); kept != nil {
+		u.logs = func(ctx context.Context) ([]broker.Log, error) { return kept.Logs(ctx, roleName) }
 	}
 	keepLooking(lc, sd, log, "unprotected", u.Run)
 	return u
@@ -77,7 +79,7 @@ func (u *unprotected) Run(ctx context.Context) error {
 // count counts them.
 func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
 	logs, err := u.logs(ctx)
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err != nil {
 		return timer.Unprotected{}, err
 	}
 	return onlyInBackups(ctx, u.store, oldestKept(logs, time.Now()))

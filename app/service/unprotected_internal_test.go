@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -67,7 +66,6 @@ func TestUnprotectedGoesByTheOldestMessage(t *testing.T) {
 		now := time.Now()
 		for name, tt := range map[string]struct {
 			logs []broker.Log
-			err  error
 			want timer.Unprotected
 		}{
 			"all are there":              {logs: []broker.Log{{Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-3 * time.Hour)}},
@@ -76,11 +74,10 @@ func TestUnprotectedGoesByTheOldestMessage(t *testing.T) {
 			"one of two logs is empty":   {logs: []broker.Log{{Last: 7}, {Last: 7, Oldest: now.Add(-3 * time.Hour)}}, want: timer.Unprotected{Before: now.Add(-3 * time.Hour)}},
 			"there is no log":            {want: timer.Unprotected{Timers: 10}},
 			"nothing was published":      {logs: []broker.Log{{}}, want: timer.Unprotected{Before: now, Timers: 3}},
-			"the broker keeps nothing":   {err: errors.ErrUnsupported, want: timer.Unprotected{Timers: 10}},
 			"the only log was emptied":   {logs: []broker.Log{{Last: 7}}, want: timer.Unprotected{Before: now, Timers: 3}},
 			"the broker keeps, and says": {logs: []broker.Log{{Last: 1, Oldest: now}}, want: timer.Unprotected{Before: now, Timers: 3}},
 		} {
-			got, err := (&counted{logs: tt.logs, err: tt.err}).unprotected().count(t.Context())
+			got, err := (&counted{logs: tt.logs}).unprotected().count(t.Context())
 			if err != nil || got.Timers != tt.want.Timers || !got.Before.Equal(tt.want.Before) || (got.Timers == 3) == got.Oldest.IsZero() {
 				t.Errorf("%s: %+v, %v, want %+v", name, got, err, tt.want)
 			}

@@ -1,7 +1,6 @@
 package brokertest
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,25 +11,23 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// kept returns what the broker keeps, which is a feature of its driver.
+func (n *node) kept() broker.History {
+	kept, _ := n.History()
+	return kept
+}
+
 // withoutHistory is for brokers that keep nothing.
 func withoutHistory(w *world) {
-	_, err := w.Logs(w.Context(), "reader")
-	_, err2 := w.Used(w.Context(), "reader")
-	err3 := w.Replay(w.Context(), "reader", broker.Commands, nil, func([]broker.Stored) error { return nil })
-	for _, err := range []error{err, err2, err3} {
-		if !errors.Is(err, errors.ErrUnsupported) {
-			w.Errorf("got %v, want ErrUnsupported", err)
-		}
-	}
-	if p := w.Positions("reader"); len(p) > 0 {
-		w.Errorf("positions %v", p)
+	if kept, lacks := w.History(); kept != nil || lacks == "" {
+		w.Errorf("the history is %v, and lacks %q", kept, lacks)
 	}
 }
 
 // positions returns those of the reader, by log.
 func (n *node) positions() map[string]timer.Position {
 	found := make(map[string]timer.Position)
-	for _, p := range n.Positions("reader") {
+	for _, p := range n.kept().Positions("reader") {
 		found[p.Log] = p
 	}
 	return found
@@ -48,7 +45,7 @@ func seen(p timer.Position) int64 { return p.Observed }
 // logs returns those of the reader.
 func (n *node) logs(w *world) map[string]broker.Log {
 	w.Helper()
-	all, err := n.Logs(w.Context(), "reader")
+	all, err := n.kept().Logs(w.Context(), "reader")
 	if err != nil {
 		w.Fatalf("logs: %v", err)
 	}
@@ -72,12 +69,12 @@ func (n *node) handle(w *world, commands int) {
 
 func positionsEmpty(w *world) {
 	messages := w.subscribe(w, "reader", w.Routing().Subscription())
-	if p := w.Positions("reader"); len(p) > 0 {
+	if p := w.kept().Positions("reader"); len(p) > 0 {
 		w.Errorf("positions %v before the first message", p)
 	}
 	w.publish(w, w.commands(), many(1)...)
 	next(w, messages).Ack()
-	if p := w.Positions("reader"); len(p) == 0 {
+	if p := w.kept().Positions("reader"); len(p) == 0 {
 		w.Error("no positions after it")
 	}
 }
@@ -86,7 +83,7 @@ func positionsFollow(w *world) {
 	const n = 100
 	w.backlog(n)
 	node := w.start()
-	if p := node.Positions("reader"); len(p) > 0 && w.features.Durable {
+	if p := node.kept().Positions("reader"); len(p) > 0 && w.features.Durable {
 		w.Errorf("positions %v before the first message", p)
 	}
 	messages := node.subscribe(w, "reader", w.Routing().Subscription())
@@ -104,8 +101,8 @@ func positionsFollow(w *world) {
 		}
 	}
 	await(w, "positions that reach the last", func() bool { return node.reaches(all, done) && node.reaches(all, seen) })
-	for i, p := range node.Positions("reader") {
-		if len(p.Log) == 0 || len(p.Log) > 512 || i > 0 && p.Log == node.Positions("reader")[i-1].Log {
+	for i, p := range node.kept().Positions("reader") {
+		if len(p.Log) == 0 || len(p.Log) > 512 || i > 0 && p.Log == node.kept().Positions("reader")[i-1].Log {
 			w.Errorf("position %v", p)
 		}
 	}
@@ -256,7 +253,7 @@ func keepsName(w *world) {
 func usedByAnother(w *world) {
 	used := func() bool {
 		w.Helper()
-		used, err := w.Used(w.Context(), "reader")
+		used, err := w.kept().Used(w.Context(), "reader")
 		if err != nil {
 			w.Fatalf("Used: %v", err)
 		}

@@ -18,7 +18,7 @@ import (
 func (n *node) replay(w *world, kind broker.Kind, from ...timer.Position) (all []broker.Stored) {
 	w.Helper()
 	last := make(map[string]int64)
-	err := n.Replay(w.Context(), "reader", kind, from, func(batch []broker.Stored) error {
+	err := broker.Replay(w.Context(), n.kept(), "reader", kind, from, func(batch []broker.Stored) error {
 		if len(batch) == 0 {
 			w.Error("an empty batch")
 		}
@@ -202,7 +202,7 @@ func replaysBatches(w *world) {
 	events := w.large(largeReplay())
 	batches := 0
 	var all []broker.Stored
-	err := w.Replay(w.Context(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
+	err := broker.Replay(w.Context(), w.kept(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
 		if batches++; len(batch) > largeReplay()-1_000 {
 			w.Errorf("a batch of %d", len(batch))
 		}
@@ -247,7 +247,7 @@ func replayEnds(w *world) {
 	w.large(largeReplay())
 	enough := errors.New("enough")
 	visits := 0
-	err := w.Replay(w.Context(), "reader", broker.Events, nil, func([]broker.Stored) error {
+	err := broker.Replay(w.Context(), w.kept(), "reader", broker.Events, nil, func([]broker.Stored) error {
 		visits++
 		return enough
 	})
@@ -262,17 +262,18 @@ func replayEnds(w *world) {
 		cancel()
 		return nil
 	}
-	if err := w.Replay(ctx, "reader", broker.Events, nil, visit); !errors.Is(err, context.Canceled) || visits != 1 {
+	if err := broker.Replay(ctx, w.kept(), "reader", broker.Events, nil, visit); !errors.Is(err, context.Canceled) || visits != 1 {
 		w.Errorf("the end of ctx: %v after %d", err, visits)
 	}
-	if err := w.Replay(ctx, "reader", broker.Events, nil, visit); !errors.Is(err, context.Canceled) || visits != 1 {
+	if err := broker.Replay(ctx, w.kept(), "reader", broker.Events, nil, visit); !errors.Is(err, context.Canceled) || visits != 1 {
 		w.Errorf("ctx that is done: %v after %d", err, visits)
 	}
 	if got := w.replay(w, broker.Events); len(got) != largeReplay() {
 		w.Errorf("then %d", len(got))
 	}
 	if w.features.Durable {
-		err := w.server.Broker().Replay(w.Context(), "reader", broker.Events, nil, visit)
+		kept, _ := w.server.Broker().History()
+		err := broker.Replay(w.Context(), kept, "reader", broker.Events, nil, visit)
 		if !errors.Is(err, broker.ErrUnavailable) || visits != 1 {
 			w.Errorf("a broker that does not run: %v", err)
 		}
@@ -290,7 +291,7 @@ func replaysAtOnce(w *world) {
 		for kind, want := range map[broker.Kind][]*message.Message{broker.Events: events, broker.Commands: many(n)} {
 			all.Go(func() {
 				var got []broker.Stored
-				if err := node.Replay(w.Context(), "reader", kind, nil, func(batch []broker.Stored) error {
+				if err := broker.Replay(w.Context(), node.kept(), "reader", kind, nil, func(batch []broker.Stored) error {
 					got = append(got, batch...)
 					return nil
 				}); err != nil {
@@ -311,7 +312,7 @@ func replaysThroughOutage(w *world) {
 	visits := 0
 	var all []broker.Stored
 	visited := make(map[string]bool)
-	err := w.Replay(w.Context(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
+	err := broker.Replay(w.Context(), w.kept(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
 		for _, m := range batch {
 			if key := fmt.Sprint(m.Log, m.Number); !visited[key] {
 				visited[key] = true

@@ -69,8 +69,6 @@ func DefaultRouting() broker.Routing { return broker.PlainRouting() }
 // A Broker carries messages within this process. Make it with [New] and run it
 // once.
 type Broker struct {
-	broker.NoHistory
-
 	opt     Options
 	begun   atomic.Bool
 	running atomic.Bool
@@ -151,6 +149,11 @@ func (b *Broker) Tail() message.Subscriber {
 
 // Now returns [errors.ErrUnsupported]: this process has one clock.
 func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
+
+// History returns none: a message that was acked is gone.
+func (b *Broker) History() (broker.History, string) {
+	return nil, "the broker in this process keeps no message that was acked"
+}
 
 // Provision returns nothing: there is no server.
 func (b *Broker) Provision(context.Context, bool) ([]broker.Change, error) { return nil, nil }

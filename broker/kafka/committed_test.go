@@ -87,7 +87,7 @@ func TestOnlyWhatIsCommittedCounts(t *testing.T) {
 	publish(t, b, commands, "behind it")
 	caughtUp("while a transaction is open")
 	var got []string
-	if err := b.Replay(t.Context(), "timer-service", broker.Commands, nil, func(batch []broker.Stored) error {
+	if err := broker.Replay(t.Context(), b, "timer-service", broker.Commands, nil, func(batch []broker.Stored) error {
 		for _, m := range batch {
 			got = append(got, string(m.Message.Payload))
 		}

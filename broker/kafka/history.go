@@ -15,6 +15,9 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
+// History returns b: Kafka keeps what was read.
+func (b *Broker) History() (broker.History, string) { return b, "" }
+
 // Logs returns the partitions of the commands. Kafka delivers all above the committed
 // offset again.
 func (b *Broker) Logs(ctx context.Context, role string) ([]broker.Log, error) {

@@ -205,7 +205,7 @@ func TestHistoryNeedsAConnection(t *testing.T) {
 	b := kafka.New(kafka.Options{}, quiet)
 	_, logs := b.Logs(t.Context(), "reader")
 	_, used := b.Used(t.Context(), "reader")
-	for name, err := range map[string]error{"Logs": logs, "Used": used, "Replay": b.Replay(t.Context(), "reader", broker.Events, nil, nil)} {
+	for name, err := range map[string]error{"Logs": logs, "Used": used, "Replay": broker.Replay(t.Context(), b, "reader", broker.Events, nil, nil)} {
 		if !errors.Is(err, broker.ErrUnavailable) {
 			t.Errorf("%s: %v, want ErrUnavailable", name, err)
 		}

@@ -98,7 +98,7 @@ func TestPermissionsOfTheDocumentsSuffice(t *testing.T) {
 	if got := replay(t, service, broker.DeadLetter); len(got) != 1 {
 		t.Errorf("replay of dead letters: %v", got)
 	}
-	if err := service.Replay(t.Context(), "timer-service", broker.Commands, nil, func([]broker.Stored) error { return nil }); err != nil {
+	if err := broker.Replay(t.Context(), service, "timer-service", broker.Commands, nil, func([]broker.Stored) error { return nil }); err != nil {
 		t.Errorf("replay of commands: %v", err)
 	}
 	if logs, err := service.Logs(t.Context(), "timer-service"); err != nil || len(logs) != 12 {

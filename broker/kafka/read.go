@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
@@ -167,16 +166,25 @@ func (r *reading) recheck(ctx context.Context) error {
 	return nil
 }
 
-// Replay reads the partitions of a kind up to where they end now, and those of commands
-// up to what the group has committed. See [broker.History] for its contract.
-func (b *Broker) Replay(ctx context.Context, role string, kind broker.Kind, from []timer.Position, visit func([]broker.Stored) error) error {
+// Read reads the partitions of a kind, see [broker.History].
+func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
 	client, err := b.keeper.Current()
 	if err != nil {
 		return err
 	}
-	extents, err := b.behind(ctx, kadm.NewClient(client), role, kind, from)
+	asking, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	extents, err := extentsOf(asking, kadm.NewClient(client), map[broker.Kind]string{
+		broker.Commands: b.opt.Routing.Commands, broker.Events: b.opt.Routing.Events, broker.DeadLetter: b.opt.Routing.DeadLetters,
+	}[kind])
 	if err != nil {
-		return unanswered(ctx, fmt.Errorf("replay: %w", err))
+		return unanswered(ctx, fmt.Errorf("find what to read: %w", err))
+	}
+	for i := range extents {
+		e := &extents[i]
+		if e.start = max(e.start, after[e.log]); upTo != nil {
+			e.end = min(e.end, upTo[e.log])
+		}
 	}
 	return b.read(ctx, client, kind, extents, func(records []read) error {
 		batch := make([]broker.Stored, 0, len(records))
@@ -190,35 +198,4 @@ func (b *Broker) Replay(ctx context.Context, role string, kind broker.Kind, from
 		}
 		return visit(batch)
 	})
-}
-
-// behind returns what a replay reads.
-func (b *Broker) behind(ctx context.Context, admin *kadm.Client, role string, kind broker.Kind, from []timer.Position) ([]extent, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	extents, err := extentsOf(ctx, admin, map[broker.Kind]string{
-		broker.Commands: b.opt.Routing.Commands, broker.Events: b.opt.Routing.Events, broker.DeadLetter: b.opt.Routing.DeadLetters,
-	}[kind])
-	if err != nil {
-		return nil, err
-	}
-	last := make(map[string]int64)
-	for _, p := range from {
-		if last[p.Log] = p.Observed; kind == broker.Commands {
-			last[p.Log] = p.Committed
-		}
-	}
-	var committed map[partition]int64
-	if kind == broker.Commands {
-		if committed, err = committedBy(ctx, admin, groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix)); err != nil {
-			return nil, err
-		}
-	}
-	for i := range extents {
-		e := &extents[i]
-		if e.start = max(e.start, last[e.log]); kind == broker.Commands {
-			e.end = min(e.end, committed[e.partition])
-		}
-	}
-	return extents, nil
 }

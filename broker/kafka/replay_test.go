@@ -28,7 +28,7 @@ func replay(t testing.TB, b *kafka.Broker, kind broker.Kind, from ...timer.Posit
 	t.Helper()
 	got := make(map[string][]string)
 	last := make(map[string]int64)
-	err := b.Replay(t.Context(), "reader", kind, from, func(batch []broker.Stored) error {
+	err := broker.Replay(t.Context(), b, "reader", kind, from, func(batch []broker.Stored) error {
 		if len(batch) == 0 || len(batch) > 2000 {
 			t.Errorf("a batch of %d", len(batch))
 		}
@@ -211,7 +211,7 @@ func TestReplayDoesNotWaitForEver(t *testing.T) {
 		})
 		for _, kind := range []broker.Kind{broker.DeadLetter, broker.Events} {
 			visited, began := 0, time.Now()
-			err := b.Replay(t.Context(), "reader", kind, nil, func(batch []broker.Stored) error {
+			err := broker.Replay(t.Context(), b, "reader", kind, nil, func(batch []broker.Stored) error {
 				visited += len(batch)
 				return nil
 			})
@@ -241,7 +241,7 @@ func TestReplayEndsWithTheFirstError(t *testing.T) {
 		{"of the context before", func() error { t.Error("visited"); return nil }, context.Canceled},
 	} {
 		visits := 0
-		err := b.Replay(ctx, "reader", broker.Events, nil, func([]broker.Stored) error {
+		err := broker.Replay(ctx, b, "reader", broker.Events, nil, func([]broker.Stored) error {
 			visits++
 			return test.visit()
 		})
@@ -261,7 +261,7 @@ func TestReplaySurvivesARestart(t *testing.T) {
 		spread(t, b, r.EventsOf("acme"), from, from+10_000)
 	}
 	got, stopped := make(map[int]int), false
-	err := b.Replay(t.Context(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
+	err := broker.Replay(t.Context(), b, "reader", broker.Events, nil, func(batch []broker.Stored) error {
 		if !stopped {
 			stopped = true
 			c.stop()
@@ -293,7 +293,7 @@ func TestReplayEndsWithTheServer(t *testing.T) {
 			spread(t, b, b.Routing().EventsOf("acme"), 0, 10_000)
 		}
 		began := time.Now()
-		err := b.Replay(t.Context(), "reader", broker.Events, nil, func([]broker.Stored) error {
+		err := broker.Replay(t.Context(), b, "reader", broker.Events, nil, func([]broker.Stored) error {
 			c.stop()
 			return nil
 		})
@@ -313,7 +313,7 @@ func BenchmarkReplay(b *testing.B) {
 	}
 	for b.Loop() {
 		left := n
-		err := k.Replay(b.Context(), "reader", broker.Events, nil, func(batch []broker.Stored) error {
+		err := broker.Replay(b.Context(), k, "reader", broker.Events, nil, func(batch []broker.Stored) error {
 			left -= len(batch)
 			return nil
 		})

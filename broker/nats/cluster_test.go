@@ -219,7 +219,7 @@ func TestReplayFromAClusterThatLosesItsNodes(t *testing.T) {
 	c.healed(js)
 	visited := make(map[int64]bool)
 	stopped := -1
-	err := b.Replay(t.Context(), role, broker.Events, nil, func(batch []broker.Stored) error {
+	err := broker.Replay(t.Context(), b, role, broker.Events, nil, func(batch []broker.Stored) error {
 		for _, m := range batch {
 			visited[m.Number] = true
 		}

@@ -110,6 +110,9 @@ func (s *subscription) hasNews() bool {
 	return news
 }
 
+// History returns b: the stream keeps what was read.
+func (b *Broker) History() (broker.History, string) { return b, "" }
+
 // Logs returns the stream, if it is there.
 func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err error) {
 	err = b.withSession(ctx, func(ctx context.Context, s *session) error {

@@ -25,7 +25,7 @@ import (
 // replayed returns how many messages a replay visits.
 func replayed(t testing.TB, b *nats.Broker, kind broker.Kind, from ...timer.Position) (n int) {
 	t.Helper()
-	err := b.Replay(t.Context(), role, kind, from, func(batch []broker.Stored) error {
+	err := broker.Replay(t.Context(), b, role, kind, from, func(batch []broker.Stored) error {
 		n += len(batch)
 		return nil
 	})
@@ -120,7 +120,7 @@ func TestReplayNoticesAStreamThatIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := b.Replay(t.Context(), role, broker.Events, nil, func([]broker.Stored) error {
+	err := broker.Replay(t.Context(), b, role, broker.Events, nil, func([]broker.Stored) error {
 		if err := js.DeleteStream(t.Context(), "svc"); err != nil {
 			return err
 		}
@@ -264,7 +264,7 @@ func TestReplayOfLargeMessages(t *testing.T) {
 		publish(t, b, body)
 	}
 	total, batches := 0, 0
-	err := b.Replay(t.Context(), role, broker.Events, nil, func(batch []broker.Stored) error {
+	err := broker.Replay(t.Context(), b, role, broker.Events, nil, func(batch []broker.Stored) error {
 		bytes := 0
 		for _, m := range batch {
 			bytes += len(m.Message.Payload)
@@ -292,7 +292,7 @@ func TestReplayAsksForWholeBatches(t *testing.T) {
 			}
 		}
 		var sizes []int
-		if err := b.Replay(t.Context(), role, broker.Events, nil, func(batch []broker.Stored) error {
+		if err := broker.Replay(t.Context(), b, role, broker.Events, nil, func(batch []broker.Stored) error {
 			sizes = append(sizes, len(batch))
 			<-time.After(time.Second)
 			return nil
@@ -341,7 +341,7 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		read := 0
-		err := node.Replay(b.Context(), role, broker.Events, nil, func(batch []broker.Stored) error {
+		err := broker.Replay(b.Context(), node.(*nats.Broker), role, broker.Events, nil, func(batch []broker.Stored) error {
 			read += len(batch)
 			return nil
 		})

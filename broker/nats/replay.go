@@ -16,7 +16,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
@@ -51,44 +50,37 @@ type replay struct {
 	failed   error // of visit
 }
 
-// Replay reads the messages of a kind that the stream holds, see [broker.History] for
-// its contract. It goes on after the connection was lost. Of several replays of a kind
-// for a role, in whatever process, one waits for the other.
-func (b *Broker) Replay(ctx context.Context, role string, kind broker.Kind, from []timer.Position, visit func([]broker.Stored) error) error {
-	r := replay{Broker: b, consumer: b.commandsOf(role) + replayNames[kind], id: nuid.Next(), visit: visit}
+// Read reads the messages of a kind that the stream holds, see [broker.History]. It goes
+// on after the connection was lost. Of several that read a kind, in whatever process, one
+// waits for the other.
+func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
+	r := replay{Broker: b, consumer: b.commandsOf(b.opt.Role) + replayNames[kind], id: nuid.Next(), visit: visit}
+	r.filter = map[broker.Kind]string{
+		broker.Commands: b.opt.Routing.Subscription(), broker.Events: b.opt.Routing.EventsOf("*"), broker.DeadLetter: b.opt.Routing.DeadLettersOf("*"),
+	}[kind]
 	err := b.withSession(ctx, func(ctx context.Context, s *session) error {
-		log, err := b.lookUpLog(ctx, s, role)
-		r.log, r.next, r.end = log.Name, 1, uint64(log.Last)
-		switch kind {
-		case broker.Commands:
-			r.filter, r.end = b.opt.Routing.Subscription(), min(r.end, uint64(log.Delivered))
-		case broker.Events:
-			r.filter = b.opt.Routing.EventsOf("*")
-		case broker.DeadLetter:
-			r.filter = b.opt.Routing.DeadLettersOf("*")
+		info, err := b.lookUpStream(ctx, s)
+		if err != nil {
+			return err
 		}
-		return err
+		r.log, r.end = logOf(info), info.State.LastSeq
+		r.next = uint64(after[r.log]) + 1
+		if upTo != nil {
+			r.end = min(r.end, uint64(upTo[r.log]))
+		}
+		return nil
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.run(ctx)
 	}
-	for _, p := range from {
-		switch {
-		case p.Log == r.log && kind == broker.Commands:
-			r.next = uint64(p.Committed) + 1
-		case p.Log == r.log:
-			r.next = uint64(p.Observed) + 1
-		}
-	}
-	err = r.run(ctx)
 	switch {
 	case r.failed != nil:
 		return r.failed
 	case err != nil:
-		return fmt.Errorf("replay stream %s: %w", b.opt.Stream, err)
+		return fmt.Errorf("read stream %s: %w", b.opt.Stream, err)
 	}
 	return nil
 }

@@ -112,8 +112,6 @@ func DefaultRouting() broker.Routing { return broker.RabbitMQRouting() }
 // A Broker is a connection with RabbitMQ, as [broker.Broker] asks for. Make it
 // with [New] and run it once.
 type Broker struct {
-	broker.NoHistory
-
 	opt Options
 	log *slog.Logger
 
@@ -250,5 +248,10 @@ func (b *Broker) Tail() message.Subscriber {
 
 // Now returns [errors.ErrUnsupported]: RabbitMQ has no request for the time.
 func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
+
+// History returns none: a message that was acked is gone.
+func (b *Broker) History() (broker.History, string) {
+	return nil, "RabbitMQ keeps no message that was acked"
+}
 
 var _ broker.Broker = (*Broker)(nil)

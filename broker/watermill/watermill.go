@@ -78,8 +78,6 @@ func DefaultRouting() broker.Routing { return broker.PlainRouting() }
 
 // A Broker is a pair of Watermill's. Make it with [New] and run it once.
 type Broker struct {
-	broker.NoHistory
-
 	pub         message.Publisher
 	subscribers Subscribers
 	opt         Options
@@ -204,6 +202,11 @@ func (b *Broker) Provision(context.Context, bool) ([]broker.Change, error) { ret
 // Claim returns [errors.ErrUnsupported]: a pair keeps nothing but messages.
 func (b *Broker) Claim(context.Context, string, broker.Owner, bool) (broker.Owner, error) {
 	return broker.Owner{}, fmt.Errorf("a Watermill pair can't keep the owner of the commands: %w", errors.ErrUnsupported)
+}
+
+// History returns none: a pair does not say what it keeps.
+func (b *Broker) History() (broker.History, string) {
+	return nil, "a pair of Watermill does not say what it keeps"
 }
 
 // VisitDeadLetters returns [ErrDeadLetters].
