@@ -25,6 +25,7 @@ package gochannel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,9 +88,7 @@ type Broker struct {
 // New returns a Broker. It starts nothing: call [Broker.Run]. It has nothing to
 // log; all drivers are made alike.
 func New(opt Options, _ *slog.Logger) *Broker {
-	if opt.Routing == (broker.Routing{}) {
-		opt.Routing = DefaultRouting()
-	}
+	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
 	if opt.Pending <= 0 {
 		opt.Pending = 1 << 16
 	}

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -81,12 +82,8 @@ type Broker struct {
 
 // New returns a Broker. It touches no network: call [Broker.Run].
 func New(opt Options, log *slog.Logger) *Broker {
-	if opt.URL == "" {
-		opt.URL = "127.0.0.1:9092"
-	}
-	if opt.Routing == (broker.Routing{}) {
-		opt.Routing = DefaultRouting()
-	}
+	opt.URL = cmp.Or(opt.URL, "127.0.0.1:9092")
+	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
 	if opt.Partitions <= 0 {
 		opt.Partitions = defaultPartitions
 	}

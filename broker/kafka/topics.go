@@ -129,11 +129,14 @@ func (b *Broker) Provision(ctx context.Context, dry bool) ([]broker.Change, erro
 		return nil, err
 	}
 	defer client.Close()
+	return b.provision(ctx, client, dry)
+}
+
+func (b *Broker) provision(ctx context.Context, client *kgo.Client, dry bool) (changes []broker.Change, err error) {
 	missing, err := b.survey(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	var changes []broker.Change
 	for _, p := range missing {
 		if !dry {
 			if _, err := b.create(ctx, client, p); err != nil {
@@ -150,27 +153,17 @@ func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	if b.opt.Client {
 		return ping(ctx, client)
 	}
-	missing, err := b.survey(ctx, client)
-	if err != nil {
-		return err
-	}
-	if b.opt.Verify {
-		var names []string
-		for _, p := range missing {
-			names = append(names, p.topic)
+	changes, err := b.provision(ctx, client, b.opt.Verify)
+	var names []string
+	for _, c := range changes {
+		if names = append(names, c.Object); !b.opt.Verify {
+			b.log.InfoContext(ctx, "made what was missing", "object", c.Object, "settings", c.Detail)
 		}
-		if len(names) > 0 {
-			return fmt.Errorf("%w: topic %s does not exist; make it with timer-service provision", errMissing, strings.Join(names, ", topic "))
-		}
-		return nil
 	}
-	for _, p := range missing {
-		if _, err := b.create(ctx, client, p); err != nil {
-			return err
-		}
-		b.log.InfoContext(ctx, "created topic", "topic", p.topic, "partitions", p.partitions)
+	if err == nil && b.opt.Verify && len(names) > 0 {
+		return fmt.Errorf("%w: %s does not exist; make it with timer-service provision", errMissing, strings.Join(names, ", "))
 	}
-	return nil
+	return err
 }
 
 // survey returns what has to be made, and an error if what is there does not

@@ -42,12 +42,8 @@ func (b *Broker) VisitDeadLetters(
 func (b *Broker) visit(
 	ctx context.Context, s *session, tenant timer.TenantID, visit func(deadLetter *message.Message) (bool, error),
 ) error {
-	var stream struct {
-		State struct {
-			Last uint64 `json:"last_seq"`
-		} `json:"state"`
-	}
-	if err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &stream); err != nil {
+	stream, err := b.lookUpStream(ctx, s)
+	if err != nil {
 		return err
 	}
 	of := tenant
@@ -55,12 +51,12 @@ func (b *Broker) visit(
 		of = "*"
 	}
 	next := getRequest{Sequence: 1, Filter: b.opt.Routing.DeadLettersOf(of)}
-	for next.Sequence <= stream.State.Last {
+	for next.Sequence <= stream.State.LastSeq {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		found, err := b.get(ctx, s, next)
-		if missing(err) || err == nil && found.Sequence > stream.State.Last {
+		if missing(err) || err == nil && found.Sequence > stream.State.LastSeq {
 			return nil
 		}
 		if err != nil {

@@ -44,6 +44,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,24 +139,12 @@ type Broker struct {
 
 // New returns a Broker. It touches no network: call [Broker.Run].
 func New(opt Options, log *slog.Logger) *Broker {
-	if opt.URL == "" {
-		opt.URL = natsgo.DefaultURL
-	}
-	if opt.Name == "" {
-		opt.Name = defaultName
-	}
-	if opt.Role == "" {
-		opt.Role = defaultName
-	}
-	if opt.Inbox == "" {
-		opt.Inbox = "_INBOX_" + token(opt.Name)
-	}
-	if opt.Routing == (broker.Routing{}) {
-		opt.Routing = DefaultRouting()
-	}
-	if opt.Stream == "" {
-		opt.Stream = "svc"
-	}
+	opt.URL = cmp.Or(opt.URL, natsgo.DefaultURL)
+	opt.Name = cmp.Or(opt.Name, defaultName)
+	opt.Role = cmp.Or(opt.Role, defaultName)
+	opt.Inbox = cmp.Or(opt.Inbox, "_INBOX_"+token(opt.Name))
+	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
+	opt.Stream = cmp.Or(opt.Stream, "svc")
 	if opt.MaxBytes <= 0 {
 		opt.MaxBytes = defaultMaxBytes
 	}

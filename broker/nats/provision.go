@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -111,13 +110,11 @@ const oldestMajor, oldestMinor = 2, 9
 // modern returns an error that wraps errUnfit if a server is too old. One that
 // has no version that can be parsed is accepted.
 func modern(version string) error {
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(parts) < 2 {
+	var major, minor int
+	if n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor); n < 2 {
 		return nil
 	}
-	major, err := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	if err != nil || err2 != nil || major > oldestMajor || major == oldestMajor && minor >= oldestMinor {
+	if major > oldestMajor || major == oldestMajor && minor >= oldestMinor {
 		return nil
 	}
 	return fmt.Errorf("%w: the NATS server is version %s; at least %d.%d is needed", errUnfit, version, oldestMajor, oldestMinor)

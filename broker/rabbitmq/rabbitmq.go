@@ -42,6 +42,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -138,24 +139,12 @@ type Broker struct {
 
 // New returns a Broker. It touches no network: call [Broker.Run].
 func New(opt Options, log *slog.Logger) *Broker {
-	if opt.URL == "" {
-		opt.URL = defaultURL
-	}
-	if opt.Name == "" {
-		opt.Name = "timer-service"
-	}
-	if opt.Routing == (broker.Routing{}) {
-		opt.Routing = DefaultRouting()
-	}
-	if opt.Exchange == "" {
-		opt.Exchange = "svc.direct"
-	}
-	if opt.QueueType == "" {
-		opt.QueueType = Classic
-	}
-	if opt.Role == "" {
-		opt.Role = "timer-service"
-	}
+	opt.URL = cmp.Or(opt.URL, defaultURL)
+	opt.Name = cmp.Or(opt.Name, "timer-service")
+	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
+	opt.Exchange = cmp.Or(opt.Exchange, "svc.direct")
+	opt.QueueType = cmp.Or(opt.QueueType, Classic)
+	opt.Role = cmp.Or(opt.Role, "timer-service")
 	b := &Broker{
 		opt: opt, log: log,
 		admin:     newExclusive(),

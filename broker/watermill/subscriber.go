@@ -135,6 +135,11 @@ func drain(in <-chan *message.Message, ended <-chan struct{}) {
 	for _, msg := range unacked {
 		msg.Nack()
 	}
+	empty(in, (*message.Message).Nack)
+}
+
+// empty answers what the pair still sends on a channel, until it closes it.
+func empty(in <-chan *message.Message, answer func(*message.Message) bool) {
 	late := time.NewTimer(endTimeout)
 	defer late.Stop()
 	for {
@@ -143,7 +148,7 @@ func drain(in <-chan *message.Message, ended <-chan struct{}) {
 			if !ok {
 				return
 			}
-			msg.Nack()
+			answer(msg)
 		case <-late.C:
 			return
 		}
@@ -319,17 +324,5 @@ func (l listener) Receive(ctx context.Context, send func(*message.Message) bool)
 // Close ends the subscription of the pair, which closes its channel.
 func (l listener) Close() {
 	l.end()
-	late := time.NewTimer(endTimeout)
-	defer late.Stop()
-	for {
-		select {
-		case msg, ok := <-l.in:
-			if !ok {
-				return
-			}
-			msg.Ack()
-		case <-late.C:
-			return
-		}
-	}
+	empty(l.in, (*message.Message).Ack)
 }
