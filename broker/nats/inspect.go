@@ -17,39 +17,24 @@ import (
 // a role. It changes nothing, and connects by itself: Run need not run. A stream
 // that is absent is no error.
 func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspection, err error) {
-	if err := b.opt.Routing.Validate(); err != nil {
-		return found, fmt.Errorf("routing: %w", err)
-	}
-	b = New(b.opt, b.log) // Run may be running
-	s, err := b.dial(ctx)
-	if err != nil {
-		return found, err
-	}
-	if s.owned {
-		defer s.conn.Close()
-	}
-	found.Version, found.Rereads = "NATS "+s.conn.ConnectedServerVersion(), true
-	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
-		return found, err
-	}
-	var info struct {
-		jetstream.StreamInfo
-		Now time.Time `json:"ts"`
-	}
-	err = b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return found, nil
-	}
-	if err != nil {
-		return found, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
-	}
-	c := info.Config
-	found.Now = info.Now
-	found.MaxAge, found.Limit, found.Used = c.MaxAge, max(c.MaxBytes, 0), int64(min(info.State.Bytes, 1<<62)) //nolint:gosec // bounded
-	found.Keeps = fmt.Sprintf("stream %s: retention %s, storage %s, discard %s, duplicate window %v, %d replicas",
-		c.Name, word(c.Retention), word(c.Storage), word(c.Discard), c.Duplicates, max(c.Replicas, 1))
-	found.Oldest = oldest(info.StreamInfo, info.Now)
-	found.Owner, _, err = b.keptOwner(ctx, s, b.ownerStream()+"."+b.opt.Prefix+durable(role, b.opt.Routing.Subscription()))
+	err = b.connected(ctx, func(b *Broker, s *session) error {
+		found.Version, found.Rereads = "NATS "+s.conn.ConnectedServerVersion(), true
+		var info struct {
+			jetstream.StreamInfo
+			Now time.Time `json:"ts"`
+		}
+		if err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info); err != nil {
+			return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
+		}
+		c := info.Config
+		found.Now = info.Now
+		found.MaxAge, found.Limit, found.Used = c.MaxAge, max(c.MaxBytes, 0), int64(min(info.State.Bytes, 1<<62)) //nolint:gosec // bounded
+		found.Keeps = fmt.Sprintf("stream %s: retention %s, storage %s, discard %s, duplicate window %v, %d replicas",
+			c.Name, word(c.Retention), word(c.Storage), word(c.Discard), c.Duplicates, max(c.Replicas, 1))
+		found.Oldest = oldest(info.StreamInfo, info.Now)
+		found.Owner, _, err = b.keptOwner(ctx, s, b.ownerStream()+"."+b.commandsOf(role))
+		return err
+	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -110,24 +109,4 @@ func (b *Broker) makeOwners(ctx context.Context, s *session) error {
 		return fmt.Errorf("stream %s: %w", want.Name, cause(ctx, err))
 	}
 	return nil
-}
-
-// provisionOwners makes the stream that holds owners.
-func (b *Broker) provisionOwners(ctx context.Context, s *session, dry bool) (*broker.Change, error) {
-	want := b.ownerConfig()
-	var info jetstream.StreamInfo
-	err := b.ask(ctx, s, "STREAM.INFO."+want.Name, struct{}{}, &info)
-	switch {
-	case err == nil && !slices.Equal(info.Config.Subjects, want.Subjects):
-		return nil, fmt.Errorf("%w %s: subjects are %s; set them to: %s", errUnfit, want.Name, info.Config.Subjects, want.Subjects)
-	case err == nil:
-		return nil, nil
-	case !errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil, fmt.Errorf("stream %s: %w", want.Name, err)
-	}
-	made := &broker.Change{Object: "stream " + want.Name, Detail: fmt.Sprintf("subjects %s; file storage; the last message of each, for ever", want.Subjects[0])}
-	if dry {
-		return made, nil
-	}
-	return made, b.makeOwners(ctx, s)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,92 +16,104 @@ import (
 // [Options.Role], or, if dry, only returns what it would make. What exists is verified
 // and never changed. It needs the permissions of an administrator, unless all is there.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
+	err = b.connected(ctx, func(b *Broker, s *session) error {
+		for _, o := range b.objects(ctx, s) {
+			fits := o.fits()
+			missing := errors.Is(fits, jetstream.ErrStreamNotFound) || errors.Is(fits, jetstream.ErrConsumerNotFound)
+			if missing {
+				changes = append(changes, o.Change)
+			}
+			if missing && !dry {
+				if fits = o.create(); fits == nil {
+					fits = o.fits() // some settings can't be chosen
+				}
+			}
+			if fits != nil && !(missing && dry) {
+				return fmt.Errorf("%s: %w", o.Object, fits)
+			}
+		}
+		return nil
+	})
+	return changes, err
+}
+
+// connected has f use a connection of its own, whether Run runs or not.
+func (b *Broker) connected(ctx context.Context, f func(*Broker, *session) error) error {
 	if err := b.opt.Routing.Validate(); err != nil {
-		return nil, fmt.Errorf("routing: %w", err)
+		return fmt.Errorf("routing: %w", err)
 	}
-	b = New(b.opt, b.log) // Run may be running
+	b = New(b.opt, b.log)
 	s, err := b.dial(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if s.owned {
 		defer s.conn.Close()
 	}
 	if err := modern(s.conn.ConnectedServerVersion()); err != nil {
-		return nil, err
+		return err
 	}
-	made, err := b.provisionStream(ctx, s, dry)
-	if made != nil {
-		changes = append(changes, *made)
-	}
-	if err != nil {
-		return changes, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
-	}
-	absent := dry && len(changes) > 0
-	for _, provision := range []func() (*broker.Change, error){
-		func() (*broker.Change, error) { return b.provisionConsumer(ctx, s, dry, absent) },
-		func() (*broker.Change, error) { return b.provisionOwners(ctx, s, dry) },
-	} {
-		made, err := provision()
-		if made != nil {
-			changes = append(changes, *made)
-		}
-		if err != nil {
-			return changes, err
-		}
-	}
-	return changes, nil
+	return f(b, s)
 }
 
-func (b *Broker) provisionStream(ctx context.Context, s *session, dry bool) (*broker.Change, error) {
-	info, err := b.lookUpStream(ctx, s)
-	if err == nil {
-		return nil, b.verify(info.Config)
-	}
-	if !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, err
-	}
-	want := b.streamConfig()
-	made := &broker.Change{
-		Object: "stream " + want.Name,
-		Detail: fmt.Sprintf("subjects %s; file storage; at most %d bytes, then new messages are refused; kept for %v; ids known for %v",
-			strings.Join(want.Subjects, " "), want.MaxBytes, want.MaxAge, want.Duplicates),
-	}
-	if dry {
-		return made, nil
-	}
-	info, err = b.create(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	return made, b.verify(info.Config)
+// An object is what has to be at the server.
+type object struct {
+	broker.Change
+
+	fits   func() error // why it can't be used as it is, or that it is not there
+	create func() error
 }
 
-func (b *Broker) provisionConsumer(ctx context.Context, s *session, dry, absent bool) (*broker.Change, error) {
-	topic := b.opt.Routing.Subscription()
-	want := consumerConfig(b.opt.Prefix+durable(b.opt.Role, topic), topic)
-	if !absent {
-		info, err := b.lookUpConsumer(ctx, s, want.Durable)
-		switch {
-		case err == nil:
-			return nil, verifyConsumer(info.Config, want)
-		case !errors.Is(err, jetstream.ErrConsumerNotFound):
-			return nil, fmt.Errorf("consumer %s: %w", want.Durable, err)
-		}
+func (b *Broker) objects(ctx context.Context, s *session) []object {
+	stream, owners, topic := b.streamConfig(), b.ownerConfig(), b.opt.Routing.Subscription()
+	consumer := consumerConfig(b.opt.Prefix+durable(b.opt.Role, topic), topic)
+	return []object{
+		{
+			broker.Change{
+				Object: "stream " + stream.Name,
+				Detail: fmt.Sprintf("subjects %s; file storage; at most %d bytes, then new messages are refused; kept for %v; ids known for %v",
+					strings.Join(stream.Subjects, " "), stream.MaxBytes, stream.MaxAge, stream.Duplicates),
+			},
+			func() error {
+				info, err := b.lookUpStream(ctx, s)
+				if err != nil {
+					return err
+				}
+				return b.verify(info.Config)
+			},
+			func() error { _, err := b.create(ctx, s); return err },
+		},
+		{
+			broker.Change{
+				Object: "consumer " + consumer.Durable,
+				Detail: fmt.Sprintf("of stream %s; filter %s; durable, pull; explicit acks within %v; unlimited deliveries; unlimited messages in flight",
+					b.opt.Stream, topic, consumer.AckWait),
+			},
+			func() error {
+				info, err := b.lookUpConsumer(ctx, s, consumer.Durable)
+				if err != nil {
+					return err
+				}
+				return verifyConsumer(info.Config, consumer)
+			},
+			func() error { _, err := b.makeConsumer(ctx, s, consumer); return err },
+		},
+		{
+			broker.Change{
+				Object: "stream " + owners.Name,
+				Detail: fmt.Sprintf("subjects %s; file storage; the last message of each, for ever", owners.Subjects[0]),
+			},
+			func() error {
+				var info jetstream.StreamInfo
+				err := b.ask(ctx, s, "STREAM.INFO."+owners.Name, struct{}{}, &info)
+				if err == nil && !slices.Equal(info.Config.Subjects, owners.Subjects) {
+					err = fmt.Errorf("%w: subjects are %s; set them to: %s", errUnfit, info.Config.Subjects, owners.Subjects)
+				}
+				return err
+			},
+			func() error { return b.makeOwners(ctx, s) },
+		},
 	}
-	made := &broker.Change{
-		Object: "consumer " + want.Durable,
-		Detail: fmt.Sprintf("of stream %s; filter %s; durable, pull; explicit acks within %v; unlimited deliveries; unlimited messages in flight",
-			b.opt.Stream, topic, want.AckWait),
-	}
-	if dry {
-		return made, nil
-	}
-	info, err := b.makeConsumer(ctx, s, want)
-	if err != nil {
-		return nil, fmt.Errorf("consumer %s: %w", want.Durable, err)
-	}
-	return made, verifyConsumer(info.Config, want)
 }
 
 // The oldest version that is supported: it was the first to name consumers in the

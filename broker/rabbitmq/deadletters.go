@@ -43,7 +43,13 @@ func (b *Broker) VisitDeadLetters(
 	defer b.term.Done()
 	visiting, stop := b.term.Until(ctx)
 	defer stop()
-	err := b.browse(visiting, &visitor{routing: b.opt.Routing, topic: topic, tenant: tenant, visit: visit})
+	err := b.connected(visiting, "dead letters", func(conn *serverConn) (err error) { // what was not removed goes back with its end
+		v := visitor{routing: b.opt.Routing, topic: topic, tenant: tenant, visit: visit}
+		if v.channel, err = conn.Channel(); err != nil {
+			return err
+		}
+		return v.all(visiting)
+	})
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
@@ -54,19 +60,6 @@ func (b *Broker) VisitDeadLetters(
 		return fmt.Errorf("dead letters in queue %s: %w", topic, err)
 	}
 	return nil
-}
-
-func (b *Broker) browse(ctx context.Context, v *visitor) error {
-	conn, err := b.dial(ctx, b.servers, "dead letters", nil, func() {})
-	if err != nil {
-		return err
-	}
-	defer conn.end() // what was not removed goes back
-	defer context.AfterFunc(ctx, func() { _ = conn.network.Close() })()
-	if v.channel, err = conn.Channel(); err != nil {
-		return err
-	}
-	return v.all(ctx)
 }
 
 // A visitor goes through a queue once.

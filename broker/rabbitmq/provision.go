@@ -16,20 +16,32 @@ import (
 // An exchange or a queue that exists must fit. A user without the permission to
 // configure it learns only whether it exists.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
+	err = b.connected(ctx, "provision", func(conn *serverConn) error {
+		changes, err = b.provision(conn, dry)
+		return err
+	})
+	return changes, err
+}
+
+// connected has f use a connection of its own, whether Run runs or not.
+func (b *Broker) connected(ctx context.Context, part string, f func(*serverConn) error) error {
 	if err := b.opt.check(); err != nil {
-		return nil, err
+		return err
 	}
 	servers, err := servers(b.opt.URL)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	conn, err := b.dial(ctx, servers, "provision", nil, func() {})
+	conn, err := b.dial(ctx, servers, part, nil, func() {})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", connection.ErrNotConnected, err)
+		return fmt.Errorf("%w: %w", connection.ErrNotConnected, err)
 	}
 	defer conn.end()
 	defer context.AfterFunc(ctx, func() { _ = conn.network.Close() })()
+	return f(conn)
+}
 
+func (b *Broker) provision(conn *serverConn, dry bool) (changes []broker.Change, err error) {
 	apply := func(f func(*amqp.Channel) error) error {
 		if dry {
 			return nil
