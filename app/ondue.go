@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
@@ -131,6 +133,38 @@ func (a *App) onDue(handle func(ctx context.Context, e timer.DueTimeReached, row
 		},
 	}
 	a.forwarder = a.newForwarder()
+}
+
+// atWork has the apps that run in this process, by their database.
+var atWork = struct {
+	sync.Mutex
+	apps map[string][]*App
+}{apps: make(map[string][]*App)}
+
+// enter returns an error if another app of this process runs on the database, and either
+// has a handler: that one would get events of the other. Nothing but the process knows of
+// both, since they may share a handle, and instances of other processes are welcome. Leave
+// must be called at the end.
+func (a *App) enter(ctx context.Context) (leave func(), err error) {
+	id, name, err := a.store.Identity(ctx)
+	if err != nil {
+		return func() {}, fmt.Errorf("store: %w", err)
+	}
+	place := id + " " + name
+	handles := func(a *App) bool { return a.delivery.Handle != nil }
+	atWork.Lock()
+	defer atWork.Unlock()
+	others := atWork.apps[place]
+	if handles(a) && len(others) > 0 || slices.ContainsFunc(others, handles) {
+		return nil, fmt.Errorf("another app of this process runs on %s, and events of one would go to the handler of the other: make one app for both, "+
+			"whose handler tells them apart by their service call ids, or give each a database, on PostgreSQL a schema, of its own", name)
+	}
+	atWork.apps[place] = append(others, a)
+	return func() {
+		atWork.Lock()
+		defer atWork.Unlock()
+		atWork.apps[place] = slices.DeleteFunc(atWork.apps[place], func(b *App) bool { return a == b })
+	}, nil
 }
 
 // eventOf decodes the event of a row. The error is a [timer.ErrInvalid].

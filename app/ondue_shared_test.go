@@ -15,6 +15,17 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// An instance is a store in a process of its own, as far as an app can tell.
+type instance struct {
+	*postgres.Store
+	process string
+}
+
+func (i instance) Identity(ctx context.Context) (id, name string, err error) {
+	id, name, err = i.Store.Identity(ctx)
+	return id, name + " " + i.process, err
+}
+
 // TestInstancesHandleEachEventOnce runs three programs on one PostgreSQL, each of which
 // books timers in transactions and handles what is due. One stops on the way: the
 // others take over what it leaves.
@@ -37,7 +48,7 @@ func TestInstancesHandleEachEventOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		a, err := app.New(s, nil, quiet, app.Options{BatchSize: 20})
+		a, err := app.New(instance{s, name("process-", i)}, nil, quiet, app.Options{BatchSize: 20})
 		if err != nil {
 			t.Fatal(err)
 		}

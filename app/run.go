@@ -18,7 +18,8 @@ const (
 // Run runs all parts until ctx is done, then stops them in the order of the
 // flow: the intake first, then the poller, then the forwarder when the outbox
 // is empty or DrainTimeout has passed. It returns within [Options.StopTimeout],
-// with an error if a part died, or did not end in time. With [Options].RunBroker the
+// with an error if a part died, or did not end in time, and at once with one if another
+// app of this process runs on the database and either has a handler of OnDue. With [Options].RunBroker the
 // broker runs around all that, and an absent one delays the start by a second.
 func (a *App) Run(ctx context.Context) (failed error) {
 	a.started.Store(true)
@@ -38,11 +39,15 @@ func (a *App) Run(ctx context.Context) (failed error) {
 	if err := a.store.Prepare(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("store: %w", err)
 	}
-	return a.runParts(ctx, died)
+	leave, err := a.enter(ctx)
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	return a.runParts(ctx, died, leave)
 }
 
-// runParts runs all parts but the broker.
-func (a *App) runParts(ctx context.Context, died chan struct{}) error {
+// runParts runs all parts but the broker. It calls leave when they begin to stop.
+func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) error {
 	owner := start(ctx, died, "owner", a.owner.run)
 	forwarder := start(ctx, died, "forwarder", a.owner.before(a.forwarder.Run))
 	poller := start(ctx, died, "poller", a.owner.before(a.sharing(a.poller.Run)))
@@ -67,6 +72,7 @@ func (a *App) runParts(ctx context.Context, died chan struct{}) error {
 		}
 	}
 
+	leave()
 	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.opt.partsTimeout())
 	defer cancel()
 	draining, cancel := context.WithTimeout(stopping, a.opt.DrainTimeout)

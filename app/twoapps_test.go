@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,5 +80,68 @@ func TestTwoModulesInOneProcessShareNothing(t *testing.T) {
 		if len(p.due) != 0 {
 			t.Errorf("one more event: %+v", <-p.due)
 		}
+	}
+}
+
+// TestSecondAppOnADatabaseIsRefused where one of both has a handler: an event would go to
+// either. It is refused at the start, and runs when the first one has stopped.
+func TestSecondAppOnADatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ first, second, refused bool }{
+		"both handle":        {true, true, true},
+		"the first does":     {true, false, true},
+		"the second does":    {false, true, true},
+		"both have a broker": {false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "host.db")
+			start := func(handles bool) (ready <-chan struct{}, ended <-chan error, stop func()) {
+				db, err := openDatabase(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = db.Close() })
+				a, err := app.New(sqlite.New(db, sqlite.Options{}), gochannel.New(gochannel.Options{}, quiet), quiet, app.Options{RunBroker: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if handles {
+					a.Timers().OnDue(func(context.Context, timer.DueTimeReached) error { return nil }, app.OnDueOptions{})
+				}
+				ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+				t.Cleanup(cancel)
+				end := make(chan error, 1)
+				go func() { end <- a.Run(ctx) }()
+				return a.Running(), end, cancel
+			}
+			ready, first, stop := start(test.first)
+			<-ready
+			ready, second, stopSecond := start(test.second)
+			select {
+			case <-ready:
+				if test.refused {
+					t.Error("two apps on a database")
+				}
+				stopSecond()
+				if err := <-second; err != nil {
+					t.Error(err)
+				}
+			case err := <-second:
+				if !test.refused || err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "make one app for both") {
+					t.Errorf("%v", err)
+				}
+			}
+			stop()
+			if err := <-first; err != nil {
+				t.Error(err)
+			}
+			ready, third, stop := start(test.second)
+			<-ready
+			stop()
+			if err := <-third; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
