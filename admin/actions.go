@@ -42,16 +42,17 @@ func newActions(log *slog.Logger, opt Options) *actions {
 // allow returns an error unless who asks may change what belongs to a tenant, or, if
 // that is empty, to none.
 func (a *actions) allow(ctx context.Context, tenant timer.TenantID) error {
-	who := accessOf(ctx)
-	switch {
-	case who.readOnly:
+	who, rule := accessOf(ctx), tenantToken
+	if who.readOnly {
 		return errReadOnly
-	case who.tenant == "" || who.tenant == tenant:
-		return nil
-	case tenant == "":
-		return errOneTenant
 	}
-	return errOtherTenant
+	if tenant == "" {
+		rule = adminToken
+	}
+	if err := rule.check(who, string(tenant)); err != nil {
+		return err
+	}
+	return nil
 }
 
 // do does what people ask for, if they may, and notes it.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"strings"
@@ -105,10 +106,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.mux.ServeHTTP(w, r)
 		return
 	}
-	refused := &refusal{header: w.Header(), status: http.StatusNotFound}
+	refused := httptest.NewRecorder()
 	h.ServeHTTP(refused, r)
-	if refused.status == http.StatusMethodNotAllowed {
-		writeProblem(w, refused.status, "this path takes other methods: "+w.Header().Get("Allow"))
+	if allowed := refused.Header().Get("Allow"); allowed != "" {
+		w.Header().Set("Allow", allowed)
+		writeProblem(w, http.StatusMethodNotAllowed, "this path takes other methods: "+allowed)
 		return
 	}
 	writeProblem(w, http.StatusNotFound, none)
@@ -120,21 +122,6 @@ func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.WriteHeader(status)
 	_ = huma.DefaultJSONFormat.Marshal(w, huma.NewError(status, detail)) // the client has gone
 }
-
-// A refusal keeps the status and the headers of a mux that finds no handler.
-type refusal struct {
-	header http.Header
-	status int
-}
-
-// Header returns the headers of the answer.
-func (r *refusal) Header() http.Header { return r.header }
-
-// WriteHeader keeps the status.
-func (r *refusal) WriteHeader(status int) { r.status = status }
-
-// Write drops the text.
-func (r *refusal) Write(p []byte) (int, error) { return len(p), nil }
 
 // add registers a GET of which the handler has [readTimeout].
 func add[In, Out any](a *api, path, id, summary string, rule rule, answer func(context.Context, *In) (*Out, error)) {

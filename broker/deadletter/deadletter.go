@@ -24,7 +24,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -79,10 +78,8 @@ type Result struct {
 
 // A Summary is what a call did altogether.
 type Summary struct {
-	Done    int      // dead letters listed, replayed or discarded, or those that would be
-	Refused int      // dead letters that were left where they are
-	Missing []string // ids of the filter that no dead letter has; nil unless all were visited
-	More    bool     // the limit was reached, and there are more dead letters
+	Done    int // dead letters listed, replayed or discarded
+	Refused int // dead letters that were left where they are
 }
 
 // List calls show with each dead letter that fits, oldest first. Nothing changes.
@@ -160,7 +157,7 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 	if err := broker.ValidateVisit(f.Tenant); err != nil {
 		return Summary{}, err
 	}
-	count := counter{tell: tell, missing: slices.Clone(f.IDs)}
+	count := counter{tell: tell}
 	visiting, stop := ctx, context.CancelFunc(func() {})
 	if change {
 		visiting, stop = pause.Outlive(ctx, 0, removeTimeout)
@@ -189,9 +186,7 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 	switch {
 	case err == nil:
 		count.settle()
-		count.Missing = count.missing
 	case errors.Is(err, errLimit):
-		count.More = true
 		err = nil
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w%s", ctx.Err(), count.uncertain())

@@ -2,7 +2,6 @@ package deadletter
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -11,9 +10,8 @@ import (
 type counter struct {
 	Summary
 	tell    func(Result)
-	fitting int      // dead letters that fit the filter
-	missing []string // ids that no dead letter had so far
-	last    *Result  // of a dead letter that is being removed
+	fitting int     // dead letters that fit the filter
+	last    *Result // of a dead letter that is being removed
 }
 
 // add notes the result of a dead letter that fits. If it is to be removed, the
@@ -21,7 +19,6 @@ type counter struct {
 func (c *counter) add(r Result, remove bool) {
 	c.fitting++
 	c.last = &r
-	c.missing = slices.DeleteFunc(c.missing, func(id string) bool { return id == r.Message.ID })
 	if !remove {
 		c.settle()
 	}

@@ -42,25 +42,23 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 	if !e.cfg.DBURL.Empty() {
 		return wrong("backup", "%w", service.ErrNoBackup)
 	}
-	file, err := newPartialFile("backup", b.File)
-	if err != nil {
-		return err
-	}
-	defer file.discard()
 	began := e.now()
-	if err := copyDatabase(ctx, e, file.partial()); err != nil {
-		return interrupted(ctx, err)
-	}
-	if isTerminal(e.stderr) {
-		fmt.Fprintln(e.stderr, "checking the copy")
-	}
-	c, err := service.Inspect(ctx, file.partial())
-	if err != nil {
-		return interrupted(ctx, fmt.Errorf("check the copy: %w", err))
-	}
-	bytes, err := file.finish()
-	if err != nil {
+	var c service.Contents
+	bytes, err := writeWhole("backup", b.File, func(path string) error {
+		err := copyDatabase(ctx, e, path)
+		if err != nil {
+			return err
+		}
+		if isTerminal(e.stderr) {
+			fmt.Fprintln(e.stderr, "checking the copy")
+		}
+		if c, err = service.Inspect(ctx, path); err != nil {
+			err = fmt.Errorf("check the copy: %w", err)
+		}
 		return err
+	})
+	if err != nil {
+		return interrupted(ctx, err)
 	}
 	e.out.print(&backedUp{
 		Result: "backed up", File: b.File, SchemaVersion: c.SchemaVersion, Counts: admin.Counts(c.Counts), Outbox: c.Outbox, Parked: c.Parked,

@@ -36,7 +36,7 @@ type move struct {
 	left int
 }
 
-func (m *move) partial() string { return m.path + ".partial" }
+func (m *move) partial() string { return m.path + partial }
 
 // run moves the timers into the file.
 func (m *move) run(ctx context.Context, e *env) error {
@@ -62,8 +62,7 @@ func (m *move) begin(ctx context.Context, e *env) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return wrong("export", "%s exists: it is being written, or an export was killed before it took anything; then delete it (%w)", m.partial(), err)
 	}
-	file, err := newPartialFile("export", m.path)
-	if err != nil {
+	if err := absent("export", m.path); err != nil {
 		return err
 	}
 	p := newProgress(e, "")
@@ -73,7 +72,7 @@ func (m *move) begin(ctx context.Context, e *env) error {
 	})
 	p.clear()
 	if err != nil {
-		file.discard()
+		_ = os.Remove(m.partial())
 	}
 	return err
 }

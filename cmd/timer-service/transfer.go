@@ -103,20 +103,14 @@ func (m *moved) text() string {
 
 // toFile writes the export into the file, and returns its size.
 func (x *exportCmd) toFile(ctx context.Context, e *env, p *progress) (sum store.Summary, _ byteCount, err error) {
-	file, err := newPartialFile("export", x.File)
-	if err != nil {
-		return sum, 0, err
-	}
-	defer file.discard()
-	f, err := os.OpenFile(file.partial(), os.O_WRONLY, 0)
-	if err != nil {
-		return sum, 0, err
-	}
-	sum, err = service.Export(ctx, e.cfg, e.now(), f, p.addRows)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return sum, 0, err
-	}
-	bytes, err := file.finish()
+	bytes, err := writeWhole("export", x.File, func(path string) error {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		sum, err = service.Export(ctx, e.cfg, e.now(), f, p.addRows)
+		return errors.Join(err, f.Close())
+	})
 	return sum, byteCount(bytes), err
 }
 

@@ -177,7 +177,7 @@ func (p *published) judge(t admin.Timer) (decided bool, err error) {
 // refused adds the dead letter of the command, and returns it as an error; nil if there is
 // none, or none yet.
 func (p *published) refused(ctx context.Context, c *apiclient.Client) error {
-	found, _, _ := deadLetters{tenant: p.TenantID, correlation: p.CorrelationID}.find(ctx, c) //nolint:errcheck // it is tried again
+	found, _, _ := deadLetters{tenant: p.TenantID, correlation: p.CorrelationID}.find(ctx, c) // it is tried again
 	for _, d := range found {
 		if d.OriginalID == p.ID {
 			p.Result, p.Reason, p.Detail = resultDeadLetter, timer.Reason(printable(string(d.Reason))), printable(d.Detail)
