@@ -26,6 +26,9 @@ func NewTerm() *Term {
 // Over is closed as soon as End is called.
 func (t *Term) Over() <-chan struct{} { return t.ctx.Done() }
 
+// Context returns a context that ends with the term.
+func (t *Term) Context() context.Context { return t.ctx }
+
 // Begin counts one piece of work, until [Term.Done]. It returns false if the term
 // has ended.
 func (t *Term) Begin() bool { return t.Add(&t.work) }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
@@ -58,8 +60,14 @@ func (b *Broker) declare(topic string, d *declaration) {
 	e := <-b.declarers
 	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
 	defer cancel()
-	d.err = b.ensureQueuesOn(ctx, func(string) *exclusive { return e }, b.queueOf(b.opt.Role, topic))
-	if d.err == nil {
+	conn, err := b.main.Current()
+	if err == nil {
+		err = b.ensureQueue(ctx, e, conn, b.queueOf(b.opt.Role, topic))
+	}
+	if code(err) == amqp.NotFound { // the exchange
+		b.main.Recheck()
+	}
+	if d.err = err; err == nil {
 		b.known.Store(topic, true)
 	}
 	close(d.done)

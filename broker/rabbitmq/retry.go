@@ -13,7 +13,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
@@ -38,7 +37,7 @@ import (
 // is archived.
 type retries struct {
 	*subscription
-	publishing context.Context // of messages that are published to retry queues
+	publishing context.Context // of messages that are published to retry queues; ends soon after the term
 	stop       func()          // ends it
 	warned     sync.Once
 	binding    atomic.Bool // the queues are being bound again
@@ -50,25 +49,8 @@ type retries struct {
 }
 
 func newRetries(s *subscription) *retries {
-	publishing, stop := context.WithCancel(context.Background())
+	publishing, stop := pause.Outlive(s.broker.term.Context(), 0, lastRetries)
 	return &retries{subscription: s, publishing: publishing, stop: stop, refused: s.broker.opt.Client, changed: make(chan struct{})}
-}
-
-// endWith has no message be published any more soon after the end of the term, or when
-// the subscription has ended.
-func (r *retries) endWith(term *inflight.Term, ended <-chan struct{}) {
-	defer r.stop()
-	select {
-	case <-ended:
-		return
-	case <-term.Over():
-	}
-	t := time.NewTimer(lastRetries)
-	defer t.Stop()
-	select {
-	case <-ended:
-	case <-t.C:
-	}
 }
 
 // set changes the state.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -119,11 +118,7 @@ type subscription struct {
 // run takes messages until ctx is done. Then it ends the intake, and waits for the
 // messages in flight.
 func (s *subscription) run(ctx context.Context) {
-	ended := make(chan struct{})
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer close(ended)
-	watching.Go(func() { s.retries.endWith(s.broker.term, ended) })
+	defer s.retries.stop()
 	retried := make(chan *consumer, 1)
 	go func() { retried <- s.retries.run(ctx) }()
 	c := s.consume(ctx)

@@ -138,11 +138,6 @@ func (q queue) describe(opt Options) string {
 
 // ensureQueues declares queues and binds them; with [Options.Verify] it only compares them.
 func (b *Broker) ensureQueues(ctx context.Context, queues ...queue) error {
-	return b.ensureQueuesOn(ctx, b.channelOf, queues...)
-}
-
-// ensureQueuesOn is ensureQueues on channels that the caller chooses.
-func (b *Broker) ensureQueuesOn(ctx context.Context, channelOf func(name string) *exclusive, queues ...queue) error {
 	if b.opt.Client {
 		return nil
 	}
@@ -153,7 +148,7 @@ func (b *Broker) ensureQueuesOn(ctx context.Context, channelOf func(name string)
 		return err
 	}
 	for _, q := range queues {
-		if err := b.ensureQueue(ctx, channelOf(q.name), conn, q); err != nil {
+		if err := b.ensureQueue(ctx, b.channelOf(q.name), conn, q); err != nil {
 			if code(err) == amqp.NotFound { // the exchange
 				b.main.Recheck()
 			}
