@@ -156,7 +156,7 @@ func (a *App) enter(ctx context.Context) (leave func(), err error) {
 	defer atWork.Unlock()
 	others := atWork.apps[place]
 	if handles(a) && len(others) > 0 || slices.ContainsFunc(others, handles) {
-		return nil, fmt.Errorf("another app of this process runs on %s, and events of one would go to the handler of the other: make one app for both, "+
+		return func() {}, fmt.Errorf("another app of this process runs on %s, and events of one would go to the handler of the other: make one app for both, "+
 			"whose handler tells them apart by their service call ids, or give each a database, on PostgreSQL a schema, of its own", name)
 	}
 	atWork.apps[place] = append(others, a)
