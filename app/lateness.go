@@ -62,7 +62,7 @@ const (
 type delay struct {
 	events int
 	worst  time.Duration
-	first  string // id of the first
+	first  *message.Message
 }
 
 func (d *delay) add(other delay) {
@@ -96,7 +96,9 @@ func (l *latenessLog) add(d delay) {
 }
 
 func (l *latenessLog) warn() {
-	l.log.Warn("events were published late", "count", l.news.events, "worst", l.news.worst.Round(time.Millisecond), "first_event_id", l.news.first)
+	header := l.news.first.Metadata.Get
+	l.log.Warn("events were published late", "count", l.news.events, "worst", l.news.worst.Round(time.Millisecond), "first_event_id", l.news.first.UUID,
+		"first_tenant_id", header(envelope.HeaderTenantID), "first_service_call_id", header(envelope.HeaderServiceCallID), "first_correlation_id", header(envelope.HeaderCorrelationID))
 	l.news = delay{}
 }
 
@@ -140,7 +142,7 @@ func (c *Counters) published(at time.Time, events []*message.Message) (late dela
 		c.lateness.add(by)
 		c.worst = max(c.worst, by)
 		if by > tooLate {
-			late.add(delay{1, by, e.UUID})
+			late.add(delay{1, by, e})
 		}
 	}
 	return late

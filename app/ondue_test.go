@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -43,6 +45,56 @@ func TestEventsOfFailedHandlersComeAgain(t *testing.T) {
 		time.Sleep(time.Hour)
 		if s, err := m.store.Stats(t.Context()); err != nil || s.Outbox != 0 || s.Parked != 0 || tries != 3 {
 			t.Errorf("%d tries, %+v, %v", tries, s, err)
+		}
+	})
+}
+
+// TestLinesAboutAnEventNameIt: its tenant, its service call, and the request that it came from.
+func TestLinesAboutAnEventNameIt(t *testing.T) {
+	inMonolith(t, func(t *testing.T, m *monolith) {
+		log := new(logbuf.Buffer)
+		a, err := app.New(m.store, nil, slog.New(slog.NewTextHandler(log, nil)), app.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tries := 0
+		a.Timers().OnDue(func(context.Context, timer.DueTimeReached) error {
+			switch tries++; tries {
+			case 1:
+				return errors.New("the bank is closed")
+			case 2:
+				panic("out of bounds")
+			case 3:
+				return nil // late
+			}
+			return timer.Invalid(timer.ReasonBadField, "no such order")
+		}, app.OnDueOptions{MinDelay: 10 * time.Second})
+		running(t, "app", a.Run)
+		<-a.Running()
+		for range 2 {
+			order := in(name("order-", tries), 0)
+			order.CorrelationID = "trace-1"
+			if err := a.Timers().Schedule(t.Context(), order); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		said := make(map[string]bool)
+		for line := range strings.Lines(log.Take()) {
+			if !strings.Contains(line, "event") {
+				continue
+			}
+			for _, what := range []string{"could not be handled", "panicked", "late", "parked"} {
+				if strings.Contains(line, what) {
+					said[what] = true
+				}
+			}
+			if !strings.Contains(line, "tenant_id=acme") || !strings.Contains(line, "service_call_id=order-") || !strings.Contains(line, "correlation_id=trace-1") || !strings.Contains(line, "event_id=") {
+				t.Errorf("it does not name the event: %s", line)
+			}
+		}
+		if len(said) != 4 || tries != 4 {
+			t.Errorf("%v after %d tries", said, tries)
 		}
 	})
 }

@@ -138,7 +138,7 @@ func (w *window) await(row Row, destination string, slot <-chan struct{}) {
 			return
 		case <-impatient:
 			if w.slots.leave(destination, slot, w.many()) {
-				w.handled(row, outcome{handled: true, deferred: []Deferral{{
+				w.handled(row, outcome{handled: true, first: row.Message, deferred: []Deferral{{
 					Place: row.Place, Destination: destination, Reason: "many events of its tenant wait for handlers", RetryAt: w.clock.Now(), Untried: true,
 				}}})
 				return
@@ -160,7 +160,7 @@ func (w *window) handle(row Row, destination string) {
 	defer func() { // also after runtime.Goexit
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", errPanic, r)
-			w.log.ErrorContext(ctx, "the handler of an event panicked", "seq", row.Seq, "event_id", row.Message.UUID, "panic", r, "stack", string(debug.Stack()))
+			w.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", string(debug.Stack()))...)
 		}
 		w.slots.release(destination)
 		w.handled(row, w.outcome(row, deleted, err))
@@ -192,11 +192,11 @@ func (w *window) outcome(row Row, deleted bool, err error) outcome {
 	case w.stopping.Err() != nil && ended(w.publishing, err): // the next start hands it over again
 		return outcome{unsent: []Place{row.Place}}
 	case errors.Is(err, ErrNotBegun):
-		return outcome{handled: true, unsent: []Place{row.Place}, reason: err}
+		return outcome{handled: true, first: row.Message, unsent: []Place{row.Place}, reason: err}
 	case errors.Is(err, timer.ErrInvalid), row.Attempts+1 >= d.Attempts:
 		return outcome{parked: []refusal{{row: row, err: errors.New(readable(err)), handled: true}}}
 	}
-	return outcome{handled: true, deferred: []Deferral{{
+	return outcome{handled: true, first: row.Message, deferred: []Deferral{{
 		Place: row.Place, Destination: tenant(row), Reason: readable(err), RetryAt: now.Add(d.retryAfter(row.Attempts)),
 	}}}
 }

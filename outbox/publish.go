@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -140,10 +141,8 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 		switch err := errs[i]; {
 		case err == nil:
 			if debug {
-				header := row.Message.Metadata.Get
-				ctx := timer.WithTrace(w.publishing, envelope.TraceFrom(header))
-				w.log.DebugContext(ctx, "event delivered", "tenant_id", header(envelope.HeaderTenantID), "service_call_id", header(envelope.HeaderServiceCallID),
-					"correlation_id", header(envelope.HeaderCorrelationID), "event_id", row.Message.UUID, "topic", messages[i].Topic)
+				ctx := timer.WithTrace(w.publishing, envelope.TraceFrom(row.Message.Metadata.Get))
+				w.log.DebugContext(ctx, "event delivered", about(row.Message, "topic", messages[i].Topic)...)
 			}
 			o.acked = append(o.acked, row.Place)
 			published = append(published, row.Message)
@@ -157,6 +156,7 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 		case errors.Is(err, broker.ErrRefused) && w.refused(row.Seq) >= w.opt.MaxAttempts:
 			o.parked = append(o.parked, refusal{row: row, err: err})
 		default:
+			o.first = cmp.Or(o.first, row.Message)
 			o.deferred = append(o.deferred, Deferral{
 				Place: row.Place, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retryAfter(row.Attempts)),
 			})
@@ -174,6 +174,15 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 	w.report.add(w.log, now, o)
 	w.finish(o)
 	return through
+}
+
+// about returns attributes of a log line: those that name an event, and more.
+func about(event *message.Message, more ...any) []any {
+	header := event.Metadata.Get
+	return append([]any{
+		"tenant_id", header(envelope.HeaderTenantID), "service_call_id", header(envelope.HeaderServiceCallID),
+		"correlation_id", header(envelope.HeaderCorrelationID), "event_id", event.UUID,
+	}, more...)
 }
 
 // destination names what failed: the topic, and its partition if the error says so.

@@ -154,16 +154,19 @@ func (r *report) add(log *slog.Logger, now time.Time, o outcome) {
 	if r.unsent > 0 {
 		log.Warn("the broker is unavailable, events wait in the outbox", "publishes", r.unsent, "error", o.reason)
 	}
+	var first []any
+	if o.first != nil {
+		first = about(o.first)
+	}
 	switch {
 	case o.handled && len(o.unsent) > 0:
-		log.Warn("events can't be handed over, will retry each", "error", o.reason)
+		log.Warn("events can't be handed over, will retry each", append(first, "error", o.reason)...)
 	case len(o.deferred) == 0:
 	case o.handled:
-		d := o.deferred[0]
-		log.Warn("events could not be handled, will retry each", "failures", r.deferred, "tenant_id", d.Destination, "error", d.Reason)
+		log.Warn("events could not be handled, will retry each", append(first, "failures", r.deferred, "error", o.deferred[0].Reason)...)
 	default:
 		d := o.deferred[0]
-		log.Warn("events can't be published, will retry each", "publishes", r.deferred, "destination", d.Destination, "error", d.Reason)
+		log.Warn("events can't be published, will retry each", append(first, "publishes", r.deferred, "destination", d.Destination, "error", d.Reason)...)
 	}
 	r.last, r.deferred, r.unsent = now, 0, 0
 }

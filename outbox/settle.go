@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/timer"
@@ -23,6 +25,7 @@ type outcome struct {
 	acked    []Place
 	gone     []Place // were handled, and deleted by that
 	deferred []Deferral
+	first    *message.Message // of the deferred, for the log; nil if that can't be read
 	parked   []refusal
 	unsent   []Place // the broker was unavailable
 	reason   error   // of the unsent
@@ -84,7 +87,7 @@ func (s *sender) settle(o outcome) {
 			s.opt.Settled(now, s.topic(p.row.Message), p.row, p.err)
 		}
 		ctx := timer.WithTrace(s.settling, envelope.TraceFrom(p.row.Message.Metadata.Get))
-		attrs := []any{"seq", p.row.Seq, "event_id", p.row.Message.UUID, "attempts", p.row.Attempts + 1, "error", p.err}
+		attrs := about(p.row.Message, "seq", p.row.Seq, "attempts", p.row.Attempts+1, "error", p.err)
 		if p.handled {
 			s.log.ErrorContext(ctx, "event parked: its handler failed for the last time; see the table timer_outbox_parked", attrs...)
 			continue

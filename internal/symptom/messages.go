@@ -43,7 +43,7 @@ var Running = []Symptom{
 	{Text: "`the broker is unavailable, events wait in the outbox`", Cause: "The broker is down. Nothing is lost.", Do: "Start the broker"},
 	{Text: "`events can't be published, will retry each`", Cause: "One topic, partition or queue fails; `destination` names it. All others go on.", Do: "Repair it"},
 	{Text: "`event parked: the broker refuses it; see the table timer_outbox_parked`", Cause: "The broker refuses an event for good: too large, or a topic that is not allowed.", Do: "[Parked events](operations.md#parked-events)"},
-	{Text: "`events could not be handled, will retry each`", Cause: "The handler of a program that embeds the service (`OnDue`) returns errors; `error` is the latest, `tenant_id` whose event it was.", Do: "Repair the handler, or what it needs"},
+	{Text: "`events could not be handled, will retry each`", Cause: "The handler of a program that embeds the service (`OnDue`) returns errors; `error` is the latest, and the line names the event.", Do: "Repair the handler, or what it needs"},
 	{Text: "`event parked: its handler failed for the last time; see the table timer_outbox_parked`", Cause: "The same, as often as it may, or with an error that no retry can help.", Do: "[Parked events](operations.md#parked-events)"},
 	{Text: "`the handler of an event panicked`", Cause: "The same, with the stack. The event is tried again.", Do: "Repair the handler"},
 	{Text: "`firing is paused: events that fired before wait in the outbox`", Cause: "The broker, or the handler of `OnDue`, takes events more slowly than timers become due.", Do: "Wait for `firing goes on`. If it lasts, that is too slow or down"},
