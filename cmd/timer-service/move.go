@@ -196,7 +196,7 @@ func publishExport(ctx context.Context, e *env, name string, file io.ReadSeeker,
 		return fmt.Errorf("%s: %w; nothing was published", name, err)
 	}
 	return sendFrom(ctx, e, "import", "commands", "import it", func(s *sender) error {
-		s.fresh, s.batch = true, maxBatch
+		s.fresh = true
 		return s.sendTimers(ctx, each, func(t timer.Entry) []byte {
 			if t.State != timer.Scheduled {
 				return envelope.Cancel(timer.CancelTimer{Key: t.Key, Version: t.Version})

@@ -54,7 +54,7 @@ Examples:
 // Run publishes the messages.
 func (p *publishCmd) Run(ctx context.Context, e *env) error {
 	return sendFile(ctx, e, "publish", p.File, "messages", "publish it", func(s *sender, in io.Reader) error {
-		s.raw, s.batch, s.ids = p.Raw, maxBatch, newIDs(maxIDs)
+		s.raw, s.ids = p.Raw, newIDs(maxIDs)
 		if p.Rate > 0 {
 			s.batch = min(max(int(p.Rate/10), 1), maxBatch)
 			s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
@@ -99,7 +99,7 @@ func sendFrom(ctx context.Context, e *env, verb, what, do string, send func(*sen
 		return err
 	}
 	defer c.close()
-	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, what)}
+	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, what), batch: maxBatch}
 	err = send(s)
 	s.progress.clear()
 	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
