@@ -26,7 +26,7 @@ var NotReady = []Symptom{
 	{Text: "`connected but not ready, will retry`", Cause: "The broker answers, but something is missing or not permitted. `error` says what.", Do: "See the next rows"},
 	{Text: "`the server refuses …`", Cause: "A wrong user, password, token, key or certificate.", Do: "Correct it. Files are read again at the next attempt; other settings need a restart"},
 	{Text: "`it is missing; an administrator makes it with: timer-service provision`", Cause: "With `TIMER_PROVISION=verify` the service creates no stream or consumer.", Do: "`timer-service provision` with an administrator's credentials"},
-	{Text: "`topic … does not exist; make it with timer-service provision`", Cause: "The same, on Kafka.", Do: "the same"},
+	{Text: "`… does not exist; make it with timer-service provision`", Cause: "The same, on Kafka.", Do: "the same"},
 	{Text: "`is missing: make it, or set provision to create: …`", Cause: "The same, on RabbitMQ.", Do: "the same"},
 	{Text: "`unfit stream`", Cause: "A NATS stream or consumer has a setting that could lose messages. The error names it.", Do: "`nats stream edit svc`, as the error says; [what is refused](brokers/nats.md#what-is-at-the-server)"},
 	{Text: "`can't tell which database owns the commands, and whether it is complete, will retry`", Cause: "The broker's user lacks a permission.", Do: "*Permissions* of [NATS](brokers/nats.md#permissions), [Kafka](brokers/kafka.md#permissions), [RabbitMQ](brokers/rabbitmq.md#permissions)"},
