@@ -10,6 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/symptom"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A Check is how one part of an [App] is.
@@ -41,8 +42,20 @@ func (a *App) Checks(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	var store, broker error
+	var parked atomic.Pointer[timer.ParkedEvent]
 	var asking sync.WaitGroup
-	asking.Go(func() { store = a.asked.store.inTime(ctx, a.store.Check) })
+	asking.Go(func() {
+		store = a.asked.store.inTime(ctx, func(ctx context.Context) error {
+			err := a.store.Check(ctx)
+			if err == nil && a.delivery.Handle != nil {
+				var page []timer.ParkedEvent
+				if page, err = a.store.Parked(ctx, "", 0, 1); len(page) > 0 {
+					parked.Store(&page[0])
+				}
+			}
+			return err
+		})
+	})
 	asking.Go(func() { broker = a.asked.broker.inTime(ctx, a.broker.Ready) })
 	asking.Wait()
 	return []Check{
@@ -52,7 +65,7 @@ func (a *App) Checks(ctx context.Context) []Check {
 		a.checkIntake(),
 		a.checkPoller(),
 		a.checkClock(),
-		a.checkForwarder(),
+		a.checkForwarder(parked.Load()),
 	}
 }
 
@@ -135,7 +148,7 @@ func (a *App) checkPoller() Check {
 
 func (a *App) checkClock() Check { return foundIf(a.poller.Status().Clock, symptom.ClockJumped) }
 
-func (a *App) checkForwarder() Check {
+func (a *App) checkForwarder(parked *timer.ParkedEvent) Check {
 	s, stuck, limit := a.forwarder.Status(), symptom.ForwarderStuck, longForward
 	if a.delivery.Handle != nil {
 		stuck, limit = symptom.HandlerStuck, a.delivery.Timeout+longForward
@@ -146,5 +159,14 @@ func (a *App) checkForwarder() Check {
 	if s.Unmoved != nil {
 		return found(symptom.RowsUnmoved, s.Unmoved)
 	}
-	return foundIf(s.Stuck > limit, stuck, s.Stuck.Round(time.Millisecond))
+	if s.Stuck > limit {
+		return found(stuck, s.Stuck.Round(time.Millisecond))
+	}
+	if s.Failing > 0 {
+		return found(symptom.HandlerFails, s.Failing, s.Failed)
+	}
+	if parked != nil {
+		return found(symptom.EventsParked, timer.Key{TenantID: parked.TenantID, ServiceCallID: parked.ServiceCallID}, parked.Reason)
+	}
+	return Check{Part: symptom.NoShard.Part}
 }

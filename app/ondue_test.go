@@ -426,3 +426,68 @@ func TestAHandlerWithATransactionCannotWriteBesideIt(t *testing.T) {
 		}
 	})
 }
+
+// TestEventsThatFailAreAReason has a handler that fails for an hour, and one event of which
+// it says that no attempt can help. An operator sees both, and whose events they are.
+func TestEventsThatFailAreAReason(t *testing.T) {
+	inMonolith(t, func(t *testing.T, m *monolith) {
+		a, err := app.New(m.store, nil, quiet, app.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var healed atomic.Bool
+		a.Timers().OnDue(func(_ context.Context, e timer.DueTimeReached) error {
+			switch {
+			case healed.Load():
+				return nil
+			case e.ServiceCallID == "order-2":
+				return timer.Invalid(timer.ReasonBadField, "no such order")
+			}
+			return errors.New("no such column")
+		}, app.OnDueOptions{})
+		running(t, "app", a.Run)
+		<-a.Running()
+		reason := func() string {
+			for _, c := range a.Checks(t.Context()) {
+				if c.Part == "forwarder" {
+					if c.Red {
+						t.Errorf("red: %s", c.Reason)
+					}
+					return c.Reason
+				}
+			}
+			return ""
+		}
+		if err := a.Timers().Schedule(t.Context(), in("order-1", 0)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		if got := reason(); got != "" {
+			t.Errorf("after five minutes: %s", got)
+		}
+		time.Sleep(15 * time.Minute)
+		if got := reason(); !strings.Contains(got, "1 events have failed") || !strings.Contains(got, "order-1: no such column") {
+			t.Errorf("after twenty minutes: %q", got)
+		}
+		if err := a.Timers().Schedule(t.Context(), in("order-2", 0)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		parked, err := a.Timers().Parked(t.Context(), "", 0, 10)
+		if err != nil || len(parked) != 1 {
+			t.Fatalf("parked %v, %v", parked, err)
+		}
+		healed.Store(true)
+		time.Sleep(time.Hour)
+		if got := reason(); !strings.Contains(got, "order-2") || !strings.Contains(got, "no such order") {
+			t.Errorf("with a parked event: %q", got)
+		}
+		if n, err := a.Timers().Retry(t.Context(), parked[0].Seq); n != 1 || err != nil {
+			t.Errorf("retried %d, %v", n, err)
+		}
+		time.Sleep(time.Minute)
+		if got := reason(); got != "" {
+			t.Errorf("after the cure: %s", got)
+		}
+	})
+}

@@ -181,6 +181,7 @@ func (w *window) outcome(row Row, deleted bool, err error) outcome {
 	d, now := &w.opt.Deliver, w.clock.Now()
 	switch {
 	case err == nil:
+		w.failing.note(now, row, nil)
 		w.opt.Published(now, []*message.Message{row.Message})
 		if w.opt.Settled != nil {
 			w.opt.Settled(now, w.topic(row.Message), row, nil)
@@ -194,8 +195,10 @@ func (w *window) outcome(row Row, deleted bool, err error) outcome {
 	case errors.Is(err, ErrNotBegun):
 		return outcome{handled: true, first: row.Message, unsent: []Place{row.Place}, reason: err}
 	case errors.Is(err, timer.ErrInvalid), row.Attempts+1 >= d.Attempts:
+		w.failing.note(now, row, nil) // its row is parked
 		return outcome{parked: []refusal{{row: row, err: errors.New(readable(err)), handled: true}}}
 	}
+	w.failing.note(now, row, err)
 	return outcome{handled: true, first: row.Message, deferred: []Deferral{{
 		Place: row.Place, Destination: tenant(row), Reason: readable(err), RetryAt: now.Add(d.retryAfter(row.Attempts)),
 	}}}

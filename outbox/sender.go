@@ -48,6 +48,7 @@ type sender struct {
 
 	unanswered unanswered
 	unmoved    unmoved
+	failing    failing
 	kept       atomic.Int64 // rows that were acked and can't be deleted
 }
 

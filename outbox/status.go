@@ -7,6 +7,8 @@ type Status struct {
 	Owns    bool          // it has a table, or a shard of one
 	Waiting int           // see [Forwarder.Waiting]
 	Stuck   time.Duration // how long rows have been read or published without an end to any; zero if none are
+	Failing int           // rows that have failed in their handler for ten minutes or longer
+	Failed  error         // what was wrong last with the first of these, and whose event it is
 	Unmoved error         // why rows could not be deferred or parked, the last time within a minute; nil if they could
 }
 
@@ -16,7 +18,9 @@ func (f *Forwarder) Status() Status {
 	if s == nil {
 		return Status{}
 	}
-	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Unmoved: s.unmoved.last(s.clock.Now())}
+	now := s.clock.Now()
+	failing, failed := s.failing.long(now)
+	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Failing: failing, Failed: failed, Unmoved: s.unmoved.last(now)}
 }
 
 // stuck returns how long nothing has come to an end, of all that is under way.

@@ -48,6 +48,14 @@ var (
 		Part: "forwarder", Red: true, Text: "no event was handled for %v, and some wait",
 		Do: "the handler of OnDue ignores the end of its context: see where its goroutines wait",
 	}
+	HandlerFails = Symptom{
+		Part: "forwarder", Text: "%d events have failed in the handler of OnDue for ten minutes or longer, such as %v",
+		Do: "correct what the error names: the events are tried again for days, and all of them when the program starts",
+	}
+	EventsParked = Symptom{
+		Part: "forwarder", Text: "events are parked, of which the handler of OnDue says that no attempt can help, such as %v: %s",
+		Do: "correct the handler and retry the events with Timers.Retry, or discard them",
+	}
 	ForwarderStuck = Symptom{
 		Part: "forwarder", Red: true, Text: "no event has left for %v, and some wait",
 		Do: "see the checks of broker and store, and the log for the destination that does not answer",
@@ -69,5 +77,5 @@ var (
 // Checks are what /readyz and the command health say.
 var Checks = []Symptom{
 	StoreFails, BrokerFails, Recovering, OwnerUnknown, IntakePaused, IntakeClosed, PollFailed, PollerEnded, PollSlow, PollMissing,
-	CatchingUp, FiringPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, ForwarderStuck, RowsUnmoved, BackupOld, Unchecked,
+	CatchingUp, FiringPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, HandlerFails, EventsParked, ForwarderStuck, RowsUnmoved, BackupOld, Unchecked,
 }

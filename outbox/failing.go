@@ -1,0 +1,65 @@
+package outbox
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/event-service-agent/timer-service/envelope"
+)
+
+const (
+	longFailing = 10 * time.Minute // after which a row that fails in its handler is reported
+	maxFailing  = 10_000           // rows that are remembered
+)
+
+// Failing remembers which rows fail in their handler, and since when.
+type failing struct {
+	mu   sync.Mutex
+	rows map[int64]failure
+}
+
+// A failure is what is wrong with a row.
+type failure struct {
+	since time.Time // of the first failed call in this process
+	err   error     // of the last one, with whose event it is
+}
+
+// note notes how a call ended.
+func (f *failing) note(now time.Time, row Row, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was, is := f.rows[row.Seq]
+	switch {
+	case err == nil:
+		delete(f.rows, row.Seq)
+		return
+	case f.rows == nil:
+		f.rows = make(map[int64]failure)
+	case !is && len(f.rows) >= maxFailing:
+		return
+	}
+	if !is {
+		was.since = now
+	}
+	header := row.Message.Metadata.Get
+	was.err = fmt.Errorf("%s.%s: %w", header(envelope.HeaderTenantID), header(envelope.HeaderServiceCallID), err)
+	f.rows[row.Seq] = was
+}
+
+// long returns how many rows have failed for ten minutes or longer, and what is wrong
+// with the first of them.
+func (f *failing) long(now time.Time) (n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var first time.Time
+	for _, row := range f.rows {
+		if now.Sub(row.since) < longFailing {
+			continue
+		}
+		if n++; n == 1 || row.since.Before(first) {
+			first, err = row.since, row.err
+		}
+	}
+	return n, err
+}
