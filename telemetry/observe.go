@@ -23,6 +23,7 @@ type Sources struct {
 	Recovery  func() *app.RecoveryProgress               // how far a recovery is; nil if none is under way
 
 	Unprotected func() timer.Unprotected // timers that only a backup protects; nil if that is not known
+	Full        func() float64           // how much of what the broker takes is used, from 0 to 1; nil if that is not known
 	Backups     func() Backups           // the copies that are made of the database; nil if none are
 }
 
@@ -71,6 +72,9 @@ func (t *Telemetry) Observe(s Sources) error {
 		o.gauge("timer.unprotected.timers", "{timer}", "Timers that wait and that only a backup protects: the broker does not have their commands.")
 		o.seconds("timer.unprotected.oldest.age", "How old the oldest of their commands is; 0 if there is none.")
 	}
+	if s.Full != nil {
+		o.float("timer.broker.used", "1", "How much of what the broker takes at most is used: 1 is full, 0 also stands for no limit.")
+	}
 	if s.Backups != nil {
 		o.seconds("timer.backup.age", "How old the newest good copy of the database is; if there is none, how long copies have been due.")
 		o.seconds("timer.backup.interval", "How often a copy of the database is made: backup_every.")
@@ -118,8 +122,10 @@ func (o *observer) addInt(name string, i metric.Int64Observable, err error) {
 	o.all = append(o.all, i)
 }
 
-func (o *observer) seconds(name, about string) {
-	g, err := o.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(about))
+func (o *observer) seconds(name, about string) { o.float(name, "s", about) }
+
+func (o *observer) float(name, unit, about string) {
+	g, err := o.meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
 	if err != nil {
 		o.err = err
 		return
@@ -175,6 +181,9 @@ func (o *observer) observe(ctx context.Context, to metric.Observer) error {
 			number("timer.unprotected.timers", u.Timers)
 			seconds("timer.unprotected.oldest.age", age(time.Now(), u.Oldest))
 		}
+	}
+	if o.sources.Full != nil {
+		to.ObserveFloat64(o.floats["timer.broker.used"], o.sources.Full())
 	}
 	if o.sources.Backups != nil {
 		b := o.sources.Backups()

@@ -42,7 +42,7 @@ func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a 
 		}
 	}))
 	sources := telemetry.Sources{
-		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery, Unprotected: u.Last,
+		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery, Unprotected: u.Last, Full: u.Full,
 		Ready: func() map[string]bool {
 			green := make(map[string]bool)
 			for _, p := range m.Health().Parts {

@@ -97,7 +97,7 @@ func (x *examination) provisions(changes []broker.Change, err error) (all []app.
 	return all
 }
 
-// nearlyFull is how much of its limit a stream may have, in percent.
+// nearlyFull is how much of its limit a stream may have before it is said, in percent.
 const nearlyFull = 80
 
 // limits says what the broker keeps, and for how long.

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type unprotected struct {
 	store countedStore
 	log   *slog.Logger
 	last  atomic.Pointer[timer.Unprotected]
+	full  atomic.Uint64 // bits of how full the broker is
+	said  time.Time     // when it was last logged that it fills
 }
 
 // keepUnprotected counts the timers that only a backup protects until the stop.
@@ -82,8 +85,31 @@ func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
 	if err != nil {
 		return timer.Unprotected{}, err
 	}
+	u.noteFull(ctx, logs)
 	return onlyInBackups(ctx, u.store, oldestKept(logs, time.Now()))
 }
+
+// fullInterval is how long there is no other line about a broker that is nearly full.
+const fullInterval = time.Hour
+
+// noteFull notes how full the broker is, by the log that has least room.
+func (u *unprotected) noteFull(ctx context.Context, logs []broker.Log) {
+	most := 0.0
+	for _, l := range logs {
+		if l.MaxBytes > 0 {
+			most = max(most, float64(l.Bytes)/float64(l.MaxBytes))
+		}
+	}
+	u.full.Store(math.Float64bits(most))
+	if now := time.Now(); 100*most >= nearlyFull && now.Sub(u.said) >= fullInterval {
+		u.said = now
+		u.log.WarnContext(ctx, "the broker is nearly full: raise its limit, or have it forget sooner", "used_percent", int(100*most))
+	}
+}
+
+// Full returns how much of what the broker takes is used, from 0 to 1; 0 where it has no
+// limit that is known.
+func (u *unprotected) Full() float64 { return math.Float64frombits(u.full.Load()) }
 
 // A countedStore is one whose timers are counted.
 type countedStore interface {

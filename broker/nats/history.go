@@ -144,6 +144,8 @@ func (b *Broker) lookUpLog(ctx context.Context, s *session, role string) (found 
 		Delivered: number(consumer.Delivered.Stream),
 		Pending:   int64(consumer.NumAckPending),
 		Last:      number(stream.State.LastSeq),
+		Bytes:     number(stream.State.Bytes),
+		MaxBytes:  max(0, stream.Config.MaxBytes),
 	}
 	if stream.State.Msgs > 0 {
 		found.Oldest = stream.State.FirstTime

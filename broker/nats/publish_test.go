@@ -179,3 +179,49 @@ func TestBatchWithADuplicateIsStored(t *testing.T) {
 		}
 	})
 }
+
+// TestFullStreamIsRed fills a stream. Ready says so soon, with its limit and the setting, and
+// takes it back when there is room; a start with a larger limit makes some. It runs in real
+// time: when its limits are changed, a server takes the messages of a bubble for old ones.
+func TestFullStreamIsRed(t *testing.T) {
+	t.Parallel()
+	e := syncing(t)
+	_, js := client(t, e)
+	b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
+	var err error
+	for range 100 {
+		if err = broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage(uuid.NewString(), make([]byte, 60_000))); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, broker.ErrUnavailable) {
+		t.Fatalf("a full stream: %v", err)
+	}
+	until(t, "a broker that is not ready", func() bool { err = b.Ready(t.Context()); return err != nil })
+	if !strings.Contains(err.Error(), "stream svc") || !strings.Contains(err.Error(), "1048576") || !strings.Contains(err.Error(), "nats_max_bytes") {
+		t.Errorf("a full stream: %v", err)
+	}
+	history, _ := b.History()
+	if logs, err := history.Logs(t.Context(), "timer-service"); err != nil || len(logs) != 1 || logs[0].MaxBytes != 1<<20 || logs[0].Bytes < 900_000 {
+		t.Errorf("logs %+v, %v", logs, err)
+	}
+	limit := func() int64 {
+		stream, err := js.Stream(t.Context(), "svc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo().Config.MaxBytes
+	}
+	ready(t, nats.Options{Server: e, MaxBytes: 4 << 20})
+	if got := limit(); got != 4<<20 {
+		t.Fatalf("the limit is %d, and not what is configured now", got)
+	}
+	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("id", nil)); err != nil {
+		t.Error(err)
+	}
+	ready(t, nats.Options{Server: e, MaxBytes: 1 << 20}) // which would be full
+	if got := limit(); got != 4<<20 {
+		t.Errorf("a limit of %d is applied, which what is there fills", got)
+	}
+}

@@ -112,7 +112,9 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (d
 			case err != nil && errors.Is(err, connected.Err()):
 				*m.result = noAck(ctx)
 			case err != nil:
-				*m.result = result(err)
+				if *m.result = result(err); errors.Is(*m.result, errFull) {
+					p.keeper.Recheck()
+				}
 			}
 		}
 		s.unacked.Release(int64(len(part)))
@@ -145,7 +147,7 @@ func result(err error) error {
 			return refused(err)
 		case api.ErrorCode == codeResources,
 			api.ErrorCode == codeStoreFailed && (strings.HasPrefix(api.Description, "maximum bytes") || strings.HasPrefix(api.Description, "maximum messages exceeded")):
-			return unavailable(err)
+			return unavailable(fmt.Errorf("%w: %w", errFull, err))
 		}
 		return err
 	}

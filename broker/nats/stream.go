@@ -55,9 +55,12 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 		return err
 	}
 	b.identify(info)
+	if !s.seen {
+		b.applyLimit(ctx, s, info)
+	}
 	s.seen = true
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
-	return nil
+	return checkLimit(info)
 }
 
 // lookUpStream returns the stream as the server describes it: without what an older one
@@ -89,6 +92,7 @@ func (b *Broker) streamConfig() jetstream.StreamConfig {
 		MaxAge:             b.opt.MaxAge,
 		Duplicates:         minDuplicates,
 		AllowAtomicPublish: true,
+		Metadata:           map[string]string{ours: "its limits are set by the service"},
 	}
 }
 

@@ -97,6 +97,8 @@ func TestServiceOnThisMachine(t *testing.T) {
 	file := fileOf(t, "mine")
 	p = startIn(t, append(environ, "TIMER_HTTP_SOCKET="+file), "main", "serve")
 	p.prints(t, "ready")
+	p.signal(t, os.Interrupt)
+	p.ends(t) // with all of its log, which may come later than what it prints
 	if text, err := os.ReadFile(file); string(text) != "mine" || !strings.Contains(p.stderr.String(), "set http_socket to a path where a socket can be") {
 		t.Errorf("the file has %q (%v), and the log\n%s", text, err, p.stderr.String())
 	}

@@ -73,6 +73,12 @@ var Alerts = []Symptom{
 			"3. Or have the broker keep messages for longer than the farthest due time is ahead (`nats_max_age`, `kafka_max_age`; `retention` must be longer).",
 	},
 	{
+		ID: "TimerBrokerFull", Cause: "More than 80 % of what the broker takes at most is used. A full stream takes no commands, and no event leaves: then the check of the broker is red.",
+		Do: "1. NATS: `nats stream info svc` shows messages and `max_bytes`. A stream that the service made gets another limit by `nats_max_bytes` and a start; any other by `nats stream edit svc --max-bytes=16GiB`.\n" +
+			"2. Or have it forget sooner: `nats stream edit svc --max-age=2d`. What the broker has forgotten it can't give back to a lost database ([how long is a timer protected](operations.md#how-long-is-a-timer-protected)).\n" +
+			"3. Is a consumer away? Its messages stay until `max_age`, read or not.",
+	},
+	{
 		ID: "TimerOverdue", Red: true, Cause: "A timer that is due has not fired for more than 5 s, for a minute.",
 		Do: "1. `timer-service list --due-within 0` shows the timers, `timer-service stats --tenants` how many of each tenant.\n" +
 			"2. All of one tenant: its `fire_rate` is too low ([quotas](operations.md#quotas)). Raise it, or accept the delay.\n" +
