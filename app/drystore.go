@@ -54,6 +54,12 @@ func (d *dryStore) Fired(ctx context.Context, keep time.Duration, events ...time
 	return changed, nil
 }
 
+// PauseFiring does nothing.
+func (*dryStore) PauseFiring(context.Context, timer.Pause) error { return nil }
+
+// ResumeFiring does nothing.
+func (*dryStore) ResumeFiring(context.Context) error { return nil }
+
 // change applies a function to the status of a timer.
 func (d *dryStore) change(ctx context.Context, key timer.Key, apply func(timer.Status) (timer.Status, timer.Outcome)) (timer.Outcome, error) {
 	before, known := d.changed[key]

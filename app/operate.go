@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/event-service-agent/timer-service/broker/deadletter"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -14,14 +16,35 @@ import (
 // it changes nothing.
 func (a *App) Pause(ctx context.Context, by string) error {
 	defer a.poller.Refresh()
-	return a.store.PauseFiring(ctx, timer.Pause{Since: a.opt.Clock.Now(), By: by})
+	if err := a.store.PauseFiring(ctx, timer.Pause{Since: a.opt.Clock.Now(), By: by}); err != nil {
+		return err
+	}
+	a.mark(ctx, deadletter.MarkPaused, by)
+	return nil
 }
+
+// mark has the broker keep what was decided about firing, for a database that is lost. A
+// broker that is away must not keep an operator from it.
+func (a *App) mark(ctx context.Context, mark deadletter.Mark, by string) {
+	ctx, cancel := context.WithTimeout(ctx, markTimeout)
+	defer cancel()
+	if err := deadletter.Leave(ctx, a.broker, timer.NoTenant, mark, map[string]string{envelope.HeaderMarkBy: by}); err != nil {
+		a.log.WarnContext(ctx, "a database that is lost now would be recovered without this", "decision", mark, "error", err)
+	}
+}
+
+// markTimeout is how long an operator waits for the broker.
+const markTimeout = 3 * time.Second
 
 // Resume ends a pause: here at once, on other instances within about a second. What
 // was due meanwhile fires late.
 func (a *App) Resume(ctx context.Context) error {
 	defer a.poller.Refresh()
-	return a.store.ResumeFiring(ctx)
+	if err := a.store.ResumeFiring(ctx); err != nil {
+		return err
+	}
+	a.mark(ctx, deadletter.MarkResumed, "")
+	return nil
 }
 
 // Retry puts parked events back into the outbox, from where they are published as if
@@ -51,7 +74,11 @@ func (a *App) Forget(ctx context.Context, tenant timer.TenantID) (forgotten time
 	for {
 		c, err := a.store.Forget(ctx, tenant, forgetBatch)
 		forgotten = forgotten.Add(c)
-		if err != nil || c.Total() == 0 {
+		if err == nil && c.Total() == 0 { // the broker still has the commands, and a recovery would read them
+			err = deadletter.Leave(ctx, a.broker, tenant, deadletter.MarkForgotten, nil)
+			return forgotten, err
+		}
+		if err != nil {
 			return forgotten, err
 		}
 		if !pause.For(ctx, forgetPause) {

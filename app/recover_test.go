@@ -7,7 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/timer"
@@ -126,4 +130,63 @@ func (s *site) traffic(commands int) {
 		}
 	}
 	s.settle()
+}
+
+// TestARecoveryKnowsWhatOperatorsDecided discards a dead letter, forgets a tenant and pauses
+// firing. The database that is recovered is as they left it.
+func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		began := time.Now()
+		db := s.open("timers.db")
+		a := s.app(db, app.Options{Horizon: time.Hour})
+		stop := running(t, "app", a.Run)
+		<-a.Running()
+		s.schedule("waits", began.Add(40*time.Minute))
+		s.schedule("discarded", began.Add(2*time.Hour)) // beyond the horizon, today
+		other := timer.Key{TenantID: "other", ServiceCallID: "forgotten"}
+		forgotten := broker.Message{Topic: s.client.Routing().CommandsOf("other"), Message: message.NewMessage("command-other", envelope.Schedule(timer.ScheduleTimer{
+			Key: other, Version: timer.Version{TimestampMS: began.UnixMilli(), CommandID: "command-other"}, DueAt: began.Add(40 * time.Minute),
+		}))}
+		if err := broker.Join(s.client.Publisher().Publish(t.Context(), forgotten)); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		letters := deadletter.New(s.client)
+		if did, err := letters.Discard(t.Context(), deadletter.Filter{}, nil); err != nil || did.Done != 1 {
+			t.Fatalf("discarded %+v, %v", did, err)
+		}
+		if did, err := letters.List(t.Context(), deadletter.Filter{}, func(deadletter.Message) error { return nil }); err != nil || did.Done != 0 {
+			t.Errorf("listed %+v, %v, want nothing that people see", did, err)
+		}
+		if c, err := a.Forget(t.Context(), "other"); err != nil || c.Total() != 1 {
+			t.Errorf("forgot %+v, %v", c, err)
+		}
+		if err := errors.Join(a.Pause(t.Context(), "bob"), a.Resume(t.Context()), a.Pause(t.Context(), "ann")); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		stop()
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.replace("timers.db", "")
+		s.outlive(130 * time.Second) // beyond the duplicate window of the stream
+
+		stop = s.serve("timers.db", app.Options{Horizon: 48 * time.Hour})
+		if !s.recovered() {
+			t.Error("no recovery was logged")
+		}
+		stop()
+		if got, want := s.states("timers.db", "waits", "discarded"), "waits:Scheduled discarded:"; got != want {
+			t.Errorf("states %s, want %s", got, want)
+		}
+		db = s.open("timers.db")
+		defer db.Close()
+		if e, err := db.Get(t.Context(), other); !errors.Is(err, timer.ErrNotFound) {
+			t.Errorf("the tenant that was forgotten has %+v, %v", e, err)
+		}
+		if p, err := db.Firing(t.Context()); err != nil || p.By != "ann" {
+			t.Errorf("firing: %+v, %v, want it paused by ann", p, err)
+		}
+	})
 }

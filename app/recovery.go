@@ -42,6 +42,7 @@ type recovery struct {
 	reason   string        // why it has to be, if that is known before
 	done     Recovered
 
+	marks    marks // of the recovery that is under way
 	progress atomic.Pointer[RecoveryProgress]
 
 	mu       sync.Mutex
@@ -315,6 +316,9 @@ func (r *recovery) recover(ctx context.Context, c comparison, reason string) err
 		p.Events, p.Reached = p.Events+int64(len(batch)), p.Reached+int64(changed)
 		report()
 	}); err != nil {
+		return err
+	}
+	if err := r.pauseAgain(ctx); err != nil {
 		return err
 	}
 	if err := r.store.ReplacePositions(ctx, c.ends(read)); err != nil {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -17,13 +19,12 @@ import (
 // those that became dead letters. It calls applied after each batch, with the last number of each log in it. While a batch is
 // applied the next one is read and decoded.
 func (r *recovery) commands(ctx context.Context, from []timer.Position, applied func(last map[string]int64, messages int, changed int64)) error {
-	dead, err := r.deadLettered(ctx, from)
-	if err != nil {
+	if err := r.readMarks(ctx, from); err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
 	}
 	var applying errgroup.Group
-	err = broker.Replay(ctx, r.history, r.role, broker.Commands, from, func(batch []broker.Stored) error {
-		commands, err := r.decode(ctx, batch, dead)
+	err := broker.Replay(ctx, r.history, r.role, broker.Commands, from, func(batch []broker.Stored) error {
+		commands, err := r.decode(ctx, batch)
 		if err = errors.Join(applying.Wait(), err); err != nil {
 			return err
 		}
@@ -84,15 +85,19 @@ type decoded struct {
 // time are slow.
 const sameTime = 10 * time.Second
 
-// decode decodes a batch, without what is or will be a dead letter.
-func (r *recovery) decode(ctx context.Context, batch []broker.Stored, dead map[place]bool) (all []*decoded, err error) {
+// decode decodes a batch, without what is, was or will be a dead letter, and what was
+// forgotten.
+func (r *recovery) decode(ctx context.Context, batch []broker.Stored) (all []*decoded, err error) {
 	for _, m := range batch {
-		if dead[placeOf(m.Message.Metadata, broker.MetaTopic, broker.MetaPosition)] {
+		if r.marks.dead[placeOf(m.Message.Metadata, broker.MetaTopic, broker.MetaPosition)] {
 			continue
 		}
 		schedules, cancels, err := r.handlers.Decode(ctx, m.Message, m.At)
 		if err != nil && !errors.Is(err, timer.ErrInvalid) {
 			return all, err
+		}
+		if len(schedules) > 0 && r.marks.forgot(schedules[0].TenantID, m.At) || len(cancels) > 0 && r.marks.forgot(cancels[0].TenantID, m.At) {
+			continue
 		}
 		if n := len(all); n == 0 || m.At.Before(all[n-1].first) || m.At.Sub(all[n-1].first) > sameTime {
 			all = append(all, &decoded{first: m.At})
@@ -121,28 +126,74 @@ func placeOf(headers map[string]string, topic, position string) place {
 	return place{headers[topic], headers[position]}
 }
 
-// deadLettered returns the places of the commands behind positions that are dead letters.
-// In a log that holds both, a dead letter is behind its command.
-func (r *recovery) deadLettered(ctx context.Context, from []timer.Position) (map[place]bool, error) {
-	dead := make(map[place]bool)
+// Marks are what dead letters, and marks of operators among them, say of commands.
+type marks struct {
+	dead      map[place]bool               // commands that became dead letters
+	forgotten map[timer.TenantID]time.Time // until when what a tenant had is forgotten
+	paused    *timer.Pause                 // what was last decided about firing; nil if nothing was
+	decided   time.Time                    // when that was
+}
+
+// forgot reports whether what came of a tenant at a time was forgotten later.
+func (m *marks) forgot(tenant timer.TenantID, at time.Time) bool {
+	until, is := m.forgotten[tenant]
+	return is && !at.After(until)
+}
+
+// note notes a mark.
+func (m *marks) note(mark broker.Stored) {
+	get := mark.Message.Metadata.Get
+	switch kind := deadletter.MarkOf(mark.Message); kind {
+	case deadletter.MarkForgotten:
+		tenant := timer.TenantID(get(envelope.HeaderTenantID))
+		if mark.At.After(m.forgotten[tenant]) {
+			m.forgotten[tenant] = mark.At
+		}
+	case deadletter.MarkPaused, deadletter.MarkResumed:
+		if mark.At.Before(m.decided) {
+			return
+		}
+		m.decided, m.paused = mark.At, new(timer.Pause)
+		if kind == deadletter.MarkPaused {
+			*m.paused = timer.Pause{Since: mark.At, By: get(envelope.HeaderMarkBy)}
+		}
+	}
+}
+
+// pauseAgain has firing paused, or not, as an operator decided last.
+func (r *recovery) pauseAgain(ctx context.Context) error {
+	switch p := r.marks.paused; {
+	case p == nil:
+		return nil
+	case p.Paused():
+		return r.store.PauseFiring(ctx, *p)
+	}
+	return r.store.ResumeFiring(ctx)
+}
+
+// readMarks reads the dead letters behind positions. In a log that holds both, a dead letter
+// is behind its command.
+func (r *recovery) readMarks(ctx context.Context, from []timer.Position) error {
+	r.marks = marks{dead: make(map[place]bool), forgotten: make(map[timer.TenantID]time.Time)}
 	behind := make([]timer.Position, len(from))
 	for i, p := range from {
 		behind[i] = timer.Position{Log: p.Log, Observed: p.Committed}
 	}
-	err := broker.Replay(ctx, r.history, r.role, broker.DeadLetter, behind, func(batch []broker.Stored) error {
+	return broker.Replay(ctx, r.history, r.role, broker.DeadLetter, behind, func(batch []broker.Stored) error {
 		for _, m := range batch {
-			dead[placeOf(m.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)] = true
+			r.marks.note(m)
+			r.marks.dead[placeOf(m.Message.Metadata, envelope.HeaderDeadLetterTopic, envelope.HeaderDeadLetterPosition)] = true
 		}
 		return nil
 	})
-	return dead, err
 }
 
 // events notes that the timers of events are Reached that stand behind positions. It
 // calls noted after each batch.
 func (r *recovery) events(ctx context.Context, from []timer.Position, noted func(batch []broker.Stored, changed int)) error {
 	if err := broker.Replay(ctx, r.history, r.role, broker.Events, from, func(batch []broker.Stored) error {
-		changed, err := r.store.Fired(ctx, r.keep, eventsOf(batch)...)
+		events := slices.DeleteFunc(eventsOf(batch), func(e timer.DueTimeReached) bool { return r.marks.forgot(e.TenantID, e.ReachedAt) })
+		changed, err := r.store.Fired(ctx, r.keep, events...)
 		if err == nil {
 			noted(batch, changed)
 		}

@@ -6,6 +6,16 @@ import "strconv"
 // refused message, byte for byte.
 const TypeDeadLetter = "DeadLetter"
 
+// TypeMark is the [HeaderType] of a mark: a message among the dead letters that says what
+// an operator decided, for a database that is lost and recovered. HeaderMark is what it was:
+// "discarded" (a dead letter, whose original the headers of a dead letter name), "forgotten"
+// (the tenant), "paused" or "resumed" (firing).
+const (
+	TypeMark     = "OperatorMark"
+	HeaderMark   = "operatorMark"
+	HeaderMarkBy = "operatorMarkBy" // who asked for it; may be absent
+)
+
 // Headers of a dead letter, beside [HeaderType], [HeaderTenantID], a
 // [HeaderMessageID] of its own and, if the original has one, its
 // [HeaderCorrelationID].

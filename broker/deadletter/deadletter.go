@@ -30,6 +30,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -47,6 +48,7 @@ type Broker interface {
 	broker.DeadLetters
 	Publisher() broker.Publisher
 	Routing() broker.Routing
+	History() (broker.History, string)
 }
 
 // A Service lists, replays and discards the dead letters of a broker, which must
@@ -115,11 +117,19 @@ func (s *Service) Replay(ctx context.Context, f Filter, tell func(Result)) (Summ
 	})
 }
 
-// Discard removes the dead letters that fit. It ends at the first error, of ctx
+// Discard removes the dead letters that fit. Each leaves a [Mark] before, so that a lost
+// database does not take its original for a command that was accepted. It ends at the first error, of ctx
 // or the broker, and returns it, together with what was done until then. Tell is called
 // once for each dead letter that fits, and may be nil.
 func (s *Service) Discard(ctx context.Context, f Filter, tell func(Result)) (Summary, error) {
 	return s.each(ctx, f, true, tell, func(m Message) (Result, error) {
+		if m.Position != "" {
+			if err := Leave(ctx, s.broker, m.Tenant, MarkDiscarded, map[string]string{
+				envelope.HeaderDeadLetterTopic: m.Topic, envelope.HeaderDeadLetterPosition: m.Position, envelope.HeaderDeadLetterOriginalID: m.OriginalID,
+			}); err != nil {
+				return Result{}, fmt.Errorf("discard %s, which stays: %w", timer.Quote(m.ID), err)
+			}
+		}
 		return Result{Message: m, Did: Discarded}, nil
 	})
 }
@@ -170,6 +180,9 @@ func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Res
 		}
 		if f.Limit > 0 && count.fitting == f.Limit {
 			return false, errLimit
+		}
+		if MarkOf(msg) != "" {
+			return false, nil
 		}
 		m := Read(s.routing, msg)
 		if !f.Fits(m) {
