@@ -57,9 +57,9 @@ func TestLinesAboutAnEventNameIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tries := 0
+		var tries atomic.Int32
 		a.Timers().OnDue(func(context.Context, timer.DueTimeReached) error {
-			switch tries++; tries {
+			switch tries.Add(1) {
 			case 1:
 				return errors.New("the bank is closed")
 			case 2:
@@ -71,8 +71,8 @@ func TestLinesAboutAnEventNameIt(t *testing.T) {
 		}, app.OnDueOptions{MinDelay: 10 * time.Second})
 		running(t, "app", a.Run)
 		<-a.Running()
-		for range 2 {
-			order := in(name("order-", tries), 0)
+		for i := range 2 {
+			order := in(name("order-", i), 0)
 			order.CorrelationID = "trace-1"
 			if err := a.Timers().Schedule(t.Context(), order); err != nil {
 				t.Fatal(err)
@@ -93,8 +93,8 @@ func TestLinesAboutAnEventNameIt(t *testing.T) {
 				t.Errorf("it does not name the event: %s", line)
 			}
 		}
-		if len(said) != 4 || tries != 4 {
-			t.Errorf("%v after %d tries", said, tries)
+		if len(said) != 4 || tries.Load() != 4 {
+			t.Errorf("%v after %d tries", said, tries.Load())
 		}
 	})
 }
@@ -444,7 +444,7 @@ func TestEventsThatFailAreAReason(t *testing.T) {
 				return timer.Invalid(timer.ReasonBadField, "no such order")
 			}
 			return errors.New("no such column")
-		}, app.OnDueOptions{})
+		}, app.OnDueOptions{MinDelay: 4 * time.Second, MaxDelay: 5 * time.Minute})
 		running(t, "app", a.Run)
 		<-a.Running()
 		reason := func() string {
@@ -465,9 +465,9 @@ func TestEventsThatFailAreAReason(t *testing.T) {
 		if got := reason(); got != "" {
 			t.Errorf("after five minutes: %s", got)
 		}
-		time.Sleep(15 * time.Minute)
+		time.Sleep(10 * time.Minute)
 		if got := reason(); !strings.Contains(got, "1 events have failed") || !strings.Contains(got, "order-1: no such column") {
-			t.Errorf("after twenty minutes: %q", got)
+			t.Errorf("after fifteen minutes: %q", got)
 		}
 		if err := a.Timers().Schedule(t.Context(), in("order-2", 0)); err != nil {
 			t.Fatal(err)
@@ -478,7 +478,7 @@ func TestEventsThatFailAreAReason(t *testing.T) {
 			t.Fatalf("parked %v, %v", parked, err)
 		}
 		healed.Store(true)
-		time.Sleep(time.Hour)
+		time.Sleep(6 * time.Minute)
 		if got := reason(); !strings.Contains(got, "order-2") || !strings.Contains(got, "no such order") {
 			t.Errorf("with a parked event: %q", got)
 		}
