@@ -27,7 +27,7 @@ var recoveries = []mutant{
 	},
 	{
 		"I18", "a lost database gets the commands up to the last one below which all were acked",
-		[]change{in("broker/nats", "Broker.Replay", swap("log.Delivered", "log.Acked"))},
+		[]change{in("broker", "Replay", swap("l.Delivered", "l.Acked"))},
 		history,
 	},
 	{

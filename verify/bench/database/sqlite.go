@@ -70,14 +70,11 @@ func (f *file) Fill(ctx context.Context, load Load, progress io.Writer) (err err
 	}); err != nil {
 		return fmt.Errorf("fill the database: %w", err)
 	}
-	if _, err := s.DB().ExecContext(ctx, query("sqlite/count"), load.Tenant, load.Timers, load.Tenants); err != nil {
-		return fmt.Errorf("count the timers: %w", err)
-	}
 	if err := restore(progress); err != nil {
 		return err
 	}
-	if err := s.Prepare(ctx); err != nil { // finds the next due times of the tenants
-		return err
+	if _, err := s.DB().ExecContext(ctx, query("sqlite/count"), load.Tenant, load.Timers, load.Tenants); err != nil {
+		return fmt.Errorf("count the timers: %w", err)
 	}
 	if _, err := s.DB().ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 		return err
