@@ -22,6 +22,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -42,14 +43,34 @@ type Place struct {
 	Deferred bool
 }
 
+// Statements do the same on each table of a store.
+type Statements struct{ Head, Deferred string }
+
+// On returns the one for a table.
+func (s Statements) On(deferred bool) string {
+	if deferred {
+		return s.Deferred
+	}
+	return s.Head
+}
+
+// head is the name of the table of rows to be sent.
+var head = regexp.MustCompile(`\btimer_outbox\b`)
+
+// OnBoth returns a statement on the table of rows to be sent, and the same on that of
+// deferred rows.
+func OnBoth(text string) Statements {
+	return Statements{Head: text, Deferred: head.ReplaceAllString(text, "timer_outbox_deferred")}
+}
+
 // A Run is rows of one table whose numbers have no gap.
 type Run struct {
 	First, Last int64
 	Deferred    bool
 }
 
-// Runs returns rows of one shard as runs: mostly as a few, those of deferred rows last, each in the order of
-// their numbers.
+// Runs returns rows of one shard as runs, mostly as a few: rows that are deferred come
+// last, each kind in the order of its numbers.
 func Runs(rows []Place) (runs []Run) {
 	for _, row := range slices.SortedFunc(slices.Values(rows), byPlace) {
 		if n := len(runs); n > 0 && runs[n-1].Deferred == row.Deferred && row.Seq <= runs[n-1].Last+1 {
@@ -63,13 +84,13 @@ func Runs(rows []Place) (runs []Run) {
 
 // byPlace compares rows of one shard.
 func byPlace(a, b Place) int {
-	if a.Deferred != b.Deferred && a.Deferred {
+	switch {
+	case a.Deferred == b.Deferred:
+		return cmp.Compare(a.Seq, b.Seq)
+	case a.Deferred:
 		return 1
 	}
-	if a.Deferred != b.Deferred {
-		return -1
-	}
-	return cmp.Compare(a.Seq, b.Seq)
+	return -1
 }
 
 // A Row is an event that waits for the broker.

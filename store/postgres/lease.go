@@ -92,15 +92,17 @@ var errRolledBack = errors.New("rolled back")
 // database that was moved by logical replication has the rows of the old one, but its
 // sequence begins again.
 func (s *Store) renumber(ctx context.Context) error {
-	const doing = "number events"
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) error {
 		var next, highest int64
 		t.later(step{text: sqlLock, args: []any{int32(lockNumbers)}})
 		if err := t.rows(ctx, sqlNumber, []any{s.shard.Load()}, scan(&next)); err != nil {
 			return err
 		}
-		if err := t.rows(ctx, sqlNumbered, []any{next}, scan(&highest)); err != nil || next > highest {
-			return errors.Join(err, errRolledBack)
+		if err := t.rows(ctx, sqlNumbered, []any{next}, scan(&highest)); err != nil {
+			return err
+		}
+		if next > highest {
+			return errRolledBack
 		}
 		if err := t.rows(ctx, sqlRenumber, []any{highest}, scan(&highest)); err != nil {
 			return fmt.Errorf("%w: the sequence of timer_outbox is at %d, behind its rows, and can't be moved up to %d: %w", timer.ErrFatal, next, highest, err)
@@ -108,10 +110,10 @@ func (s *Store) renumber(ctx context.Context) error {
 		s.opt.Log.WarnContext(ctx, "the sequence of timer_outbox was behind its rows, as after logical replication: moved up", "from", next, "to", highest)
 		return errRolledBack // which the sequence is not
 	})
-	if errors.Is(err, errRolledBack) && codeOf(err) == "" {
+	if errors.Is(err, errRolledBack) {
 		return nil
 	}
-	return classify(doing, err)
+	return classify("number events", err)
 }
 
 // lease begins a transaction and keeps it if the statement returns a shard. It reads no

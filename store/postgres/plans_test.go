@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -164,11 +165,20 @@ func analyze(t *testing.T, s *Store) {
 	}
 }
 
+// textOf returns a statement by the name of its file, or, with _deferred behind the name,
+// the same on deferred rows.
+func textOf(name string) string {
+	if base, deferred := strings.CutSuffix(name, "_deferred"); deferred {
+		return outbox.OnBoth(query(base)).Deferred
+	}
+	return query(name)
+}
+
 // explain returns the ways by which a statement comes to rows of our tables,
 // sorted.
 func explain(t *testing.T, s *Store, name string, args []any) []string {
 	t.Helper()
-	return ways(t, s, name, step{text: "EXPLAIN (FORMAT JSON) " + query(name), args: args})
+	return ways(t, s, name, step{text: "EXPLAIN (FORMAT JSON) " + textOf(name), args: args})
 }
 
 // explainPrepared is explain for a plan that was made without the arguments.
@@ -178,7 +188,7 @@ func explainPrepared(t *testing.T, s *Store, name string, args int) []string {
 	if args > 0 {
 		execute += "(NULL" + strings.Repeat(", NULL", args-1) + ")"
 	}
-	return ways(t, s, name, step{text: "SET LOCAL plan_cache_mode = force_generic_plan"}, step{text: "PREPARE explained AS " + query(name)},
+	return ways(t, s, name, step{text: "SET LOCAL plan_cache_mode = force_generic_plan"}, step{text: "PREPARE explained AS " + textOf(name)},
 		step{text: execute}, step{text: "DEALLOCATE explained"})
 }
 

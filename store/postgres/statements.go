@@ -3,6 +3,8 @@ package postgres
 import (
 	"embed"
 	"strings"
+
+	"github.com/event-service-agent/timer-service/outbox"
 )
 
 //go:embed query/*.sql
@@ -56,7 +58,7 @@ var (
 	sqlParents         = query("parents")
 	sqlJoin            = query("join")
 	sqlLeave           = query("leave")
-	sqlTake            = query("take")
+	sqlTake            = outbox.OnBoth(query("take"))
 	sqlReference       = query("reference")
 	sqlUnreferenced    = query("unreferenced")
 	sqlReach           = query("reach")
@@ -92,13 +94,9 @@ var (
 	sqlPurge           = query("purge")
 	sqlAppend          = query("append")
 	sqlHead            = query("head")
-	sqlDelete          = query("delete")
+	sqlDelete          = outbox.OnBoth(query("delete"))
 	sqlDeferred        = query("deferred")
-	sqlDefer           = query("defer")
-	sqlPark            = query("park")
-	sqlParkDeferred    = query("park_deferred")
+	sqlDefer           = outbox.Statements{Head: query("defer"), Deferred: query("defer_again")}
+	sqlPark            = outbox.OnBoth(query("park"))
 	sqlHasten          = query("hasten")
-	sqlDeleteDeferred  = query("delete_deferred")
-	sqlDeferAgain      = query("defer_again")
-	sqlTakeDeferred    = query("take_deferred")
 )

@@ -94,19 +94,16 @@ func (s shard) Delete(ctx context.Context, rows ...outbox.Place) error {
 		return nil
 	}
 	return s.noting(ctx, "delete from the outbox", func(_ context.Context, t *transaction) error {
+		runs := outbox.Runs(rows)
 		for _, deferred := range [...]bool{false, true} {
-			text := sqlDelete
-			if deferred {
-				text = sqlDeleteDeferred
-			}
 			var first, last []int64
-			for _, r := range outbox.Runs(rows) {
+			for _, r := range runs {
 				if r.Deferred == deferred {
 					first, last = append(first, r.First), append(last, r.Last)
 				}
 			}
 			if len(first) > 0 {
-				t.later(step{text: text, args: []any{s.number, first, last, first[0], last[len(last)-1]}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
+				t.later(step{text: sqlDelete.On(deferred), args: []any{s.number, first, last, first[0], last[len(last)-1]}, done: func(pgconn.CommandTag) { failpoint.Here("deleting") }})
 			}
 		}
 		return nil
@@ -120,10 +117,6 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	}
 	return s.noting(ctx, "defer events", func(_ context.Context, t *transaction) error {
 		for _, deferred := range [...]bool{false, true} {
-			text := sqlDefer
-			if deferred {
-				text = sqlDeferAgain
-			}
 			var seqs []int64
 			var reasons, destinations []string
 			var times []time.Time
@@ -135,7 +128,7 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 				}
 			}
 			if len(seqs) > 0 {
-				t.later(step{text: text, args: []any{s.number, seqs, reasons, destinations, times, attempts}})
+				t.later(step{text: sqlDefer.On(deferred), args: []any{s.number, seqs, reasons, destinations, times, attempts}})
 			}
 		}
 		return nil
@@ -152,12 +145,8 @@ func (s shard) Hasten(ctx context.Context, now time.Time) error {
 
 // Park moves a row out of the shard.
 func (s shard) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
-	text := sqlPark
-	if row.Deferred {
-		text = sqlParkDeferred
-	}
 	return s.noting(ctx, "park an event", func(_ context.Context, t *transaction) error {
-		t.later(step{text: text, args: []any{s.number, row.Seq, store.Printable(reason), timer.RoundDown(now)}})
+		t.later(step{text: sqlPark.On(row.Deferred), args: []any{s.number, row.Seq, store.Printable(reason), timer.RoundDown(now)}})
 		return nil
 	})
 }

@@ -79,12 +79,9 @@ func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bo
 	if h, ok := s.hosted.Load(tx); ok {
 		t.send = h.(*hosted).send
 	}
-	text, taken := sqlTake, int64(0)
-	if row.Deferred {
-		text = sqlTakeDeferred
-	}
+	var taken int64
 	database := t.join()
-	t.later(step{text: text, args: []any{int32(row.Shard), row.Seq}, each: scan(&taken)})
+	t.later(step{text: sqlTake.On(row.Deferred), args: []any{int32(row.Shard), row.Seq}, each: scan(&taken)})
 	if err := t.leave(ctx, database); err != nil {
 		return false, inTransaction(doing, err)
 	}

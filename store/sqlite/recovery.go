@@ -206,7 +206,7 @@ func (t *transaction) forgetEvents(ctx context.Context, ids []string) error {
 	if err != nil {
 		return err
 	}
-	for _, text := range [...]string{sqlFiredOutbox, sqlFiredDeferred} {
+	for _, text := range [...]string{sqlFiredOutbox.Head, sqlFiredOutbox.Deferred} {
 		deleted, err := t.change(ctx, text, list)
 		if err != nil {
 			return err

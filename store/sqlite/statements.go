@@ -3,6 +3,8 @@ package sqlite
 import (
 	"embed"
 	"strings"
+
+	"github.com/event-service-agent/timer-service/outbox"
 )
 
 //go:embed query/*.sql
@@ -65,13 +67,10 @@ var (
 	sqlNumbered        = query("numbered")
 	sqlRenumber        = query("renumber")
 	sqlHead            = query("head")
-	sqlDelete          = query("delete")
+	sqlDelete          = outbox.OnBoth(query("delete"))
 	sqlDeferred        = query("deferred")
-	sqlDefer           = query("defer")
-	sqlDeferAgain      = query("defer_again")
-	sqlDeleteDeferred  = query("delete_deferred")
-	sqlPark            = query("park")
-	sqlParkDeferred    = query("park_deferred")
+	sqlDefer           = outbox.Statements{Head: query("defer"), Deferred: query("defer_again")}
+	sqlPark            = outbox.OnBoth(query("park"))
 	sqlHasten          = query("hasten")
 	sqlInspect         = query("inspect")
 	sqlIdentity        = query("identity")
@@ -80,8 +79,7 @@ var (
 	sqlForgetPositions = query("forget_positions")
 	sqlFired           = query("fired")
 	sqlFiredNew        = query("fired_new")
-	sqlFiredOutbox     = query("fired_outbox")
-	sqlFiredDeferred   = query("fired_deferred")
+	sqlFiredOutbox     = outbox.OnBoth(query("fired_outbox"))
 )
 
 // appendRows is how many events a statement adds to the outbox at most, firedRows how
@@ -111,8 +109,8 @@ func repeatValues(text string, n int) string {
 // writing are the statements worth preparing.
 var writing = []string{
 	sqlLock, sqlScheduleNew, sqlScheduleChunk, sqlScheduleAgain, sqlCancel, sqlTombstone, sqlCancelAgain, sqlStatus,
-	sqlCount, sqlBacklogged, sqlDueTenants, sqlTenants, sqlDue, sqlDueTenant, sqlMark, sqlAppend, appends(appendRows), sqlDelete, sqlDefer, sqlDeferAgain,
-	sqlDeleteDeferred, sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox, sqlFiredDeferred,
+	sqlCount, sqlBacklogged, sqlDueTenants, sqlTenants, sqlDue, sqlDueTenant, sqlMark, sqlAppend, appends(appendRows), sqlDelete.Head, sqlDelete.Deferred, sqlDefer.Head, sqlDefer.Deferred,
+	sqlNote, sqlFiredChunk, sqlFiredNewChunk, sqlFiredOutbox.Head, sqlFiredOutbox.Deferred,
 }
 
 // polling are the statements of the forwarder that read. It repeats them many times a

@@ -69,11 +69,7 @@ func (s *Store) Delete(ctx context.Context, rows ...outbox.Place) error {
 
 // deleteEvents removes a run of rows.
 func (t *transaction) deleteEvents(ctx context.Context, r outbox.Run) error {
-	text := sqlDelete
-	if r.Deferred {
-		text = sqlDeleteDeferred
-	}
-	deleted, err := t.change(ctx, text, r.First, r.Last)
+	deleted, err := t.change(ctx, sqlDelete.On(r.Deferred), r.First, r.Last)
 	t.count(outboxCount).outbox -= deleted
 	return err
 }
@@ -85,13 +81,9 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	}
 	return s.noting(ctx, "defer events", func(ctx context.Context, t *transaction) error {
 		for _, d := range rows {
-			text := sqlDefer
-			if d.Deferred {
-				text = sqlDeferAgain
-			}
-			_, err := t.ExecContext(ctx, text, d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts())
+			_, err := t.ExecContext(ctx, sqlDefer.On(d.Deferred), d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts())
 			if err == nil && !d.Deferred {
-				_, err = t.ExecContext(ctx, sqlDelete, d.Seq, d.Seq)
+				_, err = t.ExecContext(ctx, sqlDelete.Head, d.Seq, d.Seq)
 			}
 			if err != nil {
 				return err
@@ -111,12 +103,8 @@ func (s *Store) Hasten(ctx context.Context, now time.Time) error {
 
 // Park moves a row out of the outbox.
 func (s *Store) Park(ctx context.Context, now time.Time, row outbox.Place, reason string) error {
-	text := sqlPark
-	if row.Deferred {
-		text = sqlParkDeferred
-	}
 	return s.noting(ctx, "park an event", func(ctx context.Context, t *transaction) error {
-		if _, err := t.ExecContext(ctx, text, row.Seq, reason, now.UnixMilli()); err != nil {
+		if _, err := t.ExecContext(ctx, sqlPark.On(row.Deferred), row.Seq, reason, now.UnixMilli()); err != nil {
 			return err
 		}
 		return t.deleteEvents(ctx, outbox.Runs([]outbox.Place{row})[0])

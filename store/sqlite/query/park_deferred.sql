@@ -1,5 +1,0 @@
--- As park.sql, an event that was deferred. Seeks the rowid.
-INSERT INTO timer_outbox_parked (seq, id, payload, headers, appended_at, attempts, last_error, parked_at)
-SELECT seq, id, payload, headers, appended_at, attempts + 1, ?2, ?3
-  FROM timer_outbox_deferred
- WHERE seq = ?1
