@@ -161,7 +161,7 @@ func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
 		if c, err := a.Forget(t.Context(), "other"); err != nil || c.Total() != 1 {
 			t.Errorf("forgot %+v, %v", c, err)
 		}
-		if err := errors.Join(a.Pause(t.Context(), "bob"), a.Resume(t.Context()), a.Pause(t.Context(), "ann")); err != nil {
+		if err := errors.Join(a.Pause(t.Context(), "bob"), a.Resume(t.Context()), a.Pause(t.Context(), "ann"), a.Pause(t.Context(), "eve")); err != nil {
 			t.Fatal(err)
 		}
 		s.settle()

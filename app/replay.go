@@ -153,9 +153,11 @@ func (m *marks) note(mark broker.Stored) {
 		if mark.At.Before(m.decided) {
 			return
 		}
-		m.decided, m.paused = mark.At, new(timer.Pause)
-		if kind == deadletter.MarkPaused {
-			*m.paused = timer.Pause{Since: mark.At, By: get(envelope.HeaderMarkBy)}
+		m.decided = mark.At
+		if kind == deadletter.MarkResumed {
+			m.paused = new(timer.Pause)
+		} else if m.paused == nil || !m.paused.Paused() { // to pause again changes nothing
+			m.paused = &timer.Pause{Since: mark.At, By: get(envelope.HeaderMarkBy)}
 		}
 	}
 }
