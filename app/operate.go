@@ -68,18 +68,17 @@ const (
 // returns how many timers, also with an error: then call it again, here or on any
 // other instance. It ends with a step that finds none: what is scheduled later
 // stays, so the tenant's producers should have stopped. Events that wait in the outbox
-// are still published. Nothing is kept of the tenant, so that an old command that is
-// delivered again schedules its timer again.
+// are still published. Nothing is kept of the tenant in the database, so that an old command
+// that is delivered again schedules its timer again; a recovery of the database reads none.
 func (a *App) Forget(ctx context.Context, tenant timer.TenantID) (forgotten timer.Counts, err error) {
 	for {
 		c, err := a.store.Forget(ctx, tenant, forgetBatch)
 		forgotten = forgotten.Add(c)
-		if err == nil && c.Total() == 0 { // the broker still has the commands, and a recovery would read them
-			err = deadletter.Leave(ctx, a.broker, tenant, deadletter.MarkForgotten, nil)
-			return forgotten, err
-		}
 		if err != nil {
 			return forgotten, err
+		}
+		if c.Total() == 0 { // the broker still has the commands, and a recovery would read them
+			return forgotten, deadletter.Leave(ctx, a.broker, tenant, deadletter.MarkForgotten, nil)
 		}
 		if !pause.For(ctx, forgetPause) {
 			return forgotten, ctx.Err()

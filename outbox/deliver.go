@@ -35,7 +35,7 @@ type Delivery struct {
 	Concurrency int           // calls of Handle at once; default 16
 	Attempts    int           // failed calls for a row before it is parked; default any number
 	MinDelay    time.Duration // about, after the first failure; it doubles with each further one; default 1s
-	MaxDelay    time.Duration // longest delay after a failure, but for a start, which may bring the cure; default 1h
+	MaxDelay    time.Duration // longest delay after a failure; a start tries all at once, since it may bring the cure; default 1h
 	Timeout     time.Duration // after which the context of a call ends; default 1 min
 	Grace       time.Duration // how long calls may go on after the end of Run's context; default that of a publish
 }

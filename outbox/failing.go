@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
@@ -42,8 +43,8 @@ func (f *failing) note(now time.Time, row Row, err error) {
 	if !is {
 		was.since = now
 	}
-	header := row.Message.Metadata.Get
-	was.err = fmt.Errorf("%s.%s: %w", header(envelope.HeaderTenantID), header(envelope.HeaderServiceCallID), err)
+	key := timer.Key{TenantID: timer.TenantID(tenant(row)), ServiceCallID: timer.ServiceCallID(row.Message.Metadata.Get(envelope.HeaderServiceCallID))}
+	was.err = fmt.Errorf("%s: %w", key, err)
 	f.rows[row.Seq] = was
 }
 

@@ -176,7 +176,7 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 	return through
 }
 
-// about returns attributes of a log line: those that name an event, and more.
+// about returns the attributes of a log line that name an event, and more.
 func about(event *message.Message, more ...any) []any {
 	header := event.Metadata.Get
 	return append([]any{

@@ -9,7 +9,7 @@ type Status struct {
 	Stuck   time.Duration // how long rows have been read or published without an end to any; zero if none are
 	Failing int           // rows that have failed in their handler for ten minutes or longer
 	Failed  error         // what was wrong last with the first of these, and whose event it is
-	Unmoved error         // why rows could not be deferred or parked, the last time within a minute; nil if they could
+	Unmoved error         // why rows could not be deferred, parked or deleted, the last time within a minute; nil if they could
 }
 
 // Status returns how the forwarder is. It never waits.

@@ -99,7 +99,7 @@ func (b *Broker) Positions(role string) []timer.Position {
 }
 
 // number returns a sequence as positions have it.
-func number(sequence uint64) int64 { return int64(min(sequence, 1<<62)) } //nolint:gosec // bounded
+func number(n uint64) int64 { return int64(min(n, 1<<62)) } //nolint:gosec // bounded
 
 // hasNews reports whether messages came or were settled since the server was asked.
 func (s *subscription) hasNews() bool {

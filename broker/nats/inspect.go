@@ -28,7 +28,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 		}
 		c := info.Config
 		found.Now = info.Now
-		found.MaxAge, found.Limit, found.Used = c.MaxAge, max(c.MaxBytes, 0), int64(min(info.State.Bytes, 1<<62)) //nolint:gosec // bounded
+		found.MaxAge, found.Limit, found.Used = c.MaxAge, max(c.MaxBytes, 0), number(info.State.Bytes)
 		found.Keeps = fmt.Sprintf("stream %s: retention %s, storage %s, discard %s, duplicate window %v, %d replicas",
 			c.Name, word(c.Retention), word(c.Storage), word(c.Discard), c.Duplicates, max(c.Replicas, 1))
 		found.Oldest = oldest(info.StreamInfo, info.Now)
