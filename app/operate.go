@@ -48,7 +48,7 @@ func (a *App) Resume(ctx context.Context) error {
 }
 
 // Retry puts parked events back into the outbox, from where they are published as if
-// they were new, and returns how many: those that are gone do not count.
+// they were new, and returns how many: events that are gone do not count.
 func (a *App) Retry(ctx context.Context, seqs ...int64) (retried int, err error) {
 	retried, err = a.store.RetryParked(ctx, a.opt.Clock.Now(), seqs...)
 	a.forwarder.Appended(retried)

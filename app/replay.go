@@ -15,9 +15,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// commands applies the commands that were delivered before, behind positions, without
-// those that became dead letters. It calls applied after each batch, with the last number of each log in it. While a batch is
-// applied the next one is read and decoded.
+// commands applies the commands that were delivered before, behind positions, without the
+// commands that became dead letters. It calls applied after each batch, with the last number
+// of each log in it. While a batch is applied the next one is read and decoded.
 func (r *recovery) commands(ctx context.Context, from []timer.Position, applied func(last map[string]int64, messages int, changed int64)) error {
 	if err := r.readMarks(ctx, from); err != nil {
 		return fmt.Errorf("read dead letters: %w", err)

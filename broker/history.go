@@ -65,7 +65,7 @@ type History interface {
 }
 
 // Replay reads messages of a kind behind positions: behind Committed for commands, and
-// behind Observed for others. Of the commands it visits those that were delivered to the
+// behind Observed for others. Of the commands it visits the ones that were delivered to the
 // role. See [History.Read] for the rest.
 func Replay(ctx context.Context, h History, role string, kind Kind, from []timer.Position, visit func(batch []Stored) error) error {
 	after := make(map[string]int64)

@@ -79,7 +79,7 @@ var clientSettings = []string{
 // provisionSettings are those that matter when streams and queues are created.
 var provisionSettings = append(slices.Clone(clientSettings), "nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type")
 
-// serviceSettings are those that matter to who asks a service, or its database.
+// serviceSettings are the settings that matter to a verb that asks a service, or its database.
 var serviceSettings = []string{"db_path", "db_url", "server", "http_socket", "http_addr", "http_prefix", "http_token"}
 
 // fileSettings are those that matter to who works on the database itself.

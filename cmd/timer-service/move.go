@@ -26,7 +26,7 @@ const maxID = 128
 // A move takes the timers of one tenant from a service that runs, and writes them for
 // another one, see docs/adr/0038-move-a-tenant.md. FILE.partial has the timers as they
 // were before anything was canceled; after a crash the move goes on with it. FILE has
-// those that were released.
+// the timers that were released.
 type move struct {
 	tenant timer.TenantID
 	from   timer.Reader // the database that the service runs on
@@ -132,7 +132,7 @@ func after(v timer.Version, end string) timer.Version {
 	return timer.Version{TimestampMS: v.TimestampMS + 1, CommandID: end + end}
 }
 
-// write writes the timers that were released, and those that are over. Until the end
+// write writes the timers that were released, and the timers that are over. Until the end
 // the file has no trailer, and nothing of it is imported.
 func (m *move) write(ctx context.Context, e *env) error {
 	err := m.create(m.path, func(w io.Writer) (err error) {

@@ -28,8 +28,8 @@ has the counts and a checksum of the lines between it and the first:
 sed '1d;$d' FILE | sha256sum. The export is written as FILE.partial, synced to disk,
 and renamed to FILE.
 
-With --tenant the service runs on. FILE.partial has the timers of the tenant; those
-that wait are canceled, in the versions that it has, and FILE has those that were, for
+With --tenant the service runs on. FILE.partial has the timers of the tenant. Timers
+that wait are canceled, in the versions that it has, and FILE has the canceled ones, for
 import --tenant at another service. What fires meanwhile is left out, and so is what
 has newer commands. Send the commands of the tenant to the other service before. After
 a crash run it again.

@@ -128,7 +128,7 @@ func TimerPath(key timer.Key) string {
 	return Path("tenants", string(key.TenantID), "timers", string(key.ServiceCallID))
 }
 
-// Query returns the query of pairs of a name and a value, without those that are empty.
+// Query returns the query of pairs of a name and a value, without pairs of an empty value.
 func Query(pairs ...string) string {
 	v := make(url.Values)
 	for i := 0; i < len(pairs); i += 2 {
