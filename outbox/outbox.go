@@ -1,6 +1,6 @@
 // Package outbox carries events from a transaction to the broker. [Append] writes
 // them inside the transaction that changes the timer; the [Forwarder] publishes
-// them in the order they were appended and deletes each, by its number, after the
+// them in the order they were appended and deletes each, where it was read, after the
 // broker's ack. A crash between the two publishes an event again under the same id.
 //
 //	Append ─► outbox ─► Publish ─► acked:   deleted
