@@ -42,6 +42,7 @@ func TestDataTravelWithATimer(t *testing.T) {
 		b.publish("c-5", envelope.Schedule(removed))
 		invalid := strings.Replace(string(envelope.Schedule(command)), `"secret"`, `"marker-3":1,"marker-3"`, 1)
 		b.publish("c-6", []byte(invalid))
+		synctest.Wait() // gochannel hands over what is published at once in no order
 
 		removed.CommandID, removed.TimestampMS = "c-7", removed.TimestampMS-1
 		removed.CorrelationID = "req-7"
