@@ -27,7 +27,7 @@ type Log struct {
 	Delivered int64     // the highest number of a command that was delivered to the role
 	Pending   int64     // commands up to Delivered that were not acked; 0 if they are delivered again from Acked on
 	Last      int64     // the highest number in the log; 0 if it never held a message
-	Oldest    time.Time // when the oldest message in it was stored; zero if it holds none
+	Oldest    time.Time // since when it has all commands; zero if it holds none
 	Bytes     int64     // how much it holds
 	MaxBytes  int64     // how much it takes at most; 0 if it has no limit that is known
 }

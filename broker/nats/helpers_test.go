@@ -2,6 +2,7 @@ package nats_test
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -58,7 +59,13 @@ func start(t testing.TB, lazily bool) *embedded.Server {
 // run runs a broker until the test ends.
 func run(t testing.TB, opt nats.Options) *nats.Broker {
 	t.Helper()
-	b := nats.New(opt, quiet)
+	return runLogging(t, opt, quiet)
+}
+
+// runLogging runs a broker with a log until the test ends.
+func runLogging(t testing.TB, opt nats.Options, log *slog.Logger) *nats.Broker {
+	t.Helper()
+	b := nats.New(opt, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.Run(ctx) }()

@@ -147,10 +147,19 @@ func (b *Broker) lookUpLog(ctx context.Context, s *session, role string) (found 
 		Bytes:     number(stream.State.Bytes),
 		MaxBytes:  max(0, stream.Config.MaxBytes),
 	}
-	if stream.State.Msgs > 0 {
-		found.Oldest = stream.State.FirstTime
+	found.Oldest, err = b.oldestCommand(ctx, s)
+	return found, err
+}
+
+// oldestCommand returns when the oldest command of the stream was stored, zero if there
+// is none. What is consumed may have been removed before, and dead letters stay: the age
+// of the stream says nothing.
+func (b *Broker) oldestCommand(ctx context.Context, s *session) (time.Time, error) {
+	first, err := b.get(ctx, s, getRequest{Sequence: 1, Filter: b.opt.Routing.Subscription()})
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return time.Time{}, nil
 	}
-	return found, nil
+	return first.Time, err
 }
 
 // Used reports whether the server keeps more requests for commands of the role than this

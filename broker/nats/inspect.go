@@ -31,7 +31,16 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 		found.MaxAge, found.Limit, found.Used = c.MaxAge, max(c.MaxBytes, 0), number(info.State.Bytes)
 		found.Keeps = fmt.Sprintf("stream %s: retention %s, storage %s, discard %s, duplicate window %v, %d replicas",
 			c.Name, word(c.Retention), word(c.Storage), word(c.Discard), c.Duplicates, max(c.Replicas, 1))
-		found.Oldest = oldest(info.StreamInfo, info.Now)
+		if found.Oldest, err = b.oldestCommand(ctx, s); err != nil {
+			return err
+		}
+		switch {
+		case !found.Oldest.IsZero():
+		case info.State.LastSeq > 0: // one that has no commands, and may have had some
+			found.Oldest = info.Now
+		default:
+			found.Oldest = info.Created
+		}
 		found.Owner, _, err = b.keptOwner(ctx, s, b.ownerStream()+"."+b.commandsOf(role))
 		return err
 	})
@@ -39,18 +48,6 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 		err = nil
 	}
 	return found, err
-}
-
-// oldest returns since when a stream has all that was published to it. One that is empty
-// and was not always has nothing left.
-func oldest(info jetstream.StreamInfo, now time.Time) time.Time {
-	switch s := info.State; {
-	case s.Msgs > 0:
-		return s.FirstTime
-	case s.LastSeq > 0:
-		return now
-	}
-	return info.Created
 }
 
 // word returns what the configuration of a server calls a value.

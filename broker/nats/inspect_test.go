@@ -1,26 +1,54 @@
-package nats
+package nats_test
 
 import (
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/nats"
 )
 
-func TestStreamThatLostAllHasNothingOlderThanNow(t *testing.T) {
+// TestInspectionSaysSinceWhenAllCommandsAreThere. Dead letters stay for longer, and tell
+// nothing about commands.
+func TestInspectionSaysSinceWhenAllCommandsAreThere(t *testing.T) {
 	t.Parallel()
-	created := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
-	first, now := created.Add(time.Hour), created.Add(24*time.Hour)
-	for name, test := range map[string]struct {
-		state jetstream.StreamState
-		want  time.Time
-	}{
-		"never used":           {jetstream.StreamState{}, created},
-		"with messages":        {jetstream.StreamState{Msgs: 2, FirstTime: first, LastSeq: 9}, first},
-		"all messages expired": {jetstream.StreamState{LastSeq: 9}, now},
-	} {
-		if got := oldest(jetstream.StreamInfo{Created: created, State: test.state}, now); !got.Equal(test.want) {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
+	e := syncing(t)
+	_, js := client(t, e)
+	b := ready(t, nats.Options{Server: e})
+	stream, err := js.Stream(t.Context(), "svc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldest := func() time.Time {
+		found, err := b.Inspect(t.Context(), "timer-service")
+		if err != nil {
+			t.Fatal(err)
 		}
+		return found.Oldest
+	}
+	if got := oldest(); !got.Equal(stream.CachedInfo().Created) {
+		t.Errorf("one that was never used has all since %v, and was created at %v", got, stream.CachedInfo().Created)
+	}
+	publisher := broker.NewWatermillPublisher(b.Publisher())
+	for _, subject := range []string{"svc.acme.dlq", commands, commands} {
+		if err := publisher.Publish(subject, message.NewMessage("", nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := stream.GetMsg(t.Context(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := oldest(); !got.Equal(first.Time) {
+		t.Errorf("it has all since %v, and its first command is of %v", got, first.Time)
+	}
+	if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(commands)); err != nil {
+		t.Fatal(err)
+	}
+	if got := oldest(); !got.After(first.Time) {
+		t.Errorf("without a command it has all since %v", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,12 +22,13 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
-// documented starts a server with the permissions of the documentation, and a
+// documented starts a server with the permissions of the documentation but some, and a
 // user beside them who may do everything.
-func documented(t testing.TB) (url string) {
+func documented(t testing.TB, without ...string) (url string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/brokers/nats.md")
 	if err != nil {
@@ -38,6 +40,12 @@ func documented(t testing.TB) (url string) {
 	}
 	text := strings.Replace(string(found[1]), "users: [", "users: [{ user: root, password: root }", 1)
 	text = strings.Replace(text, "users = [", "users = [{ user: root, password: root }", 1)
+	for _, line := range without {
+		if !strings.Contains(text, line) {
+			t.Fatalf("the documentation does not permit %s", line)
+		}
+		text = strings.Replace(text, line, "", 1)
+	}
 	file := filepath.Join(t.TempDir(), "nats.conf")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -201,7 +209,7 @@ func (i *intruder) wasDenied(t testing.TB, subject string) {
 func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 	t.Parallel()
 	longtest.NotShort(t)
-	url := documented(t)
+	url := documented(t, `"$JS.API.STREAM.PURGE.svc"`) // which is optional
 	admin := user(url, "admin")
 	admin.Name = "timer-provision"
 	if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
@@ -354,5 +362,37 @@ func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 		t.Error("an ack on a subject that it may not subscribe to")
 	} else if !strings.Contains(err.Error(), "_INBOX_other") {
 		t.Errorf("without an inbox: %v", err)
+	}
+}
+
+// TestRemovalNeedsWhatIsDocumented fills the stream with commands that are all acked.
+func TestRemovalNeedsWhatIsDocumented(t *testing.T) {
+	t.Parallel()
+	for _, without := range []string{"", `"$JS.API.STREAM.PURGE.svc"`, `"$JS.API.CONSUMER.LIST.svc"`} {
+		t.Run("without "+without, func(t *testing.T) {
+			t.Parallel()
+			url := documented(t, without)
+			admin := user(url, "admin")
+			admin.Name, admin.MaxBytes = "timer-provision", 1<<20
+			if _, err := nats.New(admin, quiet).Provision(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+			service, tenant := user(url, "service"), user(url, "acme")
+			service.Verify, service.MaxBytes = true, 1<<20
+			tenant.Client, tenant.Inbox = true, "_INBOX_acme"
+			var lines logbuf.Buffer
+			go acking(subscribe(t, runLogging(t, service, slog.New(slog.NewTextHandler(&lines, nil))), role, commands))
+			publisher := broker.NewWatermillPublisher(ready(t, tenant).Publisher())
+			for sent := 0; sent < 300; {
+				if publisher.Publish(commands, message.NewMessage(fmt.Sprint(sent), make([]byte, 10_000))) == nil {
+					sent++
+				} else if subject := strings.Trim(without, `"`); without != "" {
+					until(t, "a line that names "+subject, func() bool {
+						return strings.Contains(lines.String(), "no more can be removed") && strings.Contains(lines.String(), subject)
+					})
+					return
+				}
+			}
+		})
 	}
 }

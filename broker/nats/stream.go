@@ -60,6 +60,9 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	}
 	s.seen = true
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
+	if crowded(info) {
+		b.notifyCrowded()
+	}
 	return checkLimit(info)
 }
 

@@ -29,6 +29,7 @@ type subscription struct {
 	window  *inflight.Window
 	barrier chan barrier  // read when all that came before was received
 	unfit   chan struct{} // holds one: someone has changed the consumer
+	crowded chan struct{} // holds one: the stream was found to be crowded
 	inbox   *inbox        // nil while it is closed; of the goroutine that receives
 	silent  bool          // the server did not do what it was asked for; of the same goroutine
 	waiting atomic.Int64  // requests that the server may keep, at most
@@ -55,6 +56,7 @@ func newSubscription(ctx context.Context, to *subscriber, durable, topic string)
 		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
 		barrier: make(chan barrier),
 		unfit:   make(chan struct{}, 1),
+		crowded: make(chan struct{}, 1),
 		held:    make(map[position]*delivery),
 		freed:   make(chan struct{}, 1),
 	}
@@ -72,6 +74,9 @@ func (s *subscription) run(ctx context.Context) {
 	following, unfollow := context.WithCancel(context.WithoutCancel(ctx))
 	defer unfollow()
 	parts.Go(func() { s.follow(following) })
+	if s.role != "" {
+		parts.Go(func() { s.trim(following) })
+	}
 
 	s.consume(ctx)
 	s.window.Close()

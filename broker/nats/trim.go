@@ -1,0 +1,197 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
+)
+
+const (
+	trimStep     = 10_000    // sequences in one removal, which holds up the stream
+	trimSaid     = time.Hour // how long there is no other line about what can't be removed
+	maxUncovered = 100       // subjects that no consumer reads, each of which is looked up
+)
+
+// crowded reports whether a stream is one that the service has made and is above three
+// quarters of its limit.
+func crowded(info *jetstream.StreamInfo) bool {
+	_, made := info.Config.Metadata[ours]
+	return made && info.Config.MaxBytes > 0 && number(info.State.Bytes) > info.Config.MaxBytes/4*3
+}
+
+// notifyCrowded has subscriptions to commands remove what is consumed.
+func (b *Broker) notifyCrowded() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for s := range b.open {
+		select {
+		case s.crowded <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// trim removes what is consumed, whenever the stream is found to be crowded, until ctx is
+// done. A subscription does it, not the connection: while a lost database is recovered
+// nobody has subscribed to the commands, and the recovery needs what was acked.
+func (s *subscription) trim(ctx context.Context) {
+	said := rate.Sometimes{Interval: trimSaid}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.crowded:
+		}
+		session, err := s.broker.current()
+		if err != nil || !s.begun() {
+			continue
+		}
+		why, err := s.broker.removeConsumed(ctx, session, s.durable)
+		if err != nil {
+			why = err.Error()
+		}
+		if why != "" && ctx.Err() == nil {
+			said.Do(func() {
+				s.broker.log.WarnContext(ctx, "the stream is above three quarters of its limit, and no more can be removed from it",
+					"stream", s.broker.opt.Stream, "because", why)
+			})
+		}
+	}
+}
+
+// removeConsumed removes the oldest messages that are consumed until the stream is down to
+// five eighths of its limit, or returns what stands in the way. Commands go before what
+// followed from them: a recovery that found a command without its event would have it
+// fire again. Dead letters stay, and so does all that is on other subjects.
+func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (pin string, err error) {
+	ctx, stop := b.requesting(ctx, b.api(""))
+	defer stop()
+	defer func() { err = cause(ctx, err) }()
+	stream, err := s.js.Stream(ctx, b.opt.Stream)
+	if err != nil {
+		return "", err
+	}
+	info := stream.CachedInfo()
+	was, goal := number(info.State.Bytes), info.Config.MaxBytes/8*5
+	if !crowded(info) {
+		return "", nil
+	}
+	consumed, pin, err := b.consumed(ctx, s, stream, role)
+	for err == nil && number(info.State.Bytes) > goal {
+		first, found := uint64(0), false
+		if first, found, err = b.firstOf(ctx, s, b.removable()...); err != nil || found && first > consumed {
+			break
+		}
+		if !found {
+			pin = "dead letters, and messages on other subjects, fill it"
+			break
+		}
+		share := float64(number(info.State.Bytes)-goal) / float64(info.State.Bytes)
+		upTo := min(first+uint64(share*float64(info.State.LastSeq-first)), first+trimStep, consumed)
+		for _, subject := range b.removable() {
+			if err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1)); err != nil {
+				return "", err
+			}
+		}
+		if info, err = stream.Info(ctx); err == nil && number(info.State.Bytes) <= goal {
+			pin = ""
+		}
+	}
+	if number(info.State.Bytes) < was {
+		b.log.InfoContext(ctx, "removed consumed messages: the stream was above three quarters of its limit",
+			"stream", b.opt.Stream, "bytes", info.State.Bytes, "was", was, "max_bytes", info.Config.MaxBytes)
+	}
+	return pin, err
+}
+
+// removable returns the subjects of what may be removed when it is consumed, in the order
+// of removal.
+func (b *Broker) removable() []string {
+	subjects := []string{b.opt.Routing.Subscription()}
+	if b.opt.Routing.Receipts != "" {
+		subjects = append(subjects, b.opt.Routing.ReceiptsOf("*"))
+	}
+	return append(subjects, b.opt.Routing.EventsOf("*"))
+}
+
+// consumed returns the sequence up to which all that may be removed is consumed, and
+// what comes next: a consumer that has not acked a message, or a subject that none reads.
+func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, role string) (upTo uint64, pin string, err error) {
+	upTo = stream.CachedInfo().State.LastSeq
+	var consumers []*jetstream.ConsumerInfo
+	list := stream.ListConsumers(ctx)
+	for c := range list.Info() {
+		consumers = append(consumers, c)
+	}
+	if err := list.Err(); err != nil {
+		return 0, "", err
+	}
+	if !slices.ContainsFunc(consumers, func(c *jetstream.ConsumerInfo) bool { return c.Name == role }) || len(consumers) < stream.CachedInfo().State.Consumers {
+		return 0, "", errors.New("not all consumers are known: a server may be away")
+	}
+	var unread []string
+	for _, filter := range b.removable() {
+		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+		if err != nil {
+			return 0, "", err
+		}
+		for subject := range info.State.Subjects {
+			read := false
+			for _, c := range consumers {
+				if !reads(c, subject) {
+					continue
+				}
+				read = true
+				if left := c.NumPending + uint64(c.NumAckPending); left > 0 && c.AckFloor.Stream < upTo {
+					upTo, pin = c.AckFloor.Stream, fmt.Sprintf("consumer %s has not acked %d messages behind sequence %d", c.Name, left, c.AckFloor.Stream)
+				}
+			}
+			if !read {
+				unread = append(unread, subject)
+			}
+		}
+	}
+	if len(unread) > maxUncovered { // too many to look up: the first message of all is as old
+		unread = b.removable()
+	}
+	if len(unread) > 0 {
+		first, found, err := b.firstOf(ctx, s, unread...)
+		if err != nil {
+			return 0, "", err
+		}
+		if found && first <= upTo {
+			upTo, pin = first-1, fmt.Sprintf("no consumer reads %s, so that nobody knows what was read from sequence %d on", unread[0], first)
+		}
+	}
+	return upTo, pin, nil
+}
+
+// reads reports whether a consumer reads a subject.
+func reads(c *jetstream.ConsumerInfo, subject string) bool {
+	if len(c.Config.FilterSubjects) > 0 {
+		return covered(c.Config.FilterSubjects, subject)
+	}
+	return c.Config.FilterSubject == "" || covers(c.Config.FilterSubject, subject)
+}
+
+// firstOf returns the sequence of the first message on any of some subjects.
+func (b *Broker) firstOf(ctx context.Context, s *session, subjects ...string) (first uint64, found bool, err error) {
+	for _, subject := range subjects {
+		m, err := b.get(ctx, s, getRequest{Sequence: 1, Filter: subject})
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		if !found || m.Sequence < first {
+			first, found = m.Sequence, true
+		}
+	}
+	return first, found, nil
+}

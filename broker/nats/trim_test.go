@@ -1,0 +1,203 @@
+package nats_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/logbuf"
+)
+
+// A filler publishes commands, each with the event that follows from it, and now and then
+// a dead letter, and counts what the stream took.
+type filler struct {
+	publisher message.Publisher
+	sent      int // how often all were taken
+}
+
+// publish returns the error of the first message that is not taken.
+func (f *filler) publish() error {
+	for _, subject := range []string{commands, "svc.acme.serviceCall", "svc.other.serviceCall", "svc.acme.dlq"} {
+		size := 10_000
+		if strings.HasSuffix(subject, "dlq") {
+			size = 10
+		}
+		id := fmt.Sprintf("%s-%d", subject, f.sent+1)
+		if err := f.publisher.Publish(subject, message.NewMessage(id, bytes.Repeat([]byte("x"), size))); err != nil {
+			return err
+		}
+	}
+	f.sent++
+	return nil
+}
+
+// kept returns which messages on a subject the stream still has.
+func kept(t *testing.T, stream jetstream.Stream, subject string) map[int]bool {
+	t.Helper()
+	found := make(map[int]bool)
+	for sequence := uint64(1); ; {
+		m, err := stream.GetMsg(t.Context(), sequence, jetstream.WithGetMsgSubject(subject))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return found
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := m.Header.Get("Nats-Msg-Id")
+		var n int
+		if _, err := fmt.Sscanf(id[strings.LastIndex(id, "-")+1:], "%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		found[n], sequence = true, m.Sequence+1
+	}
+}
+
+// acking acks what comes, until the test ends.
+func acking(messages <-chan *message.Message) {
+	for m := range messages {
+		m.Ack()
+	}
+}
+
+// reader makes a durable consumer of events, and returns it.
+func reader(t *testing.T, js jetstream.JetStream, name, filter string) jetstream.Consumer {
+	t.Helper()
+	c, err := js.CreateConsumer(t.Context(), "svc", jetstream.ConsumerConfig{Durable: name, FilterSubject: filter, AckPolicy: jetstream.AckExplicitPolicy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ack has a consumer ack all that it is delivered, until the test ends.
+func ack(t *testing.T, c jetstream.Consumer) {
+	t.Helper()
+	consuming, err := c.Consume(func(m jetstream.Msg) { _ = m.Ack() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(consuming.Stop)
+}
+
+// TestConsumedMessagesDoNotFillTheStream publishes five times what the stream takes. Dead letters stay, and
+// the event of a command that is still there.
+func TestConsumedMessagesDoNotFillTheStream(t *testing.T) {
+	t.Parallel()
+	e := syncing(t)
+	_, js := client(t, e)
+	b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
+	go acking(subscribe(t, b, "timer-service", commands))
+	ack(t, reader(t, js, "reader", "svc.*.serviceCall"))
+	stream, err := js.Stream(t.Context(), "svc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &filler{publisher: broker.NewWatermillPublisher(b.Publisher())}
+	for f.sent < 5<<20/30_000 {
+		if err := f.publish(); err != nil {
+			until(t, "room in the stream", func() bool {
+				info, err := stream.Info(t.Context())
+				return err == nil && info.State.Bytes < 1<<20/4*3
+			})
+		}
+	}
+	events, others := kept(t, stream, "svc.acme.serviceCall"), kept(t, stream, "svc.other.serviceCall")
+	left := kept(t, stream, commands) // last: more may be removed meanwhile, commands first
+	for n := range left {
+		if !events[n] || !others[n] {
+			t.Errorf("command %d is there, and its event is not", n)
+		}
+	}
+	if letters := kept(t, stream, "svc.acme.dlq"); len(letters) < f.sent {
+		t.Errorf("%d of %d dead letters are left", len(letters), f.sent)
+	}
+	history, _ := b.History()
+	logs, err := history.Logs(t.Context(), "timer-service")
+	first, _ := stream.GetMsg(t.Context(), 1, jetstream.WithGetMsgSubject(commands))
+	if err != nil || len(logs) != 1 || first == nil || !logs[0].Oldest.Equal(first.Time) {
+		t.Errorf("the stream has all commands since %v, %v, %+v", logs, err, first)
+	}
+}
+
+// TestWhatIsNotConsumedStays has one thing each stand in the way, which the log names.
+func TestWhatIsNotConsumedStays(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		waits   string          // id of a command that is not acked
+		readers map[string]bool // by subject: whether the consumer acks
+		said    string
+	}{
+		{"a command that waits", commands + "-1", map[string]bool{"svc.*.serviceCall": true}, "consumer timer-service_timer-commands has not acked 1 messages behind sequence 0"},
+		{"a consumer that does not ack", "", map[string]bool{"svc.*.serviceCall": true, "svc.other.>": false}, "consumer reads-svc-other-- has not acked"},
+		{"events that no consumer reads", "", map[string]bool{"svc.acme.serviceCall": true}, "no consumer reads svc.other.serviceCall"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := syncing(t)
+			_, js := client(t, e)
+			var lines logbuf.Buffer
+			b := runLogging(t, nats.Options{Server: e, MaxBytes: 1 << 20}, slog.New(slog.NewTextHandler(&lines, nil)))
+			until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+			go func(messages <-chan *message.Message) {
+				for m := range messages {
+					if m.UUID != tt.waits {
+						m.Ack()
+					}
+				}
+			}(subscribe(t, b, "timer-service", commands))
+			for filter, acks := range tt.readers {
+				c := reader(t, js, "reads-"+strings.NewReplacer(".", "-", "*", "-", ">", "-").Replace(filter), filter)
+				if acks {
+					ack(t, c)
+				}
+			}
+			f := &filler{publisher: broker.NewWatermillPublisher(b.Publisher())}
+			for f.publish() == nil {
+			}
+			until(t, "a line that names what stands in the way", func() bool { return strings.Contains(lines.String(), tt.said) })
+			stream, err := js.Stream(t.Context(), "svc")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The command that the first event followed from is consumed in the last case.
+			if n := len(kept(t, stream, commands)); n < f.sent-1 {
+				t.Errorf("%d of %d commands are left", n, f.sent)
+			}
+			if n := len(kept(t, stream, "svc.other.serviceCall")); n < f.sent {
+				t.Errorf("%d of %d events are left", n, f.sent)
+			}
+		})
+	}
+}
+
+// TestOtherStreamsAreNotTrimmed fills a stream that the service has not made.
+func TestOtherStreamsAreNotTrimmed(t *testing.T) {
+	t.Parallel()
+	e := syncing(t)
+	_, js := client(t, e)
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "svc", Subjects: []string{commands, "svc.>"}, MaxBytes: 1 << 20, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
+	go acking(subscribe(t, b, "timer-service", commands))
+	ack(t, reader(t, js, "reader", "svc.*.serviceCall"))
+	f := &filler{publisher: broker.NewWatermillPublisher(b.Publisher())}
+	for f.publish() == nil {
+	}
+	until(t, "a broker that has seen it", func() bool { return b.Ready(t.Context()) != nil })
+	if n := len(kept(t, stream, commands)); n < f.sent {
+		t.Errorf("%d of %d commands are left", n, f.sent)
+	}
+}
