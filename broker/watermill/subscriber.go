@@ -16,7 +16,6 @@ import (
 
 // Times of a subscription.
 const (
-	firstTry   = time.Second // how long Subscribe waits for the pair
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 5 * time.Second
 	endTimeout = 5 * time.Second       // how long the pair may take to end a subscription
@@ -61,7 +60,7 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 }
 
 // Subscribe subscribes at the pair, and tries again for ever if that fails. It
-// waits for the first try for at most a second.
+// waits for the first try for as long as the options say.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	if !s.Join() {
 		return nil, inflight.ErrClosed
@@ -80,7 +79,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		defer close(first)
 		tried.Wait()
 	}()
-	late := time.NewTimer(firstTry)
+	late := time.NewTimer(s.broker.opt.SubscribeTimeout)
 	defer late.Stop()
 	select {
 	case <-first:

@@ -61,6 +61,10 @@ type Options struct {
 	// pair delivers an unacked message again.
 	MaxDelay time.Duration
 
+	// SubscribeTimeout is how long Subscribe waits for the pair; default 1s. Then it goes on
+	// in the background, and a pair that keeps nothing loses what is published meanwhile.
+	SubscribeTimeout time.Duration
+
 	// Classify returns the error of a call as one that wraps [broker.ErrRefused] or
 	// [broker.ErrUnavailable], if it is one of these. Default: every error is one of
 	// the topic, and the message is tried again.
@@ -107,6 +111,9 @@ func New(pub message.Publisher, subscribers Subscribers, opt Options, log *slog.
 	}
 	if opt.Subscriptions <= 0 {
 		opt.Subscriptions = 1
+	}
+	if opt.SubscribeTimeout <= 0 {
+		opt.SubscribeTimeout = time.Second
 	}
 	if opt.MaxDelay <= 0 {
 		opt.MaxDelay = 20 * time.Second
