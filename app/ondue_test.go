@@ -477,6 +477,12 @@ func TestEventsThatFailAreAReason(t *testing.T) {
 		if err != nil || len(parked) != 1 {
 			t.Fatalf("parked %v, %v", parked, err)
 		}
+		if c, err := a.Timers().Counts(t.Context(), "acme"); err != nil || c.Reached != 2 || c.Failing != 1 || c.Parked != 1 {
+			t.Errorf("counts %+v, %v", c, err)
+		}
+		if c, err := a.Timers().Counts(t.Context(), "other"); err != nil || c != (app.Counts{}) {
+			t.Errorf("counts of another tenant %+v, %v", c, err)
+		}
 		healed.Store(true)
 		time.Sleep(6 * time.Minute)
 		if got := reason(); !strings.Contains(got, "order-2") || !strings.Contains(got, "no such order") {

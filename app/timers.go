@@ -135,9 +135,22 @@ func (t *Timers) List(ctx context.Context, tenant timer.TenantID, filter timer.F
 	return t.app.store.List(ctx, tenant, filter)
 }
 
-// Counts returns how many timers a tenant has in each state.
-func (t *Timers) Counts(ctx context.Context, tenant timer.TenantID) (timer.Counts, error) {
-	return t.app.store.Counts(ctx, tenant)
+// Counts are what a tenant has.
+type Counts struct {
+	timer.Counts     // timers in each state
+	Failing      int // events whose handler has failed for ten minutes or longer, in this process
+	Parked       int // events that were parked, up to a thousand
+}
+
+// Counts returns how many timers a tenant has in each state, and how many of their events
+// wait for a person.
+func (t *Timers) Counts(ctx context.Context, tenant timer.TenantID) (Counts, error) {
+	counts, err := t.app.store.Counts(ctx, tenant)
+	if err != nil {
+		return Counts{}, err
+	}
+	parked, err := t.app.store.Parked(ctx, tenant, 0, 1000)
+	return Counts{counts, t.app.forwarder.Failing(tenant), len(parked)}, err
 }
 
 // Parked returns the events that were parked behind a number, in the order of their

@@ -23,7 +23,8 @@ type failing struct {
 // A failure is what is wrong with a row.
 type failure struct {
 	since time.Time // of the first failed call in this process
-	err   error     // of the last one, with whose event it is
+	key   timer.Key // whose event it is
+	err   error     // of the last call, with the key
 }
 
 // note notes how a call ended.
@@ -43,19 +44,19 @@ func (f *failing) note(now time.Time, row Row, err error) {
 	if !is {
 		was.since = now
 	}
-	key := timer.Key{TenantID: timer.TenantID(tenant(row)), ServiceCallID: timer.ServiceCallID(row.Message.Metadata.Get(envelope.HeaderServiceCallID))}
-	was.err = fmt.Errorf("%s: %w", key, err)
+	was.key = timer.Key{TenantID: timer.TenantID(tenant(row)), ServiceCallID: timer.ServiceCallID(row.Message.Metadata.Get(envelope.HeaderServiceCallID))}
+	was.err = fmt.Errorf("%s: %w", was.key, err)
 	f.rows[row.Seq] = was
 }
 
-// long returns how many rows have failed for ten minutes or longer, and what is wrong
-// with the first of them.
-func (f *failing) long(now time.Time) (n int, err error) {
+// long returns how many rows of a tenant, or of all if that is "", have failed for ten
+// minutes or longer, and what is wrong with the first of them.
+func (f *failing) long(now time.Time, tenant timer.TenantID) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var first time.Time
 	for _, row := range f.rows {
-		if now.Sub(row.since) < longFailing {
+		if now.Sub(row.since) < longFailing || tenant != "" && row.key.TenantID != tenant {
 			continue
 		}
 		if n++; n == 1 || row.since.Before(first) {

@@ -1,6 +1,10 @@
 package outbox
 
-import "time"
+import (
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
 
 // A Status says how a [Forwarder] is.
 type Status struct {
@@ -19,8 +23,19 @@ func (f *Forwarder) Status() Status {
 		return Status{}
 	}
 	now := s.clock.Now()
-	failing, failed := s.failing.long(now)
+	failing, failed := s.failing.long(now, "")
 	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Failing: failing, Failed: failed, Unmoved: s.unmoved.last(now)}
+}
+
+// Failing returns how many events of a tenant have failed in their handler for ten minutes
+// or longer, in this process.
+func (f *Forwarder) Failing(tenant timer.TenantID) int {
+	s, _ := f.current()
+	if s == nil {
+		return 0
+	}
+	n, _ := s.failing.long(s.clock.Now(), tenant)
+	return n
 }
 
 // stuck returns how long nothing has come to an end, of all that is under way.
