@@ -57,6 +57,7 @@ type Poller struct {
 	guard   guard
 	outbox  backpressure
 	pausing pausing
+	apart   apart
 	status  status
 	waited  time.Duration // of the current poll, in Await
 }
@@ -97,6 +98,7 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 		guard:   guard{log: log, reference: opt.Reference, elapsed: opt.Elapsed},
 		outbox:  backpressure{log: log, full: opt.Full},
 		pausing: pausing{log: log, read: opt.Paused},
+		apart:   apart{until: make(map[timer.TenantID]time.Time)},
 	}
 }
 
@@ -121,6 +123,9 @@ func (p *Poller) Run(ctx context.Context) error {
 			retry = min(2*retry, p.opt.Interval)
 		default:
 			retry = minRetry
+		}
+		if err == nil {
+			err = p.apart.why(p.now())
 		}
 		limit := next.at.Sub(began)
 		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Full: !p.outbox.since.IsZero(), Paused: p.pausing.get()})
@@ -164,7 +169,10 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	if wait, err := p.paused(ctx, p.now()); err != nil || !wait.at.IsZero() { // meanwhile
 		return wait, err
 	}
-	done, err := p.fire(ctx)
+	done, err := p.fire(ctx, "")
+	if err != nil && ctx.Err() == nil && !errors.Is(err, timer.ErrFatal) {
+		done, err = p.fireApart(ctx, err)
+	}
 	switch {
 	case err != nil:
 		return wake{}, err
@@ -225,10 +233,10 @@ type done struct {
 	again time.Time // when a tenant that is over its rate may fire again; zero if none is
 }
 
-// fire fires what is due now, at most one batch. The timers are marked and their
+// fire fires what is due now, of one tenant if it is named, at most one batch. The timers are marked and their
 // events appended in one transaction, so either both happen or neither. The
 // transaction outlives ctx by a second.
-func (p *Poller) fire(ctx context.Context) (done, error) {
+func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 	ctx, cancel := pause.Outlive(ctx, txTimeout, txGrace)
 	defer cancel()
 
@@ -238,10 +246,7 @@ func (p *Poller) fire(ctx context.Context) (done, error) {
 	if p.guard.jumped(now) { // since NextDue: the next poll waits
 		return done{}, nil
 	}
-	var allow timer.Allowance
-	if p.opt.Quotas != nil {
-		allow = p.opt.Quotas.Allowance(now)
-	}
+	allow := p.allow(now, only)
 	err := p.store.Update(ctx, func(tx timer.Tx) error {
 		entries, err := tx.Reach(ctx, now, p.opt.Batch, allow)
 		if err != nil {

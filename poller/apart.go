@@ -1,0 +1,102 @@
+package poller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	apartFor  = 5 * time.Second // how long a tenant is left alone whose timers can't be marked
+	apartMost = 10              // failures without a success, after which the database is to blame
+)
+
+// Apart is which tenants are left alone, since the database refuses to mark their timers,
+// and why.
+type apart struct {
+	until map[timer.TenantID]time.Time
+	err   error // of the last of them
+}
+
+// has reports whether a tenant is left alone.
+func (a *apart) has(tenant timer.TenantID, now time.Time) bool { return now.Before(a.until[tenant]) }
+
+// why returns what is wrong with tenants that are left alone, nil if there are none.
+func (a *apart) why(now time.Time) error {
+	for tenant, until := range a.until {
+		if !now.Before(until.Add(apartFor)) { // it had its turn since
+			delete(a.until, tenant)
+		}
+	}
+	if len(a.until) == 0 {
+		return nil
+	}
+	return a.err
+}
+
+// allow returns what tenants may fire now: one alone if it is named, or all that are not
+// left alone.
+func (p *Poller) allow(now time.Time, only timer.TenantID) timer.Allowance {
+	var quota timer.Allowance
+	if p.opt.Quotas != nil {
+		quota = p.opt.Quotas.Allowance(now)
+	}
+	if only == "" && len(p.apart.until) == 0 {
+		return quota
+	}
+	return func(tenant timer.TenantID) int {
+		switch {
+		case only != "" && tenant != only, only == "" && p.apart.has(tenant, now):
+			return 0
+		case quota != nil:
+			return quota(tenant)
+		}
+		return p.opt.Batch
+	}
+}
+
+// fireApart fires what is due for one tenant after the other, after a batch of all has
+// failed: a row that the database refuses to change delays no other tenant. Those that
+// fail are left alone for a while. If it is not about a tenant, it returns the error of
+// the batch.
+func (p *Poller) fireApart(ctx context.Context, failed error) (all done, err error) {
+	now := p.now()
+	due := make(map[timer.TenantID]bool)
+	err = p.store.Update(ctx, func(tx timer.Tx) error {
+		_, err := tx.Reach(ctx, now, p.opt.Batch, func(tenant timer.TenantID) int {
+			due[tenant] = !p.apart.has(tenant, now)
+			return 0
+		})
+		return err
+	})
+	if err != nil {
+		return done{}, failed
+	}
+	all.now = now
+	refused := make(map[timer.TenantID]error)
+	for tenant, is := range due {
+		if !is {
+			continue
+		}
+		one, err := p.fire(ctx, tenant)
+		switch {
+		case err == nil:
+			all.fired += one.fired
+			if all.again.IsZero() || !one.again.IsZero() && one.again.Before(all.again) {
+				all.again = one.again
+			}
+		case all.fired == 0 && len(refused) == apartMost:
+			return done{}, failed
+		default:
+			refused[tenant] = err
+		}
+	}
+	for tenant, err := range refused {
+		p.apart.until[tenant] = now.Add(apartFor)
+		p.apart.err = fmt.Errorf("timers of tenant %s: %w", tenant, err)
+		p.log.ErrorContext(ctx, "timers of a tenant can't be marked, will retry", "tenant_id", tenant, "error", err, "retry_in", apartFor)
+	}
+	return all, nil
+}
