@@ -48,11 +48,11 @@ func classify(doing string, err error) error {
 }
 
 // refused returns an error that says why the database refuses a row for good, or
-// err itself if it does not: constraints (class 23), and values that no column
-// takes (class 22).
+// err itself if it does not: constraints (class 23), values that no column takes
+// (class 22), and what a trigger of the host's raises.
 func refused(err error, groups []*group) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || !strings.HasPrefix(e.Code, "23") && !strings.HasPrefix(e.Code, "22") {
+	if !ok || !strings.HasPrefix(e.Code, "23") && !strings.HasPrefix(e.Code, "22") && e.Code != "P0001" {
 		return err
 	}
 	of := "a command"

@@ -199,3 +199,28 @@ func TestRefusedByTheServer(t *testing.T) {
 		t.Errorf("cancel: %+v, %v, want the second one invalid", results, err)
 	}
 }
+
+// TestHostRefusesOnlyWhatItNames has a host that refuses the timers of a tenant, by a
+// constraint and by a trigger.
+func TestHostRefusesOnlyWhatItNames(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"constraint": `ALTER TABLE timer_schedules ADD CONSTRAINT host CHECK (tenant_id <> 'refused')`,
+		"trigger": `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not these'; END $$;
+			CREATE TRIGGER refuse BEFORE INSERT ON timer_schedules FOR EACH ROW WHEN (NEW.tenant_id = 'refused') EXECUTE FUNCTION refuse()`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, db := referenced(t, relaxed, []timer.ServiceCallID{"call"})
+			if _, err := db.ExecContext(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+			commands := []timer.ScheduleTimer{schedule("call"), schedule("call")}
+			commands[0].TenantID = "refused"
+			results, err := s.Schedule(t.Context(), noon, commands...)
+			if err != nil || len(results) != 2 || !errors.Is(results[0].Err, timer.ErrInvalid) || results[1].Err != nil {
+				t.Errorf("results %+v, %v", results, err)
+			}
+		})
+	}
+}
