@@ -25,28 +25,38 @@ func checkLimit(info *jetstream.StreamInfo) error {
 	return nil
 }
 
-// applyLimit sets the size of a stream to what the configuration says, if the service has
-// made it, and says if it can't. A limit that what is there would fill is not set, and what
-// the disk of an embedded server has left changes no limit.
-func (b *Broker) applyLimit(ctx context.Context, s *session, info *jetstream.StreamInfo) {
-	want, config := b.maxBytes(), info.Config
-	if want == config.MaxBytes || want < b.opt.MaxBytes && config.MaxBytes < b.opt.MaxBytes {
-		return
+// applyLimits sets how much a stream holds, and for how long, to what the configuration
+// says, if the service has made it, and says if it can't. A limit that would drop messages,
+// or that what is there would fill, is not set, and what the disk of an embedded server has
+// left changes none.
+func (b *Broker) applyLimits(ctx context.Context, s *session, info *jetstream.StreamInfo) {
+	is, want := info.Config, info.Config
+	if bytes := b.maxBytes(); bytes >= b.opt.MaxBytes || is.MaxBytes >= b.opt.MaxBytes {
+		want.MaxBytes = bytes
 	}
-	_, made := config.Metadata[ours]
-	if !made || b.opt.Verify || number(info.State.Bytes) > want/4*3 {
-		b.log.WarnContext(ctx, "the stream has another size limit than nats_max_bytes says, and keeps it", "stream", config.Name, "max_bytes", config.MaxBytes, "nats_max_bytes", want)
+	want.MaxAge = b.opt.MaxAge
+	about := []any{"stream", is.Name, "max_bytes", is.MaxBytes, "nats_max_bytes", want.MaxBytes, "max_age", is.MaxAge, "nats_max_age", want.MaxAge}
+	_, made := is.Metadata[ours]
+	may, differs := made && !b.opt.Verify, want.MaxBytes != is.MaxBytes || want.MaxAge != is.MaxAge
+	if !may || number(info.State.Bytes) > want.MaxBytes/4*3 {
+		want.MaxBytes = is.MaxBytes
+	}
+	if !may || is.MaxAge == 0 || want.MaxAge < is.MaxAge {
+		want.MaxAge = is.MaxAge
+	}
+	if want.MaxBytes == is.MaxBytes && want.MaxAge == is.MaxAge {
+		if differs {
+			b.log.WarnContext(ctx, "the stream has other limits than nats_max_bytes and nats_max_age say, and keeps them", about...)
+		}
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	ctx, stop := b.requesting(ctx, b.api("STREAM."))
 	defer stop()
-	was := config.MaxBytes
-	config.MaxBytes = want
-	if _, err := s.js.UpdateStream(ctx, config); err != nil {
-		b.log.WarnContext(ctx, "the size limit of the stream can't be set to nats_max_bytes", "stream", config.Name, "max_bytes", was, "nats_max_bytes", want, "error", cause(ctx, err))
+	if _, err := s.js.UpdateStream(ctx, want); err != nil {
+		b.log.WarnContext(ctx, "the limits of the stream can't be set to nats_max_bytes and nats_max_age", append(about, "error", cause(ctx, err))...)
 		return
 	}
-	b.log.InfoContext(ctx, "set the size limit of the stream to nats_max_bytes", "stream", config.Name, "max_bytes", want, "was", was)
+	b.log.InfoContext(ctx, "set the limits of the stream to nats_max_bytes and nats_max_age", about...)
 }

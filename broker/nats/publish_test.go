@@ -205,23 +205,24 @@ func TestFullStreamIsRed(t *testing.T) {
 	if logs, err := history.Logs(t.Context(), "timer-service"); err != nil || len(logs) != 1 || logs[0].MaxBytes != 1<<20 || logs[0].Bytes < 900_000 {
 		t.Errorf("logs %+v, %v", logs, err)
 	}
-	limit := func() int64 {
+	limits := func() (int64, time.Duration) {
 		stream, err := js.Stream(t.Context(), "svc")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return stream.CachedInfo().Config.MaxBytes
+		return stream.CachedInfo().Config.MaxBytes, stream.CachedInfo().Config.MaxAge
 	}
-	ready(t, nats.Options{Server: e, MaxBytes: 4 << 20})
-	if got := limit(); got != 4<<20 {
-		t.Fatalf("the limit is %d, and not what is configured now", got)
+	const day = 24 * time.Hour
+	ready(t, nats.Options{Server: e, MaxBytes: 4 << 20, MaxAge: 5 * day})
+	if bytes, age := limits(); bytes != 4<<20 || age != 5*day {
+		t.Fatalf("the limits are %d and %v, and not what is configured now", bytes, age)
 	}
 	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
 	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("id", nil)); err != nil {
 		t.Error(err)
 	}
-	ready(t, nats.Options{Server: e, MaxBytes: 1 << 20}) // which would be full
-	if got := limit(); got != 4<<20 {
-		t.Errorf("a limit of %d is applied, which what is there fills", got)
+	ready(t, nats.Options{Server: e, MaxBytes: 1 << 20, MaxAge: 2 * day}) // which would be full, and drop what is older
+	if bytes, age := limits(); bytes != 4<<20 || age != 5*day {
+		t.Errorf("limits of %d and %v are applied, which drop messages, or take none", bytes, age)
 	}
 }

@@ -56,7 +56,7 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	}
 	b.identify(info)
 	if !s.seen {
-		b.applyLimit(ctx, s, info)
+		b.applyLimits(ctx, s, info)
 	}
 	s.seen = true
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
