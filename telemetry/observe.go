@@ -24,6 +24,7 @@ type Sources struct {
 
 	Unprotected func() timer.Unprotected // timers that only a backup protects; nil if that is not known
 	Full        func() float64           // how much of what the broker takes is used, from 0 to 1; nil if that is not known
+	Disk        func() float64           // how much of the file system of the database is used, from 0 to 1; nil if that is not known
 	Backups     func() Backups           // the copies that are made of the database; nil if none are
 }
 
@@ -74,6 +75,9 @@ func (t *Telemetry) Observe(s Sources) error {
 	}
 	if s.Full != nil {
 		o.float("timer.broker.used", "1", "How much of what the broker takes at most is used: 1 is full, 0 also stands for no limit.")
+	}
+	if s.Disk != nil {
+		o.float("timer.database.disk.used", "1", "How much of the file system of the database is used: 1 is full.")
 	}
 	if s.Backups != nil {
 		o.seconds("timer.backup.age", "How old the newest good copy of the database is; if there is none, how long copies have been due.")
@@ -184,6 +188,9 @@ func (o *observer) observe(ctx context.Context, to metric.Observer) error {
 	}
 	if o.sources.Full != nil {
 		to.ObserveFloat64(o.floats["timer.broker.used"], o.sources.Full())
+	}
+	if o.sources.Disk != nil {
+		to.ObserveFloat64(o.floats["timer.database.disk.used"], o.sources.Disk())
 	}
 	if o.sources.Backups != nil {
 		b := o.sources.Backups()

@@ -50,6 +50,7 @@ func served(t *testing.T) *telemetry.Telemetry {
 	if err := tel.Observe(telemetry.Sources{
 		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery, Ready: func() map[string]bool { return ready },
 		Full:        func() float64 { return 0.5 },
+		Disk:        func() float64 { return 0.25 },
 		Unprotected: func() timer.Unprotected { return timer.Unprotected{At: time.Now()} },
 		Backups:     func() telemetry.Backups { return telemetry.Backups{Every: time.Hour} },
 	}); err != nil {

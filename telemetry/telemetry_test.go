@@ -40,6 +40,7 @@ func sources(stats timer.Stats, err error) telemetry.Sources {
 		Instances: func() int { return 3 },
 		Recovery:  func() *app.RecoveryProgress { return &app.RecoveryProgress{Ahead: 9} },
 		Full:      func() float64 { return 0.5 },
+		Disk:      func() float64 { return 0.25 },
 		Unprotected: func() timer.Unprotected {
 			return timer.Unprotected{Timers: 12, Oldest: time.Now().Add(-time.Hour), At: time.Now()}
 		},
@@ -166,7 +167,7 @@ func TestGaugesShowWhatIs(t *testing.T) {
 		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_outbox_depth": 8, "timer_outbox_parked": 9,
 		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_recovery_ahead": 9, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
 		"timer_ready_ratio store": 1, "timer_ready_ratio broker": 0,
-		"timer_broker_used_ratio": 0.5, "timer_unprotected_timers": 12, "timer_unprotected_oldest_age_seconds": 3600,
+		"timer_broker_used_ratio": 0.5, "timer_database_disk_used_ratio": 0.25, "timer_unprotected_timers": 12, "timer_unprotected_oldest_age_seconds": 3600,
 		"timer_backup_age_seconds": 60, "timer_backup_interval_seconds": 3600, "timer_backup_size_bytes": 4096, "timer_backup_failures_total": 1,
 	} {
 		if v, there := got[name]; !there || v < want || v > want+5 {

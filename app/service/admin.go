@@ -10,6 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/telemetry"
 )
 
@@ -33,7 +34,7 @@ func keepHistory(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, c *app.Cou
 }
 
 // keepTelemetry has metrics collected until the stop.
-func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor, u *unprotected, b *Backups) error {
+func keepTelemetry(lc fx.Lifecycle, cfg config.Config, log *slog.Logger, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor, u *unprotected, b *Backups) error {
 	lc.Append(fx.StopHook(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 		defer cancel()
@@ -50,6 +51,9 @@ func keepTelemetry(lc fx.Lifecycle, log *slog.Logger, t *telemetry.Telemetry, a 
 			}
 			return green
 		},
+	}
+	if cfg.DBURL.Empty() {
+		sources.Disk = func() float64 { return sqlite.DiskUsed(cfg.DBPath) }
 	}
 	if b != nil {
 		sources.Backups = b.status

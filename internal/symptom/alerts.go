@@ -76,7 +76,13 @@ var Alerts = []Symptom{
 		ID: "TimerBrokerFull", Cause: "More than 80 % of what the broker takes at most is used. A full stream takes no commands, and no event leaves: then the check of the broker is red.",
 		Do: "1. NATS: `nats stream info svc` shows messages and `max_bytes`. A stream that the service made gets another limit by `nats_max_bytes` and a start; any other by `nats stream edit svc --max-bytes=16GiB`.\n" +
 			"2. Or have it forget sooner: `nats stream edit svc --max-age=2d`. What the broker has forgotten it can't give back to a lost database ([how long is a timer protected](operations.md#how-long-is-a-timer-protected)).\n" +
-			"3. Is a consumer away? Its messages stay until `max_age`, read or not.",
+			"3. What is consumed is removed from a stream that the service made. The log says what stands in the way: `no more can be removed from it`, with a consumer that does not ack, a command that waits, or a subject that no JetStream consumer reads ([what is at the server](brokers/nats.md#what-is-at-the-server)).",
+	},
+	{
+		ID: "TimerDiskFull", Cause: "More than 90 % of the file system of the SQLite file is used. A full one takes no commands, and nothing fires: then the check of the store is red, until there is space again.",
+		Do: "1. `df -h` for the folder of `db_path`: what else fills it? The embedded NATS server keeps its stream there too, up to `nats_max_bytes`, and `backup_dir` may be there.\n" +
+			"2. Make the volume larger, or remove what is not the service's. Files of the service, such as the one that ends in `-wal`, must stay.\n" +
+			"3. Timers that have fired stay for `retention`: a shorter one leaves room within the file after some hours; the file does not shrink.",
 	},
 	{
 		ID: "TimerOverdue", Red: true, Cause: "A timer that is due has not fired for more than 5 s, for a minute.",

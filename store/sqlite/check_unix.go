@@ -35,3 +35,14 @@ func space(path string) error {
 	}
 	return nil
 }
+
+// DiskUsed returns how much of the file system of a path is used, from 0 to 1, by what the
+// user of the process may use; 0 if that is not known.
+func DiskUsed(path string) float64 {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil || s.Blocks == 0 {
+		return 0
+	}
+	used := float64(s.Blocks - s.Bfree)
+	return used / (used + float64(s.Bavail))
+}
