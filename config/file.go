@@ -6,17 +6,19 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"go.yaml.in/yaml/v3"
 )
 
-// maxFileBytes bounds files.
-const maxFileBytes = 1 << 20
+// Limits of a file.
+const (
+	maxFileBytes = 1 << 20
+	maxMistakes  = 1000 // that are reported
+)
 
 // A given is one setting as it was given, not looked at yet.
 type given struct {
@@ -68,9 +70,7 @@ func (f *yamlFile) read() (entry, error) {
 	if err != nil {
 		return entry{}, fmt.Errorf("%s: %w", f.what, err)
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
-	// The parser accepts characters that YAML forbids, and they would get into a value.
 	if !utf8.Valid(data) || bytes.ContainsFunc(data, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
 		return entry{}, fmt.Errorf("%s %s: must be UTF-8 text without control characters", f.what, f.name)
 	}
@@ -91,54 +91,49 @@ func readAtMost(name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-func (f *yamlFile) parse(data []byte) (root entry, err error) {
+func (f *yamlFile) parse(data []byte) (entry, error) {
 	const want = "must be lines of key: value"
-	tokens, err := tokenize(string(data))
-	if err != nil {
-		return entry{}, fmt.Errorf("%s %s: %w", f.what, f.name, err)
+	var doc, more yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(data))
+	if err := documents.Decode(&doc); errors.Is(err, io.EOF) {
+		return entry{}, nil
+	} else if err != nil {
+		line := 1
+		_, _ = fmt.Sscanf(err.Error(), "yaml: line %d", &line) // one in the first line names none
+		return entry{}, fmt.Errorf("%s %s:%d: not valid YAML in this line or the next; it %s", f.what, f.name, line, want)
 	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		if y, ok := errors.AsType[yaml.Error](err); ok && y.GetToken() != nil {
-			return entry{}, fmt.Errorf("%s %s:%d: not valid YAML; it %s", f.what, f.name, y.GetToken().Position.Line, want)
-		}
-		return entry{}, fmt.Errorf("%s %s: not valid YAML; it %s", f.what, f.name, want)
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode && root.Tag != null || !errors.Is(documents.Decode(&more), io.EOF) {
+		return entry{}, fmt.Errorf("%s %s: %s, and one document", f.what, f.name, want)
 	}
-	for i, doc := range file.Docs {
-		if doc.Body == nil || doc.Body.Type() == ast.CommentType || doc.Body.Type() == ast.NullType {
-			continue
-		}
-		if _, ok := doc.Body.(*ast.MappingNode); !ok || i > 0 {
-			return entry{}, fmt.Errorf("%s %s:%d: %s, and one document", f.what, f.name, doc.Body.GetToken().Position.Line, want)
-		}
-		root.value = doc.Body
-	}
-	return root, nil
+	return entry{value: root}, nil
 }
+
+// null is the tag of an absent value.
+const null = "!!null"
 
 // An entry is a key and its value.
 type entry struct {
 	name     string
 	path     string // the name after those of the mappings around it, with dots
 	location string // for mistakes
-	value    ast.Node
+	value    *yaml.Node
 }
 
 // entries returns the keys of the mapping that e is, without repetitions. These and
 // another value than a mapping are mistakes.
 func (f *yamlFile) entries(e entry) (all []entry) {
-	var values []*ast.MappingValueNode
-	switch node := e.value.(type) {
-	case nil, *ast.NullNode:
-	case *ast.MappingNode:
-		values = node.Values
-	default:
+	if e.value == nil || e.value.Tag == null {
+		return nil
+	}
+	if e.value.Kind != yaml.MappingNode {
 		f.refuse(e, "", "must be keys and values")
+		return nil
 	}
 	lines := make(map[string]int)
-	for _, v := range values {
-		name, line := v.Key.GetToken().Value, v.Key.GetToken().Position.Line
-		key := entry{name, strings.TrimPrefix(e.path+"."+clip(name), "."), fmt.Sprintf("%s:%d", f.name, line), v.Value}
+	for pair := range slices.Chunk(e.value.Content, 2) {
+		name, line := pair[0].Value, pair[0].Line
+		key := entry{name, strings.TrimPrefix(e.path+"."+clip(name), "."), fmt.Sprintf("%s:%d", f.name, line), pair[1]}
 		if first, repeated := lines[name]; repeated {
 			f.refuse(key, "", fmt.Sprintf("is given in line %d already; remove one", first))
 			continue
@@ -149,22 +144,19 @@ func (f *yamlFile) entries(e entry) (all []entry) {
 	return all
 }
 
-// refuse notes a mistake.
+// refuse notes a mistake, unless there are more than anyone reads.
 func (f *yamlFile) refuse(e entry, value, fix string) {
+	if len(f.errs) == maxMistakes {
+		return
+	}
 	f.errs = append(f.errs, &Mistake{Key: e.path, Value: value, From: e.location, Fix: fix})
 }
 
-// scalar returns the text of a plain value. An absent one is empty.
-func scalar(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case nil, *ast.NullNode:
+// scalar returns the text of a plain value, without a tag or an anchor. An absent one is
+// empty.
+func scalar(n *yaml.Node) (string, bool) {
+	if n.Tag == null {
 		return "", true
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		return n.Value.Value, true
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		return n.GetToken().Value, true
 	}
-	return "", false
+	return n.Value, n.Kind == yaml.ScalarNode && n.Style&yaml.TaggedStyle == 0 && n.Anchor == ""
 }

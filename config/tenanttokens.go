@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -34,9 +34,9 @@ func LoadTenantTokens(file string) (map[timer.TenantID][]string, error) {
 			f.refuse(e, "", "is not a tenant id: 1 to 64 characters of A-Z a-z 0-9 _ -, beginning with a letter or a digit")
 			continue
 		}
-		values := []ast.Node{e.value}
-		if list, ok := e.value.(*ast.SequenceNode); ok {
-			values = list.Values
+		values := []*yaml.Node{e.value}
+		if e.value.Kind == yaml.SequenceNode {
+			values = e.value.Content
 		}
 		for _, value := range values {
 			token, _ := scalar(value)

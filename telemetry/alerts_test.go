@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v3"
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 

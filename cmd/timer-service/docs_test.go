@@ -18,7 +18,7 @@ import (
 	"testing/fstest"
 	"unicode"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v3"
 	"github.com/google/go-cmp/cmp"
 )
 
