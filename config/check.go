@@ -7,76 +7,86 @@ import (
 	"time"
 )
 
-// check returns what is wrong with settings of which each is well formed, but
-// which do not go together.
-func (c Config) check() []error {
-	var errs []error
+// A rule is one of settings of which each is well formed, but which may not go together.
+type rule struct {
+	key   string // of the setting that is complained about
+	wrong bool
+	fix   string
+}
+
+// check returns what is wrong with settings that do not go together.
+func (c Config) check() (errs []error) {
 	table := c.settings()
-	refuse := func(wrong bool, key, fix string) {
-		if wrong {
-			s, _ := lookUp(table, key)
-			errs = append(errs, &Mistake{Key: key, Value: s.show(), From: c.origins[key].where(), Fix: fix})
+	for _, r := range c.rules() {
+		if s, _ := lookUp(table, r.key); r.wrong {
+			errs = append(errs, &Mistake{Key: r.key, Value: s.show(), From: c.origins[r.key].where(), Fix: r.fix})
 		}
 	}
-	refuse(c.BackupEvery > 0 && c.BackupEvery < time.Second, "backup_every", "it is too short; set it to 1s or more, such as 1h, or to 0 for no backups")
-	refuse(c.BackupEvery > 0 && !c.DBURL.Empty(), "backup_every", "it copies a SQLite file, and db_url is set: PostgreSQL has pg_basebackup and WAL archiving (continuous archiving), use these; leave it empty")
-	refuse(c.BackupEvery > 0 && c.BackupDir == "", "backup_every", "the copies need a folder; set backup_dir too, or leave this empty")
-	refuse(c.BackupEvery == 0 && c.BackupDir != "", "backup_dir", "there are no backups without backup_every; set that too, or leave this empty")
-	servers := !c.BrokerURL.Empty()
-	switch {
-	case c.Broker == GoChannel:
-		refuse(servers, "broker_url", "gochannel has no server; leave it empty, or set broker to nats")
-	case !servers:
-		refuse(c.Broker != NATS, "broker_url", string(c.Broker)+" needs a server; set it, such as "+schemes[c.Broker][0]+"://host")
-	default:
-		refuse(!allOf(c.BrokerURL, schemes[c.Broker]), "broker_url", "broker is "+string(c.Broker)+": must be URLs with the scheme "+oneOf(schemes[c.Broker])+", such as "+schemes[c.Broker][0]+"://localhost:"+ports[c.Broker])
-	}
-
-	const shorter = "must be shorter than retention, which is "
-	refuse(c.Broker == NATS && c.NATSMaxAge >= c.Retention, "nats_max_age", shorter+FormatDuration(c.Retention)+": set either")
-	refuse(c.Broker == Kafka && c.KafkaMaxAge >= c.Retention, "kafka_max_age", shorter+FormatDuration(c.Retention)+": set either")
-	refuse(c.Broker == Kafka && (c.KafkaSASL == "") != (c.BrokerUsername == "") && !strings.Contains(c.BrokerURL.Reveal(), "@"),
-		"kafka_sasl", "a user needs a way to log in: set both kafka_sasl and broker_username, or neither")
-	refuse(c.Broker != Kafka && c.KafkaSASL != "", "kafka_sasl", "it is for Kafka; set broker to kafka, or leave it empty")
-
-	refuse((c.BrokerTLSCert == "") != (c.BrokerTLSKey == ""),
-		"broker_tls_cert", "a certificate needs its key: set both broker_tls_cert and broker_tls_key, or neither")
-	refuse((c.BrokerUsername == "") != c.BrokerPassword.Empty(),
-		"broker_username", "a user needs a password: set both broker_username and broker_password, or neither")
-	const ofServers = "it is for the servers of broker_url; set that too, or leave this empty"
-	refuse(!servers && c.BrokerUsername != "", "broker_username", ofServers)
-	refuse(!servers && c.BrokerTLSCA != "", "broker_tls_ca", ofServers)
-	refuse(!servers && c.BrokerTLSCert != "", "broker_tls_cert", ofServers)
-
-	refuse(c.Broker == NATS && c.NATSMaxAge < c.NATSMinAge,
-		"nats_max_age", "must not be shorter than nats_min_age, which is "+FormatDuration(c.NATSMinAge)+": set either")
-	const ofNATS = " for NATS servers; set broker_url too, or leave it empty"
-	logins := []bool{c.BrokerUsername != ""} // those that are set before the one being checked
-	for _, login := range []struct {
-		key, what string
-		set       bool
-	}{
-		{"nats_credentials", "the credentials are", c.NATSCredentials != ""},
-		{"nats_nkey", "the nkey is", c.NATSNKey != ""},
-		{"nats_token", "the token is", !c.NATSToken.Empty()},
-	} {
-		refuse(login.set && (c.Broker != NATS || !servers) && (login.key != "nats_token" || !c.Embedded()), login.key, login.what+ofNATS)
-		refuse(login.set && slices.Contains(logins, true),
-			login.key, "there is one way to log in; set one of broker_username, nats_credentials, nats_nkey and nats_token")
-		logins = append(logins, login.set)
-	}
-	web, _, _ := net.SplitHostPort(c.HTTPAddr)
-	refuse(c.HTTPAddr != "" && !IsLoopback(web) && c.HTTPToken.Empty(), "http_addr",
-		"every machine that reaches this address could look at timers: set http_token, which requests then need, or an address such as "+defaultHTTPAddr)
-	refuse(c.ReceiptsTopic != "" && !c.Receipts, "receipts_topic", "there are no receipts without receipts=true; set that too, or leave this empty")
-	refuse(c.HTTPTenantTokensFile != "" && c.HTTPToken.Empty(), "http_tenant_tokens_file",
-		"without http_token every request sees all tenants; set that too, or leave this empty")
-	host, port := splitListen(c.NATSListen)
-	refuse(port != "" && c.given("nats_port"), "nats_port", "nats_listen has a port already; remove one")
-	refuse(c.Embedded() && !IsLoopback(host) && c.NATSToken.Empty(), "nats_listen",
-		"every machine that reaches this address could schedule timers and read events: set nats_token, which clients then need, or an address such as 127.0.0.1")
-	refuse(c.NATSDomain != "" && (c.Broker != NATS || !servers), "nats_domain", "the domain is"+ofNATS)
 	return errs
+}
+
+func (c Config) rules() []rule {
+	const (
+		shorter   = "must be shorter than retention, which is "
+		ofServers = "it is for the servers of broker_url; set that too, or leave this empty"
+		ofNATS    = " for NATS servers; set broker_url too, or leave it empty"
+		oneLogin  = "there is one way to log in; set one of broker_username, nats_credentials, nats_nkey and nats_token"
+	)
+	retention, kind := FormatDuration(c.Retention), string(c.Broker)
+	inFile, backups, servers := c.DBURL.Empty(), c.BackupEvery > 0, !c.BrokerURL.Empty()
+	inNATS, inKafka, inProcess := c.Broker == NATS, c.Broker == Kafka, c.Broker == GoChannel
+	user, credentials, nkey, token := c.BrokerUsername != "", c.NATSCredentials != "", c.NATSNKey != "", !c.NATSToken.Empty()
+	own := append(slices.Clone(schemes[c.Broker]), "")
+	web, _, _ := net.SplitHostPort(c.HTTPAddr)
+	host, port := splitListen(c.NATSListen)
+	return []rule{
+		{"backup_every", backups && c.BackupEvery < time.Second, "it is too short; set it to 1s or more, such as 1h, or to 0 for no backups"},
+		{"backup_every", backups && !inFile, "it copies a SQLite file, and db_url is set: PostgreSQL has pg_basebackup and WAL archiving (continuous archiving), use these; leave it empty"},
+		{"backup_every", backups && c.BackupDir == "", "the copies need a folder; set backup_dir too, or leave this empty"},
+		{"backup_dir", !backups && c.BackupDir != "", "there are no backups without backup_every; set that too, or leave this empty"},
+
+		{"broker_url", inProcess && servers, "gochannel has no server; leave it empty, or set broker to nats"},
+		{"broker_url", !inProcess && !servers && !inNATS, kind + " needs a server; set it, such as " + own[0] + "://host"},
+		{
+			"broker_url", !inProcess && servers && !allOf(c.BrokerURL, schemes[c.Broker]),
+			"broker is " + kind + ": must be URLs with the scheme " + oneOf(own[:len(own)-1]) + ", such as " + own[0] + "://localhost:" + ports[c.Broker],
+		},
+
+		{"nats_max_age", inNATS && c.NATSMaxAge >= c.Retention, shorter + retention + ": set either"},
+		{"kafka_max_age", inKafka && c.KafkaMaxAge >= c.Retention, shorter + retention + ": set either"},
+		{
+			"kafka_sasl", inKafka && (c.KafkaSASL == "") == user && !strings.Contains(c.BrokerURL.Reveal(), "@"),
+			"a user needs a way to log in: set both kafka_sasl and broker_username, or neither",
+		},
+		{"kafka_sasl", !inKafka && c.KafkaSASL != "", "it is for Kafka; set broker to kafka, or leave it empty"},
+
+		{"broker_tls_cert", (c.BrokerTLSCert == "") != (c.BrokerTLSKey == ""), "a certificate needs its key: set both broker_tls_cert and broker_tls_key, or neither"},
+		{"broker_username", user == c.BrokerPassword.Empty(), "a user needs a password: set both broker_username and broker_password, or neither"},
+		{"broker_username", !servers && user, ofServers},
+		{"broker_tls_ca", !servers && c.BrokerTLSCA != "", ofServers},
+		{"broker_tls_cert", !servers && c.BrokerTLSCert != "", ofServers},
+
+		{"nats_max_age", inNATS && c.NATSMaxAge < c.NATSMinAge, "must not be shorter than nats_min_age, which is " + FormatDuration(c.NATSMinAge) + ": set either"},
+		{"nats_credentials", credentials && !(inNATS && servers), "the credentials are" + ofNATS},
+		{"nats_credentials", credentials && user, oneLogin},
+		{"nats_nkey", nkey && !(inNATS && servers), "the nkey is" + ofNATS},
+		{"nats_nkey", nkey && (user || credentials), oneLogin},
+		{"nats_token", token && !inNATS, "the token is" + ofNATS},
+		{"nats_token", token && (user || credentials || nkey), oneLogin},
+
+		{
+			"http_addr", c.HTTPAddr != "" && !IsLoopback(web) && c.HTTPToken.Empty(),
+			"every machine that reaches this address could look at timers: set http_token, which requests then need, or an address such as " + defaultHTTPAddr,
+		},
+		{"receipts_topic", c.ReceiptsTopic != "" && !c.Receipts, "there are no receipts without receipts=true; set that too, or leave this empty"},
+		{"http_tenant_tokens_file", c.HTTPTenantTokensFile != "" && c.HTTPToken.Empty(), "without http_token every request sees all tenants; set that too, or leave this empty"},
+		{"nats_port", port != "" && c.given("nats_port"), "nats_listen has a port already; remove one"},
+		{
+			"nats_listen", c.Embedded() && !IsLoopback(host) && !token,
+			"every machine that reaches this address could schedule timers and read events: set nats_token, which clients then need, or an address such as 127.0.0.1",
+		},
+		{"nats_domain", c.NATSDomain != "" && !(inNATS && servers), "the domain is" + ofNATS},
+	}
 }
 
 // ports are those that servers listen on by default.

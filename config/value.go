@@ -80,8 +80,8 @@ func choice[T comparable](field *T, values ...T) value {
 // oneOf joins names as a sentence does: "a, b or c".
 func oneOf(names []string) string {
 	last := len(names) - 1
-	if last == 0 {
-		return names[0]
+	if last <= 0 {
+		return strings.Join(names, "")
 	}
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
