@@ -44,14 +44,9 @@ func readLines(ctx context.Context, in io.Reader) (_ <-chan line, failed <-chan 
 	return lines, ended
 }
 
-// splitLines calls yield with each body until it returns false. While the first
-// lines may be one object they are kept back, until that is decided.
+// splitLines calls yield with each body until it returns false.
 func splitLines(in io.Reader, yield func(line) bool) error {
-	r := bufio.NewReader(in)
-	var kept []line // the lines that are kept back; nil if none are
-	var text []byte // what was read since the first of them
-	check := 0      // how long the text is when it is decoded again
-	first := true
+	r, first := bufio.NewReader(in), true
 	for number := 1; ; number++ {
 		raw, err := readLine(r)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -61,43 +56,38 @@ func splitLines(in io.Reader, yield func(line) bool) error {
 		if len(raw) > maxLine {
 			l = line{number: number, err: errLongLine}
 		}
-		empty := len(l.body) == 0 && l.err == nil
-		if first && !empty {
-			first = false
-			if l.err == nil && l.body[0] == '{' && !json.Valid(l.body) {
-				kept = []line{}
-			}
-		}
-		if kept == nil {
-			if !empty && !yield(l) {
-				return nil
-			}
-		} else {
-			text = append(text, raw...)
-			if !empty {
-				kept = append(kept, l)
-			}
-			undecided := true
-			if len(text) >= check { // decoding reads the whole text, so each time it must have doubled
-				undecided, check = isPrefix(text), 2*len(text)
-			}
-			if err == nil && undecided && len(text) <= maxLine && l.err == nil {
-				continue
-			}
-			if whole := bytes.TrimSpace(text); err != nil && len(kept) > 1 && json.Valid(whole) {
-				kept = []line{{number: kept[0].number, body: whole}}
-			}
-			for _, l := range kept {
-				if !yield(l) {
+		if len(l.body) > 0 || l.err != nil {
+			if first && err == nil && bytes.HasPrefix(l.body, []byte("{")) && !json.Valid(l.body) {
+				whole, rest := readObject(io.MultiReader(bytes.NewReader(raw), r))
+				if whole != nil {
+					yield(line{number: number, body: whole})
 					return nil
 				}
+				r = bufio.NewReader(rest)
+				_, _ = readLine(r)
 			}
-			kept = nil
+			if first = false; !yield(l) {
+				return nil
+			}
 		}
 		if err != nil {
 			return nil
 		}
 	}
+}
+
+// readObject returns the object that is all of a reader, or nil, and what there was to
+// read. It reads no more than it takes to decide that.
+func readObject(in io.Reader) (whole []byte, rest io.Reader) {
+	var read bytes.Buffer
+	d := json.NewDecoder(io.TeeReader(io.LimitReader(in, maxLine), &read))
+	var object json.RawMessage
+	if d.Decode(&object) == nil {
+		if _, err := d.Token(); errors.Is(err, io.EOF) && read.Len() < maxLine {
+			return object, nil
+		}
+	}
+	return nil, io.MultiReader(&read, in)
 }
 
 // readLine returns a line with its end. Of one that is longer than maxLine it
@@ -112,15 +102,4 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 		}
 	}
 	return raw, err
-}
-
-// isPrefix reports whether a text is one JSON value, or may be the beginning of one.
-func isPrefix(text []byte) bool {
-	d := json.NewDecoder(bytes.NewReader(text))
-	var value json.RawMessage
-	if err := d.Decode(&value); err != nil {
-		return errors.Is(err, io.ErrUnexpectedEOF)
-	}
-	_, err := d.Token()
-	return errors.Is(err, io.EOF)
 }
