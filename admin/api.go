@@ -33,6 +33,7 @@ const readTimeout = 2 * time.Second
 type api struct {
 	timers      timer.Reader
 	unprotected func() timer.Unprotected
+	history     *History
 	broker      broker.Broker
 	actions     *actions
 	log         *slog.Logger
@@ -69,7 +70,7 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan str
 	c.RejectUnknownQueryParameters = true // a filter that is misspelled must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
-	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, broker: opt.Broker, actions: actions, log: log, mux: http.NewServeMux(), rules: make(map[string]rule), failed: opt.Failed}
+	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, history: opt.History, broker: opt.Broker, actions: actions, log: log, mux: http.NewServeMux(), rules: make(map[string]rule), failed: opt.Failed}
 	a.huma = huma.NewAPI(c, guarded{humago.NewAdapter(a.mux, ""), a})
 	a.addTimers()
 	a.addTenants()

@@ -18,8 +18,14 @@ func (s *Server) livez(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusOK, "alive\n")
 }
 
-// A partJSON is a [Part] as JSON.
-type partJSON struct {
+// A Readiness is whether commands are taken and timers fire, and how each part is.
+type Readiness struct {
+	Ready bool            `json:"ready"`
+	Parts []ReadinessPart `json:"parts"`
+}
+
+// A ReadinessPart is a [Part] as JSON.
+type ReadinessPart struct {
 	Part   string    `json:"part"`
 	OK     bool      `json:"ok"`
 	Since  time.Time `json:"since"`
@@ -36,16 +42,13 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 		code = http.StatusServiceUnavailable
 	}
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
-		parts := make([]partJSON, len(h.Parts))
+		is := Readiness{h.Ready(), make([]ReadinessPart, len(h.Parts))}
 		for i, p := range h.Parts {
-			parts[i] = partJSON{p.Part, !p.Red, p.Since.UTC(), p.Reason, p.Advice}
+			is.Parts[i] = ReadinessPart{p.Part, !p.Red, p.Since.UTC(), p.Reason, p.Advice}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(struct {
-			Ready bool       `json:"ready"`
-			Parts []partJSON `json:"parts"`
-		}{h.Ready(), parts})
+		_ = json.NewEncoder(w).Encode(is)
 		return
 	}
 	writeText(w, code, h.text(r.URL.Query().Has("verbose"), time.Now()))

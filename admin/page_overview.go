@@ -54,7 +54,14 @@ type budget struct {
 }
 
 // A pace is how much was done in the last minute.
-type pace struct{ What, PerSecond, Explained string }
+type pace struct {
+	What, Explained string
+	N               int64
+	Took            time.Duration
+}
+
+// PerSecond returns the rate for people.
+func (p pace) PerSecond() string { return perSecond(p.N, p.Took) }
 
 // A backlog is what a tenant has.
 type backlog struct {
@@ -186,9 +193,9 @@ func (o *overview) measure(h *History, now time.Time, failed error) {
 	minute := within(samples, time.Minute)
 	took := last.at.Sub(minute[0].at)
 	o.Rates = []pace{
-		{"accepted", perSecond(last.accepted-minute[0].accepted, took), "commands that were stored"},
-		{"fired", perSecond(last.fired-minute[0].fired, took), "timers that reached their due time"},
-		{"published", perSecond(last.late.Events-minute[0].late.Events, took), "events that the broker has acknowledged"},
+		{"accepted", "commands that were stored", last.accepted - minute[0].accepted, took},
+		{"fired", "timers that reached their due time", last.fired - minute[0].fired, took},
+		{"published", "events that the broker has acknowledged", last.late.Events - minute[0].late.Events, took},
 	}
 }
 

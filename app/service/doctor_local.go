@@ -2,11 +2,9 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/internal/symptom"
 )
 
@@ -33,14 +32,22 @@ func (x *examination) http(ctx context.Context) []app.Check {
 	}
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()
-	all, err := ready(ctx, x.cfg.LocalURL())
+	is, err := apiclient.New(x.cfg.LocalURL(), "").Readiness(ctx)
 	at, _ := errors.AsType[*net.OpError](err)
 	host, _, _ := net.SplitHostPort(addr)
+	token := ""
+	if !config.IsLoopback(host) {
+		token = ", and needs the token"
+	}
 	switch {
-	case err == nil && config.IsLoopback(host):
-		return append([]app.Check{ok("http", "a timer service answers on %s", addr)}, all...)
 	case err == nil:
-		return append([]app.Check{ok("http", "a timer service answers on %s, and needs the token", addr)}, all...)
+		all := []app.Check{ok("http", "a timer service answers on %s%s", addr, token)}
+		for _, p := range is.Parts {
+			if p.Reason != "" {
+				all = append(all, app.Check{Part: p.Part, Reason: p.Reason, Advice: p.Advice, Red: !p.OK})
+			}
+		}
+		return all
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return []app.Check{ok("http", "%s is free", addr)}
 	case at != nil && at.Op == "dial":
@@ -49,39 +56,6 @@ func (x *examination) http(ctx context.Context) []app.Check {
 		return []app.Check{found(symptom.PortTaken, addr)}
 	}
 	return []app.Check{found(symptom.PortMoves, addr)}
-}
-
-// ready returns the checks of the service at a URL that have something to say. The error
-// says why no timer service answers there.
-func ready(ctx context.Context, url string) (all []app.Check, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Accept", "application/json")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	var health struct {
-		Parts []struct {
-			Part, Reason, Advice string
-			OK                   bool
-		}
-	}
-	if err := json.NewDecoder(answer.Body).Decode(&health); err != nil {
-		return nil, err
-	}
-	if health.Parts == nil {
-		return nil, errors.New("another program answers")
-	}
-	for _, p := range health.Parts {
-		if p.Reason != "" {
-			all = append(all, app.Check{Part: p.Part, Reason: p.Reason, Advice: p.Advice, Red: !p.OK})
-		}
-	}
-	return all, nil
 }
 
 // files says which files others may read that they should not.

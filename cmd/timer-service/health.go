@@ -1,14 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 )
 
 type healthCmd struct {
@@ -29,37 +30,22 @@ Examples:
     timer-service health -o json --server http://timers.example:8080`
 }
 
-// maxAnswer is how much of an answer is read.
-const maxAnswer = 1 << 20
-
 // Run asks the service.
 func (h *healthCmd) Run(ctx context.Context, e *env) error {
-	server := strings.TrimSuffix(e.cfg.Server.Reveal(), "/")
-	if server == "" {
-		server = e.cfg.LocalURL()
-	}
+	server := cmp.Or(e.cfg.Server.Reveal(), e.cfg.LocalURL())
 	if server == "" {
 		return wrong("health", "http_addr is empty: there is no HTTP here; give --server")
 	}
-	path := "/readyz?verbose"
+	path, accept := "/readyz?verbose", "text/plain"
 	if h.Live {
 		path = "/livez"
 	}
+	if e.out.json {
+		accept = "application/json"
+	}
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server+path, nil)
-	if err != nil {
-		return err
-	}
-	if e.out.json {
-		r.Header.Set("Accept", "application/json")
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return fmt.Errorf("ask the service: %w", err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	answer, body, err := apiclient.New(server, "").Answer(ctx, path, accept)
 	if err != nil {
 		return fmt.Errorf("ask the service: %w", err)
 	}

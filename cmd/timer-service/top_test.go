@@ -18,10 +18,8 @@ func TestTop(t *testing.T) {
 	environ := []string{"TIMER_SERVER=" + server}
 	do(t, environ, "top").wants(t, exitOK).prints(t, "timers fire").prints(t, "acme").prints(t, "p99 ≤")
 	var f frame
-	if err := json.Unmarshal([]byte(do(t, environ, "top", "--once", "-o", "json").wants(t, exitOK).stdout), &struct {
-		Events *uint64 `json:"events"`
-	}{&f.Events}); err != nil || f.Events != 1 {
-		t.Errorf("%d events, %v, want 1", f.Events, err)
+	if err := json.Unmarshal([]byte(do(t, environ, "top", "--once", "-o", "json").wants(t, exitOK).stdout), &f); err != nil || f.Totals.Pace == nil || f.Totals.Pace.Events != 1 {
+		t.Errorf("%+v, %v, want 1 event", f.Totals.Pace, err)
 	}
 	do(t, nil, "top", "--server", "http://127.0.0.1:1").wants(t, exitFailure).says(t, "does not answer over HTTP")
 	do(t, environ, "top", "--interval", "0s").wants(t, exitUsage)
@@ -32,15 +30,14 @@ func TestTop(t *testing.T) {
 func TestFrameOfAServiceThatIsLate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
-	s := &sample{
-		at: now, pause: admin.Firing{Since: "2030-05-17T11:00:00.000Z", By: "bob\x1b[2J"},
-		stats: admin.Stats{Outbox: 5, OldestDue: "2030-05-17T11:59:20.000Z", Parked: 2, Overdue: 1, OldestOverdue: "2030-05-17T11:59:50.000Z"},
-	}
+	stats := admin.Stats{Outbox: 5, Parked: 2, Overdue: 1, Pace: &admin.Pace{LateMS: 40_000}}
+	var tenants []admin.Tenant
 	for range 60 {
-		s.tenants = append(s.tenants, admin.Tenant{TenantID: "t", Counts: admin.Counts{Scheduled: 1}})
+		tenants = append(tenants, admin.Tenant{TenantID: "t", Counts: admin.Counts{Scheduled: 1}})
 	}
-	text := newFrame(nil, nil, s).text()
-	for _, want := range []string{"now 40.0 s", "FIRING IS PAUSED", "by bob?[2J", "and 10 more"} {
+	is := admin.Readiness{Parts: []admin.ReadinessPart{{Part: "store", OK: true}, {Part: "broker"}}}
+	text := newFrame(now, stats, admin.Firing{Since: "2030-05-17T11:00:00.000Z", By: "bob\x1b[2J"}, tenants, is).text()
+	for _, want := range []string{"now 40.0 s", "FIRING IS PAUSED", "NOT READY: broker (", "by bob?[2J", "and 10 more"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the frame lacks %q:\n%s", want, text)
 		}

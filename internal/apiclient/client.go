@@ -153,11 +153,34 @@ func Do[T any](ctx context.Context, c *Client, method, path string, request []by
 	return answer, err
 }
 
+// Readiness returns how the parts of a service are.
+func (c *Client) Readiness(ctx context.Context) (is admin.Readiness, err error) {
+	_, body, err := c.Answer(ctx, "/readyz", "application/json")
+	if err == nil && (json.Unmarshal(body, &is) != nil || is.Parts == nil) {
+		err = fmt.Errorf("%w: another program answers", ErrAway)
+	}
+	return is, err
+}
+
+// Answer returns the answer to a GET of a path beside the API, and its status, whatever
+// that is.
+func (c *Client) Answer(ctx context.Context, path, accept string) (*http.Response, []byte, error) {
+	return c.exchange(ctx, http.MethodGet, path, accept, nil)
+}
+
 // Send sends a request with a body of JSON, or none, and returns the body of the answer.
 func (c *Client) Send(ctx context.Context, method, path string, request []byte) ([]byte, error) {
+	answer, body, err := c.exchange(ctx, method, path, "application/json, text/plain;q=0.5", request)
+	if err != nil || answer.StatusCode < http.StatusMultipleChoices {
+		return body, err
+	}
+	return nil, c.refusal(answer.StatusCode, answer.Status, body)
+}
+
+func (c *Client) exchange(ctx context.Context, method, path, accept string, request []byte) (*http.Response, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(request))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if request != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -165,20 +188,17 @@ func (c *Client) Send(ctx context.Context, method, path string, request []byte) 
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	r.Header.Set("Accept", "application/json, text/plain;q=0.5")
+	r.Header.Set("Accept", accept)
 	answer, err := c.ask(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrAway, err)
+		err = fmt.Errorf("%w: %w", ErrAway, err)
 	}
-	if answer.StatusCode < http.StatusMultipleChoices {
-		return body, nil
-	}
-	return nil, c.refusal(answer.StatusCode, answer.Status, body)
+	return answer, body, err
 }
 
 // refusal returns the error of an answer that is none.
