@@ -1,10 +1,8 @@
 package service
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/event-service-agent/timer-service/app"
@@ -19,53 +17,41 @@ type quotas struct {
 	limiter *quota.Limiter
 	summary string // of the file at the start, for people
 
-	instances atomic.Pointer[func() int] // how many share the database; nil: one
+	instances func() int // how many share the database; nil: one
 }
 
 // loadQuotas returns those of the configuration, nil if it names no file. The
 // error has all mistakes of the file.
-func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (_ *quotas, err error) {
+func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*quotas, error) {
 	if cfg.QuotasFile == "" {
 		return nil, nil //nolint:nilnil // there are none
 	}
-	q := &quotas{watched: watched{file: cfg.QuotasFile}}
+	q := &quotas{watched: watched{file: cfg.QuotasFile, log: log, is: "new quotas are in force", wrong: "the quotas file is wrong, the old quotas stay in force"}}
 	q.load = func() (string, error) {
 		limits, err := config.LoadQuotas(q.file)
-		if q.limiter == nil { // at the start
-			if err == nil {
-				q.limiter, err = quota.New(limits, timer.ClockFunc(time.Now), quota.Options{Instances: q.count})
-			}
-			return describe(limits), err
-		}
 		if err == nil {
 			err = q.limiter.Use(limits)
 		}
-		counters.QuotasChanged(err)
+		if q.summary != "" { // else it is the start
+			counters.QuotasChanged(err)
+		}
 		return describe(limits), err
 	}
-	q.logs = func(ctx context.Context, inForce string, err error) {
-		if err != nil {
-			log.ErrorContext(ctx, "the quotas file is wrong, the old quotas stay in force", "file", q.file, "error", err)
-			return
-		}
-		log.InfoContext(ctx, "new quotas are in force", "file", q.file, "quotas", inForce)
+	limiter, err := quota.New(quota.Config{}, timer.ClockFunc(time.Now), quota.Options{Instances: q.count})
+	if err != nil {
+		return nil, err
 	}
+	q.limiter = limiter
 	q.summary, err = q.now()
 	return q, err
 }
 
 // count returns how many instances share the rates.
 func (q *quotas) count() int {
-	if count := q.instances.Load(); count != nil {
-		return (*count)()
+	if q.instances == nil {
+		return 1
 	}
-	return 1
-}
-
-// share divides the rates among the instances that share a store.
-func (q *quotas) share(s app.Store) {
-	count := s.Instances
-	q.instances.Store(&count)
+	return q.instances()
 }
 
 // describe summarizes the limits in a line.

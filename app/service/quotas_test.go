@@ -131,8 +131,7 @@ func TestInstancesShareQuotas(t *testing.T) {
 	if n := q.count(); n != 1 {
 		t.Errorf("%d instances, want 1", n)
 	}
-	three := func() int { return 3 }
-	q.instances.Store(&three)
+	q.instances = func() int { return 3 }
 	if n := q.count(); n != 3 {
 		t.Errorf("%d instances, want 3", n)
 	}

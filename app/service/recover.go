@@ -2,10 +2,8 @@ package service
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 
-	"go.uber.org/dig"
 	"go.uber.org/fx"
 
 	"github.com/event-service-agent/timer-service/app"
@@ -31,18 +29,9 @@ func Recover(ctx context.Context, cfg config.Config, dry bool, log *slog.Logger)
 			return err
 		}),
 	)
-	if err := parts.Err(); err != nil {
-		return done, dig.RootCause(err)
-	}
-	starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
-	defer cancel()
-	if err := parts.Start(starting); err != nil {
-		return done, dig.RootCause(err)
-	}
-	defer func() {
-		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), parts.StopTimeout())
-		defer cancel()
-		err = errors.Join(err, parts.Stop(stopping))
-	}()
-	return a.Recover(ctx, dry)
+	_, err = during(ctx, parts, func() (err error) {
+		done, err = a.Recover(ctx, dry)
+		return err
+	})
+	return done, err
 }

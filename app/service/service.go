@@ -83,29 +83,21 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		fx.Invoke(keepQuotas, keepReloading, keepTelemetry, openAdmin),
 		fx.Invoke(announce, notifySystemd),
 	)
-	if err := service.Err(); err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped while it waited for the database
-		}
-		return dig.RootCause(err)
+	if service.Err() != nil && ctx.Err() != nil {
+		return nil // stopped while it waited for the database
 	}
-	// The end of ctx does not interrupt a start: fx would leave its hooks
-	// running. What was started is stopped in any case.
-	starting, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
-	defer cancel()
-	if err := service.Start(starting); err != nil {
-		return dig.RootCause(err) // fx has stopped what had started
-	}
-
 	died := false
-	select {
-	case <-ctx.Done():
-	case end := <-service.Wait():
-		died = end.ExitCode != 0 // else it is a signal, which fx listens to as well
+	started, err := during(ctx, service, func() error {
+		select {
+		case <-ctx.Done():
+		case end := <-service.Wait():
+			died = end.ExitCode != 0 // else it is a signal, which fx listens to as well
+		}
+		return nil
+	})
+	if !started {
+		return err
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), service.StopTimeout())
-	defer cancel()
-	err = service.Stop(stopping)
 	logCounters(log, counters)
 	if died && err == nil {
 		err = errors.New("a part of the service ended by itself; see the log")
@@ -114,6 +106,24 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		fmt.Fprintln(out, "stopped")
 	}
 	return err
+}
+
+// during starts parts, works, and stops them. The end of ctx does not interrupt a start:
+// fx would leave its hooks running. What was started is stopped in any case.
+func during(ctx context.Context, parts *fx.App, work func() error) (started bool, err error) {
+	if err := parts.Err(); err != nil {
+		return false, dig.RootCause(err)
+	}
+	ctx = context.WithoutCancel(ctx)
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := parts.Start(starting); err != nil {
+		return false, dig.RootCause(err) // fx has stopped what had started
+	}
+	err = work()
+	stopping, cancel := context.WithTimeout(ctx, parts.StopTimeout())
+	defer cancel()
+	return true, errors.Join(err, parts.Stop(stopping))
 }
 
 // options returns those of the app, as the configuration has them.
@@ -144,7 +154,7 @@ func keepQuotas(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s app.Store
 	if q == nil {
 		return
 	}
-	q.share(s)
+	q.instances = s.Instances // nothing runs yet
 	app.KeepRunning(lc, sd, log, "quotas", q.Run, nil, closeTimeout)
 }
 

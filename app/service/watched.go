@@ -2,9 +2,12 @@ package service
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // watchInterval is how often a file is checked.
@@ -12,9 +15,11 @@ const watchInterval = time.Second
 
 // A watched file is loaded again when it has changed.
 type watched struct {
-	file string
-	load func() (string, error)                               // uses the file, and returns what is in force, for people; with an error the old stays
-	logs func(ctx context.Context, inForce string, err error) // logs what load has returned
+	file  string
+	load  func() (string, error) // uses the file, and returns what is in force, for people; with an error the old stays
+	log   *slog.Logger
+	is    string // what is logged when the file was loaded
+	wrong string // what is logged when it has a mistake
 
 	mu     sync.Mutex
 	loaded os.FileInfo // the file as it was loaded last, valid or not; nil if there was none
@@ -33,16 +38,10 @@ func (w *watched) now() (string, error) {
 // Run loads the file whenever it has changed, until ctx is done. A mistake in it is logged
 // once, and what was loaded before stays in force.
 func (w *watched) Run(ctx context.Context) error {
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			w.reload(ctx)
-		}
+	for pause.For(ctx, watchInterval) {
+		w.reload(ctx)
 	}
+	return nil
 }
 
 // reload loads the file if it has changed, and not again since the last check: it may be
@@ -56,8 +55,11 @@ func (w *watched) reload(ctx context.Context) {
 		return
 	}
 	w.loaded = w.seen
-	inForce, err := w.load()
-	w.logs(ctx, inForce, err)
+	if inForce, err := w.load(); err != nil {
+		w.log.ErrorContext(ctx, w.wrong, "file", w.file, "error", err)
+	} else {
+		w.log.InfoContext(ctx, w.is, "file", w.file, "in_force", inForce)
+	}
 }
 
 // stat returns the information about a file, nil if there is none.

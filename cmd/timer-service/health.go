@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/apiclient"
@@ -46,6 +47,9 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
 	answer, body, err := apiclient.New(server, "").Answer(ctx, path, accept)
+	if cause, is := errors.AsType[*url.Error](err); is { // that it does not answer is what this verb says
+		err = cause
+	}
 	if err != nil {
 		return fmt.Errorf("ask the service: %w", err)
 	}
