@@ -49,6 +49,7 @@ func (s *statsCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	t, err := apiclient.Get[admin.Stats](ctx, r, apiclient.Path("stats"))
+	t.Pace = nil // which top shows, and a database does not know
 	if err == nil {
 		e.out.print(&totals{t})
 	}
