@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"go.yaml.in/yaml/v3"
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/event-service-agent/timer-service/handlers"
 )

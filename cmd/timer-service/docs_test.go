@@ -18,8 +18,8 @@ import (
 	"testing/fstest"
 	"unicode"
 
-	"go.yaml.in/yaml/v3"
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 )
 
 // TestDocs checks each page: its links, its commands of this program, and that
