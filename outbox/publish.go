@@ -61,7 +61,7 @@ func (w *window) vacancy(ctx context.Context) int {
 // publish publishes rows and settles them. It returns the destinations of those
 // that got through, or nil if the publish is slow: then the rest happens later.
 func (w *window) publish(rows []Row) map[string]bool {
-	rows = w.readable(rows)
+	rows = w.except(rows, damaged)
 	if w.opt.Deliver.Handle != nil {
 		rows = w.deliver(rows)
 	}
@@ -93,23 +93,32 @@ func (w *window) publish(rows []Row) map[string]bool {
 	}
 }
 
-// readable defers those of the rows that are damaged, for someone to mend or delete, and
-// returns the others.
-func (w *window) readable(rows []Row) (others []Row) {
+// except defers the rows for which why returns a reason, and a destination, and returns
+// the others.
+func (w *window) except(rows []Row, why func(Row) (destination, reason string)) (others []Row) {
 	now, others := w.clock.Now(), rows[:0]
 	var o outcome
 	for _, row := range rows {
-		if row.Err == nil {
+		destination, reason := why(row)
+		if reason == "" {
 			others = append(others, row)
 			continue
 		}
-		o.deferred = append(o.deferred, Deferral{Place: row.Place, Destination: "damaged", Reason: readable(row.Err), RetryAt: now.Add(retryAfter(row.Attempts))})
+		o.deferred = append(o.deferred, Deferral{Place: row.Place, Destination: destination, Reason: reason, RetryAt: now.Add(retryAfter(row.Attempts))})
 	}
 	if len(o.deferred) > 0 {
 		w.report.add(w.log, now, o)
 		w.finish(o)
 	}
 	return others
+}
+
+// damaged says why the headers of a row can't be read: for someone to mend or delete.
+func damaged(row Row) (destination, reason string) {
+	if row.Err == nil {
+		return "", ""
+	}
+	return "damaged", readable(row.Err)
 }
 
 // adapt halves the timeout when it was too short for a part of a batch, since a

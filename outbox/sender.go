@@ -123,7 +123,10 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Seq
 		}
-		w.publish(s.answering(w, s.take(reading, rows)))
+		now := s.clock.Now()
+		w.publish(w.except(s.take(reading, rows), func(row Row) (destination, reason string) {
+			return s.unanswered.why(now, s.topic(row.Message))
+		}))
 		switch {
 		case w.away.Swap(false): // what was not published is still in the outbox
 			after, size = 0, min(firstBatch, s.opt.Batch)

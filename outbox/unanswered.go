@@ -56,23 +56,10 @@ func (u *unanswered) has(now time.Time, topic string) bool {
 	return is
 }
 
-// answering defers those of the rows whose topic does not answer, and returns the others.
-func (s *sender) answering(w *window, rows []Row) (others []Row) {
-	now, others := s.clock.Now(), rows[:0]
-	var o outcome
-	for _, row := range rows {
-		topic := s.topic(row.Message)
-		if !s.unanswered.has(now, topic) {
-			others = append(others, row)
-			continue
-		}
-		o.deferred = append(o.deferred, Deferral{
-			Place: row.Place, Destination: topic, Reason: "the topic did not answer in time", RetryAt: now.Add(retryAfter(row.Attempts)),
-		})
+// why says why a row is left to the retries: its topic does not answer.
+func (u *unanswered) why(now time.Time, topic string) (destination, reason string) {
+	if !u.has(now, topic) {
+		return "", ""
 	}
-	if len(o.deferred) > 0 {
-		s.report.add(s.log, now, o)
-		w.finish(o)
-	}
-	return others
+	return topic, "the topic did not answer in time"
 }
