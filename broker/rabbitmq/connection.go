@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker/connection"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 const (
@@ -23,6 +24,7 @@ const (
 	frameMax    = 128 << 10       // bytes, as RabbitMQ has it
 	product     = "timer-service" // for operators
 	locale      = "en_US"         // of the server's errors; it knows no other
+	probeKey    = "amq.probe"     // routing key of a message that no queue gets; no topic has it
 )
 
 // A serverConn is one connection with a server.
@@ -62,13 +64,35 @@ func (b *Broker) keeper(part string, verify func(context.Context, *serverConn) e
 	return k
 }
 
-// ping returns how the main connection is asked whether it works. The other one
-// is not asked: while the server is low on memory it does not read from there.
+// ping returns how a connection is asked whether it works, nil if it is not.
 func (b *Broker) ping(part string) func(context.Context, *serverConn) error {
-	if part != "main" {
+	switch {
+	case part == "main":
+		return func(ctx context.Context, c *serverConn) error { return b.declareOn(ctx, c, b.hasExchange) }
+	case b.opt.Client: // which may have no right to publish
 		return nil
 	}
-	return func(ctx context.Context, c *serverConn) error { return b.declareOn(ctx, c, b.hasExchange) }
+	return b.probe
+}
+
+// probe returns an [ErrBlocked] if the server takes no messages. The server says that to
+// a connection when something was published on it, and reads nothing more from it. So
+// this publishes a message in a transaction that is rolled back: no queue gets it.
+func (b *Broker) probe(ctx context.Context, c *serverConn) error {
+	answer := make(chan error, 1)
+	go func() {
+		answer <- b.declareAlone(ctx, b.probes, c, func(ch *amqp.Channel) error {
+			return errors.Join(ch.Tx(), ch.PublishWithContext(ctx, b.opt.Exchange, probeKey, false, false, amqp.Publishing{}), ch.TxRollback())
+		})
+	}()
+	return pause.Until(ctx, func() (bool, error) {
+		select {
+		case err := <-answer:
+			return true, err
+		default:
+			return false, c.takesMessages()
+		}
+	})
 }
 
 // takesMessages returns an [ErrBlocked] while the server takes no messages.

@@ -122,6 +122,7 @@ type Broker struct {
 	admin     *exclusive                      // a channel of main that declares, but no queues
 	queues    sync.Map                        // channels of main that declare, by the name of the queue: one that hangs holds up no other
 	confirm   *exclusive                      // the opening of a channel of out
+	probes    *exclusive                      // a channel of out that asks whether the server takes messages
 	channel   atomic.Pointer[confirmChannel]  // the channel of out
 	known     sync.Map                        // topics whose queue exists
 	declaring sync.Map                        // declarations, by topic
@@ -149,6 +150,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		opt: opt, log: log,
 		admin:     newExclusive(),
 		confirm:   newExclusive(),
+		probes:    newExclusive(),
 		declarers: make(chan *exclusive, declarers),
 		term:      inflight.NewTerm(),
 		open:      make(map[*subscription]error),
@@ -210,13 +212,13 @@ func (opt Options) check() error {
 // messages, the exchange and the queues exist, and every subscription gets what
 // is published from now on. It asks the server.
 func (b *Broker) Ready(ctx context.Context) error {
+	if err := b.main.Ready(ctx); err != nil {
+		return err
+	}
 	if err := b.out.Ready(ctx); err != nil {
 		return err
 	}
-	if err := b.subscribed(); err != nil {
-		return err
-	}
-	return b.main.Ready(ctx)
+	return b.subscribed()
 }
 
 // Routing names the topics.

@@ -178,6 +178,31 @@ func TestServerThatIsLowOnMemoryIsReported(t *testing.T) {
 	}
 }
 
+// The server says nothing of an alarm to a connection that publishes nothing.
+func TestIdleServiceKnowsThatTheServerIsLowOnDisk(t *testing.T) {
+	t.Parallel()
+	o := serve(t)
+	idle := o.ready(rabbitmq.Options{URL: o.URL()})
+	o.ctl("set_disk_free_limit", "1000000GB")
+	began := time.Now()
+	until(t, "an idle broker that is blocked", func() bool { return errors.Is(idle.Ready(t.Context()), rabbitmq.ErrBlocked) })
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("an idle broker was blocked after %v, want 2 s at most", took)
+	}
+	if err := idle.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "disk") {
+		t.Errorf("Ready: %v, want the reason of the server", err)
+	}
+	late := o.run(rabbitmq.Options{URL: o.URL()})
+	until(t, "a broker that is blocked from its start", func() bool { return errors.Is(late.Ready(t.Context()), rabbitmq.ErrBlocked) })
+	o.ctl("set_disk_free_limit", "50MB")
+	until(t, "brokers that are ready", func() bool { return idle.Ready(t.Context()) == nil && late.Ready(t.Context()) == nil })
+	publish(t, idle, "timer.commands", "after")
+	messages := subscribe(t, late, "timer-service", "timer.commands")
+	expect(t, messages, "after")
+	publish(t, idle, "timer.commands", "then")
+	expect(t, messages, "then") // and nothing that asked for the alarm
+}
+
 // The permissions are those of docs/brokers/rabbitmq.md.
 func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	t.Parallel()
