@@ -28,8 +28,8 @@ type Log struct {
 	Pending   int64     // commands up to Delivered that were not acked; 0 if they are delivered again from Acked on
 	Last      int64     // the highest number in the log; 0 if it never held a message
 	Oldest    time.Time // since when it has all commands; zero if it holds none
-	Bytes     int64     // how much it holds
-	MaxBytes  int64     // how much it takes at most; 0 if it has no limit that is known
+	Bytes     int64     // how much of MaxBytes is used
+	MaxBytes  int64     // how much it takes at most, or the disk that it shares; 0 if it has no limit that is known
 }
 
 // A Stored is a message that a log holds.

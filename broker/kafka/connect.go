@@ -17,7 +17,8 @@ import (
 // newKeeper returns what keeps the client that publishes. The client connects
 // again by itself; the keeper knows whether it is connected, and makes topics.
 func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
-	provisioned := false
+	begun, provisioned := false, false
+	var verified time.Time
 	return connection.New(connection.Options[*kgo.Client]{
 		Server:   "Kafka",
 		Interval: checkInterval,
@@ -31,15 +32,17 @@ func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 		Verify: func(ctx context.Context, client *kgo.Client) (err error) {
 			if provisioned {
 				err = answers(ctx, client)
-			} else {
-				err = b.prepare(ctx, client)
+			}
+			if now := b.opt.Clock.Now(); err == nil && (!provisioned || now.Sub(verified) >= verifyInterval) {
+				err, verified = b.prepare(ctx, client), now
 			}
 			before := provisioned
 			provisioned = err == nil
+			begun = begun || provisioned
 			switch {
-			case errors.Is(err, errUnfit):
+			case errors.Is(err, errUnfit) && !begun:
 				return connection.Fatal(err)
-			case err != nil && !errors.Is(err, errMissing):
+			case err != nil && !errors.Is(err, errMissing) && !errors.Is(err, errUnfit):
 				if before {
 					b.outages.Add(1)
 				}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -54,6 +55,7 @@ const (
 	minBackoff        = 50 * time.Millisecond
 	maxBackoff        = 5 * time.Second
 	checkInterval     = 5 * time.Second // between checks of the cluster that nothing asked for
+	verifyInterval    = time.Minute     // between checks of the settings of topics, and of disks
 )
 
 // DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
@@ -72,6 +74,8 @@ type Broker struct {
 
 	outages outages // of all consumers, and of the cluster
 	written written
+	fullest atomic.Pointer[disk]
+	warned  sync.Once // of topics of tenants
 
 	mu      sync.Mutex
 	topics  map[string]topicState   // those that were found or made
@@ -102,6 +106,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		owned:   make(map[string]time.Time),
 		written: written{logs: make(map[partition]*writtenLog)},
 	}
+	b.fullest.Store(new(disk))
 	b.keeper = newKeeper(b)
 	return b
 }

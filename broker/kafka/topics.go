@@ -148,11 +148,13 @@ func (b *Broker) provision(ctx context.Context, client *kgo.Client, dry bool) (c
 	return changes, nil
 }
 
-// prepare makes the topics that have to be there, or says which are missing.
+// prepare makes the topics that have to be there, or says which are missing. It notes how
+// full the servers are.
 func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	if b.opt.Client {
 		return ping(ctx, client)
 	}
+	b.findDisk(ctx, client)
 	changes, err := b.provision(ctx, client, b.opt.Verify)
 	var names []string
 	for _, c := range changes {
@@ -189,7 +191,7 @@ func (b *Broker) survey(ctx context.Context, client *kgo.Client) (missing []plan
 		}
 	}
 	if err := b.inspect(ctx, admin, details, tenants); err != nil { // what is published there fails by itself, see ensure
-		b.log.WarnContext(ctx, "topics of tenants may lose messages", "error", err)
+		b.warned.Do(func() { b.log.WarnContext(ctx, "topics of tenants may lose messages", "error", err) })
 	}
 	for _, topic := range topics {
 		switch err := details[topic].Err; {

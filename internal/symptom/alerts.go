@@ -73,10 +73,11 @@ var Alerts = []Symptom{
 			"3. Or have the broker keep messages for longer than the farthest due time is ahead (`nats_max_age`, `kafka_max_age`; `retention` must be longer).",
 	},
 	{
-		ID: "TimerBrokerFull", Cause: "More than 80 % of what the broker takes at most is used. A full stream takes no commands, and no event leaves: then the check of the broker is red.",
+		ID: "TimerBrokerFull", Cause: "More than 80 % of what the broker takes at most is used. A full stream takes no commands, and no event leaves: then the check of the broker is red. On Kafka it is the fullest disk of the servers.",
 		Do: "1. NATS: `nats stream info svc` shows messages and `max_bytes`. A stream that the service made gets another limit by `nats_max_bytes` and a start; any other by `nats stream edit svc --max-bytes=16GiB`.\n" +
 			"2. Or have it forget sooner: `nats stream edit svc --max-age=2d`. What the broker has forgotten it can't give back to a lost database ([how long is a timer protected](operations.md#how-long-is-a-timer-protected)).\n" +
-			"3. What is consumed is removed from a stream that the service made. The log says what stands in the way: `no more can be removed from it`, with a consumer that does not ack, a command that waits, or a subject that no JetStream consumer reads ([what is at the server](brokers/nats.md#what-is-at-the-server)).",
+			"3. What is consumed is removed from a stream that the service made. The log says what stands in the way: `no more can be removed from it`, with a consumer that does not ack, a command that waits, or a subject that no JetStream consumer reads ([what is at the server](brokers/nats.md#what-is-at-the-server)).\n" +
+			"4. Kafka: `kafka-log-dirs.sh --describe` shows which topic takes the disk. Enlarge it, or set a shorter `retention.ms` of that topic.",
 	},
 	{
 		ID: "TimerDiskFull", Cause: "More than 90 % of the file system of the SQLite file is used. A full one takes no commands, and nothing fires: then the check of the store is red, until there is space again.",
