@@ -94,19 +94,24 @@ func (b *Broker) consumers(queue string) map[*consumer]*inflight.Window {
 }
 
 // ready returns how many messages are ready in a queue.
-func (b *Broker) ready(ctx context.Context, q queue) (n int, err error) {
+func (b *Broker) ready(ctx context.Context, q queue) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	conn, err := b.main.Current()
 	if err != nil {
 		return 0, err
 	}
-	err = b.declareAlone(ctx, b.channelOf(q.name), conn, func(ch *amqp.Channel) error {
-		found, err := ch.QueueDeclarePassive(q.name, true, false, false, false, nil)
-		n = found.Messages
-		return err
-	})
-	return n, b.explain("queue "+q.name, err)
+	n := 0
+	if err := b.within(ctx, func() error {
+		return onChannel(conn, func(ch *amqp.Channel) error {
+			found, err := ch.QueueDeclarePassive(q.name, true, false, false, false, nil)
+			n = found.Messages
+			return err
+		})
+	}); err != nil {
+		return 0, fmt.Errorf("queue %s: %w", q.name, err)
+	}
+	return n, nil
 }
 
 // sync waits for an answer of the server on the channel. It changes nothing: the

@@ -74,18 +74,11 @@ func (b *Broker) openConfirmChannel(ctx context.Context) (*confirmChannel, error
 	if err != nil {
 		return nil, err
 	}
-	usable := func() *confirmChannel {
-		if c := b.channel.Load(); c != nil && c.conn == conn && !c.channel.IsClosed() {
-			return c
-		}
-		return nil
-	}
-	c := usable()
-	if c != nil {
+	if c := b.channel.Load(); c.usable(conn) {
 		return c, nil
 	}
-	err = b.alone(ctx, b.confirm, func() error {
-		if usable() != nil {
+	err = await(ctx, b.begin("confirms", func() error {
+		if b.channel.Load().usable(conn) {
 			return nil
 		}
 		channel, err := conn.Channel()
@@ -97,11 +90,16 @@ func (b *Broker) openConfirmChannel(ctx context.Context) (*confirmChannel, error
 		}
 		b.channel.Store(newConfirmChannel(b, conn, channel))
 		return nil
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}
 	return b.channel.Load(), nil
+}
+
+// usable reports whether the channel is one of a connection, and open.
+func (c *confirmChannel) usable(conn *serverConn) bool {
+	return c != nil && c.conn == conn && !c.channel.IsClosed()
 }
 
 func newConfirmChannel(b *Broker, conn *serverConn, channel *amqp.Channel) *confirmChannel {

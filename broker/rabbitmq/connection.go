@@ -11,6 +11,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -68,7 +69,7 @@ func (b *Broker) keeper(part string, verify func(context.Context, *serverConn) e
 func (b *Broker) ping(part string) func(context.Context, *serverConn) error {
 	switch {
 	case part == "main":
-		return func(ctx context.Context, c *serverConn) error { return b.declareOn(ctx, c, b.hasExchange) }
+		return func(ctx context.Context, c *serverConn) error { return b.ask(ctx, "ping", c, b.exchange().exists) }
 	case b.opt.Client: // which may have no right to publish
 		return nil
 	}
@@ -79,16 +80,15 @@ func (b *Broker) ping(part string) func(context.Context, *serverConn) error {
 // a connection when something was published on it, and reads nothing more from it. So
 // this publishes a message in a transaction that is rolled back: no queue gets it.
 func (b *Broker) probe(ctx context.Context, c *serverConn) error {
-	answer := make(chan error, 1)
-	go func() {
-		answer <- b.declareAlone(ctx, b.probes, c, func(ch *amqp.Channel) error {
+	answer := b.begin("probe", func() error {
+		return onChannel(c, func(ch *amqp.Channel) error {
 			return errors.Join(ch.Tx(), ch.PublishWithContext(ctx, b.opt.Exchange, probeKey, false, false, amqp.Publishing{}), ch.TxRollback())
 		})
-	}()
+	})
 	return pause.Until(ctx, func() (bool, error) {
 		select {
-		case err := <-answer:
-			return true, err
+		case r := <-answer:
+			return true, r.Err
 		default:
 			return false, c.takesMessages()
 		}
@@ -224,56 +224,50 @@ func (c *serverConn) alive() bool {
 	}
 }
 
-// An exclusive is a channel that one goroutine uses at a time.
-type exclusive struct {
-	slot    chan struct{} // holds one while it is used
-	conn    *serverConn   // that the channel is of
-	channel *amqp.Channel // nil, or closed, if it has to be opened
+// ask has f ask the server on a channel of its own, which f may break. It returns when
+// ctx is done, though f may still wait for an answer. Until that comes others with the
+// key wait for it too: each question that the server does not answer takes a channel.
+func (b *Broker) ask(ctx context.Context, key string, conn *serverConn, f func(*amqp.Channel) error) error {
+	return await(ctx, b.begin(key, func() error { return onChannel(conn, f) }))
 }
 
-func newExclusive() *exclusive { return &exclusive{slot: make(chan struct{}, 1)} }
-
-// declareOn has f declare something on a channel of the main connection, which f
-// may break. It returns when ctx is done, though f may still wait for an answer.
-func (b *Broker) declareOn(ctx context.Context, conn *serverConn, f func(*amqp.Channel) error) error {
-	return b.declareAlone(ctx, b.admin, conn, f)
+// begin begins f, unless one with its key has not ended.
+func (b *Broker) begin(key string, f func() error) <-chan singleflight.Result {
+	return b.asked.DoChan(key, func() (any, error) {
+		if !b.term.Add(&b.calls) {
+			return nil, connection.ErrClosed
+		}
+		defer b.calls.Done()
+		return nil, f()
+	})
 }
 
-// channelOf returns the channel on which a queue is declared. The server answers on it
-// only when the queue does.
-func (b *Broker) channelOf(queue string) *exclusive {
-	e, ok := b.queues.Load(queue)
-	if !ok {
-		e, _ = b.queues.LoadOrStore(queue, newExclusive())
+// await returns the error of what was begun, or that of ctx if that ends first.
+func await(ctx context.Context, answer <-chan singleflight.Result) error {
+	select {
+	case r := <-answer:
+		return r.Err
+	case <-ctx.Done():
 	}
-	return e.(*exclusive)
+	select {
+	case r := <-answer:
+		return r.Err
+	default:
+		return ctx.Err()
+	}
 }
 
-// declareAlone is declareOn on a channel that the caller chooses.
-func (b *Broker) declareAlone(ctx context.Context, e *exclusive, conn *serverConn, f func(*amqp.Channel) error) error {
-	return b.alone(ctx, e, func() error {
-		if e.conn != conn || e.channel == nil || e.channel.IsClosed() {
-			channel, err := conn.Channel()
-			if err != nil {
-				return err
-			}
-			e.conn, e.channel = conn, channel
-		}
-		return f(e.channel)
-	})
-}
-
-// alone returns the result of f, as within does, while no other goroutine uses e.
-func (b *Broker) alone(ctx context.Context, e *exclusive, f func() error) error {
-	return b.within(ctx, func() error {
-		select {
-		case e.slot <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		defer func() { <-e.slot }()
-		return f()
-	})
+// onChannel has f use a channel of its own, which an error breaks.
+func onChannel(conn *serverConn, f func(*amqp.Channel) error) error {
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	if err := f(ch); err != nil {
+		_ = ch.Close() // it may be broken, and is of no use any more
+		return err
+	}
+	return ch.Close()
 }
 
 // within returns the result of f, or the error of ctx if that ends first: the

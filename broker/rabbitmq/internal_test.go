@@ -151,7 +151,7 @@ func TestCallsAfterTheEndFailAtOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), apiTimeout)
 		defer cancel()
 		for i := range 2 {
-			if err := b.declareOn(ctx, nil, nil); !errors.Is(err, connection.ErrClosed) {
+			if err := b.ask(ctx, "ping", nil, nil); !errors.Is(err, connection.ErrClosed) {
 				t.Errorf("declaration %d: %v, want ErrClosed", i, err)
 			}
 		}

@@ -140,7 +140,7 @@ func (q ownerQueue) same(text string, as broker.Owner) broker.Owner {
 
 // read returns the text of the owner, empty if there is none.
 func (q ownerQueue) read(ctx context.Context) (string, error) {
-	err := q.on(ctx, q.exists)
+	err := q.on(ctx, "exists", q.exists)
 	if code(err) == amqp.NotFound {
 		return "", nil
 	}
@@ -166,7 +166,7 @@ func (q ownerQueue) declare(ctx context.Context, owner string) error {
 	if q.broker.opt.QueueType != Classic {
 		q.args[argType] = string(q.broker.opt.QueueType)
 	}
-	err := q.on(ctx, func(ch *amqp.Channel) error { return q.queue.declare(ch, q.conn.version()) })
+	err := q.on(ctx, "declare "+owner, func(ch *amqp.Channel) error { return q.queue.declare(ch, q.conn.version()) })
 	if err == nil && q.broker.declared != nil {
 		q.broker.declared(q.name)
 	}
@@ -175,15 +175,15 @@ func (q ownerQueue) declare(ctx context.Context, owner string) error {
 
 // remove removes the queue, and the owner with it.
 func (q ownerQueue) remove(ctx context.Context) error {
-	return q.explain(q.on(ctx, func(ch *amqp.Channel) error {
+	return q.explain(q.on(ctx, "delete", func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete(q.name, false, false, false)
 		return err
 	}))
 }
 
-// on has f ask the server on the channel of the queue.
-func (q ownerQueue) on(ctx context.Context, f func(*amqp.Channel) error) error {
-	return q.broker.declareAlone(ctx, q.broker.channelOf(q.name), q.conn, f)
+// on has f ask the server.
+func (q ownerQueue) on(ctx context.Context, what string, f func(*amqp.Channel) error) error {
+	return q.broker.ask(ctx, "owner "+q.name+" "+what, q.conn, f)
 }
 
 // explain says what an error means for the queue.

@@ -42,67 +42,29 @@ func (b *Broker) connected(ctx context.Context, part string, f func(*serverConn)
 }
 
 func (b *Broker) provision(conn *serverConn, dry bool) (changes []broker.Change, err error) {
-	apply := func(f func(*amqp.Channel) error) error {
-		if dry {
-			return nil
-		}
-		return onChannel(conn, f)
+	objects := b.required(conn)
+	for _, q := range retryQueues(b.queueOf(b.opt.Role, b.opt.Routing.Subscription())) {
+		objects = append(objects, b.object(conn, q))
 	}
-	missing, err := compare(conn, b.hasExchange, b.declareExchange)
-	if err != nil {
-		return nil, b.explain("exchange "+b.opt.Exchange, err)
-	}
-	if missing {
-		changes = append(changes, broker.Change{Object: "exchange " + b.opt.Exchange, Detail: "direct, durable"})
-		if err := apply(b.declareExchange); err != nil {
-			return nil, b.explain("exchange "+b.opt.Exchange, err)
+	unbound := false
+	for i, o := range objects {
+		err := onChannel(conn, o.compare)
+		absent := code(err) == amqp.NotFound
+		if absent {
+			err = nil
 		}
-	}
-	all := b.required()
-	for _, q := range append(all, retryQueues(all[0])...) {
-		declare := func(ch *amqp.Channel) error { return q.declare(ch, conn.version()) }
-		absent, err := compare(conn, q.exists, declare)
-		if err != nil {
-			return changes, b.explain("queue "+q.name, err)
-		}
-		if err := apply(func(ch *amqp.Channel) error {
-			if err := declare(ch); err != nil {
-				return err
-			}
-			return q.bind(ch, b.opt.Exchange)
-		}); err != nil {
-			return changes, b.explain("queue "+q.name, err)
+		if err == nil && !dry {
+			err = onChannel(conn, o.make)
 		}
 		switch {
+		case err != nil:
+			return changes, b.explain(o, err)
 		case absent:
-			changes = append(changes, broker.Change{Object: "queue " + q.name, Detail: q.describe(b.opt)})
-		case missing:
-			changes = append(changes, broker.Change{Object: "binding of queue " + q.name, Detail: "to exchange " + b.opt.Exchange + " under the key " + q.key})
+			changes = append(changes, broker.Change{Object: o.name, Detail: o.detail})
+			unbound = unbound || i == 0 // the exchange
+		case unbound:
+			changes = append(changes, broker.Change{Object: "binding of " + o.name, Detail: o.binding})
 		}
 	}
 	return changes, nil
-}
-
-// compare reports whether something is missing. If it is there it is declared,
-// which changes nothing, and fails if it is another.
-func compare(conn *serverConn, exists, declare func(*amqp.Channel) error) (missing bool, err error) {
-	if err = onChannel(conn, exists); code(err) == amqp.NotFound {
-		return true, nil
-	}
-	if err == nil {
-		err = ifPermitted(onChannel(conn, declare))
-	}
-	return false, err
-}
-
-// onChannel has f use a channel of its own, which an error breaks.
-func onChannel(conn *serverConn, f func(*amqp.Channel) error) error {
-	ch, err := conn.Channel()
-	if err != nil {
-		return err
-	}
-	if err := f(ch); err != nil {
-		return err
-	}
-	return ch.Close()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -31,21 +32,16 @@ type publisher struct{ *Broker }
 type outgoing struct {
 	topic string
 	amqp.Publishing
-	properties int          // bytes of its properties, about
-	named      bool         // its MessageId is its own
-	index      int          // of its result
-	queue      *declaration // what it waits for; nil if its queue exists
+	properties int  // bytes of its properties, about
+	named      bool // its MessageId is its own
+	index      int  // of its result
 }
 
 // Publish publishes messages. Those to topics whose queue has to be declared wait for
 // that, and no others with them. The first of a topic decides for all of the call: a
 // queue that is declared meanwhile must not let later ones overtake.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
-	type topic struct {
-		queue *declaration
-		err   error
-	}
-	topics := make(map[string]topic)
+	declared := make(map[string]<-chan singleflight.Result)
 	results := make([]error, len(messages))
 	ready, waiting := make([]outgoing, 0, len(messages)), []outgoing(nil)
 	for i, m := range messages {
@@ -54,23 +50,17 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 			results[i] = err
 			continue
 		}
-		t, ok := topics[m.Topic]
-		if !ok {
-			t.queue, t.err = p.declareTopic(m.Topic)
-			topics[m.Topic] = t
+		if _, ok := declared[m.Topic]; !ok {
+			declared[m.Topic] = p.declareTopic(m.Topic)
 		}
-		out.index, out.queue = i, t.queue
-		switch {
-		case t.err != nil:
-			results[i] = t.err
-		case t.queue != nil:
+		if out.index = i; declared[m.Topic] != nil {
 			waiting = append(waiting, out)
-		default:
+		} else {
 			ready = append(ready, out)
 		}
 	}
 	p.send(ctx, ready, results)
-	p.send(ctx, p.await(ctx, waiting, results), results)
+	p.send(ctx, p.await(ctx, waiting, declared, results), results)
 	return results
 }
 

@@ -53,6 +53,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
@@ -119,14 +120,10 @@ type Broker struct {
 	servers   []server                        // set by Run
 	main      *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
 	out       *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
-	admin     *exclusive                      // a channel of main that declares, but no queues
-	queues    sync.Map                        // channels of main that declare, by the name of the queue: one that hangs holds up no other
-	confirm   *exclusive                      // the opening of a channel of out
-	probes    *exclusive                      // a channel of out that asks whether the server takes messages
+	asked     singleflight.Group              // what the server has not answered, by what it is about: one that hangs holds up no other
 	channel   atomic.Pointer[confirmChannel]  // the channel of out
 	known     sync.Map                        // topics whose queue exists
-	declaring sync.Map                        // declarations, by topic
-	declarers chan *exclusive                 // channels of main for them that are not used
+	declarers chan struct{}                   // holds one for each topic whose queue is being declared
 	declared  func(queue string)              // called with each queue that was declared; nil but in tests
 	owners    sync.Map                        // our owner, as it is kept, by its queue
 	begun     atomic.Bool
@@ -148,15 +145,9 @@ func New(opt Options, log *slog.Logger) *Broker {
 	opt.Role = cmp.Or(opt.Role, "timer-service")
 	b := &Broker{
 		opt: opt, log: log,
-		admin:     newExclusive(),
-		confirm:   newExclusive(),
-		probes:    newExclusive(),
-		declarers: make(chan *exclusive, declarers),
+		declarers: make(chan struct{}, declarers),
 		term:      inflight.NewTerm(),
 		open:      make(map[*subscription]error),
-	}
-	for range declarers {
-		b.declarers <- newExclusive()
 	}
 	b.main = b.keeper("main", b.verify)
 	b.out = b.keeper("publisher", func(_ context.Context, c *serverConn) error { return c.takesMessages() })

@@ -45,12 +45,74 @@ func (b *Broker) queueOf(role, topic string) queue {
 	return q
 }
 
-// required are the queues without which the broker is not ready.
-func (b *Broker) required() []queue {
-	return []queue{
-		b.queueOf(b.opt.Role, b.opt.Routing.Subscription()),
-		b.queueOf(b.opt.Role, b.opt.Routing.DeadLettersOf(timer.NoTenant)),
+// required are the exchange and the queues without which the broker is not ready.
+func (b *Broker) required(conn *serverConn) []object {
+	return []object{
+		b.exchange(),
+		b.object(conn, b.queueOf(b.opt.Role, b.opt.Routing.Subscription())),
+		b.object(conn, b.queueOf(b.opt.Role, b.opt.Routing.DeadLettersOf(timer.NoTenant))),
 	}
+}
+
+// An object is an exchange or a queue that the service needs.
+type object struct {
+	name    string // what it is, and its name
+	detail  string // its settings, for people
+	binding string // how it is bound, for people
+	exists  func(*amqp.Channel) error
+	declare func(*amqp.Channel) error // which creates it if it does not exist, and fails if it exists with other arguments
+	bind    func(*amqp.Channel) error
+}
+
+// exchange returns the exchange.
+func (b *Broker) exchange() object {
+	return object{
+		name: "exchange " + b.opt.Exchange, detail: "direct, durable",
+		exists: func(ch *amqp.Channel) error {
+			return ch.ExchangeDeclarePassive(b.opt.Exchange, amqp.ExchangeDirect, true, false, false, false, nil)
+		},
+		declare: func(ch *amqp.Channel) error {
+			return ch.ExchangeDeclare(b.opt.Exchange, amqp.ExchangeDirect, true, false, false, false, nil)
+		},
+		bind: func(*amqp.Channel) error { return nil },
+	}
+}
+
+// object returns a queue as one of the server of a connection.
+func (b *Broker) object(conn *serverConn, q queue) object {
+	binding := fmt.Sprintf("to exchange %s under the key %s", b.opt.Exchange, q.key)
+	return object{
+		name: "queue " + q.name, detail: fmt.Sprintf("durable, %s, bound %s", b.opt.QueueType, binding), binding: binding,
+		exists:  q.exists,
+		declare: func(ch *amqp.Channel) error { return q.declare(ch, conn.version()) },
+		bind: func(ch *amqp.Channel) error {
+			err := ch.QueueBind(q.name, q.key, b.opt.Exchange, false, nil)
+			if err == nil && b.declared != nil {
+				b.declared(q.name)
+			}
+			return err
+		},
+	}
+}
+
+// make declares the object and binds it.
+func (o object) make(ch *amqp.Channel) error {
+	if err := o.declare(ch); err != nil {
+		return err
+	}
+	return o.bind(ch)
+}
+
+// compare returns an error unless the object exists and fits. A user without the
+// permission to configure it learns only whether it exists.
+func (o object) compare(ch *amqp.Channel) error {
+	if err := o.exists(ch); err != nil {
+		return err
+	}
+	if err := o.declare(ch); code(err) != amqp.AccessRefused {
+		return err
+	}
+	return nil
 }
 
 // verify makes sure that the exchange and the required queues exist and fit.
@@ -60,51 +122,23 @@ func (b *Broker) verify(ctx context.Context, conn *serverConn) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if err := b.declareOn(ctx, conn, b.ensureExchange); err != nil {
-		return b.fatal(b.explain("exchange "+b.opt.Exchange, err))
-	}
-	for _, q := range b.required() {
-		if err := b.ensureQueue(ctx, b.channelOf(q.name), conn, q); err != nil {
-			return b.fatal(err)
+	for _, o := range b.required(conn) {
+		if err := b.ensure(ctx, conn, o); errors.Is(err, errUnfit) {
+			return connection.Fatal(err)
+		} else if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// fatal returns err as one that ends Run, if it needs a person.
-func (b *Broker) fatal(err error) error {
-	if errors.Is(err, errUnfit) {
-		return connection.Fatal(err)
+// ensure makes an object; with [Options.Verify] it only compares it.
+func (b *Broker) ensure(ctx context.Context, conn *serverConn, o object) error {
+	do := o.make
+	if b.opt.Verify {
+		do = o.compare
 	}
-	return err
-}
-
-func (b *Broker) hasExchange(ch *amqp.Channel) error {
-	return ch.ExchangeDeclarePassive(b.opt.Exchange, amqp.ExchangeDirect, true, false, false, false, nil)
-}
-
-func (b *Broker) declareExchange(ch *amqp.Channel) error {
-	return ch.ExchangeDeclare(b.opt.Exchange, amqp.ExchangeDirect, true, false, false, false, nil)
-}
-
-// ensureExchange declares the exchange; with [Options.Verify] it only compares it.
-func (b *Broker) ensureExchange(ch *amqp.Channel) error {
-	if !b.opt.Verify {
-		return b.declareExchange(ch)
-	}
-	if err := b.hasExchange(ch); err != nil {
-		return err
-	}
-	return ifPermitted(b.declareExchange(ch))
-}
-
-// ifPermitted ignores that a declaration that only compares is not permitted: a
-// user without the permission to configure a queue can't compare it.
-func ifPermitted(err error) error {
-	if code(err) == amqp.AccessRefused {
-		return nil
-	}
-	return err
+	return b.explain(o, b.ask(ctx, o.name, conn, do))
 }
 
 func (q queue) exists(ch *amqp.Channel) error {
@@ -127,15 +161,6 @@ func (q queue) declare(ch *amqp.Channel, version string) error {
 // ever by default. From RabbitMQ 4.0 on they drop it after the 20th time.
 func hasNoLimit(version string) bool { return strings.HasPrefix(version, "3.") }
 
-func (q queue) bind(ch *amqp.Channel, exchange string) error {
-	return ch.QueueBind(q.name, q.key, exchange, false, nil)
-}
-
-// describe says what the queue is, for people.
-func (q queue) describe(opt Options) string {
-	return fmt.Sprintf("durable, %s, bound to exchange %s under the key %s", opt.QueueType, opt.Exchange, q.key)
-}
-
 // ensureQueues declares queues and binds them; with [Options.Verify] it only compares them.
 func (b *Broker) ensureQueues(ctx context.Context, queues ...queue) error {
 	if b.opt.Client {
@@ -148,7 +173,7 @@ func (b *Broker) ensureQueues(ctx context.Context, queues ...queue) error {
 		return err
 	}
 	for _, q := range queues {
-		if err := b.ensureQueue(ctx, b.channelOf(q.name), conn, q); err != nil {
+		if err := b.ensure(ctx, conn, b.object(conn, q)); err != nil {
 			if code(err) == amqp.NotFound { // the exchange
 				b.main.Recheck()
 			}
@@ -158,42 +183,18 @@ func (b *Broker) ensureQueues(ctx context.Context, queues ...queue) error {
 	return nil
 }
 
-// ensureQueue declares a queue and binds it; with [Options.Verify] it only compares it.
-func (b *Broker) ensureQueue(ctx context.Context, e *exclusive, conn *serverConn, q queue) error {
-	err := b.declareQueue(ctx, e, conn, q)
-	if err == nil && b.declared != nil {
-		b.declared(q.name)
-	}
-	return b.explain("queue "+q.name, err)
-}
-
-func (b *Broker) declareQueue(ctx context.Context, e *exclusive, conn *serverConn, q queue) error {
-	return b.declareAlone(ctx, e, conn, func(ch *amqp.Channel) error {
-		if b.opt.Verify {
-			if err := q.exists(ch); err != nil {
-				return err
-			}
-			return ifPermitted(q.declare(ch, conn.version()))
-		}
-		if err := q.declare(ch, conn.version()); err != nil {
-			return err
-		}
-		return q.bind(ch, b.opt.Exchange)
-	})
-}
-
 // explain says what an error of the server means for an exchange or a queue. One
 // that wraps errUnfit needs a person; others may pass.
-func (b *Broker) explain(what string, err error) error {
+func (b *Broker) explain(o object, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case code(err) == amqp.PreconditionFailed:
-		return fmt.Errorf("%w %s: %w", errUnfit, what, err)
+		return fmt.Errorf("%w %s: %w", errUnfit, o.name, err)
 	case code(err) == amqp.NotFound && b.opt.Verify:
-		return fmt.Errorf("%s is missing: make it, or set provision to create: %w", what, err)
+		return fmt.Errorf("%s is missing: make it, or set provision to create: %w", o.name, err)
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", o.name, err)
 }
 
 // code returns the code of an error of the server, 0 if it is none.
