@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,20 +17,24 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// reader returns a client for verbs that only read: of a service that runs, or, if none
-// answers for this database, of its handler within this process. No instance on PostgreSQL
-// says more than the database. The caller closes it.
-func (e *env) reader(ctx context.Context) (*apiclient.Client, error) {
+// A reader is a client for verbs that only read.
+type reader struct{ *apiclient.Client }
+
+// reader returns a client of a service that runs, or, if none answers for this database, of
+// its handler within this process. No instance on PostgreSQL says more than the database.
+// It is closed when the verb has ended.
+func (e *env) reader(ctx context.Context) (reader, error) {
 	if e.cfg.DBURL.Empty() || !e.cfg.Server.Empty() {
 		if c, err := e.service(ctx); !errors.Is(err, errNoService) {
-			return c, err
+			return reader{c}, err
 		}
 	}
 	r, err := service.Reader(ctx, e.cfg)
 	if err != nil {
-		return nil, err
+		return reader{}, err
 	}
-	return apiclient.Within(r), nil
+	e.asked = apiclient.Within(r)
+	return reader{e.asked}, nil
 }
 
 // token returns that of a service; it may be empty.
@@ -49,25 +54,24 @@ func (e *env) token() (string, error) {
 var errNoService = errors.New("no service answers")
 
 // service returns a client of a service that runs: that of the setting server, or else the
-// one of this machine. The error wraps [errNoService] if there is none.
+// one of this machine. The error wraps [errNoService] if there is none. It is closed when
+// the verb has ended.
 func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 	token, err := e.token()
 	if err != nil {
 		return nil, err
 	}
-	switch server, local, socket := e.cfg.Server.Reveal(), e.cfg.LocalURL(), e.cfg.Socket(); {
-	case server != "":
-		return apiclient.New(server, token), nil
-	case socket != "":
-		c, err := apiclient.Local(ctx, socket, e.cfg.HTTPPrefix, token)
-		if err != nil {
-			err = fmt.Errorf("%w here; start one, or name one with --server (%w)", errNoService, err)
+	switch server, socket := cmp.Or(e.cfg.Server.Reveal(), e.cfg.LocalURL()), e.cfg.Socket(); {
+	case socket != "" && e.cfg.Server.Empty():
+		if e.asked, err = apiclient.Local(ctx, socket, e.cfg.HTTPPrefix, token); err != nil {
+			return nil, fmt.Errorf("%w here; start one, or name one with --server (%w)", errNoService, err)
 		}
-		return c, err
-	case local != "":
-		return apiclient.New(local, token), nil
+	case server != "":
+		e.asked = apiclient.New(server, token)
+	default:
+		return nil, fmt.Errorf("%w here, since http_addr is empty; name one with --server", errNoService)
 	}
-	return nil, fmt.Errorf("%w here, since http_addr is empty; name one with --server", errNoService)
+	return e.asked, nil
 }
 
 // hint says what to do about an error; empty if the error says it.

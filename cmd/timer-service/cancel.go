@@ -35,13 +35,8 @@ Examples:
 }
 
 // Run has the command published, and waits for its result if --wait is given.
-func (c *cancelCmd) Run(ctx context.Context, e *env) error {
+func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) (err error) {
 	key := timer.Key{TenantID: c.Tenant, ServiceCallID: c.Call}
-	s, err := e.service(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
 	p := &published{Type: envelope.TypeCancelTimer}
 	switch before, err := getTimer(ctx, s, key); {
 	case err == nil:

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 )
 
 // program is the name of the command.
@@ -103,6 +106,8 @@ func grammar(p *parsed, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
 		kong.Embed(p.flags.fields),
 		kong.Help(p.printHelp),
 		kong.Bind(p),
+		kong.BindToProvider(func(ctx context.Context, e *env) (reader, error) { return e.reader(ctx) }),
+		kong.BindToProvider(func(ctx context.Context, e *env) (*apiclient.Client, error) { return e.service(ctx) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, FlagsLast: true, WrapUpperBound: 100}),
 		kong.Groups{groupGlobal: "Global flags:", groupSettings: "Settings:"},
 		kong.PostBuild(func(k *kong.Kong) error {

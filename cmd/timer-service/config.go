@@ -34,7 +34,7 @@ func (settingsCmd) Run(e *env) error {
 	for _, v := range append(values, quotas...) {
 		rows.add(v, v.Key, orDash(v.Value), v.From)
 	}
-	rows.end()
+	rows.end(e, "", "")
 	return nil
 }
 

@@ -103,20 +103,12 @@ func noDeadLetters(ids []string) error {
 }
 
 // visit calls do with the dead letters of a service, and says if there are none, or more.
-func (d deadLetters) visit(ctx context.Context, e *env, verb string, do func(*apiclient.Client, []admin.DeadLetter) error) error {
-	c, err := e.service(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (d deadLetters) visit(ctx context.Context, e *env, c *apiclient.Client, verb string, do func([]admin.DeadLetter) error) error {
 	found, more, err := d.find(ctx, c)
-	switch {
-	case more:
+	if more {
 		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", d.limit)
-	case err == nil && len(found) == 0 && !e.out.json:
-		fmt.Fprintln(e.stderr, "no dead letters")
 	}
-	switch err = errors.Join(err, do(c, found)); {
+	switch err = errors.Join(err, do(found)); {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("interrupted; the other dead letters are unchanged: %w", err)
 	case errors.Is(err, timer.ErrInvalid) && strings.Contains(err.Error(), broker.ErrNameTenant.Error()):
@@ -149,8 +141,8 @@ Examples:
 }
 
 // Run prints the dead letters.
-func (d *dlqListCmd) Run(ctx context.Context, e *env) error {
-	return d.selected(nil, d.Limit).visit(ctx, e, "dlq list", func(c *apiclient.Client, found []admin.DeadLetter) (err error) {
+func (d *dlqListCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return d.selected(nil, d.Limit).visit(ctx, e, c, "dlq list", func(found []admin.DeadLetter) (err error) {
 		rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail", "when")
 		for _, l := range found {
 			if e.out.json {
@@ -160,7 +152,7 @@ func (d *dlqListCmd) Run(ctx context.Context, e *env) error {
 			}
 			rows.add(l, printable(l.ID), l.TenantID, printable(orDash(string(l.Reason))), orDash(l.LastAt), l.Count, short(l.Detail, detailWidth), fromNow(l.LastAt))
 		}
-		rows.end()
+		rows.end(e, "no dead letters", "")
 		return nil
 	})
 }
@@ -182,9 +174,9 @@ Examples:
 }
 
 // Run prints the dead letters.
-func (d *dlqShowCmd) Run(ctx context.Context, e *env) error {
+func (d *dlqShowCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	flags := deadLetterFlags{Tenant: d.Tenant}
-	return flags.selected(d.IDs, 0).visit(ctx, e, "dlq show", func(c *apiclient.Client, found []admin.DeadLetter) error {
+	return flags.selected(d.IDs, 0).visit(ctx, e, c, "dlq show", func(found []admin.DeadLetter) error {
 		for i, l := range found {
 			l, err := apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l))
 			if err != nil {
@@ -218,8 +210,8 @@ Examples:
 }
 
 // Run replays the dead letters.
-func (d *dlqReplayCmd) Run(ctx context.Context, e *env) error {
-	return d.run(ctx, e, "dlq replay", deadletter.Replayed, http.MethodPost, ":replay")
+func (d *dlqReplayCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return d.run(ctx, e, c, "dlq replay", deadletter.Replayed, http.MethodPost, ":replay")
 }
 
 type dlqDiscardCmd struct{ removeFlags }
@@ -237,8 +229,8 @@ Examples:
 }
 
 // Run removes the dead letters.
-func (d *dlqDiscardCmd) Run(ctx context.Context, e *env) error {
-	return d.run(ctx, e, "dlq discard", deadletter.Discarded, http.MethodDelete, "")
+func (d *dlqDiscardCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return d.run(ctx, e, c, "dlq discard", deadletter.Discarded, http.MethodDelete, "")
 }
 
 // removeFlags are those of replay and discard.
@@ -251,23 +243,31 @@ type removeFlags struct {
 	DryRun bool      `help:"Only print what would be done."`
 }
 
+// Validate refuses flags that select nothing, or exclude each other.
+func (r *removeFlags) Validate() error {
+	ids := len(r.IDs) + len(r.ID)
+	switch {
+	case !r.All && r.Tenant == "" && ids+len(r.Reason) == 0 && r.Correlation == "" && time.Time(r.Since).IsZero():
+		return errors.New("select some with ids, --tenant, --reason, --correlation or --since, or all with --all")
+	case r.All && ids > 0:
+		return errors.New("ids and --all exclude each other; give one")
+	}
+	return nil
+}
+
 // run asks for each dead letter with a method and a verb behind its path, and prints a line
 // for it.
-func (r *removeFlags) run(ctx context.Context, e *env, verb, did, method, pathVerb string) error {
-	selected := r.selected(r.IDs, r.Limit)
-	switch {
-	case !r.All && selected.tenant == "" && len(selected.ids)+len(selected.reasons) == 0 && selected.correlation == "" && selected.since.IsZero():
-		return wrong(verb, "select some with ids, --tenant, --reason, --correlation or --since, or all with --all")
-	case r.All && len(selected.ids) > 0:
-		return wrong(verb, "ids and --all exclude each other; give one")
-	}
-	return selected.visit(ctx, e, verb, func(c *apiclient.Client, all []admin.DeadLetter) error {
+func (r *removeFlags) run(ctx context.Context, e *env, c *apiclient.Client, verb, did, method, pathVerb string) error {
+	return r.selected(r.IDs, r.Limit).visit(ctx, e, c, verb, func(all []admin.DeadLetter) error {
 		return r.remove(ctx, e, c, all, did, method, pathVerb)
 	})
 }
 
 // remove asks for dead letters one by one.
 func (r *removeFlags) remove(ctx context.Context, e *env, c *apiclient.Client, all []admin.DeadLetter, did, method, pathVerb string) error {
+	if len(all) == 0 && !e.out.json {
+		fmt.Fprintln(e.stderr, "no dead letters")
+	}
 	p := newProgress(e, "dead letters")
 	if isTerminal(e.out.w) {
 		p = nil // the lines show it

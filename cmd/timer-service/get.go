@@ -34,13 +34,8 @@ Examples:
 }
 
 // Run prints the timer.
-func (g *getCmd) Run(ctx context.Context, e *env) error {
-	r, err := e.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	t, err := getTimer(ctx, r, timer.Key{TenantID: g.Tenant, ServiceCallID: g.Call})
+func (g *getCmd) Run(ctx context.Context, e *env, r reader) error {
+	t, err := getTimer(ctx, r.Client, timer.Key{TenantID: g.Tenant, ServiceCallID: g.Call})
 	if err != nil {
 		return err
 	}

@@ -42,13 +42,8 @@ Examples:
 }
 
 // Run prints the timers.
-func (l *listCmd) Run(ctx context.Context, e *env) error {
-	r, err := e.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	page, err := l.find(ctx, r, e.now())
+func (l *listCmd) Run(ctx context.Context, e *env, r reader) error {
+	page, err := l.find(ctx, r.Client, e.now())
 	if err != nil {
 		return err
 	}
@@ -57,13 +52,8 @@ func (l *listCmd) Run(ctx context.Context, e *env) error {
 		s := show(t)
 		rows.add(s, s.TenantID, s.ServiceCallID, s.State, orDash(s.DueAt), s.late(), orDash(s.CorrelationID), fromNow(s.DueAt))
 	}
-	switch empty := rows.end(); {
-	case empty:
-		fmt.Fprintln(e.stderr, "no timers")
-	case e.out.json:
-	case page.Next != "":
-		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
-	case l.Tenant == "" && len(page.Timers) == int(l.Limit):
+	rows.end(e, "no timers", page.Next)
+	if !e.out.json && l.Tenant == "" && page.Next == "" && len(page.Timers) == int(l.Limit) {
 		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", l.Limit)
 	}
 	return nil

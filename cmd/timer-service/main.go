@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -54,7 +55,8 @@ type env struct {
 	stderr io.Writer        // for people: remarks beside the output
 	now    func() time.Time // the clock
 
-	tokenFile string // file with the token for a service; may be empty
+	tokenFile string            // file with the token for a service; may be empty
+	asked     *apiclient.Client // what the verb asks; nil if it asks nothing
 
 	mistakes []error // in the configuration, for the one verb that runs nevertheless
 }
@@ -127,7 +129,11 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 		}
 	}
 	p.kong.BindTo(ctx, (*context.Context)(nil))
-	return p.kong.Run(e)
+	err = p.kong.Run(e)
+	if e.asked != nil {
+		err = errors.Join(err, e.asked.Close())
+	}
+	return err
 }
 
 // logger returns where logs go. A verb that ends by itself says what matters in

@@ -47,27 +47,22 @@ func (firingResumeCmd) Help() string {
 }
 
 // Run shows it.
-func (firingStatusCmd) Run(ctx context.Context, e *env) error {
-	return askFiring(ctx, e, e.reader, http.MethodGet, "firing")
+func (firingStatusCmd) Run(ctx context.Context, e *env, r reader) error {
+	return askFiring(ctx, e, r.Client, http.MethodGet, "firing")
 }
 
 // Run pauses.
-func (firingPauseCmd) Run(ctx context.Context, e *env) error {
-	return askFiring(ctx, e, e.service, http.MethodPost, "firing:pause")
+func (firingPauseCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return askFiring(ctx, e, c, http.MethodPost, "firing:pause")
 }
 
 // Run resumes.
-func (firingResumeCmd) Run(ctx context.Context, e *env) error {
-	return askFiring(ctx, e, e.service, http.MethodPost, "firing:resume")
+func (firingResumeCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return askFiring(ctx, e, c, http.MethodPost, "firing:resume")
 }
 
 // askFiring asks whether timers fire, or to change that, and prints the answer.
-func askFiring(ctx context.Context, e *env, open func(context.Context) (*apiclient.Client, error), method, path string) error {
-	c, err := open(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func askFiring(ctx context.Context, e *env, c *apiclient.Client, method, path string) error {
 	f, err := apiclient.Do[admin.Firing](ctx, c, method, apiclient.Path(path), nil)
 	if err == nil {
 		e.out.print(&firing{f})
@@ -121,7 +116,6 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	defer o.Close()
 	sum := &forgotten{admin.Tenant{TenantID: t.Tenant}}
 	defer func() { e.out.print(sum) }()
 	for {
@@ -178,12 +172,7 @@ Examples:
 }
 
 // Run prints a line for each tenant.
-func (q *quotasShowCmd) Run(ctx context.Context, e *env) error {
-	c, err := e.service(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (q *quotasShowCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	page, err := apiclient.Get[admin.Quotas](ctx, c, apiclient.Path("quotas")+apiclient.Query("tenant", string(q.Tenant), "after", string(q.After), "limit", fmt.Sprint(q.Limit)))
 	if err != nil {
 		return err
@@ -192,14 +181,11 @@ func (q *quotasShowCmd) Run(ctx context.Context, e *env) error {
 	for _, t := range page.Tenants {
 		rows.add(t, t.TenantID, t.LiveTimers, limitText(float64(t.Limits.LiveTimers)), limitText(t.Limits.AcceptRate), limitText(t.Limits.FireRate), t.Limits.OverQuota, orDash(t.ExceededAt))
 	}
-	switch empty := rows.end(); {
-	case !page.Limited:
+	if !page.Limited {
 		fmt.Fprintln(e.stderr, "there are no quotas: quotas_file is not set")
-	case empty:
-		fmt.Fprintln(e.stderr, "no tenants; the limits of all are: "+limitsText(page.Default))
-	case !e.out.json && page.Next != "":
-		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
+		return nil
 	}
+	rows.end(e, "no tenants; the limits of all are: "+limitsText(page.Default), page.Next)
 	return nil
 }
 

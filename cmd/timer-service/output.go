@@ -140,15 +140,18 @@ func (r *rows) add(v any, cells ...any) {
 	r.table.AppendRow(cells)
 }
 
-// end prints the table. It reports whether people should know that it is empty.
-func (r *rows) end() (empty bool) {
-	if r.out.json {
-		return false
-	}
-	if r.table.Length() > 0 {
+// end prints the table, and tells people that it is empty, or after what there may be more.
+func (r *rows) end(e *env, empty, next string) {
+	switch {
+	case r.out.json:
+	case r.table.Length() == 0:
+		fmt.Fprintln(e.stderr, empty)
+	default:
 		fmt.Fprintln(r.out.w, r.table.Render())
+		if next != "" {
+			fmt.Fprintln(e.stderr, "there may be more: --after "+next)
+		}
 	}
-	return r.table.Length() == 0
 }
 
 // orDash returns s, or "-" if it is empty.

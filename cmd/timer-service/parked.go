@@ -58,13 +58,8 @@ func (parkedDiscardCmd) Help() string {
 }
 
 // Run prints the events.
-func (p *parkedListCmd) Run(ctx context.Context, e *env) error {
-	r, err := e.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	page, err := apiclient.Get[admin.ParkedEvents](ctx, r, apiclient.Path("parked")+apiclient.Query(
+func (p *parkedListCmd) Run(ctx context.Context, e *env, r reader) error {
+	page, err := apiclient.Get[admin.ParkedEvents](ctx, r.Client, apiclient.Path("parked")+apiclient.Query(
 		"tenant", string(p.Tenant), "after", fmt.Sprint(p.After), "limit", fmt.Sprint(p.Limit)))
 	if err != nil {
 		return err
@@ -73,12 +68,7 @@ func (p *parkedListCmd) Run(ctx context.Context, e *env) error {
 	for _, s := range page.Parked {
 		rows.add(s, s.Seq, s.TenantID, s.ServiceCallID, s.ParkedAt, s.Attempts, short(s.Reason, detailWidth), fromNow(s.ParkedAt))
 	}
-	switch empty := rows.end(); {
-	case empty:
-		fmt.Fprintln(e.stderr, "no parked events")
-	case !e.out.json && page.Next != "":
-		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
-	}
+	rows.end(e, "no parked events", page.Next)
 	return nil
 }
 
@@ -86,13 +76,8 @@ func (p *parkedListCmd) Run(ctx context.Context, e *env) error {
 var errNoParked = errors.New("no such parked event")
 
 // Run prints the event.
-func (p *parkedShowCmd) Run(ctx context.Context, e *env) error {
-	r, err := e.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	event, err := apiclient.Get[admin.ParkedEvent](ctx, r, parkedPath(p.Seq))
+func (p *parkedShowCmd) Run(ctx context.Context, e *env, r reader) error {
+	event, err := apiclient.Get[admin.ParkedEvent](ctx, r.Client, parkedPath(p.Seq))
 	if err != nil {
 		return noParked(err, p.Seq)
 	}
@@ -109,24 +94,19 @@ func noParked(err error, seq int64) error {
 }
 
 // Run retries the events.
-func (p *parkedRetryCmd) Run(ctx context.Context, e *env) error {
-	return p.change(ctx, e, "retried", http.MethodPost, ":retry")
+func (p *parkedRetryCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return p.change(ctx, e, c, "retried", http.MethodPost, ":retry")
 }
 
 // Run discards the events.
-func (p *parkedDiscardCmd) Run(ctx context.Context, e *env) error {
-	return p.change(ctx, e, "discarded", http.MethodDelete, "")
+func (p *parkedDiscardCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return p.change(ctx, e, c, "discarded", http.MethodDelete, "")
 }
 
 func parkedPath(seq int64) string { return apiclient.Path("parked", strconv.FormatInt(seq, 10)) }
 
 // change asks for each event with a method and a verb behind its path, and prints a line.
-func (p *parkedFlags) change(ctx context.Context, e *env, did, method, pathVerb string) error {
-	c, err := e.service(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+func (p *parkedFlags) change(ctx context.Context, e *env, c *apiclient.Client, did, method, pathVerb string) error {
 	var missing error
 	for _, seq := range p.Seqs {
 		switch _, err := c.Send(ctx, method, parkedPath(seq)+pathVerb, nil); {

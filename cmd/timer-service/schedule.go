@@ -57,7 +57,6 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close()
 	request, err := s.request(command)
 	if err != nil {
 		return err

@@ -32,23 +32,18 @@ Examples:
 }
 
 // Run prints the counts.
-func (s *statsCmd) Run(ctx context.Context, e *env) error {
-	r, err := e.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+func (s *statsCmd) Run(ctx context.Context, e *env, r reader) error {
 	switch {
 	case s.Tenants:
-		return s.each(ctx, e, r)
+		return s.each(ctx, e, r.Client)
 	case s.Tenant != "":
-		counted, err := ofTenant(ctx, r, s.Tenant)
+		counted, err := ofTenant(ctx, r.Client, s.Tenant)
 		if err == nil {
 			e.out.print(counted)
 		}
 		return err
 	}
-	t, err := apiclient.Get[admin.Stats](ctx, r, apiclient.Path("stats"))
+	t, err := apiclient.Get[admin.Stats](ctx, r.Client, apiclient.Path("stats"))
 	t.Pace = nil // which top shows, and a database does not know
 	if err == nil {
 		e.out.print(&totals{t})
@@ -99,12 +94,7 @@ func (s *statsCmd) each(ctx context.Context, e *env, r *apiclient.Client) error 
 		}
 		rows.add(c, c.TenantID, c.Scheduled, c.Reached, c.Canceled, atLeast(c.Overdue, timer.MaxOverdue), fromNow(c.OldestOverdue))
 	}
-	switch empty := rows.end(); {
-	case empty:
-		fmt.Fprintln(e.stderr, "no timers")
-	case !e.out.json && page.Next != "":
-		fmt.Fprintf(e.stderr, "there may be more: --after %s\n", page.Next)
-	}
+	rows.end(e, "no timers", page.Next)
 	return nil
 }
 

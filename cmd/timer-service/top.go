@@ -31,16 +31,16 @@ Examples:
     timer-service top --once -o json`
 }
 
-// Run shows frames until ctx ends.
-func (c *topCmd) Run(ctx context.Context, e *env) error {
+// Validate refuses frames that come too fast.
+func (c *topCmd) Validate() error {
 	if c.Interval < 100*time.Millisecond {
 		return wrong("top", "--interval must be 100ms or more")
 	}
-	client, err := e.service(ctx)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+	return nil
+}
+
+// Run shows frames until ctx ends.
+func (c *topCmd) Run(ctx context.Context, e *env, client *apiclient.Client) error {
 	if c.Once || e.out.json || !isTerminal(e.out.w) {
 		f, err := c.ask(ctx, client, e.now())
 		if err == nil {
