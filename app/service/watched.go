@@ -56,9 +56,9 @@ func (w *watched) reload(ctx context.Context) {
 	}
 	w.loaded = w.seen
 	if inForce, err := w.load(); err != nil {
-		w.log.ErrorContext(ctx, w.wrong, "file", w.file, "error", err)
+		w.log.ErrorContext(ctx, w.wrong, "file", w.file, "error", err) //nolint:sloglint // a constant of each file
 	} else {
-		w.log.InfoContext(ctx, w.is, "file", w.file, "in_force", inForce)
+		w.log.InfoContext(ctx, w.is, "file", w.file, "in_force", inForce) //nolint:sloglint // the same
 	}
 }
 

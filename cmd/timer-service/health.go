@@ -46,24 +46,24 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
-	answer, body, err := apiclient.New(server, "").Answer(ctx, path, accept)
+	answer, err := apiclient.New(server, "").Ask(ctx, path, accept)
 	if cause, is := errors.AsType[*url.Error](err); is { // that it does not answer is what this verb says
 		err = cause
 	}
 	if err != nil {
 		return fmt.Errorf("ask the service: %w", err)
 	}
-	if e.out.json && json.Valid(body) {
-		e.out.line(json.RawMessage(body))
+	if e.out.json && json.Valid(answer.Body) {
+		e.out.line(json.RawMessage(answer.Body))
 	} else {
-		fmt.Fprint(e.out.w, string(body))
+		fmt.Fprint(e.out.w, string(answer.Body))
 	}
 	switch {
-	case answer.StatusCode == http.StatusOK:
+	case answer.Code == http.StatusOK:
 		return nil
 	case h.Live:
 		return errors.New("the service is not alive")
-	case answer.StatusCode == http.StatusServiceUnavailable:
+	case answer.Code == http.StatusServiceUnavailable:
 		return errors.New("the service is not ready")
 	}
 	return fmt.Errorf("the answer is %s: is that the service?", answer.Status)

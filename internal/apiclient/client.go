@@ -155,32 +155,38 @@ func Do[T any](ctx context.Context, c *Client, method, path string, request []by
 
 // Readiness returns how the parts of a service are.
 func (c *Client) Readiness(ctx context.Context) (is admin.Readiness, err error) {
-	_, body, err := c.Answer(ctx, "/readyz", "application/json")
-	if err == nil && (json.Unmarshal(body, &is) != nil || is.Parts == nil) {
+	answer, err := c.Ask(ctx, "/readyz", "application/json")
+	if err == nil && (json.Unmarshal(answer.Body, &is) != nil || is.Parts == nil) {
 		err = fmt.Errorf("%w: another program answers", ErrAway)
 	}
 	return is, err
 }
 
-// Answer returns the answer to a GET of a path beside the API, and its status, whatever
-// that is.
-func (c *Client) Answer(ctx context.Context, path, accept string) (*http.Response, []byte, error) {
+// An Answer is one of any status.
+type Answer struct {
+	Code   int
+	Status string // the same with its name
+	Body   []byte
+}
+
+// Ask returns the answer to a GET of a path beside the API.
+func (c *Client) Ask(ctx context.Context, path, accept string) (Answer, error) {
 	return c.exchange(ctx, http.MethodGet, path, accept, nil)
 }
 
 // Send sends a request with a body of JSON, or none, and returns the body of the answer.
 func (c *Client) Send(ctx context.Context, method, path string, request []byte) ([]byte, error) {
-	answer, body, err := c.exchange(ctx, method, path, "application/json, text/plain;q=0.5", request)
-	if err != nil || answer.StatusCode < http.StatusMultipleChoices {
-		return body, err
+	answer, err := c.exchange(ctx, method, path, "application/json, text/plain;q=0.5", request)
+	if err != nil || answer.Code < http.StatusMultipleChoices {
+		return answer.Body, err
 	}
-	return nil, c.refusal(answer.StatusCode, answer.Status, body)
+	return nil, c.refusal(answer)
 }
 
-func (c *Client) exchange(ctx context.Context, method, path, accept string, request []byte) (*http.Response, []byte, error) {
+func (c *Client) exchange(ctx context.Context, method, path, accept string, request []byte) (Answer, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(request))
 	if err != nil {
-		return nil, nil, err
+		return Answer{}, err
 	}
 	if request != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -191,27 +197,27 @@ func (c *Client) exchange(ctx context.Context, method, path, accept string, requ
 	r.Header.Set("Accept", accept)
 	answer, err := c.ask(r)
 	if err != nil {
-		return nil, nil, err
+		return Answer{}, err
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrAway, err)
 	}
-	return answer, body, err
+	return Answer{answer.StatusCode, answer.Status, body}, err
 }
 
 // refusal returns the error of an answer that is none.
-func (c *Client) refusal(code int, status string, body []byte) error {
+func (c *Client) refusal(a Answer) error {
 	var problem struct{ Detail string }
-	isProblem := json.Unmarshal(body, &problem) == nil && problem.Detail != ""
+	isProblem := json.Unmarshal(a.Body, &problem) == nil && problem.Detail != ""
 	if !isProblem {
-		problem.Detail = strings.TrimSpace(string(bytes.SplitN(body, []byte("\n"), 2)[0]))
+		problem.Detail = strings.TrimSpace(string(bytes.SplitN(a.Body, []byte("\n"), 2)[0]))
 	}
-	if code == http.StatusNotFound && !isProblem {
+	if a.Code == http.StatusNotFound && !isProblem {
 		return fmt.Errorf("%w: there is no API at this URL: is the path missing that http_prefix sets?", ErrAway)
 	}
-	switch code {
+	switch a.Code {
 	case http.StatusUnauthorized:
 		if c.token != "" {
 			return fmt.Errorf("%w: the token is wrong: see TIMER_HTTP_TOKEN, or --token-file", ErrDenied)
@@ -226,5 +232,5 @@ func (c *Client) refusal(code int, status string, body []byte) error {
 	case http.StatusUnprocessableEntity:
 		return timer.Invalid(timer.ReasonBadField, "%s", problem.Detail)
 	}
-	return fmt.Errorf("the service answers %s: %s", status, problem.Detail)
+	return fmt.Errorf("the service answers %s: %s", a.Status, problem.Detail)
 }
