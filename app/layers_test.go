@@ -72,16 +72,16 @@ var layers = map[string]int{
 	"admin":              6,
 	"telemetry":          6,
 	"timertest":          6,
-	"app/service":        7,
+	"app/service":        8,
 	"internal/apiclient": 7,
 
 	"broker/nats/embedded": 4,
 
-	"cmd/timer-service": 8,
-	"examples/monolith": 8,
-	"examples/postgres": 8,
-	"examples/service":  8,
-	"examples/test":     8,
+	"cmd/timer-service": 9,
+	"examples/monolith": 9,
+	"examples/postgres": 9,
+	"examples/service":  9,
+	"examples/test":     9,
 }
 
 // stdlibOnly are the packages that import nothing but the standard library.
