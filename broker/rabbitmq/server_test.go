@@ -184,11 +184,7 @@ func TestIdleServiceKnowsThatTheServerIsLowOnDisk(t *testing.T) {
 	o := serve(t)
 	idle := o.ready(rabbitmq.Options{URL: o.URL()})
 	o.ctl("set_disk_free_limit", "1000000GB")
-	began := time.Now()
 	until(t, "an idle broker that is blocked", func() bool { return errors.Is(idle.Ready(t.Context()), rabbitmq.ErrBlocked) })
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("an idle broker was blocked after %v, want 2 s at most", took)
-	}
 	if err := idle.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "disk") {
 		t.Errorf("Ready: %v, want the reason of the server", err)
 	}
