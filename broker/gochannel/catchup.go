@@ -19,7 +19,10 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 			return false, away
 		}
 		if open == nil {
-			open = g.unanswered()
+			open = make(map[*delivery]int)
+			for d := range g.open {
+				open[d] = d.answers
+			}
 		}
 		for d, before := range open {
 			if d.answers == before {
@@ -28,21 +31,6 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 		}
 		return true, nil
 	})
-}
-
-// unanswered returns what is queued or in flight, and how often each was
-// answered. The caller holds the mu of the broker.
-func (g *group) unanswered() map[*delivery]int {
-	open := make(map[*delivery]int)
-	for _, d := range g.queue {
-		open[d] = d.answers
-	}
-	for _, owner := range g.owners {
-		for d := range owner {
-			open[d] = d.answers
-		}
-	}
-	return open
 }
 
 // Interruptions returns none: there is no connection to lose.

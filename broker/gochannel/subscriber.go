@@ -35,7 +35,7 @@ type group struct {
 	users     int // subscribers that keep the group
 	discarded bool
 	queue     []*delivery
-	owners    map[*inflight.Window]map[*delivery]bool // what each subscription has, without what waits for its retry
+	open      map[*delivery]bool // what is queued or in flight
 }
 
 // A delivery is an entry in a group. See [inflight.Delivery].
@@ -44,9 +44,7 @@ type delivery struct {
 	group *group
 	times int // how often it was delivered
 
-	// Guarded by the mu of the broker.
-	owner   map[*delivery]bool // what its subscription has
-	answers int                // how often it was acked, nacked or discarded
+	answers int // how often it was acked, nacked or discarded; guarded by the mu of the broker
 }
 
 // Bytes returns the size of the body and a little for the rest.
@@ -55,7 +53,7 @@ func (d *delivery) Bytes() int { return len(d.msg.Payload) + 512 }
 // Message returns a copy.
 func (d *delivery) Message() *message.Message {
 	d.broker.mu.Lock()
-	d.owner[d] = true
+	d.group.open[d] = true // it may have waited for its retry
 	d.broker.mu.Unlock()
 	d.times++
 	c := d.msg.Copy()
@@ -70,17 +68,21 @@ func (d *delivery) Stale() bool { return false }
 func (d *delivery) Ack() {
 	d.broker.mu.Lock()
 	defer d.broker.mu.Unlock()
-	delete(d.owner, d)
-	d.answers++
+	d.answered()
 	d.settle()
+}
+
+// answered notes that the message is not in flight. The caller holds the mu of the broker.
+func (d *delivery) answered() {
+	delete(d.group.open, d)
+	d.answers++
 }
 
 // Retry returns false: the window holds the message.
 func (d *delivery) Retry(time.Duration) bool {
 	d.broker.mu.Lock()
 	defer d.broker.mu.Unlock()
-	delete(d.owner, d)
-	d.answers++
+	d.answered()
 	return false
 }
 
@@ -88,18 +90,18 @@ func (d *delivery) Retry(time.Duration) bool {
 func (d *delivery) Return() {
 	d.broker.mu.Lock()
 	defer d.broker.mu.Unlock()
-	delete(d.owner, d)
 	d.group.push(d)
 }
 
 // push queues a delivery. The caller holds the mu of the broker.
 func (g *group) push(d *delivery) {
 	if g.discarded {
-		d.answers++
+		d.answered()
 		d.settle()
 		return
 	}
 	g.queue = append(g.queue, d)
+	g.open[d] = true
 	g.wake()
 }
 
@@ -111,8 +113,8 @@ func (g *group) wake() {
 	}
 }
 
-// pop takes the oldest delivery for a subscription, nil if there is none.
-func (g *group) pop(owner map[*delivery]bool) *delivery {
+// pop takes the oldest delivery, nil if there is none.
+func (g *group) pop() *delivery {
 	g.broker.mu.Lock()
 	defer g.broker.mu.Unlock()
 	if len(g.queue) == 0 {
@@ -123,24 +125,13 @@ func (g *group) pop(owner map[*delivery]bool) *delivery {
 	if len(g.queue) > 0 {
 		g.wake()
 	}
-	d.owner = owner
-	owner[d] = true
 	return d
 }
 
-// own returns where to note what a new subscription has.
-func (g *group) own(w *inflight.Window) map[*delivery]bool {
-	g.broker.mu.Lock()
-	defer g.broker.mu.Unlock()
-	owner := make(map[*delivery]bool)
-	g.owners[w] = owner
-	return owner
-}
-
 // deliver gives deliveries to a window until ctx is done.
-func (g *group) deliver(ctx context.Context, w *inflight.Window, owner map[*delivery]bool) {
+func (g *group) deliver(ctx context.Context, w *inflight.Window) {
 	for ctx.Err() == nil {
-		if d := g.pop(owner); d != nil {
+		if d := g.pop(); d != nil {
 			w.Add(d, d.times+1)
 			continue
 		}
@@ -152,13 +143,12 @@ func (g *group) deliver(ctx context.Context, w *inflight.Window, owner map[*deli
 }
 
 // requeue queues what a subscription had in flight when its subscriber closed.
-func (g *group) requeue(w *inflight.Window) {
+func (g *group) requeue(left []inflight.Delivery) {
 	g.broker.mu.Lock()
 	defer g.broker.mu.Unlock()
-	for d := range g.owners[w] {
-		g.push(d)
+	for _, d := range left {
+		g.push(d.(*delivery))
 	}
-	delete(g.owners, w)
 	if len(g.queue) > 0 {
 		g.wake() // the wake-up of the subscription may have been for another one
 	}
@@ -191,13 +181,11 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	w := inflight.New(intake, inflight.Options{})
 	go func() {
 		defer s.broker.term.Done()
-		owner := g.own(w)
-		g.deliver(intake, w, owner)
+		g.deliver(intake, w)
 		w.Close()
 		stop()
 		s.Left()
-		s.Drain(w, 0, 0, nil)
-		g.requeue(w)
+		g.requeue(s.Drain(w, 0, 0, nil))
 	}()
 	return w.Messages(), nil
 }
@@ -218,7 +206,7 @@ func (s *subscriber) group(topic string) (*group, error) {
 	}
 	g, ok := b.groups[topic][s.role]
 	if !ok {
-		g = &group{broker: b, ready: make(chan struct{}, 1), owners: make(map[*inflight.Window]map[*delivery]bool)}
+		g = &group{broker: b, ready: make(chan struct{}, 1), open: make(map[*delivery]bool)}
 		b.groups[topic][s.role] = g
 	}
 	g.users++
@@ -243,7 +231,7 @@ func (s *subscriber) Close() error {
 		delete(b.groups[topic], s.role)
 		g.discarded = true
 		for _, d := range g.queue {
-			d.answers++
+			d.answered()
 			d.settle()
 		}
 		g.queue = nil

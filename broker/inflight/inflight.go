@@ -78,8 +78,9 @@ type Window struct {
 	closed bool
 
 	mu       sync.Mutex
-	flights  []*flight // not settled, oldest first
-	settling bool      // settle runs
+	flights  []*flight  // not settled, oldest first
+	left     []Delivery // handlers still had them when the window expired
+	settling bool       // settle runs
 }
 
 // A flight is a message in flight: what [Window.Messages] has or had.
@@ -159,9 +160,9 @@ func (w *Window) Close() {
 }
 
 // Wait waits until nothing is in flight, or until stop is closed. What was acked
-// before is acked at the server then; a later ack or nack has no effect. It is
-// called once, after Close.
-func (w *Window) Wait(stop <-chan struct{}) {
+// before is acked at the server then; a later ack or nack has no effect. It returns
+// what handlers still have. It is called once, after Close.
+func (w *Window) Wait(stop <-chan struct{}) (left []Delivery) {
 	idle := make(chan struct{})
 	go func() {
 		defer close(idle)
@@ -173,6 +174,7 @@ func (w *Window) Wait(stop <-chan struct{}) {
 	}
 	close(w.expired)
 	<-idle
+	return w.left
 }
 
 // Settled returns a function that reports whether all that is in flight when Settled
@@ -302,6 +304,10 @@ func (w *Window) finish(f *flight) {
 	case isClosed(f.msg.Nacked()):
 		w.work.Go(func() { w.retry(f) })
 		return
+	default:
+		w.mu.Lock()
+		w.left = append(w.left, f.delivery)
+		w.mu.Unlock()
 	}
 	w.release(f.delivery)
 }

@@ -113,12 +113,13 @@ func (s *Subscriptions) Until(ctx context.Context) (_ context.Context, stop func
 
 // Drain waits until nothing of a window that was closed is in flight. A message can be
 // acked for a while after Close of the subscriber, and for another one after the end of
-// the term, as long as its connection is not gone, which is nil if none is needed.
-func (s *Subscriptions) Drain(w *Window, afterClose, afterTerm time.Duration, gone <-chan struct{}) {
+// the term, as long as its connection is not gone, which is nil if none is needed. It
+// returns what handlers still have then.
+func (s *Subscriptions) Drain(w *Window, afterClose, afterTerm time.Duration, gone <-chan struct{}) (left []Delivery) {
 	stop, idle := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(idle)
-		w.Wait(stop)
+		left = w.Wait(stop)
 	}()
 	closed, over, late := s.ctx.Done(), s.term.Over(), time.NewTimer(0)
 	late.Stop()
@@ -141,6 +142,7 @@ func (s *Subscriptions) Drain(w *Window, afterClose, afterTerm time.Duration, go
 	late.Stop()
 	close(stop)
 	<-idle
+	return left
 }
 
 // Close ends all subscriptions and waits until their channels are closed.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
@@ -88,15 +89,13 @@ func (b *Broker) group(id groupID) *group {
 
 // leave ends a subscription. What its window still has is delivered to another
 // one.
-func (g *group) leave(s *subscription) {
+func (g *group) leave(left []inflight.Delivery) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, p := range g.parts {
-		for _, d := range p.open {
-			if d.state == inFlight && d.holder == s {
-				d.count++
-				g.enqueue(d)
-			}
+	for _, l := range left {
+		if d := l.(*delivery); !d.stale() {
+			d.count++
+			g.enqueue(d)
 		}
 	}
 	signal(g.queued) // this one may have taken the signal for another
@@ -112,10 +111,10 @@ func signal(c chan struct{}) {
 	}
 }
 
-// take returns the next delivery for a subscription, nil if ctx is done first.
-func (g *group) take(ctx context.Context, s *subscription) *delivery {
+// take returns the next delivery, nil if ctx is done first.
+func (g *group) take(ctx context.Context) *delivery {
 	for ctx.Err() == nil { // else what the window returns would be taken again
-		if d := g.next(s); d != nil {
+		if d := g.next(); d != nil {
 			return d
 		}
 		select {
@@ -127,7 +126,7 @@ func (g *group) take(ctx context.Context, s *subscription) *delivery {
 }
 
 // next returns the next delivery, nil if there is none.
-func (g *group) next(s *subscription) *delivery {
+func (g *group) next() *delivery {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer func() {
@@ -143,7 +142,6 @@ func (g *group) next(s *subscription) *delivery {
 		if d.stale() || d.part.leaving {
 			continue
 		}
-		d.holder = s
 		d.become(inFlight)
 		if len(g.queue) > 0 {
 			signal(g.queued) // for another subscription

@@ -100,10 +100,9 @@ type delivery struct {
 	part      *part
 	record    *kgo.Record
 	state     state
-	holder    *subscription // whose window had it last
-	count     int           // how often it was delivered
-	notBefore time.Time     // when it is delivered next
-	release   time.Time     // until when it may be held
+	count     int       // how often it was delivered
+	notBefore time.Time // when it is delivered next
+	release   time.Time // until when it may be held
 }
 
 // become changes the state.

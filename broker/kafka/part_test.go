@@ -15,7 +15,7 @@ import (
 )
 
 // alone returns a group that has one partition, and a subscription to it.
-func alone(t *testing.T) (*group, *part, *subscription) {
+func alone(t *testing.T) (*group, *part) {
 	t.Helper()
 	b := New(Options{}, slog.New(slog.DiscardHandler))
 	g := &group{
@@ -26,7 +26,7 @@ func alone(t *testing.T) (*group, *part, *subscription) {
 		parts:  make(map[partition]*part),
 	}
 	g.assigned(t.Context(), nil, map[string][]int32{"topic": {0}})
-	return g, g.parts[partition{"topic", 0}], &subscription{subscriber: &subscriber{broker: b}, group: g}
+	return g, g.parts[partition{"topic", 0}]
 }
 
 // fetched returns records of a partition, at these offsets, as a poll does.
@@ -39,8 +39,8 @@ func fetched(number int32, value string, offsets ...int64) kgo.Fetches {
 }
 
 // takeAll takes what is queued.
-func takeAll(g *group, s *subscription) (taken []*delivery) {
-	for d := g.next(s); d != nil; d = g.next(s) {
+func takeAll(g *group) (taken []*delivery) {
+	for d := g.next(); d != nil; d = g.next() {
 		taken = append(taken, d)
 	}
 	return taken
@@ -58,12 +58,12 @@ func offsetsOf(deliveries []*delivery) (offsets []int64) {
 // TestOffsetBelowWhichAllIsHandled acks in an order of its own.
 func TestOffsetBelowWhichAllIsHandled(t *testing.T) {
 	t.Parallel()
-	g, p, s := alone(t)
+	g, p := alone(t)
 	if p.low() != -1 {
 		t.Errorf("the position is %d before the first record", p.low())
 	}
 	g.receive(fetched(0, "x", 10, 11, 13, 14)) // there may be gaps
-	had := takeAll(g, s)
+	had := takeAll(g)
 	for _, step := range []struct {
 		ack int
 		low int64
@@ -80,7 +80,7 @@ func TestLowestOpenOffset(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		g, p, s := alone(t)
+		g, p := alone(t)
 		next := random.Int64N(10)
 		for range 200 {
 			switch random.IntN(20) {
@@ -92,7 +92,7 @@ func TestLowestOpenOffset(t *testing.T) {
 				g.receive(fetched(0, "x", next, next+1, next+3))
 				next += 4
 			}
-			takeAll(g, s)
+			takeAll(g)
 			for _, d := range p.open { // one of them
 				if d.state == inFlight && random.IntN(3) > 0 {
 					d.Ack()
@@ -114,9 +114,9 @@ func TestLowestOpenOffset(t *testing.T) {
 // are not handled yet. They are still delivered, and the position waits for them.
 func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 	t.Parallel()
-	g, p, s := alone(t)
+	g, p := alone(t)
 	g.receive(fetched(0, "old", 10, 11, 12, 13, 14))
-	had := takeAll(g, s)
+	had := takeAll(g)
 	had[0].Ack()
 	had[4].Return()
 
@@ -135,7 +135,7 @@ func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 	if p.low() != 13 {
 		t.Errorf("the position is %d, want 13, the first new one", p.low())
 	}
-	again := takeAll(g, s)
+	again := takeAll(g)
 	if got := offsetsOf(again); cmp.Diff([]int64{13, 14}, got) != "" {
 		t.Errorf("%v are delivered, want the new 13 and 14", got)
 	}
@@ -170,7 +170,7 @@ func TestEveryBatchThatIsSkippedIsNamed(t *testing.T) {
 // TestLargeRecordsFillTheQueue polls few records that take much memory.
 func TestLargeRecordsFillTheQueue(t *testing.T) {
 	t.Parallel()
-	g, _, s := alone(t)
+	g, _ := alone(t)
 	large := strings.Repeat("x", 1<<20)
 	for offset := range int64(200) {
 		if !g.capacity() {
@@ -181,7 +181,7 @@ func TestLargeRecordsFillTheQueue(t *testing.T) {
 	if n := len(g.queue); n > 64 {
 		t.Errorf("%d MiB wait for a window that takes none", n)
 	}
-	takeAll(g, s)
+	takeAll(g)
 	if !g.capacity() || g.queuedBytes != 0 {
 		t.Errorf("%d bytes wait after all were taken", g.queuedBytes)
 	}
@@ -191,16 +191,16 @@ func TestLargeRecordsFillTheQueue(t *testing.T) {
 // is in flight of it is waited for before it goes to another member.
 func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, _, s := alone(t)
+		g, _ := alone(t)
 		g.receive(fetched(0, "old", 10, 11))
-		had := g.next(s)
+		had := g.next()
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
 			g.revoked(t.Context(), nil, map[string][]int32{"topic": {0}})
 		}()
 		synctest.Wait()
-		if d := g.next(s); d != nil {
+		if d := g.next(); d != nil {
 			t.Errorf("offset %d of a partition that goes to another member was delivered", d.record.Offset)
 		}
 		g.committing.Lock() // no commit: there is no member
@@ -217,15 +217,15 @@ func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 // TestRetryIsHeldThenDue nacks a message for a short time.
 func TestRetryIsHeldThenDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, p, s := alone(t)
+		g, p := alone(t)
 		g.receive(fetched(0, "x", 10))
-		d := g.next(s)
+		d := g.next()
 		d.Retry(25 * time.Second)
 		if p.busy != 0 || g.held != 1 {
 			t.Errorf("%d in flight, %d held, want that it waits outside of the window", p.busy, g.held)
 		}
 		began := time.Now()
-		if again := g.take(t.Context(), s); again != d || again.count != 1 || time.Since(began) != 25*time.Second {
+		if again := g.take(t.Context()); again != d || again.count != 1 || time.Since(began) != 25*time.Second {
 			t.Errorf("delivered after %v", time.Since(began))
 		}
 		d.Ack()

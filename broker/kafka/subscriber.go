@@ -56,11 +56,10 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 // run fills the window until ctx is done. Then it closes the window, and waits for what
 // is in flight.
 func (s *subscription) run(ctx context.Context) {
-	for d := s.group.take(ctx, s); d != nil; d = s.group.take(ctx, s) {
+	for d := s.group.take(ctx); d != nil; d = s.group.take(ctx) {
 		s.window.Add(d, d.count+1)
 	}
 	s.window.Close()
 	s.Left()
-	s.Drain(s.window, closeWait, 0, nil)
-	s.group.leave(s)
+	s.group.leave(s.Drain(s.window, closeWait, 0, nil))
 }
