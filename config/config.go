@@ -190,7 +190,7 @@ func (c Config) Ignored() []string { return c.ignored }
 func (c Config) SecretFile() string {
 	for _, s := range c.settings() {
 		shown := s.show()
-		if s.secret && c.origins[s.key].source == FromFile && strings.Contains(shown, hidden) {
+		if s.secret && c.From(s.key) == FromFile && strings.Contains(shown, hidden) {
 			return c.file
 		}
 	}

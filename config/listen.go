@@ -97,6 +97,7 @@ func (c Config) NATSAddress() (host string, port int, chosen bool) {
 	return host, port, true
 }
 
-// given reports whether a setting has a value that is not the default, or was
-// given all the same.
-func (c Config) given(key string) bool { return c.origins[key].source != FromDefault }
+// From returns where the value of a setting came from, also if it is the default's.
+func (c Config) From(key string) Source { return c.origins[key].source }
+
+func (c Config) given(key string) bool { return c.From(key) != FromDefault }

@@ -50,7 +50,7 @@ func (c Config) Values() []Value {
 	table := c.settings()
 	all := make([]Value, len(table))
 	for i, s := range table {
-		all[i] = Value{s.key, s.show(), c.origins[s.key].source.String()}
+		all[i] = Value{s.key, s.show(), c.From(s.key).String()}
 	}
 	return all
 }

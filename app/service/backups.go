@@ -120,27 +120,18 @@ func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, fmt.Errorf("%s exists", name))
 	}
+	defer func() { err = errors.Join(err, remove(name+partial)) }() // once it is renamed there is none
 	if err := sqlite.Backup(ctx, b.cfg.DBPath, name+partial); err != nil {
-		return errors.Join(err, remove(name+partial))
+		return err
 	}
-	if err := fsync.File(name + partial); err != nil {
-		return errors.Join(err, remove(name+partial))
-	}
-	_, err = b.inspect(ctx, name+partial)
-	switch {
-	case ctx.Err() != nil:
-		return errors.Join(err, remove(name+partial))
-	case err != nil:
+	if _, err := b.inspect(ctx, name+partial); err != nil && ctx.Err() == nil {
 		return errors.Join(fmt.Errorf("check the copy, which is kept as %s: %w", name+damaged, err), keepDamaged(dir, name))
 	}
 	info, err := os.Stat(name + partial)
-	if err != nil {
+	if err := errors.Join(ctx.Err(), err, fsync.File(name+partial)); err != nil {
 		return err
 	}
-	if err := os.Rename(name+partial, name); err != nil {
-		return err
-	}
-	if err := fsync.Folder(dir); err != nil {
+	if err := errors.Join(os.Rename(name+partial, name), fsync.Folder(dir)); err != nil {
 		return err
 	}
 	b.log.InfoContext(ctx, "backed up the database", "file", name, "bytes", info.Size(), "took", time.Since(now).Round(time.Millisecond))

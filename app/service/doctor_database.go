@@ -171,15 +171,16 @@ func (d *databaseFound) wholeFile(path string, check func() error) {
 
 // broken returns the symptom of an error of the database.
 func broken(err error) symptom.Symptom {
-	switch text := err.Error(); {
-	case errors.Is(err, timer.ErrFatal):
+	if errors.Is(err, timer.ErrFatal) {
 		return symptom.Unusable
-	case strings.Contains(text, "full"):
-		return symptom.Full
-	case strings.Contains(text, "lock"):
-		return symptom.Locked
-	case strings.Contains(text, "read-only"), strings.Contains(text, "permission denied"):
-		return symptom.NotWritable
+	}
+	for _, is := range []struct {
+		word string
+		symptom.Symptom
+	}{{"full", symptom.Full}, {"lock", symptom.Locked}, {"read-only", symptom.NotWritable}, {"permission denied", symptom.NotWritable}} {
+		if strings.Contains(err.Error(), is.word) {
+			return is.Symptom
+		}
 	}
 	return symptom.Broken
 }

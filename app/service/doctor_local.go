@@ -3,11 +3,9 @@ package service
 import (
 	"context"
 	"errors"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -60,33 +58,33 @@ func (x *examination) http(ctx context.Context) []app.Check {
 
 // files says which files others may read that they should not.
 func (x *examination) files() (all []app.Check) {
-	secret := make(map[string]string)
-	mayLack := make(map[string]bool)
-	if file := x.cfg.SecretFile(); file != "" {
-		secret[file] = "it has passwords or tokens"
+	type secret struct {
+		name, what string
+		mayLack    bool
 	}
-	for key, file := range map[string]string{"broker_tls_key": x.cfg.BrokerTLSKey, "nats_nkey": x.cfg.NATSNKey, "nats_credentials": x.cfg.NATSCredentials, "http_tenant_tokens_file": x.cfg.HTTPTenantTokensFile} {
-		if file != "" {
-			secret[file] = "it is the secret of " + key
-		}
+	secrets := []secret{
+		{name: x.cfg.SecretFile(), what: "it has passwords or tokens"},
+		{name: x.cfg.BrokerTLSKey, what: "it is the secret of broker_tls_key"},
+		{name: x.cfg.HTTPTenantTokensFile, what: "it is the secret of http_tenant_tokens_file"},
+		{name: x.cfg.NATSCredentials, what: "it is the secret of nats_credentials"},
+		{name: x.cfg.NATSNKey, what: "it is the secret of nats_nkey"},
 	}
 	if x.cfg.DBURL.Empty() && !x.isUnclear("db_path") {
 		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-			secret[x.cfg.DBPath+suffix], mayLack[x.cfg.DBPath+suffix] = "it is the database", true
+			secrets = append(secrets, secret{x.cfg.DBPath + suffix, "it is the database", true})
 		}
-		inside := filepath.Join(embeddedDir(x.cfg), secretFile)
-		secret[inside], mayLack[inside] = "it is the secret of the embedded server", true
+		secrets = append(secrets, secret{filepath.Join(embeddedDir(x.cfg), secretFile), "it is the secret of the embedded server", true})
 	}
 	checked := 0
-	for _, name := range slices.Sorted(maps.Keys(secret)) {
-		info, err := os.Stat(name)
+	for _, s := range secrets {
+		info, err := os.Stat(s.name)
 		switch {
-		case errors.Is(err, os.ErrNotExist) && mayLack[name]:
+		case s.name == "", errors.Is(err, os.ErrNotExist) && s.mayLack:
 			continue
 		case err != nil:
 			all = append(all, found(symptom.FileMissing, err))
 		case info.Mode().Perm()&0o077 != 0:
-			all = append(all, found(symptom.FileOpen, name, info.Mode().Perm(), secret[name]))
+			all = append(all, found(symptom.FileOpen, s.name, info.Mode().Perm(), s.what))
 		}
 		checked++
 	}

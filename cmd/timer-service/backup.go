@@ -107,10 +107,8 @@ func copyDatabase(ctx context.Context, e *env, path string) error {
 // oneDatabase returns an error if it is unclear which database is meant: a flag
 // names a file, but a URL is set and would win.
 func oneDatabase(cfg config.Config, verb string) error {
-	for _, v := range cfg.Values() {
-		if v.Key == "db_path" && v.From == config.FromFlag.String() && !cfg.DBURL.Empty() {
-			return wrong(verb, `--db-path names a file, but db_url is set and wins: leave out --db-path, or add --db-url=""`)
-		}
+	if cfg.From("db_path") == config.FromFlag && !cfg.DBURL.Empty() {
+		return wrong(verb, `--db-path names a file, but db_url is set and wins: leave out --db-path, or add --db-url=""`)
 	}
 	return nil
 }

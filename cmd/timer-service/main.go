@@ -139,11 +139,7 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 // logger returns where logs go. A verb that ends by itself says what matters in
 // its output or its error, so it logs only if the user set a level.
 func logger(cfg config.Config, stderr io.Writer, verb string) *slog.Logger {
-	wanted := verb == "serve"
-	for _, v := range cfg.Values() {
-		wanted = wanted || v.Key == "log_level" && v.From != config.FromDefault.String()
-	}
-	if !wanted {
+	if verb != "serve" && cfg.From("log_level") == config.FromDefault {
 		return slog.New(slog.DiscardHandler)
 	}
 	opt := &slog.HandlerOptions{Level: cfg.LogLevel}

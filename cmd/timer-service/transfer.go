@@ -148,7 +148,7 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer file.close()
 	if i.Tenant != "" {
 		return publishExport(ctx, e, i.File, file, i.Tenant)
 	}
@@ -170,42 +170,37 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 // An exportFile is an export that is read twice.
 type exportFile struct {
 	*os.File
-	temporary bool // it is removed when it is closed
+	temporary string // name of the file, which is removed when it is closed; or empty
 }
 
-// Close closes the file.
-func (f *exportFile) Close() error {
-	err := f.File.Close()
-	if f.temporary {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
+func (f exportFile) close() {
+	_ = f.Close() // it was read
+	_ = os.Remove(f.temporary)
 }
 
 // export opens an export. What comes from a pipe is copied into a temporary file.
-func (e *env) export(name string) (*exportFile, error) {
+func (e *env) export(name string) (exportFile, error) {
 	in, err := e.input("import", name)
 	if err != nil {
-		return nil, err
+		return exportFile{}, err
 	}
 	if file, ok := in.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
-			return &exportFile{File: file}, nil
+			return exportFile{File: file}, nil
 		}
 	}
 	defer in.Close()
 	file, err := os.CreateTemp("", "timer-service-import-*.jsonl")
 	if err != nil {
-		return nil, err
+		return exportFile{}, err
 	}
-	copied := &exportFile{file, true}
-	if _, err = io.Copy(file, in); err == nil {
-		_, err = file.Seek(0, io.SeekStart)
+	copied := exportFile{file, file.Name()}
+	_, err = io.Copy(file, in)
+	_, atStart := file.Seek(0, io.SeekStart)
+	if err = errors.Join(err, atStart); err != nil {
+		copied.close()
 	}
-	if err != nil {
-		return nil, errors.Join(err, copied.Close())
-	}
-	return copied, nil
+	return copied, err
 }
 
 // interrupted returns an error, and says so if ctx has ended.

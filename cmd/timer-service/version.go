@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"runtime"
@@ -33,12 +34,9 @@ func (versionCmd) Run(e *env) error {
 
 // A build says what the binary was built from.
 type build struct {
-	Version  string  `json:"version"`            // that the build was given, or of the module; "(devel)" if none
-	Go       string  `json:"go"`                 // version of Go
-	Schema   schemas `json:"schema"`             // versions of the database schemas it works with
-	Revision string  `json:"revision,omitempty"` // commit; none if built outside a repository
-	Time     string  `json:"time,omitempty"`     // of the commit
-	Modified bool    `json:"modified,omitempty"` // whether there were uncommitted changes
+	Version string  `json:"version"` // that the build was given, or of the module, with its commit; "(devel)" if none
+	Go      string  `json:"go"`      // version of Go
+	Schema  schemas `json:"schema"`  // versions of the database schemas it works with
 }
 
 // Schemas are versions by the name of the database.
@@ -54,37 +52,13 @@ func (s schemas) String() string {
 }
 
 func built() *build {
-	b := &build{Version: "(devel)", Go: runtime.Version(), Schema: schemas(service.SchemaVersions())}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return b
+	module := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		module = info.Main.Version
 	}
-	switch {
-	case release != "":
-		b.Version = release
-	case info.Main.Version != "":
-		b.Version = info.Main.Version
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			b.Revision = s.Value
-		case "vcs.time":
-			b.Time = s.Value
-		case "vcs.modified":
-			b.Modified = s.Value == "true"
-		}
-	}
-	return b
+	return &build{Version: cmp.Or(release, module, "(devel)"), Go: runtime.Version(), Schema: schemas(service.SchemaVersions())}
 }
 
 func (b *build) text() string {
-	text := fmt.Sprintf("%s %s\n%-9s %s\n%-9s %s", program, b.Version, "go", b.Go, "schema", b.Schema)
-	if b.Revision != "" {
-		text += fmt.Sprintf("\n%-9s %s of %s", "revision", b.Revision, b.Time)
-		if b.Modified {
-			text += ", modified"
-		}
-	}
-	return text
+	return fmt.Sprintf("%s %s\n%-9s %s\n%-9s %s", program, b.Version, "go", b.Go, "schema", b.Schema)
 }
