@@ -44,15 +44,15 @@ func (b *backupCmd) Run(ctx context.Context, e *env) error {
 	}
 	began := e.now()
 	var c service.Contents
-	bytes, err := writeWhole("backup", b.File, func(path string) error {
-		err := copyDatabase(ctx, e, path)
+	bytes, err := writeWhole("backup", b.File, func(f *os.File) error {
+		err := copyDatabase(ctx, e, f.Name())
 		if err != nil {
 			return err
 		}
 		if isTerminal(e.stderr) {
 			fmt.Fprintln(e.stderr, "checking the copy")
 		}
-		if c, err = service.Inspect(ctx, path); err != nil {
+		if c, err = service.Inspect(ctx, f.Name()); err != nil {
 			err = fmt.Errorf("check the copy: %w", err)
 		}
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io"
@@ -8,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/event-service-agent/timer-service/config"
 )
 
 //go:embed completion/*
@@ -72,90 +71,41 @@ func complete(w io.Writer, words []string) {
 			arg = at.Positional.Position + 1
 		}
 	}
-	var value *kong.Flag // of which the word is the value
-	if len(before) > 0 {
-		value = flagOf(node, before[len(before)-1])
+	suggest := func(name, help string) {
+		if strings.HasPrefix(name, word) {
+			help, _, _ = strings.Cut(help, "\n")
+			fmt.Fprintf(w, "%s\t%s\n", name, help)
+		}
 	}
-	dashes := slices.Contains(before, "--")
-	name, part, assigned := strings.Cut(word, "=")
+	suggestValues := func(before string, v *kong.Value) {
+		for name := range strings.SplitSeq(cmp.Or(v.Enum, v.Tag.Get(valuesTag)), ",") {
+			if name != "" {
+				suggest(before+name, "")
+			}
+		}
+	}
+	last := strings.Join(words[max(0, len(words)-2):len(words)-1], "") // perhaps a flag of which the word is the value
+	flags := !slices.Contains(before, "--") && strings.HasPrefix(word, "-")
+	for at := node; at != nil; at = at.Parent { // its own flags first
+		for _, f := range at.Flags {
+			switch name := "--" + f.Name; {
+			case !f.IsBool() && (last == name || f.Short != 0 && last == "-"+string(f.Short)):
+				suggestValues("", f.Value)
+				return
+			case flags && strings.HasPrefix(word, name+"="):
+				suggestValues(name+"=", f.Value)
+			case flags && matters(node.Path(), f):
+				suggest(name, f.Help)
+			}
+		}
+	}
 	switch {
-	case value != nil && !value.IsBool():
-		suggest(w, "", word, values(value.Value, value.Name))
-	case !dashes && strings.HasPrefix(word, "--") && assigned:
-		if f := flagOf(node, name); f != nil {
-			suggest(w, name+"=", part, values(f.Value, f.Name))
-		}
-	case !dashes && strings.HasPrefix(word, "-"):
-		suggest(w, "", word, flagsOf(node))
+	case flags:
 	case len(node.Children) > 0:
-		suggest(w, "", word, verbsOf(node))
+		for _, c := range node.Children {
+			suggest(c.Name, c.Help)
+		}
 	case arg < len(node.Positional):
-		suggest(w, "", word, values(node.Positional[arg], ""))
+		suggestValues("", node.Positional[arg])
 	}
-}
-
-// A suggestion is a word that may be meant.
-type suggestion struct{ word, help string }
-
-// suggest prints those that begin with a part, with what stands before it.
-func suggest(w io.Writer, before, part string, all []suggestion) {
-	for _, s := range all {
-		if strings.HasPrefix(s.word, part) {
-			help, _, _ := strings.Cut(s.help, "\n")
-			fmt.Fprintf(w, "%s%s\t%s\n", before, s.word, help)
-		}
-	}
-}
-
-func verbsOf(node *kong.Node) (all []suggestion) {
-	for _, c := range node.Children {
-		all = append(all, suggestion{c.Name, c.Help})
-	}
-	return all
-}
-
-// flagOf returns the flag that a word is, if it has no value in it.
-func flagOf(node *kong.Node, word string) *kong.Flag {
-	for n := node; n != nil; n = n.Parent {
-		for _, f := range n.Flags {
-			if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
-				return f
-			}
-		}
-	}
-	return nil
-}
-
-// flagsOf returns the flags of a verb, its own first, and of the settings those that
-// matter to it.
-func flagsOf(node *kong.Node) (all []suggestion) {
-	shown, some := shownSettings[node.Path()]
-	for n := node; n != nil; n = n.Parent {
-		for _, f := range n.Flags {
-			setting := f.Group != nil && f.Group.Key == groupSettings
-			if setting && some && !slices.Contains(shown, strings.ReplaceAll(f.Name, "-", "_")) {
-				continue
-			}
-			all = append(all, suggestion{"--" + f.Name, f.Help})
-		}
-	}
-	return all
-}
-
-// values returns the values that an argument, or a flag of that name, takes, if these are
-// few.
-func values(v *kong.Value, flag string) (all []suggestion) {
-	var names []string
-	if v.Enum != "" {
-		names = strings.Split(v.Enum, ",")
-	}
-	for _, s := range config.Settings() {
-		if s.Flag == flag {
-			names = s.Values
-		}
-	}
-	for _, name := range names {
-		all = append(all, suggestion{word: name})
-	}
-	return all
 }

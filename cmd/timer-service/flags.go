@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -20,6 +22,9 @@ const (
 	groupGlobal   = "global"
 	groupSettings = "settings"
 )
+
+// valuesTag is the tag of a flag with the values that its setting takes, if these are few.
+const valuesTag = "values"
 
 // settingFlags are a flag for every setting. All verbs take all of them, so
 // that the same flags fit the service and its clients. Help shows those that
@@ -35,8 +40,8 @@ func newSettingFlags() settingFlags {
 		fields[i] = reflect.StructField{
 			Name: fmt.Sprintf("Setting%d", i),
 			Type: reflect.TypeFor[*string](), // a flag given as empty is given
-			Tag: reflect.StructTag(fmt.Sprintf(`name:%q help:%q placeholder:%q group:%q`,
-				s.Flag, meaning(s)+" ("+config.EnvPrefix+strings.ToUpper(s.Key)+")", placeholder(s), groupSettings)),
+			Tag: reflect.StructTag(fmt.Sprintf(`name:%q help:%q placeholder:%q group:%q %s:%q`,
+				s.Flag, meaning(s)+" ("+config.EnvPrefix+strings.ToUpper(s.Key)+")", placeholder(s), groupSettings, valuesTag, strings.Join(s.Values, ","))),
 		}
 	}
 	return settingFlags{fields: reflect.New(reflect.StructOf(fields)).Interface()}
@@ -98,6 +103,19 @@ var shownSettings = map[string][]string{
 	"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
 	"import":    append(slices.Clone(fileSettings), "durability"),
 	"provision": provisionSettings,
+}
+
+func isSetting(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == groupSettings }
+
+// matters reports whether a flag matters to a verb. That with the token does if the verb
+// asks a service.
+func matters(verb string, f *kong.Flag) bool {
+	shown, some := shownSettings[verb]
+	key := strings.ReplaceAll(f.Name, "-", "_")
+	if key == "token_file" {
+		return !some || slices.Contains(shown, "server")
+	}
+	return !some || !isSetting(f) || slices.Contains(shown, key)
 }
 
 // A correlation is the value of a flag: a correlation id, or none.

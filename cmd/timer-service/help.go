@@ -24,9 +24,6 @@ func (helpAll) BeforeReset(ctx *kong.Context, p *parsed) error {
 	return nil
 }
 
-// tokenFileFlag is the name of the flag with a file that has a token.
-const tokenFileFlag = "token-file"
-
 // printHelp prints the help of a verb, and the settings that matter to it: one line
 // about them, or all.
 func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
@@ -34,20 +31,11 @@ func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	if node := ctx.Selected(); node != nil {
 		verb = node.Path()
 	}
-	shown, some := shownSettings[verb]
 	var matter []string
 	for _, f := range ctx.Model.Flags {
-		if f.Name == tokenFileFlag { // for verbs that ask a service
-			f.Hidden = some && !slices.Contains(shown, "server")
-		}
-		if f.Group == nil || f.Group.Key != groupSettings {
-			continue
-		}
-		if !some || slices.Contains(shown, strings.ReplaceAll(f.Name, "-", "_")) {
+		if f.Hidden = !matters(verb, f); !f.Hidden && isSetting(f) {
 			matter = append(matter, "--"+f.Name)
 			f.Hidden = !p.all
-		} else {
-			f.Hidden = true
 		}
 	}
 	if err := kong.DefaultHelpPrinter(opt, ctx); err != nil || p.all || len(matter) == 0 {

@@ -15,7 +15,7 @@ const partial = ".partial"
 // writeWhole has a file written, that only its owner can read, and returns its size. It is
 // named FILE.partial until it is complete and on disk, so that FILE is never incomplete.
 // Neither may exist before.
-func writeWhole(verb, path string, write func(partialPath string) error) (bytes int64, err error) {
+func writeWhole(verb, path string, write func(*os.File) error) (bytes int64, err error) {
 	if err := absent(verb, path); err != nil {
 		return 0, err
 	}
@@ -28,7 +28,7 @@ func writeWhole(verb, path string, write func(partialPath string) error) (bytes 
 		return 0, wrong(verb, "%w", err)
 	}
 	defer func() { _ = os.Remove(name) }() // once it is renamed there is none
-	if err := errors.Join(f.Close(), write(name)); err != nil {
+	if err := errors.Join(write(f), f.Close()); err != nil {
 		return 0, err
 	}
 	info, err := os.Stat(name)

@@ -54,12 +54,16 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	out := e.out
 	var sum store.Summary
 	var written byteCount
+	write := func(w io.Writer) (err error) {
+		sum, err = service.Export(ctx, e.cfg, began, io.MultiWriter(w, &written), p.addRows)
+		return err
+	}
 	var err error
 	if x.File == "-" {
-		sum, err = service.Export(ctx, e.cfg, began, io.MultiWriter(e.out.w, &written), p.addRows)
+		err = write(e.out.w)
 		out.w = e.stderr // stdout has the lines
 	} else {
-		sum, written, err = x.toFile(ctx, e, p)
+		_, err = writeWhole("export", x.File, func(f *os.File) error { return write(f) })
 	}
 	p.clear()
 	if err != nil {
@@ -99,19 +103,6 @@ type moved struct {
 func (m *moved) text() string {
 	return fmt.Sprintf("released %s of %s into %s; %d were left, since they fired or have newer commands\nnext: import %[3]s --tenant %[2]s, at the other service",
 		store.Summary{Timers: timer.Counts(m.Counts)}, m.TenantID, printable(m.File), m.Left)
-}
-
-// toFile writes the export into the file, and returns its size.
-func (x *exportCmd) toFile(ctx context.Context, e *env, p *progress) (sum store.Summary, _ byteCount, err error) {
-	bytes, err := writeWhole("export", x.File, func(path string) error {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		sum, err = service.Export(ctx, e.cfg, e.now(), f, p.addRows)
-		return errors.Join(err, f.Close())
-	})
-	return sum, byteCount(bytes), err
 }
 
 type importCmd struct {
