@@ -56,6 +56,25 @@ type yamlFile struct {
 	errs []error // mistakes found so far
 }
 
+// loadYAML returns what of makes of the keys of a file that is not empty. The error joins
+// the mistakes in it.
+func loadYAML[T any](f yamlFile, holds string, of func(*yamlFile, []entry) T) (T, error) {
+	var none T
+	root, err := f.read()
+	if err != nil {
+		return none, err
+	}
+	entries := f.entries(root)
+	if len(entries) == 0 && len(f.errs) == 0 { // such as one that is being written
+		return none, fmt.Errorf("%s %s: is empty; it must have %s", f.what, f.name, holds)
+	}
+	v := of(&f, entries)
+	if err := errors.Join(f.errs...); err != nil {
+		return none, err
+	}
+	return v, nil
+}
+
 // read returns the file as an entry without a name, and without a value if the file
 // is empty.
 func (f *yamlFile) read() (entry, error) {

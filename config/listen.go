@@ -14,10 +14,13 @@ var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-
 func listen(field *string) value {
 	return text(field, "a host, or host:port with a port from 0 to 65535", ", such as 127.0.0.1:4222 or 0.0.0.0", func(s string) bool {
 		host, port := splitListen(s)
-		_, err := netip.ParseAddr(host)
-		return (err == nil || host == "" && port != "" || hostPattern.MatchString(host)) &&
-			(port == "" && !strings.HasSuffix(s, ":") || isPort(port, 0))
+		return (isHost(host) || host == "" && port != "") && (port == "" && !strings.HasSuffix(s, ":") || isPort(port, 0))
 	})
+}
+
+func isHost(s string) bool {
+	_, err := netip.ParseAddr(s)
+	return err == nil || hostPattern.MatchString(s)
 }
 
 // defaultHTTPAddr is where HTTP is answered if nothing else is said.
@@ -26,15 +29,8 @@ const defaultHTTPAddr = "127.0.0.1:8080"
 // listenPort is an address to listen on with its port; set and empty it is none.
 func listenPort(field *string) value {
 	v := text(field, "host:port with a port from 0 to 65535", ", such as 127.0.0.1:8080 or :8080", func(s string) bool {
-		if s == "" {
-			return true
-		}
-		host, port, err := net.SplitHostPort(s)
-		if err != nil || !isPort(port, 0) {
-			return false
-		}
-		_, err = netip.ParseAddr(host)
-		return err == nil || host == "" || hostPattern.MatchString(host)
+		host, port := splitListen(s)
+		return s == "" || isPort(port, 0) && (host == "" || isHost(host))
 	})
 	v.empty = true
 	return v

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"regexp"
@@ -25,20 +23,7 @@ const noLimit = "unlimited"
 // The error joins all mistakes, each a [*Mistake], but for those of a file that
 // cannot be read.
 func LoadQuotas(file string) (quota.Config, error) {
-	f := yamlFile{what: "quotas file", name: file}
-	root, err := f.read()
-	if err != nil {
-		return quota.Config{}, err
-	}
-	entries := f.entries(root)
-	if len(entries) == 0 { // such as one that is being written
-		return quota.Config{}, fmt.Errorf("%s %s: is empty; it must have default or tenants", f.what, file)
-	}
-	quotas := f.quotas(entries)
-	if err := errors.Join(f.errs...); err != nil {
-		return quota.Config{}, err
-	}
-	return quotas, nil
+	return loadYAML(yamlFile{what: "quotas file", name: file}, "default or tenants", (*yamlFile).quotas)
 }
 
 func (f *yamlFile) quotas(entries []entry) (quotas quota.Config) {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -18,15 +17,10 @@ const MinToken = 16
 // list of them. The error joins all mistakes, each a [*Mistake], but for those of a
 // file that cannot be read; it never contains a token.
 func LoadTenantTokens(file string) (map[timer.TenantID][]string, error) {
-	f := yamlFile{what: "file of tenant tokens", name: file}
-	root, err := f.read()
-	if err != nil {
-		return nil, err
-	}
-	entries := f.entries(root)
-	if len(entries) == 0 && len(f.errs) == 0 { // such as one that is being written
-		return nil, fmt.Errorf("%s %s: is empty; it must have lines of tenant: token", f.what, file)
-	}
+	return loadYAML(yamlFile{what: "file of tenant tokens", name: file}, "lines of tenant: token", (*yamlFile).tokens)
+}
+
+func (f *yamlFile) tokens(entries []entry) map[timer.TenantID][]string {
 	tokens, owners := make(map[timer.TenantID][]string, len(entries)), make(map[string]string)
 	for _, e := range entries {
 		tenant := timer.TenantID(e.name)
@@ -52,8 +46,5 @@ func LoadTenantTokens(file string) (map[timer.TenantID][]string, error) {
 			tokens[tenant] = append(tokens[tenant], token)
 		}
 	}
-	if err := errors.Join(f.errs...); err != nil {
-		return nil, err
-	}
-	return tokens, nil
+	return tokens
 }
