@@ -60,15 +60,20 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // URL returns what may be shown of a URL, or of several with commas between
-// them: schemes, hosts and whether there are credentials. A text that is
-// anything else reads "***".
+// them: schemes, hosts and whether there are credentials. Kafka's may be a host with its
+// port. A text that is anything else reads "***".
 func (s Secret) URL() string {
 	if s.Empty() {
 		return ""
 	}
 	var shown []string
 	for part := range strings.SplitSeq(s.Reveal(), ",") {
-		u, err := url.Parse(strings.TrimSpace(part))
+		part = strings.TrimSpace(part)
+		if hostPortPattern.MatchString(part) {
+			shown = append(shown, part)
+			continue
+		}
+		u, err := url.Parse(part)
 		// An @ outside the credentials means that a character of a password
 		// was not escaped, and that what parsed as a host is a piece of it.
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Opaque != "" ||

@@ -79,6 +79,9 @@ func TestURLShowsHostsAndNoCredentials(t *testing.T) {
 		{"nats://user:7,hunter2@host", "***"},
 		{"nats:hunter2", "***"},
 		{"hunter2", "***"},
+		{"a:9092,b.example:9093", "a:9092,b.example:9093"},
+		{"kafka+ssl://a:9092,b:9093", "kafka+ssl://a:9092,b:9093"},
+		{"nats://user:7,b:9093,hunter2@host", "***"},
 		{"://hunter2", "***"},
 		{"nats://user:%zzhunter2@host", "***"},
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/url"
-	"strings"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
@@ -49,24 +47,4 @@ func beside(cfg config.Config) func(*nats.Options) error {
 		}
 		return nil
 	}
-}
-
-// redact removes the credentials from URLs with commas between them.
-func redact(urls string) string {
-	all := strings.Split(urls, ",")
-	for i, s := range all {
-		if !strings.ContainsAny(s, "/@") { // host:port, the form of Kafka
-			continue
-		}
-		if u, err := url.Parse(s); err == nil {
-			all[i] = u.Redacted()
-			if u.User != nil && u.User.Username() != "" {
-				u.User = url.User("user")
-				all[i] = strings.Replace(u.String(), "//user@", "//***@", 1)
-			}
-		} else {
-			all[i] = "***"
-		}
-	}
-	return strings.Join(all, ",")
 }

@@ -32,7 +32,7 @@ func brokerName(cfg config.Config) string {
 	case cfg.BrokerURL.Empty():
 		return string(cfg.Broker)
 	}
-	return redact(cfg.BrokerURL.Reveal())
+	return cfg.BrokerURL.URL()
 }
 
 // eventFormat is how events are written.
@@ -87,18 +87,18 @@ func openServer(cfg config.Config, log *slog.Logger, what purpose, embed func(*n
 	case config.Kafka:
 		opt, err := kafkaOptions(cfg)
 		opt.Client = what == sending
-		return kafka.New(opt, log), redact(opt.URL), err
+		return kafka.New(opt, log), config.NewSecret(opt.URL).URL(), err
 	case config.RabbitMQ:
 		opt, err := rabbitOptions(cfg)
 		opt.Client, opt.Verify, opt.Name = what == sending, opt.Verify && what != inspecting, string(what)
-		return rabbitmq.New(opt, log), redact(opt.URL), err
+		return rabbitmq.New(opt, log), config.NewSecret(opt.URL).URL(), err
 	}
 	opt, err := natsOptions(cfg)
 	if err == nil && cfg.Embedded() {
 		err = embed(&opt)
 	}
 	opt.Client, opt.Name = what == sending, string(what)
-	return nats.New(opt, log), redact(opt.URL), err
+	return nats.New(opt, log), config.NewSecret(opt.URL).URL(), err
 }
 
 // routing is the broker's own, with what the configuration changes.

@@ -170,29 +170,32 @@ func announce(
 			line := func(part, format string, args ...any) {
 				fmt.Fprintf(out, "%-10s "+format+"\n", append([]any{part}, args...)...)
 			}
-			if d.http != "" {
-				line("dashboard", "%s/", d.http)
-			}
-			line("store", "%s, %s", storeName(cfg), cfg.Durability)
-			if cfg.BackupEvery > 0 {
-				line("backups", "every %s into %s, the newest %d are kept", config.FormatDuration(cfg.BackupEvery), cfg.BackupDir, cfg.BackupKeep)
-			}
-			line("broker", "%s", d.broker)
-			line("router", "commands from %s, dead letters to %s", r.Commands, r.DeadLetters)
-			line("poller", "sleeps until the next timer is due, at most %s; %d timers a batch", cfg.PollingInterval, cfg.BatchSize)
-			if q != nil {
-				line("quotas", "%s: %s", q.file, q.summary)
-			}
+			form := ""
 			if cfg.EventFormat == config.CloudEvents {
-				line("forwarder", "events to %s, as CloudEvents from %s", r.Events, cfg.EventSource)
-			} else {
-				line("forwarder", "events to %s", r.Events)
+				form = ", as CloudEvents from " + cfg.EventSource
 			}
-			if r.Receipts != "" {
-				line("receipts", "to %s", r.Receipts)
+			if q == nil {
+				q = new(quotas)
 			}
-			if d.http != "" {
-				line("http", "%s, with the API on /docs, /readyz?verbose and /metrics", d.http)
+			for _, l := range []struct {
+				part string
+				is   bool // the service has it
+				text string
+			}{
+				{"dashboard", d.http != "", d.http + "/"},
+				{"store", true, storeName(cfg) + ", " + string(cfg.Durability)},
+				{"backups", cfg.BackupEvery > 0, fmt.Sprintf("every %s into %s, the newest %d are kept", config.FormatDuration(cfg.BackupEvery), cfg.BackupDir, cfg.BackupKeep)},
+				{"broker", true, d.broker},
+				{"router", true, "commands from " + r.Commands + ", dead letters to " + r.DeadLetters},
+				{"poller", true, fmt.Sprintf("sleeps until the next timer is due, at most %s; %d timers a batch", cfg.PollingInterval, cfg.BatchSize)},
+				{"quotas", q.file != "", q.file + ": " + q.summary},
+				{"forwarder", true, "events to " + r.Events + form},
+				{"receipts", r.Receipts != "", "to " + r.Receipts},
+				{"http", d.http != "", d.http + ", with the API on /docs, /readyz?verbose and /metrics"},
+			} {
+				if l.is {
+					line(l.part, "%s", l.text)
+				}
 			}
 			switch {
 			case b.Ready(ctx) != nil:
