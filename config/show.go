@@ -1,17 +1,5 @@
 package config
 
-import (
-	"cmp"
-	_ "embed" // the page of the documentation
-	"fmt"
-	"io"
-	"strings"
-	"text/tabwriter"
-	"text/template"
-
-	"github.com/event-service-agent/timer-service/quota"
-)
-
 // A Setting describes one setting, for tools that offer them.
 type Setting struct {
 	Key     string   // as in the file
@@ -53,29 +41,4 @@ func (c Config) Values() []Value {
 		all[i] = Value{s.key, s.show(), c.From(s.key).String()}
 	}
 	return all
-}
-
-// Dump writes every setting with its value and where it came from, one a line.
-func (c Config) Dump(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, v := range c.Values() {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", v.Key, cmp.Or(v.Value, "-"), v.From)
-	}
-	return t.Flush()
-}
-
-//go:embed configuration.md.tmpl
-var page string
-
-var markdown = template.Must(template.New("configuration.md").Parse(page))
-
-// Markdown returns the documentation of all settings, and of the file with
-// quotas.
-func Markdown() string {
-	var b strings.Builder
-	err := markdown.Execute(&b, map[string][]Setting{"Settings": Settings(), "Quotas": describe(quotaSettings(new(quota.Limits)))})
-	if err != nil {
-		panic(fmt.Sprintf("config: write the documentation: %v", err))
-	}
-	return b.String()
 }

@@ -210,8 +210,8 @@ Examples:
 }
 
 // Run replays the dead letters.
-func (d *dlqReplayCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return d.run(ctx, e, c, "dlq replay", deadletter.Replayed, http.MethodPost, ":replay")
+func (d *dlqReplayCmd) Run(ctx context.Context, e *env) error {
+	return d.run(ctx, e, "dlq replay", deadletter.Replayed, http.MethodPost, ":replay")
 }
 
 type dlqDiscardCmd struct{ removeFlags }
@@ -229,8 +229,8 @@ Examples:
 }
 
 // Run removes the dead letters.
-func (d *dlqDiscardCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return d.run(ctx, e, c, "dlq discard", deadletter.Discarded, http.MethodDelete, "")
+func (d *dlqDiscardCmd) Run(ctx context.Context, e *env) error {
+	return d.run(ctx, e, "dlq discard", deadletter.Discarded, http.MethodDelete, "")
 }
 
 // removeFlags are those of replay and discard.
@@ -243,22 +243,21 @@ type removeFlags struct {
 	DryRun bool      `help:"Only print what would be done."`
 }
 
-// Validate refuses flags that select nothing, or exclude each other.
-func (r *removeFlags) Validate() error {
-	ids := len(r.IDs) + len(r.ID)
-	switch {
-	case !r.All && r.Tenant == "" && ids+len(r.Reason) == 0 && r.Correlation == "" && time.Time(r.Since).IsZero():
-		return errors.New("select some with ids, --tenant, --reason, --correlation or --since, or all with --all")
-	case r.All && ids > 0:
-		return errors.New("ids and --all exclude each other; give one")
-	}
-	return nil
-}
-
 // run asks for each dead letter with a method and a verb behind its path, and prints a line
 // for it.
-func (r *removeFlags) run(ctx context.Context, e *env, c *apiclient.Client, verb, did, method, pathVerb string) error {
-	return r.selected(r.IDs, r.Limit).visit(ctx, e, c, verb, func(all []admin.DeadLetter) error {
+func (r *removeFlags) run(ctx context.Context, e *env, verb, did, method, pathVerb string) error {
+	selected := r.selected(r.IDs, r.Limit)
+	switch {
+	case !r.All && selected.tenant == "" && len(selected.ids)+len(selected.reasons) == 0 && selected.correlation == "" && selected.since.IsZero():
+		return wrong(verb, "select some with ids, --tenant, --reason, --correlation or --since, or all with --all")
+	case r.All && len(selected.ids) > 0:
+		return wrong(verb, "ids and --all exclude each other; give one")
+	}
+	c, err := e.service(ctx)
+	if err != nil {
+		return err
+	}
+	return selected.visit(ctx, e, c, verb, func(all []admin.DeadLetter) error {
 		return r.remove(ctx, e, c, all, did, method, pathVerb)
 	})
 }
