@@ -96,4 +96,7 @@ func (c Config) NATSAddress() (host string, port int, chosen bool) {
 // From returns where the value of a setting came from, also if it is the default's.
 func (c Config) From(key string) Source { return c.origins[key].source }
 
+// Given returns how many settings have a value that is not the default's.
+func (c Config) Given() int { return len(c.origins) }
+
 func (c Config) given(key string) bool { return c.From(key) != FromDefault }

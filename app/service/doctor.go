@@ -130,19 +130,13 @@ func (x *examination) settings(mistakes []error) (all []app.Check) {
 	if len(all) > 0 {
 		return all
 	}
-	given := 0
-	for _, v := range x.cfg.Values() {
-		if v.From != config.FromDefault.String() {
-			given++
-		}
-	}
 	if x.cfg.Durability == config.Relaxed {
 		all = append(all, found(symptom.Relaxed))
 	}
 	if x.cfg.Broker == config.GoChannel {
 		all = append(all, found(symptom.InProcess))
 	}
-	return append(all, ok("settings", "%d set, the others have their defaults", given))
+	return append(all, ok("settings", "%d set, the others have their defaults", x.cfg.Given()))
 }
 
 // owner compares the database with the one that the broker knows.

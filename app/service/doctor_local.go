@@ -62,19 +62,20 @@ func (x *examination) files() (all []app.Check) {
 		name, what string
 		mayLack    bool
 	}
-	secrets := []secret{
-		{name: x.cfg.SecretFile(), what: "it has passwords or tokens"},
-		{name: x.cfg.BrokerTLSKey, what: "it is the secret of broker_tls_key"},
-		{name: x.cfg.HTTPTenantTokensFile, what: "it is the secret of http_tenant_tokens_file"},
-		{name: x.cfg.NATSCredentials, what: "it is the secret of nats_credentials"},
-		{name: x.cfg.NATSNKey, what: "it is the secret of nats_nkey"},
-	}
+	var secrets []secret
 	if x.cfg.DBURL.Empty() && !x.isUnclear("db_path") {
 		for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 			secrets = append(secrets, secret{x.cfg.DBPath + suffix, "it is the database", true})
 		}
 		secrets = append(secrets, secret{filepath.Join(embeddedDir(x.cfg), secretFile), "it is the secret of the embedded server", true})
 	}
+	secrets = append(secrets, []secret{
+		{name: x.cfg.SecretFile(), what: "it has passwords or tokens"},
+		{name: x.cfg.BrokerTLSKey, what: "it is the secret of broker_tls_key"},
+		{name: x.cfg.HTTPTenantTokensFile, what: "it is the secret of http_tenant_tokens_file"},
+		{name: x.cfg.NATSCredentials, what: "it is the secret of nats_credentials"},
+		{name: x.cfg.NATSNKey, what: "it is the secret of nats_nkey"},
+	}...)
 	checked := 0
 	for _, s := range secrets {
 		info, err := os.Stat(s.name)
