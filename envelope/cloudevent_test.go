@@ -60,7 +60,7 @@ func TestFormatsDifferInContentType(t *testing.T) {
 		t.Errorf("headers of CloudEvents (-want +got):\n%s", diff)
 	}
 	for _, f := range []envelope.Format{plain, cloudEvents} {
-		got, err := envelope.DecodeHeaders(string(f.EncodeHeaders(e)))
+		got, err := envelope.DecodeHeaders(string(envelope.EncodeHeaders(f.HeadersOf(e))))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,15 +47,20 @@ func isValue(data string) bool {
 	return strings.Trim(data, space) == data && jsontext.Value(data).IsValid()
 }
 
-// appendData appends the data of a timer to a payload, unless there are none. What
-// is no JSON value makes the body none.
-func appendData(b []byte, data string) []byte {
-	if data == "" {
-		return b
+// withData inserts the data of a timer, byte for byte, before the end of a body, unless
+// there are none. The library would format them. What is no JSON value makes the body none.
+func withData(body []byte, end, data string) []byte {
+	switch {
+	case data == "":
+		return body
+	case !isValue(data):
+		data = ""
 	}
-	b = append(b, `,"data":`...)
-	if isValue(data) {
-		b = append(b, data...)
-	}
-	return b
+	return insert(body, end, "data", data)
+}
+
+// insert adds a field before the end of a body, which is one or more braces.
+func insert[V ~string | ~[]byte](body []byte, end, name string, value V) []byte {
+	body = append(body[:len(body)-len(end)], `,"`+name+`":`...)
+	return append(append(body, value...), end...)
 }

@@ -114,15 +114,6 @@ func TestDataThatAreInvalidStayInvalid(t *testing.T) {
 	}
 }
 
-// An event without data takes an allocation for its id and one for its body, as if
-// there were no data.
-func TestNoDataCostNoAllocation(t *testing.T) {
-	e := benchEvent
-	if n := testing.AllocsPerRun(1000, func() { envelope.Reached(e) }); n != 2 {
-		t.Errorf("%v allocations, want 2", n)
-	}
-}
-
 // eventWith returns the event of a command, with data.
 func eventWith(c timer.ScheduleTimer, data string) timer.DueTimeReached {
 	e := goldenReached

@@ -1,6 +1,9 @@
 package envelope
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -23,32 +26,24 @@ type Format struct {
 
 // Reached encodes an event as [Reached] does, in this format.
 func (f Format) Reached(e timer.DueTimeReached) []byte {
+	body := newBody(TypeDueTimeReached, e.Key, timer.Version{TimestampMS: e.ReachedAt.UnixMilli(), CommandID: idOf(e)}, e.CorrelationID)
+	body.Payload.DueAt, body.Payload.ReachedAt = FormatTime(timer.RoundUp(e.DueAt)), FormatTime(timer.RoundDown(e.ReachedAt))
+	return withData(f.encode(body, e.Trace), "}}", e.Data)
+}
+
+// encode encodes a body in this format. Only a CloudEvent has the trace.
+func (f Format) encode(m envelopeBody, trace timer.Trace) []byte {
 	if !f.CloudEvents {
-		return Reached(e)
+		return encode(m)
 	}
-	b := append(make([]byte, 0, encodedCloudBytes), `{"specversion":"`+specVersion+`","id":`...)
-	b = appendString(b, idOf(e))
-	b = append(b, `,"source":`...)
-	b = appendString(b, f.source())
-	b = append(b, `,"type":"`+TypeDueTimeReached+`","subject":`...)
-	b = appendString(b, string(e.ServiceCallID))
-	b = append(b, `,"time":"`...)
-	b = appendTime(b, timer.RoundDown(e.ReachedAt))
-	b = append(b, `","datacontenttype":"`+contentTypeJSON+`","tenantid":`...)
-	b = appendString(b, string(e.TenantID))
-	if e.CorrelationID != "" {
-		b = append(b, `,"correlationid":`...)
-		b = appendString(b, e.CorrelationID)
+	if trace.Parent == "" {
+		trace.State = "" // it has no meaning alone
 	}
-	if e.Trace.Parent != "" {
-		b = append(b, `,"traceparent":`...)
-		b = appendString(b, e.Trace.Parent)
-		if e.Trace.State != "" {
-			b = append(b, `,"tracestate":`...)
-			b = appendString(b, e.Trace.State)
-		}
-	}
-	return appendTimes(appendKey(append(b, `,"data":`...), e.Key), e)
+	return encode(cloudEventBody{
+		SpecVersion: specVersion, ID: m.ID, Source: cmp.Or(f.Source, DefaultSource), Type: m.Type, Subject: m.AggregateID,
+		Time: FormatTime(time.UnixMilli(m.TimestampMS)), ContentType: contentTypeJSON, TenantID: m.TenantID,
+		CorrelationID: m.CorrelationID, CausationID: m.CausationID, TraceParent: trace.Parent, TraceState: trace.State, Data: m.Payload,
+	})
 }
 
 // HeadersOf returns the headers of an event in this format: those of
@@ -59,11 +54,4 @@ func (f Format) HeadersOf(e timer.DueTimeReached) map[string]string {
 		h[HeaderContentType] = ContentTypeCloudEvents
 	}
 	return h
-}
-
-func (f Format) source() string {
-	if f.Source == "" {
-		return DefaultSource
-	}
-	return f.Source
 }

@@ -22,7 +22,7 @@ func TestHeadersComeBack(t *testing.T) {
 	odd.ServiceCallID, odd.CorrelationID = "a:b", "\u00e9\u2028"
 	for _, e := range []timer.DueTimeReached{benchEvent, full, bare, odd} {
 		want := envelope.HeadersOf(e)
-		text := envelope.EncodeHeaders(e)
+		text := envelope.EncodeHeaders(want)
 		var standard map[string]string
 		if err := json.Unmarshal(text, &standard); err != nil {
 			t.Fatalf("%s: %v", text, err)
@@ -40,11 +40,10 @@ func TestHeadersComeBack(t *testing.T) {
 	}
 }
 
-// FuzzDecodeHeaders compares the short way with the library's: what both
-// understand is the same, and the short way understands nothing that the
-// library refuses, but for names given twice, of which it takes the last.
+// FuzzDecodeHeaders compares our decoder with that of the standard library: ours reads
+// nothing that the standard library refuses, and reads the same where both read it.
 func FuzzDecodeHeaders(f *testing.F) {
-	f.Add(string(envelope.EncodeHeaders(benchEvent)))
+	f.Add(string(envelope.EncodeHeaders(envelope.HeadersOf(benchEvent))))
 	for _, text := range []string{`{}`, `{`, ``, `{"a":"b"`, `{"a":"b",`, `{"a":"b",}`, `{"a":"b"}}`, `{"a":"\n"}`, `{ "a" : "b" }`, `{"a":1}`, `{"a":"b","c":"d"}`, `{"a"}`, `[]`, `{"a":"b"x}`, `{,"a":"b"}`} {
 		f.Add(text)
 	}

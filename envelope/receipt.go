@@ -1,9 +1,6 @@
 package envelope
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,23 +18,14 @@ func IsReceipt(kind string) bool {
 }
 
 // ReceiptID returns the id of a receipt: a UUID of version 8, cut from the SHA-256 of
-// all that it says but for its time, so that one id never has two answers. Parts are
-// preceded by their length.
+// all that it says but for its time, so that one id never has two answers.
 func ReceiptID(r timer.Receipt) string {
-	seed := make([]byte, 0, 8*4+1024)
 	due := ""
 	if !r.DueAt.IsZero() {
 		due = FormatTime(r.DueAt)
 	}
-	for _, part := range [...]string{string(r.Type), string(r.TenantID), string(r.ServiceCallID), r.CommandID, r.CorrelationID, due, string(r.Reason), r.Detail} {
-		seed = binary.BigEndian.AppendUint32(seed, uint32(len(part)))
-		seed = append(seed, part...)
-	}
-	sum := sha256.Sum256(seed)
-	id := uuid.UUID(sum[:16])
-	id[6] = id[6]&0x0f | 0x80 // version 8
-	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
-	return id.String()
+	sum := hash(string(r.Type), string(r.TenantID), string(r.ServiceCallID), r.CommandID, r.CorrelationID, due, string(r.Reason), r.Detail)
+	return format(uuid.UUID(sum[:16]), 8)
 }
 
 func idOfReceipt(r timer.Receipt) string {
@@ -50,48 +38,12 @@ func idOfReceipt(r timer.Receipt) string {
 // Receipt encodes a receipt in this format. Its id is r.ID, or [ReceiptID] if that is
 // empty. Its causationId is the command, its timestampMs when that was handled.
 func (f Format) Receipt(r timer.Receipt) []byte {
-	b := make([]byte, 0, encodedCloudBytes)
-	optional := func(name, value string) {
-		if value != "" {
-			b = append(append(append(b, ',', '"'), name...), '"', ':')
-			b = appendString(b, value)
-		}
-	}
-	at := timer.RoundDown(r.At)
-	if f.CloudEvents {
-		b = append(b, `{"specversion":"`+specVersion+`","id":`...)
-		b = appendString(b, idOfReceipt(r))
-		optional("source", f.source())
-		optional("type", string(r.Type))
-		optional("subject", string(r.ServiceCallID))
-		b = append(b, `,"time":"`...)
-		b = appendTime(b, at)
-		b = append(b, `","datacontenttype":"`+contentTypeJSON+`"`...)
-		optional("tenantid", string(r.TenantID))
-		optional("correlationid", r.CorrelationID)
-		optional("causationid", r.CommandID)
-		optional("traceparent", r.Trace.Parent)
-		optional("tracestate", r.Trace.State)
-		b = append(b, `,"data":`...)
-	} else {
-		b = append(b, `{"id":`...)
-		b = appendString(b, idOfReceipt(r))
-		optional("type", string(r.Type))
-		optional("tenantId", string(r.TenantID))
-		optional("aggregateId", string(r.ServiceCallID))
-		b = append(b, `,"timestampMs":`...)
-		b = strconv.AppendInt(b, at.UnixMilli(), 10)
-		optional("correlationId", r.CorrelationID)
-		optional("causationId", r.CommandID)
-		b = append(b, `,"payload":`...)
-	}
-	b = appendKey(b, r.Key)
+	body := newBody(string(r.Type), r.Key, timer.Version{TimestampMS: r.At.UnixMilli(), CommandID: idOfReceipt(r)}, r.CorrelationID)
+	body.CausationID, body.Payload.Reason, body.Payload.Detail = r.CommandID, r.Reason, r.Detail
 	if r.Type == timer.TimerScheduled {
-		optional("dueAt", FormatTime(timer.RoundUp(r.DueAt)))
+		body.Payload.DueAt = FormatTime(timer.RoundUp(r.DueAt))
 	}
-	optional("reason", string(r.Reason))
-	optional("detail", r.Detail)
-	return append(b, '}', '}')
+	return f.encode(body, r.Trace)
 }
 
 // HeadersOfReceipt returns the headers of a receipt: those of an event.

@@ -33,7 +33,7 @@ func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, e
 		e.ID = envelope.EventID(e)
 		m := message.NewMessage(e.ID, format.Reached(e))
 		m.Metadata = format.HeadersOf(e)
-		return encoded{m, format.EncodeHeaders(e), e.ReachedAt.UnixMilli()}
+		return encoded{m, envelope.EncodeHeaders(m.Metadata), e.ReachedAt.UnixMilli()}
 	})
 }
 
@@ -44,7 +44,7 @@ func AppendReceipts(ctx context.Context, tx Tx, insert Insert, format envelope.F
 		r.ID = envelope.ReceiptID(r)
 		m := message.NewMessage(r.ID, format.Receipt(r))
 		m.Metadata = format.HeadersOfReceipt(r)
-		return encoded{m, envelope.EncodeHeaderMap(m.Metadata), r.At.UnixMilli()}
+		return encoded{m, envelope.EncodeHeaders(m.Metadata), r.At.UnixMilli()}
 	})
 }
 
