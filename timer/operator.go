@@ -110,5 +110,17 @@ func (c Counts) Add(d Counts) Counts {
 	return Counts{Scheduled: c.Scheduled + d.Scheduled, Reached: c.Reached + d.Reached, Canceled: c.Canceled + d.Canceled}
 }
 
+// Count adds timers of a state.
+func (c *Counts) Count(s State, n int64) {
+	switch s {
+	case Scheduled:
+		c.Scheduled += n
+	case Reached:
+		c.Reached += n
+	case Canceled:
+		c.Canceled += n
+	}
+}
+
 // Total is the number of all.
 func (c Counts) Total() int64 { return c.Scheduled + c.Reached + c.Canceled }

@@ -40,18 +40,6 @@ func Explain(path string, err error) error {
 	return err
 }
 
-// refused returns an error that says why the database refuses the row of a key
-// for good, or err itself if it does not.
-func refused(key timer.Key, err error) error {
-	switch code := codeOf(err); {
-	case code == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-		return timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", key)
-	case isConstraint(err):
-		return timer.Invalid(timer.ReasonRefused, "%s: %v", key, err)
-	}
-	return err
-}
-
 // isConstraint reports whether a statement was refused because of what it would
 // have written. The transaction goes on without it.
 func isConstraint(err error) bool { return codeOf(err)&0xff == sqlite3.SQLITE_CONSTRAINT }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -23,36 +24,16 @@ func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c
 			return timer.Counts{}, err
 		}
 	}
-	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) (err error) {
-		c, err = t.forget(ctx, tenant, limit)
-		return err
+	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
+		return each(ctx, t, func(rows *sql.Rows) error {
+			var state timer.State
+			err := rows.Scan((*string)(&state))
+			c.Count(state, 1)
+			return err
+		}, sqlForget, string(tenant), limit)
 	})
 	if err != nil {
 		return timer.Counts{}, err
 	}
 	return c, nil
-}
-
-// forget deletes timers, and returns what they were.
-func (t *transaction) forget(ctx context.Context, tenant timer.TenantID, limit int) (c timer.Counts, err error) {
-	rows, err := t.QueryContext(ctx, sqlForget, string(tenant), limit)
-	if err != nil {
-		return c, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var state string
-		if err := rows.Scan(&state); err != nil {
-			return c, err
-		}
-		switch timer.State(state) {
-		case timer.Scheduled:
-			c.Scheduled++
-		case timer.Reached:
-			c.Reached++
-		case timer.Canceled:
-			c.Canceled++
-		}
-	}
-	return c, rows.Err()
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -30,37 +29,13 @@ const (
 // the same file. From the first call to its end the transaction has the write lock of
 // the file: all others wait, in this process and elsewhere, for as long as their busy
 // timeout says.
-func (s *Store) Join(tx *sql.Tx) timer.Commands { return &joined{store: s, tx: tx} }
+func (s *Store) Join(tx *sql.Tx) timer.Commands { return commands{(&joined{store: s, tx: tx}).within} }
 
 // A joined applies commands in a transaction of the host's.
 type joined struct {
 	store *Store
 	tx    *sql.Tx
 	ours  bool // the transaction has the write lock, and is on the file of the store
-}
-
-// Schedule applies commands in the transaction, or none if it returns an error.
-func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) (results []timer.Result, err error) {
-	err = j.within(ctx, "schedule", func(endless context.Context, t *transaction) error {
-		results, err = t.scheduleAll(ctx, endless, now, commands)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return results, nil
-}
-
-// Cancel applies commands in the transaction, or none if it returns an error.
-func (j *joined) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) (results []timer.Result, err error) {
-	err = j.within(ctx, "cancel", func(endless context.Context, t *transaction) error {
-		results, err = t.cancelAll(ctx, endless, now, commands)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return results, nil
 }
 
 // within runs fn in a savepoint of the transaction.

@@ -47,6 +47,7 @@ type Options struct {
 // database, and the [Reader] of it. All methods are safe for concurrent use.
 type Store struct {
 	*Reader
+	commands
 	db   *sql.DB // the handle that writes
 	opt  Options
 	node timer.Node    // this instance
@@ -120,6 +121,7 @@ func newStore(db *sql.DB, opt Options) *Store {
 		opt.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Store{Reader: new(Reader), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
+	s.within = s.noting
 	s.turn <- struct{}{}
 	return s
 }

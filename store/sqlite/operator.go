@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -46,59 +46,34 @@ func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit 
 	for i, p := range places {
 		rowids[i] = p.rowid
 	}
-	text, err := array(rowids)
-	if err != nil {
-		return timer.DuePage{}, err
-	}
-	rows, err := conn.QueryContext(ctx, sqlRows, text)
-	if err == nil {
-		page.Entries, err = readEntries(rows)
-	}
+	page.Entries, err = readEntries(ctx, conn, sqlRows, store.JSON(rowids))
 	return page, classify(doing, err)
 }
 
 // soonest returns the places of the first timers behind one that are due before a time, in order.
 func soonest(ctx context.Context, conn *sql.Conn, before int64, after place, limit int) (first []place, err error) {
-	next, err := conn.PrepareContext(ctx, sqlSoonest)
-	if err != nil {
-		return nil, err
-	}
-	defer next.Close()
-	tenants, err := conn.QueryContext(ctx, sqlSoonestTenants, before)
-	if err != nil {
-		return nil, err
-	}
-	defer tenants.Close()
-	for tenants.Next() {
+	err = each(ctx, conn, func(tenants *sql.Rows) error {
 		var tenant string
 		var due int64
-		if err := tenants.Scan(&tenant, &due); err != nil {
-			return nil, err
+		if err := tenants.Scan(&tenant, &due); err != nil || due >= before {
+			return err
 		}
-		if due >= before {
-			break
-		}
-		rows, err := next.QueryContext(ctx, before, after.due, after.rowid, limit, tenant)
-		if err != nil {
-			return nil, err
-		}
-		for rows.Next() {
+		if err := each(ctx, conn, func(rows *sql.Rows) error {
 			var p place
-			if err := rows.Scan(&p.due, &p.rowid); err != nil {
-				return nil, errors.Join(err, rows.Close())
-			}
+			err := rows.Scan(&p.due, &p.rowid)
 			first = append(first, p)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return nil, err
+			return err
+		}, sqlSoonest, before, after.due, after.rowid, limit, tenant); err != nil {
+			return err
 		}
 		slices.SortFunc(first, func(a, b place) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.rowid, b.rowid)) })
 		if len(first) >= limit {
 			first = first[:limit]
 			before = first[limit-1].due + 1
 		}
-	}
-	return first, tenants.Err()
+		return nil
+	}, sqlSoonestTenants, before)
+	return first, err
 }
 
 // Overdue counts timers that were due before now.
@@ -121,16 +96,14 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 	}
 	begin, length := timer.RoundUp(from).UnixMilli(), (width + time.Millisecond - 1).Milliseconds()
 	if tenant != "" {
-		counts, err = r.integers(ctx, sqlUpcomingTenant, begin, length, n, timer.MaxUpcoming, string(tenant))
-		return counts, classify(doing, err)
+		return r.integers(ctx, doing, sqlUpcomingTenant, begin, length, n, timer.MaxUpcoming, string(tenant))
 	}
-	each, err := r.integers(ctx, sqlUpcomingMany, begin, length, begin+length*int64(n), maxOneByOne)
+	each, err := r.integers(ctx, doing, sqlUpcomingMany, begin, length, begin+length*int64(n), maxOneByOne)
 	if err != nil {
-		return nil, classify(doing, err)
+		return nil, err
 	}
 	if len(each) == 0 || len(each) == maxOneByOne { // few tenants, or too many timers
-		counts, err = r.integers(ctx, sqlUpcoming, begin, length, n, timer.MaxUpcoming)
-		return counts, classify(doing, err)
+		return r.integers(ctx, doing, sqlUpcoming, begin, length, n, timer.MaxUpcoming)
 	}
 	counts = make([]int64, n)
 	for _, interval := range each {
@@ -145,37 +118,28 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 const maxOneByOne = 100_000
 
 // integers returns the one column of a statement.
-func (r *Reader) integers(ctx context.Context, text string, args ...any) (all []int64, err error) {
-	rows, err := r.reads.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+func (r *Reader) integers(ctx context.Context, doing, text string, args ...any) (all []int64, err error) {
+	err = r.rows(ctx, doing, func(rows *sql.Rows) error {
 		var n int64
-		if err := rows.Scan(&n); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&n)
 		all = append(all, n)
-	}
-	return all, rows.Err()
+		return err
+	}, text, args...)
+	return all, err
 }
 
 // Delivery returns where an event is.
 func (r *Reader) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
-	const doing = "find an event"
-	rows, err := r.reads.QueryContext(ctx, sqlDelivery, eventID, timer.DeliveryWalk)
-	if err != nil {
-		return timer.Delivery{}, classify(doing, err)
-	}
-	defer rows.Close()
-	d := timer.Delivery{State: timer.Published}
-	if rows.Next() { // the event itself, if it was found
+	found := timer.Delivery{State: timer.Published}
+	err := r.rows(ctx, "find an event", func(rows *sql.Rows) error {
+		var d timer.Delivery
 		var since, retry sql.NullInt64
-		if err := rows.Scan((*string)(&d.State), &since, &d.Attempts, &d.Reason, &d.Destination, &retry); err != nil {
-			return timer.Delivery{}, classify(doing, err)
-		}
+		err := rows.Scan((*string)(&d.State), &since, &d.Attempts, &d.Reason, &d.Destination, &retry)
 		d.Since, d.RetryAt = instant(since), instant(retry)
-	}
-	return d, classify(doing, rows.Err())
+		if found.State == timer.Published { // else it is the event itself, and this one that there are more
+			found = d
+		}
+		return err
+	}, sqlDelivery, eventID, timer.DeliveryWalk)
+	return found, err
 }

@@ -2,43 +2,33 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
+	"database/sql"
 	"slices"
 	"time"
 
-	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Parked returns a page of parked events.
 func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) (events []timer.ParkedEvent, err error) {
-	const doing = "list parked events"
 	text, args := sqlParked, []any{after, timer.PageSize(limit)}
 	if tenant != "" {
 		text, args = sqlParkedTenant, append(args, string(tenant))
 	}
-	rows, err := r.reads.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, classify(doing, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = r.rows(ctx, "list parked events", func(rows *sql.Rows) error {
 		var e timer.ParkedEvent
 		var headers string
 		var appended, parked int64
 		if err := rows.Scan(&e.Seq, &e.ID, &e.Body, &headers, &appended, &parked, &e.Attempts, &e.Reason); err != nil {
-			return nil, classify(doing, err)
+			return err
 		}
-		h, err := envelope.DecodeHeaders(headers)
-		if err != nil {
-			return nil, fmt.Errorf("%s: event %d: %w", doing, e.Seq, err)
-		}
-		e.TenantID, e.ServiceCallID = timer.TenantID(h[envelope.HeaderTenantID]), timer.ServiceCallID(h[envelope.HeaderServiceCallID])
-		e.CorrelationID = h[envelope.HeaderCorrelationID]
 		e.AppendedAt, e.ParkedAt = time.UnixMilli(appended).UTC(), time.UnixMilli(parked).UTC()
+		err := store.ParkedHeaders(&e, headers)
 		events = append(events, e)
-	}
-	return events, classify(doing, rows.Err())
+		return err
+	}, text, args...)
+	return events, err
 }
 
 // RetryParked moves parked events to the end of the outbox, in the order of their

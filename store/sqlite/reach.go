@@ -2,12 +2,15 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -89,25 +92,26 @@ func (t *transaction) walk(ctx context.Context, ms int64, limit int, due *claim)
 	return tenants, err
 }
 
+// errEnough ends a visit.
+var errEnough = errors.New("enough")
+
 // visit shows the tenants that a statement returns, until look returns false, and says
 // how many there were.
 func (t *transaction) visit(ctx context.Context, look func(tenant string) bool, text string, args ...any) (n int, err error) {
-	rows, err := t.QueryContext(ctx, text, args...)
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = each(ctx, t, func(rows *sql.Rows) error {
 		var tenant string
 		if err := rows.Scan(&tenant); err != nil {
-			return n, err
+			return err
 		}
-		n++
-		if !look(tenant) {
-			break
+		if n++; !look(tenant) {
+			return errEnough
 		}
+		return nil
+	}, text, args...)
+	if errors.Is(err, errEnough) {
+		err = nil
 	}
-	return n, rows.Err()
+	return n, err
 }
 
 // A claim is timers that were read, to be marked. No other transaction can change them in
@@ -147,12 +151,7 @@ func (c *claim) share(ctx context.Context, t *transaction, ms int64, limit int) 
 
 // read adds timers that are due.
 func (c *claim) read(ctx context.Context, t *transaction, text string, args ...any) error {
-	rows, err := t.QueryContext(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return each(ctx, t, func(rows *sql.Rows) error {
 		c.seen++
 		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
 		var rowid, due, registered int64
@@ -169,8 +168,8 @@ func (c *claim) read(ctx context.Context, t *transaction, text string, args ...a
 			c.taken[e.TenantID]++
 			c.entries, c.rowids = append(c.entries, e), append(c.rowids, rowid)
 		}
-	}
-	return rows.Err()
+		return nil
+	}, text, args...)
 }
 
 // mark marks what was read.
@@ -179,11 +178,7 @@ func (c *claim) mark(ctx context.Context, t *transaction) error {
 		return nil
 	}
 	slices.Sort(c.rowids)
-	rowids, err := array(c.rowids)
-	if err != nil {
-		return err
-	}
-	changed, err := t.change(ctx, sqlMark, c.now.UnixMilli(), rowids)
+	changed, err := t.change(ctx, sqlMark, c.now.UnixMilli(), store.JSON(c.rowids))
 	if err == nil && changed != int64(len(c.rowids)) {
 		err = fmt.Errorf("%w: %d of %d due timers were marked, though no other transaction can have changed them: %s", timer.ErrFatal, changed, len(c.rowids), wayOut)
 	}

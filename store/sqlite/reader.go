@@ -19,6 +19,31 @@ type Reader struct {
 // Close closes what OpenReader opened.
 func (r *Reader) Close() error { return r.reads.Close() }
 
+// A querier is a handle, a connection or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
+}
+
+// each runs a statement and calls fn for each row, until it returns an error.
+func each(ctx context.Context, from querier, fn func(*sql.Rows) error, text string, args ...any) error {
+	rows, err := from.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := fn(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// rows is each on the handle that reads.
+func (r *Reader) rows(ctx context.Context, doing string, fn func(*sql.Rows) error, text string, args ...any) error {
+	return classify(doing, each(ctx, r.reads, fn, text, args...))
+}
+
 // NextDue returns the earliest due time after the one given, of all Scheduled
 // timers.
 func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
@@ -51,7 +76,7 @@ func (r *Reader) List(ctx context.Context, tenant timer.TenantID, f timer.Filter
 		}
 	}
 	entries, err := r.entries(ctx, doing, sqlList, string(tenant), string(f.After), end,
-		text(string(f.State)), dueAt(f.DueFrom), dueAt(f.DueBefore), text(f.CorrelationID), limit+1)
+		orNull(string(f.State)), dueAt(f.DueFrom), dueAt(f.DueBefore), orNull(f.CorrelationID), limit+1)
 	if err != nil {
 		return timer.Page{}, err
 	}
@@ -76,11 +101,7 @@ func (r *Reader) Correlated(ctx context.Context, correlationID string, limit int
 }
 
 func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) ([]timer.Entry, error) {
-	rows, err := r.reads.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, classify(doing, err)
-	}
-	entries, err := readEntries(rows)
+	entries, err := readEntries(ctx, r.reads, text, args...)
 	return entries, classify(doing, err)
 }
 
@@ -109,48 +130,33 @@ func (r *Reader) Counts(ctx context.Context, tenant timer.TenantID) (c timer.Cou
 
 // Tenants returns the counts of tenants, in order.
 func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (tenants []timer.TenantCounts, err error) {
-	const doing = "read the counts of tenants"
-	rows, err := r.reads.QueryContext(ctx, sqlTenantCounts, string(after), timer.PageSize(limit))
-	if err != nil {
-		return nil, classify(doing, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = r.rows(ctx, "read the counts of tenants", func(rows *sql.Rows) error {
 		var c timer.TenantCounts
-		if err := rows.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Canceled); err != nil {
-			return nil, classify(doing, err)
-		}
+		err := rows.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Canceled)
 		tenants = append(tenants, c)
-	}
-	return tenants, classify(doing, rows.Err())
+		return err
+	}, sqlTenantCounts, string(after), timer.PageSize(limit))
+	return tenants, err
 }
 
-// readEntries reads entries and closes the rows.
-func readEntries(rows *sql.Rows) (entries []timer.Entry, err error) {
-	defer rows.Close()
-	for rows.Next() {
-		e, err := scanEntry(rows)
-		if err != nil {
-			return nil, err
+// readEntries reads timers, by the columns of get.sql.
+func readEntries(ctx context.Context, from querier, text string, args ...any) (entries []timer.Entry, err error) {
+	err = each(ctx, from, func(rows *sql.Rows) error {
+		var e timer.Entry
+		var due, reached, canceled sql.NullInt64
+		var registered int64
+		if err := rows.Scan(
+			(*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered, &reached, &canceled,
+			(*string)(&e.State), &e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data),
+		); err != nil {
+			return fmt.Errorf("read a timer: %w", err)
 		}
+		e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)
+		e.RegisteredAt = time.UnixMilli(registered).UTC()
 		entries = append(entries, e)
-	}
-	return entries, rows.Err()
-}
-
-// scanEntry reads the columns of get.sql.
-func scanEntry(rows *sql.Rows, more ...any) (e timer.Entry, err error) {
-	var due, reached, canceled sql.NullInt64
-	var registered int64
-	if err := rows.Scan(append([]any{
-		(*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered, &reached, &canceled,
-		(*string)(&e.State), &e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data),
-	}, more...)...); err != nil {
-		return e, fmt.Errorf("read a timer: %w", err)
-	}
-	e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)
-	e.RegisteredAt = time.UnixMilli(registered).UTC()
-	return e, nil
+		return nil
+	}, text, args...)
+	return entries, err
 }
 
 // A nullable is a text column that may be null: then it is empty.

@@ -89,8 +89,11 @@ func prepare(ctx context.Context, db *sql.DB, texts []string) (map[string]*sql.S
 	return statements, nil
 }
 
-// poll runs a statement of [polling]: prepared, once the store is ready.
-func (s *Store) poll(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+// polled runs statements of [polling]: prepared, once the store is ready.
+type polled struct{ *Store }
+
+// QueryContext runs a statement.
+func (s polled) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
 	s.mu.Lock()
 	ready := s.known
 	s.mu.Unlock()

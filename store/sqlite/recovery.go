@@ -3,8 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/store"
@@ -41,40 +39,23 @@ func (t *transaction) note(ctx context.Context, advances []store.Advance) error 
 	for i, a := range advances {
 		rows[i] = [...]any{a.Log, a.Committed, a.Observed}
 	}
-	text, err := array(rows)
-	if err == nil {
-		_, err = t.ExecContext(ctx, sqlNote, text)
-	}
+	_, err := t.ExecContext(ctx, sqlNote, store.JSON(rows))
 	return err
-}
-
-// array returns a JSON array as an argument: one statement, which can be prepared,
-// takes any number of rows.
-func array[T any](rows []T) (string, error) {
-	text, err := json.Marshal(rows)
-	return string(text), err
 }
 
 // Noted returns what is noted of the broker's logs.
 func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
-	const doing = "read the positions"
-	rows, err := r.reads.QueryContext(ctx, sqlNoted)
-	if err != nil {
-		return n, classify(doing, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = r.rows(ctx, "read the positions", func(rows *sql.Rows) error {
 		var done, seen sql.NullInt64
 		var log sql.NullString
-		if err := rows.Scan(&n.Empty, &log, &done, &seen); err != nil {
-			return timer.Noted{}, classify(doing, err)
-		}
+		err := rows.Scan(&n.Empty, &log, &done, &seen)
 		if log.Valid {
 			n.Positions = append(n.Positions, timer.Position{Log: log.String, Committed: done.Int64, Observed: seen.Int64})
 		}
-	}
+		return err
+	}, sqlNoted)
 	n.Empty = n.Empty && len(n.Positions) == 0
-	return n, classify(doing, rows.Err())
+	return n, err
 }
 
 // ReplacePositions notes positions in place of all that there are.
@@ -101,117 +82,22 @@ func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.D
 		return 0, nil
 	}
 	ids, events := store.Published(events)
-	err = s.writing(ctx, "bring in published events", func(ctx context.Context, t *transaction) error {
-		for some := range slices.Chunk(events, firedRows) {
-			n, err := t.fired(ctx, keep, some)
+	a := store.Fired(keep, events)
+	err = s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
+		if err := t.apply(ctx, ctx, a); err != nil {
+			return err
+		}
+		for _, text := range [...]string{sqlFiredOutbox.Head, sqlFiredOutbox.Deferred} {
+			deleted, err := t.change(ctx, text, store.JSON(ids))
 			if err != nil {
 				return err
 			}
-			changed += n
+			t.count(outboxCount).outbox -= deleted
 		}
-		return t.forgetEvents(ctx, ids)
+		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	return changed, nil
-}
-
-// fired marks the timers of events, each of another key, and returns how many it
-// marked: of those that wait or are Canceled, and of those that there were not. Where
-// a foreign key asks for a service call that does not exist, there is nothing to fire.
-func (t *transaction) fired(ctx context.Context, keep time.Duration, events []timer.DueTimeReached) (changed int, err error) {
-	for _, state := range [...]timer.State{timer.Scheduled, timer.Canceled} {
-		args := []any{string(state), keep.Milliseconds()}
-		for _, e := range events {
-			args = append(args, string(e.TenantID), string(e.ServiceCallID), e.DueAt.UnixMilli(), e.ReachedAt.UnixMilli())
-		}
-		marked, err := t.tenantsOf(ctx, firedText(sqlFired, sqlFiredChunk, len(events)), args)
-		if err != nil {
-			return 0, err
-		}
-		for _, tenant := range marked {
-			c := t.count(tenant)
-			c.Reached++
-			if state == timer.Scheduled {
-				c.Scheduled--
-			} else {
-				c.Canceled--
-			}
-		}
-		if changed += len(marked); changed == len(events) { // as it mostly is
-			return changed, nil
-		}
-	}
-	added, err := t.addFired(ctx, events)
-	return changed + added, err
-}
-
-// addFired leaves timers that are Reached for events that have none.
-func (t *transaction) addFired(ctx context.Context, events []timer.DueTimeReached) (added int, err error) {
-	var args []any
-	for _, e := range events {
-		reached := e.ReachedAt.UnixMilli()
-		args = append(args, string(e.TenantID), string(e.ServiceCallID), e.DueAt.UnixMilli(), reached, reached, reached, e.ID,
-			text(e.CorrelationID), text(e.Trace.Parent), text(e.Trace.State), text(e.Data))
-	}
-	tenants, err := t.tenantsOf(ctx, firedText(sqlFiredNew, sqlFiredNewChunk, len(events)), args)
-	if isMissing(err) && len(events) > 1 {
-		for i := range events {
-			n, err := t.addFired(ctx, events[i:i+1])
-			if err != nil {
-				return 0, err
-			}
-			added += n
-		}
-		return added, nil
-	}
-	for _, tenant := range tenants {
-		t.count(tenant).Reached++
-	}
-	if isMissing(err) {
-		err = nil
-	}
-	return len(tenants), err
-}
-
-// firedText returns the statement for n events.
-func firedText(one, chunk string, n int) string {
-	if n == firedRows {
-		return chunk
-	}
-	return repeatValues(one, n)
-}
-
-// tenantsOf runs a statement that returns the tenant of each row that it changed.
-func (t *transaction) tenantsOf(ctx context.Context, text string, args []any) (tenants []timer.TenantID, err error) {
-	rows, err := t.QueryContext(ctx, text, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var tenant timer.TenantID
-		if err := rows.Scan((*string)(&tenant)); err != nil {
-			return nil, err
-		}
-		tenants = append(tenants, tenant)
-	}
-	return tenants, rows.Err()
-}
-
-// forgetEvents removes events from the outbox by their ids.
-func (t *transaction) forgetEvents(ctx context.Context, ids []string) error {
-	list, err := array(ids)
-	if err != nil {
-		return err
-	}
-	for _, text := range [...]string{sqlFiredOutbox.Head, sqlFiredOutbox.Deferred} {
-		deleted, err := t.change(ctx, text, list)
-		if err != nil {
-			return err
-		}
-		t.count(outboxCount).outbox -= deleted
-	}
-	return nil
+	return a.Changed(), nil
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -28,26 +29,21 @@ func (s *Store) Deferred(ctx context.Context, now time.Time, from string, limit,
 
 // events reads rows of the outbox, with a statement of [polling].
 func (s *Store) events(ctx context.Context, text string, args ...any) (events []outbox.Row, err error) {
-	const doing = "read the outbox"
-	rows, err := s.poll(ctx, text, args...)
-	if err != nil {
-		return nil, classify(doing, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	err = each(ctx, polled{s}, func(rows *sql.Rows) error {
 		row := outbox.Row{Message: message.NewMessage("", nil)}
 		m := row.Message
 		var headers string
 		if err := rows.Scan(&row.Seq, &m.UUID, (*[]byte)(&m.Payload), &headers, &row.Attempts, &row.Destination); err != nil {
-			return nil, classify(doing, err)
+			return err
 		}
 		if m.Metadata, row.Err = envelope.DecodeHeaders(headers); row.Err != nil {
 			m.Metadata = message.Metadata{}
 		}
 		row.Deferred = row.Destination != ""
 		events = append(events, row)
-	}
-	return events, classify(doing, rows.Err())
+		return nil
+	}, text, args...)
+	return events, classify("read the outbox", err)
 }
 
 // Delete removes rows from the outbox, with a statement for each run of numbers

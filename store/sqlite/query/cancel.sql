@@ -1,11 +1,13 @@
--- Take a timer back that waits, unless the command is not newer. Seeks the
--- primary key.
-UPDATE timer_schedules
-   SET command_at = ?3,
-       command_id = ?4,
-       canceled_at = ?5,
-       data = NULL,
-       state = 'Canceled'
- WHERE tenant_id = ?1 AND service_call_id = ?2
-   AND state = 'Scheduled'
-   AND (command_at, command_id) < (?3, ?4)
+-- Cancel timers: those that wait; those that are Canceled, else an older ScheduleTimer that
+-- the command supersedes could still fire; and those that there are not, which leaves a
+-- tombstone. VALUES is repeated for each timer of a batch. Seeks the primary key.
+INSERT INTO timer_schedules
+       (tenant_id, service_call_id, command_at, command_id, state, registered_at, due_at, reached_at, canceled_at,
+        correlation_id, traceparent, tracestate, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (tenant_id, service_call_id) DO UPDATE
+   SET command_at = excluded.command_at,
+       command_id = excluded.command_id,
+       state = excluded.state,
+       canceled_at = excluded.canceled_at,
+       data = NULL

@@ -2,7 +2,7 @@
 -- two numbers stays. Seeks the primary key.
 INSERT INTO timer_positions (log, done, seen)
 SELECT value ->> 0, value ->> 1, value ->> 2
-  FROM json_each(?1)
+  FROM jsonb_each(?1)
  WHERE true
     ON CONFLICT (log) DO UPDATE
    SET done = max(done, excluded.done),

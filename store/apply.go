@@ -1,0 +1,303 @@
+package store
+
+import (
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Kind says what an [Application] applies.
+type Kind int
+
+// Kinds.
+const (
+	Schedules Kind = iota
+	Cancels
+	Events  // that were published
+	kindEnd // how many there are
+)
+
+// ByKind is a text for each kind, such as a statement.
+type ByKind [kindEnd]string
+
+// An Application is commands, or events that were published, on their way into a store.
+// Every store sorts them by key, reads the status of the timers, has it decide, and writes
+// one row for each timer that changes.
+type Application struct {
+	Kind    Kind
+	Doing   string         // for errors
+	Now     time.Time      // when timers are registered or canceled
+	Results []timer.Result // one for each command
+
+	key      func(i int) timer.Key
+	meet     func(before timer.Status, i int) (after timer.Status, _ timer.Outcome)
+	row      func(r *Row, i int)  // sets what the row of a timer has of a command that has changed it
+	message  func(i, end int) int // where the message of a command ends, not behind an end
+	together func()               // gives all commands of a message the error of the first that has one
+	missing  timer.Outcome        // of a command whose service call does not exist; zero: it is refused
+	receipts func(results []timer.Result, first, end int) []timer.Receipt
+}
+
+// A Group is the commands of one key.
+type Group struct {
+	Key           timer.Key
+	Before, After timer.Status // of the timer
+	Place         string       // of the row of a known timer, where the store needs it
+	commands      []int        // in the order given
+	winner        int          // the last one that changed the timer; -1 if none did
+}
+
+// A Row is a timer as it is written, by the names of the columns. Times are Unix
+// milliseconds; what is empty is null.
+type Row struct {
+	rowKey
+	CommandAt     int64       `json:"command_at"`
+	CommandID     string      `json:"command_id"`
+	State         timer.State `json:"state"`
+	RegisteredAt  int64       `json:"registered_at"` // of a timer that is new
+	DueAt         int64       `json:"due_at,omitzero"`
+	ReachedAt     int64       `json:"reached_at,omitzero"`
+	CanceledAt    int64       `json:"canceled_at,omitzero"`
+	CorrelationID string      `json:"correlation_id,omitzero"`
+	TraceParent   string      `json:"traceparent,omitzero"`
+	TraceState    string      `json:"tracestate,omitzero"`
+	Data          string      `json:"data,omitzero"`
+	Place         string      `json:"place,omitzero"`        // see [Group]
+	WasCanceled   bool        `json:"was_canceled,omitzero"` // of a known timer
+}
+
+// A rowKey is a [timer.Key] by the names of the columns.
+type rowKey struct {
+	TenantID      timer.TenantID      `json:"tenant_id"`
+	ServiceCallID timer.ServiceCallID `json:"service_call_id"`
+}
+
+// Schedule returns the application of commands.
+func Schedule(now time.Time, commands []timer.ScheduleTimer) *Application {
+	results := make([]timer.Result, len(commands))
+	return &Application{
+		Kind: Schedules, Doing: "schedule", Now: now, Results: results,
+		key: func(i int) timer.Key { return commands[i].Key },
+		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
+			return before.Schedule(commands[i].Version)
+		},
+		row: func(r *Row, i int) {
+			c := &commands[i]
+			r.DueAt, r.CorrelationID = timer.RoundUp(c.DueAt).UnixMilli(), c.CorrelationID
+			r.TraceParent, r.TraceState, r.Data = c.Trace.Parent, c.Trace.State, c.Data
+		},
+		message:  func(i, end int) int { return i + timer.MessageLen(commands[i:end]) },
+		together: func() { timer.RefuseTogether(commands, results) },
+		receipts: func(results []timer.Result, first, end int) []timer.Receipt {
+			return timer.Receipts(commands[first:end], results, now)
+		},
+	}
+}
+
+// Cancel returns the application of commands. Where a foreign key asks for a service call
+// that does not exist, there is nothing to cancel.
+func Cancel(now time.Time, commands []timer.CancelTimer) *Application {
+	return &Application{
+		Kind: Cancels, Doing: "cancel", Now: now, Results: make([]timer.Result, len(commands)),
+		key: func(i int) timer.Key { return commands[i].Key },
+		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
+			return before.Cancel(commands[i].Version)
+		},
+		row:      func(r *Row, _ int) { r.CanceledAt = r.RegisteredAt },
+		message:  alone,
+		together: func() {},
+		missing:  timer.WasCanceled,
+		receipts: func(results []timer.Result, first, end int) []timer.Receipt {
+			return timer.Receipts(commands[first:end], results, now)
+		},
+	}
+}
+
+// Fired returns the application of events that were published, as [Published] returns them:
+// as if they were commands, each of another key, that make a timer Reached. Where a foreign
+// key asks for a service call that does not exist, there is nothing to fire.
+func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
+	return &Application{
+		Kind: Events, Doing: "bring in published events", Results: make([]timer.Result, len(events)),
+		key: func(i int) timer.Key { return events[i].Key },
+		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
+			return before.Fired(events[i].ReachedAt, keep)
+		},
+		row: func(r *Row, i int) {
+			e := &events[i]
+			r.DueAt, r.ReachedAt = e.DueAt.UnixMilli(), e.ReachedAt.UnixMilli()
+			r.CommandAt, r.CommandID, r.RegisteredAt = r.ReachedAt, e.ID, r.ReachedAt
+			r.CorrelationID, r.TraceParent, r.TraceState, r.Data = e.CorrelationID, e.Trace.Parent, e.Trace.State, e.Data
+		},
+		message:  alone,
+		together: func() {},
+		missing:  timer.WasReached,
+		receipts: func([]timer.Result, int, int) []timer.Receipt { return nil },
+	}
+}
+
+// alone says where the message of a command ends that is its only one.
+func alone(i, _ int) int { return i + 1 }
+
+// Changed returns how many timers the events of [Fired] made Reached.
+func (a *Application) Changed() (n int) {
+	for _, r := range a.Results {
+		if r.Outcome == timer.DidReschedule {
+			n++
+		}
+	}
+	return n
+}
+
+// Receipts returns the receipts of the commands that want one.
+func (a *Application) Receipts(first, end int) []timer.Receipt {
+	return a.receipts(a.Results[first:end], first, end)
+}
+
+// Half returns where to cut commands in two, between two messages: end if there is one.
+func (a *Application) Half(first, end int) int {
+	half := a.message(first, end)
+	for next := half; 2*(half-first) < end-first && next < end; next = a.message(next, end) {
+		half = next
+	}
+	return half
+}
+
+// Runs calls yield with the commands of each message that has several, and with those
+// between them.
+func (a *Application) Runs(yield func(first, end int, several bool) error) error {
+	for first, end := 0, 0; first < len(a.Results); first = end {
+		end = a.message(first, len(a.Results))
+		several := end-first > 1
+		for !several && end < len(a.Results) && a.message(end, len(a.Results)) == end+1 {
+			end++
+		}
+		if err := yield(first, end, several); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Refuse gives commands the error that the database refuses them with.
+func (a *Application) Refuse(first, end int, err error) {
+	for i := first; i < end; i++ {
+		a.Results[i] = timer.Result{Err: err}
+	}
+}
+
+// RefuseGroup refuses the command of a key, or returns the commands one by one if it has
+// several. Missing says that there is no service call.
+func (a *Application) RefuseGroup(g *Group, missing bool, err error) (each []*Group) {
+	switch {
+	case missing:
+		a.refuseAbsent(g)
+	case len(g.commands) == 1:
+		a.Results[g.commands[0]] = timer.Result{Err: err}
+	default:
+		for _, i := range g.commands {
+			each = append(each, &Group{Key: g.Key, commands: []int{i}})
+		}
+	}
+	return each
+}
+
+// refuseAbsent gives the commands of a key that has no service call their results.
+func (a *Application) refuseAbsent(g *Group) {
+	for _, i := range g.commands {
+		if a.Results[i] = (timer.Result{Outcome: a.missing}); a.missing == 0 {
+			a.Results[i].Err = timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", g.Key)
+		}
+	}
+}
+
+// RefuseTogether gives all commands of a message the error of the first that has one.
+func (a *Application) RefuseTogether() { a.together() }
+
+// RefuseAbsent gives commands whose service call does not exist their results, and the
+// other commands of their messages, and returns the groups that are left.
+func (a *Application) RefuseAbsent(groups []*Group, exists func(n int) bool) (left []*Group) {
+	for n, g := range groups {
+		if !exists(n) {
+			a.refuseAbsent(g)
+		}
+	}
+	a.together()
+	return slices.DeleteFunc(groups, func(g *Group) bool {
+		g.commands = slices.DeleteFunc(g.commands, func(i int) bool { return a.Results[i] != timer.Result{} })
+		return len(g.commands) == 0
+	})
+}
+
+// Groups sorts commands by key, and forgets results that they have.
+func (a *Application) Groups(first, end int) []*Group {
+	clear(a.Results[first:end])
+	order := make([]int, 0, end-first)
+	for i := first; i < end; i++ {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return a.key(i).Compare(a.key(j)) })
+	groups := make([]*Group, 0, len(order))
+	for from, to := 0, 0; from < len(order); from = to {
+		key := a.key(order[from])
+		for to = from + 1; to < len(order) && a.key(order[to]) == key; {
+			to++
+		}
+		groups = append(groups, &Group{Key: key, commands: order[from:to]})
+	}
+	return groups
+}
+
+// Decide applies the commands of keys to where their timers stand, and returns the groups
+// of which one changes its timer.
+func (a *Application) Decide(groups []*Group) (changed []*Group) {
+	changed = make([]*Group, 0, len(groups))
+	for _, g := range groups {
+		g.After, g.winner = g.Before, -1
+		for _, i := range g.commands {
+			next, outcome := a.meet(g.After, i)
+			if a.Results[i] = (timer.Result{Outcome: outcome}); next != g.After {
+				g.After, g.winner = next, i
+			}
+		}
+		if g.winner >= 0 {
+			changed = append(changed, g)
+		}
+	}
+	return changed
+}
+
+// Keys returns keys as a JSON array, for one argument of a statement.
+func Keys(groups []*Group) string {
+	keys := make([]rowKey, len(groups))
+	for n, g := range groups {
+		keys[n] = rowKey(g.Key)
+	}
+	return JSON(keys)
+}
+
+// Rows returns the rows of timers.
+func (a *Application) Rows(groups []*Group) []Row {
+	rows := make([]Row, len(groups))
+	for n, g := range groups {
+		rows[n] = Row{
+			rowKey: rowKey(g.Key), CommandAt: g.After.Version.TimestampMS, CommandID: g.After.Version.CommandID, State: g.After.State,
+			RegisteredAt: a.Now.UnixMilli(), Place: g.Place, WasCanceled: g.Before.State == timer.Canceled,
+		}
+		a.row(&rows[n], g.winner)
+	}
+	return rows
+}
+
+// JSON returns rows as one argument of a statement.
+func JSON[T any](rows []T) string {
+	text, err := json.Marshal(rows, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(err) // they have only texts and numbers
+	}
+	return string(text)
+}
