@@ -67,7 +67,7 @@ type Row struct {
 	TraceState    string      `json:"tracestate,omitzero"`
 	Data          string      `json:"data,omitzero"`
 	Place         string      `json:"place,omitzero"`        // see [Group]
-	WasCanceled   bool        `json:"was_canceled,omitzero"` // of a known timer
+	WasCanceled   bool        `json:"was_canceled"`          // of a known timer
 }
 
 // A rowKey is a [timer.Key] by the names of the columns.
@@ -220,9 +220,9 @@ func (a *Application) RefuseTogether() { a.together() }
 
 // RefuseAbsent gives commands whose service call does not exist their results, and the
 // other commands of their messages, and returns the groups that are left.
-func (a *Application) RefuseAbsent(groups []*Group, exists func(n int) bool) (left []*Group) {
+func (a *Application) RefuseAbsent(groups []*Group, exists []bool) (left []*Group) {
 	for n, g := range groups {
-		if !exists(n) {
+		if !exists[n] {
 			a.refuseAbsent(g)
 		}
 	}

@@ -7,13 +7,88 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An application is commands that are applied in one transaction.
+// An applier applies commands: in transactions of its own, or in another's.
+type applier interface {
+	apply(ctx context.Context, a *store.Application, first, end int) error
+
+	// together calls fn, which applies commands in several steps.
+	together(ctx context.Context, fn func() error) error
+}
+
+// apply applies commands. Those that the server refuses together are applied in two steps,
+// and so on until one message is refused alone. Valid commands come to that only if the host
+// has given the table constraints or triggers of its own.
+func apply(ctx context.Context, to applier, a *store.Application, first, end int) error {
+	err := to.apply(ctx, a, first, end)
+	if !errors.Is(err, timer.ErrInvalid) {
+		return err
+	}
+	half := a.Half(first, end)
+	if half == end {
+		a.Refuse(first, end, err)
+		return nil
+	}
+	return to.together(ctx, func() error {
+		if err := apply(ctx, to, a, first, half); err != nil {
+			return err
+		}
+		return apply(ctx, to, a, half, end)
+	})
+}
+
+// results are those of commands that were applied.
+func results(a *store.Application, err error) ([]timer.Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return a.Results, nil
+}
+
+// errPurged says that a timer was there, and then not.
+var errPurged = errors.New("a timer was purged meanwhile")
+
+// applyTries is how often an application begins, if timers are purged meanwhile.
+const applyTries = 20
+
+// apply applies commands in one transaction. The error wraps [timer.ErrLocked] if
+// another one holds one of their timers for longer than the lock_timeout of
+// settings.sql.
+func (s *Store) apply(ctx context.Context, a *store.Application, first, end int) error {
+	return s.repeat(func(referenced bool) error {
+		return s.noting(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
+			err := t.apply(ctx, a, first, end, referenced)
+			failpoint.Here("applied")
+			return err
+		})
+	})
+}
+
+// together calls fn: each step has a transaction of its own.
+func (s *Store) together(_ context.Context, fn func() error) error { return fn() }
+
+// repeat calls try, again if a timer was purged meanwhile. When the server has refused
+// a command for the first time because it has no service call, all are applied again,
+// and from then on the service calls are looked up before.
+func (s *Store) repeat(try func(referenced bool) error) (err error) {
+	for range applyTries {
+		referenced := s.referenced.Load()
+		err = try(referenced)
+		if !referenced && isMissing(err) {
+			s.referenced.Store(true)
+		} else if !errors.Is(err, errPurged) {
+			break
+		}
+	}
+	return err
+}
+
+// apply applies commands in a transaction, and appends the receipts of those that want one.
 //
 // It goes in three steps, each a statement for all keys. First, keys that have no
 // timer get one, in the order of the keys. A transaction that inserts the same key
@@ -31,120 +106,31 @@ import (
 // transaction, or savepoint, since going back to the first step with locks would break
 // that order. In the transaction of a host, which may have locked other keys before,
 // there may be deadlocks, as with any two transactions of a host.
-type application struct {
-	doing string
-	count int                   // of commands
-	key   func(i int) timer.Key // of a command
-	meet  func(before timer.Status, i int) (after timer.Status, _ timer.Outcome)
-
-	insert func(context.Context, *transaction, []*group) (known []int64, err error) // numbers of groups, from 1
-	update func(context.Context, *transaction, []*group) (changed int64, err error)
-
-	receipts func([]timer.Result) []timer.Receipt
-
-	// absent sets the results of commands whose service calls do not exist.
-	absent func(results []timer.Result, keys []*group)
-}
-
-// A group is the commands of one key.
-type group struct {
-	key           timer.Key
-	commands      []int        // in the order given
-	winner        int          // the last one that changed the timer; -1 if none did
-	before, after timer.Status // of the timer
-	place         pgtype.TID   // of a known timer
-}
-
-// errPurged says that a timer was there, and then not.
-var errPurged = errors.New("a timer was purged meanwhile")
-
-// applyTries is how often an application begins, if timers are purged meanwhile.
-const applyTries = 20
-
-// apply applies commands in one transaction. The error wraps [timer.ErrLocked] if
-// another one holds one of their timers for longer than the lock_timeout of
-// settings.sql.
-func (s *Store) apply(ctx context.Context, a application) ([]timer.Result, error) {
-	return s.repeat(a, func(referenced bool, results []timer.Result) error {
-		return s.noting(ctx, a.doing, func(ctx context.Context, t *transaction) error {
-			err := a.all(ctx, t, referenced, results)
-			failpoint.Here("applied")
-			return err
-		})
-	})
-}
-
-// together calls fn: each step has a transaction of its own.
-func (s *Store) together(_ context.Context, fn func() ([]timer.Result, error)) ([]timer.Result, error) {
-	return fn()
-}
-
-// repeat calls try, again if a timer was purged meanwhile. When the server has refused
-// a command for the first time because it has no service call, all are applied again,
-// and from then on the service calls are looked up before.
-func (s *Store) repeat(a application, try func(referenced bool, results []timer.Result) error) (results []timer.Result, err error) {
-	for range applyTries {
-		results = make([]timer.Result, a.count)
-		referenced := s.referenced.Load()
-		err = try(referenced, results)
-		if !referenced && isMissing(err) {
-			s.referenced.Store(true)
-		} else if !errors.Is(err, errPurged) {
-			break
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return results, nil
-}
-
-// all applies the commands, and appends the receipts of those that want one.
-func (a application) all(ctx context.Context, t *transaction, referenced bool, results []timer.Result) error {
-	if err := a.run(ctx, t, referenced, results); err != nil {
-		return err
-	}
-	return t.EmitReceipts(ctx, a.receipts(results)...)
-}
-
-// groups sorts the commands that have no result yet by key.
-func (a application) groups(results []timer.Result) (groups []*group) {
-	order := make([]int, 0, a.count)
-	for i, r := range results {
-		if r.Outcome == 0 && r.Err == nil {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return a.key(i).Compare(a.key(j)) })
-	for _, i := range order {
-		if n := len(groups); n > 0 && groups[n-1].key == a.key(i) {
-			groups[n-1].commands = append(groups[n-1].commands, i)
-			continue
-		}
-		groups = append(groups, &group{key: a.key(i), commands: []int{i}})
-	}
-	return groups
-}
-
-func (a application) run(ctx context.Context, t *transaction, referenced bool, results []timer.Result) error {
-	groups := a.groups(results)
+func (t *transaction) apply(ctx context.Context, a *store.Application, first, end int, referenced bool) error {
+	groups := a.Groups(first, end)
 	if referenced {
-		absent, err := t.absent(ctx, groups)
+		existing, err := t.numbers(ctx, sqlParents, store.Keys(groups))
 		if err != nil {
 			return err
 		}
-		if len(absent) > 0 {
-			a.absent(results, absent)
-			groups = a.groups(results)
+		exists := make([]bool, len(groups))
+		for _, n := range existing {
+			exists[n-1] = true
 		}
+		groups = a.RefuseAbsent(groups, exists)
 	}
+	if err := t.put(ctx, a, groups); err != nil {
+		return err
+	}
+	return t.EmitReceipts(ctx, a.Receipts(first, end)...)
+}
+
+// put goes the three steps.
+func (t *transaction) put(ctx context.Context, a *store.Application, groups []*store.Group) error {
 	if len(groups) == 0 {
 		return nil
 	}
-	for _, g := range groups {
-		a.decide(g, results)
-	}
-	numbers, err := a.insert(ctx, t, groups)
+	numbers, err := t.numbers(ctx, sqlNew, store.JSON(a.Rows(a.Decide(groups))))
 	if err != nil || len(numbers) == 0 {
 		return refused(err, groups)
 	}
@@ -152,70 +138,34 @@ func (a application) run(ctx context.Context, t *transaction, referenced bool, r
 	if err != nil {
 		return err
 	}
-	var changed []*group
-	for _, g := range known {
-		if a.decide(g, results); g.winner >= 0 {
-			changed = append(changed, g)
-		}
-	}
+	changed := a.Decide(known)
 	if len(changed) == 0 {
 		return nil
 	}
-	n, err := a.update(ctx, t, changed)
-	if err == nil && n != int64(len(changed)) {
+	n := 0
+	err = t.rows(ctx, sqlAgain[a.Kind], []any{store.JSON(a.Rows(changed))}, scan(&n))
+	if err == nil && n != len(changed) {
 		err = fmt.Errorf("%d of %d timers were changed, though no other transaction can have changed them", n, len(changed))
 	}
 	return refused(err, changed)
 }
 
-// decide applies the commands of a key to where its timer stands.
-func (a application) decide(g *group, results []timer.Result) {
-	g.after, g.winner = g.before, -1
-	for _, i := range g.commands {
-		next, outcome := a.meet(g.after, i)
-		if results[i].Outcome = outcome; next != g.after {
-			g.after, g.winner = next, i
-		}
-	}
-}
-
-// absent returns the groups whose service calls do not exist. The service calls
-// of the others are locked, so that they stay until the transaction ends.
-func (t *transaction) absent(ctx context.Context, groups []*group) (absent []*group, err error) {
-	tenants, calls := keysOf(groups)
-	numbers, err := t.numbers(ctx, sqlParents, tenants, calls)
-	if err != nil || len(numbers) == len(groups) {
-		return nil, err
-	}
-	exists := make([]bool, len(groups))
-	for _, n := range numbers {
-		exists[n-1] = true
-	}
-	for n, g := range groups {
-		if !exists[n] {
-			absent = append(absent, g)
-		}
-	}
-	return absent, nil
-}
-
 // status locks the timers of groups and reads the status of each.
-func (t *transaction) status(ctx context.Context, groups []*group, numbers []int64) ([]*group, error) {
+func (t *transaction) status(ctx context.Context, groups []*store.Group, numbers []int64) ([]*store.Group, error) {
 	slices.Sort(numbers)
-	known := make([]*group, len(numbers))
+	known := make([]*store.Group, len(numbers))
 	for i, n := range numbers {
 		known[i] = groups[n-1]
 	}
-	tenants, calls := keysOf(known)
 	found := 0
-	err := t.rows(ctx, sqlStatus, []any{tenants, calls}, func(rows pgx.Rows) error {
+	err := t.rows(ctx, sqlStatus, []any{store.Keys(known)}, func(rows pgx.Rows) error {
 		var n int64
-		var place pgtype.TID
+		var place string
 		var at timer.Status
 		if err := rows.Scan(&n, &place, (*string)(&at.State), &at.Version.TimestampMS, &at.Version.CommandID); err != nil {
 			return fmt.Errorf("read where a timer stands: %w", err)
 		}
-		known[n-1].before, known[n-1].place = at, place
+		known[n-1].Before, known[n-1].Place = at, place
 		found++
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -50,7 +51,7 @@ func classify(doing string, err error) error {
 // refused returns an error that says why the database refuses a row for good, or
 // err itself if it does not: constraints (class 23), values that no column takes
 // (class 22), and what a trigger of the host's raises.
-func refused(err error, groups []*group) error {
+func refused(err error, groups []*store.Group) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || !strings.HasPrefix(e.Code, "23") && !strings.HasPrefix(e.Code, "22") && e.Code != "P0001" {
 		return err
@@ -59,7 +60,7 @@ func refused(err error, groups []*group) error {
 	if key := keyIn(e.Detail); key != "" {
 		of = key
 	} else if len(groups) == 1 {
-		of = groups[0].key.String()
+		of = groups[0].Key.String()
 	}
 	if e.Code == missing {
 		return refusal{timer.Invalid(timer.ReasonRefused, "%s: there is no such service call", of), err}

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -110,10 +111,11 @@ type joined struct {
 
 // Schedule applies commands in the transaction, or none if it returns an error.
 func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	if err := j.ready(ctx, "schedule"); err != nil {
-		return nil, err
+	a := store.Schedule(now, commands)
+	err := j.ready(ctx, a.Doing)
+	if err == nil {
+		err = apply(ctx, j, a, 0, len(commands))
 	}
-	results, err := schedule(ctx, j, now, commands)
 	switch {
 	case err != nil, len(commands) == 0:
 	case j.in != nil:
@@ -121,15 +123,17 @@ func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.
 	default:
 		j.store.watermark.expect(earliest(commands))
 	}
-	return results, err
+	return results(a, err)
 }
 
 // Cancel applies commands in the transaction, or none if it returns an error.
 func (j *joined) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	if err := j.ready(ctx, "cancel"); err != nil {
-		return nil, err
+	a := store.Cancel(now, commands)
+	err := j.ready(ctx, a.Doing)
+	if err == nil {
+		err = apply(ctx, j, a, 0, len(commands))
 	}
-	return cancel(ctx, j, now, commands)
+	return results(a, err)
 }
 
 func (j *joined) ready(ctx context.Context, doing string) error {
@@ -140,12 +144,12 @@ func (j *joined) ready(ctx context.Context, doing string) error {
 }
 
 // apply applies commands in a savepoint.
-func (j *joined) apply(ctx context.Context, a application) ([]timer.Result, error) {
-	return j.store.repeat(a, func(referenced bool, results []timer.Result) error {
+func (j *joined) apply(ctx context.Context, a *store.Application, first, end int) error {
+	return j.store.repeat(func(referenced bool) error {
 		t := &transaction{store: j.store, send: j.send}
-		return inTransaction(a.doing, j.saved(ctx, t, func() error {
+		return inTransaction(a.Doing, j.saved(ctx, t, func() error {
 			database := t.join()
-			if err := a.all(ctx, t, referenced, results); err != nil {
+			if err := t.apply(ctx, a, first, end, referenced); err != nil {
 				return err
 			}
 			return t.leave(ctx, database)
@@ -154,16 +158,14 @@ func (j *joined) apply(ctx context.Context, a application) ([]timer.Result, erro
 }
 
 // together calls fn in a savepoint, around those of its steps.
-func (j *joined) together(ctx context.Context, fn func() ([]timer.Result, error)) (results []timer.Result, err error) {
+func (j *joined) together(ctx context.Context, fn func() error) error {
 	t := &transaction{store: j.store, send: j.send}
-	err = j.saved(ctx, t, func() error {
+	return j.saved(ctx, t, func() error {
 		if err := t.flush(ctx); err != nil {
 			return err
 		}
-		results, err = fn()
-		return err
+		return fn()
 	})
-	return results, err
 }
 
 // saved runs fn in a savepoint, to which the transaction goes back if fn fails.

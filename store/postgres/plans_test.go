@@ -52,12 +52,18 @@ var (
 	later  = noon.Add(30 * time.Minute)
 )
 
+// jsonRows are rows of timers.
+const jsonRows = `[{"tenant_id":"tenant-1","service_call_id":"call-1","place":"(1,1)"},{"tenant_id":"tenant-2","service_call_id":"call-2","place":"(2,1)"}]`
+
 // plans has every statement on our tables. Those without a way only add rows, or
 // find them by the conflict with what they would add.
 var plans = map[string]plan{
+	"new":             {[]any{jsonRows}, nil},
+	"schedule_again":  {[]any{jsonRows}, []string{byPlace}},
+	"cancel_again":    {[]any{jsonRows}, []string{byPlace}},
+	"fired":           {[]any{jsonRows}, []string{byPlace}},
+	"status":          {[]any{jsonRows}, []string{byKey}},
 	"append":          {[]any{texts, bytes, texts, longs, int32(0)}, nil},
-	"cancel_again":    {[]any{places, bools, longs, texts, noon}, []string{byPlace}},
-	"cancel_new":      {[]any{texts, texts, longs, texts, noon}, nil},
 	"correlated":      {[]any{"request-7", int64(100)}, []string{"idx_timer_schedules_correlation_id"}},
 	"counts":          {[]any{"tenant-1"}, []string{folded, fresh}},
 	"delete":          {[]any{int32(0), longs, longs, int64(1), int64(2)}, []string{byNumber}},
@@ -67,8 +73,6 @@ var plans = map[string]plan{
 	"defer_again":     {[]any{int32(0), longs, texts, texts, times, ints}, []string{byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
 	"note":            {[]any{texts, longs, longs, longs, longs}, []string{"timer_positions_pkey"}},
-	"fired":           {[]any{places, bools, times, times}, []string{byPlace}},
-	"fired_new":       {[]any{texts, texts, texts, times, times, texts, texts, texts, texts}, nil},
 	"fold":            {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
 	"fresh":           {[]any{int64(1000)}, []string{fresh}},
 	"get":             {[]any{"tenant-1", "call-1"}, []string{byKey}},
@@ -96,9 +100,6 @@ var plans = map[string]plan{
 	"purge":           {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
 	"reach":           {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
 	"reach_shares":    {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},
-	"schedule_again":  {[]any{places, bools, longs, texts, times, texts, texts, texts, texts}, []string{byPlace}},
-	"schedule_new":    {[]any{texts, texts, longs, texts, times, texts, texts, texts, texts, noon}, nil},
-	"status":          {[]any{texts, texts}, []string{byKey}},
 	"take":            {[]any{int32(0), int64(7)}, []string{byNumber}},
 	"take_deferred":   {[]any{int32(0), int64(7)}, []string{byDeferred}},
 	"stats":           {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},

@@ -155,77 +155,24 @@ var errVerifying = errors.New("another instance verifies the database, or recove
 
 var errNotAlone = errors.New("the server did not answer for a while: another instance may recover the database")
 
-// Fired brings in events that were published. It locks timers as commands do, see
-// application.
+// Fired brings in events that were published. It locks timers as commands do.
 func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (changed int, err error) {
 	if len(events) == 0 {
 		return 0, nil
 	}
 	ids, events := store.Published(events)
-	a := firedEvents(keep, events)
-	results, err := s.repeat(a, func(referenced bool, results []timer.Result) error {
-		return s.writing(ctx, a.doing, func(ctx context.Context, t *transaction) error {
-			if err := a.all(ctx, t, referenced, results); err != nil {
+	a := store.Fired(keep, events)
+	err = s.repeat(func(referenced bool) error {
+		return s.writing(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
+			if err := t.apply(ctx, a, 0, len(events), referenced); err != nil {
 				return err
 			}
 			t.later(step{text: sqlFiredOutbox, args: []any{ids}})
 			return nil
 		})
 	})
-	for _, r := range results {
-		if r.Outcome == timer.DidReschedule {
-			changed++
-		}
+	if err != nil {
+		return 0, err
 	}
-	return changed, err
-}
-
-// firedEvents applies events as if they were commands, each of another key, that make
-// a timer Reached.
-func firedEvents(keep time.Duration, events []timer.DueTimeReached) application {
-	return application{
-		doing:    "bring in published events",
-		count:    len(events),
-		key:      func(i int) timer.Key { return events[i].Key },
-		receipts: func([]timer.Result) []timer.Receipt { return nil },
-		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
-			return before.Fired(events[i].ReachedAt, keep)
-		},
-		absent: func(results []timer.Result, keys []*group) { // there is nothing to fire
-			for _, g := range keys {
-				for _, i := range g.commands {
-					results[i].Outcome = timer.WasReached
-				}
-			}
-		},
-		insert: func(ctx context.Context, t *transaction, groups []*group) ([]int64, error) {
-			c := firedColumns(groups, events)
-			tenants, calls := keysOf(groups)
-			return t.numbers(ctx, sqlFiredNew, tenants, calls, c.ids, c.due, c.reached, c.correlations, c.parents, c.states, c.data)
-		},
-		update: func(ctx context.Context, t *transaction, groups []*group) (changed int64, err error) {
-			c := firedColumns(groups, events)
-			places, canceled := placesOf(groups)
-			err = t.rows(ctx, sqlFired, []any{places, canceled, c.due, c.reached}, scan(&changed))
-			return changed, err
-		},
-	}
-}
-
-// eventColumns are events, field by field.
-type eventColumns struct {
-	ids                                 []string
-	due, reached                        []time.Time
-	correlations, parents, states, data []string
-}
-
-// firedColumns returns the event of each group.
-func firedColumns(groups []*group, events []timer.DueTimeReached) (c eventColumns) {
-	for _, g := range groups {
-		e := &events[g.commands[0]]
-		c.ids, c.due, c.reached = append(c.ids, e.ID), append(c.due, e.DueAt), append(c.reached, e.ReachedAt)
-		c.correlations, c.data = append(c.correlations, e.CorrelationID), append(c.data, e.Data)
-		c.parents, c.states = append(c.parents, e.Trace.Parent), append(c.states, e.Trace.State)
-	}
-	return c
+	return a.Changed(), nil
 }

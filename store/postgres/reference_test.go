@@ -169,7 +169,7 @@ func TestRefusedByTheServer(t *testing.T) {
 	beside := 0
 	for what, bad := range map[string]timer.ScheduleTimer{
 		"command_id_has_1_to_128_characters": {Key: schedule("call-1").Key, Version: timer.Version{CommandID: strings.Repeat("x", 129)}, DueAt: noon},
-		"invalid byte sequence": {
+		"unsupported Unicode escape sequence": {
 			Key: schedule("call-1").Key, Version: timer.Version{TimestampMS: 1, CommandID: "bad"}, DueAt: noon, Trace: timer.Trace{Parent: "a\x00b"},
 		},
 	} {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 )
 
 //go:embed query/*.sql
@@ -45,16 +46,12 @@ var (
 	sqlPositions       = query("positions")
 	sqlForgetPositions = query("forget_positions")
 	sqlAlone           = query("alone")
-	sqlFired           = query("fired")
-	sqlFiredNew        = query("fired_new")
 	sqlFiredOutbox     = query("fired_outbox")
 	sqlBroker          = query("broker")
 	sqlAttach          = query("attach")
-	sqlScheduleNew     = query("schedule_new")
-	sqlScheduleAgain   = query("schedule_again")
-	sqlCancelNew       = query("cancel_new")
-	sqlCancelAgain     = query("cancel_again")
+	sqlNew             = query("new")
 	sqlStatus          = query("status")
+	sqlAgain           = store.ByKind{store.Schedules: query("schedule_again"), store.Cancels: query("cancel_again"), store.Events: query("fired")}
 	sqlParents         = query("parents")
 	sqlJoin            = query("join")
 	sqlLeave           = query("leave")

@@ -1,16 +1,16 @@
--- Take timers back that status.sql has locked and that are not Reached. $1 are
--- their places, $2 tells which of them were Canceled already: those get the newer
--- version, else an older ScheduleTimer that this command supersedes could still
--- fire, and are kept as long from now. Fetches each row by its place.
+-- Take timers back that status.sql has locked and that are not Reached, as the rows in the
+-- JSON array $1 say. Those that were Canceled already get the newer version, else an older
+-- ScheduleTimer that this command supersedes could still fire, and are kept as long from
+-- now. Fetches each row by its place.
   WITH command AS MATERIALIZED (
        SELECT *
-         FROM unnest($1::tid[], $2::boolean[], $3::bigint[], $4::text[])
-              AS c (place, was_canceled, command_at, command_id)),
+         FROM json_to_recordset($1::json)
+              AS c (place tid, was_canceled boolean, command_at bigint, command_id text, canceled_at bigint)),
        changed AS (
        UPDATE timer_schedules AS t
           SET command_at = c.command_at,
               command_id = c.command_id,
-              canceled_at = $5,
+              canceled_at = to_timestamp(c.canceled_at / 1000.0),
               data = NULL,
               state = 'Canceled'
          FROM command AS c

@@ -1,15 +1,14 @@
--- Timers that status.sql has locked and whose events were published become Reached. $1
--- are their places, $2 tells which of them were Canceled. Fetches each row by its
--- place.
+-- Timers that status.sql has locked and whose events were published become Reached, as the
+-- rows in the JSON array $1 say. Fetches each row by its place.
   WITH event AS MATERIALIZED (
        SELECT *
-         FROM unnest($1::tid[], $2::boolean[], $3::timestamptz[], $4::timestamptz[])
-              AS e (place, was_canceled, due_at, reached_at)),
+         FROM json_to_recordset($1::json)
+              AS e (place tid, was_canceled boolean, due_at bigint, reached_at bigint)),
        changed AS (
        UPDATE timer_schedules AS t
           SET state = 'Reached',
-              due_at = e.due_at,
-              reached_at = e.reached_at,
+              due_at = to_timestamp(e.due_at / 1000.0),
+              reached_at = to_timestamp(e.reached_at / 1000.0),
               canceled_at = NULL
          FROM event AS e
         WHERE t.ctid = e.place

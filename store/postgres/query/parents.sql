@@ -1,8 +1,9 @@
--- Of the keys given, those that have a service call, in a database with the
+-- Of the keys in the JSON array $1, those that have a service call, in a database with the
 -- foreign key. They are locked, so that they stay until the transaction ends.
 -- Seeks the key of the host's table.
 SELECT number
-  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS c (tenant_id, service_call_id, number)
+  FROM ROWS FROM (json_to_recordset($1::json) AS (tenant_id text, service_call_id text))
+       WITH ORDINALITY AS c (tenant_id, service_call_id, number)
  CROSS JOIN LATERAL (
        SELECT 1
          FROM service_calls AS p

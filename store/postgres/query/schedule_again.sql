@@ -1,19 +1,18 @@
--- Set timers again that status.sql has locked and that are not Reached. $1 are
--- their places, $2 tells which of them were Canceled. Fetches each row by its
--- place.
+-- Set timers again that status.sql has locked and that are not Reached, as the rows in the
+-- JSON array $1 say. Fetches each row by its place.
   WITH command AS MATERIALIZED (
        SELECT *
-         FROM unnest($1::tid[], $2::boolean[], $3::bigint[], $4::text[], $5::timestamptz[], $6::text[], $7::text[], $8::text[], $9::text[])
-              AS c (place, was_canceled, command_at, command_id, due_at, correlation_id, traceparent, tracestate, data)),
+         FROM json_to_recordset($1::json)
+              AS c (place tid, was_canceled boolean, command_at bigint, command_id text, due_at bigint, correlation_id text, traceparent text, tracestate text, data text)),
        changed AS (
        UPDATE timer_schedules AS t
           SET command_at = c.command_at,
               command_id = c.command_id,
-              due_at = c.due_at,
-              correlation_id = nullif(c.correlation_id, ''),
-              traceparent = nullif(c.traceparent, ''),
-              tracestate = nullif(c.tracestate, ''),
-              data = nullif(c.data, ''),
+              due_at = to_timestamp(c.due_at / 1000.0),
+              correlation_id = c.correlation_id,
+              traceparent = c.traceparent,
+              tracestate = c.tracestate,
+              data = c.data,
               canceled_at = NULL,
               state = 'Scheduled'
          FROM command AS c
