@@ -66,8 +66,8 @@ type Row struct {
 	TraceParent   string      `json:"traceparent,omitzero"`
 	TraceState    string      `json:"tracestate,omitzero"`
 	Data          string      `json:"data,omitzero"`
-	Place         string      `json:"place,omitzero"`        // see [Group]
-	WasCanceled   bool        `json:"was_canceled"`          // of a known timer
+	Place         string      `json:"place,omitzero"` // see [Group]
+	WasCanceled   bool        `json:"was_canceled"`   // of a known timer
 }
 
 // A rowKey is a [timer.Key] by the names of the columns.

@@ -54,9 +54,9 @@ func NewBatch(inner timer.Store, opt BatchOptions) *Batch {
 	slots := make(chan struct{}, maxAlone)
 	return &Batch{
 		Store:     inner,
-		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, limit: opt.Limit, slots: slots},
-		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, limit: opt.Limit, slots: slots},
-		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), limit: opt.Limit, slots: slots},
+		schedules: group[timer.ScheduleTimer]{apply: inner.Schedule, limit: opt.Limit, slots: slots, lead: make(chan struct{}, 1)},
+		cancels:   group[timer.CancelTimer]{apply: inner.Cancel, limit: opt.Limit, slots: slots, lead: make(chan struct{}, 1)},
+		receipts:  group[timer.Receipt]{apply: emitReceipts(inner), limit: opt.Limit, slots: slots, lead: make(chan struct{}, 1)},
 	}
 }
 
@@ -108,10 +108,10 @@ type group[C any] struct {
 	apply func(context.Context, time.Time, ...C) ([]timer.Result, error)
 	limit int
 	slots chan struct{} // holds one for each call that has a commit of its own
+	lead  chan struct{} // holds one while a caller commits, or the next one is to wait a little
 
 	mu      sync.Mutex
 	waiting []*call[C]
-	led     bool // a caller has the lead
 }
 
 // A call is one caller's commands and what came of them.
@@ -119,50 +119,43 @@ type call[C any] struct {
 	now      time.Time
 	commands []C
 	end      <-chan struct{} // of the caller's context
-	next     chan step       // holds one
+	done     chan struct{}   // closed when results and err are set
 	shared   bool            // the commit has other calls
 	results  []timer.Result
 	err      error
 }
 
-// A step is what a caller that waits is to do next.
-type step int
-
-const (
-	finish step = iota // return results and err, which are set
-	lead               // commit
-	leave              // return the error of the context
-)
-
 func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &call[C]{now: now, commands: commands, end: ctx.Done(), next: make(chan step, 1)}
+	c := &call[C]{now: now, commands: commands, end: ctx.Done(), done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, c)
-	leads := !g.led
-	g.led = true
 	g.mu.Unlock()
-
-	next := lead
-	if !leads {
+	for !c.isDone() {
 		select {
-		case next = <-c.next:
+		case <-c.done:
+		case g.lead <- struct{}{}:
+			g.commit(ctx)
 		case <-ctx.Done():
-			next = g.leave(c)
+			return nil, g.leave(ctx, c)
 		}
-	}
-	switch next {
-	case lead:
-		g.commit(ctx)
-	case leave:
-		return nil, ctx.Err()
 	}
 	if c.shared && errors.Is(c.err, timer.ErrLocked) {
 		return g.alone(ctx, now, commands)
 	}
 	return c.results, c.err
+}
+
+// isDone reports whether the commands were applied, or were not and never will be.
+func (c *call[C]) isDone() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // alone applies commands in a transaction of their own.
@@ -176,57 +169,36 @@ func (g *group[C]) alone(ctx context.Context, now time.Time, commands []C) ([]ti
 	}
 }
 
-// leave removes a caller whose context has ended, unless its results are known. If
-// it was given the lead meanwhile, it hands it on.
-func (g *group[C]) leave(c *call[C]) step {
+// leave removes a caller whose context has ended, unless its commands are being applied.
+func (g *group[C]) leave(ctx context.Context, c *call[C]) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if i := slices.Index(g.waiting, c); i >= 0 {
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	}
-	select {
-	case next := <-c.next:
-		if next == finish {
-			return finish
-		}
-		if next == lead {
-			g.handOver()
-		}
-	default:
-	}
-	return leave
-}
-
-// handOver gives the lead to the caller that has waited longest. The lock must be
-// held.
-func (g *group[C]) handOver() {
-	if g.led = len(g.waiting) > 0; g.led {
-		g.waiting[0].next <- lead
-	}
+	return ctx.Err()
 }
 
 // errPanicked is what callers get whose commit ended in a panic of its leader.
 var errPanicked = errors.New("the shared commit panicked")
 
-// commit applies what has gathered, the leader's own among it, and hands over.
+// commit applies what has gathered, mostly with the commands of the caller among it, and
+// lets the next caller lead.
 func (g *group[C]) commit(ctx context.Context) {
 	batch, commands := g.take()
 	defer func() { // also after a panic, else the others wait for ever
 		for _, c := range batch {
-			c.next <- finish
+			close(c.done)
 		}
 		if commands >= batchThreshold && commands < g.limit {
-			time.AfterFunc(batchingDelay, func() {
-				g.mu.Lock()
-				defer g.mu.Unlock()
-				g.handOver()
-			})
+			time.AfterFunc(batchingDelay, func() { <-g.lead })
 			return
 		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.handOver()
+		<-g.lead
 	}()
+	if len(batch) == 0 {
+		return
+	}
 	commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
