@@ -6,45 +6,43 @@ var timers = []mutant{
 		"I6", "an older ScheduleTimer that arrives late replaces the newer one",
 		[]change{
 			in("timer", "Status.unchanged", never("v.Compare")),
-			query("store/sqlite/query/schedule_again.sql", "AND (command_at, command_id) < (?3, ?4)", "AND (command_at, command_id) <> (?3, ?4)"),
 		},
 		invariants,
 	},
 	{
 		"I6", "an older CancelTimer that arrives late cancels a newer timer",
-		[]change{query("store/sqlite/query/cancel.sql", "AND (command_at, command_id) < (?3, ?4)", "AND (command_at, command_id) <> (?3, ?4)")},
+		[]change{in("timer", "Status.Cancel", first("if s.State == Scheduled && v.Compare(s.Version) < 0 { return Status{State: Canceled, Version: v}, DidCancel }"))},
 		invariants,
 	},
 	{
 		"I6", "a CancelTimer for a canceled timer leaves the older version",
-		[]change{in("store/sqlite", "transaction.cancel", pretend("mustChange"))},
+		[]change{in("timer", "Status.Cancel", first("if s.State == Canceled { return s, WasCanceled }"))},
 		invariants,
 	},
 	{
 		"I7", "a newer ScheduleTimer fires a timer again",
 		[]change{
 			in("timer", "Status.unchanged", never("s.State")),
-			query("store/sqlite/query/schedule_again.sql", "AND state <> 'Reached'", "AND state <> ''"),
-			query("store/sqlite/query/schedule_again.sql", "canceled_at = NULL,", "canceled_at = NULL, reached_at = NULL,"),
+			query("store/sqlite/query/schedule.sql", "canceled_at = NULL,", "canceled_at = NULL, reached_at = NULL,"),
 		},
 		invariants,
 	},
 	{
 		"I9", "a CancelTimer takes back what has fired",
 		[]change{
-			query("store/sqlite/query/cancel.sql", "AND state = 'Scheduled'", "AND state <> 'Canceled'"),
-			query("store/sqlite/query/cancel.sql", "state = 'Canceled' WHERE", "state = 'Canceled', reached_at = NULL WHERE"),
+			in("timer", "Status.Cancel", first("if s.State == Reached { return Status{State: Canceled, Version: v}, DidCancel }")),
+			query("store/sqlite/query/cancel.sql", "data = NULL", "data = NULL, reached_at = NULL"),
 		},
 		invariants,
 	},
 	{
 		"I6", "a CancelTimer that comes first leaves no row, and an older ScheduleTimer fires",
-		[]change{in("store/sqlite", "transaction.cancel", first("if _, err := t.status(ctx, c.Key); err != nil { return timer.WasCanceled, nil }"))},
+		[]change{in("timer", "Status.Cancel", first("if s == (Status{}) { return s, WasCanceled }"))},
 		invariants,
 	},
 	{
 		"I5", "a rescheduled timer keeps the correlation of the older command",
-		[]change{query("store/sqlite/query/schedule_again.sql", "correlation_id = ?6,", "correlation_id = coalesce(correlation_id, ?6),")},
+		[]change{query("store/sqlite/query/schedule.sql", "correlation_id = excluded.correlation_id,", "correlation_id = coalesce(timer_schedules.correlation_id, excluded.correlation_id),")},
 		sqlite,
 	},
 }
