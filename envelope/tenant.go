@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -57,10 +58,7 @@ func OriginOf(body []byte) Origin {
 	if m.SpecVersion != nil {
 		m.Correlation, m.Aggregate, m.Payload = m.CloudCorrelation, m.CloudSubject, m.CloudData
 	}
-	call := m.Payload.Call.call()
-	if call == "" {
-		call = m.Aggregate.call()
-	}
+	call := cmp.Or(m.Payload.Call.call(), m.Aggregate.call())
 	return Origin{ID: m.ID.identifier(), CorrelationID: m.Correlation.identifier(), ServiceCallID: call}
 }
 
@@ -78,9 +76,9 @@ type mention struct {
 	text  string // if it is a string
 }
 
-// once returns the text if the key occurs once.
-func (m *mention) once() string {
-	if m.times != 1 {
+// valid returns the text if the key occurs once and its value is valid, or "".
+func (m *mention) valid(validate func(text string) error) string {
+	if m.times != 1 || validate(m.text) != nil {
 		return ""
 	}
 	return m.text
@@ -88,26 +86,17 @@ func (m *mention) once() string {
 
 // tenant returns the tenant if the key occurs once and its value is valid.
 func (m *mention) tenant() timer.TenantID {
-	if t := timer.TenantID(m.once()); t.Validate() == nil {
-		return t
-	}
-	return timer.NoTenant
+	return cmp.Or(timer.TenantID(m.valid(func(text string) error { return timer.TenantID(text).Validate() })), timer.NoTenant)
 }
 
 // call returns the service call if the key occurs once and its value is valid.
 func (m *mention) call() timer.ServiceCallID {
-	if c := timer.ServiceCallID(m.once()); c.Validate() == nil {
-		return c
-	}
-	return ""
+	return timer.ServiceCallID(m.valid(func(text string) error { return timer.ServiceCallID(text).Validate() }))
 }
 
 // identifier returns the identifier if the key occurs once and its value is valid.
 func (m *mention) identifier() string {
-	if id := m.once(); timer.ValidateID("", id) == nil {
-		return id
-	}
-	return ""
+	return m.valid(func(text string) error { return timer.ValidateID("", text) })
 }
 
 // UnmarshalJSONFrom counts any JSON value, and keeps a string.

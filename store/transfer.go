@@ -239,35 +239,29 @@ func (i *importing) add(e *timer.Entry) {
 // flush adds what waits. What has fired is scheduled first, which keeps its version, and
 // then is Reached as a recovery makes it so.
 func (i *importing) flush(ctx context.Context) error {
-	if len(i.schedules) > 0 {
-		results, err := i.to.Schedule(ctx, i.now, i.schedules...)
-		if err != nil {
-			return err
-		}
-		for n, r := range results {
-			if r.Err != nil {
-				return fmt.Errorf("timer %s: %w", i.schedules[n].Key, r.Err)
-			}
-		}
+	results, err := i.to.Schedule(ctx, i.now, i.schedules...)
+	if err := refusal(results, err, func(n int) timer.Key { return i.schedules[n].Key }); err != nil {
+		return err
 	}
-	if len(i.reached) > 0 {
-		if _, err := i.to.Fired(ctx, math.MaxInt64, i.reached...); err != nil { // however much newer the command is
-			return err
-		}
+	if _, err := i.to.Fired(ctx, math.MaxInt64, i.reached...); err != nil { // however much newer the command is
+		return err
 	}
-	if len(i.cancels) > 0 {
-		results, err := i.to.Cancel(ctx, i.now, i.cancels...)
-		if err != nil {
-			return err
-		}
-		for n, r := range results {
-			if r.Err != nil {
-				return fmt.Errorf("timer %s: %w", i.cancels[n].Key, r.Err)
-			}
-		}
+	results, err = i.to.Cancel(ctx, i.now, i.cancels...)
+	if err := refusal(results, err, func(n int) timer.Key { return i.cancels[n].Key }); err != nil {
+		return err
 	}
 	i.schedules, i.reached, i.cancels = i.schedules[:0], i.reached[:0], i.cancels[:0]
 	return nil
+}
+
+// refusal returns the error of commands, or of the first that is refused.
+func refusal(results []timer.Result, err error, key func(n int) timer.Key) error {
+	for n, r := range results {
+		if r.Err != nil {
+			return fmt.Errorf("timer %s: %w", key(n), r.Err)
+		}
+	}
+	return err
 }
 
 // remove removes all timers, after an import that failed.
@@ -311,14 +305,7 @@ func newTally(stage string, progress Progress) *tally {
 // add adds a timer with its line, which ends with a line feed.
 func (t *tally) add(state timer.State, line []byte) {
 	_, _ = t.hash.Write(line) // never fails
-	switch state {
-	case timer.Scheduled:
-		t.sum.Timers.Scheduled++
-	case timer.Reached:
-		t.sum.Timers.Reached++
-	case timer.Canceled:
-		t.sum.Timers.Canceled++
-	}
+	t.sum.Timers.Count(state, 1)
 	t.count()
 }
 

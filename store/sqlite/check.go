@@ -21,23 +21,23 @@ var errLocked = errors.New("another program holds the write lock of the file, or
 // [timer.ErrFatal]), it can't be read, its file system is full or read-only, or
 // another program holds the write lock.
 func (s *Store) Check(ctx context.Context) error {
+	const doing = "check the database"
 	ready, err := s.ready(ctx)
-	if err == nil {
-		err = ready.file.check()
+	if err != nil {
+		return classify(doing, err)
 	}
-	if err == nil {
-		err = access(ready.file.path)
+	for _, check := range []func() error{
+		ready.file.check,
+		func() error { return access(ready.file.path) },
+		func() error { return space(ready.file.path) },
+		func() error { _, err := s.NextDue(ctx, time.Time{}); return err },
+		func() error { return s.lockable(ctx) },
+	} {
+		if err := check(); err != nil {
+			return classify(doing, err)
+		}
 	}
-	if err == nil {
-		err = space(ready.file.path)
-	}
-	if err == nil {
-		_, err = s.NextDue(ctx, time.Time{})
-	}
-	if err == nil {
-		err = s.lockable(ctx)
-	}
-	return classify("check the database", err)
+	return nil
 }
 
 // lockable takes the write lock and lets it go, which writes nothing. It returns an

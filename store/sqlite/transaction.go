@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
@@ -45,17 +44,22 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err != nil {
 		return err
 	}
-	t, end, err := s.begin(ctx, ready)
+	conn, err := s.db.Conn(ctx) // of a host's handle; may wait for the host
 	if err != nil {
 		return err
 	}
-	committed := false
-	defer func() {
-		if !committed {
-			_ = end(false) // it may be rolled back already
-		}
-	}()
+	defer conn.Close()
 	endless := context.WithoutCancel(ctx)
+	tx, err := conn.BeginTx(endless, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	t := s.in(tx)
+	t.known = ready.statements
+	if _, err := t.ExecContext(endless, sqlLock); err != nil {
+		return err
+	}
 	if err := fn(endless, t); err != nil {
 		return err
 	}
@@ -68,39 +72,11 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	if err := ready.file.check(); err != nil {
 		return err
 	}
-	if err := end(true); err != nil {
+	if err := tx.Commit(); err != nil {
 		return err
 	}
-	committed = true
 	s.commits.Add(1)
 	return nil
-}
-
-// begin begins a transaction with the write lock. What it returns ends it: it commits, or
-// rolls back.
-func (s *Store) begin(ctx context.Context, ready *readiness) (*transaction, func(commit bool) error, error) {
-	conn, err := s.db.Conn(ctx) // of a host's handle; may wait for the host
-	if err != nil {
-		return nil, nil, err
-	}
-	endless := context.WithoutCancel(ctx)
-	tx, err := conn.BeginTx(endless, nil)
-	if err != nil {
-		return nil, nil, errors.Join(err, conn.Close())
-	}
-	end := func(commit bool) error {
-		defer conn.Close()
-		if commit {
-			return tx.Commit()
-		}
-		return tx.Rollback()
-	}
-	t := s.in(tx)
-	t.known = ready.statements
-	if _, err := t.ExecContext(endless, sqlLock); err != nil {
-		return nil, nil, errors.Join(err, end(false))
-	}
-	return t, end, nil
 }
 
 // in returns the write side in a transaction, without prepared statements.
