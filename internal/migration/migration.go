@@ -30,3 +30,30 @@ func NewProvider(dialect goose.Dialect, db *sql.DB, steps fs.FS) (*goose.Provide
 	}
 	return provider, nil
 }
+
+// Files returns the steps in the folder migrations.
+func Files(embedded fs.FS) fs.FS {
+	files, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		panic(err) // the name of a folder is wrong
+	}
+	return files
+}
+
+// Verify returns nil if a schema has the version that this binary knows. If it is newer the
+// error wraps [timer.ErrFatal]; if it is older the error says how to migrate, also with a
+// function of that name.
+func Verify(version, known int64, function string) error {
+	switch {
+	case version > known:
+		return Newer(version, known)
+	case version < known:
+		return fmt.Errorf("the schema of the database has version %d, this binary needs %d: run timer-service migrate, or %s", version, known, function)
+	}
+	return nil
+}
+
+// Newer returns the error for a schema that is newer than this binary.
+func Newer(version, known int64) error {
+	return fmt.Errorf("%w: the schema of the database has version %d, this binary knows %d: use a newer binary", timer.ErrFatal, version, known)
+}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/internal/migration"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 //go:embed migrations/*.sql
@@ -32,11 +30,7 @@ const VersionTable = migration.Table
 //	goose.NewProvider(goose.DialectPostgres, db, postgres.Migrations(),
 //		goose.WithTableName(postgres.VersionTable), goose.WithDisableGlobalRegistry(true))
 func Migrations() fs.FS {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic(err) // the name of a folder is wrong
-	}
-	return files
+	return migration.Files(migrations)
 }
 
 // Migrate brings the schema of a database to [SchemaVersion], each step in a
@@ -57,7 +51,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	case from == SchemaVersion:
 		return from, from, nil
 	case from > SchemaVersion:
-		return from, from, newer(from)
+		return from, from, migration.Newer(from, SchemaVersion)
 	}
 	if db.Stats().MaxOpenConnections == 1 {
 		return from, from, errors.New("migrate: the handle has one connection, and two are needed: one holds the lock")
@@ -121,11 +115,6 @@ const versions = `CREATE TABLE ` + migration.Table + ` (
 // is none.
 func MigrationSQL(from int64) (string, error) { return migration.Script(Migrations(), versions, from) }
 
-func newer(version int64) error {
-	return fmt.Errorf("%w: the schema of the database has version %d, this binary knows %d: use a newer binary",
-		timer.ErrFatal, version, SchemaVersion)
-}
-
 // VersionOf returns the version of the schema in a database, 0 if there is none. It
 // changes nothing.
 func VersionOf(ctx context.Context, db *sql.DB) (int64, error) {
@@ -150,7 +139,7 @@ func verifyRunning(ctx context.Context, db *sql.DB) error {
 	case err != nil:
 		return classify("find which instances may go on", err)
 	case newest != v || oldest > SchemaVersion:
-		return newer(v)
+		return migration.Newer(v, SchemaVersion)
 	}
 	return nil
 }
@@ -158,13 +147,9 @@ func verifyRunning(ctx context.Context, db *sql.DB) error {
 // Verify returns nil if the schema has [SchemaVersion]. If it is newer the error
 // wraps [timer.ErrFatal]; if it is older the error says how to migrate.
 func Verify(ctx context.Context, db *sql.DB) error {
-	switch v, err := version(ctx, db); {
-	case err != nil:
+	v, err := version(ctx, db)
+	if err != nil {
 		return classify("find the schema version", err)
-	case v > SchemaVersion:
-		return newer(v)
-	case v < SchemaVersion:
-		return fmt.Errorf("the schema of the database has version %d, this binary needs %d: run timer-service migrate, or postgres.Migrate", v, SchemaVersion)
 	}
-	return nil
+	return migration.Verify(v, SchemaVersion, "postgres.Migrate")
 }

@@ -47,8 +47,8 @@ type Store struct {
 	hosted sync.Map // transactions of Transact at work: *sql.Tx to *hosted
 
 	watermark  watermark
-	backlogged atomic.Bool // the last claim was a full batch, and more was due
-	walked     walked      // where the last round of fair claims ended
+	backlogged atomic.Bool  // the last claim was a full batch, and more was due
+	walked     atomic.Value // a string: where the last round of fair claims ended
 
 	positions store.Positions
 }

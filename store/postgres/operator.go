@@ -43,10 +43,7 @@ func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit 
 
 // Overdue counts timers that were due before now.
 func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (o timer.Overdue, err error) {
-	text, args := sqlOverdue, []any{timer.RoundDown(now), int64(timer.MaxOverdue)}
-	if tenant != "" {
-		text, args = sqlOverdueTenant, append(args, string(tenant))
-	}
+	text, args := sqlOverdue.Of(tenant, timer.RoundDown(now), int64(timer.MaxOverdue))
 	var oldest *time.Time
 	err = r.rows(ctx, "count what is overdue", text, args, scan(&o.Timers, &oldest))
 	o.Oldest = instant(oldest)
@@ -58,10 +55,7 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 	if err := timer.CheckIntervals(width, n); err != nil {
 		return nil, err
 	}
-	text, args := sqlUpcoming, []any{timer.RoundUp(from), (width + time.Millisecond - 1).Milliseconds(), int64(n), int64(timer.MaxUpcoming)}
-	if tenant != "" {
-		text, args = sqlUpcomingTenant, append(args, string(tenant))
-	}
+	text, args := sqlUpcoming.Of(tenant, timer.RoundUp(from), (width + time.Millisecond - 1).Milliseconds(), int64(n), int64(timer.MaxUpcoming))
 	counts := make([]int64, n)
 	err := r.rows(ctx, "count what is coming", text, args, func(rows pgx.Rows) error {
 		var number, due int64

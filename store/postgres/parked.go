@@ -2,37 +2,28 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Parked returns a page of parked events.
 func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) (events []timer.ParkedEvent, err error) {
-	text, args := sqlParked, []any{after, int64(timer.PageSize(limit))}
-	if tenant != "" {
-		text, args = sqlParkedTenant, append(args, string(tenant))
-	}
+	text, args := sqlParked.Of(tenant, after, int64(timer.PageSize(limit)))
 	err = r.rows(ctx, "list parked events", text, args, func(rows pgx.Rows) error {
 		var e timer.ParkedEvent
 		var headers string
 		if err := rows.Scan(&e.Seq, &e.ID, &e.Body, &headers, &e.AppendedAt, &e.ParkedAt, &e.Attempts, &e.Reason); err != nil {
 			return err
 		}
-		h, err := envelope.DecodeHeaders(headers)
-		if err != nil {
-			return fmt.Errorf("event %d: %w", e.Seq, err)
-		}
-		e.TenantID, e.ServiceCallID = timer.TenantID(h[envelope.HeaderTenantID]), timer.ServiceCallID(h[envelope.HeaderServiceCallID])
-		e.CorrelationID = h[envelope.HeaderCorrelationID]
 		e.AppendedAt, e.ParkedAt = e.AppendedAt.UTC(), e.ParkedAt.UTC()
+		err := store.ParkedHeaders(&e, headers)
 		events = append(events, e)
-		return nil
+		return err
 	})
 	return events, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -189,29 +188,11 @@ func (c *claim) take(ctx context.Context, t *transaction, text string, args ...a
 	return backlogged, err
 }
 
-// Walked is where the last walk of a store ended.
-type walked struct {
-	mu   sync.Mutex
-	last string
-}
-
-func (w *walked) get() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.last
-}
-
-func (w *walked) set(last string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last = last
-}
-
 // dueTenants returns at most limit tenants with due timers that are allowed. It
 // begins after the one where the last call ended, goes round once, and stops when
 // it has looked at enough: so every tenant has its turn, however many there are.
 func (t *transaction) dueTenants(ctx context.Context, c *claim) ([]timer.TenantID, error) {
-	start := t.store.walked.get()
+	start, _ := t.store.walked.Load().(string)
 	walk := walk{claim: c, budget: max(c.limit, minWalk)}
 	if c.allow != nil {
 		walk.spare = spareWalk
@@ -225,7 +206,7 @@ func (t *transaction) dueTenants(ctx context.Context, c *claim) ([]timer.TenantI
 			return nil, err
 		}
 	}
-	t.store.walked.set(walk.last)
+	t.store.walked.Store(walk.last)
 	return walk.due, nil
 }
 

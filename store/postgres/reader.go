@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -25,10 +26,7 @@ func (r *Reader) Close() error { return r.db.Close() }
 
 // rows runs a statement and calls fn for each row.
 func (r *Reader) rows(ctx context.Context, doing, text string, args []any, fn func(pgx.Rows) error) error {
-	return classify(doing, onConn(ctx, r.db, func(ctx context.Context, c *pgx.Conn) error {
-		defer rollBack(ctx, c) // if it fails
-		return send(ctx, c, append(reading(), step{text: text, args: args, each: fn}, step{text: commit})...)
-	}))
+	return classify(doing, readTx(ctx, r.db, step{text: text, args: args, each: fn}))
 }
 
 // seek is rows for a statement that reads a row or two by an index, whatever the
@@ -58,13 +56,7 @@ func (r *Reader) nextDue(ctx context.Context, after, watermark time.Time) (due t
 // Get returns the timer, or [timer.ErrNotFound].
 func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
 	entries, err := r.entries(ctx, "get "+key.String(), sqlGet, string(key.TenantID), string(key.ServiceCallID))
-	if err != nil {
-		return timer.Entry{}, err
-	}
-	if len(entries) == 0 {
-		return timer.Entry{}, fmt.Errorf("%s: %w", key, timer.ErrNotFound)
-	}
-	return entries[0], nil
+	return store.Only(key, entries, err)
 }
 
 // List returns a page of a tenant's timers.

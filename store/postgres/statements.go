@@ -67,13 +67,10 @@ var (
 	sqlList            = query("list")
 	sqlCorrelated      = query("correlated")
 	sqlSoonest         = query("soonest")
-	sqlOverdue         = query("overdue")
-	sqlOverdueTenant   = query("overdue_tenant")
+	sqlOverdue         = store.Question{All: query("overdue"), Tenant: query("overdue_tenant")}
 	sqlDelivery        = query("delivery")
-	sqlUpcoming        = query("upcoming")
-	sqlUpcomingTenant  = query("upcoming_tenant")
-	sqlParked          = query("parked")
-	sqlParkedTenant    = query("parked_tenant")
+	sqlUpcoming        = store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")}
+	sqlParked          = store.Question{All: query("parked"), Tenant: query("parked_tenant")}
 	sqlFiring          = query("firing")
 	sqlPause           = query("pause")
 	sqlResume          = query("resume")

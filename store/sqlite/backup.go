@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/event-service-agent/timer-service/internal/migration"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -54,7 +55,7 @@ func known(version int64, err error) error {
 	case version == 0:
 		return errors.New("it holds no timers: it is not a database of this service")
 	case version > SchemaVersion:
-		return newer(version)
+		return migration.Newer(version, SchemaVersion)
 	}
 	return nil
 }

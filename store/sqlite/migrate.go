@@ -36,11 +36,7 @@ const VersionTable = migration.Table
 //	goose.NewProvider(goose.DialectSQLite3, db, sqlite.Migrations(),
 //		goose.WithTableName(sqlite.VersionTable), goose.WithDisableGlobalRegistry(true))
 func Migrations() fs.FS {
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		panic(err) // the name of a folder is wrong
-	}
-	return files
+	return migration.Files(migrations)
 }
 
 // Migrate brings the schema of a database to [SchemaVersion], each step in a
@@ -62,7 +58,7 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 		return 0, 0, classify("find the schema version", err)
 	}
 	if from > SchemaVersion {
-		return from, from, newer(from)
+		return from, from, migration.Newer(from, SchemaVersion)
 	}
 	if err := up(ctx, provider); err != nil {
 		return from, from, classify("migrate", err)
@@ -129,11 +125,6 @@ const versions = `CREATE TABLE ` + migration.Table + ` (
 // is none.
 func MigrationSQL(from int64) (string, error) { return migration.Script(Migrations(), versions, from) }
 
-func newer(version int64) error {
-	return fmt.Errorf("%w: the schema of the database has version %d, this binary knows %d: use a newer binary",
-		timer.ErrFatal, version, SchemaVersion)
-}
-
 // VersionOf returns the version of the schema in a database file, 0 if there is none
 // or no file. It changes nothing.
 func VersionOf(ctx context.Context, path string) (v int64, err error) {
@@ -174,13 +165,9 @@ func versionOf(ctx context.Context, db *sql.DB) (v int64, err error) {
 // the handle is of another driver, the database in memory, or the schema newer, the error
 // wraps [timer.ErrFatal]; if it is older the error says how to migrate.
 func Verify(ctx context.Context, db *sql.DB) error {
-	switch v, err := versionOf(ctx, db); {
-	case err != nil:
+	v, err := versionOf(ctx, db)
+	if err != nil {
 		return classify("find the schema version", err)
-	case v > SchemaVersion:
-		return newer(v)
-	case v < SchemaVersion:
-		return fmt.Errorf("the schema of the database has version %d, this binary needs %d: run timer-service migrate, or sqlite.Migrate", v, SchemaVersion)
 	}
-	return nil
+	return migration.Verify(v, SchemaVersion, "sqlite.Migrate")
 }

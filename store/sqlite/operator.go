@@ -78,10 +78,7 @@ func soonest(ctx context.Context, conn *sql.Conn, before int64, after place, lim
 
 // Overdue counts timers that were due before now.
 func (r *Reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (o timer.Overdue, err error) {
-	text, args := sqlOverdue, []any{timer.RoundDown(now).UnixMilli(), timer.MaxOverdue}
-	if tenant != "" {
-		text, args = sqlOverdueTenant, append(args, string(tenant))
-	}
+	text, args := sqlOverdue.Of(tenant, timer.RoundDown(now).UnixMilli(), timer.MaxOverdue)
 	var oldest sql.NullInt64
 	err = r.reads.QueryRowContext(ctx, text, args...).Scan(&o.Timers, &oldest)
 	o.Oldest = instant(oldest)
@@ -95,15 +92,16 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 		return nil, err
 	}
 	begin, length := timer.RoundUp(from).UnixMilli(), (width + time.Millisecond - 1).Milliseconds()
-	if tenant != "" {
-		return r.integers(ctx, doing, sqlUpcomingTenant, begin, length, n, timer.MaxUpcoming, string(tenant))
+	var each []int64 // of many tenants
+	if tenant == "" {
+		each, err = r.integers(ctx, doing, sqlUpcomingMany, begin, length, begin+length*int64(n), maxOneByOne)
 	}
-	each, err := r.integers(ctx, doing, sqlUpcomingMany, begin, length, begin+length*int64(n), maxOneByOne)
 	if err != nil {
 		return nil, err
 	}
 	if len(each) == 0 || len(each) == maxOneByOne { // few tenants, or too many timers
-		return r.integers(ctx, doing, sqlUpcoming, begin, length, n, timer.MaxUpcoming)
+		text, args := sqlUpcoming.Of(tenant, begin, length, n, timer.MaxUpcoming)
+		return r.integers(ctx, doing, text, args...)
 	}
 	counts = make([]int64, n)
 	for _, interval := range each {

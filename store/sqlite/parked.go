@@ -12,10 +12,7 @@ import (
 
 // Parked returns a page of parked events.
 func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) (events []timer.ParkedEvent, err error) {
-	text, args := sqlParked, []any{after, timer.PageSize(limit)}
-	if tenant != "" {
-		text, args = sqlParkedTenant, append(args, string(tenant))
-	}
+	text, args := sqlParked.Of(tenant, after, timer.PageSize(limit))
 	err = r.rows(ctx, "list parked events", func(rows *sql.Rows) error {
 		var e timer.ParkedEvent
 		var headers string

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -55,13 +56,7 @@ func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error
 // Get returns the timer, or [timer.ErrNotFound].
 func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
 	entries, err := r.entries(ctx, "get "+key.String(), sqlGet, string(key.TenantID), string(key.ServiceCallID))
-	if err != nil {
-		return timer.Entry{}, err
-	}
-	if len(entries) == 0 {
-		return timer.Entry{}, fmt.Errorf("%s: %w", key, timer.ErrNotFound)
-	}
-	return entries[0], nil
+	return store.Only(key, entries, err)
 }
 
 // List returns a page of a tenant's timers.

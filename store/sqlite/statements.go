@@ -38,14 +38,11 @@ var (
 	sqlSoonest         = query("soonest")
 	sqlSoonestTenants  = query("soonest_tenants")
 	sqlRows            = query("rows")
-	sqlOverdue         = query("overdue")
-	sqlOverdueTenant   = query("overdue_tenant")
+	sqlOverdue         = store.Question{All: query("overdue"), Tenant: query("overdue_tenant")}
 	sqlDelivery        = query("delivery")
-	sqlUpcoming        = query("upcoming")
+	sqlUpcoming        = store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")}
 	sqlUpcomingMany    = query("upcoming_many")
-	sqlUpcomingTenant  = query("upcoming_tenant")
-	sqlParked          = query("parked")
-	sqlParkedTenant    = query("parked_tenant")
+	sqlParked          = store.Question{All: query("parked"), Tenant: query("parked_tenant")}
 	sqlFiring          = query("firing")
 	sqlPause           = query("pause")
 	sqlResume          = query("resume")
