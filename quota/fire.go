@@ -70,28 +70,22 @@ func (l *Limiter) Fired(now time.Time, events []timer.DueTimeReached) (again tim
 			u.live.decremented = true
 		}
 	}
-	n := l.instances()
 	for tenant, allowed := range l.asked {
-		switch rate := l.config.Of(tenant).Fire; {
-		case allowed == unlimited, rate.PerSecond == 0:
-			if fired[tenant] > 0 {
-				again = now
-			}
-		default:
-			u, s := l.usage(tenant), rate.share(n)
-			u.fire.take(fired[tenant])
-			at := now
-			if fired[tenant] < allowed {
-				if fired[tenant] == 0 {
-					continue // it has none due
-				}
-			} else {
+		n := fired[tenant]
+		if n == 0 && allowed > 0 {
+			continue // it has none due
+		}
+		at := now
+		if rate := l.config.Of(tenant).Fire; allowed != unlimited && rate.PerSecond > 0 {
+			u, s := l.usage(tenant), rate.share(l.instances())
+			u.fire.take(n)
+			if n >= allowed {
 				u.waits = true
 				at = now.Add(u.fire.until(s.portion(), s))
 			}
-			if again.IsZero() || at.Before(again) {
-				again = at
-			}
+		}
+		if again.IsZero() || at.Before(again) {
+			again = at
 		}
 	}
 	return again

@@ -86,13 +86,6 @@ func (l Limits) mistakes(whose string) (errs []error) {
 
 // firesFreely reports whether it limits no tenant's fire rate.
 func (c *Config) firesFreely() bool {
-	if c.Default.Fire.PerSecond > 0 {
-		return false
-	}
-	for _, l := range c.Tenants {
-		if l.Fire.PerSecond > 0 {
-			return false
-		}
-	}
-	return true
+	limited := func(l Limits) bool { return l.Fire.PerSecond > 0 }
+	return !limited(c.Default) && !slices.ContainsFunc(slices.Collect(maps.Values(c.Tenants)), limited)
 }

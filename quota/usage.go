@@ -55,14 +55,9 @@ func (l *Limiter) Usage(tenant timer.TenantID) Usage {
 func (l *Limiter) Tenants(after timer.TenantID, limit int) []timer.TenantID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make(map[timer.TenantID]bool)
-	for tenant := range l.config.Tenants {
-		all[tenant] = true
-	}
-	for tenant := range l.usages {
-		all[tenant] = true
-	}
-	tenants := slices.Sorted(maps.Keys(all))
+	tenants := slices.AppendSeq(slices.Collect(maps.Keys(l.config.Tenants)), maps.Keys(l.usages))
+	slices.Sort(tenants)
+	tenants = slices.Compact(tenants)
 	first, found := slices.BinarySearch(tenants, after)
 	if found {
 		first++

@@ -1,5 +1,5 @@
-// Package store holds what is the same for every database: group commit
-// ([Batch]), retention ([Retention]) and transfer. The databases themselves are
+// Package store holds what is the same for every database: what commands change
+// ([Application]), group commit ([Batch]), retention ([Retention]) and transfer. The databases themselves are
 // in store/sqlite and store/postgres; store/storetest is their contract as tests.
 package store
 
