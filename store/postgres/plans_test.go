@@ -45,7 +45,6 @@ var (
 	texts  = []string{"tenant-1", "tenant-2"}
 	longs  = []int64{1, 2}
 	ints   = []int32{1, 2}
-	bools  = []bool{true, false}
 	times  = []time.Time{noon, noon}
 	bytes  = [][]byte{{1}, {2}}
 	places = []pgtype.TID{{BlockNumber: 1, OffsetNumber: 1, Valid: true}, {BlockNumber: 2, OffsetNumber: 1, Valid: true}}
