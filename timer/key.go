@@ -70,10 +70,7 @@ func (k Key) Compare(other Key) int {
 
 // Validate returns an [InvalidError] unless both parts are well formed.
 func (k Key) Validate() error {
-	if err := k.TenantID.Validate(); err != nil {
-		return err
-	}
-	return k.ServiceCallID.Validate()
+	return cmp.Or(k.TenantID.Validate(), k.ServiceCallID.Validate())
 }
 
 // A Version orders the commands of a key: by the producer's time first, then
@@ -85,13 +82,7 @@ type Version struct {
 
 // Compare returns -1 if v is older than o, 0 if they are the same, +1 if v is newer.
 func (v Version) Compare(o Version) int {
-	switch {
-	case v.TimestampMS < o.TimestampMS:
-		return -1
-	case v.TimestampMS > o.TimestampMS:
-		return +1
-	}
-	return strings.Compare(v.CommandID, o.CommandID)
+	return cmp.Or(cmp.Compare(v.TimestampMS, o.TimestampMS), strings.Compare(v.CommandID, o.CommandID))
 }
 
 // Validate returns an [InvalidError] unless the id is well formed and the time
@@ -118,6 +109,14 @@ func ValidateID(field, id string) error {
 		}
 	}
 	return nil
+}
+
+// validateOptional is [ValidateID] of an id that may be empty.
+func validateOptional(field, id string) error {
+	if id == "" {
+		return nil
+	}
+	return ValidateID(field, id)
 }
 
 // Quote returns s quoted, in ASCII, and cut to a length for log lines and headers.

@@ -35,50 +35,43 @@ type Receipt struct {
 	At            time.Time // when the command was handled
 }
 
-// receipt returns the receipt of a command; false if it has none, see [Receipts].
-func (c ScheduleTimer) receipt(o Outcome, at time.Time) (r Receipt, ok bool) {
-	if !c.Receipt {
-		return r, false
-	}
-	r = Receipt{Key: c.Key, CommandID: c.CommandID, CorrelationID: c.CorrelationID, Trace: c.Trace, At: RoundDown(at)}
-	if o == DidSchedule || o == DidReschedule {
-		r.Type, r.DueAt = TimerScheduled, RoundUp(c.DueAt)
-		return r, true
-	}
-	return r, r.ignored(o)
+// receiptsOf has the type and the reason of the receipt of each outcome. A command that
+// was accepted before has none.
+var receiptsOf = [outcomeSentinel]Receipt{
+	DidSchedule:   {Type: TimerScheduled},
+	DidReschedule: {Type: TimerScheduled},
+	DidCancel:     {Type: TimerCanceled},
+	WasCanceled:   {Type: TimerCanceled},
+	WasStale:      {Type: TimerIgnored, Reason: IgnoredStale},
+	WasReached:    {Type: TimerIgnored, Reason: IgnoredReached},
 }
 
-func (c CancelTimer) receipt(o Outcome, at time.Time) (r Receipt, ok bool) {
-	if !c.Receipt {
-		return r, false
+// receipt returns the receipt of a command, of which the type is empty if it has none,
+// and whether it is wanted.
+func (c ScheduleTimer) receipt(o Outcome) (r Receipt, wanted bool) {
+	r = receiptsOf[o]
+	r.Key, r.CommandID, r.CorrelationID, r.Trace = c.Key, c.CommandID, c.CorrelationID, c.Trace
+	if r.Type == TimerScheduled {
+		r.DueAt = RoundUp(c.DueAt)
 	}
-	r = Receipt{Key: c.Key, CommandID: c.CommandID, CorrelationID: c.CorrelationID, Trace: c.Trace, At: RoundDown(at)}
-	if o == DidCancel || o == WasCanceled {
-		r.Type = TimerCanceled
-		return r, true
-	}
-	return r, r.ignored(o)
+	return r, c.Receipt
 }
 
-func (r *Receipt) ignored(o Outcome) bool {
-	r.Type = TimerIgnored
-	switch o {
-	case WasStale:
-		r.Reason = IgnoredStale
-	case WasReached:
-		r.Reason = IgnoredReached
-	}
-	return r.Reason != ""
+func (c CancelTimer) receipt(o Outcome) (r Receipt, wanted bool) {
+	r = receiptsOf[o]
+	r.Key, r.CommandID, r.CorrelationID, r.Trace = c.Key, c.CommandID, c.CorrelationID, c.Trace
+	return r, c.Receipt
 }
 
 // Receipts returns the receipts of commands with results, handled at a time. Commands
 // that want none, that were accepted before (then they had one), or that are refused
 // have none.
 func Receipts[C interface {
-	receipt(o Outcome, at time.Time) (Receipt, bool)
+	receipt(o Outcome) (Receipt, bool)
 }](commands []C, results []Result, at time.Time) (receipts []Receipt) {
 	for i, c := range commands {
-		if r, ok := c.receipt(results[i].Outcome, at); ok && results[i].Err == nil {
+		if r, wanted := c.receipt(results[i].Outcome); wanted && r.Type != "" {
+			r.At = RoundDown(at)
 			receipts = append(receipts, r)
 		}
 	}

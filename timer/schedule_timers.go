@@ -1,6 +1,10 @@
 package timer
 
-import "errors"
+import (
+	"cmp"
+	"errors"
+	"slices"
+)
 
 // MaxScheduleTimers is how many timers one [ScheduleTimers] may hold.
 const MaxScheduleTimers = 500
@@ -17,10 +21,7 @@ type ScheduleTimers struct {
 // with the message and names a service call of its own. The detail names the
 // first command that is wrong, such as "timers[17].dueAt is missing".
 func (c ScheduleTimers) Validate() error {
-	if err := c.TenantID.Validate(); err != nil {
-		return err
-	}
-	if err := c.Version.Validate(); err != nil {
+	if err := cmp.Or(c.TenantID.Validate(), c.Version.Validate()); err != nil {
 		return err
 	}
 	switch n := len(c.Commands); {
@@ -30,10 +31,8 @@ func (c ScheduleTimers) Validate() error {
 		return Invalid(ReasonBadField, "timers has more than %d items; send the rest in another message", MaxScheduleTimers)
 	}
 	correlationID, trace := c.Commands[0].CorrelationID, c.Commands[0].Trace
-	if correlationID != "" {
-		if err := ValidateID("correlationId", correlationID); err != nil {
-			return err
-		}
+	if err := validateOptional("correlationId", correlationID); err != nil {
+		return err
 	}
 	index := make(map[ServiceCallID]int, len(c.Commands))
 	for i, command := range c.Commands {
@@ -49,9 +48,7 @@ func (c ScheduleTimers) Validate() error {
 		case repeated:
 			err = Invalid(ReasonBadField, "serviceCallId %s is that of timers[%d], too; name each service call once", Quote(string(command.ServiceCallID)), previous)
 		default:
-			if err = ValidateDueAt(command.DueAt); err == nil {
-				err = ValidateData("data", command.Data)
-			}
+			err = cmp.Or(ValidateDueAt(command.DueAt), ValidateData("data", command.Data))
 		}
 		if invalid, ok := errors.AsType[*InvalidError](err); ok {
 			return Invalid(invalid.Reason, "timers[%d].%s", i, invalid.Detail)
@@ -76,13 +73,8 @@ func MessageLen(commands []ScheduleTimer) int {
 func RefuseTogether(commands []ScheduleTimer, results []Result) {
 	for len(commands) > 0 {
 		n := MessageLen(commands)
-		for i := range n {
-			if results[i].Err != nil {
-				for j := range n {
-					results[j] = Result{Err: results[i].Err}
-				}
-				break
-			}
+		if i := slices.IndexFunc(results[:n], func(r Result) bool { return r.Err != nil }); i >= 0 {
+			copy(results, slices.Repeat([]Result{{Err: results[i].Err}}, n))
 		}
 		commands, results = commands[n:], results[n:]
 	}

@@ -1,6 +1,9 @@
 package timer
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // A ScheduleTimer asks for a [DueTimeReached] at DueAt. If the key has a timer
 // already, the newer command wins.
@@ -17,22 +20,7 @@ type ScheduleTimer struct {
 // Validate returns an [InvalidError] unless every field is well formed. Whether
 // Data is JSON is for the package envelope to say.
 func (c ScheduleTimer) Validate() error {
-	if err := c.Key.Validate(); err != nil {
-		return err
-	}
-	if err := c.Version.Validate(); err != nil {
-		return err
-	}
-	if err := ValidateDueAt(c.DueAt); err != nil {
-		return err
-	}
-	if err := ValidateData("data", c.Data); err != nil {
-		return err
-	}
-	if c.CorrelationID == "" {
-		return nil
-	}
-	return ValidateID("correlationId", c.CorrelationID)
+	return cmp.Or(c.Key.Validate(), c.Version.Validate(), ValidateDueAt(c.DueAt), ValidateData("data", c.Data), validateOptional("correlationId", c.CorrelationID))
 }
 
 // MaxDataBytes is the greatest length of the data of a timer.
@@ -59,16 +47,7 @@ type CancelTimer struct {
 
 // Validate returns an [InvalidError] unless every field is well formed.
 func (c CancelTimer) Validate() error {
-	if err := c.Key.Validate(); err != nil {
-		return err
-	}
-	if err := c.Version.Validate(); err != nil {
-		return err
-	}
-	if c.CorrelationID == "" {
-		return nil
-	}
-	return ValidateID("correlationId", c.CorrelationID)
+	return cmp.Or(c.Key.Validate(), c.Version.Validate(), validateOptional("correlationId", c.CorrelationID))
 }
 
 // A DueTimeReached is the event of a timer that fired.
