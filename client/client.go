@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -71,10 +72,7 @@ func (c *Client) CancelTimer(ctx context.Context, command timer.CancelTimer) (ti
 	if command.Trace == (timer.Trace{}) {
 		command.Trace = c.opt.Trace(ctx)
 	}
-	if err := command.Validate(); err != nil {
-		return timer.Version{}, err
-	}
-	if err := timer.ValidateTimestamp(command.TimestampMS, now, maxAhead); err != nil {
+	if err := cmp.Or(command.Validate(), timer.ValidateTimestamp(command.TimestampMS, now, maxAhead)); err != nil {
 		return timer.Version{}, err
 	}
 	return command.Version, c.send(ctx, command.TenantID, command)

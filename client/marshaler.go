@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -33,11 +34,9 @@ func (m Marshaler) Marshal(v any) (*message.Message, error) {
 		if err != nil {
 			return nil, err
 		}
-		return newMessage(command.CommandID, envelope.Schedule(command), envelope.ScheduleHeaders(command))
+		return m.Marshal(command)
 	case timer.ScheduleTimer:
-		if c.Version == (timer.Version{}) {
-			c.Version = NewVersion(m.now())
-		}
+		c.Version = version(c.Version, m.now())
 		if err := validate(c); err != nil {
 			return nil, err
 		}
@@ -48,9 +47,7 @@ func (m Marshaler) Marshal(v any) (*message.Message, error) {
 		}
 		return newMessage(c.CommandID, envelope.ScheduleMany(c), envelope.ScheduleManyHeaders(c))
 	case timer.CancelTimer:
-		if c.Version == (timer.Version{}) {
-			c.Version = NewVersion(m.now())
-		}
+		c.Version = version(c.Version, m.now())
 		if err := c.Validate(); err != nil {
 			return nil, err
 		}
@@ -89,27 +86,9 @@ func (m Marshaler) Unmarshal(msg *message.Message, v any) error {
 	if err != nil {
 		return err
 	}
-	switch p := v.(type) {
-	case *timer.DueTimeReached:
-		if e, ok := payload.(timer.DueTimeReached); ok {
-			*p = e
-			return nil
-		}
-	case *timer.ScheduleTimer:
-		if c, ok := payload.(timer.ScheduleTimer); ok {
-			*p = c
-			return nil
-		}
-	case *timer.ScheduleTimers:
-		if c, ok := payload.(timer.ScheduleTimers); ok {
-			*p = c
-			return nil
-		}
-	case *timer.CancelTimer:
-		if c, ok := payload.(timer.CancelTimer); ok {
-			*p = c
-			return nil
-		}
+	if to := reflect.ValueOf(v); to.Kind() == reflect.Pointer && to.Type().Elem() == reflect.TypeOf(payload) {
+		to.Elem().Set(reflect.ValueOf(payload))
+		return nil
 	}
 	return timer.Invalid(timer.ReasonUnknownType, "type %s is not %s", timer.Quote(kind), m.Name(v))
 }
@@ -134,19 +113,10 @@ func (Marshaler) NameFromMessage(msg *message.Message) string {
 	return kind
 }
 
-// valueOf returns what a pointer to a command or event points to, else v.
+// valueOf returns what a pointer points to, else v.
 func valueOf(v any) any {
-	switch p := v.(type) {
-	case *Timer:
-		return *p
-	case *timer.ScheduleTimer:
-		return *p
-	case *timer.ScheduleTimers:
-		return *p
-	case *timer.CancelTimer:
-		return *p
-	case *timer.DueTimeReached:
-		return *p
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && !p.IsNil() {
+		return p.Elem().Interface()
 	}
 	return v
 }
@@ -157,15 +127,7 @@ func decode(msg *message.Message) (payload any, kind string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	correlationID, trace := envelope.CorrelationFrom(msg.Metadata.Get), envelope.TraceFrom(msg.Metadata.Get)
-	complete := func(id *string, t *timer.Trace) {
-		if *id == "" {
-			*id = correlationID
-		}
-		if t.Parent == "" {
-			*t = trace
-		}
-	}
+	complete := func(id *string, t *timer.Trace) { envelope.Complete(msg.Metadata.Get, id, t) }
 	switch c := m.Payload.(type) {
 	case timer.ScheduleTimer:
 		complete(&c.CorrelationID, &c.Trace)

@@ -101,6 +101,18 @@ func TraceFrom(get func(name string) string) timer.Trace {
 	return traceOf(parent, first(get, HeaderTraceState, "Tracestate", "TRACESTATE"))
 }
 
+// Complete sets a correlation id that is empty, and a trace that is none, to those that
+// the headers of a message carry: what the body says takes precedence. Get returns a
+// header by its name, or "".
+func Complete(get func(name string) string, correlationID *string, trace *timer.Trace) {
+	if *correlationID == "" {
+		*correlationID = CorrelationFrom(get)
+	}
+	if trace.Parent == "" {
+		*trace = TraceFrom(get)
+	}
+}
+
 // first returns the first header that is present, or "".
 func first(get func(name string) string, names ...string) string {
 	for _, name := range names {

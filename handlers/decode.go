@@ -161,27 +161,16 @@ func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 	if len(d.schedules) == 0 {
 		d.cancel.Receipt = h.opt.Receipts != nil
-		if d.cancel.CorrelationID == "" {
-			d.cancel.CorrelationID = envelope.CorrelationFrom(d.msg.Metadata.Get)
-		}
-		if d.cancel.Trace.Parent == "" {
-			d.cancel.Trace = envelope.TraceFrom(d.msg.Metadata.Get)
-		}
+		envelope.Complete(d.msg.Metadata.Get, &d.cancel.CorrelationID, &d.cancel.Trace)
 		return nil
 	}
 	first := &d.schedules[0]
-	correlationID, trace := first.CorrelationID, first.Trace
-	if correlationID == "" {
-		correlationID = envelope.CorrelationFrom(d.msg.Metadata.Get)
-	}
-	if trace.Parent == "" {
-		trace = envelope.TraceFrom(d.msg.Metadata.Get)
-	}
+	envelope.Complete(d.msg.Metadata.Get, &first.CorrelationID, &first.Trace)
 	horizon := h.opt.Quotas.HorizonOr(first.TenantID, h.opt.Horizon)
 	limit := now.Add(horizon)
 	for i := range d.schedules {
 		c := &d.schedules[i]
-		c.CorrelationID, c.Trace, c.Receipt = correlationID, trace, h.opt.Receipts != nil
+		c.CorrelationID, c.Trace, c.Receipt = first.CorrelationID, first.Trace, h.opt.Receipts != nil
 		if c.DueAt.After(limit) {
 			return timer.Invalid(timer.ReasonBeyondHorizon, "%sdueAt %s is beyond the horizon of %s",
 				itemName(d.schedules, i), c.DueAt.Format(time.RFC3339), horizon)
