@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -37,8 +39,7 @@ const (
 func explain(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		produced, err := next(msg)
-		var invalid *timer.InvalidError
-		if err != nil && errors.As(err, &invalid) {
+		if invalid, ok := errors.AsType[*timer.InvalidError](err); ok {
 			msg.Metadata.Set(envelope.HeaderDeadLetterReason, string(invalid.Reason))
 			msg.Metadata.Set(envelope.HeaderDeadLetterDetail, invalid.Detail)
 		}
@@ -62,98 +63,94 @@ type deadLetters struct {
 
 // Turns are for dead letters of one topic.
 type turns struct {
-	slots chan struct{}
+	slots *semaphore.Weighted
 	users int
 }
 
-// enter waits for a turn of a topic. It returns false if that takes too long, else
-// leave is to be called.
-func (d *deadLetters) enter(topic string) (leave func(), ok bool) {
+// enter waits for a turn of a topic, which fails if it takes too long. Leave is to be
+// called then, too.
+func (d *deadLetters) enter(ctx context.Context, topic string) (leave func(), err error) {
 	d.mu.Lock()
 	t := d.topics[topic]
 	if t == nil {
-		if d.topics == nil {
-			d.topics = make(map[string]*turns)
-		}
-		t = &turns{slots: make(chan struct{}, maxUnderWay)}
+		t = &turns{slots: semaphore.NewWeighted(maxUnderWay)}
 		d.topics[topic] = t
 	}
 	t.users++
 	d.mu.Unlock()
-	done := func() {
+	ctx, cancel := context.WithTimeout(ctx, underWay)
+	defer cancel()
+	err = t.slots.Acquire(ctx, 1)
+	return func() {
+		if err == nil {
+			t.slots.Release(1)
+		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if t.users--; t.users == 0 {
 			delete(d.topics, topic)
 		}
-	}
-	late := time.NewTimer(underWay)
-	defer late.Stop()
-	select {
-	case t.slots <- struct{}{}:
-		return func() { <-t.slots; done() }, true
-	case <-late.C:
-		done()
-		return nil, false
-	}
+	}, err
 }
 
 // Close does nothing: the publisher belongs to the caller.
 func (d *deadLetters) Close() error { return nil }
 
-// Publish publishes the dead letters of messages. One that the broker refuses is
-// published again with its body cut, as short as it takes: with its headers a dead
-// letter is larger than its original, and one that can't be published would bring
-// the original back for ever.
+// Publish publishes the dead letters of messages.
 func (d *deadLetters) Publish(_ string, messages ...*message.Message) error {
 	for _, original := range messages {
-		ctx, cancel := context.WithTimeout(original.Context(), publishTimeout)
-		defer cancel()
-		tenant := d.tenantOf(original)
-		from := envelope.OriginOf(original.Payload)
-		if from.CorrelationID == "" {
-			from.CorrelationID = envelope.CorrelationFrom(original.Metadata.Get)
+		if err := d.publish(original); err != nil {
+			return err
 		}
-		dead := broker.Message{Topic: d.routing.DeadLettersOf(tenant), Message: d.deadLetter(tenant, from, original)}
-		leave, ok := d.enter(dead.Topic)
-		if !ok {
-			return fmt.Errorf("publish a dead letter to %s: %d others wait for that", dead.Topic, maxUnderWay)
-		}
-		defer leave()
-		err := d.pub.Publish(ctx, dead)[0]
-		for errors.Is(err, broker.ErrRefused) && len(dead.Payload) > 0 {
-			keep := min(len(dead.Payload)/2, envelope.MaxBytes)
-			dead.Message = d.deadLetter(tenant, from, original)
-			dead.Payload = dead.Payload[:keep]
-			dead.Metadata.Set(envelope.HeaderDeadLetterTruncated, "true")
-			err = d.pub.Publish(ctx, dead)[0]
-		}
-		if err != nil {
-			return fmt.Errorf("publish a dead letter to %s: %w", dead.Topic, err)
-		}
-		failpoint.Here("dead-lettered")
-		if d.receipts != nil && tenant != timer.NoTenant {
-			now := d.clock.Now()
-			if err := d.receipts(ctx, now, rejected(tenant, from, original, now)); err != nil {
-				return fmt.Errorf("write a receipt: %w", err)
-			}
-		}
-		d.report(ctx, tenant, from, dead.Message)
 	}
 	return nil
 }
 
+// publish publishes the dead letter of a message. One that the broker refuses is
+// published again with its body cut, as short as it takes: with its headers a dead
+// letter is larger than its original, and one that can't be published would bring
+// the original back for ever.
+func (d *deadLetters) publish(original *message.Message) error {
+	ctx, cancel := context.WithTimeout(original.Context(), publishTimeout)
+	defer cancel()
+	tenant := d.tenantOf(original)
+	from, trace := envelope.OriginOf(original.Payload), deliveryOf(original).carried
+	envelope.Complete(original.Metadata.Get, &from.CorrelationID, &trace)
+	dead := broker.Message{Topic: d.routing.DeadLettersOf(tenant), Message: d.deadLetter(tenant, from, original)}
+	leave, err := d.enter(ctx, dead.Topic)
+	defer leave()
+	if err != nil {
+		return fmt.Errorf("publish a dead letter to %s: %d others wait for that", dead.Topic, maxUnderWay)
+	}
+	err = d.pub.Publish(ctx, dead)[0]
+	for errors.Is(err, broker.ErrRefused) && len(dead.Payload) > 0 {
+		keep := min(len(dead.Payload)/2, envelope.MaxBytes)
+		dead.Message = d.deadLetter(tenant, from, original)
+		dead.Payload = dead.Payload[:keep]
+		dead.Metadata.Set(envelope.HeaderDeadLetterTruncated, "true")
+		err = d.pub.Publish(ctx, dead)[0]
+	}
+	if err != nil {
+		return fmt.Errorf("publish a dead letter to %s: %w", dead.Topic, err)
+	}
+	failpoint.Here("dead-lettered")
+	if d.receipts != nil && tenant != timer.NoTenant {
+		now := d.clock.Now()
+		if err := d.receipts(ctx, now, rejected(tenant, from, trace, original, now)); err != nil {
+			return fmt.Errorf("write a receipt: %w", err)
+		}
+	}
+	d.report(ctx, tenant, from, dead.Message)
+	return nil
+}
+
 // rejected returns the receipt of a message that becomes a dead letter.
-func rejected(tenant timer.TenantID, from envelope.Origin, original *message.Message, now time.Time) timer.Receipt {
-	r := timer.Receipt{
+func rejected(tenant timer.TenantID, from envelope.Origin, trace timer.Trace, original *message.Message, now time.Time) timer.Receipt {
+	return timer.Receipt{
 		Type: timer.TimerRejected, Key: timer.Key{TenantID: tenant, ServiceCallID: from.ServiceCallID},
-		CommandID: from.ID, CorrelationID: from.CorrelationID, Trace: envelope.TraceFrom(original.Metadata.Get),
+		CommandID: from.ID, CorrelationID: from.CorrelationID, Trace: trace,
 		Reason: timer.Reason(original.Metadata.Get(envelope.HeaderDeadLetterReason)), Detail: visible(original.Metadata.Get(envelope.HeaderDeadLetterDetail)), At: now,
 	}
-	if d := deliveryOf(original); d != nil && d.carried.Parent != "" {
-		r.Trace = d.carried
-	}
-	return r
 }
 
 // report logs that a message was refused: the first of its tenant and reason in a
@@ -185,10 +182,7 @@ func (d *deadLetters) tenantOf(original *message.Message) timer.TenantID {
 // body has none.
 func (d *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, original *message.Message) *message.Message {
 	from := original.Metadata
-	topic := from.Get(broker.MetaTopic)
-	if topic == "" {
-		topic = from.Get(middleware.PoisonedTopicKey)
-	}
+	topic := cmp.Or(from.Get(broker.MetaTopic), from.Get(middleware.PoisonedTopicKey))
 	id := origin.ID
 	if id == "" && from.Get(broker.MetaNoID) == "" {
 		id = original.UUID

@@ -40,7 +40,7 @@ func TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &deadLetters{
 			pub: stuck{word: "bad"}, routing: broker.NATSRouting(), clock: timer.ClockFunc(time.Now),
-			log: slog.New(slog.DiscardHandler), refused: digest.New(func(...any) {}),
+			log: slog.New(slog.DiscardHandler), refused: digest.New(func(...any) {}), topics: make(map[string]*turns),
 		}
 		defer d.refused.Flush()
 		const each = 4000
@@ -49,6 +49,7 @@ func TestTopicOfDeadLettersThatTakesNothingHoldsFewMessages(t *testing.T) {
 			waiting[i].Store(each)
 			for n := range each {
 				msg := message.NewMessage(fmt.Sprint(n), fmt.Appendf(nil, `{"id":"%d","tenantId":"%s"}`, n, tenant))
+				msg.SetContext(&delivery{Context: t.Context(), values: t.Context(), msg: msg})
 				go func() {
 					defer waiting[i].Add(-1)
 					if d.Publish(poisonTopic, msg) != nil {

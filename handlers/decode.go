@@ -21,7 +21,6 @@ type delivery struct {
 	msg             *message.Message
 	store           Store
 
-	decoded   bool
 	invalid   error                 // why it can't be decoded
 	schedules []timer.ScheduleTimer // commands of the message
 	one       [1]timer.ScheduleTimer
@@ -75,15 +74,32 @@ func (h *Handlers) end() {
 	}
 }
 
-// decode decodes a message, unless trace has. One that is invalid, or that is ignored,
-// ends its way here.
+// decode decodes a message, and makes the span of its delivery around all that is done
+// with it. A middleware of the host may have replaced the context, or call the others
+// again.
 func (h *Handlers) decode(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
-		d := deliveryOf(msg)
-		if !d.decoded {
-			h.read(d)
+		d := h.newDelivery(msg)
+		h.read(d)
+		if h.opt.Trace == nil {
+			return next(msg)
 		}
-		if d.invalid != nil || d.result.Outcome == OutcomeIgnored {
+		spanned, carried, end := h.opt.Trace(d.values, d.received())
+		d.values, d.carried = spanned, carried
+		for i := range d.schedules {
+			d.schedules[i].Trace = carried
+		}
+		d.cancel.Trace = carried
+		produced, err := next(msg)
+		end(d.handled(err))
+		return produced, err
+	}
+}
+
+// decoded ends the way of a message that is invalid, or that is ignored.
+func decoded(next message.HandlerFunc) message.HandlerFunc {
+	return func(msg *message.Message) ([]*message.Message, error) {
+		if d := deliveryOf(msg); d.invalid != nil || d.result.Outcome == OutcomeIgnored {
 			return nil, d.invalid
 		}
 		return next(msg)
@@ -98,7 +114,6 @@ func (h *Handlers) read(d *delivery) {
 			d.invalid = timer.Invalid(timer.ReasonBadField, "decode: %v", r)
 		}
 	}()
-	d.decoded = true
 	d.invalid = h.decodeCommands(d, h.clock.Now())
 }
 

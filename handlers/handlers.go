@@ -2,8 +2,8 @@
 // Watermill router and its middleware to a handler, which applies it to the store
 // and returns after the commit. Then the router acks it.
 //
-//	broker ─► router: the host's middleware, CorrelationID, trace, count, poison queue,
-//	                  explain, decode, quota, retry, circuit breaker, recoverer
+//	broker ─► router: the host's middleware, CorrelationID, decode and trace, count,
+//	                  poison queue, explain, quota, retry, circuit breaker, recoverer
 //	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer ─► group commit
 //
 // Thousands of messages are in flight at once, in no order: the version of a
@@ -157,7 +157,7 @@ func New(
 	refused := func(attrs ...any) { log.WarnContext(context.Background(), "messages refused", attrs...) }
 	return &Handlers{
 		store: store, routing: routing, sub: sub, clock: clock, log: log, opt: opt,
-		dead:    &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused)},
+		dead:    &deadLetters{receipts: opt.Receipts, pub: pub, routing: routing, clock: clock, log: log, refused: digest.New(refused), topics: make(map[string]*turns)},
 		ahead:   digest.New(ahead),
 		breaker: newBreaker(),
 		running: make(chan struct{}),

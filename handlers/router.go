@@ -31,15 +31,13 @@ func (h *Handlers) router() (*message.Router, error) {
 	// Outermost first. What lies inside the poison queue may call a message invalid.
 	// A message is decoded once, outside Retry: another try can't make it valid. What
 	// lies inside Retry uses the store and is worth another try.
-	traced := []message.HandlerMiddleware{middleware.CorrelationID}
-	if h.opt.Trace != nil {
-		traced = append(traced, h.trace)
-	}
-	router.AddMiddleware(slices.Concat([]message.HandlerMiddleware{h.begin}, h.opt.Middleware, traced, []message.HandlerMiddleware{
+	router.AddMiddleware(slices.Concat([]message.HandlerMiddleware{h.begin}, h.opt.Middleware, []message.HandlerMiddleware{
+		middleware.CorrelationID,
+		h.decode,
 		h.count,
 		poison,
 		explain,
-		h.decode,
+		decoded,
 		h.limit,
 		h.retry,
 		h.breakCircuit,
@@ -91,9 +89,6 @@ func isInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
 func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		d := deliveryOf(msg)
-		if d == nil { // a middleware of the host has replaced the context
-			d = h.newDelivery(msg)
-		}
 		produced, err := next(msg)
 		switch {
 		case err != nil:

@@ -3,8 +3,6 @@ package handlers
 import (
 	"context"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -33,28 +31,6 @@ type Handled struct {
 	Outcome string       // as in a [Result]; "several" if timers of a ScheduleTimers differ
 	Reason  timer.Reason // why it is invalid; empty if it is not
 	Err     error        // why it comes again; nil if it does not
-}
-
-// trace makes the span of a delivery around all that is done with it.
-func (h *Handlers) trace(next message.HandlerFunc) message.HandlerFunc {
-	return func(msg *message.Message) ([]*message.Message, error) {
-		d := deliveryOf(msg)
-		if d == nil { // a middleware of the host has replaced the context
-			d = h.newDelivery(msg)
-		}
-		if !d.decoded {
-			h.read(d)
-		}
-		spanned, carried, end := h.opt.Trace(d.values, d.received())
-		d.values, d.carried = spanned, carried
-		for i := range d.schedules {
-			d.schedules[i].Trace = carried
-		}
-		d.cancel.Trace = carried
-		produced, err := next(msg)
-		end(d.handled(err))
-		return produced, err
-	}
 }
 
 func (d *delivery) received() Received {

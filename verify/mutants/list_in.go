@@ -20,7 +20,7 @@ var intakes = []mutant{
 	},
 	{
 		"I1", "an invalid command is acked though its dead letter was not published",
-		[]change{in("handlers", "deadLetters.Publish", swap("err != nil", "false"))},
+		[]change{in("handlers", "deadLetters.publish", swap("err != nil", "false"))},
 		intake,
 	},
 	{
