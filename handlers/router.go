@@ -183,18 +183,13 @@ func (h *Handlers) storeWorks(msg *message.Message) bool {
 	return h.opt.StoreWorks(ctx) == nil || h.stopping.Err() != nil
 }
 
-// A routerLog is the log of the router. Watermill's adapter makes attributes of
-// each line before it finds that the line is below the level, several a message.
-type routerLog struct {
-	watermill.LoggerAdapter
-	log *slog.Logger
-}
+// A routerLog is the log of the router. A line for each start and stop of its parts is at
+// the level debug.
+type routerLog struct{ watermill.LoggerAdapter }
 
 func newRouterLog(log *slog.Logger) watermill.LoggerAdapter {
-	return routerLog{watermill.NewSlogLoggerWithLevelMapping(log, map[slog.Level]slog.Level{slog.LevelError: slog.LevelWarn}), log}
+	return routerLog{watermill.NewSlogLoggerWithLevelMapping(log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug, slog.LevelError: slog.LevelWarn})}
 }
-
-func (l routerLog) enabled(level slog.Level) bool { return l.log.Enabled(context.Background(), level) }
 
 // Error logs at the level warn, since what failed is tried again. A stack, of a panic
 // that the router recovers or of an error of Watermill, is logged at the level debug.
@@ -204,24 +199,7 @@ func (l routerLog) Error(msg string, err error, fields watermill.LogFields) {
 	l.Debug(msg, fields.Add(watermill.LogFields{"stack": fmt.Sprintf("%s%+v", stack, err)}))
 }
 
-// Info logs at the level debug: a line for each start and stop of its parts.
-func (l routerLog) Info(msg string, fields watermill.LogFields) { l.Debug(msg, fields) }
-
-// Debug logs at the level debug.
-func (l routerLog) Debug(msg string, fields watermill.LogFields) {
-	if l.enabled(slog.LevelDebug) {
-		l.LoggerAdapter.Debug(msg, fields)
-	}
-}
-
-// Trace logs below the level debug.
-func (l routerLog) Trace(msg string, fields watermill.LogFields) {
-	if l.enabled(watermill.LevelTrace) {
-		l.LoggerAdapter.Trace(msg, fields)
-	}
-}
-
 // With returns a log whose lines have fields.
 func (l routerLog) With(fields watermill.LogFields) watermill.LoggerAdapter {
-	return routerLog{l.LoggerAdapter.With(fields), l.log}
+	return routerLog{l.LoggerAdapter.With(fields)}
 }
