@@ -1,7 +1,9 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -52,175 +54,183 @@ func SourcesOf(a *app.App, s app.Store) Sources {
 
 // Observe has the sources asked at each collection from now on. It is called once.
 func (t *Telemetry) Observe(s Sources) error {
-	o := &observer{meter: t.meter, counters: t.counters, sources: s}
-	o.counter("timer.commands.received", "{command}", "Deliveries of commands, by type.")
-	o.counter("timer.schedules.processed", "{command}", "What became of deliveries of commands, by type and outcome.")
-	o.counter("timer.events.reached", "{event}", "Timers that fired.")
-	o.counter("timer.events.published", "{event}", "Events that the broker acked.")
-	o.counter("timer.events.parked", "{event}", "Events that the broker refused for good, since the start.")
-	o.counter("timer.clock.jumps", "{jump}", "Jumps of the clock that paused firing.")
-	o.gauge("timer.timers", "{timer}", "Timers in the database, by state.")
-	o.gauge("timer.outbox.depth", "{event}", "Events that wait for the broker.")
-	o.gauge("timer.outbox.parked", "{event}", "Events in the database that the broker refused for good.")
-	o.gauge("timer.ready", "1", "Whether each part of the service is green: 1 or 0.")
-	o.gauge("timer.firing.paused", "{pause}", "Whether people have paused firing: 1 or 0.")
-	o.gauge("timer.instances", "{instance}", "Instances that share the database.")
-	o.gauge("timer.recovery.ahead", "{command}", "Commands at the broker that a recovery of the database has still to read, about; 0 if none is under way.")
-	o.seconds("timer.overdue.age", "How long the oldest timer has been due that has not fired; 0 if none is.")
-	o.seconds("timer.outbox.age", "How long the oldest event has waited for the broker; 0 if none does.")
-	o.seconds("timer.poll.age", "How long ago the next poll should have begun, or how long the last one takes so far; 0 if all is well.")
-	if s.Unprotected != nil {
-		o.gauge("timer.unprotected.timers", "{timer}", "Timers that wait and that only a backup protects: the broker does not have their commands.")
-		o.seconds("timer.unprotected.oldest.age", "How old the oldest of their commands is; 0 if there is none.")
+	stats := func(ctx context.Context) (timer.Stats, bool) {
+		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
+		defer cancel()
+		stats, err := s.Stats(ctx)
+		return stats, err == nil // else timer.ready says it
 	}
-	if s.Full != nil {
-		o.float("timer.broker.used", "1", "How much of what the broker takes at most is used: 1 is full, 0 also stands for no limit.")
+	return errors.Join(
+		observe(t.meter, asked(func() *app.Counters { return t.counters }), ofCounters),
+		observe(t.meter, asked(func() Sources { return s }), ofSources),
+		observe(t.meter, asked(s.Status), ofStatus),
+		observe(t.meter, stats, ofStats),
+		observe(t.meter, asked(s.Unprotected), ofUnprotected),
+		observe(t.meter, asked(s.Full), []observed[float64]{
+			{ratio, "timer.broker.used", "1", "How much of what the broker takes at most is used: 1 is full, 0 also stands for no limit.", func(full float64, to put) { to(full) }},
+		}),
+		observe(t.meter, asked(s.Disk), []observed[float64]{
+			{ratio, "timer.database.disk.used", "1", "How much of the file system of the database is used: 1 is full.", func(used float64, to put) { to(used) }},
+		}),
+		observe(t.meter, asked(s.Backups), ofBackups),
+	)
+}
+
+// A put takes a value of a metric, with names and values of its labels.
+type put func(n float64, labels ...string)
+
+// An observed is a metric that a source of type S has.
+type observed[S any] struct {
+	kind              kind
+	name, unit, about string
+	read              func(from S, to put) // without a value the metric is missing
+}
+
+// A kind is that of an instrument.
+type kind int
+
+const (
+	counter kind = iota // of integers
+	gauge               // of an integer
+	ratio               // of any number
+)
+
+var ofCounters = []observed[*app.Counters]{
+	{counter, "timer.commands.received", "{command}", "Deliveries of commands, by type.", func(c *app.Counters, to put) {
+		received := make(map[string]int64)
+		for r, n := range c.Commands() {
+			received[r.Type] += n
+		}
+		for kind, n := range received {
+			to(float64(n), "type", kind)
+		}
+	}},
+	{counter, "timer.schedules.processed", "{command}", "What became of deliveries of commands, by type and outcome.", func(c *app.Counters, to put) {
+		for r, n := range c.Commands() {
+			to(float64(n), "type", r.Type, "outcome", r.Outcome)
+		}
+	}},
+	{counter, "timer.events.reached", "{event}", "Timers that fired.", func(c *app.Counters, to put) { to(float64(c.Reached())) }},
+	{counter, "timer.events.published", "{event}", "Events that the broker acked.", func(c *app.Counters, to put) { to(float64(c.Forwarded())) }},
+	{counter, "timer.events.parked", "{event}", "Events that the broker refused for good, since the start.", func(c *app.Counters, to put) { to(float64(c.Parked())) }},
+}
+
+var ofSources = []observed[Sources]{
+	{gauge, "timer.ready", "1", "Whether each part of the service is green: 1 or 0.", func(s Sources, to put) {
+		for part, green := range s.Ready() {
+			to(oneIf(green), "part", part)
+		}
+	}},
+	{gauge, "timer.instances", "{instance}", "Instances that share the database.", func(s Sources, to put) { to(float64(s.Instances())) }},
+	{gauge, "timer.recovery.ahead", "{command}", "Commands at the broker that a recovery of the database has still to read, about; 0 if none is under way.", func(s Sources, to put) {
+		to(float64(cmp.Or(s.Recovery(), &app.RecoveryProgress{}).Ahead))
+	}},
+}
+
+var ofStatus = []observed[app.Status]{
+	{counter, "timer.clock.jumps", "{jump}", "Jumps of the clock that paused firing.", func(s app.Status, to put) { to(float64(s.Poller.Jumps)) }},
+	{gauge, "timer.firing.paused", "{pause}", "Whether people have paused firing: 1 or 0.", func(s app.Status, to put) { to(oneIf(s.Poller.Paused.Paused())) }},
+	{ratio, "timer.poll.age", "s", "How long ago the next poll should have begun, or how long the last one takes so far; 0 if all is well.", func(s app.Status, to put) {
+		to(s.Poller.Late().Seconds())
+	}},
+}
+
+var ofStats = []observed[timer.Stats]{
+	{gauge, "timer.timers", "{timer}", "Timers in the database, by state.", func(s timer.Stats, to put) {
+		to(float64(s.Scheduled), "state", "Scheduled")
+		to(float64(s.Reached), "state", "Reached")
+		to(float64(s.Canceled), "state", "Canceled")
+	}},
+	{gauge, "timer.outbox.depth", "{event}", "Events that wait for the broker.", func(s timer.Stats, to put) { to(float64(s.Outbox)) }},
+	{gauge, "timer.outbox.parked", "{event}", "Events in the database that the broker refused for good.", func(s timer.Stats, to put) { to(float64(s.Parked)) }},
+	{ratio, "timer.overdue.age", "s", "How long the oldest timer has been due that has not fired; 0 if none is.", func(s timer.Stats, to put) { to(age(s.NextDue)) }},
+	{ratio, "timer.outbox.age", "s", "How long the oldest event has waited for the broker; 0 if none does.", func(s timer.Stats, to put) { to(age(s.Oldest)) }},
+}
+
+var ofUnprotected = []observed[timer.Unprotected]{
+	{gauge, "timer.unprotected.timers", "{timer}", "Timers that wait and that only a backup protects: the broker does not have their commands.", func(u timer.Unprotected, to put) {
+		if !u.At.IsZero() {
+			to(float64(u.Timers))
+		}
+	}},
+	{ratio, "timer.unprotected.oldest.age", "s", "How old the oldest of their commands is; 0 if there is none.", func(u timer.Unprotected, to put) {
+		if !u.At.IsZero() {
+			to(age(u.Oldest))
+		}
+	}},
+}
+
+var ofBackups = []observed[Backups]{
+	{ratio, "timer.backup.age", "s", "How old the newest good copy of the database is; if there is none, how long copies have been due.", func(b Backups, to put) { to(b.Age.Seconds()) }},
+	{ratio, "timer.backup.interval", "s", "How often a copy of the database is made: backup_every.", func(b Backups, to put) { to(b.Every.Seconds()) }},
+	{gauge, "timer.backup.size", "By", "Size of the newest good copy of the database.", func(b Backups, to put) { to(float64(b.Bytes)) }},
+	{counter, "timer.backup.failures", "{copy}", "Copies of the database that failed, since the start.", func(b Backups, to put) { to(float64(b.Failures)) }},
+}
+
+// asked returns how a source is asked that always answers; nil if there is none.
+func asked[S any](source func() S) func(context.Context) (S, bool) {
+	if source == nil {
+		return nil
 	}
-	if s.Disk != nil {
-		o.float("timer.database.disk.used", "1", "How much of the file system of the database is used: 1 is full.")
+	return func(context.Context) (S, bool) { return source(), true }
+}
+
+// observe has a source asked at each collection, once for all its metrics, unless it is nil.
+func observe[S any](meter metric.Meter, ask func(context.Context) (S, bool), metrics []observed[S]) error {
+	if ask == nil {
+		return nil
 	}
-	if s.Backups != nil {
-		o.seconds("timer.backup.age", "How old the newest good copy of the database is; if there is none, how long copies have been due.")
-		o.seconds("timer.backup.interval", "How often a copy of the database is made: backup_every.")
-		o.gauge("timer.backup.size", "By", "Size of the newest good copy of the database.")
-		o.counter("timer.backup.failures", "{copy}", "Copies of the database that failed, since the start.")
+	ints, floats := make([]metric.Int64Observable, len(metrics)), make([]metric.Float64Observable, len(metrics))
+	all := make([]metric.Observable, len(metrics))
+	for i, m := range metrics {
+		var err error
+		unit, about := metric.WithUnit(m.unit), metric.WithDescription(m.about)
+		switch m.kind {
+		case counter:
+			ints[i], err = meter.Int64ObservableCounter(m.name, unit, about)
+			all[i] = ints[i]
+		case gauge:
+			ints[i], err = meter.Int64ObservableGauge(m.name, unit, about)
+			all[i] = ints[i]
+		case ratio:
+			floats[i], err = meter.Float64ObservableGauge(m.name, unit, about)
+			all[i] = floats[i]
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if o.err != nil {
-		return o.err
-	}
-	_, err := o.meter.RegisterCallback(o.observe, o.all...)
+	_, err := meter.RegisterCallback(func(ctx context.Context, to metric.Observer) error {
+		from, ok := ask(ctx)
+		if !ok {
+			return nil
+		}
+		for i, m := range metrics {
+			m.read(from, func(n float64, labels ...string) {
+				if floats[i] != nil {
+					to.ObserveFloat64(floats[i], max(0, n), label(labels...))
+				} else {
+					to.ObserveInt64(ints[i], int64(n), label(labels...))
+				}
+			})
+		}
+		return nil
+	}, all...)
 	return err
 }
 
-// An observer is what collects.
-type observer struct {
-	meter    metric.Meter
-	counters *app.Counters
-	sources  Sources
-
-	ints   map[string]metric.Int64Observable
-	floats map[string]metric.Float64Observable
-	all    []metric.Observable
-	err    error
+// oneIf returns 1 if something is so, else 0.
+func oneIf(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
-func (o *observer) counter(name, unit, about string) {
-	c, err := o.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(about))
-	o.addInt(name, c, err)
-}
-
-func (o *observer) gauge(name, unit, about string) {
-	g, err := o.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
-	o.addInt(name, g, err)
-}
-
-func (o *observer) addInt(name string, i metric.Int64Observable, err error) {
-	if err != nil {
-		o.err = err
-		return
-	}
-	if o.ints == nil {
-		o.ints = make(map[string]metric.Int64Observable)
-	}
-	o.ints[name] = i
-	o.all = append(o.all, i)
-}
-
-func (o *observer) seconds(name, about string) { o.float(name, "s", about) }
-
-func (o *observer) float(name, unit, about string) {
-	g, err := o.meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(about))
-	if err != nil {
-		o.err = err
-		return
-	}
-	if o.floats == nil {
-		o.floats = make(map[string]metric.Float64Observable)
-	}
-	o.floats[name] = g
-	o.all = append(o.all, g)
-}
-
-// observe answers one collection.
-func (o *observer) observe(ctx context.Context, to metric.Observer) error {
-	number := func(name string, n int64, pairs ...string) { to.ObserveInt64(o.ints[name], n, label(pairs...)) }
-	seconds := func(name string, d time.Duration) { to.ObserveFloat64(o.floats[name], max(0, d).Seconds()) }
-
-	received := make(map[string]int64)
-	for r, n := range o.counters.Commands() {
-		received[r.Type] += n
-		number("timer.schedules.processed", n, "type", r.Type, "outcome", r.Outcome)
-	}
-	for kind, n := range received {
-		number("timer.commands.received", n, "type", kind)
-	}
-	number("timer.events.reached", o.counters.Reached())
-	number("timer.events.published", o.counters.Forwarded())
-	number("timer.events.parked", o.counters.Parked())
-
-	status := o.sources.Status()
-	number("timer.clock.jumps", status.Poller.Jumps)
-	seconds("timer.poll.age", status.Poller.Late())
-	paused := int64(0)
-	if status.Poller.Paused.Paused() {
-		paused = 1
-	}
-	number("timer.firing.paused", paused)
-	ahead := int64(0)
-	if p := o.sources.Recovery(); p != nil {
-		ahead = p.Ahead
-	}
-	number("timer.recovery.ahead", ahead)
-	number("timer.instances", int64(o.sources.Instances()))
-	for part, green := range o.sources.Ready() {
-		n := int64(0)
-		if green {
-			n = 1
-		}
-		number("timer.ready", n, "part", part)
-	}
-
-	if o.sources.Unprotected != nil {
-		if u := o.sources.Unprotected(); !u.At.IsZero() {
-			number("timer.unprotected.timers", u.Timers)
-			seconds("timer.unprotected.oldest.age", age(time.Now(), u.Oldest))
-		}
-	}
-	if o.sources.Full != nil {
-		to.ObserveFloat64(o.floats["timer.broker.used"], o.sources.Full())
-	}
-	if o.sources.Disk != nil {
-		to.ObserveFloat64(o.floats["timer.database.disk.used"], o.sources.Disk())
-	}
-	if o.sources.Backups != nil {
-		b := o.sources.Backups()
-		seconds("timer.backup.age", b.Age)
-		seconds("timer.backup.interval", b.Every)
-		number("timer.backup.size", b.Bytes)
-		number("timer.backup.failures", b.Failures)
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
-	defer cancel()
-	s, err := o.sources.Stats(ctx)
-	if err != nil {
-		return nil //nolint:nilerr // timer.ready says it
-	}
-	now := time.Now()
-	number("timer.timers", s.Scheduled, "state", "Scheduled")
-	number("timer.timers", s.Reached, "state", "Reached")
-	number("timer.timers", s.Canceled, "state", "Canceled")
-	number("timer.outbox.depth", s.Outbox)
-	number("timer.outbox.parked", s.Parked)
-	seconds("timer.overdue.age", age(now, s.NextDue))
-	seconds("timer.outbox.age", age(now, s.Oldest))
-	return nil
-}
-
-// age returns how long ago something was; zero if it is nothing, or ahead.
-func age(now, then time.Time) time.Duration {
+// age returns how many seconds ago something was; below zero if it is ahead, zero if it is nothing.
+func age(then time.Time) float64 {
 	if then.IsZero() {
 		return 0
 	}
-	return max(0, now.Sub(then))
+	return time.Since(then).Seconds()
 }

@@ -45,19 +45,15 @@ func newSpans(tracer trace.Tracer, system string) *spans {
 	return &spans{tracer, semconv.MessagingSystemKey.String(system)}
 }
 
-// of appends attributes of a message about a timer.
+// of appends attributes of a message about a timer, as far as there are any.
 func of(attrs []attribute.KeyValue, key timer.Key, id, correlationID string) []attribute.KeyValue {
-	if key.TenantID != "" {
-		attrs = append(attrs, attrTenant.String(string(key.TenantID)))
-	}
-	if key.ServiceCallID != "" {
-		attrs = append(attrs, attrCall.String(string(key.ServiceCallID)))
-	}
-	if id != "" {
-		attrs = append(attrs, semconv.MessagingMessageID(id))
-	}
-	if correlationID != "" {
-		attrs = append(attrs, semconv.MessagingMessageConversationID(correlationID))
+	for _, a := range [...]attribute.KeyValue{
+		attrTenant.String(string(key.TenantID)), attrCall.String(string(key.ServiceCallID)),
+		semconv.MessagingMessageID(id), semconv.MessagingMessageConversationID(correlationID),
+	} {
+		if a.Value.AsString() != "" {
+			attrs = append(attrs, a)
+		}
 	}
 	return attrs
 }

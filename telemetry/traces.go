@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -106,12 +106,8 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 	}
 	carried := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if trace.SpanContextFromContext(r.Context()).IsValid() { // else it is filtered
-			own := contextOf(trace.SpanContextFromContext(r.Context()))
-			r.Header.Set("traceparent", own.Parent)
 			r.Header.Del("tracestate")
-			if own.State != "" {
-				r.Header.Set("tracestate", own.State)
-			}
+			w3c.Inject(r.Context(), propagation.HeaderCarrier(r.Header))
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -128,39 +124,24 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 		}))
 }
 
+// w3c reads and writes trace contexts.
+var w3c propagation.TraceContext
+
 // contextOf returns the trace context of a span; none if the span is not valid, as those
 // of a provider that makes none.
 func contextOf(span trace.SpanContext) timer.Trace {
-	if !span.IsValid() {
-		return timer.Trace{}
-	}
-	b := make([]byte, 0, 55)
-	b = append(b, "00-"...)
-	traceID, spanID := span.TraceID(), span.SpanID()
-	b = append(hex.AppendEncode(b, traceID[:]), '-')
-	b = append(hex.AppendEncode(b, spanID[:]), '-')
-	b = hex.AppendEncode(b, []byte{byte(span.TraceFlags() & trace.FlagsSampled)})
-	return timer.Trace{Parent: string(b), State: span.TraceState().String()}
+	headers := propagation.MapCarrier{}
+	w3c.Inject(trace.ContextWithSpanContext(context.Background(), span), headers)
+	return timer.Trace{Parent: headers[envelope.HeaderTraceParent], State: headers[envelope.HeaderTraceState]}
 }
 
 // spanOf returns the span that a trace context names; one that is not valid is none.
 func spanOf(t timer.Trace) trace.SpanContext {
-	if len(t.Parent) != 55 {
+	if t.Parent == "" {
 		return trace.SpanContext{}
 	}
-	traceID, err := trace.TraceIDFromHex(t.Parent[3:35])
-	spanID, spanErr := trace.SpanIDFromHex(t.Parent[36:52])
-	if err != nil || spanErr != nil {
-		return trace.SpanContext{}
-	}
-	c := trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, Remote: true}
-	if t.Parent[54]&1 == 1 { // of the hexadecimal digits too
-		c.TraceFlags = trace.FlagsSampled
-	}
-	if t.State != "" {
-		c.TraceState, _ = trace.ParseTraceState(t.State) // none, if it is not valid
-	}
-	return trace.NewSpanContext(c)
+	headers := propagation.MapCarrier{envelope.HeaderTraceParent: t.Parent, envelope.HeaderTraceState: t.State}
+	return trace.SpanContextFromContext(w3c.Extract(context.Background(), headers))
 }
 
 // ids makes the ids of spans. Those of a firing follow from the id of its event, so that
