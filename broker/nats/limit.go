@@ -16,11 +16,13 @@ var errFull = errors.New("the stream is full")
 const ours = "timer-service"
 
 // checkLimit returns an error while the stream is full: the largest message does not fit.
-func checkLimit(info *jetstream.StreamInfo) error {
+// Such a stream is read all the same: what is consumed makes room.
+func checkLimit(info *jetstream.StreamInfo) *error {
 	limit, used := info.Config.MaxBytes, number(info.State.Bytes)
 	if limit > 0 && limit-used < min(1<<20, limit/16) {
-		return fmt.Errorf("%w: stream %s has %d of the %d bytes of its max_bytes: raise nats_max_bytes and start again, or have the stream forget sooner (nats_max_age)",
+		err := fmt.Errorf("%w: stream %s has %d of the %d bytes of its max_bytes: raise nats_max_bytes and start again, or have the stream forget sooner (nats_max_age)",
 			errFull, info.Config.Name, used, limit)
+		return &err
 	}
 	return nil
 }

@@ -128,6 +128,7 @@ type Broker struct {
 	errors  *digest.Digest // that the client library can't return
 	recent  atomic.Int64   // how often within the last ack wait: what was lost with it comes again
 	known   atomic.Pointer[record]
+	full    atomic.Pointer[error] // that the stream takes no more, as it was last looked up; nil if it does
 
 	mu          sync.Mutex
 	open        map[*subscription]bool                     // those that have not ended
@@ -183,11 +184,14 @@ func (b *Broker) Tail() message.Subscriber {
 	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.tail}
 }
 
-// Ready returns nil while connected and provisioned, with a fit consumer for each
-// subscription, after a round trip to the server.
+// Ready returns nil while connected and provisioned, with room in the stream and a fit
+// consumer for each subscription, after a round trip to the server.
 func (b *Broker) Ready(ctx context.Context) error {
 	if err := b.keeper.Ready(ctx); err != nil {
 		return err
+	}
+	if full := b.full.Load(); full != nil {
+		return *full
 	}
 	return b.subscriptionErrors()
 }

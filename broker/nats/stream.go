@@ -60,10 +60,11 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	}
 	s.seen = true
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
+	b.full.Store(checkLimit(info))
 	if crowded(info) {
 		b.notifyCrowded()
 	}
-	return checkLimit(info)
+	return nil
 }
 
 // lookUpStream returns the stream as the server describes it: without what an older one

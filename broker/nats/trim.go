@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	trimStep     = 10_000    // sequences in one removal, which holds up the stream
-	trimSaid     = time.Hour // how long there is no other line about what can't be removed
-	maxUncovered = 100       // subjects that no consumer reads, each of which is looked up
+	trimStep     = 10_000      // sequences in one removal, which holds up the stream
+	trimSaid     = time.Minute // how long there is no other line about what can't be removed
+	maxUncovered = 100         // subjects that no consumer reads, each of which is looked up
 )
 
 // crowded reports whether a stream is one that the service has made and is above three

@@ -201,3 +201,26 @@ func TestOtherStreamsAreNotTrimmed(t *testing.T) {
 		t.Errorf("%d of %d commands are left", n, f.sent)
 	}
 }
+
+// TestFullStreamIsReadAndHasRoomThen starts on a stream that is full of commands. Those
+// that are handled make room.
+func TestFullStreamIsReadAndHasRoomThen(t *testing.T) {
+	t.Parallel()
+	e := syncing(t)
+	first := ready(t, nats.Options{Server: e, MaxBytes: 1 << 20})
+	publisher := broker.NewWatermillPublisher(first.Publisher())
+	sent := 0
+	for publisher.Publish(commands, message.NewMessage(fmt.Sprint(sent), make([]byte, 10_000))) == nil {
+		sent++
+	}
+	b := run(t, nats.Options{Server: e, MaxBytes: 1 << 20})
+	in := subscribe(t, b, "timer-service", commands)
+	for range sent {
+		(<-in).Ack()
+	}
+	until(t, "a broker that is ready", func() bool { return b.Ready(t.Context()) == nil })
+	if err := publisher.Publish(commands, message.NewMessage("after", make([]byte, 10_000))); err != nil {
+		t.Error(err)
+	}
+	(<-in).Ack()
+}
