@@ -13,16 +13,12 @@ import (
 
 // kafkaOptions returns the options of the configuration.
 func kafkaOptions(cfg config.Config) (kafka.Options, error) {
-	r := routing(cfg, kafka.DefaultRouting(), kafka.DefaultReceipts)
-	if err := r.Validate(); err != nil {
-		return kafka.Options{}, err
-	}
 	opt := kafka.Options{
 		URL:      cfg.BrokerURL.Reveal(),
 		SASL:     kafka.SASL(cfg.KafkaSASL),
 		Username: cfg.BrokerUsername,
 		Password: cfg.BrokerPassword.Reveal(),
-		Routing:  r,
+		Routing:  routing(cfg, kafka.DefaultRouting(), kafka.DefaultReceipts),
 		MaxAge:   cfg.KafkaMaxAge,
 		Verify:   cfg.Provision == config.Verify,
 		Instance: instance(cfg),

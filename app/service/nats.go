@@ -5,8 +5,7 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-func natsOptions(cfg config.Config) (nats.Options, error) {
-	r := routing(cfg, nats.DefaultRouting(), nats.DefaultReceipts)
+func natsOptions(cfg config.Config) nats.Options {
 	return nats.Options{
 		URL: cfg.BrokerURL.Reveal(),
 		Security: nats.Security{
@@ -27,6 +26,6 @@ func natsOptions(cfg config.Config) (nats.Options, error) {
 		MaxAge:        cfg.NATSMaxAge,
 		MinAge:        cfg.NATSMinAge,
 		Verify:        cfg.Provision == config.Verify && !cfg.Embedded(), // no other process provisions the embedded server
-		Routing:       r,
-	}, r.Validate()
+		Routing:       routing(cfg, nats.DefaultRouting(), nats.DefaultReceipts),
+	}
 }

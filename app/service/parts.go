@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 
 	"go.uber.org/fx"
@@ -87,13 +88,14 @@ func openServer(cfg config.Config, log *slog.Logger, what purpose, embed func(*n
 	case config.Kafka:
 		opt, err := kafkaOptions(cfg)
 		opt.Client = what == sending
-		return kafka.New(opt, log), config.NewSecret(opt.URL).URL(), err
+		return kafka.New(opt, log), config.NewSecret(opt.URL).URL(), errors.Join(err, opt.Routing.Validate())
 	case config.RabbitMQ:
 		opt, err := rabbitOptions(cfg)
 		opt.Client, opt.Verify, opt.Name = what == sending, opt.Verify && what != inspecting, string(what)
-		return rabbitmq.New(opt, log), config.NewSecret(opt.URL).URL(), err
+		return rabbitmq.New(opt, log), config.NewSecret(opt.URL).URL(), errors.Join(err, opt.Routing.Validate())
 	}
-	opt, err := natsOptions(cfg)
+	opt := natsOptions(cfg)
+	err := opt.Routing.Validate()
 	if err == nil && cfg.Embedded() {
 		err = embed(&opt)
 	}

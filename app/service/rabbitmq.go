@@ -8,17 +8,13 @@ import (
 )
 
 func rabbitOptions(cfg config.Config) (rabbitmq.Options, error) {
-	r := routing(cfg, rabbitmq.DefaultRouting(), rabbitmq.DefaultReceipts)
-	if err := r.Validate(); err != nil {
-		return rabbitmq.Options{}, err
-	}
 	_, err := tlsConfig(cfg)
 	return rabbitmq.Options{
 		URL:       cfg.BrokerURL.Reveal(),
 		Username:  cfg.BrokerUsername,
 		Password:  cfg.BrokerPassword.Reveal(),
 		TLS:       func() (*tls.Config, error) { return tlsConfig(cfg) }, // again for each connection: files are replaced
-		Routing:   r,
+		Routing:   routing(cfg, rabbitmq.DefaultRouting(), rabbitmq.DefaultReceipts),
 		Exchange:  cfg.RabbitMQExchange,
 		QueueType: rabbitmq.QueueType(cfg.RabbitMQQueueType),
 		Verify:    cfg.Provision == config.Verify,

@@ -17,11 +17,8 @@ import (
 var ErrNoBackup = errors.New("PostgreSQL has tools of its own: pg_dump for a copy, continuous archiving for any point in time (point-in-time recovery); backup copies a SQLite file")
 
 // Backup copies the SQLite database into a file, which is absent or empty, whether
-// a service runs or not.
+// a service runs or not. The configuration must name one.
 func Backup(ctx context.Context, cfg config.Config, to string) error {
-	if !cfg.DBURL.Empty() {
-		return ErrNoBackup
-	}
 	return sqlite.Backup(ctx, cfg.DBPath, to)
 }
 
