@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -43,15 +44,11 @@ func FormatDuration(d time.Duration) string {
 	if d != 0 && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return zeros.ReplaceAllString(d.String(), "$1$2")
 }
+
+// zeros matches the units at the end that say nothing.
+var zeros = regexp.MustCompile(`(?:(h)0m|(m))0s$`)
 
 // sizeUnits are the units of sizes, the greatest binary ones first.
 var sizeUnits = []struct {

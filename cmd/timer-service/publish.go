@@ -74,8 +74,9 @@ type sender struct {
 	limiter  *rate.Limiter // nil if there is no limit
 	ids      *ids
 
-	pending []pending // that are not published yet
-	bytes   int       // of their bodies
+	pending []broker.Message // that are not published yet
+	numbers []int            // of their lines
+	bytes   int              // of their bodies
 
 	sent, refused int
 }
@@ -123,13 +124,6 @@ func (s *sentCount) text() string {
 	return fmt.Sprintf("%d published, %d refused", s.Messages, s.Refused)
 }
 
-// A pending message is one that is not published yet.
-type pending struct {
-	number int // of its line
-	topic  string
-	msg    *message.Message
-}
-
 // sendAll publishes the lines of a reader, until its end or that of ctx.
 func (s *sender) sendAll(ctx context.Context, in io.Reader) error {
 	lines, failed := readLines(ctx, in)
@@ -158,12 +152,12 @@ func (s *sender) add(ctx context.Context, l line) error {
 	if ctx.Err() != nil {
 		return errInterrupted
 	}
-	p, err := s.message(l)
+	m, err := s.message(l)
 	if err != nil {
 		s.refuse(l.number, err)
 		return nil
 	}
-	s.pending = append(s.pending, p)
+	s.pending, s.numbers = append(s.pending, m), append(s.numbers, l.number)
 	if s.bytes += len(l.body); len(s.pending) < s.batch && s.bytes < maxBatchBytes {
 		return nil
 	}
@@ -171,9 +165,9 @@ func (s *sender) add(ctx context.Context, l line) error {
 }
 
 // message returns the message of a line, or why there is none.
-func (s *sender) message(l line) (pending, error) {
+func (s *sender) message(l line) (broker.Message, error) {
 	if l.err != nil {
-		return pending{}, l.err
+		return broker.Message{}, l.err
 	}
 	decoded, err := envelope.Decode(l.body)
 	var headers map[string]string
@@ -189,7 +183,7 @@ func (s *sender) message(l line) (pending, error) {
 			if err == nil {
 				err = fmt.Errorf("%s is not a command; --raw publishes it anyway", timer.Quote(decoded.Type))
 			}
-			return pending{}, err
+			return broker.Message{}, err
 		}
 	}
 	var id string
@@ -205,11 +199,11 @@ func (s *sender) message(l line) (pending, error) {
 	routing := s.client.Routing()
 	topic := routing.CommandsOf(tenant)
 	if tenant == timer.NoTenant && topic != routing.Commands {
-		return pending{}, errors.New("names no tenant, and each tenant has a topic of its own")
+		return broker.Message{}, errors.New("names no tenant, and each tenant has a topic of its own")
 	}
 	m := message.NewMessage(id, l.body)
 	maps.Copy(m.Metadata, headers)
-	return pending{l.number, topic, m}, nil
+	return broker.Message{Topic: topic, Message: m}, nil
 }
 
 // refuse counts a line that is not published, and prints why.
@@ -227,26 +221,22 @@ func (s *sender) refuse(number int, err error) {
 
 // flush publishes what is pending.
 func (s *sender) flush(ctx context.Context) error {
-	batch := s.pending
-	if s.pending, s.bytes = nil, 0; len(batch) == 0 {
+	batch, numbers := s.pending, s.numbers
+	if s.pending, s.numbers, s.bytes = nil, nil, 0; len(batch) == 0 {
 		return nil
 	}
 	if s.limiter != nil && s.limiter.WaitN(ctx, len(batch)) != nil {
 		return errInterrupted
 	}
-	messages := make([]broker.Message, len(batch))
-	for i, p := range batch {
-		messages[i] = broker.Message{Topic: p.topic, Message: p.msg}
-	}
 	var failed error
-	for i, err := range s.client.Publisher().Publish(ctx, messages...) {
+	for i, err := range s.client.Publisher().Publish(ctx, batch...) {
 		switch {
 		case err == nil:
 			s.sent++
 		case errors.Is(err, broker.ErrRefused):
-			s.refuse(batch[i].number, err)
+			s.refuse(numbers[i], err)
 		case failed == nil:
-			failed = fmt.Errorf("lines %d to %d: line %d: %w", batch[0].number, batch[len(batch)-1].number, batch[i].number, err)
+			failed = fmt.Errorf("lines %d to %d: line %d: %w", numbers[0], numbers[len(numbers)-1], numbers[i], err)
 		}
 	}
 	s.progress.add(len(batch))
