@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"os"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -37,19 +35,6 @@ func (e *env) reader(ctx context.Context) (reader, error) {
 	return reader{e.asked}, nil
 }
 
-// token returns that of a service; it may be empty.
-func (e *env) token() (string, error) {
-	token := e.cfg.HTTPToken.Reveal()
-	if e.tokenFile != "" {
-		text, err := os.ReadFile(e.tokenFile)
-		if err != nil {
-			return "", &usageError{err: fmt.Errorf("--token-file: %w", err)}
-		}
-		token = strings.TrimSpace(string(text))
-	}
-	return token, nil
-}
-
 // errNoService says that no service answers for the database of the configuration.
 var errNoService = errors.New("no service answers")
 
@@ -57,17 +42,15 @@ var errNoService = errors.New("no service answers")
 // one of this machine. The error wraps [errNoService] if there is none. It is closed when
 // the verb has ended.
 func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
-	token, err := e.token()
-	if err != nil {
-		return nil, err
-	}
 	switch server, socket := cmp.Or(e.cfg.Server.Reveal(), e.cfg.LocalURL()), e.cfg.Socket(); {
 	case socket != "" && e.cfg.Server.Empty():
-		if e.asked, err = apiclient.Local(ctx, socket, e.cfg.HTTPPrefix, token); err != nil {
+		c, err := apiclient.Local(ctx, socket, e.cfg.HTTPPrefix, e.token)
+		if err != nil {
 			return nil, fmt.Errorf("%w here; start one, or name one with --server (%w)", errNoService, err)
 		}
+		e.asked = c
 	case server != "":
-		e.asked = apiclient.New(server, token)
+		e.asked = apiclient.New(server, e.token)
 	default:
 		return nil, fmt.Errorf("%w here, since http_addr is empty; name one with --server", errNoService)
 	}

@@ -22,9 +22,9 @@ Exit codes: 0 success, 1 failure, 2 wrong verb, flag, value or setting, 3 no suc
 // A cli is the grammar of the command line. Every setting is a flag too, see
 // [settingFlags].
 type cli struct {
-	Output    string `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Form of the output: text for people, or json, one object a line."`
-	File      string `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
-	TokenFile string `placeholder:"FILE" group:"global" help:"File with the token for --server, instead of TIMER_HTTP_TOKEN."`
+	Output    string               `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Form of the output: text for people, or json, one object a line."`
+	File      string               `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
+	TokenFile kong.FileContentFlag `placeholder:"FILE" group:"global" help:"File with the token for --server, instead of TIMER_HTTP_TOKEN."`
 
 	HelpAll helpAll `group:"global" help:"Show this help with the settings: flags and environment variables."`
 

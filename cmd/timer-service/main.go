@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -55,8 +57,8 @@ type env struct {
 	stderr io.Writer        // for people: remarks beside the output
 	now    func() time.Time // the clock
 
-	tokenFile string            // file with the token for a service; may be empty
-	asked     *apiclient.Client // what the verb asks; nil if it asks nothing
+	token string            // for a service; may be empty
+	asked *apiclient.Client // what the verb asks; nil if it asks nothing
 
 	mistakes []error // in the configuration, for the one verb that runs nevertheless
 }
@@ -114,14 +116,13 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 		stdin:  os.Stdin,
 		stderr: stderr,
 		now:    time.Now,
-
-		tokenFile: p.cli.TokenFile,
 	}
 	if v := p.verb(); v != "version" && v != "completion" { // which must not fail because of the configuration
 		e.cfg, err = config.Try(p.flags.given(), environ, p.cli.File)
 		if e.mistakes = flatten(err); err != nil && p.verb() != "doctor" {
 			return mistakes(err)
 		}
+		e.token = cmp.Or(strings.TrimSpace(string(p.cli.TokenFile)), e.cfg.HTTPToken.Reveal())
 		e.cfg.Version = built().Version
 		e.log = logger(e.cfg, stderr, p.verb())
 		if names := e.cfg.Ignored(); len(names) > 0 {
