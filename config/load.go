@@ -128,13 +128,11 @@ func (g given) apply(table []setting) error {
 // unknown returns the mistake of a name that is none of ours, or of a value
 // that is not a single one.
 func (g given) unknown(table []setting) error {
-	m := &Mistake{Key: clip(g.name), From: g.location, Fix: "no such setting"}
+	fix := "no such setting" + didYouMean(g.name, names(table, g.source))
 	if _, known := lookUp(table, g.name); known {
-		m.Fix = "must be one plain value"
-	} else if near := closest(g.name, names(table, g.source)); near != "" {
-		m.Fix += "; did you mean " + near + "?"
+		fix = "must be one plain value"
 	}
-	return m
+	return &Mistake{Key: clip(g.name), From: g.location, Fix: fix}
 }
 
 // names returns the names of settings in a source.

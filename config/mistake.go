@@ -35,16 +35,16 @@ func clip(s string) string {
 	return s[:limit] + "…"
 }
 
-// closest returns the candidate with the least edit distance to a name, or "" if
-// none is close.
-func closest(name string, candidates []string) string {
-	best, least := "", 1+max(2, len(name)/4)
+// didYouMean names the candidate with the least edit distance to a name; it returns ""
+// if none is close.
+func didYouMean(name string, candidates []string) (hint string) {
+	least := 1 + max(2, len(name)/4)
 	for _, c := range candidates {
 		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < least {
-			best, least = c, d
+			hint, least = "; did you mean "+c+"?", d
 		}
 	}
-	return best
+	return hint
 }
 
 // distance returns the Levenshtein distance of a and b, in bytes.

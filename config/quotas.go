@@ -85,11 +85,7 @@ func (f *yamlFile) limits(tenant entry, l quota.Limits) quota.Limits {
 }
 
 func (f *yamlFile) refuseUnknown(e entry, names ...string) {
-	fix := "is no quota"
-	if near := closest(e.name, names); near != "" {
-		fix += "; did you mean " + near + "?"
-	}
-	f.refuse(e, "", fix)
+	f.refuse(e, "", "is no quota"+didYouMean(e.name, names))
 }
 
 // quotaSettings is the table of the keys of l, in the order in which they are

@@ -53,15 +53,15 @@ func Examine(ctx context.Context, cfg config.Config, mistakes []error) []app.Che
 	first, cancel := context.WithTimeout(ctx, firstRound)
 	defer cancel()
 	late := func(part string) []app.Check { return of(part, found(symptom.NoAnswer, firstRound)) }
-	here := inTime(first, late("files"), func() []app.Check { return slices.Concat(x.files(), x.disk()) })() // before we open any
-	web := inTime(first, late("http"), func() []app.Check { return x.http(first) })
-	database := inTime(first, databaseFound{checks: late("database")}, func() databaseFound { return x.database(first) })
-	server := inTime(first, brokerFound{checks: late("broker")}, func() brokerFound { return x.server(first) })
+	here := inTime(firstRound, late("files"), func() []app.Check { return slices.Concat(x.files(), x.disk()) })() // before we open any
+	web := inTime(firstRound, late("http"), func() []app.Check { return x.http(first) })
+	database := inTime(firstRound, databaseFound{checks: late("database")}, func() databaseFound { return x.database(first) })
+	server := inTime(firstRound, brokerFound{checks: late("broker")}, func() brokerFound { return x.server(first) })
 	db, b, all := database(), server(), slices.Concat(x.settings(mistakes), web(), here)
 
 	second, cancel := context.WithTimeout(ctx, secondRound)
 	defer cancel()
-	counted := inTime(second, []app.Check{found(symptom.Uncounted, "no answer in time")}, func() []app.Check {
+	counted := inTime(secondRound, []app.Check{found(symptom.Uncounted, "no answer in time")}, func() []app.Check {
 		defer db.close()
 		return x.backup(second, db, b)
 	})
@@ -69,20 +69,21 @@ func Examine(ctx context.Context, cfg config.Config, mistakes []error) []app.Che
 }
 
 // inTime begins to find something, and returns a function that waits for it. That returns
-// or if ctx ends before, since a file system or a driver may hang.
-func inTime[T any](ctx context.Context, or T, find func() T) (wait func() T) {
-	answer := make(chan T, 1)
+// or if it takes longer than the limit, at which a context ends, since a file system or a
+// driver may hang.
+func inTime[T any](limit time.Duration, or T, find func() T) (wait func() T) {
+	answer, late := make(chan T, 1), time.After(limit+100*time.Millisecond)
 	go func() { answer <- find() }()
 	return func() T {
 		select {
 		case v := <-answer:
 			return v
-		case <-ctx.Done():
+		case <-late:
 		}
-		select { // what was found when ctx ended
+		select { // what was found before another one was waited for
 		case v := <-answer:
 			return v
-		case <-time.After(100 * time.Millisecond):
+		default:
 			return or
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,11 +193,7 @@ func oneLine(err error) string {
 
 // versions says what works together.
 func (x *examination) versions(db databaseFound, b brokerFound) []app.Check {
-	all := []string{fmt.Sprintf("timer-service %s, %s", cmp.Or(x.cfg.Version, "(devel)"), runtime.Version())}
-	for _, v := range []string{db.version, b.Version} {
-		if v != "" {
-			all = append(all, v)
-		}
-	}
-	return []app.Check{ok("versions", "%s", strings.Join(all, ", "))}
+	all := []string{"timer-service " + cmp.Or(x.cfg.Version, "(devel)"), runtime.Version(), db.version, b.Version}
+	known := slices.DeleteFunc(all, func(v string) bool { return v == "" })
+	return []app.Check{ok("versions", "%s", strings.Join(known, ", "))}
 }
