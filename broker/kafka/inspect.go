@@ -34,32 +34,28 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 			found.Version = "Kafka " + v.VersionGuess()
 		}
 	}
-	topic := b.opt.Routing.Commands
-	found.Keeps = "topic " + topic
-	first, err := admin.ListOffsetsAfterMilli(ctx, 0, topic)
+	found.Keeps = "topic " + b.opt.Routing.Commands
+	group := groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix)
+	logs, err := logsOf(ctx, admin, group, b.opt.Routing.Commands)
 	if err != nil {
-		return found, fmt.Errorf("topic %s: %w", topic, err)
+		return found, fmt.Errorf("topic %s: %w", b.opt.Routing.Commands, err)
 	}
-	first.Each(func(o kadm.ListedOffset) {
-		if at := firstAt(o, b.opt.Clock.Now()); at.After(found.Oldest) {
-			found.Oldest = at.UTC() // a partition may have lost what another one still has
-		}
-	})
-	found.Owner, _, err = ownerOffset{client: admin, group: groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix) + ownerSuffix}.read(ctx)
+	found.Oldest = oldest(logs, b.opt.Clock.Now())
+	found.Owner, _, err = ownerOffset{client: admin, group: group + ownerSuffix}.read(ctx)
 	return found, err
 }
 
-// firstAt returns since when a partition has all that was written to it, by its first
-// record; zero if nothing ever was. Without one, its offset is that of its end: all
-// records are gone.
-func firstAt(first kadm.ListedOffset, now time.Time) time.Time {
-	switch {
-	case first.Err != nil:
-		return time.Time{}
-	case first.Timestamp > 0:
-		return time.UnixMilli(first.Timestamp)
-	case first.Offset > 0:
-		return now
+// oldest returns since when all commands are there, of all that were ever written; zero
+// if none was. A partition may have lost what another one still has, and one without
+// records has lost all that it had.
+func oldest(logs []broker.Log, now time.Time) (since time.Time) {
+	for _, l := range logs {
+		if l.Last > 0 && l.Oldest.IsZero() {
+			l.Oldest = now
+		}
+		if l.Oldest.After(since) {
+			since = l.Oldest.UTC()
+		}
 	}
-	return time.Time{}
+	return since
 }

@@ -1,11 +1,10 @@
 package kafka
 
 import (
-	"errors"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/event-service-agent/timer-service/broker"
 )
 
 func TestPartitionThatLostAllHasNothingOlderThanNow(t *testing.T) {
@@ -13,15 +12,16 @@ func TestPartitionThatLostAllHasNothingOlderThanNow(t *testing.T) {
 	now := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
 	first := now.Add(-time.Hour)
 	for name, test := range map[string]struct {
-		first kadm.ListedOffset
-		want  time.Time
+		logs []broker.Log
+		want time.Time
 	}{
-		"never used":          {kadm.ListedOffset{Timestamp: -1}, time.Time{}},
-		"with records":        {kadm.ListedOffset{Timestamp: first.UnixMilli(), Offset: 3}, first},
-		"all records expired": {kadm.ListedOffset{Timestamp: -1, Offset: 9}, now},
-		"unknown":             {kadm.ListedOffset{Timestamp: -1, Offset: 9, Err: errors.New("no leader")}, time.Time{}},
+		"never used":                  {[]broker.Log{{}}, time.Time{}},
+		"with records":                {[]broker.Log{{Oldest: first, Last: 3}}, first},
+		"all records expired":         {[]broker.Log{{Last: 9}}, now},
+		"one of them lost more":       {[]broker.Log{{Oldest: first, Last: 3}, {Oldest: first.Add(time.Minute), Last: 9}, {}}, first.Add(time.Minute)},
+		"one of them lost everything": {[]broker.Log{{Last: 9}, {Oldest: first, Last: 3}}, now},
 	} {
-		if got := firstAt(test.first, now); !got.Equal(test.want) {
+		if got := oldest(test.logs, now); !got.Equal(test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}

@@ -75,7 +75,7 @@ type Broker struct {
 	outages outages // of all consumers, and of the cluster
 	written written
 	fullest atomic.Pointer[disk]
-	warned  sync.Once // of topics of tenants
+	warned  bool // of topics of tenants; for the keeper
 
 	mu      sync.Mutex
 	topics  map[string]topicState   // those that were found or made

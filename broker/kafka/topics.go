@@ -133,19 +133,26 @@ func (b *Broker) Provision(ctx context.Context, dry bool) ([]broker.Change, erro
 }
 
 func (b *Broker) provision(ctx context.Context, client *kgo.Client, dry bool) (changes []broker.Change, err error) {
-	missing, err := b.survey(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range missing {
-		if !dry {
-			if _, err := b.create(ctx, client, p); err != nil {
-				return changes, err
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	var unfit error
+	for _, topic := range b.fixed() {
+		switch _, err := b.find(ctx, client, topic); {
+		case errors.Is(err, errUnfit):
+			unfit = errors.Join(unfit, err)
+		case errors.Is(err, errMissing):
+			plan := b.planFor(topic)
+			if !dry {
+				if _, err := b.create(ctx, client, plan); err != nil {
+					return changes, err
+				}
 			}
+			changes = append(changes, plan.change())
+		case err != nil:
+			return changes, err
 		}
-		changes = append(changes, p.change())
 	}
-	return changes, nil
+	return changes, unfit
 }
 
 // prepare makes the topics that have to be there, or says which are missing. It notes how
@@ -155,6 +162,12 @@ func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 		return ping(ctx, client)
 	}
 	b.findDisk(ctx, client)
+	if r := b.opt.Routing; !b.warned && strings.Contains(r.Commands+r.Events, tenantToken) {
+		if err := b.warn(ctx, client); err != nil {
+			return err
+		}
+		b.warned = true
+	}
 	changes, err := b.provision(ctx, client, b.opt.Verify)
 	var names []string
 	for _, c := range changes {
@@ -168,51 +181,53 @@ func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	return err
 }
 
-// survey returns what has to be made, and an error if what is there does not
-// fit.
-func (b *Broker) survey(ctx context.Context, client *kgo.Client) (missing []plan, err error) {
+// find returns a topic that is there and fits. Its error is an errMissing if the topic is
+// not there.
+func (b *Broker) find(ctx context.Context, client *kgo.Client, topic string) (kadm.TopicDetail, error) {
+	admin := kadm.NewClient(client)
+	details, err := admin.ListTopics(ctx, topic)
+	if err != nil {
+		return kadm.TopicDetail{}, fmt.Errorf("find topic %s: %w", topic, err)
+	}
+	found := details[topic]
+	switch err := found.Err; {
+	case !details.Has(topic), errors.Is(err, kerr.UnknownTopicOrPartition):
+		return found, fmt.Errorf("%w: topic %s does not exist", errMissing, topic)
+	case err != nil:
+		return found, classify(fmt.Errorf("find topic %s: %w", topic, err))
+	case b.opt.Client:
+		return found, nil
+	}
+	return found, b.inspect(ctx, admin, details)
+}
+
+// warn warns of topics of tenants that do not fit. What is published there fails by
+// itself, see [Broker.ensure].
+func (b *Broker) warn(ctx context.Context, client *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	admin := kadm.NewClient(client)
-	topics := b.fixed()
-	r := b.opt.Routing
-	wanted := topics
-	if strings.Contains(r.Commands+r.Events, tenantToken) {
-		wanted = nil // all there are: those of tenants are verified too
-	}
-	details, err := admin.ListTopics(ctx, wanted...)
+	details, err := admin.ListTopics(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find the topics: %w", err)
+		return fmt.Errorf("find the topics: %w", err)
 	}
-	var there, tenants []string
-	for topic := range details {
-		if !slices.Contains(topics, topic) && (matches(r.Commands, topic) || matches(r.Events, topic)) {
-			tenants = append(tenants, topic)
-		}
+	fixed := b.fixed()
+	maps.DeleteFunc(details, func(topic string, _ kadm.TopicDetail) bool {
+		return slices.Contains(fixed, topic) || !matches(b.opt.Routing.Commands, topic) && !matches(b.opt.Routing.Events, topic)
+	})
+	if err := b.inspect(ctx, admin, details); err != nil {
+		b.log.WarnContext(ctx, "topics of tenants may lose messages", "error", err)
 	}
-	if err := b.inspect(ctx, admin, details, tenants); err != nil { // what is published there fails by itself, see ensure
-		b.warned.Do(func() { b.log.WarnContext(ctx, "topics of tenants may lose messages", "error", err) })
-	}
-	for _, topic := range topics {
-		switch err := details[topic].Err; {
-		case !details.Has(topic), errors.Is(err, kerr.UnknownTopicOrPartition):
-			missing = append(missing, b.planFor(topic))
-		case err != nil:
-			return nil, fmt.Errorf("find topic %s: %w", topic, err)
-		default:
-			there = append(there, topic)
-		}
-	}
-	return missing, b.inspect(ctx, admin, details, there)
+	return nil
 }
 
 // inspect returns an error if the settings of topics that are there could lose
 // messages.
-func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.TopicDetails, topics []string) error {
-	if len(topics) == 0 {
+func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.TopicDetails) error {
+	if len(details) == 0 {
 		return nil
 	}
-	configs, err := admin.DescribeTopicConfigs(ctx, topics...)
+	configs, err := admin.DescribeTopicConfigs(ctx, details.Names()...)
 	if err != nil {
 		return fmt.Errorf("read the settings of the topics: %w", err)
 	}
@@ -276,30 +291,16 @@ func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) e
 	if known.fresh {
 		return nil
 	}
-	details, err := kadm.NewClient(client).ListTopics(ctx, topic)
-	if err != nil {
-		return fmt.Errorf("find topic %s: %w", topic, err)
-	}
-	k := kindOf(b.opt.Routing, topic)
-	found := details[topic]
-	switch err := found.Err; {
-	case details.Has(topic) && err == nil && b.opt.Client:
-	case details.Has(topic) && err == nil:
-		err := b.inspect(ctx, kadm.NewClient(client), details, []string{topic})
-		if err != nil && k != deadLetters {
-			return err
-		}
-		if err != nil { // better there than nowhere
-			b.log.WarnContext(ctx, "dead letters may get lost", "topic", topic, "error", err)
-		}
-	case err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition):
-		return classify(fmt.Errorf("find topic %s: %w", topic, err))
-	case b.opt.Client || b.opt.Verify:
-		return fmt.Errorf("%w: topic %s does not exist", errMissing, topic)
-	default:
+	found, err := b.find(ctx, client, topic)
+	switch {
+	case errors.Is(err, errMissing) && !b.opt.Client && !b.opt.Verify:
 		if found.ID, err = b.create(ctx, client, b.planFor(topic)); err != nil {
 			return err
 		}
+	case errors.Is(err, errUnfit) && kindOf(b.opt.Routing, topic) == deadLetters: // better there than nowhere
+		b.log.WarnContext(ctx, "dead letters may get lost", "topic", topic, "error", err)
+	case err != nil:
+		return err
 	}
 	if known.found && known.id != found.ID {
 		client.PurgeTopicsFromProducing(topic) // it was deleted and made again, and the client library stays with the old one
