@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/google/uuid"
 )
 
-// maxAcks is how many acks are remembered: half a megabyte.
+// maxAcks is how many acks are remembered: less than a megabyte.
 const maxAcks = 10_000
 
 // Acks remember when the broker acked the last events of this instance, for the page of
@@ -22,7 +21,7 @@ type acks struct {
 
 // An ack is that of an event.
 type ack struct {
-	event uuid.UUID
+	event string // its id
 	at    time.Time
 }
 
@@ -34,22 +33,16 @@ func (a *acks) add(at time.Time, events []*message.Message) {
 		a.last = make([]ack, maxAcks)
 	}
 	for _, m := range events {
-		if id, err := uuid.Parse(m.UUID); err == nil {
-			a.last[a.next] = ack{id, at}
-			a.next = (a.next + 1) % maxAcks
-		}
+		a.last[a.next] = ack{m.UUID, at}
+		a.next = (a.next + 1) % maxAcks
 	}
 }
 
 // of returns when an event was acked; zero if that is not known any more.
 func (a *acks) of(event string) time.Time {
-	id, err := uuid.Parse(event)
-	if err != nil {
-		return time.Time{}
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if i := slices.IndexFunc(a.last, func(one ack) bool { return one.event == id }); i >= 0 {
+	if i := slices.IndexFunc(a.last, func(one ack) bool { return one.event == event }); i >= 0 {
 		return a.last[i].at
 	}
 	return time.Time{}

@@ -21,7 +21,7 @@ func TestLastAcksAreRemembered(t *testing.T) {
 	}
 	began := time.Now()
 	a.add(began, events[:2])
-	a.add(began.Add(time.Second), append([]*message.Message{message.NewMessage("no uuid", nil)}, events[2:]...))
+	a.add(began.Add(time.Second), events[2:])
 	for i, want := range map[int]time.Time{0: {}, 1: began, 2: began.Add(time.Second), maxAcks: began.Add(time.Second)} {
 		if got := a.of(events[i].UUID); !got.Equal(want) {
 			t.Errorf("event %d: %v, want %v", i, got, want)
@@ -29,9 +29,6 @@ func TestLastAcksAreRemembered(t *testing.T) {
 	}
 	if got := a.of(uuid.NewString()); !got.IsZero() {
 		t.Errorf("of none: %v", got)
-	}
-	if got := a.of("no uuid"); !got.IsZero() {
-		t.Errorf("of an id that is no UUID: %v", got)
 	}
 }
 
