@@ -207,6 +207,23 @@ func explain(err error) (code int, text string) {
 	return 0, ""
 }
 
+// all returns what show makes of each of some rows.
+func all[Row, Shown any](rows []Row, show func(Row) Shown) []Shown {
+	shown := make([]Shown, len(rows))
+	for i, row := range rows {
+		shown[i] = show(row)
+	}
+	return shown
+}
+
+// timeOf reads a time that may be left out, which is zero then.
+func timeOf(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return envelope.ParseTime(text)
+}
+
 // stamp returns a time as messages carry it; empty for none.
 func stamp(t time.Time) string {
 	if t.IsZero() {

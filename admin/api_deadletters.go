@@ -9,7 +9,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/event-service-agent/timer-service/broker/deadletter"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -116,30 +115,21 @@ func (a *api) addDeadLetters() {
 }
 
 func (a *api) deadLetters(ctx context.Context, tenant timer.TenantID, q DeadLetterQuery) (*deadLettersOutput, error) {
-	f := deadletter.Filter{Tenant: tenant, Correlation: q.CorrelationID}
+	since, err := timeOf(q.Since)
+	if err != nil {
+		return nil, err
+	}
+	f := deadletter.Filter{Tenant: tenant, Correlation: q.CorrelationID, Since: since}
 	if q.Reason != "" {
 		f.Reasons = []timer.Reason{timer.Reason(q.Reason)}
 	}
-	if q.Since != "" {
-		var err error
-		if f.Since, err = envelope.ParseTime(q.Since); err != nil {
-			return nil, err
-		}
-	}
 	page, next, err := a.actions.deadLetters(ctx, f, q.After, q.Limit)
-	out := &deadLettersOutput{DeadLetters{DeadLetters: make([]DeadLetter, len(page)), Next: next}}
-	for i, m := range page {
-		out.Body.DeadLetters[i] = showDeadLetter(m)
-	}
-	return out, err
+	return &deadLettersOutput{DeadLetters{all(page, showDeadLetter), next}}, err
 }
 
 func (a *api) deadLetter(ctx context.Context, in *deadLetterInput) (*deadLetterOutput, error) {
 	m, err := a.actions.deadLetter(ctx, timer.TenantID(in.Tenant), in.ID)
-	if err != nil {
-		return nil, err
-	}
 	out := &deadLetterOutput{showDeadLetter(m)}
 	out.Body.Body = showBody(m.Body)
-	return out, nil
+	return out, err
 }

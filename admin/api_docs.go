@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -27,14 +26,11 @@ func (a *api) describe(on *routes) {
 
 // openAPI returns the OpenAPI document, indented.
 func (a *api) openAPI() []byte {
-	text, err := json.Marshal(a.huma.OpenAPI())
+	text, err := json.MarshalIndent(a.huma.OpenAPI(), "", "  ")
 	if err != nil {
 		panic(fmt.Sprintf("describe the API: %v", err)) // one of our types is wrong
 	}
-	var indented bytes.Buffer
-	_ = json.Indent(&indented, text, "", "  ") // it was made by Marshal
-	indented.WriteByte('\n')
-	return indented.Bytes()
+	return append(text, '\n')
 }
 
 func writeJSON(w http.ResponseWriter, text []byte) {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -146,20 +147,15 @@ func (a *api) nodes(ctx context.Context, _ *struct{}) (*nodesOutput, error) {
 		return nil, errNoService
 	}
 	nodes, err := a.actions.service.Nodes(ctx)
-	out := &nodesOutput{Nodes{Nodes: make([]Node, len(nodes))}}
-	for i, n := range nodes {
-		out.Body.Nodes[i] = Node{n.ID, n.Host, n.PID, n.Version, stamp(n.Started), stamp(n.Seen), n.Self}
-	}
-	return out, err
+	return &nodesOutput{Nodes{all(nodes, func(n timer.Node) Node {
+		return Node{n.ID, n.Host, n.PID, n.Version, stamp(n.Started), stamp(n.Seen), n.Self}
+	})}}, err
 }
 
 func (a *api) auditLog(context.Context, *struct{}) (*auditOutput, error) {
-	actions := a.actions.audit.recent()
-	out := &auditOutput{Audit{Actions: make([]AuditEntry, len(actions))}}
-	for i, action := range actions {
-		out.Body.Actions[i] = AuditEntry{stamp(action.At), action.Who, action.What, action.Target, action.Result}
-	}
-	return out, nil
+	return &auditOutput{Audit{all(a.actions.audit.recent(), func(done action) AuditEntry {
+		return AuditEntry{stamp(done.At), done.Who, done.What, done.Target, done.Result}
+	})}}, nil
 }
 
 func (a *api) quotas(ctx context.Context, limits *quota.Limiter, in *quotasInput) (*quotasOutput, error) {
@@ -187,14 +183,10 @@ func (a *api) quotas(ctx context.Context, limits *quota.Limiter, in *quotasInput
 }
 
 func showLimits(l quota.Limits) Limits {
-	shown := Limits{
+	return Limits{
 		LiveTimers: l.Live, AcceptRate: l.Accept.PerSecond, AcceptBurst: l.Accept.Burst, FireRate: l.Fire.PerSecond, FireBurst: l.Fire.Burst,
-		HorizonMS: int64(l.Horizon / time.Millisecond), OverQuota: l.Policy,
+		HorizonMS: int64(l.Horizon / time.Millisecond), OverQuota: cmp.Or(l.Policy, quota.Delay),
 	}
-	if shown.OverQuota == "" {
-		shown.OverQuota = quota.Delay
-	}
-	return shown
 }
 
 func showQuota(u quota.Usage, live int64) TenantQuota {

@@ -66,13 +66,11 @@ func (a *api) addParked() {
 	add(a, "/v1/parked/{seq}", "get-parked-event", "A parked event, with its body", filtered, a.parkedEvent)
 	retry := huma.Operation{OperationID: "retry-parked-event", Method: http.MethodPost, Path: "/v1/parked/{seq}:retry", Summary: "Put a parked event back into the outbox, as if it were new"}
 	change(a, retry, filtered, func(ctx context.Context, in *parkedInput) (*struct{}, error) {
-		_, err := a.actions.retryParked(ctx, in.Seq)
-		return nil, err
+		return nil, a.actions.retryParked(ctx, in.Seq)
 	})
 	discard := huma.Operation{OperationID: "discard-parked-event", Method: http.MethodDelete, Path: "/v1/parked/{seq}", Summary: "Delete a parked event for good"}
 	change(a, discard, filtered, func(ctx context.Context, in *parkedInput) (*struct{}, error) {
-		_, err := a.actions.discardParked(ctx, in.Seq)
-		return nil, err
+		return nil, a.actions.discardParked(ctx, in.Seq)
 	})
 }
 
@@ -82,25 +80,16 @@ func (a *api) parkedList(ctx context.Context, in *parkedListInput) (*parkedListO
 		return nil, err
 	}
 	page, err := a.timers.Parked(ctx, tenant, in.After, in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &parkedListOutput{ParkedEvents{Parked: make([]ParkedEvent, len(page))}}
-	for i, e := range page {
-		out.Body.Parked[i] = showParked(e)
-	}
+	out := &parkedListOutput{ParkedEvents{Parked: all(page, showParked)}}
 	if len(page) == in.Limit {
 		out.Body.Next = strconv.FormatInt(page[in.Limit-1].Seq, 10)
 	}
-	return out, nil
+	return out, err
 }
 
 func (a *api) parkedEvent(ctx context.Context, in *parkedInput) (*parkedOutput, error) {
 	e, err := parkedEvent(ctx, a.timers, accessOf(ctx).tenant, in.Seq)
-	if err != nil {
-		return nil, err
-	}
 	out := &parkedOutput{showParked(e)}
 	out.Body.Body = showBody(e.Body)
-	return out, nil
+	return out, err
 }

@@ -113,17 +113,11 @@ func (a *api) addTenants() {
 
 func (a *api) tenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, error) {
 	page, err := a.timers.Tenants(ctx, timer.TenantID(in.After), in.Limit)
-	if err != nil {
-		return nil, err
-	}
-	out := &tenantsOutput{Tenants{Tenants: make([]Tenant, len(page))}}
-	for i, t := range page {
-		out.Body.Tenants[i] = Tenant{t.TenantID, Counts(t.Counts)}
-	}
+	out := &tenantsOutput{Tenants{Tenants: all(page, func(t timer.TenantCounts) Tenant { return Tenant{t.TenantID, Counts(t.Counts)} })}}
 	if len(page) == in.Limit {
 		out.Body.Next = string(page[in.Limit-1].TenantID)
 	}
-	return out, nil
+	return out, err
 }
 
 func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {

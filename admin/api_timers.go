@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -68,11 +69,7 @@ func show(e timer.Entry) Timer {
 }
 
 func showPage(entries []timer.Entry, next string) *timersOutput {
-	out := &timersOutput{Body: Timers{Timers: make([]Timer, len(entries)), Next: next}}
-	for i, e := range entries {
-		out.Body.Timers[i] = show(e)
-	}
-	return out
+	return &timersOutput{Timers{all(entries, show), next}}
 }
 
 // A TenantPath is the part of a path that names a tenant.
@@ -123,9 +120,6 @@ func (a *api) addTimers() {
 }
 
 func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {
-	if err := in.key().Validate(); err != nil {
-		return nil, err
-	}
 	entry, err := a.timers.Get(ctx, in.key())
 	if err != nil {
 		return nil, err
@@ -145,28 +139,13 @@ func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {
 }
 
 func (a *api) list(ctx context.Context, in *listInput) (*timersOutput, error) {
+	from, badFrom := timeOf(in.DueFrom)
+	before, badBefore := timeOf(in.DueBefore)
 	filter := timer.Filter{
-		State: timer.State(in.State), CorrelationID: in.CorrelationID, After: timer.ServiceCallID(in.After), Limit: in.Limit,
+		State: timer.State(in.State), CorrelationID: in.CorrelationID, After: timer.ServiceCallID(in.After), Limit: in.Limit, DueFrom: from, DueBefore: before,
 	}
-	var err error
-	check := func(problem error) {
-		if err == nil {
-			err = problem
-		}
-	}
-	check(timer.TenantID(in.Tenant).Validate())
-	check(optional(in.After, filter.After.Validate()))
-	check(optional(in.CorrelationID, timer.ValidateID("correlationId", in.CorrelationID)))
-	for _, bound := range []struct {
-		text string
-		to   *time.Time
-	}{{in.DueFrom, &filter.DueFrom}, {in.DueBefore, &filter.DueBefore}} {
-		if bound.text != "" {
-			t, problem := envelope.ParseTime(bound.text)
-			check(problem)
-			*bound.to = t
-		}
-	}
+	err := cmp.Or(
+		optional(in.After, filter.After.Validate()), optional(in.CorrelationID, timer.ValidateID("correlationId", in.CorrelationID)), badFrom, badBefore)
 	if err != nil {
 		return nil, err
 	}

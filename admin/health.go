@@ -42,10 +42,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 		code = http.StatusServiceUnavailable
 	}
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
-		is := Readiness{h.Ready(), make([]ReadinessPart, len(h.Parts))}
-		for i, p := range h.Parts {
-			is.Parts[i] = ReadinessPart{p.Part, !p.Red, p.Since.UTC(), p.Reason, p.Advice}
-		}
+		is := Readiness{h.Ready(), all(h.Parts, func(p Part) ReadinessPart { return ReadinessPart{p.Part, !p.Red, p.Since.UTC(), p.Reason, p.Advice} })}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(is)

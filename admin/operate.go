@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -56,38 +56,29 @@ func (a *actions) resume(ctx context.Context) error {
 	})
 }
 
-// retryParked puts parked events back into the outbox, and returns how many.
-func (a *actions) retryParked(ctx context.Context, seqs ...int64) (retried int, err error) {
-	return a.parked(ctx, "retry parked event", seqs, func(ctx context.Context) (int, error) { return a.service.Retry(ctx, seqs...) })
+// retryParked puts a parked event back into the outbox.
+func (a *actions) retryParked(ctx context.Context, seq int64) error {
+	return a.parked(ctx, "retry parked event", seq, func(ctx context.Context) (int, error) { return a.service.Retry(ctx, seq) })
 }
 
-// discardParked deletes parked events for good, and returns how many.
-func (a *actions) discardParked(ctx context.Context, seqs ...int64) (discarded int, err error) {
-	return a.parked(ctx, "discard parked event", seqs, func(ctx context.Context) (int, error) { return a.operator.DiscardParked(ctx, seqs...) })
+// discardParked deletes a parked event for good.
+func (a *actions) discardParked(ctx context.Context, seq int64) error {
+	return a.parked(ctx, "discard parked event", seq, func(ctx context.Context) (int, error) { return a.operator.DiscardParked(ctx, seq) })
 }
 
-// parked changes parked events, if all of them are of who asks.
-func (a *actions) parked(ctx context.Context, what string, seqs []int64, change func(context.Context) (int, error)) (changed int, err error) {
-	target := strings.Trim(fmt.Sprint(seqs), "[]")
-	if len(target) > 100 {
-		target = fmt.Sprintf("%d events from %d on", len(seqs), seqs[0])
-	}
+// parked changes a parked event, if it is of who asks.
+func (a *actions) parked(ctx context.Context, what string, seq int64, change func(context.Context) (int, error)) error {
 	tenant := accessOf(ctx).tenant
-	err = a.operate(ctx, what, tenant, target, func(ctx context.Context) (string, error) {
-		if tenant != "" {
-			for _, seq := range seqs {
-				if _, err := parkedEvent(ctx, a.timers, tenant, seq); err != nil {
-					return "", err
-				}
-			}
+	return a.operate(ctx, what, tenant, strconv.FormatInt(seq, 10), func(ctx context.Context) (string, error) {
+		if _, err := parkedEvent(ctx, a.timers, tenant, seq); err != nil {
+			return "", err
 		}
-		changed, err = change(ctx)
-		if err == nil && changed == 0 && len(seqs) > 0 {
+		changed, err := change(ctx)
+		if err == nil && changed == 0 {
 			err = errNoParked
 		}
-		return fmt.Sprintf("%d of %d", changed, len(seqs)), err
+		return fmt.Sprintf("%d of 1", changed), err
 	})
-	return changed, err
 }
 
 // parkedEvent returns the parked event with a number, of a tenant or of all if it is

@@ -93,14 +93,13 @@ var deeds = map[string]deed{
 }
 
 // onParked returns what changes the parked event of a number.
-func onParked(did string, change func(*actions, context.Context, ...int64) (int, error)) func(context.Context, *actions, timer.TenantID, string) (string, error) {
+func onParked(did string, change func(*actions, context.Context, int64) error) func(context.Context, *actions, timer.TenantID, string) (string, error) {
 	return func(ctx context.Context, a *actions, _ timer.TenantID, seq string) (string, error) {
 		n, err := strconv.ParseInt(seq, 10, 64)
 		if err != nil || n <= 0 {
 			return "", errNoParked
 		}
-		_, err = change(a, ctx, n)
-		return did, err
+		return did, change(a, ctx, n)
 	}
 }
 

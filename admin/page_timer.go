@@ -44,7 +44,7 @@ func (p *pages) timer(ctx context.Context, r *http.Request) (page, error) {
 	if l.Entry, err = p.opt.Timers.Get(ctx, key); err != nil {
 		return found, err
 	}
-	l.Word = stateWord(l.State)
+	l.Word = stateWords[l.State]
 	if l.State == timer.Reached {
 		l.EventID = envelope.EventID(l.Event())
 		if l.Delivery, err = p.opt.Timers.Delivery(ctx, l.EventID); err != nil {
@@ -97,29 +97,28 @@ func toneOf(late time.Duration) string {
 	return "done"
 }
 
+// deliveries are the steps of events, by where they are.
+var deliveries = map[timer.DeliveryState]step{
+	timer.Published: {What: "Published", Explained: "the broker has acknowledged the event", Tone: "done"},
+	timer.Waiting:   {What: "Waits for the broker", Explained: "the event is in the outbox", Tone: "bad"},
+	timer.Deferred:  {What: "Publish failed", Explained: "it is tried again now", Tone: "bad"},
+	timer.Parked:    {What: "Parked", Explained: "the broker refused the event for good: see Parked events", Tone: "bad"},
+}
+
 // deliver adds where the event is.
 func (l *life) deliver(now time.Time) {
-	s := step{What: "Published", Tone: "done"}
-	switch l.Delivery.State {
-	case timer.Published:
-		s.Explained, s.At = "the broker has acknowledged the event", l.AckedAt
-		if s.At.IsZero() {
-			s.Explained += "; when is known of the last events of this instance"
-		} else {
-			s.Explained += ", " + span(s.At.Sub(l.DueAt)) + " after the due time"
-			s.Tone = toneOf(s.At.Sub(l.DueAt))
-		}
-	case timer.Waiting:
-		s.What, s.Explained, s.Tone = "Waits for the broker", "the event is in the outbox", "bad"
-	case timer.Deferred:
-		s.What, s.Explained, s.Tone = "Publish failed", "it is tried again now", "bad"
-		if l.Delivery.RetryAt.After(now) {
-			s.Explained = "it is tried again " + ago(l.Delivery.RetryAt, now)
-		}
-	case timer.Parked:
-		s.What, s.Explained, s.Tone = "Parked", "the broker refused the event for good: see Parked events", "bad"
-	default:
-		s.What, s.Explained, s.Tone = "Unknown", "too many events wait to find this one among them", "next"
+	s, known := deliveries[l.Delivery.State]
+	if !known {
+		s = step{What: "Unknown", Explained: "too many events wait to find this one among them", Tone: "next"}
+	}
+	switch {
+	case l.Delivery.State == timer.Published && l.AckedAt.IsZero():
+		s.Explained += "; when is known of the last events of this instance"
+	case l.Delivery.State == timer.Published:
+		late := l.AckedAt.Sub(l.DueAt)
+		s.At, s.Explained, s.Tone = l.AckedAt, s.Explained+", "+span(late)+" after the due time", toneOf(late)
+	case l.Delivery.RetryAt.After(now):
+		s.Explained = "it is tried again " + ago(l.Delivery.RetryAt, now)
 	}
 	if s.Tone == "bad" {
 		l.Late = span(now.Sub(l.DueAt))

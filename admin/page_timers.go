@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -100,15 +99,12 @@ func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 // day reads a time of a form, which is UTC; zero if there is none.
 func day(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
-	if text == "" {
-		return time.Time{}, nil
-	}
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02"} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t, nil
 		}
 	}
-	return envelope.ParseTime(text)
+	return timeOf(text)
 }
 
 // search goes to a timer, or lists those with a correlation id.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"reflect"
@@ -122,40 +123,25 @@ func ago(t, now time.Time) string {
 	return span(d) + " ago"
 }
 
-// partName returns what a part of a [Health] is called on pages.
-func partName(part string) string {
-	switch part {
-	case "store":
-		return "Database"
-	case "broker":
-		return "Broker"
-	case "owner":
-		return "Ownership"
-	case "intake":
-		return "Taking commands"
-	case "poller":
-		return "Firing timers"
-	case "clock":
-		return "Clock"
-	case "backup":
-		return "Backups"
-	case "forwarder":
-		return "Sending events"
-	case "health":
-		return "This process"
-	}
-	return part
+// partNames are what parts of a [Health] are called on pages.
+var partNames = map[string]string{
+	"store":     "Database",
+	"broker":    "Broker",
+	"owner":     "Ownership",
+	"intake":    "Taking commands",
+	"poller":    "Firing timers",
+	"clock":     "Clock",
+	"backup":    "Backups",
+	"forwarder": "Sending events",
+	"health":    "This process",
 }
 
-// stateWord returns what a state is called on pages.
-func stateWord(s timer.State) string {
-	switch s {
-	case timer.Scheduled:
-		return "waits for its due time"
-	case timer.Reached:
-		return "has fired"
-	case timer.Canceled:
-		return "canceled"
-	}
-	return string(s)
+// partName returns what a part of a [Health] is called on pages.
+func partName(part string) string { return cmp.Or(partNames[part], part) }
+
+// stateWords are what states are called on pages.
+var stateWords = map[timer.State]string{
+	timer.Scheduled: "waits for its due time",
+	timer.Reached:   "has fired",
+	timer.Canceled:  "canceled",
 }
