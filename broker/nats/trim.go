@@ -105,6 +105,7 @@ func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (p
 	if number(info.State.Bytes) < was {
 		b.log.InfoContext(ctx, "removed consumed messages: the stream was above three quarters of its limit",
 			"stream", b.opt.Stream, "bytes", info.State.Bytes, "was", was, "max_bytes", info.Config.MaxBytes)
+		b.keeper.Recheck() // it was perhaps full
 	}
 	return pin, err
 }
