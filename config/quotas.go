@@ -35,7 +35,7 @@ func (f *yamlFile) quotas(entries []entry) (quotas quota.Config) {
 		case "tenants":
 			tenants = f.entries(e)
 		default:
-			f.refuseUnknown(e, "default", "tenants")
+			f.refuse(e, "", "is no quota"+didYouMean(e.name, []string{"default", "tenants"}))
 		}
 	}
 	for _, e := range tenants {
@@ -59,7 +59,7 @@ func (f *yamlFile) limits(tenant entry, l quota.Limits) quota.Limits {
 	for _, e := range f.entries(tenant) {
 		s, known := lookUp(table, e.name)
 		if !known {
-			f.refuseUnknown(e, names(table, FromFile)...)
+			f.refuse(e, "", "is no quota"+didYouMean(e.name, names(table, FromFile)))
 			continue
 		}
 		text, _ := scalar(e.value) // empty if it is not a plain value, which no limit takes
@@ -82,10 +82,6 @@ func (f *yamlFile) limits(tenant entry, l quota.Limits) quota.Limits {
 		rate.Burst = 0
 	}
 	return l
-}
-
-func (f *yamlFile) refuseUnknown(e entry, names ...string) {
-	f.refuse(e, "", "is no quota"+didYouMean(e.name, names))
 }
 
 // quotaSettings is the table of the keys of l, in the order in which they are

@@ -48,7 +48,9 @@ type Client struct {
 
 // New returns a client of the service at a URL, with a token, which may be empty. It
 // touches no network.
-func New(url, token string) *Client { return newClient(url, token, nil) }
+func New(url, token string) *Client {
+	return newClient(url, token, &http.Transport{Proxy: http.ProxyFromEnvironment}) // its own, since Close closes idle connections
+}
 
 // Local returns a client of the service that listens on a unix socket, below a prefix. The
 // error says that none does, or that this user may not open the socket.
