@@ -43,7 +43,11 @@ func serveRabbitMQIn(t *testing.T, dir, tenant string, settings ...string) rabbi
 	t.Helper()
 	prefix := "interop-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:12]
 	r := rabbitMQ{needRabbitMQ(t), prefix + ".direct", prefix + ".commands", prefix + ".{tenant}.q", prefix + ".{tenant}.dlq"}
-	forget(t, r.url, r.exchange, r.commands, prefix+"."+tenant+".q", prefix+"."+tenant+".dlq", prefix+"._.dlq")
+	queues := []string{r.commands, r.commands + ".owner", prefix + "." + tenant + ".q", prefix + "." + tenant + ".dlq", prefix + "._.dlq"}
+	for _, delay := range []string{"2s", "6s", "30s", "2m", "10m"} {
+		queues = append(queues, r.commands+".retry."+delay)
+	}
+	forget(t, r.url, r.exchange, queues...)
 	serveIn(t, dir, append(settings, "TIMER_BROKER=rabbitmq", "TIMER_BROKER_URL="+r.url, "TIMER_RABBITMQ_EXCHANGE="+r.exchange,
 		"TIMER_COMMANDS_TOPIC="+r.commands, "TIMER_EVENTS_TOPIC="+r.events, "TIMER_DEAD_LETTERS_TOPIC="+r.deadLetters)...)
 	return r
