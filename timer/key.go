@@ -24,15 +24,7 @@ const NoTenant TenantID = "_"
 
 // Validate returns an [InvalidError] unless t is well formed.
 func (t TenantID) Validate() error {
-	switch {
-	case t == "":
-		return Invalid(ReasonMissingField, "tenantId is empty")
-	case len(t) > maxTenantIDBytes:
-		return Invalid(ReasonBadField, "tenantId is longer than %d characters", maxTenantIDBytes)
-	case t[0] == '_' || t[0] == '-' || !only(string(t), "_-"):
-		return Invalid(ReasonBadField, "tenantId %s has a character outside A-Z a-z 0-9 _ -, or begins with _ or -", Quote(string(t)))
-	}
-	return nil
+	return validateName("tenantId", string(t), maxTenantIDBytes, "_-", "_-", "_ -, or begins with _ or -")
 }
 
 // A ServiceCallID names a service call of one tenant. It matches
@@ -42,13 +34,20 @@ type ServiceCallID string
 
 // Validate returns an [InvalidError] unless s is well formed.
 func (s ServiceCallID) Validate() error {
+	return validateName("serviceCallId", string(s), maxServiceCallIDBytes, "_.:-", "", "_ . : -")
+}
+
+// validateName returns an [InvalidError] unless a name is not empty, has at most limit
+// bytes, consists of ASCII letters, digits and the extra bytes, and begins with none of
+// some. Outside says the last two in the error.
+func validateName(field, name string, limit int, extra, notFirst, outside string) error {
 	switch {
-	case s == "":
-		return Invalid(ReasonMissingField, "serviceCallId is empty")
-	case len(s) > maxServiceCallIDBytes:
-		return Invalid(ReasonBadField, "serviceCallId is longer than %d characters", maxServiceCallIDBytes)
-	case !only(string(s), "_.:-"):
-		return Invalid(ReasonBadField, "serviceCallId %s has a character outside A-Z a-z 0-9 _ . : -", Quote(string(s)))
+	case name == "":
+		return Invalid(ReasonMissingField, "%s is empty", field)
+	case len(name) > limit:
+		return Invalid(ReasonBadField, "%s is longer than %d characters", field, limit)
+	case strings.IndexByte(notFirst, name[0]) >= 0 || !only(name, extra):
+		return Invalid(ReasonBadField, "%s %s has a character outside A-Z a-z 0-9 %s", field, Quote(name), outside)
 	}
 	return nil
 }

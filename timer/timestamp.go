@@ -28,16 +28,13 @@ func ValidateTimestamp(ms int64, now time.Time, ahead time.Duration) error {
 // milliseconds.
 func UnitHint(n uint64) string {
 	const first, last = firstTimestampMS, 7_289_654_400_000 // the beginning of 2201
-	var unit string
-	switch {
-	case first/1e3 <= n && n < last/1e3:
-		unit = "seconds"
-	case first*1e3 <= n && n < last*1e3:
-		unit = "microseconds"
-	case first*1e6 <= n && n < last*1e6:
-		unit = "nanoseconds"
-	default:
-		return ""
+	for _, u := range []struct {
+		name        string
+		first, last uint64
+	}{{"seconds", first / 1e3, last / 1e3}, {"microseconds", first * 1e3, last * 1e3}, {"nanoseconds", first * 1e6, last * 1e6}} {
+		if u.first <= n && n < u.last {
+			return "; it looks like " + u.name + ": send Unix milliseconds"
+		}
 	}
-	return "; it looks like " + unit + ": send Unix milliseconds"
+	return ""
 }
