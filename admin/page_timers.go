@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -69,17 +70,13 @@ func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 		}
 		l.Rows, next = due.Entries, due.Next
 	} else {
-		filter := timer.Filter{State: timer.State(l.State), After: timer.ServiceCallID(get("after")), Limit: rowsPerPage}
-		if err := optional(get("after"), filter.After.Validate()); err != nil {
-			return found, err
-		}
+		from, badFrom := day(l.From)
+		before, badBefore := day(l.Before)
+		filter := timer.Filter{State: timer.State(l.State), After: timer.ServiceCallID(get("after")), DueFrom: from, DueBefore: before, Limit: rowsPerPage}
 		if filter.State != "" && !slices.Contains(l.States, filter.State) {
 			return found, timer.Invalid(timer.ReasonBadField, "state is none of Scheduled, Reached and Canceled")
 		}
-		if filter.DueFrom, err = day(l.From); err != nil {
-			return found, err
-		}
-		if filter.DueBefore, err = day(l.Before); err != nil {
+		if err := cmp.Or(optional(get("after"), filter.After.Validate()), badFrom, badBefore); err != nil {
 			return found, err
 		}
 		list, err := p.opt.Timers.List(ctx, tenant, filter)
