@@ -28,7 +28,7 @@ func TestHangUpReloads(t *testing.T) {
 	before := peakMiB(t, p.Process.Pid)
 	for _, step := range []struct{ text, says string }{
 		{"default: {live_timers: 7}", "live_timers: 7"},
-		{strings.Repeat("[", 1<<20-1), "must have at most"},
+		{strings.Repeat("[", 1<<20-1), "not valid YAML"},
 		{"default: {horizn: 1d}", "horizn"},
 		{"default: {live_timers: 8}", "live_timers: 8"},
 	} {
