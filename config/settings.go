@@ -67,7 +67,7 @@ func (c *Config) settings() []setting {
 		{"nats_port", "4222", integer(&c.NATSPort, 0, 65_535), "Port of the embedded NATS server. 0: any free port. A port that you set must be free. If the default is in use, the server chooses a free port and keeps it for later starts; the line `ready` shows it."},
 		{"nats_stream", "svc", word(&c.NATSStream), "JetStream stream that holds commands, events and dead letters. It is created if absent."},
 		{"nats_max_bytes", "8GiB", size(&c.NATSMaxBytes, 1<<20, 1<<50), "Size limit of a stream that the service made. A full stream refuses messages and loses none."},
-		{"nats_max_age", "3d", duration(&c.NATSMaxAge, day, 3650*day), "How long the stream keeps messages, if the service creates it. It must be shorter than `retention`: a command that is delivered after its timer was deleted would create the timer again."},
+		{"nats_max_age", "3d", duration(&c.NATSMaxAge, day, 3650*day), "How long a stream that the service made keeps messages; a start applies a longer time. It must be shorter than `retention`: a command that is delivered after its timer was deleted would create the timer again."},
 		{"nats_min_age", "1d", duration(&c.NATSMinAge, time.Hour, 3650*day), "A stream that keeps messages for less than this is refused."},
 		{"nats_publish", "single", choice(&c.NATSPublish, Single, Batches), "How 100 or more events are published to the servers of `broker_url`. `single`: one by one. `batches`: in atomic batches of 1,000. They are about ten times faster on servers that sync each write (`sync_interval: always`), and slower on others. The embedded server chooses by itself."},
 		{"nats_domain", "", words(&c.NATSDomain), "JetStream domain that the stream is in. Empty: that of the server of `broker_url`."},
