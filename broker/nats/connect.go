@@ -88,6 +88,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		return fmt.Errorf("routing: %w", err)
 	}
 	defer b.errors.Flush()
+	defer b.pins.Flush()
 	return b.keeper.Run(ctx)
 }
 

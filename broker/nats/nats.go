@@ -126,6 +126,7 @@ type Broker struct {
 	batches chan struct{}  // a slot for each atomic batch in flight
 	outages atomic.Int64   // how often the connection was lost
 	errors  *digest.Digest // that the client library can't return
+	pins    *digest.Digest // that stand in the way of a removal
 	recent  atomic.Int64   // how often within the last ack wait: what was lost with it comes again
 	known   atomic.Pointer[record]
 	full    atomic.Pointer[error] // that the stream takes no more, as it was last looked up; nil if it does
@@ -164,6 +165,9 @@ func New(opt Options, log *slog.Logger) *Broker {
 		requests: make(map[uint64]func(string, error)),
 	}
 	b.errors = digest.New(func(attrs ...any) { log.Warn("NATS reports an error", attrs...) })
+	b.pins = digest.New(func(attrs ...any) {
+		log.Warn("the stream is above three quarters of its limit, and no more can be removed from it", attrs...)
+	})
 	b.keeper = b.newKeeper()
 	return b
 }

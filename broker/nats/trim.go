@@ -3,18 +3,14 @@ package nats
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/time/rate"
 )
 
 const (
-	trimStep     = 10_000      // sequences in one removal, which holds up the stream
-	trimSaid     = time.Minute // how long there is no other line about what can't be removed
-	maxUncovered = 100         // subjects that no consumer reads, each of which is looked up
+	trimStep     = 10_000 // sequences in one removal, which holds up the stream
+	maxUncovered = 100    // subjects that no consumer reads, each of which is looked up
 )
 
 // crowded reports whether a stream is one that the service has made and is above three
@@ -40,7 +36,6 @@ func (b *Broker) notifyCrowded() {
 // done. A subscription does it, not the connection: while a lost database is recovered
 // nobody has subscribed to the commands, and the recovery needs what was acked.
 func (s *subscription) trim(ctx context.Context) {
-	said := rate.Sometimes{Interval: trimSaid}
 	for {
 		select {
 		case <-ctx.Done():
@@ -51,55 +46,62 @@ func (s *subscription) trim(ctx context.Context) {
 		if err != nil || !s.begun() {
 			continue
 		}
-		why, err := s.broker.removeConsumed(ctx, session, s.durable)
+		stands, err := s.broker.removeConsumed(ctx, session, s.durable)
 		if err != nil {
-			why = err.Error()
+			stands = pin{why: err.Error()}
 		}
-		if why != "" && ctx.Err() == nil {
-			said.Do(func() {
-				s.broker.log.WarnContext(ctx, "the stream is above three quarters of its limit, and no more can be removed from it",
-					"stream", s.broker.opt.Stream, "because", why)
-			})
+		if stands.why != "" && ctx.Err() == nil {
+			s.broker.pins.Note([]any{"stream", s.broker.opt.Stream, "because", stands.why}, stands.about...)
 		}
 	}
+}
+
+// A pin is what stands in the way of a removal. Why is empty if nothing does.
+type pin struct {
+	why   string
+	about []any // attributes of a log line, of now
 }
 
 // removeConsumed removes the oldest messages that are consumed until the stream is down to
 // five eighths of its limit, or returns what stands in the way. Commands go before what
 // followed from them: a recovery that found a command without its event would have it
 // fire again. Dead letters stay, and so does all that is on other subjects.
-func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (pin string, err error) {
+func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (stands pin, err error) {
 	ctx, stop := b.requesting(ctx, b.api(""))
 	defer stop()
 	defer func() { err = cause(ctx, err) }()
 	stream, err := s.js.Stream(ctx, b.opt.Stream)
 	if err != nil {
-		return "", err
+		return pin{}, err
 	}
 	info := stream.CachedInfo()
 	was, goal := number(info.State.Bytes), info.Config.MaxBytes/8*5
 	if !crowded(info) {
-		return "", nil
+		return pin{}, nil
 	}
-	consumed, pin, err := b.consumed(ctx, s, stream, role)
+	consumed, stands, err := b.consumed(ctx, s, stream, role)
 	for err == nil && number(info.State.Bytes) > goal {
 		first, found := uint64(0), false
 		if first, found, err = b.firstOf(ctx, s, b.removable()...); err != nil || found && first > consumed {
 			break
 		}
 		if !found {
-			pin = "dead letters, and messages on other subjects, fill it"
+			stands.why = "dead letters, and messages on other subjects, fill it"
 			break
 		}
 		share := float64(number(info.State.Bytes)-goal) / float64(info.State.Bytes)
 		upTo := min(first+uint64(share*float64(info.State.LastSeq-first)), first+trimStep, consumed)
 		for _, subject := range b.removable() {
 			if err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1)); err != nil {
-				return "", err
+				return pin{}, err
 			}
 		}
-		if info, err = stream.Info(ctx); err == nil && number(info.State.Bytes) <= goal {
-			pin = ""
+		now, err := stream.Info(ctx)
+		if err != nil {
+			return pin{}, err
+		}
+		if info = now; number(info.State.Bytes) <= goal {
+			stands = pin{}
 		}
 	}
 	if number(info.State.Bytes) < was {
@@ -107,7 +109,7 @@ func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (p
 			"stream", b.opt.Stream, "bytes", info.State.Bytes, "was", was, "max_bytes", info.Config.MaxBytes)
 		b.keeper.Recheck() // it was perhaps full
 	}
-	return pin, err
+	return stands, err
 }
 
 // removable returns the subjects of what may be removed when it is consumed, in the order
@@ -122,7 +124,7 @@ func (b *Broker) removable() []string {
 
 // consumed returns the sequence up to which all that may be removed is consumed, and
 // what comes next: a consumer that has not acked a message, or a subject that none reads.
-func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, role string) (upTo uint64, pin string, err error) {
+func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, role string) (upTo uint64, stands pin, err error) {
 	upTo = stream.CachedInfo().State.LastSeq
 	var consumers []*jetstream.ConsumerInfo
 	list := stream.ListConsumers(ctx)
@@ -130,16 +132,16 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 		consumers = append(consumers, c)
 	}
 	if err := list.Err(); err != nil {
-		return 0, "", err
+		return 0, pin{}, err
 	}
 	if !slices.ContainsFunc(consumers, func(c *jetstream.ConsumerInfo) bool { return c.Name == role }) || len(consumers) < stream.CachedInfo().State.Consumers {
-		return 0, "", errors.New("not all consumers are known: a server may be away")
+		return 0, pin{}, errors.New("not all consumers are known: a server may be away")
 	}
 	var unread []string
 	for _, filter := range b.removable() {
 		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
 		if err != nil {
-			return 0, "", err
+			return 0, pin{}, err
 		}
 		for subject := range info.State.Subjects {
 			read := false
@@ -149,7 +151,7 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 				}
 				read = true
 				if left := c.NumPending + uint64(c.NumAckPending); left > 0 && c.AckFloor.Stream < upTo {
-					upTo, pin = c.AckFloor.Stream, fmt.Sprintf("consumer %s has not acked %d messages behind sequence %d", c.Name, left, c.AckFloor.Stream)
+					upTo, stands = c.AckFloor.Stream, pin{"consumer " + c.Name + " has not acked all messages", []any{"messages", left, "behind", c.AckFloor.Stream}}
 				}
 			}
 			if !read {
@@ -163,13 +165,13 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 	if len(unread) > 0 {
 		first, found, err := b.firstOf(ctx, s, unread...)
 		if err != nil {
-			return 0, "", err
+			return 0, pin{}, err
 		}
 		if found && first <= upTo {
-			upTo, pin = first-1, fmt.Sprintf("no consumer reads %s, so that nobody knows what was read from sequence %d on", unread[0], first)
+			upTo, stands = first-1, pin{"no consumer reads " + slices.Min(unread) + ", so that nobody knows what was read", []any{"from", first}}
 		}
 	}
-	return upTo, pin, nil
+	return upTo, stands, nil
 }
 
 // reads reports whether a consumer reads a subject.

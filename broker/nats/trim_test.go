@@ -136,9 +136,9 @@ func TestWhatIsNotConsumedStays(t *testing.T) {
 		readers map[string]bool // by subject: whether the consumer acks
 		said    string
 	}{
-		{"a command that waits", commands + "-1", map[string]bool{"svc.*.serviceCall": true}, "consumer timer-service_timer-commands has not acked 1 messages behind sequence 0"},
-		{"a consumer that does not ack", "", map[string]bool{"svc.*.serviceCall": true, "svc.other.>": false}, "consumer reads-svc-other-- has not acked"},
-		{"events that no consumer reads", "", map[string]bool{"svc.acme.serviceCall": true}, "no consumer reads svc.other.serviceCall"},
+		{"a command that waits", commands + "-1", map[string]bool{"svc.*.serviceCall": true}, `because="consumer timer-service_timer-commands has not acked all messages"`},
+		{"a consumer that does not ack", "", map[string]bool{"svc.*.serviceCall": true, "svc.other.>": false}, `because="consumer reads-svc-other-- has not acked all messages"`},
+		{"events that no consumer reads", "", map[string]bool{"svc.acme.serviceCall": true}, `because="no consumer reads svc.other.serviceCall,`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
