@@ -149,9 +149,9 @@ func (a *App) checkPoller() Check {
 func (a *App) checkClock() Check { return foundIf(a.poller.Status().Clock, symptom.ClockJumped) }
 
 func (a *App) checkForwarder(parked *timer.ParkedEvent) Check {
-	s, stuck, limit := a.forwarder.Status(), symptom.ForwarderStuck, longForward
+	s, stuck, fails, limit := a.forwarder.Status(), symptom.ForwarderStuck, symptom.EventsFail, longForward
 	if a.delivery.Handle != nil {
-		stuck, limit = symptom.HandlerStuck, a.delivery.Timeout+longForward
+		stuck, fails, limit = symptom.HandlerStuck, symptom.HandlerFails, a.delivery.Timeout+longForward
 	}
 	if !s.Owns {
 		return found(symptom.NoShard)
@@ -163,7 +163,7 @@ func (a *App) checkForwarder(parked *timer.ParkedEvent) Check {
 		return found(stuck, s.Stuck.Round(time.Millisecond))
 	}
 	if s.Failing > 0 {
-		return found(symptom.HandlerFails, s.Failing, s.Failed)
+		return found(fails, s.Failing, s.Failed)
 	}
 	if parked != nil {
 		return found(symptom.EventsParked, timer.Key{TenantID: parked.TenantID, ServiceCallID: parked.ServiceCallID}, parked.Reason)

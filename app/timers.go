@@ -138,7 +138,7 @@ func (t *Timers) List(ctx context.Context, tenant timer.TenantID, filter timer.F
 // Counts are what a tenant has.
 type Counts struct {
 	timer.Counts     // timers in each state
-	Failing      int // events whose handler has failed for ten minutes or longer, in this process
+	Failing      int // events that have failed for ten minutes or longer, in this process
 	Parked       int // events that were parked, up to a thousand
 }
 

@@ -10,24 +10,26 @@ import (
 )
 
 const (
-	longFailing = 10 * time.Minute // after which a row that fails in its handler is reported
+	longFailing = 10 * time.Minute // after which a row that fails is reported
 	maxFailing  = 10_000           // rows that are remembered
 )
 
-// Failing remembers which rows fail in their handler, and since when.
+// Failing remembers which rows fail, in their handler or at the broker, and since when.
 type failing struct {
+	keep time.Duration // after which a row that has not failed again is gone
 	mu   sync.Mutex
 	rows map[int64]failure
 }
 
 // A failure is what is wrong with a row.
 type failure struct {
-	since time.Time // of the first failed call in this process
+	since time.Time // of the first failure in this process
+	last  time.Time // of the last one
 	key   timer.Key // whose event it is
-	err   error     // of the last call, with the key
+	err   error     // of the last failure, with the key
 }
 
-// note notes how a call ended.
+// note notes what came of a row.
 func (f *failing) note(now time.Time, row Row, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -44,6 +46,7 @@ func (f *failing) note(now time.Time, row Row, err error) {
 	if !is {
 		was.since = now
 	}
+	was.last = now
 	was.key = timer.Key{TenantID: timer.TenantID(tenant(row)), ServiceCallID: timer.ServiceCallID(row.Message.Metadata.Get(envelope.HeaderServiceCallID))}
 	was.err = fmt.Errorf("%s: %w", was.key, err)
 	f.rows[row.Seq] = was
@@ -55,7 +58,11 @@ func (f *failing) long(now time.Time, tenant timer.TenantID) (n int, err error) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var first time.Time
-	for _, row := range f.rows {
+	for seq, row := range f.rows {
+		if now.Sub(row.last) > f.keep {
+			delete(f.rows, seq)
+			continue
+		}
 		if now.Sub(row.since) < longFailing || tenant != "" && row.key.TenantID != tenant {
 			continue
 		}

@@ -159,12 +159,17 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 				w.opt.Settled(now, messages[i].Topic, row, nil)
 			}
 			through[row.Destination] = true
+			if row.Attempts > 0 {
+				w.failing.note(now, row, nil)
+			}
 		case errors.Is(err, broker.ErrUnavailable):
 			o.unsent = append(o.unsent, row.Place)
 			o.reason = err
 		case errors.Is(err, broker.ErrRefused) && w.refused(row.Seq) >= w.opt.MaxAttempts:
+			w.failing.note(now, row, nil) // its row is parked
 			o.parked = append(o.parked, refusal{row: row, err: err})
 		default:
+			w.failing.note(now, row, err)
 			o.first = cmp.Or(o.first, row.Message)
 			o.deferred = append(o.deferred, Deferral{
 				Place: row.Place, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retryAfter(row.Attempts)),

@@ -54,7 +54,7 @@ type sender struct {
 
 func newSender(f *Forwarder, table Table) *sender {
 	return &sender{
-		Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
+		failing: failing{keep: 2 * f.opt.Deliver.MaxDelay}, Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
 		published: make(chan outcome, 1), inFlight: make(map[Place]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
 	}
 }

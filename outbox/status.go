@@ -11,7 +11,7 @@ type Status struct {
 	Owns    bool          // it has a table, or a shard of one
 	Waiting int           // see [Forwarder.Waiting]
 	Stuck   time.Duration // how long rows have been read or published without an end to any; zero if none are
-	Failing int           // rows that have failed in their handler for ten minutes or longer
+	Failing int           // rows that have failed for ten minutes or longer, in their handler or at the broker
 	Failed  error         // what was wrong last with the first of these, and whose event it is
 	Unmoved error         // why rows could not be deferred, parked or deleted, the last time within a minute; nil if they could
 }
@@ -27,8 +27,8 @@ func (f *Forwarder) Status() Status {
 	return Status{Owns: true, Waiting: s.backlog.waiting(), Stuck: s.stuck(), Failing: failing, Failed: failed, Unmoved: s.unmoved.last(now)}
 }
 
-// Failing returns how many events of a tenant have failed in their handler for ten minutes
-// or longer, in this process.
+// Failing returns how many events of a tenant have failed for ten minutes or longer, in
+// this process.
 func (f *Forwarder) Failing(tenant timer.TenantID) int {
 	s, _ := f.current()
 	if s == nil {

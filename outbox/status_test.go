@@ -1,6 +1,9 @@
 package outbox_test
 
 import (
+	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,6 +67,56 @@ func TestStatusFindsAForwarderThatIsStuck(t *testing.T) {
 			if got := after(time.Second); got.Stuck != 0 {
 				t.Errorf("with a table that goes on after %s: %+v", op, got)
 			}
+		}
+	})
+}
+
+// TestStatusSaysWhatATopicRefusesForLong has a topic that takes nothing for an hour, such as
+// a queue that is full, and another one whose events were deleted meanwhile.
+func TestStatusSaysWhatATopicRefusesForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		full.Store(true)
+		l, p := new(table), &model{publish: func(m broker.Message) error {
+			if m.Topic != "good" && full.Load() {
+				return errors.New("the queue is full")
+			}
+			return nil
+		}}
+		f := forward(t, l, p, outbox.Options{})
+		l.append("full", "good")
+		f.Appended(2)
+		time.Sleep(9 * time.Minute)
+		if got := f.Status(); got.Failing != 0 {
+			t.Errorf("after nine minutes: %+v", got)
+		}
+		time.Sleep(2 * time.Minute)
+		if got := f.Status(); got.Failing != 1 || !strings.Contains(got.Failed.Error(), "the queue is full") {
+			t.Errorf("after eleven minutes: %+v", got)
+		}
+		full.Store(false)
+		time.Sleep(time.Minute)
+		if got := f.Status(); got.Failing != 0 {
+			t.Errorf("when there is room: %+v", got)
+		}
+		full.Store(true)
+		l.append("full")
+		f.Appended(1)
+		time.Sleep(20 * time.Minute)
+		if got := f.Status(); got.Failing != 1 {
+			t.Errorf("when it is full again: %+v", got)
+		}
+		rows, err := l.Deferred(t.Context(), time.Now().Add(time.Hour), "", 10, 10)
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("deferred %v, %v", rows, err)
+		}
+		if err := l.Delete(t.Context(), rows[0].Place); err != nil { // as when its tenant is forgotten
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Hour)
+		if got := f.Status(); got.Failing != 0 {
+			t.Errorf("without a row for hours: %+v", got)
 		}
 	})
 }

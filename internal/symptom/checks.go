@@ -52,6 +52,10 @@ var (
 		Part: "forwarder", Text: "%d events have failed in the handler of OnDue for ten minutes or longer, such as %v",
 		Do: "correct what the error names: the events are tried again for days, and all of them when the program starts",
 	}
+	EventsFail = Symptom{
+		Part: "forwarder", Text: "the broker has not taken %d events for ten minutes or longer, such as %v",
+		Do: "correct what the error names, such as a queue that is full or a permission; other events leave meanwhile, and these are tried again every few seconds",
+	}
 	EventsParked = Symptom{
 		Part: "forwarder", Text: "events are parked, of which the handler of OnDue says that no attempt can help, such as %v: %s",
 		Do: "correct the handler and retry the events with Timers.Retry, or discard them",
@@ -77,5 +81,5 @@ var (
 // Checks are what /readyz and the command health say.
 var Checks = []Symptom{
 	StoreFails, BrokerFails, Recovering, OwnerUnknown, IntakePaused, IntakeClosed, PollFailed, PollerEnded, PollSlow, PollMissing,
-	CatchingUp, FiringPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, HandlerFails, EventsParked, ForwarderStuck, RowsUnmoved, BackupOld, Unchecked,
+	CatchingUp, FiringPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, HandlerFails, EventsFail, EventsParked, ForwarderStuck, RowsUnmoved, BackupOld, Unchecked,
 }
