@@ -6,14 +6,21 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
+
+// returnTimeout is how long a visit may take, after its context has ended, to give back
+// what it has taken. The server does the same for a connection that is gone, but when it
+// likes.
+const returnTimeout = time.Second
 
 // VisitDeadLetters visits the dead letters in the queue of a tenant. It takes
 // them from the queue one by one, and gives back those that are not removed when
@@ -43,7 +50,9 @@ func (b *Broker) VisitDeadLetters(
 	defer b.term.Done()
 	visiting, stop := b.term.Until(ctx)
 	defer stop()
-	err := b.connected(visiting, "dead letters", func(conn *serverConn) (err error) { // what was not removed goes back with its end
+	outliving, end := pause.Outlive(visiting, 0, returnTimeout)
+	defer end()
+	err := b.connected(outliving, "dead letters", func(conn *serverConn) (err error) { // what was not removed goes back with its end
 		v := visitor{routing: b.opt.Routing, topic: topic, tenant: tenant, visit: visit}
 		if v.channel, err = conn.Channel(); err != nil {
 			return err
