@@ -61,7 +61,7 @@ func (w *natsWire) pending(ctx context.Context, recorder *history.Recorder) (ope
 		unseen += int(messages)
 	}
 	_, seen := recorder.Count()
-	return open, unseen - seen, nil
+	return open, max(unseen-seen, 0), nil // what is consumed may have been removed from the stream
 }
 
 // open returns how many commands the service has not acked, as the broker counts.
