@@ -27,15 +27,18 @@ var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 func (s *sender) sendDeferred(ctx context.Context, w *window) {
 	from := "" // the destination where the round begins
 	var failures backoff
-	for s.opt.Deliver.Handle != nil && ctx.Err() == nil { // this process may have a handler that does not fail
-		err := s.table.Hasten(ctx, s.clock.Now())
-		if err == nil {
-			break
-		}
-		s.pauseAfter(ctx, &failures, err)
-	}
+	var last time.Time // when a round began, by the wall clock
 	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
 		began, handled := s.clock.Now(), 0
+		// This process may have a handler that does not fail. And rows that were deferred by
+		// a clock that was ahead would wait until it is as late again.
+		if wall := began.Round(0); last.IsZero() || last.Sub(wall) > maxBackoff {
+			if err := s.table.Hasten(ctx, began); err != nil {
+				s.pauseAfter(ctx, &failures, err)
+				continue
+			}
+		}
+		last = began.Round(0)
 		if s.opt.Deliver.Handle != nil { // may take long, and the rows are read again and again meanwhile
 			handled = int(w.rows.Load())
 		}

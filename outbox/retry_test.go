@@ -1,8 +1,11 @@
 package outbox_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"math"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestRowThatFailsBacksOff has one event fail for a minute: it is retried after
@@ -111,4 +115,55 @@ func TestOnlyRefusalsParkARow(t *testing.T) {
 			t.Errorf("published %v after %d tries, parked %v", p.ids["a"], tries, l.parked)
 		}
 	})
+}
+
+// TestAClockThatIsSetBackHoldsNoEvent has rows that were deferred by a clock which was
+// hours ahead, and is right again: while the forwarder runs, or before it starts.
+func TestAClockThatIsSetBackHoldsNoEvent(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"while it runs": false, "before it starts": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ahead atomic.Int64
+				ahead.Store(int64(6 * time.Hour))
+				clock := timer.ClockFunc(func() time.Time { return time.Now().Round(0).Add(time.Duration(ahead.Load())) })
+				var away atomic.Bool
+				away.Store(true)
+				l, p := new(table), &model{publish: func(broker.Message) error {
+					if away.Load() {
+						return errors.New("not now")
+					}
+					return nil
+				}}
+				run := func() (stop func()) {
+					f := outbox.New(outbox.Single(l), p, payload, clock, slog.New(slog.DiscardHandler), outbox.Options{})
+					ctx, cancel := context.WithCancel(t.Context())
+					ended := make(chan error, 1)
+					go func() { ended <- f.Run(ctx) }()
+					return sync.OnceFunc(func() {
+						cancel()
+						if err := <-ended; err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				stop := run()
+				defer func() { stop() }()
+				l.append("a", "b")
+				time.Sleep(time.Minute)
+				if restart {
+					stop()
+				}
+				ahead.Store(0)
+				away.Store(false)
+				if restart {
+					stop = run()
+				}
+				time.Sleep(time.Minute)
+				if left := l.left(); len(left) > 0 {
+					t.Errorf("rows %v wait a minute after the clock was set right", left)
+				}
+			})
+		})
+	}
 }
