@@ -19,7 +19,7 @@ import (
 func (b *Broker) History() (broker.History, string) { return b, "" }
 
 // Logs returns the partitions of the commands. Kafka delivers all above the committed
-// offset again. What they take is as of a minute ago: that of the fullest disk.
+// offset again. What they take is that of the fullest disk.
 func (b *Broker) Logs(ctx context.Context, role string) ([]broker.Log, error) {
 	client, err := b.keeper.Current()
 	if err != nil {
@@ -32,8 +32,8 @@ func (b *Broker) Logs(ctx context.Context, role string) ([]broker.Log, error) {
 	if err != nil {
 		return nil, unanswered(ctx, fmt.Errorf("read the commands of group %s: %w", group, err))
 	}
+	disk := b.fullestDisk(asking, admin)
 	for i := range logs {
-		disk := b.fullest.Load()
 		logs[i].Bytes, logs[i].MaxBytes = disk.used, disk.size
 	}
 	return logs, nil

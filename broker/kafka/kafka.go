@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -74,7 +73,6 @@ type Broker struct {
 
 	outages outages // of all consumers, and of the cluster
 	written written
-	fullest atomic.Pointer[disk]
 	warned  bool // of topics of tenants; for the keeper
 
 	mu      sync.Mutex
@@ -106,7 +104,6 @@ func New(opt Options, log *slog.Logger) *Broker {
 		owned:   make(map[string]time.Time),
 		written: written{logs: make(map[partition]*writtenLog)},
 	}
-	b.fullest.Store(new(disk))
 	b.keeper = newKeeper(b)
 	return b
 }

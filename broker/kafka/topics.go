@@ -155,13 +155,11 @@ func (b *Broker) provision(ctx context.Context, client *kgo.Client, dry bool) (c
 	return changes, unfit
 }
 
-// prepare makes the topics that have to be there, or says which are missing. It notes how
-// full the servers are.
+// prepare makes the topics that have to be there, or says which are missing.
 func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	if b.opt.Client {
 		return ping(ctx, client)
 	}
-	b.findDisk(ctx, client)
 	if r := b.opt.Routing; !b.warned && strings.Contains(r.Commands+r.Events, tenantToken) {
 		if err := b.warn(ctx, client); err != nil {
 			return err
