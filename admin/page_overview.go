@@ -86,7 +86,7 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 		o.Unprotected = p.opt.Unprotected()
 	}
 	if p.opt.History != nil {
-		o.measure(p.opt.History, now, err)
+		o.Chart = draw(o.measure(p.opt.History, now, err))
 	}
 	for _, part := range p.opt.Monitor.Health().Parts {
 		switch {
@@ -177,9 +177,9 @@ func (p *pages) largest(ctx context.Context) (all []backlog, among string, err e
 	return all, among, err
 }
 
-// measure reads the history.
-func (o *overview) measure(h *History, now time.Time, failed error) {
-	samples := h.until(now, o.Stats, failed)
+// measure reads the history, and returns its samples.
+func (o *overview) measure(h *History, now time.Time, failed error) (samples []sample) {
+	samples = h.until(now, o.Stats, failed)
 	last := samples[len(samples)-1]
 	o.Known, o.Waiting = true, last.waiting
 	waiting := o.Overdue.Timers + o.Stats.Outbox
@@ -189,7 +189,6 @@ func (o *overview) measure(h *History, now time.Time, failed error) {
 	o.Recent = lateness(within(samples, recent), waiting)
 	o.P50, o.P99 = o.Recent.Quantile(0.5), o.Recent.Quantile(0.99)
 	o.Budget = spent(lateness(samples, waiting))
-	o.Chart = draw(samples)
 	minute := within(samples, time.Minute)
 	took := last.at.Sub(minute[0].at)
 	o.Rates = []pace{
@@ -197,6 +196,7 @@ func (o *overview) measure(h *History, now time.Time, failed error) {
 		{"fired", "timers that reached their due time", last.fired - minute[0].fired, took},
 		{"published", "events that the broker has acknowledged", last.late.Events - minute[0].late.Events, took},
 	}
+	return samples
 }
 
 // spent returns how much of the objective's budget is used.
