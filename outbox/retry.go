@@ -32,13 +32,14 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 		began, handled := s.clock.Now(), 0
 		// This process may have a handler that does not fail. And rows that were deferred by
 		// a clock that was ahead would wait until it is as late again.
-		if wall := began.Round(0); last.IsZero() || last.Sub(wall) > maxBackoff {
+		wall := began.Round(0)
+		if last.IsZero() || last.Sub(wall) > maxBackoff {
 			if err := s.table.Hasten(ctx, began); err != nil {
 				s.pauseAfter(ctx, &failures, err)
 				continue
 			}
 		}
-		last = began.Round(0)
+		last = wall
 		if s.opt.Deliver.Handle != nil { // may take long, and the rows are read again and again meanwhile
 			handled = int(w.rows.Load())
 		}

@@ -17,7 +17,12 @@ const (
 // quarters of its limit.
 func crowded(info *jetstream.StreamInfo) bool {
 	_, made := info.Config.Metadata[ours]
-	return made && info.Config.MaxBytes > 0 && number(info.State.Bytes) > info.Config.MaxBytes/4*3
+	return made && info.Config.MaxBytes > 0 && crowds(info, info.Config.MaxBytes)
+}
+
+// crowds reports whether what a stream has is above three quarters of a limit.
+func crowds(info *jetstream.StreamInfo, limit int64) bool {
+	return number(info.State.Bytes) > limit/4*3
 }
 
 // notifyCrowded has subscriptions to commands remove what is consumed.
