@@ -101,9 +101,9 @@ func TraceFrom(get func(name string) string) timer.Trace {
 	return traceOf(parent, first(get, HeaderTraceState, "Tracestate", "TRACESTATE"))
 }
 
-// Complete sets a correlation id that is empty, and a trace that is none, to those that
-// the headers of a message carry: what the body says takes precedence. Get returns a
-// header by its name, or "".
+// Complete fills in a correlation id that is empty, and a trace that is none, from the
+// headers of a message: what the body says takes precedence. Get returns a header by its
+// name, or "".
 func Complete(get func(name string) string, correlationID *string, trace *timer.Trace) {
 	if *correlationID == "" {
 		*correlationID = CorrelationFrom(get)

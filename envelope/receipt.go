@@ -18,7 +18,7 @@ func IsReceipt(kind string) bool {
 }
 
 // ReceiptID returns the id of a receipt: a UUID of version 8, cut from the SHA-256 of
-// all that it says but for its time, so that one id never has two answers.
+// all that it says except its time, so that one id never has two answers.
 func ReceiptID(r timer.Receipt) string {
 	due := ""
 	if !r.DueAt.IsZero() {

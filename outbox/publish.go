@@ -113,7 +113,7 @@ func (w *window) except(rows []Row, why func(Row) (destination, reason string)) 
 	return others
 }
 
-// damaged says why the headers of a row can't be read: for someone to mend or delete.
+// damaged says why the headers of a row can't be read: someone has to repair or delete it.
 func damaged(row Row) (destination, reason string) {
 	if row.Err == nil {
 		return "", ""

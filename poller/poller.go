@@ -233,9 +233,9 @@ type done struct {
 	again time.Time // when a tenant that is over its rate may fire again; zero if none is
 }
 
-// fire fires what is due now, of one tenant if it is named, at most one batch. The timers are marked and their
-// events appended in one transaction, so either both happen or neither. The
-// transaction outlives ctx by a second.
+// fire fires what is due now, of one tenant if it is named, at most one batch. The timers
+// are marked and their events appended in one transaction, so either both happen or
+// neither. The transaction outlives ctx by a second.
 func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 	ctx, cancel := pause.Outlive(ctx, txTimeout, txGrace)
 	defer cancel()

@@ -88,7 +88,7 @@ func (s *Store) repeat(try func(referenced bool) error) (err error) {
 	return err
 }
 
-// apply applies commands in a transaction, and appends the receipts of those that want one.
+// apply applies commands in a transaction, and appends the receipts that they want.
 //
 // It goes in three steps, each a statement for all keys. First, keys that have no
 // timer get one, in the order of the keys. A transaction that inserts the same key

@@ -39,7 +39,7 @@ func (c commands) apply(ctx context.Context, a *store.Application) ([]timer.Resu
 	return a.Results, nil
 }
 
-// apply applies commands, and appends the receipts of those that want one.
+// apply applies commands, and appends the receipts that they want.
 func (t *transaction) apply(ctx, endless context.Context, a *store.Application) error {
 	if err := a.Runs(func(first, end int, several bool) error {
 		groups := a.Groups(first, end)

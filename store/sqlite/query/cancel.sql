@@ -1,5 +1,5 @@
--- Cancel timers: those that wait; those that are Canceled, else an older ScheduleTimer that
--- the command supersedes could still fire; and those that there are not, which leaves a
+-- Cancel timers that wait. Timers that are Canceled get the newer version, else an older
+-- ScheduleTimer that the command supersedes could still fire. A timer that is new is a
 -- tombstone. VALUES is repeated for each timer of a batch. Seeks the primary key.
 INSERT INTO timer_schedules
        (tenant_id, service_call_id, command_at, command_id, state, registered_at, due_at, reached_at, canceled_at,

@@ -1,5 +1,5 @@
--- Timers whose events were published become Reached: those that wait, those that are
--- Canceled, and those that there are not. VALUES is repeated for each timer of a batch.
+-- Timers whose events were published become Reached, whether they are new, wait or are
+-- Canceled. VALUES is repeated for each timer of a batch.
 -- Seeks the primary key.
 INSERT INTO timer_schedules
        (tenant_id, service_call_id, command_at, command_id, state, registered_at, due_at, reached_at, canceled_at,

@@ -1,5 +1,5 @@
--- Set timers: new ones, and those that wait or are Canceled. VALUES is repeated for each
--- timer of a batch. Seeks the primary key.
+-- Set timers that are new, wait or are Canceled. VALUES is repeated for each timer of a
+-- batch. Seeks the primary key.
 INSERT INTO timer_schedules
        (tenant_id, service_call_id, command_at, command_id, state, registered_at, due_at, reached_at, canceled_at,
         correlation_id, traceparent, tracestate, data)
