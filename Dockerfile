@@ -15,7 +15,7 @@ COPY --from=build /out/timer-service /usr/local/bin/timer-service
 COPY --from=build --chown=65532:65532 /out/data /data
 USER 65532:65532
 VOLUME /data
-ENV PATH=/usr/local/bin TIMER_DB_PATH=/data/timers.db
+ENV PATH=/usr/local/bin TIMER_DB_PATH=/data/timer-service/timers.db
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s CMD ["timer-service", "health"]
 ENTRYPOINT ["timer-service"]
 CMD ["serve"]

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/client"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -25,6 +29,7 @@ type actions struct {
 	broker   broker.Broker  // nil: there is none, and what needs it is refused
 	operator timer.Operator // nil alike
 	service  Service        // nil alike
+	maxAhead time.Duration  // how far ahead of the clock a command may be
 	audit    *audit
 	log      *slog.Logger
 	stopping chan struct{} // closed when the server stops; nil: it does not
@@ -34,7 +39,7 @@ type actions struct {
 
 func newActions(log *slog.Logger, opt Options) *actions {
 	return &actions{
-		timers: opt.Timers, broker: opt.Broker, operator: opt.Operator, service: opt.Service,
+		timers: opt.Timers, broker: opt.Broker, operator: opt.Operator, service: opt.Service, maxAhead: option.Positive(opt.MaxClockAhead, 24*time.Hour),
 		audit: &audit{log: log}, log: log, visits: make(chan struct{}, maxVisits),
 	}
 }
@@ -70,14 +75,67 @@ func (a *actions) do(ctx context.Context, what string, tenant timer.TenantID, ta
 type sent struct {
 	Command
 	message *message.Message
-	done    string // the result once it took effect
+	before  timer.Entry // the timer when the command was made; the zero value if there was none
+	done    string      // the result once it took effect
 	outcome func(timer.Entry, timer.Version) timer.Outcome
 }
 
 func (s sent) key() timer.Key { return timer.Key{TenantID: s.TenantID, ServiceCallID: s.ServiceCallID} }
 
-// send publishes a command, if who asks may. It is not in the audit log: programs send
-// very many.
+// judge says of a timer whether the command took effect on it. If the command has none the
+// error says why.
+func (s sent) judge(e timer.Entry) (took bool, err error) {
+	switch o := s.outcome(e, timer.Version{TimestampMS: s.TimestampMS, CommandID: s.ID}); o {
+	case timer.WasStale, timer.WasReached, timer.WasExpired:
+		return false, conflict(http.StatusConflict, o.String(), s.ineffective(o, e))
+	default:
+		return o != 0, nil
+	}
+}
+
+// ineffective says why the command has no effect on a timer.
+func (s sent) ineffective(o timer.Outcome, e timer.Entry) string {
+	already := "already " + strings.ToLower(string(e.State)) + " at " + stamp(e.ReachedAt)
+	switch {
+	case o != timer.WasStale && s.done == timer.DidSchedule.String():
+		return already + ": use a new call id"
+	case o != timer.WasStale:
+		return already
+	case e.State == timer.Canceled:
+		return "a newer command canceled it at " + stamp(e.CanceledAt)
+	}
+	return "a newer command set it to " + stamp(e.DueAt)
+}
+
+// latest returns the timer of a key, the zero value if there is none, and a version of now
+// that is newer than the one of the timer: the clock of who made that may be ahead.
+func (a *actions) latest(ctx context.Context, key timer.Key) (timer.Entry, timer.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	now := time.Now()
+	v := client.NewVersion(now)
+	e, err := a.timers.Get(ctx, key)
+	if errors.Is(err, timer.ErrNotFound) {
+		return timer.Entry{}, v, nil
+	}
+	if err == nil {
+		v.TimestampMS, err = a.after(now, v.TimestampMS, e.TimestampMS, "this timer")
+	}
+	return e, v, err
+}
+
+// after returns a time for a command that is newer than the newest one of some timers. The
+// error says that the service would not take it.
+func (a *actions) after(now time.Time, ms, newest int64, of string) (int64, error) {
+	if ms = max(ms, newest+1); ms > now.Add(a.maxAhead).UnixMilli() {
+		return ms, conflict(http.StatusConflict, timer.WasStale.String(), "the newest command of "+of+" is of "+stamp(time.UnixMilli(newest))+
+			", which is further ahead of the clock than max_clock_ahead: no command can replace it before")
+	}
+	return ms, nil
+}
+
+// send publishes a command, if who asks may and it can have an effect. It is not in the
+// audit log: programs send very many.
 func (a *actions) send(ctx context.Context, s sent) error {
 	if err := a.allow(ctx, s.TenantID); err != nil {
 		return err
@@ -85,65 +143,84 @@ func (a *actions) send(ctx context.Context, s sent) error {
 	if a.broker == nil {
 		return errNoBroker
 	}
-	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
-	defer cancel()
-	topic := a.broker.Routing().CommandsOf(s.TenantID)
-	if err := a.broker.Publisher().Publish(ctx, broker.Message{Topic: topic, Message: s.message})[0]; err != nil {
-		return a.brokerFailed(ctx, err)
+	if _, err := s.judge(s.before); err != nil {
+		return err
+	}
+	return a.command(ctx, s.TenantID, s.message)
+}
+
+// command publishes a command of a tenant. There must be a broker.
+func (a *actions) command(ctx context.Context, tenant timer.TenantID, m *message.Message) error {
+	topic := a.broker.Routing().CommandsOf(tenant)
+	if err := a.publish(ctx, publishTimeout, broker.Message{Topic: topic, Message: m})[0]; err != nil {
+		return brokerProblem(err)
 	}
 	return nil
 }
 
-// brokerFailed is the problem that the broker did not take a command.
-func (a *actions) brokerFailed(ctx context.Context, err error) error {
-	a.log.WarnContext(ctx, "a command of a request was not published", "error", err)
-	if errors.Is(err, broker.ErrRefused) {
-		return huma.Error422UnprocessableEntity("the broker refuses the command")
+// publish publishes commands of a request, and returns a result for each. The first error
+// is logged.
+func (a *actions) publish(ctx context.Context, timeout time.Duration, commands ...broker.Message) []error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	results := a.broker.Publisher().Publish(ctx, commands...)
+	if i := slices.IndexFunc(results, func(err error) bool { return err != nil }); i >= 0 {
+		a.log.WarnContext(ctx, "a command of a request was not published", "error", results[i])
+	}
+	return results
+}
+
+// brokerProblem is the problem that the broker did not take a command.
+func brokerProblem(err error) huma.StatusError {
+	switch {
+	case errors.Is(err, broker.ErrRefused):
+		return huma.Error422UnprocessableEntity("the broker refuses it: see the log of the service")
+	case errors.Is(err, broker.ErrDenied):
+		return readProblem(err)
 	}
 	return huma.Error503ServiceUnavailable("the broker did not answer, but it may have the command: see /readyz?verbose, and try again")
+}
+
+// readProblem is the problem that what the broker has can't be read, or removed.
+func readProblem(err error) huma.StatusError {
+	if errors.Is(err, broker.ErrDenied) {
+		return huma.Error403Forbidden(err.Error())
+	}
+	return errBrokerSilent
 }
 
 // cancel publishes a CancelTimer for a person, and returns its id. Nothing is published
 // if the timer has fired or there is none: the command of a page would have no effect, or
 // leave a tombstone.
 func (a *actions) cancel(ctx context.Context, key timer.Key) (commandID string, err error) {
-	s, err := newCancel(key, "", timer.Trace{})
-	if err != nil {
+	if err := key.Validate(); err != nil {
 		return "", err
 	}
-	return s.ID, a.do(ctx, "cancel timer", key.TenantID, key.String(), func() (string, error) {
+	err = a.do(ctx, "cancel timer", key.TenantID, key.String(), func() (string, error) {
 		if a.broker == nil {
 			return "", errNoBroker
 		}
-		if err := a.canCancel(ctx, key); err != nil {
+		s, err := a.newCancel(ctx, key, "", timer.Trace{})
+		switch {
+		case err != nil:
 			return "", err
+		case s.before.State == "":
+			return "", huma.Error404NotFound("there is no such timer")
 		}
-		return "command " + s.ID, a.send(ctx, s)
+		commandID = s.ID
+		return "command " + commandID, a.send(ctx, s)
 	})
-}
-
-// canCancel returns why there is no timer to cancel, or nil.
-func (a *actions) canCancel(ctx context.Context, key timer.Key) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	e, err := a.timers.Get(ctx, key)
-	switch {
-	case errors.Is(err, timer.ErrNotFound):
-		return huma.Error404NotFound("there is no such timer")
-	case err == nil && e.State == timer.Reached:
-		return huma.Error409Conflict("it fired at " + stamp(e.ReachedAt))
-	}
-	return err
+	return commandID, err
 }
 
 // newCancel returns a CancelTimer that is to be sent.
-func newCancel(key timer.Key, correlationID string, trace timer.Trace) (sent, error) {
-	c := timer.CancelTimer{Key: key, Version: client.NewVersion(time.Now()), CorrelationID: correlationID, Trace: trace}
-	s := sent{
-		Command: Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID},
-		done:    timer.DidCancel.String(), outcome: timer.Entry.CancelOutcome,
+func (a *actions) newCancel(ctx context.Context, key timer.Key, correlationID string, trace timer.Trace) (s sent, err error) {
+	c := timer.CancelTimer{Key: key, CorrelationID: correlationID, Trace: trace}
+	if s.before, c.Version, err = a.latest(ctx, key); err != nil {
+		return s, err
 	}
-	var err error
+	s.Command = Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID}
+	s.done, s.outcome = timer.DidCancel.String(), timer.Entry.CancelOutcome
 	s.message, err = client.Marshaler{}.Marshal(c)
 	return s, err
 }
@@ -152,6 +229,9 @@ func newCancel(key timer.Key, correlationID string, trace timer.Trace) (sent, er
 var (
 	errReadOnly        = huma.Error403Forbidden("this service answers reads only: http_read_only is set")
 	errNoBroker        = huma.Error503ServiceUnavailable("this needs a broker, and there is none")
+	errBrokerSilent    = huma.Error503ServiceUnavailable("the broker did not answer in time: see /readyz?verbose, and try again")
+	errNameTenant      = huma.Error422UnprocessableEntity(broker.ErrNameTenant.Error())
+	errNoReceipts      = huma.Error422UnprocessableEntity("there are no receipts: set receipts (TIMER_RECEIPTS=true) for the service")
 	errManyDeadLetters = huma.Error503ServiceUnavailable("too many dead letters to read up to this page: replay or discard the oldest first")
 	errNoDeadLetter    = huma.Error404NotFound("there is no such dead letter")
 	errVisiting        = huma.Error429TooManyRequests("another request of your tenant reads dead letters already: try again when it has ended")

@@ -13,7 +13,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -29,9 +31,11 @@ type Options struct {
 	Socket   string         // path of a unix socket to listen on, too, which only this user may open; default none
 	Moves    bool           // another port is taken if that one is in use
 	Prefix   string         // path that all paths begin with, such as "/timers"; default none
+	Origin   string         // where browsers reach it through a proxy, such as https://timers.example; default as they ask for
+	Proxies  []netip.Prefix // whose X-Forwarded-For is believed; default none
 	Token    string         // that requests must show, all but those for /livez and /readyz; default none is needed
 	Pprof    bool           // /debug/pprof/ is answered, to the token of all tenants
-	ReadOnly bool           // requests that would change something are refused
+	ReadOnly bool           // requests that would change something are refused, unless they come by Socket
 	Monitor  *Monitor       // how the service is; required
 	Metrics  http.Handler   // answers /metrics; default not found
 	Timers   timer.Reader   // what the JSON API below /v1 and the dashboard read; default neither
@@ -41,6 +45,8 @@ type Options struct {
 	Events   *Events        // what /v1/events tells; default it tells nothing
 	Service  Service        // that it changes; default it does not
 	Quotas   *quota.Limiter // what tenants may have; default anything
+
+	MaxClockAhead time.Duration // how far ahead of the clock the service takes commands; default 24 hours
 
 	// Unprotected returns how many timers only a backup protects; default it does not show
 	// that.
@@ -55,7 +61,7 @@ const (
 	requestTimeout = 30 * time.Second // to read a request, and to answer it
 	idleTimeout    = 2 * time.Minute
 	maxHeader      = 16 << 10
-	maxBody        = 64 << 10
+	maxBody        = 64 << 10 // of a form; the API has limits of its own
 
 	stopTimeout = 200 * time.Millisecond // how long a stop waits for requests
 )
@@ -80,8 +86,10 @@ type Server struct {
 func New(log *slog.Logger, opt Options) *Server {
 	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: newSessions(), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
 	s.actions.stopping = s.stopping
-	s.routes.handle("GET /livez", public, s.livez)
-	s.routes.handle("GET /readyz", public, s.readyz)
+	for _, method := range []string{"GET ", "OPTIONS "} { // which some load balancers send
+		s.routes.handle(method+"/livez", public, s.livez)
+		s.routes.handle(method+"/readyz", public, s.readyz)
+	}
 	s.routes.handle("GET /login", public, s.showLogin)
 	s.routes.handle("POST /login", public, s.login)
 	s.routes.handle("POST /logout", public, s.logout)
@@ -103,22 +111,26 @@ func New(log *slog.Logger, opt Options) *Server {
 		showDocs(s.routes, opt.Prefix)
 		newPages(log, opt, s.actions).serve(s.routes)
 	}
+	pages := http.MaxBytesHandler(s.routes.mux, maxBody)
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.api != nil && strings.HasPrefix(r.URL.Path, "/v1/") {
+		switch {
+		case s.api != nil && ofAPI(r):
 			s.api.ServeHTTP(w, r)
-			return
-		}
-		if !isClean(r) {
+		case !isClean(r):
 			refuse(w, r, http.StatusNotFound, "there is no such path")
-			return
+		default:
+			pages.ServeHTTP(w, r)
 		}
-		s.routes.mux.ServeHTTP(w, r)
 	})
-	h = http.MaxBytesHandler(h, maxBody)
 	cross := http.NewCrossOriginProtection()
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusForbidden, "this was sent by a page of another site")
 	}))
+	if opt.Origin != "" {
+		if err := cross.AddTrustedOrigin(opt.Origin); err != nil {
+			panic("admin: " + err.Error()) // the configuration has checked it
+		}
+	}
 	h = cross.Handler(h)
 	h = s.authorize(h)
 	h = s.checkHost(h)
@@ -186,6 +198,9 @@ func (s *Server) Listen(ctx context.Context) error {
 // replaced: a database has one service.
 func listenLocally(ctx context.Context, path string) (net.Listener, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+			return nil, errors.Join(fmt.Errorf("another service listens on %s", path), conn.Close())
+		}
 		_ = os.Remove(path) // else listening says why
 	}
 	var listen net.ListenConfig
@@ -249,19 +264,27 @@ func safeHeaders(next http.Handler) http.Handler {
 }
 
 // checkHost refuses names of hosts that only a rebound DNS name would send: without a
-// token, who may ask is decided by the address alone.
+// token, who may ask is decided by the address alone. Probes tell nobody's secrets.
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	asked, _, _ := net.SplitHostPort(s.opt.Addr)
+	_, outer, _ := strings.Cut(s.opt.Origin, "://")
+	names := []string{"localhost", nameOf(cmp.Or(asked, "localhost")), nameOf(outer)}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = strings.Trim(r.Host, "[]")
-		}
-		ip := net.ParseIP(host)
-		if s.opt.Token == "" && s.opt.Addr != "" && host != "localhost" && ip == nil && host != cmp.Or(asked, "localhost") {
-			refuse(w, r, http.StatusMisdirectedRequest, "the host "+quote(host)+" is not this service: use localhost or an address")
+		name := nameOf(r.Host)
+		probe := r.URL.Path == "/livez" || r.URL.Path == "/readyz"
+		if s.opt.Token == "" && s.opt.Addr != "" && !probe && net.ParseIP(name) == nil && !slices.Contains(names, name) {
+			refuse(w, r, http.StatusMisdirectedRequest, "the host "+quote(name)+" is not this service: use localhost or an address, or set http_origin to where a proxy has it")
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// nameOf returns the name of a host without its port, as names are compared: case and a
+// final dot make no difference.
+func nameOf(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }

@@ -251,16 +251,19 @@ func TestGuessesAreSlowedDown(t *testing.T) {
 }
 
 // TestOtherHostsAreRefused: a page whose name was bound to this address again must not
-// read what it finds here.
+// read what it finds here. Probes tell nothing, and are answered.
 func TestOtherHostsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := admin.New(quiet, admin.Options{Addr: "127.0.0.1:8080", Monitor: watched(t)})
 	for host, want := range map[string]int{
-		"localhost:8080": 200, "127.0.0.1:8080": 200, "[::1]:8080": 200, "localhost": 200, "10.1.2.3:8080": 200,
+		"localhost:8080": 303, "127.0.0.1:8080": 303, "[::1]:8080": 303, "localhost": 303, "10.1.2.3:8080": 303, "LocalHost.:8080": 303,
 		"evil.example:8080": 421, "evil.example": 421, "localhost.evil.example:8080": 421,
 	} {
-		if code, _ := get(s, "/livez", "Host", host); code != want {
+		if code, _ := get(s, "/login", "Host", host); code != want { // it leads to the first page
 			t.Errorf("%s: %d, want %d", host, code, want)
+		}
+		if code, _ := get(s, "/livez", "Host", host); code != 200 {
+			t.Errorf("%s: a probe: %d", host, code)
 		}
 	}
 }

@@ -40,6 +40,7 @@ type api struct {
 	mux         *http.ServeMux
 	rules       map[string]rule // of each method and path
 	failed      func(error)     // may be nil
+	listening   connections
 	huma        huma.API
 }
 
@@ -49,12 +50,27 @@ var strict = huma.Format{
 	Marshal: huma.DefaultJSONFormat.Marshal,
 	Unmarshal: func(data []byte, v any) error {
 		err := json.Unmarshal(data, v, json.RejectUnknownMembers(true))
-		var semantic *json.SemanticError
-		if errors.As(err, &semantic) && semantic.Err == nil {
-			return fmt.Errorf("a %s does not fit at %q", semantic.JSONKind, semantic.JSONPointer)
+		semantic, ok := errors.AsType[*json.SemanticError](err)
+		switch {
+		case !ok && err != nil:
+			return errors.New(strings.TrimPrefix(err.Error(), "jsontext: "))
+		case !ok:
+			return nil
+		case errors.Is(err, json.ErrUnknownName):
+			return fmt.Errorf("there is no field %q", semantic.JSONPointer.LastToken())
 		}
-		return err
+		kind := strings.NewReplacer("{", "object", "[", "array").Replace(semantic.JSONKind.String())
+		return fmt.Errorf("a value of the kind %s does not fit at %q", kind, semantic.JSONPointer)
 	},
+}
+
+// nameFirst has the detail of a problem say the first thing that is wrong with a request, for
+// people and for clients that read nothing else.
+func nameFirst(_ huma.Context, _ string, answer any) (any, error) {
+	if p, is := answer.(*huma.ErrorModel); is && len(p.Errors) > 0 {
+		p.Detail = p.Errors[0].Location + ": " + p.Errors[0].Message
+	}
+	return answer, nil
 }
 
 // newAPI returns an api. Its paths begin with prefix for clients.
@@ -67,6 +83,7 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan str
 	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // served by ourselves
 	c.CreateHooks = nil                                   // no $schema in answers
 	c.Formats = map[string]huma.Format{"application/json": strict, "json": strict}
+	c.Transformers = []huma.Transformer{nameFirst}
 	c.RejectUnknownQueryParameters = true // a filter that is misspelled must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
@@ -75,6 +92,9 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan str
 	a.addTimers()
 	a.addTenants()
 	a.addCommands()
+	a.addCancelMany()
+	a.addLines()
+	a.addMessages()
 	a.addDeadLetters()
 	a.addParked()
 	a.addUpcoming()
@@ -98,7 +118,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h, pattern := a.mux.Handler(r)
 	if pattern != "" {
-		body, err := io.ReadAll(io.LimitReader(r.Body, maxCommand))
+		limit := int64(maxCommand)
+		if pattern == http.MethodPost+" "+commandsPath {
+			limit = MaxCommandsBytes + 1
+		}
+		body, err := io.ReadAll(io.LimitReader(r.Body, limit))
 		if err != nil { // huma would answer 500
 			writeProblem(w, http.StatusBadRequest, "the body of the request breaks off")
 			return
@@ -216,12 +240,16 @@ func all[Row, Shown any](rows []Row, show func(Row) Shown) []Shown {
 	return shown
 }
 
-// timeOf reads a time that may be left out, which is zero then.
-func timeOf(text string) (time.Time, error) {
+// timeOf reads a time of a query that may be left out, which is zero then. A plus before its
+// offset, which a query has as a space, is one.
+func timeOf(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	return envelope.ParseTime(text)
+	if i := len(text) - len(" 01:00"); i > 0 && text[i] == ' ' {
+		text = text[:i] + "+" + text[i+1:]
+	}
+	return envelope.ParseTimeOf(field, text)
 }
 
 // stamp returns a time as messages carry it; empty for none.

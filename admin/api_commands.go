@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -39,13 +38,15 @@ type Command struct {
 // A Conflict is the problem of a command that has no effect.
 type Conflict struct {
 	*huma.ErrorModel
-	Reason string `json:"reason" doc:"Of a command: stale, already_reached, or the reason of the dead letter."`
+	Reason string `json:"reason" doc:"Of a command: stale, already_reached, already_expired, or the reason of the dead letter."`
 }
 
 // A TimerRequest is what a timer is to be.
 type TimerRequest struct {
 	DueAt         string          `json:"dueAt,omitempty" format:"date-time" doc:"When it is due: RFC 3339 with a zone. A time in the past is due at once."`
 	In            string          `json:"in,omitempty" doc:"How long from now it is due, instead of dueAt." example:"90m"`
+	ExpiresAt     string          `json:"expiresAt,omitempty" format:"date-time" doc:"From when on it must not fire any more, as after an outage: then its event is a TimerExpired. After dueAt. Default: it may fire at any time."`
+	ExpiresIn     string          `json:"expiresIn,omitempty" doc:"How long from now that is, instead of expiresAt." example:"2h"`
 	CorrelationID string          `json:"correlationId,omitempty" maxLength:"128"`
 	Data          json.RawMessage `json:"data,omitempty" doc:"Any JSON value of at most 4 KiB, which the event will carry."`
 	TimestampMS   *int64          `json:"timestampMs,omitempty" minimum:"0" doc:"Time of the command, by which the newest one wins. Default: now."`
@@ -102,72 +103,69 @@ func (a *api) addCommands() {
 }
 
 func (a *api) schedule(ctx context.Context, in *scheduleInput) (*commandOutput, error) {
-	now := time.Now()
-	due, err := in.Body.due(now)
+	due, expires, err := in.Body.times(time.Now())
 	if err != nil {
 		return nil, err
 	}
-	c := timer.ScheduleTimer{
-		Key: in.key(), Version: client.NewVersion(now), DueAt: due, CorrelationID: in.Body.CorrelationID, Data: string(in.Body.Data),
-		Trace: in.trace(),
+	before, version, err := a.actions.latest(ctx, in.key())
+	if err != nil {
+		return nil, err
 	}
 	if in.Body.TimestampMS != nil {
-		c.TimestampMS = *in.Body.TimestampMS
+		version.TimestampMS = *in.Body.TimestampMS
 	}
+	c := timer.ScheduleTimer{Key: in.key(), Version: version, DueAt: due, ExpiresAt: expires, CorrelationID: in.Body.CorrelationID, Data: string(in.Body.Data), Trace: in.trace()}
 	s := sent{
 		Command: Command{ID: c.CommandID, TenantID: c.TenantID, ServiceCallID: c.ServiceCallID, TimestampMS: c.TimestampMS, CorrelationID: c.CorrelationID, DueAt: stamp(c.DueAt)},
-		done:    timer.DidSchedule.String(), outcome: timer.Entry.ScheduleOutcome,
+		before:  before, done: timer.DidSchedule.String(), outcome: timer.Entry.ScheduleOutcome,
 	}
 	if s.message, err = (client.Marshaler{}).Marshal(c); err != nil {
 		return nil, err
 	}
-	if err := a.precondition(ctx, s, in.IfNoneMatch); err != nil {
-		return nil, err
+	switch {
+	case in.IfNoneMatch != "" && in.IfNoneMatch != "*":
+		return nil, huma.Error422UnprocessableEntity("If-None-Match must be *: timers have no ETag")
+	case in.IfNoneMatch != "" && before.State != "":
+		return nil, huma.Error412PreconditionFailed(fmt.Sprintf("there is such a timer: it is %s", before.State))
 	}
 	return a.publish(ctx, s, in.Wait)
 }
 
 func (a *api) cancel(ctx context.Context, in *cancelInput) (*commandOutput, error) {
-	s, err := newCancel(in.key(), in.CorrelationID, in.trace())
+	s, err := a.actions.newCancel(ctx, in.key(), in.CorrelationID, in.trace())
 	if err != nil {
 		return nil, err
 	}
 	return a.publish(ctx, s, in.Wait)
 }
 
-// due returns when the timer is due.
-func (r TimerRequest) due(now time.Time) (time.Time, error) {
-	switch {
-	case (r.DueAt == "") == (r.In == ""):
-		return time.Time{}, timer.Invalid(timer.ReasonMissingField, "give dueAt or in, and not both")
-	case r.DueAt != "":
-		return envelope.ParseTime(r.DueAt)
+// times returns when the timer is due, and from when on it must not fire.
+func (r TimerRequest) times(now time.Time) (due, expires time.Time, err error) {
+	if r.DueAt+r.In == "" {
+		return due, expires, timer.Invalid(timer.ReasonMissingField, "give dueAt or in, and not both")
 	}
-	in, err := config.ParseDuration(r.In)
-	if err != nil || in < 0 {
-		return time.Time{}, timer.Invalid(timer.ReasonBadField, "in must be a duration such as 90s, 1h or 7d; 0 is due at once")
+	if due, err = eitherTime(now, "dueAt", r.DueAt, "in", r.In); err == nil {
+		expires, err = eitherTime(now, "expiresAt", r.ExpiresAt, "expiresIn", r.ExpiresIn)
 	}
-	return timer.RoundUp(now.Add(in)), nil
+	return due, expires, err
 }
 
-// precondition refuses a timer that exists, if that was asked for.
-func (a *api) precondition(ctx context.Context, s sent, ifNoneMatch string) error {
-	if ifNoneMatch == "" {
-		return nil
-	}
-	if ifNoneMatch != "*" {
-		return huma.Error422UnprocessableEntity("If-None-Match must be *: timers have no ETag")
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	entry, err := a.timers.Get(ctx, s.key())
+// eitherTime returns the time that one of two fields gives, the second as a duration from
+// now; zero if neither does.
+func eitherTime(now time.Time, atField, at, inField, in string) (time.Time, error) {
 	switch {
-	case err == nil:
-		return huma.Error412PreconditionFailed(fmt.Sprintf("there is such a timer: it is %s", entry.State))
-	case errors.Is(err, timer.ErrNotFound):
-		return nil
+	case at != "" && in != "":
+		return time.Time{}, timer.Invalid(timer.ReasonMissingField, "give %s or %s, and not both", atField, inField)
+	case at != "":
+		return envelope.ParseTimeOf(atField, at)
+	case in == "":
+		return time.Time{}, nil
 	}
-	return err
+	d, err := config.ParseWithUnit(in)
+	if err != nil || d < 0 {
+		return time.Time{}, timer.Invalid(timer.ReasonBadField, "%s must be a duration with a unit, such as 90s, 1h or 7d; 0 is now", inField)
+	}
+	return timer.RoundUp(now.Add(d)), nil
 }
 
 // publish publishes a command, and waits until it took effect if that is asked for.
@@ -180,11 +178,12 @@ func (a *api) publish(ctx context.Context, s sent, wait string) (*commandOutput,
 	defer cancel()
 	var refused <-chan *message.Message
 	if timeout > 0 && a.broker != nil {
-		tail := a.broker.Tail()
-		defer func() { _ = tail.Close() }() // nothing is lost with it
-		if refused, err = tail.Subscribe(ctx, a.broker.Routing().DeadLettersOf(s.TenantID)); err != nil {
-			return nil, a.actions.brokerFailed(ctx, err)
+		messages, closeTail, err := a.tail(ctx, a.broker.Routing().DeadLettersOf(s.TenantID))
+		if err != nil {
+			return nil, brokerProblem(err)
 		}
+		defer closeTail()
+		refused = messages
 	}
 	if err := a.actions.send(ctx, s); err != nil {
 		return nil, err
@@ -201,9 +200,9 @@ func parseWait(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
-	d, err := config.ParseDuration(text)
+	d, err := config.ParseWithUnit(text)
 	if err != nil || d <= 0 || d > maxWait {
-		return 0, timer.Invalid(timer.ReasonBadField, "wait must be a duration of at most %s, such as 5s", config.FormatDuration(maxWait))
+		return 0, timer.Invalid(timer.ReasonBadField, "wait must be a duration with a unit, such as 5s, of at most %s", config.FormatDuration(maxWait))
 	}
 	return d, nil
 }
@@ -213,15 +212,13 @@ func parseWait(text string) (time.Duration, error) {
 func (a *api) await(ctx context.Context, s sent, timeout time.Duration, refused <-chan *message.Message) (*commandOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	version := timer.Version{TimestampMS: s.TimestampMS, CommandID: s.ID}
 	for {
 		entry, err := a.timers.Get(ctx, s.key())
 		if err == nil { // else it was not handled yet, or the database is busy
-			switch o := s.outcome(entry, version); o {
-			case 0:
-			case timer.WasStale, timer.WasReached:
-				return nil, conflict(http.StatusConflict, o.String(), ineffective(o, entry))
-			default:
+			switch took, err := s.judge(entry); {
+			case err != nil:
+				return nil, err
+			case took:
 				s.Result = s.done
 				return &commandOutput{http.StatusOK, s.Command}, nil
 			}
@@ -242,17 +239,6 @@ func (a *api) await(ctx context.Context, s sent, timeout time.Duration, refused 
 			}
 		}
 	}
-}
-
-// ineffective says why a command has no effect.
-func ineffective(o timer.Outcome, e timer.Entry) string {
-	switch {
-	case o == timer.WasReached:
-		return "already reached at " + stamp(e.ReachedAt)
-	case e.State == timer.Canceled:
-		return "a newer command canceled it at " + stamp(e.CanceledAt)
-	}
-	return "a newer command set it to " + stamp(e.DueAt)
 }
 
 func conflict(status int, reason, detail string) error {

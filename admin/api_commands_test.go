@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strings"
 	"testing"
@@ -77,6 +78,10 @@ func TestCommandsArePublished(t *testing.T) {
 			"PUT", "/v1/tenants/acme/timers/new", `{"dueAt":"2030-01-31T13:00:00+01:00","correlationId":"req-9","data":{"a": 1e999},"timestampMs":1795348800000}`,
 			timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "new"}, Version: timer.Version{TimestampMS: 1795348800000}, DueAt: due, CorrelationID: "req-9", Data: `{"a": 1e999}`},
 		},
+		"null for absent": {
+			"PUT", "/v1/tenants/acme/timers/new", `{"in":null,"dueAt":"2030-01-31T12:00:00Z","correlationId":null,"data":null,"timestampMs":1795348800000}`,
+			timer.ScheduleTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "new"}, Version: timer.Version{TimestampMS: 1795348800000}, DueAt: due, Data: `null`},
+		},
 		"cancel": {
 			"DELETE", "/v1/tenants/acme/timers/order-4?correlationId=req-9", "",
 			timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-4"}, CorrelationID: "req-9"},
@@ -86,7 +91,7 @@ func TestCommandsArePublished(t *testing.T) {
 		m := <-messages
 		m.Ack()
 		decoded, err := envelope.Decode(m.Payload)
-		if err != nil || code != 202 || got["result"] != "published" || got["id"] != decoded.ID || got["correlationId"] != "req-9" || m.UUID != decoded.ID {
+		if err != nil || code != 202 || got["result"] != "published" || got["id"] != decoded.ID || name != "null for absent" && got["correlationId"] != "req-9" || m.UUID != decoded.ID {
 			t.Fatalf("%s: %d %v, and %s: %v", name, code, got, m.Payload, err)
 		}
 		switch c := decoded.Payload.(type) {
@@ -152,11 +157,42 @@ func TestWaitAnswersWhatBecameOfACommand(t *testing.T) {
 	}
 }
 
+// TestCommandsOfPeopleWin over the version of a producer whose clock is ahead.
+func TestCommandsOfPeopleWin(t *testing.T) {
+	t.Parallel()
+	s, store := working(t, app.Options{})
+	calls := []string{"api", "moved", "page", "far"}
+	for i, ahead := range []time.Duration{20 * time.Second, time.Hour, 20 * time.Second, 25 * time.Hour} {
+		c := command("acme", calls[i], time.Now().Add(time.Hour), time.Now().Add(ahead).UnixMilli())
+		if _, err := store.Schedule(t.Context(), time.Now(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, got, _ := send(t, s, "DELETE", "/v1/tenants/acme/timers/api?wait=20s", ""); code != 200 || got["result"] != "canceled" {
+		t.Errorf("%d %v", code, got)
+	}
+	if code, got, _ := send(t, s, "PUT", "/v1/tenants/acme/timers/moved?wait=20s", `{"in":"2h"}`); code != 200 || got["result"] != "scheduled" {
+		t.Errorf("%d %v", code, got)
+	}
+	if code, body := submit(s, "/do/cancel", url.Values{"tenant": {"acme"}, "call": {"page"}}); code != 200 {
+		t.Errorf("%d %s", code, body)
+	}
+	eventually(t, "a timer that the page has canceled", func() bool {
+		e, err := store.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: "page"})
+		return err == nil && e.State == timer.Canceled
+	})
+	for _, query := range []string{"", "?wait=20s"} {
+		if code, got, _ := send(t, s, "DELETE", "/v1/tenants/acme/timers/far"+query, ""); code != 409 || got["reason"] != "stale" || !strings.Contains(fmt.Sprint(got), "max_clock_ahead") {
+			t.Errorf("%d %v", code, got)
+		}
+	}
+}
+
 // TestWaitEnds: no service handles the command.
 func TestWaitEnds(t *testing.T) {
 	t.Parallel()
 	s := admin.New(quiet, admin.Options{Monitor: watched(t), Timers: seeded(t), Broker: channel(t)})
-	code, got, _ := send(t, s, "PUT", "/v1/tenants/acme/timers/new?wait=1", `{"in":"1h"}`)
+	code, got, _ := send(t, s, "PUT", "/v1/tenants/acme/timers/new?wait=1ms", `{"in":"1h"}`)
 	if code != 202 || got["result"] != "published" {
 		t.Errorf("%d %v", code, got)
 	}
@@ -186,9 +222,11 @@ func TestCommandsThatAreRefused(t *testing.T) {
 		{"PUT", "order-9", `null`, 422, "give dueAt or in", nil},
 		{"PUT", "order-9", `{"in":"1h","dueAt":"2030-01-31T12:00:00Z"}`, 422, "not both", nil},
 		{"PUT", "order-9", `{"dueAt":"2030-01-31T12:00:00"}`, 422, "no zone", nil},
-		{"PUT", "order-9", `{"In":"1h"}`, 422, "In", nil},
+		{"PUT", "order-9", `{"In":"1h"}`, 422, "there is no field \"In\"", nil},
 		{"PUT", "order-9", `{"in":"1h","in":"2h"}`, 422, "duplicate", nil},
-		{"PUT", "order-9", `{"in":3600}`, 422, "number does not fit at", nil},
+		{"PUT", "order-9", `{"in":3600}`, 422, "kind number does not fit at \"/in\"", nil},
+		{"PUT", "order-9", `{"in":"1h","timestampMs":1.5}`, 422, "kind number does not fit at \"/timestampMs\"", nil},
+		{"PUT", "order-9", `[]`, 422, "kind array does not fit at \"\"", nil},
 		{"PUT", "order-9", `{"in":"-1h"}`, 422, "duration", nil},
 		{"PUT", "order-9", `{"in":"90000d"}`, 422, "outside 2000 to 2200", nil},
 		{"PUT", "order-9", `{"in":"1h","correlationId":"a b"}`, 422, "correlationId", nil},
@@ -198,6 +236,11 @@ func TestCommandsThatAreRefused(t *testing.T) {
 		{"PUT", "order-9", `{"in":"1h","data":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + `}`, 422, "deep", nil},
 		{"PUT", "order-9", `{"in":"1h","data":"` + strings.Repeat("x", 20_000) + `"}`, 413, "too large", nil},
 		{"PUT", "order-9?wait=1m", in1h, 422, "at most 20s", nil},
+		{"PUT", "order-9?wait=5", in1h, 422, "with a unit", nil},
+		{"PUT", "order-9", `{"in":"1000"}`, 422, "with a unit", nil},
+		{"PUT", "order-1", in1h, 409, "already_reached", nil},
+		{"DELETE", "order-1", "", 409, "already_reached", nil},
+		{"PUT", "order-4", `{"in":"1h","timestampMs":1}`, 409, "stale", nil},
 		{"PUT", "order-9?wait=-1s", in1h, 422, "at most 20s", nil},
 		{"PUT", "a%2Fb", in1h, 422, "path.call", nil},
 		{"DELETE", "a%2Fb", "", 422, "path.call", nil},

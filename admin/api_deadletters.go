@@ -72,7 +72,7 @@ type DeadLetterPath struct {
 // A DeadLetterQuery selects dead letters.
 type DeadLetterQuery struct {
 	PageQuery
-	Reason        string `query:"reason" maxLength:"64" doc:"Only those with this reason."`
+	Reason        string `query:"reason" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota" doc:"Only those with this reason."`
 	Since         string `query:"since" doc:"Only those that became dead letters then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
 	CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those that carry it."`
 }
@@ -115,7 +115,7 @@ func (a *api) addDeadLetters() {
 }
 
 func (a *api) deadLetters(ctx context.Context, tenant timer.TenantID, q DeadLetterQuery) (*deadLettersOutput, error) {
-	since, err := timeOf(q.Since)
+	since, err := timeOf("since", q.Since)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/danielgtaylor/huma/v2/sse"
 )
 
@@ -31,13 +30,13 @@ type endEvent struct {
 // eventNames are the types of events, by name.
 var eventNames = map[string]any{
 	"scheduled": scheduledEvent{}, "canceled": canceledEvent{}, "ignored": ignoredEvent{}, "rejected": rejectedEvent{}, "dead-lettered": deadLetteredEvent{},
-	"reached": reachedEvent{}, "published": publishedEvent{}, "parked": parkedEventEvent{},
+	"reached": reachedEvent{}, "expired": expiredEvent{}, "published": publishedEvent{}, "parked": parkedEventEvent{},
 	"status": Status{}, "heartbeat": heartbeatEvent{}, "end": endEvent{},
 }
 
 type eventsInput struct {
 	TenantQuery
-	Only []string `query:"only,explode" enum:"scheduled,canceled,ignored,rejected,dead-lettered,reached,published,parked,status" doc:"Only events of this name; may be given several times. Default: all."`
+	Only []string `query:"only,explode" enum:"scheduled,canceled,ignored,rejected,dead-lettered,reached,expired,published,parked,status" doc:"Only events of this name; may be given several times. Default: all."`
 }
 
 // listenerKey is that of the listener in the context of a request.
@@ -46,9 +45,9 @@ type listenerKey struct{}
 func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
 	op := a.complete(huma.Operation{
 		OperationID: "listen", Method: http.MethodGet, Path: "/v1/events", Summary: "What happens on this instance, as server-sent events",
-		Description: "Commands: `scheduled`, `canceled`, `ignored` (no effect: stale, or reached), `rejected` (over its quota, or the database failed; it comes again), `dead-lettered`. " +
-			"Timers: `reached`, `published` (acked by the broker), `parked`. `status` each second, to the token of all tenants only. `heartbeat` every 15 s. `end` is the last event, if the server ends the connection. " +
-			"Nothing is repeated that happened while no connection was there. There are 50 connections at most, and 10 with the tokens of one tenant.",
+		Description: "Commands: `scheduled`, `canceled`, `ignored` (no effect: stale, reached or expired), `rejected` (over its quota, or the database failed; it comes again), `dead-lettered`. " +
+			"Timers: `reached`, `expired`, `published` (acked by the broker), `parked`. `status` each second, to the token of all tenants only. `heartbeat` every 15 s. `end` is the last event, if the server ends the connection. " +
+			"Nothing is repeated that happened while no connection was there. There are 50 connections at most, together with those of /v1/messages, and 10 with the tokens of one tenant.",
 	}, filtered)
 	op.Middlewares = huma.Middlewares{func(c huma.Context, next func(huma.Context)) {
 		if a.timers == nil || events == nil {
@@ -66,15 +65,15 @@ func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
 			c.SetStatus(http.StatusOK)
 			return
 		}
-		l, refused := events.listen(accessOf(c.Context()).tenant, tenant)
+		end, refused := a.listening.begin(accessOf(c.Context()).tenant)
 		if refused != nil {
 			_ = huma.WriteErr(a.huma, c, refused.GetStatus(), refused.Error())
 			return
 		}
+		defer end()
+		l := events.listen(tenant)
 		defer events.remove(l)
-		_, w := humago.Unwrap(c)
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // that of the request would end it
-		c.SetHeader("X-Accel-Buffering", "no")                         // of nginx, which else keeps events back
+		streamTo(c)
 		next(huma.WithValue(c, listenerKey{}, l))
 	}}
 	sse.Register(a.huma, op, eventNames, func(ctx context.Context, in *eventsInput, send sse.Sender) {
@@ -120,7 +119,7 @@ func (e *Events) serve(ctx context.Context, a *api, l *listener, in *eventsInput
 				err = send(e.status(ctx, a.timers))
 			}
 		case <-heartbeat.C:
-			if lasts := accessOf(ctx).lasts; lasts != nil && !lasts() {
+			if !accessOf(ctx).stillRight() {
 				_ = send(endEvent{"token"})
 				return
 			}

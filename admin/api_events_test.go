@@ -117,7 +117,7 @@ func TestEventsTellWhatHappens(t *testing.T) {
 	put("acme/timers/new", `{"in":"0"}`)
 	fired := []string{"scheduled acme.new", "reached acme.new", "published acme.new"}
 	expect(all, slices.Clone(fired)...)
-	put("acme/timers/new", `{"in":"1h"}`)
+	publishLines(t, s, lineOf("acme", "new"), with("full")...)
 	expect(all, "ignored acme.new already_reached")
 	put("globex/timers/far", `{"dueAt":"2199-01-01T00:00:00Z"}`)
 	expect(all, "dead-lettered globex.far beyond_horizon")

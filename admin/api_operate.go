@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,11 +15,44 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// A Pause says since when timers do not fire, until when, and who decided that.
+type Pause struct {
+	Since string `json:"since,omitempty" format:"date-time"`
+	Until string `json:"until,omitempty" format:"date-time" doc:"When timers fire again. None: when firing is resumed."`
+	By    string `json:"by,omitempty" doc:"Who paused it."`
+}
+
 // Firing says whether timers fire.
 type Firing struct {
-	Paused bool   `json:"paused" doc:"No instance that shares the database fires timers. Commands are taken, and events that wait are published."`
-	Since  string `json:"since,omitempty" format:"date-time"`
-	By     string `json:"by,omitempty" doc:"Who paused it."`
+	Paused bool `json:"paused" doc:"No instance that shares the database fires timers of any tenant. Commands are taken, and events that wait are published."`
+	Pause
+	Tenants []TenantPause `json:"tenants,omitempty" doc:"Tenants whose firing is paused by name, in order."`
+}
+
+// A TenantPause says that no instance fires the timers of a tenant.
+type TenantPause struct {
+	TenantID timer.TenantID `json:"tenantId"`
+	Pause
+}
+
+func showPause(p timer.Pause) Pause { return Pause{stamp(p.Since), stamp(p.Until), p.By} }
+
+// showPauses returns what is paused, nil if nothing is.
+func showPauses(pauses timer.Pauses) *Firing {
+	if len(pauses) == 0 {
+		return nil
+	}
+	return new(showFiring(pauses))
+}
+
+func showFiring(pauses timer.Pauses) (f Firing) {
+	f.Paused, f.Pause = pauses[""].Paused(), showPause(pauses[""])
+	for _, tenant := range slices.Sorted(maps.Keys(pauses)) {
+		if tenant != "" {
+			f.Tenants = append(f.Tenants, TenantPause{tenant, showPause(pauses[tenant])})
+		}
+	}
+	return f
 }
 
 // Forgotten is what was deleted of a tenant.
@@ -88,7 +123,11 @@ type Quotas struct {
 
 type (
 	firingOutput struct{ Body Firing }
-	forgetInput  struct {
+	pauseInput   struct {
+		TenantQuery
+		Until string `query:"until" doc:"When timers fire again, as RFC 3339 with a zone. None: when firing is resumed." example:"2030-01-31T12:00:00Z"`
+	}
+	forgetInput struct {
 		TenantPath
 		Confirm string `query:"confirm" doc:"The tenant once more, as a guard."`
 	}
@@ -104,18 +143,25 @@ type (
 )
 
 func (a *api) addOperations(limits *quota.Limiter) {
-	add(a, "/v1/firing", "get-firing", "Whether timers fire, or firing is paused", adminToken, a.firing)
-	switchTo := func(verb, id, summary string, do func(context.Context) error) {
-		op := huma.Operation{OperationID: id, Method: http.MethodPost, Path: "/v1/firing:" + verb, Summary: summary}
-		change(a, op, adminToken, func(ctx context.Context, in *struct{}) (*firingOutput, error) {
-			if err := do(ctx); err != nil {
-				return nil, err
-			}
-			return a.firing(ctx, in)
-		})
-	}
-	switchTo("pause", "pause-firing", "Fire no timer of any tenant until firing is resumed", a.actions.pause)
-	switchTo("resume", "resume-firing", "Fire again, first what is overdue", a.actions.resume)
+	add(a, "/v1/firing", "get-firing", "Whether timers fire, or firing is paused of all tenants or of some", adminToken, a.firing)
+	pause := huma.Operation{OperationID: "pause-firing", Method: http.MethodPost, Path: "/v1/firing:pause", Summary: "Fire no timer of any tenant, or of one, until a time or until firing is resumed"}
+	change(a, pause, adminToken, func(ctx context.Context, in *pauseInput) (*firingOutput, error) {
+		until, err := timeOf("until", in.Until)
+		if err == nil {
+			err = a.actions.pause(ctx, timer.TenantID(in.Tenant), until)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return a.firing(ctx, nil)
+	})
+	resume := huma.Operation{OperationID: "resume-firing", Method: http.MethodPost, Path: "/v1/firing:resume", Summary: "Fire again, first what is overdue. A tenant that was paused by name is resumed by name"}
+	change(a, resume, adminToken, func(ctx context.Context, in *struct{ TenantQuery }) (*firingOutput, error) {
+		if err := a.actions.resume(ctx, timer.TenantID(in.Tenant)); err != nil {
+			return nil, err
+		}
+		return a.firing(ctx, nil)
+	})
 	forget := huma.Operation{OperationID: "forget-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant}", Summary: "Delete all timers and parked events of a tenant"}
 	change(a, forget, tenantToken, a.forget)
 	add(a, "/v1/nodes", "list-nodes", "Instances that share the database", adminToken, a.nodes)
@@ -126,8 +172,8 @@ func (a *api) addOperations(limits *quota.Limiter) {
 }
 
 func (a *api) firing(ctx context.Context, _ *struct{}) (*firingOutput, error) {
-	p, err := a.timers.Firing(ctx)
-	return &firingOutput{Firing{Paused: p.Paused(), Since: stamp(p.Since), By: p.By}}, err
+	pauses, err := a.timers.Firing(ctx, time.Now())
+	return &firingOutput{showFiring(pauses)}, err
 }
 
 func (a *api) forget(ctx context.Context, in *forgetInput) (*forgetOutput, error) {
@@ -173,7 +219,7 @@ func (a *api) quotas(ctx context.Context, limits *quota.Limiter, in *quotasInput
 		}
 	}
 	for _, t := range tenants {
-		counts, err := a.timers.Counts(ctx, t)
+		counts, err := a.timers.Stats(ctx, t)
 		if err != nil {
 			return nil, err
 		}

@@ -20,10 +20,15 @@ import (
 // onStore is a service that does on its store what an app does.
 type onStore struct{ *sqlite.Store }
 
-func (s onStore) Pause(ctx context.Context, by string) error {
-	return s.PauseFiring(ctx, timer.Pause{Since: fired, By: by})
+func (s onStore) Pause(ctx context.Context, p timer.Pause) error {
+	p.Since = fired
+	return s.PauseFiring(ctx, p)
 }
-func (s onStore) Resume(ctx context.Context) error { return s.ResumeFiring(ctx) }
+
+func (s onStore) Resume(ctx context.Context, tenant timer.TenantID) error {
+	return s.ResumeFiring(ctx, tenant)
+}
+
 func (s onStore) Retry(ctx context.Context, seqs ...int64) (int, error) {
 	return s.RetryParked(ctx, fired, seqs...)
 }
@@ -163,6 +168,10 @@ func TestFiringIsPausedAndResumed(t *testing.T) {
 		{"POST", "/v1/firing:pause", map[string]any{"paused": true, "since": "2026-01-01T00:00:00.000Z", "by": "192.0.2.1"}},
 		{"GET", "/v1/firing", map[string]any{"paused": true, "since": "2026-01-01T00:00:00.000Z", "by": "192.0.2.1"}},
 		{"POST", "/v1/firing:resume", map[string]any{"paused": false}},
+		{"POST", "/v1/firing:pause?tenant=acme&until=2099-01-01T00:00:00Z", map[string]any{"paused": false, "tenants": []any{
+			map[string]any{"tenantId": "acme", "since": "2026-01-01T00:00:00.000Z", "until": "2099-01-01T00:00:00.000Z", "by": "192.0.2.1"},
+		}}},
+		{"POST", "/v1/firing:resume?tenant=acme", map[string]any{"paused": false}},
 	} {
 		code, got, _ := send(t, s, test.method, test.target, "", with("full")...)
 		if diff := cmp.Diff(test.want, got); code != 200 || diff != "" {
@@ -171,7 +180,7 @@ func TestFiringIsPausedAndResumed(t *testing.T) {
 	}
 	_, got, _ := send(t, s, "GET", "/v1/audit", "", with("full")...)
 	actions, _ := got["actions"].([]any)
-	if len(actions) != 2 || actions[0].(map[string]any)["what"] != "resume firing" || actions[1].(map[string]any)["who"] != "192.0.2.1" {
+	if len(actions) != 4 || actions[0].(map[string]any)["what"] != "resume firing" || actions[1].(map[string]any)["target"] != "acme" || actions[3].(map[string]any)["who"] != "192.0.2.1" {
 		t.Errorf("%v", got)
 	}
 	_, got, _ = send(t, s, "GET", "/v1/nodes", "", with("full")...)
@@ -180,6 +189,53 @@ func TestFiringIsPausedAndResumed(t *testing.T) {
 	}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatIsPausedIsShown to the tenant and to those who see all, and only these pause it.
+func TestWhatIsPausedIsShown(t *testing.T) {
+	t.Parallel()
+	s, _ := operated(t, nil)
+	for target, want := range map[string]int{
+		"/v1/firing:pause?tenant=acme&until=2001-01-01T00:00:00Z": 422, "/v1/firing:pause?until=tomorrow": 422, "/v1/firing:pause?tenant=a.b": 422, "/v1/firing:resume?tenant=_": 422,
+	} {
+		if code, text := do(s, "POST", target, with("full")...); code != want {
+			t.Errorf("%s: %d %s, want %d", target, code, text, want)
+		}
+	}
+	for _, verb := range []string{"pause", "resume"} {
+		if code, text := do(s, "POST", "/v1/firing:"+verb+"?tenant=acme", with("acme")...); code != 403 {
+			t.Errorf("%s by the tenant: %d %s", verb, code, text)
+		}
+	}
+	if code, text := do(s, "POST", "/v1/firing:pause?tenant=acme", with("full")...); code != 200 {
+		t.Fatalf("%d %s", code, text)
+	}
+	pause := map[string]any{"since": "2026-01-01T00:00:00.000Z", "by": "192.0.2.1"}
+	for tenant, want := range map[string]any{"acme": pause, "globex": nil} {
+		_, got, _ := send(t, s, "GET", "/v1/tenants/"+tenant, "", with(tenant)...)
+		if diff := cmp.Diff(want, got["pause"]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tenant, diff)
+		}
+		_, text := do(s, "GET", "/parked", with(tenant)...)
+		if shown := strings.Contains(text, "<b>Firing of acme is paused</b>"); shown != (tenant == "acme") || strings.Contains(text, "resume") && strings.Contains(text, "/do/resume") {
+			t.Errorf("the page of %s says %t that it is paused:\n%s", tenant, shown, text)
+		}
+	}
+	for _, page := range []string{"/", "/timers", "/timers?tenant=acme", "/tenants", "/nodes", "/audit", "/parked"} {
+		if _, text := do(s, "GET", page, with("full")...); !strings.Contains(text, "<b>Firing of acme is paused</b>") || !strings.Contains(text, "/do/resume-tenant?tenant=acme") {
+			t.Errorf("%s does not say that it is paused:\n%s", page, text)
+		}
+	}
+	_, got, _ := send(t, s, "GET", "/v1/stats", "", with("full")...)
+	if firing, _ := got["firing"].(map[string]any); firing == nil || firing["paused"] != false || len(firing["tenants"].([]any)) != 1 {
+		t.Errorf("stats: %v", got)
+	}
+	_, got, _ = send(t, s, "GET", "/v1/tenants", "", with("full")...)
+	for _, listed := range got["tenants"].([]any) {
+		if is := listed.(map[string]any); (is["tenantId"] == "acme") != (is["pause"] != nil) {
+			t.Errorf("tenants: %v", is)
+		}
 	}
 }
 
@@ -205,7 +261,7 @@ func TestForgetNeedsTheNameAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, got, _ := send(t, s, "DELETE", "/v1/tenants/acme?confirm=acme", "", with("full")...)
-	want := map[string]any{"deleted": map[string]any{"scheduled": 2502.0, "reached": 1.0, "canceled": 1.0}, "complete": true}
+	want := map[string]any{"deleted": map[string]any{"scheduled": 2502.0, "reached": 1.0, "expired": 0.0, "canceled": 1.0}, "complete": true}
 	if diff := cmp.Diff(want, got); code != 200 || diff != "" {
 		t.Errorf("%d (-want +got):\n%s", code, diff)
 	}
@@ -213,7 +269,7 @@ func TestForgetNeedsTheNameAgain(t *testing.T) {
 	if code != 200 || got["complete"] != false || got["deleted"].(map[string]any)["scheduled"] != 7.0 {
 		t.Errorf("no time for all: %d %v", code, got)
 	}
-	stats, err := store.Stats(t.Context())
+	stats, err := store.Stats(t.Context(), "")
 	if err != nil || stats.Scheduled != 1 || stats.Parked != 1 {
 		t.Errorf("left: %+v %v", stats, err)
 	}

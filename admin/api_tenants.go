@@ -11,6 +11,7 @@ import (
 type Counts struct {
 	Scheduled int64 `json:"scheduled"`
 	Reached   int64 `json:"reached" doc:"Fired, and not purged yet."`
+	Expired   int64 `json:"expired" doc:"Expired before they could fire, and not purged yet."`
 	Canceled  int64 `json:"canceled" doc:"Not purged yet."`
 }
 
@@ -18,6 +19,15 @@ type Counts struct {
 type Tenant struct {
 	TenantID timer.TenantID `json:"tenantId"`
 	Counts
+	Pause *Pause `json:"pause,omitempty" doc:"Its timers do not fire: firing is paused, of it or of all tenants."`
+}
+
+func showTenant(tenant timer.TenantID, c timer.Counts, pauses timer.Pauses, now time.Time) Tenant {
+	t := Tenant{TenantID: tenant, Counts: Counts(c)}
+	if p := pauses.Of(tenant, now); p.Paused() {
+		t.Pause = new(showPause(p))
+	}
+	return t
 }
 
 // Tenants are a page.
@@ -31,12 +41,15 @@ type Stats struct {
 	Counts
 	NextDue       string `json:"nextDue,omitempty" format:"date-time" doc:"Earliest due time of all that are scheduled."`
 	Overdue       int64  `json:"overdue" doc:"Scheduled timers that were due before now; 10000 may stand for more."`
+	Paused        int64  `json:"paused,omitempty" doc:"Timers that are due and wait until firing is resumed; 10000 of a tenant may stand for more. They are none of overdue."`
+	Held          int64  `json:"held,omitempty" doc:"Timers that are due and wait for the fire_rate of their tenant; 10000 of a tenant may stand for more. They are none of overdue."`
 	OldestOverdue string `json:"oldestOverdue,omitempty" format:"date-time"`
 	Outbox        int64  `json:"outbox" doc:"Events that are not published yet."`
 	Oldest        string `json:"oldest,omitempty" format:"date-time" doc:"When the oldest of them came to the outbox."`
 	OldestDue     string `json:"oldestDue,omitempty" format:"date-time" doc:"When its timer was due."`
 	Parked        int64  `json:"parked" doc:"Events that the broker refused for good."`
 
+	Firing      *Firing      `json:"firing,omitempty" doc:"What is paused; none while all timers fire."`
 	Unprotected *Unprotected `json:"unprotected,omitempty" doc:"Timers that only a backup protects; none if that is not known."`
 	Pace        *Pace        `json:"pace,omitempty" doc:"How late and how busy the instance is that answers; none if it does not measure that."`
 }
@@ -91,6 +104,8 @@ func newUnprotected(count func() timer.Unprotected) *Unprotected {
 type TenantStats struct {
 	Tenant
 	Overdue       int64  `json:"overdue" doc:"Scheduled timers that were due before now; 10000 may stand for more."`
+	Paused        int64  `json:"paused,omitempty" doc:"Timers that are due and wait until firing is resumed; 10000 may stand for more. They are none of overdue."`
+	Held          int64  `json:"held,omitempty" doc:"Timers that are due and wait for the fire_rate of their tenant; 10000 of a tenant may stand for more. They are none of overdue."`
 	OldestOverdue string `json:"oldestOverdue,omitempty" format:"date-time"`
 }
 
@@ -112,8 +127,13 @@ func (a *api) addTenants() {
 }
 
 func (a *api) tenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, error) {
+	now := time.Now()
+	pauses, err := a.timers.Firing(ctx, now)
+	if err != nil {
+		return nil, err
+	}
 	page, err := a.timers.Tenants(ctx, timer.TenantID(in.After), in.Limit)
-	out := &tenantsOutput{Tenants{Tenants: all(page, func(t timer.TenantCounts) Tenant { return Tenant{t.TenantID, Counts(t.Counts)} })}}
+	out := &tenantsOutput{Tenants{Tenants: all(page, func(t timer.TenantCounts) Tenant { return showTenant(t.TenantID, t.Counts, pauses, now) })}}
 	if len(page) == in.Limit {
 		out.Body.Next = string(page[in.Limit-1].TenantID)
 	}
@@ -121,25 +141,34 @@ func (a *api) tenants(ctx context.Context, in *tenantsInput) (*tenantsOutput, er
 }
 
 func (a *api) stats(ctx context.Context, _ *struct{}) (*statsOutput, error) {
-	s, err := a.timers.Stats(ctx)
+	s, err := a.timers.Stats(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
+	pauses, err := a.timers.Firing(ctx, now)
+	if err != nil {
+		return nil, err
+	}
 	o, err := a.timers.Overdue(ctx, "", now)
 	return &statsOutput{Stats{
-		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, OldestOverdue: stamp(o.Oldest),
+		Counts: Counts(s.Counts), NextDue: stamp(s.NextDue), Overdue: o.Timers, Paused: s.Paused, Held: s.Held, OldestOverdue: stamp(o.Oldest),
 		Outbox: s.Outbox, Oldest: stamp(s.Oldest), OldestDue: stamp(s.DueAt), Parked: s.Parked,
-		Unprotected: newUnprotected(a.unprotected), Pace: newPace(a.history, now, s, o),
+		Firing: showPauses(pauses), Unprotected: newUnprotected(a.unprotected), Pace: newPace(a.history, now, s, o),
 	}}, err
 }
 
 func (a *api) tenantStats(ctx context.Context, in *struct{ TenantPath }) (*tenantStatsOutput, error) {
 	tenant := timer.TenantID(in.Tenant)
-	c, err := a.timers.Counts(ctx, tenant)
+	s, err := a.timers.Stats(ctx, tenant)
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.timers.Overdue(ctx, tenant, time.Now())
-	return &tenantStatsOutput{TenantStats{Tenant{tenant, Counts(c)}, o.Timers, stamp(o.Oldest)}}, err
+	now := time.Now()
+	pauses, err := a.timers.Firing(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.timers.Overdue(ctx, tenant, now)
+	return &tenantStatsOutput{TenantStats{showTenant(tenant, s.Counts, pauses, now), o.Timers, s.Paused, s.Held, stamp(o.Oldest)}}, err
 }

@@ -144,6 +144,7 @@ func TestListsOfTimers(t *testing.T) {
 		"/v1/tenants/acme/timers?state=Scheduled":                          "acme.order-3 acme.order-4",
 		"/v1/tenants/acme/timers?correlationId=req-7":                      "acme.order-1",
 		"/v1/tenants/acme/timers?dueFrom=2026-01-01T02:00:00%2B01:00":      "acme.order-3 acme.order-4",
+		"/v1/tenants/acme/timers?dueFrom=2026-01-01T02:00:00+01:00":        "acme.order-3 acme.order-4",
 		"/v1/tenants/acme/timers?dueBefore=2099-01-01T00:00:00Z":           "acme.order-1 acme.order-2 acme.order-3",
 		"/v1/tenants/acme/timers?limit=2":                                  "acme.order-1 acme.order-2 + order-2",
 		"/v1/tenants/acme/timers?limit=2&after=order-2&correlationId=none": "",
@@ -198,8 +199,8 @@ func TestPagesOfWhatIsDue(t *testing.T) {
 func TestTenantsAndStats(t *testing.T) {
 	t.Parallel()
 	s := serving(t, seeded(t))
-	acme := map[string]any{"tenantId": "acme", "scheduled": 2.0, "reached": 1.0, "canceled": 1.0}
-	globex := map[string]any{"tenantId": "globex", "scheduled": 1.0, "reached": 0.0, "canceled": 0.0}
+	acme := map[string]any{"tenantId": "acme", "scheduled": 2.0, "reached": 1.0, "expired": 0.0, "canceled": 1.0}
+	globex := map[string]any{"tenantId": "globex", "scheduled": 1.0, "reached": 0.0, "expired": 0.0, "canceled": 0.0}
 	for target, want := range map[string]map[string]any{
 		"/v1/tenants":              {"tenants": []any{acme, globex}},
 		"/v1/tenants?limit=1":      {"tenants": []any{acme}, "next": "acme"},
@@ -216,7 +217,7 @@ func TestTenantsAndStats(t *testing.T) {
 	}
 	delete(got, "oldest")
 	want := map[string]any{
-		"scheduled": 3.0, "reached": 1.0, "canceled": 1.0, "nextDue": "2026-01-01T01:00:00.000Z",
+		"scheduled": 3.0, "reached": 1.0, "expired": 0.0, "canceled": 1.0, "nextDue": "2026-01-01T01:00:00.000Z",
 		"overdue": 1.0, "oldestOverdue": "2026-01-01T01:00:00.000Z", "outbox": 1.0, "oldestDue": "2026-01-01T00:00:00.000Z", "parked": 0.0,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -245,8 +246,8 @@ func TestProblems(t *testing.T) {
 		"/v1/tenants/acme/timers?stat=Scheduled":              {422, "unknown query parameter"},
 		"/v1/tenants/acme/timers?limit=0":                     {422, "query.limit"},
 		"/v1/tenants/acme/timers?limit=1001":                  {422, "query.limit"},
-		"/v1/tenants/acme/timers?after=a%20b":                 {422, "serviceCallId"},
-		"/v1/tenants/acme/timers?dueFrom=tomorrow":            {422, "RFC 3339"},
+		"/v1/tenants/acme/timers?after=a%20b":                 {422, `after "a b"`},
+		"/v1/tenants/acme/timers?dueFrom=tomorrow":            {422, "dueFrom \"tomorrow\" is not RFC 3339"},
 		"/v1/tenants/acme/timers?dueBefore=2030-01-01T00:00Z": {422, "RFC 3339"},
 		"/v1/tenants/acme/timers?correlationId=%C3%A9":        {422, "visible ASCII"},
 		"/v1/timers": {422, "give correlationId or dueWithin"},
@@ -257,6 +258,9 @@ func TestProblems(t *testing.T) {
 		"/v1/timers?dueWithin=1h&after=DROP%20TABLE": {422, "page of this store"},
 		"/v1/tenants?after=-":                        {422, "query.after"},
 		"/v1/none":                                   {404, "no such path"},
+		"/v1":                                        {404, "no such path"},
+		"/v1/dead-letters?reason=none":               {422, "detail:query.reason: expected value to be one of"},
+		"/v1/dead-letters?since=soon":                {422, "since \"soon\""},
 	} {
 		code, got, header := ask(t, s, "GET", target)
 		text := fmt.Sprint(got)

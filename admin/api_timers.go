@@ -18,18 +18,20 @@ import (
 type Timer struct {
 	TenantID      timer.TenantID      `json:"tenantId"`
 	ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
-	State         timer.State         `json:"state" enum:"Scheduled,Reached,Canceled"`
+	State         timer.State         `json:"state" enum:"Scheduled,Reached,Expired,Canceled"`
 	DueAt         string              `json:"dueAt,omitempty" format:"date-time" doc:"None for a cancellation that came before its timer."`
+	ExpiresAt     string              `json:"expiresAt,omitempty" format:"date-time" doc:"From when on it must not fire any more. None if it may fire at any time."`
 	RegisteredAt  string              `json:"registeredAt" format:"date-time"`
 	ReachedAt     string              `json:"reachedAt,omitempty" format:"date-time"`
 	LatenessMS    *int64              `json:"latenessMs,omitempty" doc:"reachedAt minus dueAt."`
+	ExpiredAt     string              `json:"expiredAt,omitempty" format:"date-time" doc:"When it became Expired."`
 	CanceledAt    string              `json:"canceledAt,omitempty" format:"date-time"`
 	CorrelationID string              `json:"correlationId,omitempty"`
 	CommandID     string              `json:"commandId" doc:"Id of the newest command that took effect."`
 	TimestampMS   int64               `json:"timestampMs" doc:"Its time."`
 	Data          json.RawMessage     `json:"data,omitempty" doc:"The JSON value that came with the timer. White space between its parts is left out."`
 	DataText      string              `json:"dataText,omitempty" doc:"The same byte for byte as the event carries it, if data is written in another way here."`
-	Event         *Event              `json:"event,omitempty" doc:"Of a timer that fired, if one timer was asked for."`
+	Event         *Event              `json:"event,omitempty" doc:"Of a timer that fired or expired, if one timer was asked for."`
 }
 
 // An Event is where the event of a timer is.
@@ -52,10 +54,14 @@ type Timers struct {
 func show(e timer.Entry) Timer {
 	t := Timer{
 		TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State,
-		DueAt: stamp(e.DueAt), RegisteredAt: stamp(e.RegisteredAt), ReachedAt: stamp(e.ReachedAt), CanceledAt: stamp(e.CanceledAt),
+		DueAt: stamp(e.DueAt), ExpiresAt: stamp(e.ExpiresAt), RegisteredAt: stamp(e.RegisteredAt), CanceledAt: stamp(e.CanceledAt),
 		CorrelationID: e.CorrelationID, CommandID: e.CommandID, TimestampMS: e.TimestampMS,
 	}
-	if e.State == timer.Reached {
+	switch e.State {
+	case timer.Expired:
+		t.ExpiredAt = stamp(e.ReachedAt)
+	case timer.Reached:
+		t.ReachedAt = stamp(e.ReachedAt)
 		t.LatenessMS = new(e.ReachedAt.Sub(e.DueAt).Milliseconds())
 	}
 	var written bytes.Buffer
@@ -100,7 +106,8 @@ type (
 	listInput struct {
 		TenantPath
 		PageQuery
-		State         string `query:"state" enum:"Scheduled,Reached,Canceled" doc:"Only timers in this state."`
+		Prefix        string `query:"prefix" maxLength:"128" doc:"Only timers whose service call begins so." example:"order-17."`
+		State         string `query:"state" enum:"Scheduled,Reached,Expired,Canceled" doc:"Only timers in this state."`
 		DueFrom       string `query:"dueFrom" doc:"Only timers due then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
 		DueBefore     string `query:"dueBefore" doc:"Only timers due before then." example:"2030-01-31T12:00:00+01:00"`
 		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only timers that carry it."`
@@ -125,7 +132,7 @@ func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {
 		return nil, err
 	}
 	out := &timerOutput{show(entry)}
-	if entry.State == timer.Reached {
+	if entry.State.Marked() {
 		id := envelope.EventID(entry.Event())
 		d, err := a.timers.Delivery(ctx, id)
 		if err != nil {
@@ -139,18 +146,18 @@ func (a *api) timer(ctx context.Context, in *timerInput) (*timerOutput, error) {
 }
 
 func (a *api) list(ctx context.Context, in *listInput) (*timersOutput, error) {
-	from, badFrom := timeOf(in.DueFrom)
-	before, badBefore := timeOf(in.DueBefore)
+	from, badFrom := timeOf("dueFrom", in.DueFrom)
+	before, badBefore := timeOf("dueBefore", in.DueBefore)
 	filter := timer.Filter{
-		State: timer.State(in.State), CorrelationID: in.CorrelationID, After: timer.ServiceCallID(in.After), Limit: in.Limit, DueFrom: from, DueBefore: before,
+		TenantID: timer.TenantID(in.Tenant), Prefix: in.Prefix, State: timer.State(in.State), CorrelationID: in.CorrelationID,
+		After: in.After, Limit: in.Limit, DueFrom: from, DueBefore: before,
 	}
-	err := cmp.Or(
-		optional(in.After, filter.After.Validate()), optional(in.CorrelationID, timer.ValidateID("correlationId", in.CorrelationID)), badFrom, badBefore)
+	err := cmp.Or(optional(in.CorrelationID, timer.ValidateID("correlationId", in.CorrelationID)), badFrom, badBefore)
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.timers.List(ctx, timer.TenantID(in.Tenant), filter)
-	return showPage(page.Entries, string(page.Next)), err
+	page, err := a.timers.List(ctx, filter)
+	return showPage(page.Entries, page.Next), err
 }
 
 // optional returns the error about a value, unless there is no value.
@@ -171,13 +178,13 @@ func (a *api) find(ctx context.Context, in *findInput) (*timersOutput, error) {
 		if err := timer.ValidateID("correlationId", in.CorrelationID); err != nil {
 			return nil, err
 		}
-		entries, err := a.timers.Correlated(ctx, in.CorrelationID, in.Limit)
-		return showPage(entries, ""), err
+		page, err := a.timers.List(ctx, timer.Filter{CorrelationID: in.CorrelationID, Limit: in.Limit})
+		return showPage(page.Entries, ""), err
 	}
-	within, err := config.ParseDuration(in.DueWithin)
+	within, err := config.ParseWithUnit(in.DueWithin)
 	if err != nil || within < 0 {
-		return nil, huma.Error422UnprocessableEntity("dueWithin must be a duration such as 90s, 1h or 7d; 0 is what is overdue")
+		return nil, huma.Error422UnprocessableEntity("dueWithin must be a duration with a unit, such as 90s, 1h or 7d; 0 is what is overdue")
 	}
-	page, err := a.timers.Due(ctx, time.Now().Add(within), in.After, in.Limit)
+	page, err := a.timers.List(ctx, timer.Filter{DueBefore: time.Now().Add(within), After: in.After, Limit: in.Limit})
 	return showPage(page.Entries, page.Next), err
 }

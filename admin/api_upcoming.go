@@ -48,9 +48,9 @@ func (a *api) addUpcoming() {
 		if err != nil {
 			return nil, err
 		}
-		width, err := config.ParseDuration(in.Width)
+		width, err := config.ParseWithUnit(in.Width)
 		if err != nil || width <= 0 || width > timer.MaxIntervalWidth {
-			return nil, timer.Invalid(timer.ReasonBadField, "width must be a duration such as 1m, and at most %s", config.FormatDuration(timer.MaxIntervalWidth))
+			return nil, timer.Invalid(timer.ReasonBadField, "width must be a duration with a unit, such as 1m, and at most %s", config.FormatDuration(timer.MaxIntervalWidth))
 		}
 		u, err := upcoming(ctx, a.timers, tenant, time.Now(), width, in.Intervals)
 		return &upcomingOutput{u}, err
@@ -68,7 +68,7 @@ func upcoming(ctx context.Context, timers timer.Reader, tenant timer.TenantID, f
 		return u, err
 	}
 	end := from.Add(width * time.Duration(n))
-	page, err := timers.Due(ctx, end, "", timer.MaxPage)
+	page, err := timers.List(ctx, timer.Filter{DueBefore: end, Limit: timer.MaxPage})
 	if err != nil {
 		return u, err
 	}

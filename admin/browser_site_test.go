@@ -102,7 +102,7 @@ func (s *site) fill(t *testing.T) {
 		schedule("acme", fmt.Sprintf("order-%02d", i), time.Duration(i+5)*time.Minute)
 	}
 	schedule("acme", "fired", 0)
-	schedule("refused", "..", 0)
+	schedule("refused", "...", 0)
 	schedule("refused", "again", 0)
 	schedule("forgotten", "order-1", time.Hour)
 	for i := range 3 {
@@ -117,7 +117,7 @@ func (s *site) fill(t *testing.T) {
 	}
 	s.publish(t, s.broker.Routing().DeadLettersOf("acme"), dead)
 	eventually(t, "timers, fired and parked", func() bool {
-		st, err := s.store.Stats(t.Context())
+		st, err := s.store.Stats(t.Context(), "")
 		return err == nil && st.Scheduled == 61 && st.Reached == 3 && st.Parked == 2
 	})
 }

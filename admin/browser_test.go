@@ -195,7 +195,7 @@ var shown = map[string]string{
 	"/timers?tenant=acme":                   "order-00",
 	"/timers?tenant=unknown":                "No timer matches",
 	"/timer?tenant=acme&call=fired":         "acknowledged",
-	"/timer?tenant=refused&call=..":         "Parked",
+	"/timer?tenant=refused&call=...":        "Parked",
 	"/timer?tenant=acme&call=order-9":       "There is no such timer",
 	"/search?q=" + url.QueryEscape(hostile): "Timers that carry the correlation id",
 	"/search?q=nothing":                     "No timer carries",
@@ -205,7 +205,9 @@ var shown = map[string]string{
 	"/nodes":                                "this one",
 	"/audit":                                "What people changed",
 	"/do/cancel?tenant=acme&call=order-01":  "Cancel this timer",
-	"/do/nothing":                           "there is no such action",
+	"/timers?tenant=acme&prefix=order-0":    "Cancel those that begin with order-0",
+	"/do/cancel-prefix?tenant=acme&prefix=order-0": "10 timers to cancel",
+	"/do/nothing": "there is no such action",
 }
 
 // TestPagesInABrowser has one Chromium open all pages in many ways.

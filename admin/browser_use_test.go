@@ -166,10 +166,14 @@ func acts(t *testing.T, s *site) {
 	if state := s.state(t, "forgotten", "order-1"); state != "" {
 		t.Errorf("a timer of a forgotten tenant is %s", state)
 	}
-	do("/", "Pause firing…", "Pause firing for all tenants", "No timer fires until you resume")
+	do("/", "Pause firing…", "Pause firing for all tenants", "No timer of any tenant fires until you resume")
 	tb.click("Go on")
 	tb.await("Firing is paused since")
-	do("/", "Resume firing…", "Resume firing", "Timers fire again")
+	do("/dead-letters", "Resume firing…", "Resume firing for all tenants", "Timers fire again")
+	do("/timers?tenant=acme", "Pause firing of acme…", "Pause firing of this tenant", "No timer of this tenant fires until you resume")
+	tb.open("/audit")
+	tb.await("Firing of acme is paused since")
+	do("/tenants", "resume… acme", "Resume firing of this tenant", "Timers fire again")
 	tb.open("/do/discard-parked?seq=12345")
 	tb.click("Discard this event")
 	tb.await("Not done: there is no such parked event")

@@ -148,8 +148,8 @@ func (a *actions) visitFailed(ctx context.Context, err error) error {
 	case err == nil, errors.As(err, &status), errors.Is(err, timer.ErrInvalid):
 		return err
 	case errors.Is(err, broker.ErrNameTenant):
-		return huma.Error422UnprocessableEntity(err.Error())
+		return errNameTenant
 	}
 	a.log.WarnContext(ctx, "dead letters were not read", "error", err)
-	return huma.Error503ServiceUnavailable("the broker did not answer in time: see /readyz?verbose, and try again")
+	return readProblem(err)
 }

@@ -22,5 +22,5 @@ import (
 func Embedded(a *app.App, s app.Store, b broker.Broker, log *slog.Logger) Options {
 	monitor := NewMonitor(a.Checks, log)
 	monitor.asked = true
-	return Options{Monitor: monitor, Timers: s, Operator: s, Service: a, Broker: b}
+	return Options{Monitor: monitor, Timers: a.Reader(), Operator: s.Operator(), Service: a, Broker: b}
 }

@@ -38,7 +38,7 @@ func ExampleEmbedded() {
 		fmt.Println(err)
 		return
 	}
-	a.Timers().OnDue(func(context.Context, timer.DueTimeReached) error { return nil }, app.OnDueOptions{})
+	a.Timers().OnDue("", func(context.Context, timer.DueTimeReached) error { return nil }, app.OnDueOptions{})
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	<-a.Running()

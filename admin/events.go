@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -18,17 +16,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-const (
-	maxListeners       = 50
-	maxTenantListeners = 10   // of them with the token of one tenant
-	maxQueued          = 4096 // happenings that a listener may be behind
-)
-
-// Why one more client can't listen.
-var (
-	errTenantListens = huma.Error429TooManyRequests(fmt.Sprintf("%d connections of your tenant listen already: end one first", maxTenantListeners))
-	errAllListen     = huma.Error503ServiceUnavailable("too many connections listen already: try again later")
-)
+// maxQueued is how many happenings a listener may be behind.
+const maxQueued = 4096
 
 // A Happening is what happened to a timer on this instance.
 type Happening struct {
@@ -51,13 +40,13 @@ type (
 	rejectedEvent     Happening
 	deadLetteredEvent Happening
 	reachedEvent      Happening
+	expiredEvent      Happening
 	publishedEvent    Happening
 	parkedEventEvent  Happening
 )
 
 // A listener is a client of [Events].
 type listener struct {
-	owner  timer.TenantID // whose token it has; empty: that of all
 	tenant timer.TenantID // empty: all
 	only   []string       // names of events; none: all
 	queue  chan any
@@ -86,27 +75,14 @@ func NewEvents(counters *app.Counters) *Events {
 	return &Events{counters: counters, all: make(map[*listener]struct{})}
 }
 
-// listen adds a listener to what happens to a tenant, or to all if it is empty, unless
-// there are too many. The owner is the tenant whose token it has, if it has one.
-func (e *Events) listen(owner, tenant timer.TenantID) (*listener, huma.StatusError) {
-	l := &listener{owner: owner, tenant: tenant, queue: make(chan any, maxQueued), slow: make(chan struct{})}
+// listen adds a listener to what happens to a tenant, or to all if it is empty.
+func (e *Events) listen(tenant timer.TenantID) *listener {
+	l := &listener{tenant: tenant, queue: make(chan any, maxQueued), slow: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	its := 0
-	for other := range e.all {
-		if other.owner == owner {
-			its++
-		}
-	}
-	switch {
-	case owner != "" && its >= maxTenantListeners:
-		return nil, errTenantListens
-	case len(e.all) >= maxListeners:
-		return nil, errAllListen
-	}
 	e.all[l] = struct{}{}
 	e.count.Store(int32(len(e.all)))
-	return l, nil
+	return l
 }
 
 // remove removes a listener, if it is still there.
@@ -157,10 +133,15 @@ func (e *Events) Hooks() app.Hooks {
 				return
 			}
 			for _, d := range events {
-				e.send("reached", d.TenantID, reachedEvent{
+				h := Happening{
 					At: stamp(d.ReachedAt), TenantID: d.TenantID, ServiceCallID: d.ServiceCallID, ID: envelope.EventID(d),
 					CorrelationID: d.CorrelationID, DueAt: stamp(d.DueAt), LatenessMS: new(d.Lateness().Milliseconds()),
-				})
+				}
+				if d.State() == timer.Expired {
+					e.send("expired", d.TenantID, expiredEvent(h))
+				} else {
+					e.send("reached", d.TenantID, reachedEvent(h))
+				}
 			}
 		},
 		Published: func(at time.Time, events []*message.Message) {
@@ -228,6 +209,8 @@ type Status struct {
 	Published       float64 `json:"publishedPerSecond"`
 	Scheduled       int64   `json:"scheduled" doc:"Timers that wait to fire."`
 	Overdue         int64   `json:"overdue" doc:"Those that were due before now; 10000 may stand for more."`
+	Paused          int64   `json:"paused,omitempty" doc:"Timers that are due and wait until firing is resumed; 10000 of a tenant may stand for more. They are none of overdue."`
+	Held            int64   `json:"held,omitempty" doc:"Timers that are due and wait for the fire_rate of their tenant; 10000 of a tenant may stand for more. They are none of overdue."`
 	OldestOverdueMS int64   `json:"oldestOverdueMs,omitempty" doc:"How long the first of them has been due."`
 	Outbox          int64   `json:"outbox" doc:"Events that wait for the broker."`
 	OldestEventMS   int64   `json:"oldestEventMs,omitempty" doc:"How long ago the timer of the oldest of them was due."`
@@ -272,7 +255,7 @@ func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusInterval)
 	defer cancel()
-	stats, err := timers.Stats(ctx)
+	stats, err := timers.Stats(ctx, "")
 	if err == nil {
 		var o timer.Overdue
 		if o, err = timers.Overdue(ctx, "", now.at); err == nil && o.Timers > 0 {
@@ -282,7 +265,7 @@ func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
 	if err != nil {
 		s.Error = "the database did not answer"
 	}
-	s.Scheduled, s.Outbox, s.Parked = stats.Scheduled, stats.Outbox, stats.Parked
+	s.Scheduled, s.Paused, s.Held, s.Outbox, s.Parked = stats.Scheduled, stats.Paused, stats.Held, stats.Outbox, stats.Parked
 	if !stats.DueAt.IsZero() {
 		s.OldestEventMS = max(0, now.at.Sub(stats.DueAt).Milliseconds())
 	}

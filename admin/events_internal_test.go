@@ -40,8 +40,8 @@ func TestHooksCostNothingWithoutListeners(t *testing.T) {
 func TestSlowListenerIsDropped(t *testing.T) {
 	t.Parallel()
 	e := NewEvents(new(app.Counters))
-	slow, _ := e.listen("", "")
-	other, _ := e.listen("", "globex")
+	slow := e.listen("")
+	other := e.listen("globex")
 	decide := e.Hooks().Watch()
 	for i := range maxQueued + 10 {
 		decide(handlers.Decision{Result: handlers.Result{Outcome: "scheduled"}, Key: timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(fmt.Sprint(i))}})
@@ -73,19 +73,19 @@ func TestSlowListenerIsDropped(t *testing.T) {
 // TestListenersAreBounded to fifty.
 func TestListenersAreBounded(t *testing.T) {
 	t.Parallel()
-	e := NewEvents(new(app.Counters))
-	var first *listener
+	var c connections
+	var first func()
 	for i := range 51 {
-		l, err := e.listen("", "")
+		end, err := c.begin("")
 		if (err == nil) != (i < 50) {
 			t.Errorf("listener %d: %v", i, err)
 		}
 		if i == 0 {
-			first = l
+			first = end
 		}
 	}
-	e.remove(first)
-	if _, err := e.listen("", ""); err != nil {
+	first()
+	if _, err := c.begin(""); err != nil {
 		t.Error("there is no place for another one:", err)
 	}
 }
@@ -94,7 +94,7 @@ func TestListenersAreBounded(t *testing.T) {
 type idle struct{ timer.Reader }
 
 // Stats returns nothing.
-func (idle) Stats(context.Context) (timer.Stats, error) { return timer.Stats{}, nil }
+func (idle) Stats(context.Context, timer.TenantID) (timer.Stats, error) { return timer.Stats{}, nil }
 
 // Overdue returns nothing.
 func (idle) Overdue(context.Context, timer.TenantID, time.Time) (timer.Overdue, error) {
@@ -116,7 +116,7 @@ func TestListenersHearOfTheService(t *testing.T) {
 			"without them": {access{}, []string{"reached"}, 0, 5},
 			"only status":  {access{}, []string{"status"}, 60, 5},
 		} {
-			l, _ := e.listen("", test.who.tenant)
+			l := e.listen(test.who.tenant)
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute+time.Millisecond)
 			status, heartbeat := 0, 0
 			e.serve(withAccess(ctx, test.who), a, l, &eventsInput{Only: test.only}, nil, func(event any) error {

@@ -32,7 +32,7 @@ type sample struct {
 // with [NewHistory]. Its methods are safe for concurrent use.
 type History struct {
 	counters *app.Counters
-	stats    func(context.Context) (timer.Stats, error)
+	stats    func(context.Context, timer.TenantID) (timer.Stats, error)
 
 	mu      sync.Mutex
 	samples []sample      // oldest first
@@ -42,7 +42,7 @@ type History struct {
 
 // NewHistory returns a History of what counters count, and of what has not reached the
 // broker yet by stats, such as [timer.Reader.Stats]. It starts nothing: call [History.Run].
-func NewHistory(counters *app.Counters, stats func(context.Context) (timer.Stats, error)) *History {
+func NewHistory(counters *app.Counters, stats func(context.Context, timer.TenantID) (timer.Stats, error)) *History {
 	return &History{counters: counters, stats: stats}
 }
 
@@ -51,7 +51,7 @@ func NewHistory(counters *app.Counters, stats func(context.Context) (timer.Stats
 func (h *History) Run(ctx context.Context) error {
 	for {
 		reading, cancel := context.WithTimeout(ctx, time.Second)
-		stats, err := h.stats(reading)
+		stats, err := h.stats(reading, "")
 		cancel()
 		h.keep(time.Now(), stats, err)
 		if !pause.For(ctx, sampleInterval) {

@@ -15,7 +15,7 @@ import (
 func TestHistoryKeepsAQuarterOfAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
-		h := NewHistory(new(app.Counters), func(context.Context) (timer.Stats, error) { reads++; return timer.Stats{}, nil })
+		h := NewHistory(new(app.Counters), func(context.Context, timer.TenantID) (timer.Stats, error) { reads++; return timer.Stats{}, nil })
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go func() { _ = h.Run(ctx) }()

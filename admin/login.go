@@ -139,7 +139,7 @@ func (s *Server) writeLogin(w http.ResponseWriter, code int, wrong, next string)
 // login begins a session if the token of the form is right.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	token, next := strings.TrimSpace(r.PostFormValue("token")), s.local(r.PostFormValue("next"))
-	switch s.tokens.status(token, addressOf(r)) {
+	switch s.tokens.status(token, s.addressOf(r)) {
 	case http.StatusOK:
 		if !s.tokens.none {
 			hash := hashOf(token)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -100,11 +101,7 @@ func (m *Monitor) Alive() bool {
 	if m.asked { // who asks is answered by the process
 		return true
 	}
-	last := m.last.At
-	if last.IsZero() {
-		last = m.began
-	}
-	return time.Since(last) < dead
+	return time.Since(cmp.Or(m.last.At, m.began)) < dead
 }
 
 // check checks, unless the last checks are younger than an age.

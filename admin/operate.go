@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +16,10 @@ import (
 // A Service is what people change in a running service, and the instances that share
 // its database. An app.App is one.
 type Service interface {
-	// Pause pauses firing, on all instances that share the database. By says who.
-	Pause(ctx context.Context, by string) error
-	// Resume ends the pause.
-	Resume(ctx context.Context) error
+	// Pause pauses firing of a tenant, or of all, on all instances that share the database.
+	Pause(ctx context.Context, p timer.Pause) error
+	// Resume ends the pause of a tenant, or the one of all.
+	Resume(ctx context.Context, tenant timer.TenantID) error
 	// Retry puts parked events back into the outbox, and returns how many.
 	Retry(ctx context.Context, seqs ...int64) (int, error)
 	// Forget deletes all timers and parked events of a tenant, and returns how many
@@ -42,19 +43,24 @@ var (
 // errMore says that a tenant has more timers than could be deleted in time.
 var errMore = huma.Error503ServiceUnavailable("some timers are left, for they are many: ask again")
 
-// pause pauses firing.
-func (a *actions) pause(ctx context.Context) error {
-	return a.operate(ctx, "pause firing", "", "all tenants", func(ctx context.Context) (string, error) {
-		return "", a.service.Pause(ctx, accessOf(ctx).who)
+// pause pauses firing of a tenant, or of all, until a time unless that is zero. It is for
+// those who may change what concerns all tenants: a tenant could resume what they paused.
+func (a *actions) pause(ctx context.Context, tenant timer.TenantID, until time.Time) error {
+	return a.operate(ctx, "pause firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
+		p := timer.Pause{TenantID: tenant, Until: until, By: accessOf(ctx).who}
+		return stamp(until), a.service.Pause(ctx, p)
 	})
 }
 
-// resume ends the pause.
-func (a *actions) resume(ctx context.Context) error {
-	return a.operate(ctx, "resume firing", "", "all tenants", func(ctx context.Context) (string, error) {
-		return "", a.service.Resume(ctx)
+// resume ends the pause of a tenant, or the one of all.
+func (a *actions) resume(ctx context.Context, tenant timer.TenantID) error {
+	return a.operate(ctx, "resume firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
+		return "", a.service.Resume(ctx, tenant)
 	})
 }
+
+// allTenants stands for all tenants in the audit log.
+const allTenants = "all tenants"
 
 // retryParked puts a parked event back into the outbox.
 func (a *actions) retryParked(ctx context.Context, seq int64) error {

@@ -2,12 +2,13 @@ package admin_test
 
 import (
 	"cmp"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
@@ -54,16 +56,16 @@ func seconds(pattern *regexp.Regexp, page string) float64 {
 }
 
 func outage(t *testing.T, away time.Duration) {
-	opt := embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}
+	port, err := freeport.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := embedded.Options{Port: port, PortOnly: true, StoreDir: t.TempDir(), SyncLazily: true}
 	server, err := embedded.Start(opt, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { server.Shutdown() }()
-	u, err := url.Parse(server.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := nats.New(nats.Options{URL: server.URL()}, quiet)
 	during(t, b.Run)
 	store, counters := database(t), new(app.Counters)
@@ -78,7 +80,7 @@ func outage(t *testing.T, away time.Duration) {
 	s := admin.New(quiet, admin.Options{Monitor: monitor, Timers: store, History: history, Broker: b})
 	eventually(t, "a service that is ready", func() bool { return monitor.Health().Ready() })
 
-	if err := a.Pause(t.Context(), "test"); err != nil { // else it may fire before the server is away
+	if err := a.Pause(t.Context(), timer.Pause{By: "test"}); err != nil { // else it may fire before the server is away
 		t.Fatal(err)
 	}
 	c := command("acme", "order-1", time.Now().Add(time.Second), 1)
@@ -87,9 +89,9 @@ func outage(t *testing.T, away time.Duration) {
 	if err := b.Publisher().Publish(t.Context(), m)[0]; err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a timer", func() bool { st, err := store.Stats(t.Context()); return err == nil && st.Scheduled == 1 })
+	eventually(t, "a timer", func() bool { st, err := store.Stats(t.Context(), ""); return err == nil && st.Scheduled == 1 })
 	server.Shutdown()
-	if err := a.Resume(t.Context()); err != nil {
+	if err := a.Resume(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	<-time.After(time.Until(c.DueAt.Add(away)))
@@ -104,15 +106,11 @@ func outage(t *testing.T, away time.Duration) {
 		}
 	}
 
-	if opt.Port, err = strconv.Atoi(u.Port()); err != nil {
-		t.Fatal(err)
-	}
-	opt.PortOnly = true
 	if server, err = embedded.Start(opt, quiet); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "a published event, which is no longer in the outbox", func() bool {
-		st, err := store.Stats(t.Context())
+		st, err := store.Stats(t.Context(), "")
 		return err == nil && counters.Forwarded() == 1 && st.Outbox == 0
 	})
 	_, page = get(s, "/")

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -24,6 +25,9 @@ const (
 	objective      = time.Second
 	objectiveShare = 0.99
 )
+
+// firingTimeout is how long a page waits to learn whether firing is paused.
+const firingTimeout = time.Second
 
 // A pages shows the service to people, in a browser. Each page is made here, works
 // without JavaScript, and is asked for again by htmx.
@@ -58,8 +62,12 @@ type view struct {
 	Session  bool   // who asks can log out
 	Now      time.Time
 	Health   Health
+	Firing   timer.Pauses // of all and of tenants, as far as the one who asks may see them
 	Links    []link
 }
+
+// Paused reports whether firing of a tenant is paused by name.
+func (v view) Paused(tenant string) bool { return v.Firing[timer.TenantID(tenant)].Paused() }
 
 // A link is one of the navigation.
 type link struct {
@@ -151,18 +159,23 @@ func (p *pages) failed(ctx context.Context, asked page, err error) page {
 		p.log.WarnContext(ctx, "a page was not shown", "page", asked.Title, "error", err)
 		failed.Code, failed.Body = http.StatusServiceUnavailable, trouble{"The database or the broker did not answer.", "The overview says which, and what to do. The log has the error."}
 	}
-	if failed.Title == "" {
-		failed.Title = "Not shown"
-	}
+	failed.Title = cmp.Or(failed.Title, "Not shown")
 	return failed
 }
 
 func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	commands, operates := p.may(r.Context())
+	one, now := accessOf(r.Context()).tenant, time.Now()
+	ctx, cancel := context.WithTimeout(r.Context(), firingTimeout)
+	defer cancel()
+	firing, _ := p.opt.Timers.Firing(ctx, now) // what the database does not answer the health says
+	if one != "" {
+		firing = timer.Pauses{"": firing.Of(one, now)}
+	}
 	v := view{
 		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
 		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,
-		One: accessOf(r.Context()).tenant != "", Session: p.opt.Token != "", Now: time.Now(), Health: p.opt.Monitor.Health(), Links: links,
+		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Links: links,
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if found.Code != 0 {

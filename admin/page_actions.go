@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -15,16 +16,18 @@ import (
 // A deed is something that people can do on a page. It is asked for once, on a page of
 // its own, and done by a POST.
 type deed struct {
-	Title  string // what the page is called
-	Button string // what the button says
-	Danger bool   // it can't be undone
-	Means  string // what happens then
-	Of     string // the field that names what is changed, beside the tenant
-	Label  string // what that is called
-	Back   string // path of the page to go on with
+	Title   string   // what the page is called
+	Button  string   // what the button says
+	Danger  bool     // it can't be undone
+	Means   string   // what happens then
+	Of      string   // the field that names what is changed, beside the tenant
+	Label   string   // what that is called
+	Choices []string // what the field may be, beside empty, where people choose it
+	Back    string   // path of the page to go on with
 
-	OfTenant bool // it is about a tenant, which the request names
-	Service  bool // it changes the service, and is no command to the broker
+	OfTenant bool                                                                                    // it is about a tenant, which the request names
+	Service  bool                                                                                    // it changes the service, and is no command to the broker
+	found    func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (string, error) // says what it is about to be done to; nil: that is known
 	do       func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
 }
 
@@ -37,6 +40,8 @@ var deeds = map[string]deed{
 			return "The command " + id + " to cancel it is at the broker. The timer shows it as soon as the service has handled it.", err
 		},
 	},
+	"cancel-prefix":     cancelMany("prefix", "Service calls that begin with", func(prefix string) timer.Selection { return timer.Selection{Prefix: prefix} }),
+	"cancel-correlated": cancelMany("correlation", "Correlation id", func(id string) timer.Selection { return timer.Selection{CorrelationID: id} }),
 	"replay": {
 		Title: "Replay a dead letter", Button: "Replay this dead letter", Of: "id", Label: "Dead letter", OfTenant: true, Back: "/dead-letters",
 		Means: "The original command goes to the broker once more, and the dead letter is removed. If the command fails again it becomes a new dead letter.",
@@ -58,29 +63,19 @@ var deeds = map[string]deed{
 	},
 	"discard-parked": {
 		Title: "Discard a parked event", Button: "Discard this event", Danger: true, Of: "seq", Label: "Parked event", Back: "/parked", Service: true,
-		Means: "The event is deleted for good: its consumers never learn that this timer has fired.",
+		Means: "The event is deleted for good: its consumers never learn that this timer has fired, or expired.",
 		do:    onParked("The event is deleted for good.", (*actions).discardParked),
 	},
-	"pause": {
-		Title: "Pause firing", Button: "Pause firing for all tenants", Danger: true, Back: "/", Service: true,
-		Means: "No timer of any tenant fires, on all nodes, until firing is resumed. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late.",
-		do: func(ctx context.Context, a *actions, _ timer.TenantID, _ string) (string, error) {
-			return "No timer fires until you resume.", a.pause(ctx)
-		},
-	},
-	"resume": {
-		Title: "Resume firing", Button: "Resume firing", Back: "/", Service: true,
-		Means: "Timers fire again on all nodes, first those that became due meanwhile.",
-		do: func(ctx context.Context, a *actions, _ timer.TenantID, _ string) (string, error) {
-			return "Timers fire again.", a.resume(ctx)
-		},
-	},
+	"pause":         pauseDeed("for all tenants", "No timer of any tenant fires", deed{Back: "/"}),
+	"pause-tenant":  pauseDeed("of this tenant", "No timer of this tenant fires", deed{Back: "/tenants", OfTenant: true}),
+	"resume":        resumeDeed("for all tenants", "Timers fire again on all nodes, first those that became due meanwhile. A tenant that is paused by name stays so.", deed{Back: "/"}),
+	"resume-tenant": resumeDeed("of this tenant", "Its timers fire again on all nodes, first those that became due meanwhile.", deed{Back: "/tenants", OfTenant: true}),
 	"forget": {
 		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants", Service: true,
 		Means: "All its timers are deleted for good, those that wait too, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
 		do: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
 			n, err := a.forget(ctx, tenant)
-			did := count(n.Total(), "timer") + " deleted: " + num(n.Scheduled) + " waited, " + num(n.Reached) + " had fired, " + num(n.Canceled) + " canceled."
+			did := count(n.Total(), "timer") + " deleted: " + num(n.Scheduled) + " waited, " + num(n.Reached) + " had fired, " + num(n.Expired) + " had expired, " + num(n.Canceled) + " canceled."
 			switch {
 			case errors.Is(err, errMore):
 				return count(n.Total(), "timer") + " deleted so far, not all: ask again.", err
@@ -90,6 +85,60 @@ var deeds = map[string]deed{
 			return did, err
 		},
 	},
+}
+
+// pauseDeed returns the deed that pauses firing.
+func pauseDeed(of, means string, d deed) deed {
+	d.Title, d.Button, d.Danger, d.Service = "Pause firing", "Pause firing "+of, true, true
+	d.Of, d.Label, d.Choices = "for", "For how long", []string{"15m", "1h", "4h", "24h"}
+	d.Means = means + ", on all nodes, until firing is resumed or the pause ends. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late."
+	d.do = func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
+		if text == "" {
+			return means + " until you resume.", a.pause(ctx, tenant, time.Time{})
+		}
+		length, err := time.ParseDuration(text)
+		if err != nil {
+			return "", huma.Error400BadRequest("the length of the pause is no duration")
+		}
+		until := time.Now().Add(length)
+		return means + " until " + stamp(until) + ", or until you resume.", a.pause(ctx, tenant, until)
+	}
+	return d
+}
+
+// resumeDeed returns the deed that ends a pause.
+func resumeDeed(of, means string, d deed) deed {
+	d.Title, d.Button, d.Means, d.Service = "Resume firing", "Resume firing "+of, means, true
+	d.do = func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
+		return "Timers fire again.", a.resume(ctx, tenant)
+	}
+	return d
+}
+
+// cancelMany returns the deed that cancels the timers that a field of the form selects.
+func cancelMany(field, label string, of func(string) timer.Selection) deed {
+	do := func(ctx context.Context, a *actions, tenant timer.TenantID, text string, dry bool) (ManyCanceled, error) {
+		return a.cancelMany(ctx, timer.CancelTimers{TenantID: tenant, Of: of(text)}, dry)
+	}
+	return deed{
+		Title: "Cancel many timers", Button: "Cancel these timers", Danger: true, Of: field, Label: label, OfTenant: true, Back: "/timers",
+		Means: "A cancel command goes to the broker. None of the timers fires that wait when it is handled. Newer commands can schedule them again.",
+		do: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
+			sent, err := do(ctx, a, tenant, text, false)
+			return "The command " + sent.ID + " to cancel " + count(int64(sent.Timers), "timer") + " is at the broker.", err
+		},
+		found: func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
+			found, err := do(ctx, a, tenant, text, true)
+			line := count(int64(found.Timers), "timer") + " to cancel"
+			for i, t := range found.First {
+				line += []string{": ", ", "}[min(i, 1)] + string(t.ServiceCallID)
+			}
+			if found.Timers > len(found.First) {
+				line += " and others"
+			}
+			return line + ".", err
+		},
+	}
 }
 
 // onParked returns what changes the parked event of a number.
@@ -110,6 +159,7 @@ type asked struct {
 	Tenant timer.TenantID
 	What   string // what it is done to, beside the tenant
 	Return string // where to go then
+	Found  string // what it is about to be done to, where that is looked up
 	Did    string
 	InPart bool // that is not all
 	Failed string
@@ -178,7 +228,13 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 	if d.Of == "call" {
 		a.Return = p.timerPath(timer.Key{TenantID: a.Tenant, ServiceCallID: timer.ServiceCallID(a.What)})
 	}
+	if d.found != nil {
+		a.Return = p.opt.Prefix + "/timers?" + url.Values{"tenant": {string(a.Tenant)}, "prefix": {form.Get("prefix")}}.Encode()
+	}
 	found.Body = a
 	_, err := only(ctx, form.Get("tenant"))
+	if err == nil && d.found != nil && r.Method == http.MethodGet {
+		a.Found, err = d.found(ctx, p.actions, a.Tenant, a.What)
+	}
 	return found, err
 }

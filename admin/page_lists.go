@@ -48,8 +48,9 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 	var rows []timer.TenantCounts
 	var err error
 	if one := accessOf(ctx).tenant; one != "" {
-		rows = []timer.TenantCounts{{TenantID: one}}
-		rows[0].Counts, err = p.opt.Timers.Counts(ctx, one)
+		var stats timer.Stats
+		stats, err = p.opt.Timers.Stats(ctx, one)
+		rows = []timer.TenantCounts{{TenantID: one, Counts: stats.Counts}}
 	} else {
 		rows, err = p.opt.Timers.Tenants(ctx, after, tenantsPerPage)
 	}

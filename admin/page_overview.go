@@ -37,7 +37,6 @@ type overview struct {
 
 	Unprotected timer.Unprotected
 
-	Firing timer.Pause
 	Coming coming
 
 	Tenants []backlog
@@ -67,6 +66,7 @@ func (p pace) PerSecond() string { return perSecond(p.N, p.Took) }
 type backlog struct {
 	Tenant    timer.TenantID
 	Overdue   timer.Overdue
+	Held      int64 // by its fire rate, or since it is paused
 	Scheduled int64
 }
 
@@ -102,13 +102,10 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 
 // readBacklog reads what waits in the database.
 func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (err error) {
-	if o.Stats, err = p.opt.Timers.Stats(ctx); err != nil {
+	if o.Stats, err = p.opt.Timers.Stats(ctx, ""); err != nil {
 		return err
 	}
 	if o.Overdue, err = p.opt.Timers.Overdue(ctx, "", now); err != nil {
-		return err
-	}
-	if o.Firing, err = p.opt.Timers.Firing(ctx); err != nil {
 		return err
 	}
 	counts, err := p.opt.Timers.Upcoming(ctx, "", now, barWidth, barCount)
@@ -139,7 +136,7 @@ func (o *overview) Events(n int64) string {
 // behind returns the tenants with most overdue timers, among the oldest [timer.MaxPage],
 // and says so if there are more.
 func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among string, err error) {
-	due, err := p.opt.Timers.Due(ctx, now, "", timer.MaxPage)
+	due, err := p.opt.Timers.List(ctx, timer.Filter{DueBefore: now, Limit: timer.MaxPage})
 	if err != nil {
 		return nil, "", err
 	}
@@ -152,11 +149,11 @@ func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among
 		if err != nil {
 			return nil, "", err
 		}
-		counted, err := p.opt.Timers.Counts(ctx, t)
+		counted, err := p.opt.Timers.Stats(ctx, t)
 		if err != nil {
 			return nil, "", err
 		}
-		all = append(all, backlog{t, overdue, counted.Scheduled})
+		all = append(all, backlog{t, overdue, counted.Held + counted.Paused, counted.Scheduled})
 	}
 	return all, among, nil
 }

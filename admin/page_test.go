@@ -103,13 +103,13 @@ func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
 	if code, _ := get(s, "/do/forget?tenant=globex"); code != 200 {
 		t.Errorf("the question: %d", code)
 	}
-	if c, err := store.Counts(t.Context(), "globex"); err != nil || c.Scheduled != 1 {
+	if c, err := store.Stats(t.Context(), "globex"); err != nil || c.Scheduled != 1 {
 		t.Fatalf("asked only, and there are %v (%v)", c, err)
 	}
 	if code, body := submit(s, "/do/forget", form, "Sec-Fetch-Site", "same-origin"); code != 200 || !strings.Contains(body, "Done.") {
 		t.Errorf("from our page: %d %s", code, body)
 	}
-	if c, err := store.Counts(t.Context(), "globex"); err != nil || c.Total() != 0 {
+	if c, err := store.Stats(t.Context(), "globex"); err != nil || c.Total() != 0 {
 		t.Errorf("there are %v (%v)", c, err)
 	}
 }
@@ -161,7 +161,7 @@ func TestPageCancelsOnlyWhatWaits(t *testing.T) {
 		code int
 		says string
 	}{
-		"order-3": {200, "Done."}, "order-1": {409, "Not done:</b> it fired at 20"}, "never": {404, "Not done:</b> there is no such timer"}, "a b": {422, "Not done:</b> "},
+		"order-3": {200, "Done."}, "order-1": {409, "Not done:</b> already reached at 20"}, "never": {404, "Not done:</b> there is no such timer"}, "a b": {422, "Not done:</b> "},
 	} {
 		if code, body := submit(s, "/do/cancel", url.Values{"tenant": {"acme"}, "call": {call}}); code != want.code || !strings.Contains(body, want.says) {
 			t.Errorf("%s: %d, no %q in\n%s", call, code, want.says, body)

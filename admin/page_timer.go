@@ -45,7 +45,7 @@ func (p *pages) timer(ctx context.Context, r *http.Request) (page, error) {
 		return found, err
 	}
 	l.Word = stateWords[l.State]
-	if l.State == timer.Reached {
+	if l.State.Marked() {
 		l.EventID = envelope.EventID(l.Event())
 		if l.Delivery, err = p.opt.Timers.Delivery(ctx, l.EventID); err != nil {
 			return found, err
@@ -76,6 +76,10 @@ func (l *life) list(now time.Time) {
 	case l.State == timer.Reached:
 		add("Due", "when it was to fire", l.DueAt, "done")
 		add("Fired", "marked as reached, its event appended to the outbox", l.ReachedAt, toneOf(l.ReachedAt.Sub(l.DueAt)))
+		l.deliver(now)
+	case l.State == timer.Expired:
+		add("Due", "when it was to fire", l.DueAt, "done")
+		add("Expired", "not fired before "+at(l.ExpiresAt)+", so its event says that it expired", l.ReachedAt, "late")
 		l.deliver(now)
 	case l.State == timer.Scheduled && l.DueAt.After(now):
 		add("Due", "fires "+ago(l.DueAt, now), l.DueAt, "next")

@@ -17,12 +17,13 @@ const rowsPerPage = 50
 
 // A timerList is a page of timers, and what was asked for.
 type timerList struct {
-	Tenant, State, From, Before, Within, Correlation string
-	States                                           []timer.State
-	Spans                                            []choice
-	Rows                                             []timer.Entry
-	Next                                             string // the next page
-	Paged                                            bool   // this is not the first
+	Tenant, Prefix, State, From, Before, Within, Correlation string
+	States                                                   []timer.State
+	Spans                                                    []choice
+	Rows                                                     []timer.Entry
+	Next                                                     string         // the next page
+	Paged                                                    bool           // this is not the first
+	Waits                                                    timer.TenantID // whose timers wait, where all that were found are of one tenant
 }
 
 type choice struct{ Value, Text string }
@@ -49,8 +50,8 @@ func only(ctx context.Context, asked string) (timer.TenantID, error) {
 func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 	get := r.URL.Query().Get
 	l := &timerList{
-		State: get("state"), From: get("from"), Before: get("before"), Within: get("within"), Paged: get("after") != "",
-		States: []timer.State{timer.Scheduled, timer.Reached, timer.Canceled}, Spans: spans,
+		Prefix: strings.TrimSpace(get("prefix")), State: get("state"), From: get("from"), Before: get("before"), Within: get("within"), Paged: get("after") != "",
+		States: timer.States[:], Spans: spans,
 	}
 	found := page{Name: "timers.html", Title: "Timers", Nav: "timers", Live: true, Body: l}
 	tenant, err := only(ctx, strings.TrimSpace(get("tenant")))
@@ -58,36 +59,32 @@ func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 		return found, err
 	}
 	l.Tenant = string(tenant)
-	next := ""
+	var filter timer.Filter
 	if tenant == "" {
 		within, err := time.ParseDuration(l.Within)
 		if err != nil {
 			l.Within, within = "87600h", 87600*time.Hour
 		}
-		due, err := p.opt.Timers.Due(ctx, time.Now().Add(within), get("after"), rowsPerPage)
-		if err != nil {
-			return found, err
-		}
-		l.Rows, next = due.Entries, due.Next
+		filter = timer.Filter{DueBefore: time.Now().Add(within), After: get("after"), Limit: rowsPerPage}
 	} else {
 		from, badFrom := day(l.From)
 		before, badBefore := day(l.Before)
-		filter := timer.Filter{State: timer.State(l.State), After: timer.ServiceCallID(get("after")), DueFrom: from, DueBefore: before, Limit: rowsPerPage}
+		filter = timer.Filter{TenantID: tenant, Prefix: l.Prefix, State: timer.State(l.State), After: get("after"), DueFrom: from, DueBefore: before, Limit: rowsPerPage}
 		if filter.State != "" && !slices.Contains(l.States, filter.State) {
-			return found, timer.Invalid(timer.ReasonBadField, "state is none of Scheduled, Reached and Canceled")
+			return found, timer.Invalid(timer.ReasonBadField, "state is none of Scheduled, Reached, Expired and Canceled")
 		}
-		if err := cmp.Or(optional(get("after"), filter.After.Validate()), badFrom, badBefore); err != nil {
+		if err := cmp.Or(badFrom, badBefore); err != nil {
 			return found, err
 		}
-		list, err := p.opt.Timers.List(ctx, tenant, filter)
-		if err != nil {
-			return found, err
-		}
-		l.Rows, next = list.Entries, string(list.Next)
 	}
-	if next != "" {
+	list, err := p.opt.Timers.List(ctx, filter)
+	if err != nil {
+		return found, err
+	}
+	l.Rows = list.Entries
+	if list.Next != "" {
 		query := r.URL.Query()
-		query.Set("after", next)
+		query.Set("after", list.Next)
 		l.Next = p.opt.Prefix + "/timers?" + query.Encode()
 	}
 	return found, nil
@@ -101,7 +98,7 @@ func day(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return timeOf(text)
+	return timeOf("time", text)
 }
 
 // search goes to a timer, or lists those with a correlation id.
@@ -119,11 +116,11 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 		return found, nil
 	}
 	if who := accessOf(ctx).tenant; timer.TenantID(text).Validate() == nil && (who == "" || who == timer.TenantID(text)) {
-		counts, err := p.opt.Timers.Counts(ctx, timer.TenantID(text))
+		stats, err := p.opt.Timers.Stats(ctx, timer.TenantID(text))
 		if err != nil {
 			return found, err
 		}
-		if counts != (timer.Counts{}) {
+		if stats.Counts != (timer.Counts{}) {
 			l.Tenant = text
 		}
 	}
@@ -132,15 +129,32 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	}
 	var err error
 	l.Rows, err = p.correlated(ctx, accessOf(ctx).tenant, text)
+	l.Waits = waiting(l.Rows)
 	if len(l.Rows) == 1 && l.Tenant == "" {
 		return page{Location: p.timerPath(l.Rows[0].Key)}, err
 	}
 	return found, err
 }
 
+// waiting returns the tenant whose timers wait, of timers that are of one tenant.
+func waiting(rows []timer.Entry) (tenant timer.TenantID) {
+	waits := false
+	for i, e := range rows {
+		if i > 0 && e.TenantID != tenant {
+			return ""
+		}
+		tenant, waits = e.TenantID, waits || e.State == timer.Scheduled
+	}
+	if !waits {
+		return ""
+	}
+	return tenant
+}
+
 // correlated returns timers with a correlation id, of a tenant or of all if it is empty.
 func (p *pages) correlated(ctx context.Context, tenant timer.TenantID, id string) ([]timer.Entry, error) {
-	found, err := p.opt.Timers.Correlated(ctx, id, timer.MaxPage)
+	all, err := p.opt.Timers.List(ctx, timer.Filter{CorrelationID: id, Limit: timer.MaxPage})
+	found := all.Entries
 	if err != nil || tenant == "" {
 		return found, err
 	}
@@ -148,9 +162,9 @@ func (p *pages) correlated(ctx context.Context, tenant timer.TenantID, id string
 		return slices.DeleteFunc(found, func(e timer.Entry) bool { return e.TenantID != tenant }), nil
 	}
 	// Others may have so many that those of the tenant are not among them.
-	filter := timer.Filter{CorrelationID: id, Limit: timer.MaxPage}
+	filter := timer.Filter{TenantID: tenant, CorrelationID: id, Limit: timer.MaxPage}
 	for found = nil; ; {
-		list, err := p.opt.Timers.List(ctx, tenant, filter)
+		list, err := p.opt.Timers.List(ctx, filter)
 		found = append(found, list.Entries...)
 		if err != nil || list.Next == "" || len(found) >= timer.MaxPage {
 			return found, err

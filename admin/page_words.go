@@ -143,5 +143,6 @@ func partName(part string) string { return cmp.Or(partNames[part], part) }
 var stateWords = map[timer.State]string{
 	timer.Scheduled: "waits for its due time",
 	timer.Reached:   "has fired",
+	timer.Expired:   "expired before it could fire",
 	timer.Canceled:  "canceled",
 }

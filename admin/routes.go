@@ -122,9 +122,12 @@ func isClean(r *http.Request) bool {
 	return at == clean || clean != "/" && at == clean+"/"
 }
 
+// ofAPI reports whether a request is for the JSON API, with a path that there may not be.
+func ofAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path+"/", "/v1/") }
+
 // refuse answers with a problem below /v1, and with text elsewhere.
 func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
-	if !strings.HasPrefix(r.URL.Path, "/v1/") {
+	if !ofAPI(r) {
 		writeText(w, status, detail+"\n")
 		return
 	}

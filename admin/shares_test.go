@@ -77,16 +77,20 @@ func TestTenantHasItsShareOnly(t *testing.T) {
 		for range 11 {
 			begin("/v1/events?tenant=acme", "full") // is no share of the tenant
 		}
-		for range 10 {
+		for range 5 {
 			begin("/v1/events", "acme")
+			begin("/v1/messages/events", "acme")
 		}
 		refused(begin("/v1/events", "acme"), "an eleventh connection", "10 connections of your tenant")
+		refused(begin("/v1/messages/events", "acme"), "an eleventh connection", "10 connections of your tenant")
 		stop()
 		synctest.Wait()
 		ctx, stop = context.WithCancel(t.Context())
 		defer stop()
-		if w := begin("/v1/events", "acme"); w.Code != 200 {
-			t.Errorf("when they have ended: %d %s", w.Code, w.Body)
+		for _, target := range []string{"/v1/events", "/v1/messages/events"} {
+			if w := begin(target, "acme"); w.Code != 200 {
+				t.Errorf("%s when they have ended: %d %s", target, w.Code, w.Body)
+			}
 		}
 	})
 }
@@ -145,5 +149,7 @@ func (p *patient) text() string {
 // SetWriteDeadline does nothing.
 func (*patient) SetWriteDeadline(time.Time) error { return nil }
 
-// unread is a database that nothing is asked of.
+// unread is a database that nothing is asked of but whether firing is paused.
 type unread struct{ timer.Reader }
+
+func (unread) Firing(context.Context, time.Time) (timer.Pauses, error) { return nil, nil }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,6 +144,9 @@ type access struct {
 	lasts    func() bool    // reports whether its token is right still, and its session has not ended; nil: it needs none
 }
 
+// stillRight reports whether its token is right still, and its session has not ended.
+func (a access) stillRight() bool { return a.lasts == nil || a.lasts() }
+
 // noAccess may see nothing: no tenant has this name.
 var noAccess = access{tenant: "-", readOnly: true, who: "unknown"}
 
@@ -166,7 +171,7 @@ func withAccess(ctx context.Context, a access) context.Context {
 // that needs none.
 func (s *Server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := access{readOnly: s.opt.ReadOnly, who: addressOf(r)}
+		who := access{readOnly: s.opt.ReadOnly && !s.isLocal(r), who: s.addressOf(r)}
 		if s.isOpen(r) {
 			who.tenant = noAccess.tenant
 			next.ServeHTTP(w, r.WithContext(withAccess(r.Context(), who)))
@@ -214,6 +219,13 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	})
 }
 
+// isLocal reports whether a request came by the unix socket, which the user of the service
+// alone may open.
+func (s *Server) isLocal(r *http.Request) bool {
+	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return s.opt.Socket != "" && at != nil && at.Network() == "unix" && at.String() == s.opt.Socket
+}
+
 // isOpen reports whether a request is for a route that needs no token. A path that the
 // mux would clean first is none.
 func (s *Server) isOpen(r *http.Request) bool {
@@ -221,11 +233,21 @@ func (s *Server) isOpen(r *http.Request) bool {
 	return s.routes.rules[pattern] == public && path.Clean(r.URL.Path) == r.URL.Path
 }
 
-// addressOf returns the address of the client, without its port.
-func addressOf(r *http.Request) string {
+// addressOf returns the address of the client, without its port: that which the nearest
+// proxy names that is not trusted itself.
+func (s *Server) addressOf(r *http.Request) string {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil { // "@" of a unix socket
 		return "this machine"
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		last, _ := netip.ParseAddr(address)
+		before, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil || !slices.ContainsFunc(s.opt.Proxies, func(p netip.Prefix) bool { return p.Contains(last.Unmap()) }) {
+			break
+		}
+		address = before.String()
 	}
 	return address
 }

@@ -36,7 +36,7 @@ func (j Joined) allow(ctx context.Context, commands []timer.ScheduleTimer) (allo
 	}
 	asked := make(allowed)
 	for tenant, own := range of {
-		exceeded, err := quotas.Allow(counting, j.timers.app.store, false, own...)
+		exceeded, err := quotas.Allow(counting, j.timers.app.store.Timers(), false, own...)
 		switch {
 		case err != nil && j.joins && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 			err = fmt.Errorf("schedule %s: %w: its timers can't be counted while this transaction is open", own[0].Key, timer.ErrOverQuota)

@@ -9,8 +9,8 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -19,6 +19,8 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/internal/digest"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/poller"
 	"github.com/event-service-agent/timer-service/quota"
@@ -86,12 +88,12 @@ type App struct {
 	handlers  *handlers.Handlers
 	poller    *poller.Poller
 	forwarder *outbox.Forwarder
-	delivery  outbox.Delivery // of OnDue; without a Handle events go to the broker
+	handling  []outbox.Delivery // of OnDue; events go to the broker if there is none
 	retention *store.Retention
 	owner     *owner
 	recovery  *recovery
 	timers    *Timers
-	late      *latenessLog
+	late      *digest.Digest
 	log       *slog.Logger
 	opt       Options
 	hooks     Hooks
@@ -114,7 +116,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	}
 	opt = opt.withDefaults()
 	a := &App{
-		store: s, broker: b, late: &latenessLog{log: log}, log: log,
+		store: s, broker: b, late: newLateLog(log), log: log,
 		opt: opt, hooks: opt.Hooks.withDefaults(), running: make(chan struct{}),
 	}
 	a.forwarder = a.newForwarder()
@@ -125,7 +127,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 	a.poller = a.newPoller(behind)
 	receipts := a.receipts()
 	batch := store.NewBatch(timed{s, receipts, a.hooks.Committed}, store.BatchOptions{})
-	a.timers = &Timers{app: a, commands: batch, open: make(map[*sql.Tx]*booked)}
+	a.timers = &Timers{app: a, commands: batch, open: make(map[any]func(booked))}
 	var write handlers.Receipts
 	if receipts != nil {
 		write = batch.Receipts
@@ -137,7 +139,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 			MaxAhead:     opt.MaxClockAhead,
 			DrainTimeout: opt.DrainTimeout,
 			Quotas:       opt.Quotas,
-			Timers:       s,
+			Timers:       s.Timers(),
 			Unbatched:    store.Alone{Batch: batch},
 			Receipts:     write,
 			IgnoreOthers: opt.IgnoreOthers,
@@ -153,39 +155,22 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 		})
 	a.recovery = newRecovery(s, b, a.handlers, log, opt)
 	a.owner = newOwner(s, b, a.recovery, log, opt)
-	s.CommitPositions(a.recovery.positions)
-	a.retention = store.NewRetention(s, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
+	s.Recovery().CommitPositions(a.recovery.positions)
+	opt.Counters.limits.Store(opt.Quotas)
+	a.retention = store.NewRetention(s.Operator().Purge, opt.Clock, log, store.RetentionOptions{Keep: opt.Retention, Reference: reference(s, b)})
 	return a, nil
 }
 
 func (o Options) withDefaults() Options {
-	if o.Role == "" {
-		o.Role = "timer-service"
-	}
-	if o.DrainTimeout <= 0 {
-		o.DrainTimeout = defaultDrainTimeout
-	}
-	if o.CatchUpTimeout <= 0 {
-		o.CatchUpTimeout = defaultCatchUpTimeout
-	}
-	if o.PollingInterval <= 0 {
-		o.PollingInterval = defaultPollingInterval
-	}
-	if o.Horizon <= 0 {
-		o.Horizon = defaultHorizon
-	}
-	if o.MaxClockAhead <= 0 {
-		o.MaxClockAhead = defaultMaxClockAhead
-	}
-	if o.Clock == nil {
-		o.Clock = timer.ClockFunc(time.Now)
-	}
-	if o.Counters == nil {
-		o.Counters = new(Counters)
-	}
-	if o.BrokerName == "" {
-		o.BrokerName = "the broker"
-	}
+	o.Role = cmp.Or(o.Role, "timer-service")
+	o.DrainTimeout = option.Positive(o.DrainTimeout, defaultDrainTimeout)
+	o.CatchUpTimeout = option.Positive(o.CatchUpTimeout, defaultCatchUpTimeout)
+	o.PollingInterval = option.Positive(o.PollingInterval, defaultPollingInterval)
+	o.Horizon = option.Positive(o.Horizon, defaultHorizon)
+	o.MaxClockAhead = option.Positive(o.MaxClockAhead, defaultMaxClockAhead)
+	o.Clock = cmp.Or[timer.Clock](o.Clock, timer.ClockFunc(time.Now))
+	o.Counters = cmp.Or(o.Counters, new(Counters))
+	o.BrokerName = cmp.Or(o.BrokerName, "the broker")
 	if o.Owned == nil {
 		o.Owned = func() {}
 	}

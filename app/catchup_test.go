@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,6 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/handlers"
 	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 	"github.com/event-service-agent/timer-service/internal/longtest"
@@ -46,6 +49,49 @@ func TestCancellationsWaitForTheStore(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		down.Store(false)
 		b.quietFor(time.Hour)
+	})
+}
+
+// One message cancels what is there, whatever it is sent as, and says how much that was.
+func TestAMessageCancelsManyTimers(t *testing.T) {
+	inBubbles(t, func(t *testing.T, b *bench) {
+		counters := new(app.Counters)
+		var seen []string
+		var mu sync.Mutex
+		watch := func(d handlers.Decision) {
+			mu.Lock()
+			defer mu.Unlock()
+			if d.Type == envelope.TypeCancelTimers {
+				seen = append(seen, string(d.ServiceCallID)+" "+d.Outcome)
+			}
+		}
+		b.serve(b.store, app.Options{Counters: counters, Hooks: app.Hooks{Watch: func() func(handlers.Decision) { return watch }}})
+		due := time.Now().Add(time.Hour)
+		for _, call := range []string{"a-1", "a-2", "b-1", "c-1"} {
+			b.schedule(call, due)
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		for i, of := range []timer.Selection{{Prefix: "a-"}, {Calls: []timer.ServiceCallID{"b-1", "d-1"}}, {Prefix: "z"}} {
+			c := timer.CancelTimers{TenantID: "acme", Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: fmt.Sprint("many-", i)}, Of: of}
+			b.publish(c.CommandID, envelope.CancelMany(c))
+		}
+		if e := b.next(); e.ServiceCallID != "c-1" {
+			t.Errorf("%s fired", e.ServiceCallID)
+		}
+		b.quietFor(time.Hour)
+		got := counters.Commands()
+		for outcome, want := range map[string]int64{"canceled": 4, "none": 1} {
+			if n := got[handlers.Result{Type: envelope.TypeCancelTimers, Outcome: outcome}]; n != want {
+				t.Errorf("%d %s, want %d: %v", n, outcome, want, got)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(seen)
+		if want := []string{"a-1 canceled", "a-2 canceled", "b-1 canceled", "d-1 canceled"}; !slices.Equal(seen, want) {
+			t.Errorf("decisions %q, want %q", seen, want)
+		}
 	})
 }
 
@@ -127,7 +173,7 @@ func reached(t *testing.T, s *sqlite.Store, after time.Duration) int64 {
 	t.Helper()
 	time.Sleep(after)
 	synctest.Wait()
-	stats, err := s.Stats(t.Context())
+	stats, err := s.Stats(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

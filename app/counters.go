@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -20,11 +21,18 @@ type Counters struct {
 	worst     time.Duration // since TakeWorst
 
 	eventsReached atomic.Int64
+	eventsExpired atomic.Int64
 	eventsParked  atomic.Int64
 
 	quotasUsed    atomic.Int64
 	quotasRefused atomic.Int64
+
+	limits atomic.Pointer[quota.Limiter] // of the App; nil if there are none
 }
+
+// Held returns the tenants whose events are late by their own fire rate, and are not
+// counted as late. See [quota.Limiter.Held].
+func (c *Counters) Held() map[timer.TenantID]time.Time { return c.limits.Load().Held() }
 
 // Commands returns how many deliveries had which result.
 func (c *Counters) Commands() map[handlers.Result]int64 {
@@ -35,6 +43,9 @@ func (c *Counters) Commands() map[handlers.Result]int64 {
 
 // Reached returns how many timers fired.
 func (c *Counters) Reached() int64 { return c.eventsReached.Load() }
+
+// Expired returns how many timers expired.
+func (c *Counters) Expired() int64 { return c.eventsExpired.Load() }
 
 // Forwarded returns how many events the broker acked.
 func (c *Counters) Forwarded() int64 {
@@ -87,5 +98,15 @@ func (c *Counters) handled(r handlers.Result) {
 	c.commands[r]++
 }
 
-func (c *Counters) reached(events []timer.DueTimeReached) { c.eventsReached.Add(int64(len(events))) }
-func (c *Counters) parked(string)                         { c.eventsParked.Add(1) }
+func (c *Counters) reached(events []timer.DueTimeReached) {
+	expired := int64(0)
+	for i := range events {
+		if events[i].State() == timer.Expired {
+			expired++
+		}
+	}
+	c.eventsReached.Add(int64(len(events)) - expired)
+	c.eventsExpired.Add(expired)
+}
+
+func (c *Counters) parked(string) { c.eventsParked.Add(1) }

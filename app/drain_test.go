@@ -69,7 +69,7 @@ func TestStopForwardsWhatIsReached(t *testing.T) {
 				if took := time.Since(began); took > 15*time.Second {
 					t.Errorf("the stop took %v", took)
 				}
-				stats, err := s.Stats(t.Context())
+				stats, err := s.Stats(t.Context(), "")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -59,7 +59,7 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		a.Timers().OnDue(func(_ context.Context, e timer.DueTimeReached) error {
+		a.Timers().OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
 			fmt.Println("due:", e.ServiceCallID)
 			stop()
 			return nil // then the event is deleted
@@ -84,7 +84,7 @@ func ExampleTimers_OnDueTx() {
 			return err
 		}
 		timers := a.Timers()
-		timers.OnDueTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+		timers.OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
 			defer stop()
 			_, err := tx.ExecContext(ctx, `UPDATE orders SET state = 'canceled' WHERE id = ?`, string(e.ServiceCallID))
 			return err
@@ -120,7 +120,7 @@ func ExampleModule() {
 			fx.Supply(fx.Annotate(sqlite.New(db, sqlite.Options{}), fx.As(new(app.Store)))), // your database
 			app.Module(app.Options{}), // the timers
 			fx.Invoke(func(t *app.Timers) {
-				t.OnDue(func(_ context.Context, e timer.DueTimeReached) error { due <- e; return nil }, app.OnDueOptions{})
+				t.OnDue("", func(_ context.Context, e timer.DueTimeReached) error { due <- e; return nil }, app.OnDueOptions{})
 			}), // what you do when they are due
 
 			fx.Populate(&timers),

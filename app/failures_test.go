@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"hash/fnv"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -12,17 +13,18 @@ import (
 // failures decide which calls fail, and how.
 type failures struct {
 	mu       sync.Mutex
-	rng      *rand.Rand
-	oneIn    int             // one call in this many fails; 0: none does
-	crashIn  int             // the process crashes at one call in this many; 0: at none
-	doomed   string          // the process crashes at the next call of this operation; empty: at none
-	down     map[string]bool // operations that fail all the time, without effect
-	dead     bool            // every call fails and has no effect
-	injected map[string]int  // failures of living processes, by operation
+	seed     uint64
+	calls    map[string]uint64 // of each operation
+	oneIn    int               // one call in this many fails; 0: none does
+	crashIn  int               // the process crashes at one call in this many; 0: at none
+	doomed   string            // the process crashes at the next call of this operation; empty: at none
+	down     map[string]bool   // operations that fail all the time, without effect
+	dead     bool              // every call fails and has no effect
+	injected map[string]int    // failures of living processes, by operation
 }
 
 func newFailures(seed uint64, oneIn int) *failures {
-	return &failures{rng: rand.New(rand.NewPCG(seed, 2)), oneIn: oneIn, injected: make(map[string]int)}
+	return &failures{seed: seed, oneIn: oneIn, calls: make(map[string]uint64), injected: make(map[string]int)}
 }
 
 // decide waits before a failure, as failures take time: what the process did
@@ -47,19 +49,21 @@ func (f *failures) choose(op string) (kind fault.Kind, crash bool) {
 	if f.dead {
 		return fault.Before, false
 	}
+	f.calls[op]++
+	rng := drawn(f.seed, op, f.calls[op])
 	switch {
 	case f.doomed == op:
 		f.doomed, crash = "", true
-	case f.crashIn > 0 && f.rng.IntN(f.crashIn) == 0:
+	case f.crashIn > 0 && rng.IntN(f.crashIn) == 0:
 		crash = true
 	case f.down[op]:
 		f.injected[op]++
 		return fault.Before, false
-	case f.oneIn == 0 || f.rng.IntN(f.oneIn) != 0:
+	case f.oneIn == 0 || rng.IntN(f.oneIn) != 0:
 		return fault.None, false
 	}
 	f.injected[op]++
-	return fault.Kind(1 + f.rng.IntN(2)), crash
+	return fault.Kind(1 + rng.IntN(2)), crash
 }
 
 func (f *failures) heal() {
@@ -102,3 +106,11 @@ func (f *failures) outage(ops ...string) {
 }
 
 func name(prefix string, n int) string { return prefix + strconv.Itoa(n) }
+
+// drawn returns numbers that follow from a seed and from which call of an operation asks,
+// whatever other operations were called meanwhile.
+func drawn(seed uint64, op string, nth uint64) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(op)) // never fails
+	return rand.New(rand.NewPCG(seed^h.Sum64(), nth))
+}

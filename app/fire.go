@@ -29,7 +29,7 @@ func (a *App) newPoller(behind *catchUp) *poller.Poller {
 		Reference: reference(a.store, a.broker),
 		Elapsed:   func() time.Duration { return time.Since(began) }, // whatever the Clock returns
 		Full:      func() bool { return a.forwarder.Waiting() >= backlog },
-		Paused:    a.store.Firing,
+		Paused:    a.store.Timers().Firing,
 		Trace:     a.opt.Tracing.Fire,
 		Polled: func(took time.Duration, err error) {
 			behind.polled(took, err)
@@ -51,11 +51,11 @@ func (a *App) newPoller(behind *catchUp) *poller.Poller {
 }
 
 // newForwarder returns what brings events from the outbox to the broker, or to the
-// handler of OnDue.
+// handlers of OnDue.
 func (a *App) newForwarder() *outbox.Forwarder {
 	receipts := a.receipts() != nil
 	settled := a.opt.Tracing.Settle
-	if settled != nil && a.delivery.Handle != nil {
+	if settled != nil && len(a.handling) > 0 {
 		settled = func(at time.Time, topic string, row outbox.Row, err error) {
 			if isReceipt(row.Message) {
 				a.opt.Tracing.Settle(at, topic, row, err)
@@ -68,7 +68,8 @@ func (a *App) newForwarder() *outbox.Forwarder {
 	}
 	return outbox.New(events, a.broker.Publisher(), eventTopic(a.broker.Routing()), a.opt.Clock, a.log, outbox.Options{
 		Interval: a.opt.PollingInterval,
-		Deliver:  a.delivery,
+		Deliver:  a.handling,
+		Grace:    a.opt.DrainTimeout,
 		Settled:  settled,
 		Published: func(at time.Time, events []*message.Message) {
 			if receipts {
@@ -76,7 +77,8 @@ func (a *App) newForwarder() *outbox.Forwarder {
 					return
 				}
 			}
-			a.late.add(a.opt.Counters.published(at, events))
+			late, first, by := a.opt.Counters.published(at, events)
+			warnLate(a.late, late, first, by)
 			a.hooks.Published(at, events)
 		},
 		Parked: func(event *message.Message, reason string) {

@@ -1,8 +1,13 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,15 +48,19 @@ func (a *App) Checks(ctx context.Context) []Check {
 	defer cancel()
 	var store, broker error
 	var parked atomic.Pointer[timer.ParkedEvent]
+	var unclaimed atomic.Pointer[[]timer.ServiceCallID]
 	var asking sync.WaitGroup
 	asking.Go(func() {
 		store = a.asked.store.inTime(ctx, func(ctx context.Context) error {
 			err := a.store.Check(ctx)
-			if err == nil && a.delivery.Handle != nil {
+			if err == nil && len(a.handling) > 0 {
 				var page []timer.ParkedEvent
-				if page, err = a.store.Parked(ctx, "", 0, 1); len(page) > 0 {
+				if page, err = a.store.Timers().Parked(ctx, "", 0, 1); len(page) > 0 {
 					parked.Store(&page[0])
 				}
+				calls, wrong := a.store.Timers().Unclaimed(ctx, maxUnclaimed)
+				unclaimed.Store(&calls)
+				err = errors.Join(err, wrong)
 			}
 			return err
 		})
@@ -65,7 +74,7 @@ func (a *App) Checks(ctx context.Context) []Check {
 		a.checkIntake(),
 		a.checkPoller(),
 		a.checkClock(),
-		a.checkForwarder(parked.Load()),
+		a.checkForwarder(parked.Load(), unclaimed.Load()),
 	}
 }
 
@@ -136,22 +145,35 @@ func (a *App) checkPoller() Check {
 		return found(symptom.PollMissing, s.Overdue.Round(time.Millisecond))
 	case s.Phase == poller.Awaiting:
 		return found(symptom.CatchingUp)
-	case s.Paused.Paused():
-		since := s.Paused.Since.Format(time.RFC3339)
-		if s.Paused.By != "" {
-			since += " by " + s.Paused.By
-		}
-		return found(symptom.FiringPaused, since)
+	}
+	if c := checkFiring(s.Paused, a.opt.Clock.Now()); c.Reason != "" {
+		return c
 	}
 	return foundIf(s.Full, symptom.OutboxFull)
 }
 
+// checkFiring says whose firing is paused.
+func checkFiring(pauses timer.Pauses, now time.Time) Check {
+	if p := pauses.Of("", now); p.Paused() {
+		return found(symptom.FiringPaused, p)
+	}
+	tenants, others := slices.Sorted(maps.Keys(pauses)), ""
+	tenants = slices.DeleteFunc(tenants, func(t timer.TenantID) bool { return !pauses[t].InForce(now) })
+	if len(tenants) == 0 {
+		return foundIf(false, symptom.TenantPaused)
+	}
+	if n := len(tenants) - 1; n > 0 {
+		others = fmt.Sprintf(", and of %d more tenants", n)
+	}
+	return found(symptom.TenantPaused, tenants[0], pauses[tenants[0]], others)
+}
+
 func (a *App) checkClock() Check { return foundIf(a.poller.Status().Clock, symptom.ClockJumped) }
 
-func (a *App) checkForwarder(parked *timer.ParkedEvent) Check {
+func (a *App) checkForwarder(parked *timer.ParkedEvent, unclaimed *[]timer.ServiceCallID) Check {
 	s, stuck, fails, limit := a.forwarder.Status(), symptom.ForwarderStuck, symptom.EventsFail, longForward
-	if a.delivery.Handle != nil {
-		stuck, fails, limit = symptom.HandlerStuck, symptom.HandlerFails, a.delivery.Timeout+longForward
+	for _, d := range a.handling {
+		stuck, fails, limit = symptom.HandlerStuck, symptom.HandlerFails, max(limit, d.Timeout+longForward)
 	}
 	if !s.Owns {
 		return found(symptom.NoShard)
@@ -168,5 +190,32 @@ func (a *App) checkForwarder(parked *timer.ParkedEvent) Check {
 	if parked != nil {
 		return found(symptom.EventsParked, timer.Key{TenantID: parked.TenantID, ServiceCallID: parked.ServiceCallID}, parked.Reason)
 	}
+	if unclaimed != nil && len(*unclaimed) > 0 {
+		return found(symptom.EventsUnclaimed, byPrefix(*unclaimed))
+	}
 	return Check{Part: symptom.NoShard.Part}
+}
+
+const (
+	maxUnclaimed = 1000 // events that are counted for a check
+	maxPrefixes  = 5    // that it names
+)
+
+// byPrefix says how many service calls begin with which text, up to their first separator:
+// "3 order-…, 1 invoice-…". It names no payload, and no more than 32 bytes of each.
+func byPrefix(calls []timer.ServiceCallID) string {
+	count := make(map[string]int)
+	for _, call := range calls {
+		prefix := string(call[:strings.IndexAny(string(call), "-_.:")+1])
+		count[cmp.Or(prefix, string(call))]++
+	}
+	said := make([]string, 0, maxPrefixes)
+	for _, prefix := range slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) }) {
+		if len(said) == maxPrefixes {
+			said[maxPrefixes-1] += ", and others"
+			break
+		}
+		said = append(said, fmt.Sprintf("%d %.32s…", count[prefix], prefix))
+	}
+	return strings.Join(said, ", ")
 }

@@ -16,7 +16,7 @@ type Hooks struct {
 	Handled   func(handlers.Result)                             // what became of a delivery
 	Committed func(commands int, took time.Duration, err error) // commands were written together
 	Polled    func(took time.Duration, err error)               // a poll has ended
-	Reached   func(events []timer.DueTimeReached)               // timers have fired
+	Reached   func(events []timer.DueTimeReached)               // timers have fired, or expired: see [timer.DueTimeReached.State]
 	Published func(at time.Time, events []*message.Message)     // the broker has acked events, see [envelope.DueAt]
 	Parked    func(event *message.Message, reason string)       // an event was refused for good
 	Watch     func() func(handlers.Decision)                    // called once a delivery: returns what to call with what became of each of its commands, nil for nothing

@@ -19,7 +19,6 @@ type Joined struct {
 	commands timer.Commands
 	booked   func(booked) // called with what was applied
 	joins    bool         // the host's transaction is open meanwhile
-	held     bool         // and its end will be known, so that reservations are held until then
 }
 
 // Schedule schedules timers, as [Timers.ScheduleTx].
@@ -33,8 +32,10 @@ func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
 	var wrong []error
 	for i, t := range timers {
 		var err error
+		latest := t.Version.TimestampMS == 0 // a host without versions of its own never comes too late
 		t.Version = j.timers.versions.Complete(t.Version, now)
-		if commands[i], err = a.command(ctx, now, t); err != nil {
+		commands[i], err = a.command(ctx, now, t)
+		if commands[i].Latest = latest; err != nil {
 			wrong = append(wrong, fmt.Errorf("schedule %s: %w", commands[i].Key, err))
 		}
 	}
@@ -50,17 +51,8 @@ func (j Joined) Schedule(ctx context.Context, timers ...client.Timer) error {
 		j.done(allowed, nil)
 		return fmt.Errorf("schedule %s: %w", commands[0].Key, err)
 	}
+	j.done(allowed, results)
 	var b booked
-	if j.held {
-		b.ends = append(b.ends, func(committed bool) {
-			if !committed {
-				results = nil
-			}
-			j.done(allowed, results)
-		})
-	} else {
-		j.done(allowed, results)
-	}
 	for i, r := range results {
 		c := &commands[i]
 		if r.Outcome == timer.DidSchedule || r.Outcome == timer.DidReschedule {
@@ -85,7 +77,7 @@ func (j Joined) Cancel(ctx context.Context, keys ...timer.Key) error {
 	commands := make([]timer.CancelTimer, len(keys))
 	var wrong []error
 	for i, key := range keys {
-		commands[i] = timer.CancelTimer{Key: key, Version: j.timers.versions.Complete(timer.Version{}, now), Trace: a.opt.Tracing.Context(ctx)}
+		commands[i] = timer.CancelTimer{Key: key, Version: j.timers.versions.Complete(timer.Version{}, now), Trace: a.opt.Tracing.Context(ctx), Latest: true}
 		if err := commands[i].Validate(); err != nil {
 			wrong = append(wrong, fmt.Errorf("cancel %s: %w", key, err))
 		}
@@ -93,9 +85,44 @@ func (j Joined) Cancel(ctx context.Context, keys ...timer.Key) error {
 	if len(wrong) > 0 {
 		return errors.Join(wrong...)
 	}
+	results, err := j.cancel(ctx, now, commands...)
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if err := without(r); err != nil {
+			wrong = append(wrong, fmt.Errorf("cancel %s: %w", keys[i], err))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// maxCanceled is how many timers one transaction of a host cancels at most.
+const maxCanceled = 10_000
+
+// CancelWhere cancels timers, as [Timers.CancelWhereTx].
+func (j Joined) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
+	a := j.timers.app
+	now := a.opt.Clock.Now()
+	c := timer.CancelTimers{TenantID: tenant, Version: j.timers.versions.Complete(timer.Version{}, now), Of: of, Trace: a.opt.Tracing.Context(ctx), Latest: true}
+	if err := c.Validate(); err != nil {
+		return timer.CancelCounts{}, fmt.Errorf("cancel timers of %s: %w", tenant, err)
+	}
+	left := maxCanceled
+	return timer.CancelSelected(ctx, c, j.timers.List, func(ctx context.Context, commands ...timer.CancelTimer) ([]timer.Result, error) {
+		if left -= len(commands); j.joins && left < 0 {
+			return nil, fmt.Errorf("cancel timers of %s: %w", tenant, timer.Invalid(timer.ReasonRefused, "there are more than %d, which one transaction cancels: call CancelWhere", maxCanceled))
+		}
+		return j.cancel(ctx, now, commands...)
+	})
+}
+
+// cancel applies commands, and says what became of them.
+func (j Joined) cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	a := j.timers.app
 	results, err := j.commands.Cancel(ctx, now, commands...)
 	if err != nil {
-		return fmt.Errorf("cancel %s: %w", keys[0], err)
+		return nil, fmt.Errorf("cancel %s: %w", commands[0].Key, err)
 	}
 	var b booked
 	for i, r := range results {
@@ -104,12 +131,9 @@ func (j Joined) Cancel(ctx context.Context, keys ...timer.Key) error {
 			a.opt.Quotas.Decremented(c.TenantID)
 		}
 		b.decided = append(b.decided, decision(envelope.TypeCancelTimer, c.Key, c.Version, "", time.Time{}, r))
-		if err := without(r); err != nil {
-			wrong = append(wrong, fmt.Errorf("cancel %s: %w", c.Key, err))
-		}
 	}
 	j.booked(b)
-	return errors.Join(wrong...)
+	return results, nil
 }
 
 // command returns the command for a timer, or a [timer.InvalidError].
@@ -150,10 +174,12 @@ func without(r timer.Result) error {
 	switch {
 	case r.Err != nil:
 		return r.Err
-	case r.Outcome == timer.WasStale:
+	case r.Outcome == timer.WasStale, r.Outcome == timer.WasTied:
 		return timer.ErrStale
 	case r.Outcome == timer.WasReached:
 		return timer.ErrReached
+	case r.Outcome == timer.WasExpired:
+		return timer.ErrExpired
 	}
 	return nil
 }

@@ -3,12 +3,13 @@ package app
 import (
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/digest"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // latenessBounds are the upper bounds of the buckets of a [Lateness] but the last.
@@ -20,7 +21,8 @@ var latenessBounds = [...]time.Duration{
 
 // A Lateness counts published events by how late they were: from the due time to
 // the broker's ack. An ack is known when the whole batch is, so this is an upper
-// bound. A timer that was due before it was scheduled is late, too.
+// bound. A timer that was due before it was scheduled is late, too. One that has expired is
+// not counted.
 type Lateness struct {
 	Events  int64                          // whose due time is known: all that the service made
 	Sum     time.Duration                  // of all
@@ -53,97 +55,45 @@ func (l *Lateness) add(late time.Duration) {
 	l.Max = max(l.Max, late)
 }
 
-const (
-	tooLate          = time.Second // after which an event is worth a warning
-	latenessInterval = time.Minute // between two warnings at least
-)
+// tooLate is after how long an event is worth a warning.
+const tooLate = time.Second
 
-// A delay is what events have in common that were published too late.
-type delay struct {
-	events int
-	worst  time.Duration
-	first  *message.Message
+// newLateLog returns a digest that warns of events that were published too late.
+func newLateLog(log *slog.Logger) *digest.Digest {
+	return digest.New(func(attrs ...any) { log.Warn("events were published late", attrs...) })
 }
 
-func (d *delay) add(other delay) {
-	if d.events == 0 {
-		d.first = other.first
-	}
-	d.events, d.worst = d.events+other.events, max(d.worst, other.worst)
-}
-
-// A latenessLog warns of events that were published too late: of the first batch at
-// once, of all others once a minute.
-type latenessLog struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	news delay       // since the last warning
-	end  *time.Timer // of the minute; nil if the next warning is due at once
-}
-
-func (l *latenessLog) add(d delay) {
-	if d.events == 0 {
+// warnLate warns of late events of a batch. The first was late by so much.
+func warnLate(to *digest.Digest, events int, first *message.Message, by time.Duration) {
+	if events == 0 {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.news.add(d)
-	if l.end == nil {
-		l.warn()
-		l.end = time.AfterFunc(latenessInterval, l.flush)
-	}
+	header := first.Metadata.Get
+	to.Note(events, nil, "first_late_by", by.Round(time.Millisecond), "first_event_id", first.UUID, "first_tenant_id", header(envelope.HeaderTenantID),
+		"first_service_call_id", header(envelope.HeaderServiceCallID), "first_correlation_id", header(envelope.HeaderCorrelationID))
 }
 
-func (l *latenessLog) warn() {
-	header := l.news.first.Metadata.Get
-	l.log.Warn("events were published late", "count", l.news.events, "worst", l.news.worst.Round(time.Millisecond), "first_event_id", l.news.first.UUID,
-		"first_tenant_id", header(envelope.HeaderTenantID), "first_service_call_id", header(envelope.HeaderServiceCallID), "first_correlation_id", header(envelope.HeaderCorrelationID))
-	l.news = delay{}
-}
-
-// flush ends the minute.
-func (l *latenessLog) flush() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.end == nil {
-		return // stopped meanwhile
-	}
-	if l.end = nil; l.news.events > 0 {
-		l.warn()
-		l.end = time.AfterFunc(latenessInterval, l.flush)
-	}
-}
-
-// stop logs what is not logged yet.
-func (l *latenessLog) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.end != nil {
-		l.end.Stop()
-		l.end = nil
-	}
-	if l.news.events > 0 {
-		l.warn()
-	}
-}
-
-// published counts events that the broker acked, and returns those that were late.
-func (c *Counters) published(at time.Time, events []*message.Message) (late delay) {
+// published counts events that the broker acked, and returns how many were too late, and
+// the first of them.
+func (c *Counters) published(at time.Time, events []*message.Message) (late int, first *message.Message, firstBy time.Duration) {
+	held := c.Held()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forwarded += int64(len(events))
 	for _, e := range events {
 		due, ok := envelope.DueAt(e.UUID)
-		if !ok {
+		if _, own := held[timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))]; own || !ok || e.Metadata.Get(envelope.HeaderType) == envelope.TypeTimerExpired {
 			continue
 		}
 		by := max(at.Sub(due), 0)
 		c.lateness.add(by)
 		c.worst = max(c.worst, by)
-		if by > tooLate {
-			late.add(delay{1, by, e})
+		if by <= tooLate {
+			continue
+		}
+		if late++; late == 1 {
+			first, firstBy = e, by
 		}
 	}
-	return late
+	return late, first, firstBy
 }

@@ -27,8 +27,8 @@ func TestLatenessOfPublishedEvents(t *testing.T) {
 	for _, late := range []time.Duration{-time.Second, 0, time.Millisecond, time.Millisecond + 1, time.Second, 36 * time.Second, time.Hour} {
 		c.published(due.Add(late), []*message.Message{eventDue(due)})
 	}
-	if late := c.published(due, []*message.Message{message.NewMessage("another's", nil)}); late.events != 0 {
-		t.Errorf("an id without a time is late: %+v", late)
+	if late, _, _ := c.published(due, []*message.Message{message.NewMessage("another's", nil)}); late != 0 {
+		t.Errorf("an id without a time is late: %d", late)
 	}
 	want := Lateness{Events: 7, Max: time.Hour, Sum: time.Hour + 37*time.Second + 2*time.Millisecond + 1}
 	want.Buckets[0], want.Buckets[1], want.Buckets[9], want.Buckets[14], want.Buckets[15] = 3, 1, 1, 1, 1
@@ -80,24 +80,28 @@ func BenchmarkLateness(b *testing.B) {
 func TestWarnsOnceAMinuteOfLateEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs bytes.Buffer
-		l := &latenessLog{log: slog.New(slog.NewTextHandler(&logs, nil))}
+		l := newLateLog(slog.New(slog.NewTextHandler(&logs, nil)))
 		c := new(Counters)
 		first := eventDue(due)
+		published := func(at time.Time, events ...*message.Message) {
+			late, first, by := c.published(at, events)
+			warnLate(l, late, first, by)
+		}
 		for i := range 1200 {
-			l.add(c.published(due.Add(2*time.Second+time.Duration(i)*time.Millisecond), []*message.Message{first, eventDue(due.Add(time.Hour))}))
+			published(due.Add(2*time.Second+time.Duration(i)*time.Millisecond), eventDue(due.Add(time.Hour)), first, first)
 			time.Sleep(70 * time.Millisecond)
 		}
 		synctest.Wait()
-		l.stop()
-		l.stop()
+		l.Flush()
+		l.Flush()
 		lines := strings.Split(strings.TrimSpace(logs.String()), "\n")
-		for i, want := range []string{"count=1 worst=2s", "count=857 worst=2.857s", "count=342 worst=3.199s"} {
-			if len(lines) != 3 || !strings.Contains(lines[i], want+" first_event_id="+first.UUID) {
+		for i, want := range []string{"count=2 first_late_by=2s", "count=1716 first_late_by=2s", "count=2 first_late_by=2.858s", "count=684 first_late_by=2.858s"} {
+			if len(lines) != 4 || !strings.Contains(lines[i], want+" first_event_id="+first.UUID) {
 				t.Fatalf("line %d of %d lacks %q:\n%s", i, len(lines), want, logs.String())
 			}
 		}
 		logs.Reset()
-		l.add(c.published(due.Add(tooLate), []*message.Message{first}))
+		published(due.Add(tooLate), first)
 		time.Sleep(time.Hour)
 		if logs.Len() > 0 {
 			t.Errorf("an event in time is logged: %s", logs.String())

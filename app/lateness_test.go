@@ -52,7 +52,7 @@ func TestLatenessCountsToTheAck(t *testing.T) {
 		if got := counters.Lateness(); got.Events != 1 || got.Max < hangs || got.Max > hangs+time.Second {
 			t.Errorf("%d events, the latest %v late, want one that was %v late", got.Events, got.Max, hangs)
 		}
-		if !strings.Contains(logs.String(), `msg="events were published late" count=1 worst=40`) {
+		if !strings.Contains(logs.String(), `msg="events were published late" count=1 first_late_by=40`) {
 			t.Errorf("nothing says so:\n%s", logs.String())
 		}
 	})

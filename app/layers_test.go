@@ -37,10 +37,12 @@ var layers = map[string]int{
 	"internal/longtest":  0,
 	"internal/migration": 1,
 	"internal/fsync":     0,
+	"internal/option":    0,
 	"internal/pause":     0,
 	"internal/pgtest":    0,
 	"internal/source":    0,
 	"internal/rabbitd":   0,
+	"internal/retry":     0,
 	"internal/symptom":   0,
 
 	"timer":              0,
@@ -72,7 +74,7 @@ var layers = map[string]int{
 	"admin":              6,
 	"telemetry":          6,
 	"timertest":          6,
-	"app/service":        8,
+	"service":            8,
 	"internal/apiclient": 7,
 
 	"broker/nats/embedded": 4,
@@ -80,6 +82,7 @@ var layers = map[string]int{
 	"cmd/timer-service": 9,
 	"examples/monolith": 9,
 	"examples/postgres": 9,
+	"examples/recipes":  9,
 	"examples/service":  9,
 	"examples/test":     9,
 }
@@ -100,10 +103,10 @@ func isDriver(pkg string, layer int) bool {
 var forTests = regexp.MustCompile(`^internal/(fault|proxy)$|test$`)
 
 // choosesDrivers are packages that may import drivers.
-var choosesDrivers = regexp.MustCompile(`^app/service$|^timertest$|^cmd/|^examples/`)
+var choosesDrivers = regexp.MustCompile(`^service$|^timertest$|^cmd/|^examples/`)
 
 // usesFx are packages that may import fx.
-var usesFx = regexp.MustCompile(`^app$|^app/|^cmd/|^examples/`)
+var usesFx = regexp.MustCompile(`^(app|service)$|^cmd/|^examples/`)
 
 // A source is what the rules check in a file.
 type source struct {
@@ -172,7 +175,7 @@ func violations(sources []source, layers map[string]int) []string {
 			case below >= layer:
 				report(s, "in layer %d imports %s of layer %d: only lower ones may be imported", layer, pkg, below)
 			case isDriver(pkg, below) && !choosesDrivers.MatchString(s.pkg):
-				report(s, "imports the driver %s, which app/service and hosts choose", pkg)
+				report(s, "imports the driver %s, which service and hosts choose", pkg)
 			}
 		}
 	}
@@ -281,7 +284,7 @@ func TestLayersCatch(t *testing.T) {
 	fx, own := "go.uber.org/fx", module+"/"
 
 	add("app/app.go", "app", fx, own+"poller", "time")
-	add("app/service/service.go", "service", own+"app", own+"store/sqlite", fx+"/fxevent")
+	add("service/service.go", "service", own+"app", own+"store/sqlite", fx+"/fxevent")
 	add("app/driver.go", "app", own+"store/sqlite")
 	add("poller/poller.go", "poller", own+"timer", own+"outbox", fx)
 	add("poller/poller_test.go", "poller", own+"internal/fault", own+"app")
@@ -306,7 +309,7 @@ func TestLayersCatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"app/driver.go: imports the driver store/sqlite, which app/service and hosts choose",
+		"app/driver.go: imports the driver store/sqlite, which service and hosts choose",
 		"outbox/bubble.go: imports timertest, which is for tests",
 		"outbox/outbox.go: imports internal/fault, which is for tests",
 		"poller/poller.go: in layer 3 imports outbox of layer 3: only lower ones may be imported",
@@ -320,7 +323,7 @@ func TestLayersCatch(t *testing.T) {
 		"package gone has a layer but does not exist: remove it from the table",
 	}
 	got := violations(sources, map[string]int{
-		"timer": 0, "outbox": 3, "poller": 3, "store/sqlite": 4, "internal/fault": 4, "app": 5, "app/service": 6, "timertest": 6, "gone": 7,
+		"timer": 0, "outbox": 3, "poller": 3, "store/sqlite": 4, "internal/fault": 4, "app": 5, "service": 6, "timertest": 6, "gone": 7,
 	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("violations (-want +got):\n%s", diff)

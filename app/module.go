@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +11,30 @@ import (
 	"go.uber.org/fx"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/timer"
 )
+
+// A Handler is what a module of an fx application calls [Timers.OnDue] or OnDueTx with,
+// in the group of values "timer_handlers". Either Handle or HandleTx is set.
+type Handler struct {
+	Prefix   string // of the service call ids
+	Handle   func(ctx context.Context, e timer.DueTimeReached) error
+	HandleTx func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error
+	Options  OnDueOptions
+}
+
+// ProvideHandler provides the [Handler] that a constructor returns, which may take [*Timers]
+// as any other: so each module of an application brings its own handlers.
+func ProvideHandler(constructor any) fx.Option {
+	return fx.Provide(fx.Annotate(constructor, fx.ResultTags(`group:"timer_handlers"`)))
+}
+
+// handlersOf is what the modules of the application provide.
+type handlersOf struct {
+	fx.In
+
+	All []Handler `group:"timer_handlers"`
+}
 
 // host is what the module takes from the application it runs in.
 type host struct {
@@ -26,10 +50,12 @@ type host struct {
 // Module runs the timer service inside an fx application. The host provides a
 // [Store] on its own *sql.DB (store/sqlite and store/postgres make one), a *slog.Logger,
 // and a [broker.Broker], which it keeps running unless [Options].RunBroker asks the
-// module to. Without a broker it calls [Timers.OnDue] in an fx.Invoke. The module
+// module to. Without a broker some module provides a handler ([ProvideHandler]), or calls
+// [Timers.OnDue] in an fx.Invoke. The module
 // provides [*Timers], and the [*App] to look at it, and closes nothing of the host's.
 //
-// The start waits until commands are being taken. If a part dies later the
+// The start waits until commands are being taken, and comes after that of everything
+// which the handlers need. If a part dies later the
 // application is shut down with exit code 1.
 func Module(opt Options) fx.Option {
 	return fx.Module("timer",
@@ -38,10 +64,18 @@ func Module(opt Options) fx.Option {
 			if err != nil {
 				return nil, nil, err
 			}
-			KeepRunning(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running(), opt.StopTimeout())
 			return a, a.Timers(), nil
 		}),
-		fx.Invoke(func(*App) {}),
+		fx.Invoke(func(a *App, h host, handlers handlersOf) {
+			for _, on := range handlers.All {
+				if on.HandleTx != nil {
+					a.Timers().OnDueTx(on.Prefix, on.HandleTx, on.Options)
+					continue
+				}
+				a.Timers().OnDue(on.Prefix, on.Handle, on.Options)
+			}
+			KeepRunning(h.Lifecycle, h.Shutdowner, h.Log, "timer service", a.Run, a.Running(), opt.StopTimeout())
+		}),
 	)
 }
 

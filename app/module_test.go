@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"database/sql"
 	"log/slog"
 	"os"
@@ -118,4 +119,60 @@ func TestModuleDoesNotStartOnADatabaseWithoutItsTables(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "migrate") {
 		t.Errorf("Start: %v, want an error that says to migrate", err)
 	}
+}
+
+// TestModulesOfAnApplicationBringTheirHandlers, each with a prefix.
+func TestModulesOfAnApplicationBringTheirHandlers(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	due := make(chan string, 10)
+	var timers *app.Timers
+	program := fxtest.New(t,
+		h.module(sqlite.New(h.db, sqlite.Options{})),
+		fx.Module("orders", app.ProvideHandler(func(timers *app.Timers) app.Handler {
+			return app.Handler{Prefix: "order-", Handle: func(ctx context.Context, e timer.DueTimeReached) error {
+				due <- "orders has " + string(e.ServiceCallID)
+				return timers.Schedule(ctx, in("invoice-1", 0))
+			}}
+		})),
+		fx.Module("invoices", app.ProvideHandler(func() app.Handler {
+			return app.Handler{Prefix: "invoice-", HandleTx: func(_ context.Context, _ *sql.Tx, e timer.DueTimeReached) error {
+				due <- "invoices has " + string(e.ServiceCallID)
+				return nil
+			}}
+		})),
+		fx.Populate(&timers),
+	)
+	if err := timers.Schedule(t.Context(), in("order-1", 0)); err != nil { // before the start
+		t.Fatal(err)
+	}
+	program.RequireStart()
+	defer program.RequireStop()
+	if first, second := <-due, <-due; first != "orders has order-1" || second != "invoices has invoice-1" {
+		t.Errorf("%s, then %s", first, second)
+	}
+}
+
+// TestTimersStartAfterWhatTheirHandlersNeed, and nothing is handled before.
+func TestTimersStartAfterWhatTheirHandlersNeed(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	due := make(chan struct{})
+	ready := false
+	program := fxtest.New(t,
+		h.module(sqlite.New(h.db, sqlite.Options{})),
+		app.ProvideHandler(func(lc fx.Lifecycle, timers *app.Timers) (app.Handler, error) {
+			lc.Append(fx.StartHook(func() { ready = true }))
+			return app.Handler{Handle: func(context.Context, timer.DueTimeReached) error {
+				if !ready {
+					t.Error("an event was handled before the start")
+				}
+				close(due)
+				return nil
+			}}, timers.Schedule(context.Background(), in("order-1", 0))
+		}),
+	)
+	program.RequireStart()
+	defer program.RequireStop()
+	<-due
 }

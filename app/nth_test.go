@@ -298,14 +298,14 @@ func (h *history) seen() visible {
 	for _, m := range dead {
 		v.Dead[m.UUID] = fmt.Sprint(m.Metadata.Get("topic"), m.Metadata.Get(envelope.HeaderDeadLetterReason), string(m.Payload))
 	}
-	entries, err := h.store.List(h.t.Context(), "acme", timer.Filter{})
+	entries, err := h.store.List(h.t.Context(), timer.Filter{TenantID: "acme"})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	for _, e := range entries.Entries {
 		v.States[e.Key.String()] = fmt.Sprint(e.State, e.Version)
 	}
-	stats, err := h.store.Stats(h.t.Context())
+	stats, err := h.store.Stats(h.t.Context(), "")
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/outbox"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -22,10 +24,15 @@ type OnDueOptions struct {
 	MinDelay    time.Duration // about, after the first failure; it doubles with each further one; default 1s
 	MaxDelay    time.Duration // longest delay after a failure; a start tries all at once; default 1h
 	Timeout     time.Duration // after which the context of a call ends; default 1 min
+	Expired     bool          // handle is called for timers that expired, too: the State of their events is [timer.Expired]; default these are deleted without a call
 }
 
-// OnDue has events handled in this process, straight from the outbox, instead of
-// sending them to the broker. Call it before the start, once; else it panics.
+// OnDue has the events whose service call ids begin with a prefix, such as "order-",
+// handled in this process, straight from the outbox. Of several handlers the one with the
+// longest prefix has an event, and "" is for all that no other one has. Once there is a
+// handler no event goes to the broker: what no handler has is kept, and said in
+// [App.Checks], until a start brings one. OnDue panics after the start, if the prefix has
+// a handler, and if no service call id can begin with it.
 //
 // An event is deleted after handle has returned nil. After an error or a panic, or
 // if the process ends in between, it is handled again, so that handle must bear to
@@ -34,8 +41,8 @@ type OnDueOptions struct {
 // ([Timers.Retry]). Handle is called by many goroutines at once, in no
 // order, with the trace of the event in its context. A stop waits for calls at work,
 // at most [Options].DrainTimeout; then their context ends.
-func (t *Timers) OnDue(handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions) {
-	t.app.onDue(func(ctx context.Context, e timer.DueTimeReached, _ outbox.Place) (deleted bool, err error) {
+func (t *Timers) OnDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions) {
+	t.app.onDue(prefix, func(ctx context.Context, e timer.DueTimeReached, _ outbox.Place) (deleted bool, err error) {
 		return false, handle(ctx, e)
 	}, opt)
 }
@@ -48,33 +55,9 @@ func (t *Timers) OnDue(handle func(ctx context.Context, e timer.DueTimeReached) 
 // rollback. On SQLite nothing else is written while handle is at
 // work, so it should do nothing but that. An attempt begins with the transaction:
 // to wait for that, or for the database, is none.
-func (t *Timers) OnDueTx(handle func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error, opt OnDueOptions) {
-	opt = opt.withDefaults()
-	handling := opt.Timeout
-	opt.Timeout *= 2 // of both: to wait for the transaction, and to handle the event
-	t.app.onDue(func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		waiting := time.AfterFunc(handling, cancel)
-		defer waiting.Stop()
-		begun := false
-		err = t.Tx(ctx, func(tx *sql.Tx) error {
-			if !waiting.Stop() {
-				return ctx.Err()
-			}
-			there, err := t.app.store.TakeEvent(ctx, tx, row)
-			if err != nil || !there { // another one has handled it
-				return err
-			}
-			begun = true
-			ctx, cancel := context.WithTimeout(ctx, handling)
-			defer cancel()
-			return handle(context.WithValue(ctx, within{}, t), tx, e)
-		})
-		if err != nil && !begun {
-			err = fmt.Errorf("%w: %w", outbox.ErrNotBegun, err)
-		}
-		return err == nil, err
+func (t *Timers) OnDueTx(prefix string, handle func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error, opt OnDueOptions) {
+	OnDueTx(t, ofSQL{t.app.store}, prefix, func(ctx context.Context, tx *sql.Tx, _ Joined, e timer.DueTimeReached) error {
+		return handle(ctx, tx, e)
 	}, opt)
 }
 
@@ -93,9 +76,7 @@ func (t *Timers) beside(ctx context.Context) error {
 }
 
 func (o OnDueOptions) withDefaults() OnDueOptions {
-	if o.Timeout <= 0 {
-		o.Timeout = defaultDueTimeout
-	}
+	o.Timeout = option.Positive(o.Timeout, defaultDueTimeout)
 	return o
 }
 
@@ -104,26 +85,29 @@ const defaultDueTimeout = time.Minute
 
 var (
 	errNowhere = errors.New("events would have nowhere to go: give the app a broker, or call Timers.OnDue before the start")
-	errLate    = "app: OnDue after the start" // of panics
-	errTwice   = "app: OnDue twice"
+	errAgain   = errors.New("an App runs once: make another one with New")
 )
 
-// onDue makes handle the one for all events. Row is where the event is.
-func (a *App) onDue(handle func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error), opt OnDueOptions) {
+// onDue makes handle the one for events with a prefix. Row is where the event is.
+func (a *App) onDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error), opt OnDueOptions) {
 	switch {
 	case a.started.Load():
-		panic(errLate)
-	case a.delivery.Handle != nil:
-		panic(errTwice)
+		panic("app: OnDue after the start")
+	case slices.ContainsFunc(a.handling, func(d outbox.Delivery) bool { return d.Prefix == prefix }):
+		panic("app: OnDue twice with the prefix " + strconv.Quote(prefix))
+	case prefix != "" && timer.ValidatePrefix("prefix", prefix) != nil:
+		panic("app: OnDue with a prefix that no service call id has: " + strconv.Quote(prefix))
 	}
 	opt = opt.withDefaults()
-	a.delivery = outbox.Delivery{
-		Concurrency: opt.Concurrency, Attempts: opt.Attempts, MinDelay: opt.MinDelay, MaxDelay: opt.MaxDelay, Timeout: opt.Timeout,
-		Grace: a.opt.DrainTimeout,
+	a.handling = append(a.handling, outbox.Delivery{
+		Prefix: prefix, Concurrency: opt.Concurrency, Attempts: opt.Attempts, MinDelay: opt.MinDelay, MaxDelay: opt.MaxDelay, Timeout: opt.Timeout,
 		Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			e, err := eventOf(row)
 			if err != nil {
 				return false, err
+			}
+			if e.State() == timer.Expired && !opt.Expired {
+				return false, nil
 			}
 			ctx, end := a.opt.Tracing.Due(ctx, e)
 			deleted, err := false, errors.New("panic") // unless it is known better
@@ -131,7 +115,7 @@ func (a *App) onDue(handle func(ctx context.Context, e timer.DueTimeReached, row
 			deleted, err = handle(ctx, e, row.Place)
 			return deleted, err
 		},
-	}
+	})
 	a.forwarder = a.newForwarder()
 }
 
@@ -151,13 +135,13 @@ func (a *App) enter(ctx context.Context) (leave func(), err error) {
 		return func() {}, fmt.Errorf("store: %w", err)
 	}
 	place := id + " " + name
-	handles := func(a *App) bool { return a.delivery.Handle != nil }
+	handles := func(a *App) bool { return len(a.handling) > 0 }
 	atWork.Lock()
 	defer atWork.Unlock()
 	others := atWork.apps[place]
 	if handles(a) && len(others) > 0 || slices.ContainsFunc(others, handles) {
 		return func() {}, fmt.Errorf("another app of this process runs on %s, and events of one would go to the handler of the other: make one app for both, "+
-			"whose handler tells them apart by their service call ids, or give each a database, on PostgreSQL a schema, of its own", name)
+			"whose handlers tell them apart by prefixes of their service call ids, or give each a database, on PostgreSQL a schema, of its own", name)
 	}
 	atWork.apps[place] = append(others, a)
 	return func() {
@@ -173,7 +157,7 @@ func eventOf(row outbox.Row) (timer.DueTimeReached, error) {
 	if err != nil {
 		return timer.DueTimeReached{}, fmt.Errorf("decode the event: %w", err)
 	}
-	e, ok := m.Payload.(timer.DueTimeReached)
+	e, ok := timer.EventOf(m.Payload)
 	if !ok {
 		return timer.DueTimeReached{}, timer.Invalid(timer.ReasonUnknownType, "%s is no event", timer.Quote(m.Type))
 	}

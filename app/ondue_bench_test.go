@@ -20,10 +20,10 @@ func BenchmarkOnDue(b *testing.B) {
 	const timers = 10_000
 	for name, on := range map[string]func(t *app.Timers, done func()){
 		"OnDue": func(t *app.Timers, done func()) {
-			t.OnDue(func(context.Context, timer.DueTimeReached) error { done(); return nil }, app.OnDueOptions{})
+			t.OnDue("", func(context.Context, timer.DueTimeReached) error { done(); return nil }, app.OnDueOptions{})
 		},
 		"OnDueTx": func(t *app.Timers, done func()) {
-			t.OnDueTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+			t.OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
 				_, err := tx.ExecContext(ctx, `INSERT INTO handled (call) VALUES (?)`, string(e.ServiceCallID))
 				done()
 				return err

@@ -55,7 +55,7 @@ func TestInstancesHandleEachEventOnce(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		seen := 0
-		a.Timers().OnDueTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+		a.Timers().OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
 			if seen++; i == 0 && seen == 10 { // with one at once
 				defer stop()
 			}

@@ -23,7 +23,7 @@ func TestEventsOfFailedHandlersComeAgain(t *testing.T) {
 	inMonolith(t, func(t *testing.T, m *monolith) {
 		tries := 0
 		timers, _ := m.runWith(app.Options{}, func(timers *app.Timers) {
-			timers.OnDue(func(_ context.Context, e timer.DueTimeReached) error {
+			timers.OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
 				switch tries++; tries {
 				case 1:
 					return errors.New("the bank is closed")
@@ -43,7 +43,7 @@ func TestEventsOfFailedHandlersComeAgain(t *testing.T) {
 			t.Errorf("handled at try %d after %v, want the third after about 30s", tries, took)
 		}
 		time.Sleep(time.Hour)
-		if s, err := m.store.Stats(t.Context()); err != nil || s.Outbox != 0 || s.Parked != 0 || tries != 3 {
+		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 0 || s.Parked != 0 || tries != 3 {
 			t.Errorf("%d tries, %+v, %v", tries, s, err)
 		}
 	})
@@ -58,7 +58,7 @@ func TestLinesAboutAnEventNameIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		var tries atomic.Int32
-		a.Timers().OnDue(func(context.Context, timer.DueTimeReached) error {
+		a.Timers().OnDue("", func(context.Context, timer.DueTimeReached) error {
 			switch tries.Add(1) {
 			case 1:
 				return errors.New("the bank is closed")
@@ -106,7 +106,7 @@ func TestWhatFailsForGoodIsParkedAndCanBeRetried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Timers().OnDue(func(_ context.Context, e timer.DueTimeReached) error {
+		a.Timers().OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
 			if !fixed.Load() {
 				return errors.New("no such order")
 			}
@@ -139,7 +139,7 @@ func TestOnDueTxTakesEffectOnce(t *testing.T) {
 		began := time.Now()
 		var timers *app.Timers
 		timers, _ = m.runWith(app.Options{PollingInterval: time.Hour}, func(timers *app.Timers) {
-			timers.OnDueTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+			timers.OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
 				tries++
 				id := fmt.Sprintf("%s at %v", e.ServiceCallID, e.DueAt.Sub(began))
 				if _, err := tx.ExecContext(ctx, `INSERT INTO orders (id) VALUES (?)`, id); err != nil {
@@ -186,7 +186,7 @@ func TestOnDueTxTakesEffectOnce(t *testing.T) {
 		if e, err := timers.Get(t.Context(), keyOf("order-1-reminder")); err != nil || e.ReachedAt.Sub(e.DueAt) > 10*time.Millisecond {
 			t.Errorf("%+v, %v: want it on time", e, err)
 		}
-		if s, err := m.store.Stats(t.Context()); err != nil || s.Outbox != 0 {
+		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 0 {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})
@@ -198,7 +198,7 @@ func TestStopWaitsForTheHandler(t *testing.T) {
 	inMonolith(t, func(t *testing.T, m *monolith) {
 		ends := make(chan error, 2)
 		timers, stop := m.runWith(app.Options{DrainTimeout: 5 * time.Second}, func(timers *app.Timers) {
-			timers.OnDue(func(ctx context.Context, e timer.DueTimeReached) error {
+			timers.OnDue("", func(ctx context.Context, e timer.DueTimeReached) error {
 				if e.ServiceCallID == "slow" {
 					<-ctx.Done()
 					return ctx.Err()
@@ -221,33 +221,13 @@ func TestStopWaitsForTheHandler(t *testing.T) {
 		if err := <-ends; err != nil {
 			t.Errorf("to schedule while it stops: %v", err)
 		}
-		if s, err := m.store.Stats(t.Context()); err != nil || s.Outbox != 1 || s.Scheduled != 1 {
+		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 1 || s.Scheduled != 1 {
 			t.Errorf("%+v, %v: want the event of the slow one, and the next timer", s, err)
 		}
 		m.run(app.Options{}) // the next start hands it over at once
 		if e := <-m.due; e.Key != keyOf("slow") || time.Since(began) > 10*time.Second {
 			t.Errorf("%s after %v", e.Key, time.Since(began))
 		}
-	})
-}
-
-func TestOnDueIsCalledOnceBeforeTheStart(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		handle := func(context.Context, timer.DueTimeReached) error { return nil }
-		panics := func(what string, do func()) {
-			t.Helper()
-			defer func() {
-				if recover() == nil {
-					t.Errorf("OnDue %s does not panic", what)
-				}
-			}()
-			do()
-		}
-		timers, _ := m.runWith(app.Options{}, func(timers *app.Timers) {
-			timers.OnDue(handle, app.OnDueOptions{})
-			panics("twice", func() { timers.OnDue(handle, app.OnDueOptions{}) })
-		})
-		panics("after the start", func() { timers.OnDue(handle, app.OnDueOptions{}) })
 	})
 }
 
@@ -269,7 +249,7 @@ func TestChecksOfAnAppWithoutABrokerAreGreen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Timers().OnDue(func(ctx context.Context, _ timer.DueTimeReached) error { <-ctx.Done(); return ctx.Err() }, app.OnDueOptions{})
+		a.Timers().OnDue("", func(ctx context.Context, _ timer.DueTimeReached) error { <-ctx.Done(); return ctx.Err() }, app.OnDueOptions{})
 		running(t, "app", a.Run)
 		<-a.Running()
 		if err := a.Timers().Schedule(t.Context(), in("order-1", 0)); err != nil {
@@ -300,7 +280,7 @@ func TestCloudEventsAreHandledToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		tries := 0
-		a.Timers().OnDue(func(_ context.Context, e timer.DueTimeReached) error {
+		a.Timers().OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
 			if tries++; tries == 1 {
 				return errors.New("not yet")
 			}
@@ -328,7 +308,7 @@ func TestWithABrokerAndOnDueEventsGoToTheHandlerOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		due := make(chan timer.DueTimeReached, 2)
-		a.Timers().OnDue(func(_ context.Context, e timer.DueTimeReached) error { due <- e; return nil }, app.OnDueOptions{})
+		a.Timers().OnDue("", func(_ context.Context, e timer.DueTimeReached) error { due <- e; return nil }, app.OnDueOptions{})
 		running(t, "app", a.Run)
 		<-a.Running()
 		time.Sleep(100 * time.Millisecond)
@@ -345,7 +325,7 @@ func TestWithABrokerAndOnDueEventsGoToTheHandlerOnly(t *testing.T) {
 func TestAnEventThatWaitsForItsTransactionHasNotFailed(t *testing.T) {
 	inMonolith(t, func(t *testing.T, m *monolith) {
 		timers, _ := m.runWith(app.Options{}, func(timers *app.Timers) {
-			timers.OnDueTx(func(ctx context.Context, _ *sql.Tx, e timer.DueTimeReached) error {
+			timers.OnDueTx("", func(ctx context.Context, _ *sql.Tx, e timer.DueTimeReached) error {
 				if e.ServiceCallID == "hangs" {
 					<-ctx.Done()
 					return ctx.Err()
@@ -359,7 +339,7 @@ func TestAnEventThatWaitsForItsTransactionHasNotFailed(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		if s, err := m.store.Stats(t.Context()); err != nil || s.Outbox != 0 || s.Parked != 1 || len(m.due) != 2 {
+		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 0 || s.Parked != 1 || len(m.due) != 2 {
 			t.Errorf("%d handled, %+v, %v: want only the one parked that failed", len(m.due), s, err)
 		}
 	})
@@ -370,7 +350,7 @@ func TestAnEventThatWaitsForItsTransactionHasNotFailed(t *testing.T) {
 func TestATransactionThatComesLateLeavesTheHandlerItsTime(t *testing.T) {
 	inMonolith(t, func(t *testing.T, m *monolith) {
 		timers, _ := m.runWith(app.Options{PollingInterval: time.Hour}, func(timers *app.Timers) {
-			timers.OnDueTx(func(ctx context.Context, _ *sql.Tx, e timer.DueTimeReached) error {
+			timers.OnDueTx("", func(ctx context.Context, _ *sql.Tx, e timer.DueTimeReached) error {
 				select {
 				case <-time.After(40 * time.Second):
 					m.due <- e
@@ -385,7 +365,7 @@ func TestATransactionThatComesLateLeavesTheHandlerItsTime(t *testing.T) {
 		}
 		time.Sleep(4 * time.Minute)
 		synctest.Wait()
-		if s, err := m.store.Stats(t.Context()); err != nil || s.Outbox != 0 || s.Parked != 0 || len(m.due) != 3 {
+		if s, err := m.store.Stats(t.Context(), ""); err != nil || s.Outbox != 0 || s.Parked != 0 || len(m.due) != 3 {
 			t.Errorf("%d handled, %+v, %v", len(m.due), s, err)
 		}
 	})
@@ -399,7 +379,7 @@ func TestAHandlerWithATransactionCannotWriteBesideIt(t *testing.T) {
 		var errs []error
 		var timers *app.Timers
 		timers, _ = m.runWith(app.Options{}, func(on *app.Timers) {
-			on.OnDueTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+			on.OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
 				errs = append(errs,
 					timers.Schedule(ctx, in("order-2", time.Hour)),
 					timers.Cancel(ctx, keyOf("order-2")),
@@ -436,7 +416,7 @@ func TestEventsThatFailAreAReason(t *testing.T) {
 			t.Fatal(err)
 		}
 		var healed atomic.Bool
-		a.Timers().OnDue(func(_ context.Context, e timer.DueTimeReached) error {
+		a.Timers().OnDue("", func(_ context.Context, e timer.DueTimeReached) error {
 			switch {
 			case healed.Load():
 				return nil

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,25 +11,31 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Pause stops firing on all instances, until [App.Resume], also after a restart:
-// here at once, but for a batch that is firing meanwhile, on others within a second.
-// Commands are taken as ever. By says who asked, for people. While firing is paused
-// it changes nothing.
-func (a *App) Pause(ctx context.Context, by string) error {
+// Pause stops firing on all instances, of a tenant or of all if [timer.Pause.TenantID] is
+// empty, until [App.Resume] or the end of the pause, also after a restart: here at once, but
+// for a batch that is firing meanwhile, on others within a second. Commands are taken as
+// ever. What is paused already stays so, until the end that is given now. Since is the time of
+// the call, whatever it was. The error wraps [timer.ErrInvalid] if the pause would be over.
+func (a *App) Pause(ctx context.Context, p timer.Pause) error {
 	defer a.poller.Refresh()
-	if err := a.store.PauseFiring(ctx, timer.Pause{Since: a.opt.Clock.Now(), By: by}); err != nil {
+	p.Since = a.opt.Clock.Now()
+	if err := a.store.Operator().PauseFiring(ctx, p); err != nil {
 		return err
 	}
-	a.mark(ctx, deadletter.MarkPaused, by)
+	headers := map[string]string{envelope.HeaderMarkBy: p.By}
+	if !p.Until.IsZero() {
+		headers[envelope.HeaderMarkUntil] = p.Until.UTC().Format(time.RFC3339Nano)
+	}
+	a.mark(ctx, p.TenantID, deadletter.MarkPaused, headers)
 	return nil
 }
 
 // mark has the broker keep what was decided about firing, for a database that is lost. A
 // broker that is away must not keep an operator from it.
-func (a *App) mark(ctx context.Context, mark deadletter.Mark, by string) {
+func (a *App) mark(ctx context.Context, tenant timer.TenantID, mark deadletter.Mark, headers map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
-	if err := deadletter.Leave(ctx, a.broker, timer.NoTenant, mark, map[string]string{envelope.HeaderMarkBy: by}); err != nil {
+	if err := deadletter.Leave(ctx, a.broker, cmp.Or(tenant, timer.NoTenant), mark, headers); err != nil {
 		a.log.WarnContext(ctx, "a database that is lost now would be recovered without this", "decision", mark, "error", err)
 	}
 }
@@ -36,21 +43,22 @@ func (a *App) mark(ctx context.Context, mark deadletter.Mark, by string) {
 // markTimeout is how long an operator waits for the broker.
 const markTimeout = 3 * time.Second
 
-// Resume ends a pause: here at once, on other instances within about a second. What
-// was due meanwhile fires late.
-func (a *App) Resume(ctx context.Context) error {
+// Resume ends the pause of a tenant, or the one of all if it is empty: here at once, on other
+// instances within about a second. What was due meanwhile fires late. A tenant that was paused
+// by name stays so when firing of all is resumed.
+func (a *App) Resume(ctx context.Context, tenant timer.TenantID) error {
 	defer a.poller.Refresh()
-	if err := a.store.ResumeFiring(ctx); err != nil {
+	if err := a.store.Operator().ResumeFiring(ctx, tenant); err != nil {
 		return err
 	}
-	a.mark(ctx, deadletter.MarkResumed, "")
+	a.mark(ctx, tenant, deadletter.MarkResumed, nil)
 	return nil
 }
 
 // Retry puts parked events back into the outbox, from where they are published as if
 // they were new, and returns how many: events that are gone do not count.
 func (a *App) Retry(ctx context.Context, seqs ...int64) (retried int, err error) {
-	retried, err = a.store.RetryParked(ctx, a.opt.Clock.Now(), seqs...)
+	retried, err = a.store.Operator().RetryParked(ctx, a.opt.Clock.Now(), seqs...)
 	a.forwarder.Appended(retried)
 	return retried, err
 }
@@ -64,7 +72,7 @@ const (
 	forgetPause = 10 * time.Millisecond
 )
 
-// Forget deletes all timers of a tenant, of any state, and its parked events, and
+// Forget deletes all timers of a tenant, of any state, and its parked events, ends its pause, and
 // returns how many timers, also with an error: then call it again, here or on any
 // other instance. It ends with a step that finds none: what is scheduled later
 // stays, so the tenant's producers should have stopped. Events that wait in the outbox
@@ -72,12 +80,16 @@ const (
 // that is delivered again schedules its timer again; a recovery of the database reads none.
 func (a *App) Forget(ctx context.Context, tenant timer.TenantID) (forgotten timer.Counts, err error) {
 	for {
-		c, err := a.store.Forget(ctx, tenant, forgetBatch)
+		c, err := a.store.Operator().Forget(ctx, tenant, forgetBatch)
 		forgotten = forgotten.Add(c)
 		if err != nil {
 			return forgotten, err
 		}
 		if c.Total() == 0 { // the broker still has the commands, and a recovery would read them
+			if err := a.store.Operator().ResumeFiring(ctx, tenant); err != nil {
+				return forgotten, err
+			}
+			a.poller.Refresh()
 			return forgotten, deadletter.Leave(ctx, a.broker, tenant, deadletter.MarkForgotten, nil)
 		}
 		if !pause.For(ctx, forgetPause) {
@@ -87,4 +99,4 @@ func (a *App) Forget(ctx context.Context, tenant timer.TenantID) (forgotten time
 }
 
 // Nodes returns the instances that run on the database, the oldest first.
-func (a *App) Nodes(ctx context.Context) ([]timer.Node, error) { return a.store.Nodes(ctx) }
+func (a *App) Nodes(ctx context.Context) ([]timer.Node, error) { return a.store.Operator().Nodes(ctx) }

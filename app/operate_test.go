@@ -41,7 +41,7 @@ func TestAPauseOfAnHour(t *testing.T) {
 		began := time.Now()
 		b.schedule("before", began.Add(time.Minute))
 		synctest.Wait()
-		if err := a.Pause(t.Context(), "ops"); err != nil {
+		if err := a.Pause(t.Context(), timer.Pause{By: "ops"}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 20 {
@@ -52,7 +52,7 @@ func TestAPauseOfAnHour(t *testing.T) {
 		if c := pollerCheck(t, a); c.Red || c.Reason != want || c.Advice == "" {
 			t.Errorf("check %+v, want %q", c, want)
 		}
-		if n, err := b.store.Counts(t.Context(), "acme"); err != nil || n.Scheduled != 21 {
+		if n, err := b.store.Stats(t.Context(), "acme"); err != nil || n.Scheduled != 21 {
 			t.Errorf("counts %+v, %v", n, err)
 		}
 		stop()
@@ -63,7 +63,7 @@ func TestAPauseOfAnHour(t *testing.T) {
 			return
 		}
 		resumed := time.Now()
-		if err := a.Resume(t.Context()); err != nil {
+		if err := a.Resume(t.Context(), ""); err != nil {
 			t.Fatal(err)
 		}
 		for range 21 {
@@ -213,11 +213,13 @@ func TestInstancesOnOneDatabase(t *testing.T) {
 		}
 	}
 
-	if err := apps[0].Pause(t.Context(), "ops"); err != nil {
-		t.Fatal(err)
-	}
-	for i := range apps {
-		eventually("paused", func() bool { return apps[i].Status().Poller.Paused.By == "ops" })
+	for _, p := range []timer.Pause{{By: "ops"}, {TenantID: "acme", By: "ops"}} {
+		if err := apps[0].Pause(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		for i := range apps {
+			eventually("paused", func() bool { return apps[i].Status().Poller.Paused[p.TenantID].By == "ops" })
+		}
 	}
 	if _, err := stores[0].Schedule(t.Context(), time.Now(), timer.ScheduleTimer{
 		Key: timer.Key{TenantID: "acme", ServiceCallID: "call"}, Version: timer.Version{TimestampMS: 1, CommandID: "c"}, DueAt: time.Now(),
@@ -225,24 +227,35 @@ func TestInstancesOnOneDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	reached := func() bool {
-		c, err := stores[0].Counts(t.Context(), "acme")
+		c, err := stores[0].Stats(t.Context(), "acme")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c.Reached == 1
 	}
-	for i := range apps {
-		before := polls[i].Load()
-		eventually("polled twice", func() bool { return polls[i].Load() > before+1 })
+	polledTwice := func(while string) {
+		t.Helper()
+		for i := range apps {
+			before := polls[i].Load()
+			eventually("polled twice while "+while, func() bool { return polls[i].Load() > before+1 })
+		}
 	}
+	polledTwice("all is paused")
 	if reached() {
 		t.Fatal("fired while paused")
 	}
-	if err := apps[1].Resume(t.Context()); err != nil {
+	if err := apps[1].Resume(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	polledTwice("the tenant is paused")
+	if reached() {
+		t.Fatal("fired while its tenant is paused")
+	}
+	if err := apps[1].Resume(t.Context(), "acme"); err != nil {
 		t.Fatal(err)
 	}
 	eventually("fired", reached)
-	eventually("resumed", func() bool { return !apps[0].Status().Poller.Paused.Paused() })
+	eventually("resumed", func() bool { return len(apps[0].Status().Poller.Paused) == 0 })
 
 	stops[1]()
 	eventually("one node", func() bool { return len(known(0)) == 1 })
@@ -257,7 +270,7 @@ func TestPausesKeepTheInvariants(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		history := rapid.SliceOfN(steps(), 8, 25).Draw(rt, "history")
-		toggles := rapid.SliceOfN(rapid.IntRange(0, 3), len(history), len(history)).Draw(rt, "pause or resume before each step")
+		toggles := rapid.SliceOfN(rapid.IntRange(0, 7), len(history), len(history)).Draw(rt, "pause or resume before each step")
 		seed := rapid.Uint64().Draw(rt, "seed")
 		oneIn := rapid.SampledFrom([]int{0, 20, 5}).Draw(rt, "one call in … fails")
 		var broken error
@@ -269,21 +282,29 @@ func TestPausesKeepTheInvariants(t *testing.T) {
 			for i, s := range history {
 				switch toggles[i] {
 				case 0:
-					w.pause(true)
+					w.pause("", true)
 				case 1:
-					w.pause(false)
+					w.pause("", false)
+				case 2, 3:
+					w.pause("tenant-0", toggles[i] == 2)
 				}
 				before, paused := w.fires()
 				if broken = w.once(i, s); broken != nil {
 					break
 				}
-				if after, still := w.fires(); paused && still && after != before {
-					broken = fmt.Errorf("%d timers fired in step %d while firing was paused", after-before, i)
+				after, still := w.fires()
+				for tenant, n := range after {
+					if now := time.Now(); paused.Of(tenant, now).Paused() && still.Of(tenant, now).Paused() && n != before[tenant] {
+						broken = fmt.Errorf("%d timers of %s fired in step %d while firing was paused", n-before[tenant], tenant, i)
+					}
+				}
+				if broken != nil {
 					break
 				}
 			}
 			w.failures.heal()
-			w.pause(false)
+			w.pause("", false)
+			w.pause("tenant-0", false)
 			if broken == nil {
 				broken = w.settle(20 * time.Minute)
 			}
@@ -294,13 +315,13 @@ func TestPausesKeepTheInvariants(t *testing.T) {
 	})
 }
 
-// pause pauses or resumes firing, however often that fails, and waits until the
-// service knows it.
-func (w *world) pause(on bool) {
+// pause pauses or resumes firing of a tenant, or of all, however often that fails, and waits
+// until the service knows it.
+func (w *world) pause(tenant timer.TenantID, on bool) {
 	for range 20 {
-		err := w.app.Resume(w.t.Context())
+		err := w.app.Resume(w.t.Context(), tenant)
 		if on {
-			err = w.app.Pause(w.t.Context(), "ops")
+			err = w.app.Pause(w.t.Context(), timer.Pause{TenantID: tenant, By: "ops"})
 		}
 		if err == nil {
 			break
@@ -311,15 +332,19 @@ func (w *world) pause(on bool) {
 	synctest.Wait()
 }
 
-// fires returns how many timers have fired, and whether firing is paused.
-func (w *world) fires() (n int64, paused bool) {
-	stats, err := w.store.Stats(w.t.Context())
+// fires returns how many timers of each tenant have fired, and whose firing is paused.
+func (w *world) fires() (map[timer.TenantID]int64, timer.Pauses) {
+	fired := make(map[timer.TenantID]int64)
+	for _, tenant := range []timer.TenantID{"tenant-0", "tenant-1"} {
+		stats, err := w.store.Stats(w.t.Context(), tenant)
+		if err != nil {
+			w.t.Error(err)
+		}
+		fired[tenant] = stats.Reached
+	}
+	p, err := w.store.Firing(w.t.Context(), time.Now())
 	if err != nil {
 		w.t.Error(err)
 	}
-	p, err := w.store.Firing(w.t.Context())
-	if err != nil {
-		w.t.Error(err)
-	}
-	return stats.Reached, p.Paused()
+	return fired, p
 }

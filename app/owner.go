@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -159,7 +160,11 @@ func (o *owner) claim(ctx context.Context) (err error) {
 		return err
 	}
 	o.me.Broker = it.Broker
-	other, err := o.store.Attach(ctx, it.Broker, o.at, o.takeover)
+	shared := o.store.Shared()
+	if shared == nil {
+		return nil
+	}
+	other, err := shared.Attach(ctx, it.Broker, o.at, o.takeover)
 	if err == nil && other != "" {
 		return fmt.Errorf("%w: %w: other instances of %s use %s, this one uses %s: give all the same broker, or start this one with --takeover (app.Options.Takeover)",
 			timer.ErrFatal, errInUse, o.me.Name, other, o.at)
@@ -178,8 +183,8 @@ func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 	case lost, err != nil && !errors.Is(err, errTaken):
 		return err
 	case it.Name == o.me.Name && err == nil:
-		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s and is not empty: restore that database, or start with --takeover (app.Options.Takeover)",
-			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Database)
+		return fmt.Errorf("%w: %s on %s belong to another database that was at the same place: %s, with the id %s; this one has the id %s, and %s: restore that database, or start with --takeover (app.Options.Takeover)",
+			timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Database, cmp.Or(o.recovery.lacks, "it is not empty"))
 	}
 	return errors.Join(fmt.Errorf("%w: %s on %s belongs to %s (id %s), this is %s (id %s): stop that service, or start this one with --takeover (app.Options.Takeover)",
 		timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database), err)
@@ -190,7 +195,7 @@ func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 // is excluded by its lock.
 func (o *owner) alone(ctx context.Context, it broker.Owner) error {
 	kept := o.recovery.history
-	if kept == nil || o.is() || o.takeover || it.Name == o.me.Name || o.store.Outbox().Shards() != nil {
+	if kept == nil || o.is() || o.takeover || it.Name == o.me.Name || o.store.Shared() != nil {
 		return nil
 	}
 	if used, err := kept.Used(ctx, o.role); err != nil || !used {

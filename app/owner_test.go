@@ -12,6 +12,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -59,7 +60,7 @@ func TestAnotherDatabaseTakesNoCommands(t *testing.T) {
 		if err := ends(t, other, b.broker, app.Options{BrokerName: "nats://here"}); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "timer.commands on nats://here") {
 			t.Errorf("the other one: %v, want ErrFatal", err)
 		}
-		if stats, err := other.Stats(t.Context()); err != nil || stats.Counts != (timer.Counts{Scheduled: 1}) {
+		if stats, err := other.Stats(t.Context(), ""); err != nil || stats.Counts != (timer.Counts{Scheduled: 1}) {
 			t.Errorf("the other one took commands: %+v, %v", stats, err)
 		}
 
@@ -167,6 +168,12 @@ type taken struct {
 	app.Store
 	until time.Time
 }
+
+func (s *taken) Shared() store.Shared { return s }
+
+func (s *taken) Instances() int { return 1 }
+
+func (s *taken) Now(context.Context) (time.Time, error) { return time.Now(), nil }
 
 func (s *taken) Attach(context.Context, string, string, bool) (string, error) {
 	if time.Now().Before(s.until) {

@@ -19,6 +19,7 @@ type step struct {
 	Age   int64         // timestamp of the command: order of versions, not of arrival
 	Due   time.Duration // after now
 	Near  bool          // due a millisecond after the timer scheduled last, instead
+	Life  time.Duration // how long after it is due it expires; 0: never
 	After time.Duration // how far the time moves on afterwards
 }
 
@@ -32,6 +33,7 @@ func steps() *rapid.Generator[step] {
 			Age:   rapid.Int64Range(1, 6).Draw(t, "age"),
 			Near:  rapid.IntRange(0, 3).Draw(t, "near") == 3,
 			Due:   time.Duration(rapid.Int64Range(-2000, 30_000).Draw(t, "due")) * time.Millisecond,
+			Life:  rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond, 5 * time.Second, time.Minute}).Draw(t, "life"),
 			After: time.Duration(rapid.Int64Range(0, 8000).Draw(t, "after")) * time.Millisecond,
 		}
 	})
@@ -102,7 +104,11 @@ func (w *world) do(i int, s step) {
 		if s.Near && !w.lastDue.IsZero() {
 			due = w.lastDue.Add(time.Millisecond)
 		}
-		w.schedule(timer.ScheduleTimer{Key: key, Version: version, DueAt: due, CorrelationID: name("trace-", i)})
+		c := timer.ScheduleTimer{Key: key, Version: version, DueAt: due, CorrelationID: name("trace-", i)}
+		if s.Life > 0 {
+			c.ExpiresAt = due.Add(s.Life)
+		}
+		w.schedule(c)
 	case "cancel":
 		w.cancel(timer.CancelTimer{Key: key, Version: version})
 	case "resend":
@@ -117,7 +123,7 @@ func (w *world) do(i int, s step) {
 		w.limit(s)
 	case "many":
 		for k := range 8 {
-			w.do(100+10*i+k, step{Do: "schedule", Key: k % 5, Age: s.Age + int64(k/5), Due: s.Due + time.Duration(k)*time.Second})
+			w.do(100+10*i+k, step{Do: "schedule", Key: k % 5, Age: s.Age + int64(k/5), Due: s.Due + time.Duration(k)*time.Second, Life: s.Life * time.Duration(k%2)})
 		}
 	case "restart":
 		w.stop()
@@ -125,12 +131,12 @@ func (w *world) do(i int, s step) {
 	case "outage": // of the store
 		w.faulty = true
 		w.failures.outage(storeOps...)
-		w.do(i, step{Do: "schedule", Key: s.Key, Age: s.Age, Due: s.Due})
+		w.do(i, step{Do: "schedule", Key: s.Key, Age: s.Age, Due: s.Due, Life: s.Life})
 		time.Sleep(10 * time.Second)
 		w.failures.outage()
 	case "crash":
 		w.failures.doom(dooms[s.Key])
-		w.do(i, step{Do: "schedule", Key: s.Key, Age: s.Age, Due: s.Due}) // meets the dying process
+		w.do(i, step{Do: "schedule", Key: s.Key, Age: s.Age, Due: s.Due, Life: s.Life}) // meets the dying process
 		time.Sleep(time.Second)
 		w.failures.crash(true) // if there was no such call
 		w.revive()

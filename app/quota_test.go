@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -123,7 +124,7 @@ func TestATenantOverItsQuotaDelaysNoOtherTenant(t *testing.T) {
 				if events, deadLetters, late := other.count(); events != 6*others || deadLetters != 0 || late > time.Second {
 					t.Errorf("%d of %d timers of the other tenant fired, %v late, %d dead letters", events, 6*others, late, deadLetters)
 				}
-				counts, err := b.store.Counts(t.Context(), "greedy")
+				counts, err := b.store.Stats(t.Context(), "greedy")
 				if _, deadLetters, _ := greedy.count(); err != nil || counts.Scheduled != 10 || deadLetters != 0 {
 					t.Errorf("%d timers wait, %d dead letters of %d commands, %v; want 10 and none", counts.Scheduled, deadLetters, over, err)
 				}
@@ -140,4 +141,107 @@ func TestATenantOverItsQuotaDelaysNoOtherTenant(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWhatWaitsForAFireRateIsCountedApart has a tenant with far more due than it may fire,
+// beside one without a limit: the service is on time, and says what is held.
+func TestWhatWaitsForAFireRateIsCountedApart(t *testing.T) {
+	inBubbles(t, func(t *testing.T, b *bench) {
+		const n = 100
+		k := limiter(t, quota.Config{Tenants: map[timer.TenantID]quota.Limits{"greedy": {Fire: quota.Rate{PerSecond: 1, Burst: 1}}}})
+		counters := new(app.Counters)
+		a, stop := b.serveUntil(b.store, app.Options{Quotas: k, Counters: counters})
+		synctest.Wait()
+		b.send("greedy", n, time.Now())
+		time.Sleep(10 * time.Second)
+		b.send("other", 5, time.Now())
+		time.Sleep(10*time.Second + 50*time.Millisecond) // between two timers of the greedy one
+		now := time.Now()
+		for tenant, want := range map[timer.TenantID]bool{"": true, "greedy": true, "other": false} {
+			o, err := a.Reader().Overdue(t.Context(), tenant, now)
+			if err != nil || o != (timer.Overdue{}) {
+				t.Errorf("overdue of %q: %+v, %v", tenant, o, err)
+			}
+			s, err := a.Reader().Stats(t.Context(), tenant)
+			if held := s.Held > n-30 && s.Held < n; err != nil || held != want {
+				t.Errorf("%q: %d are held, %v", tenant, s.Held, err)
+			}
+			if tenant == "" && now.Sub(s.NextDue) > time.Second {
+				t.Errorf("%v behind", now.Sub(s.NextDue))
+			}
+		}
+		if l := counters.Lateness(); l.Events < 5 || l.Events > 7 || l.Max > time.Second {
+			t.Errorf("late: %+v", l)
+		}
+		for _, c := range a.Checks(t.Context()) {
+			if c.Red {
+				t.Errorf("%+v", c)
+			}
+		}
+
+		// What is late for another reason is overdue.
+		stop()
+		time.Sleep(time.Second)
+		late := time.Now()
+		for i := range 5 {
+			if _, err := b.store.Schedule(t.Context(), late, timer.ScheduleTimer{
+				Key: timer.Key{TenantID: "other", ServiceCallID: timer.ServiceCallID(fmt.Sprint("late-", i))}, Version: timer.Version{TimestampMS: 1, CommandID: "c"}, DueAt: late,
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		if o, err := a.Reader().Overdue(t.Context(), "", time.Now()); err != nil || o.Timers != 5 || late.Sub(o.Oldest) > 2*time.Second {
+			t.Errorf("while nothing fires: %+v, %v", o, err)
+		}
+		time.Sleep(time.Hour) // it is long ago that the greedy one had to wait
+		if o, err := a.Reader().Overdue(t.Context(), "", time.Now()); err != nil || o.Timers < n-30 {
+			t.Errorf("after an hour: %+v, %v", o, err)
+		}
+	})
+}
+
+// TestWhatWaitsForAPauseIsCountedApart, of a tenant and then of all: the service is on time.
+func TestWhatWaitsForAPauseIsCountedApart(t *testing.T) {
+	inBubbles(t, func(t *testing.T, b *bench) {
+		a := b.serve(b.store, app.Options{})
+		reads := a.Reader()
+		wants := func(tenant timer.TenantID, paused int64) {
+			t.Helper()
+			now := time.Now()
+			if o, err := reads.Overdue(t.Context(), tenant, now); err != nil || o != (timer.Overdue{}) {
+				t.Errorf("overdue of %q: %+v, %v", tenant, o, err)
+			}
+			if s, err := reads.Stats(t.Context(), tenant); err != nil || s.Paused != paused || tenant == "" && !s.NextDue.IsZero() && now.Sub(s.NextDue) > 2*time.Second {
+				t.Errorf("%q: %d wait for the end of a pause, want %d, and the next is due at %v, %v", tenant, s.Paused, paused, s.NextDue, err)
+			}
+		}
+		if err := a.Pause(t.Context(), timer.Pause{TenantID: "acme", By: "ops"}); err != nil {
+			t.Fatal(err)
+		}
+		b.send("acme", 7, time.Now())
+		b.send("other", 5, time.Now())
+		time.Sleep(10 * time.Minute)
+		wants("", 7)
+		wants("acme", 7)
+		wants("other", 0)
+		if c := pollerCheck(t, a); c.Red || !strings.HasPrefix(c.Reason, "firing of acme is paused since ") || !strings.HasSuffix(c.Reason, " by ops") {
+			t.Errorf("check %+v", c)
+		}
+		if err := a.Pause(t.Context(), timer.Pause{By: "ops"}); err != nil {
+			t.Fatal(err)
+		}
+		b.send("other", 5, time.Now())
+		time.Sleep(10 * time.Minute)
+		wants("", 12)
+		wants("acme", 7)
+		wants("other", 5)
+		for _, tenant := range []timer.TenantID{"", "acme"} {
+			if err := a.Resume(t.Context(), tenant); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		wants("", 0)
+	})
 }

@@ -68,7 +68,7 @@ func (a *App) Recover(ctx context.Context, dry bool) (Recovered, error) {
 // dry returns a recovery that does the same on a database which it does not change.
 func (r *recovery) dry() *recovery {
 	return &recovery{
-		store: &dryStore{Store: r.store, changed: make(map[timer.Key]timer.Status)}, history: r.history, lacks: r.lacks, handlers: r.handlers,
+		store: &dryStore{restored: r.store, timers: r.timers, changed: make(map[timer.Key]dryTimer)}, timers: r.timers, history: r.history, lacks: r.lacks, handlers: r.handlers,
 		log: slog.New(slog.DiscardHandler), role: r.role, keep: r.keep, reason: r.reason,
 	}
 }

@@ -122,7 +122,14 @@ func (s *site) traffic(commands int) {
 			ahead := timer.Version{TimestampMS: time.Now().Add(25 * time.Hour).UnixMilli(), CommandID: id}
 			s.publish(id, envelope.Schedule(timer.ScheduleTimer{Key: acme(call), Version: ahead, DueAt: time.Now().Add(time.Hour)}))
 		case 2, 3, 4:
-			s.cancel(call)
+			if random.IntN(10) > 0 {
+				s.cancel(call)
+				continue
+			}
+			id := s.next() // of call-1, call-10 and so on
+			s.publish(id, envelope.CancelMany(timer.CancelTimers{
+				TenantID: "acme", Version: timer.Version{TimestampMS: time.Now().UnixMilli(), CommandID: id}, Of: timer.Selection{Prefix: call},
+			}))
 		case 5, 6:
 			s.schedule(call, time.Now().Add(time.Second))
 		default:
@@ -158,10 +165,20 @@ func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
 		if did, err := letters.List(t.Context(), deadletter.Filter{}, func(deadletter.Message) error { return nil }); err != nil || did.Done != 0 {
 			t.Errorf("listed %+v, %v, want nothing that people see", did, err)
 		}
+		pause := func(tenant timer.TenantID, by string, until time.Time) error {
+			return a.Pause(t.Context(), timer.Pause{TenantID: tenant, Until: until, By: by})
+		}
+		until := began.Add(10 * time.Hour)
+		if err := pause("other", "ann", until); err != nil {
+			t.Fatal(err)
+		}
 		if c, err := a.Forget(t.Context(), "other"); err != nil || c.Total() != 1 {
 			t.Errorf("forgot %+v, %v", c, err)
 		}
-		if err := errors.Join(a.Pause(t.Context(), "bob"), a.Resume(t.Context()), a.Pause(t.Context(), "ann"), a.Pause(t.Context(), "eve")); err != nil {
+		if err := errors.Join(
+			pause("", "bob", time.Time{}), a.Resume(t.Context(), ""), pause("", "ann", time.Time{}), pause("", "eve", time.Time{}),
+			pause("acme", "ann", until), pause("acme", "bob", until.Add(time.Hour)), pause("resumed", "ann", until), a.Resume(t.Context(), "resumed"),
+		); err != nil {
 			t.Fatal(err)
 		}
 		s.settle()
@@ -185,8 +202,9 @@ func TestARecoveryKnowsWhatOperatorsDecided(t *testing.T) {
 		if e, err := db.Get(t.Context(), other); !errors.Is(err, timer.ErrNotFound) {
 			t.Errorf("the tenant that was forgotten has %+v, %v", e, err)
 		}
-		if p, err := db.Firing(t.Context()); err != nil || p.By != "ann" {
-			t.Errorf("firing: %+v, %v, want it paused by ann", p, err)
+		p, err := db.Firing(t.Context(), time.Now())
+		if err != nil || len(p) != 2 || p[""].By != "ann" || p["acme"].By != "ann" || !p["acme"].Until.Equal(timer.RoundUp(until.Add(time.Hour))) {
+			t.Errorf("firing: %+v, %v, want it paused by ann, of all and of acme", p, err)
 		}
 	})
 }

@@ -31,7 +31,8 @@ import (
 // not fire again. Both may be interrupted: until the end, when Observed rises, the
 // database is older than the broker knows, and the next start goes on from Committed.
 type recovery struct {
-	store    Store
+	store    restored
+	timers   timer.Reader
 	history  broker.History // nil if the broker keeps nothing, which lacks says for people
 	lacks    string
 	handlers *handlers.Handlers
@@ -49,8 +50,23 @@ type recovery struct {
 	replayed map[string]int64 // while a recovery is under way: the last command of each log that is in the database
 }
 
+// A restored is what a recovery changes.
+type restored interface {
+	timer.Commands
+	timer.Recoverer
+	List(ctx context.Context, f timer.Filter) (timer.Page, error)
+	PauseFiring(ctx context.Context, p timer.Pause) error
+	ResumeFiring(ctx context.Context, tenant timer.TenantID) error
+}
+
 func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logger, opt Options) *recovery {
-	r := &recovery{store: s, handlers: h, log: log, role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover}
+	all := struct {
+		timer.Commands
+		timer.Recoverer
+		timer.Operator
+		timer.Reader
+	}{s, s.Recovery(), s.Operator(), s.Timers()}
+	r := &recovery{store: all, timers: s.Timers(), handlers: h, log: log, role: opt.Role, keep: cmp.Or(opt.Retention, store.DefaultKeep), ask: opt.AskToRecover}
 	r.history, r.lacks = b.History()
 	return r
 }

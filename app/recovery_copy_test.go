@@ -66,15 +66,18 @@ func TestRecoversACopyWithEventsOnTheirWay(t *testing.T) {
 // A shared database is one that other instances run on, or verify.
 type shared struct {
 	app.Store
+	timer.Recoverer
 	other atomic.Bool
 	err   error // of Alone, while other is true
 }
+
+func (s *shared) Recovery() timer.Recoverer { return s }
 
 func (s *shared) Alone(ctx context.Context, fn func(context.Context) error) error {
 	if s.other.Load() {
 		return s.err
 	}
-	return s.Store.Alone(ctx, fn)
+	return s.Recoverer.Alone(ctx, fn)
 }
 
 // TestVerifiesWhenNoOtherDoes has an instance start on an older database while another one
@@ -104,7 +107,7 @@ func TestVerifiesWhenNoOtherDoes(t *testing.T) {
 
 				file := s.open("timers.db")
 				defer file.Close()
-				db := &shared{Store: file, err: errors.New("another instance verifies the database")}
+				db := &shared{Store: file, Recoverer: file, err: errors.New("another instance verifies the database")}
 				db.other.Store(true)
 				var owned atomic.Bool
 				a := s.app(db, app.Options{Owned: func() { owned.Store(true) }})
@@ -138,7 +141,7 @@ func TestGoesOnBesideOthers(t *testing.T) {
 		s.log.Take()
 		file := s.open("timers.db")
 		defer file.Close()
-		db := &shared{Store: file}
+		db := &shared{Store: file, Recoverer: file}
 		db.other.Store(true)
 		a := s.app(db, app.Options{})
 		end := running(t, "app", a.Run)

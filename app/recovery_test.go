@@ -161,7 +161,7 @@ func acme(call string) timer.Key {
 	return timer.Key{TenantID: "acme", ServiceCallID: timer.ServiceCallID(call)}
 }
 
-// fired returns the calls whose events come until a time.
+// fired returns the calls whose events come until a time, and which of them expired.
 func (s *site) fired(until time.Time) (calls string) {
 	s.t.Helper()
 	for {
@@ -172,11 +172,17 @@ func (s *site) fired(until time.Time) (calls string) {
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			e := decoded.Payload.(timer.DueTimeReached)
-			if time.Now().Before(e.DueAt) {
-				s.t.Errorf("%s fired early", e.Key)
+			switch e := decoded.Payload.(type) {
+			case timer.DueTimeReached:
+				if time.Now().Before(e.DueAt) {
+					s.t.Errorf("%s fired early", e.Key)
+				}
+				calls += " " + string(e.ServiceCallID)
+			case timer.TimerExpired:
+				calls += " " + string(e.ServiceCallID) + ":Expired"
+			default:
+				s.t.Errorf("published a %s", decoded.Type)
 			}
-			calls += " " + string(e.ServiceCallID)
 		case <-time.After(time.Until(until)):
 			return strings.TrimSpace(calls)
 		}
@@ -357,7 +363,7 @@ func TestRecoversAfterAnInterruption(t *testing.T) {
 		if got := s.fired(began.Add(2 * time.Minute)); got != "" {
 			t.Errorf("fired after the recovery: %s", got)
 		}
-		if stats, err := db.Stats(t.Context()); err != nil || stats.Scheduled != int64(n) || stats.Reached != 1 || calls < 4 {
+		if stats, err := db.Stats(t.Context(), ""); err != nil || stats.Scheduled != int64(n) || stats.Reached != 1 || calls < 4 {
 			t.Errorf("%+v, %v after %d calls, want %d Scheduled and 1 Reached\n%s", stats, err, calls, n, s.log.Take())
 		}
 		end()

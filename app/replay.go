@@ -70,6 +70,15 @@ func (r *recovery) apply(ctx context.Context, commands []*decoded) (changed int6
 			}
 			changed += changes(results)
 		}
+		if d.selected.CommandID != "" {
+			n, err := timer.CancelSelected(ctx, d.selected, r.store.List, func(ctx context.Context, cancels ...timer.CancelTimer) ([]timer.Result, error) {
+				return r.store.Cancel(ctx, d.first, cancels...)
+			})
+			if err != nil {
+				return 0, err
+			}
+			changed += int64(n.Canceled)
+		}
 	}
 	return changed, nil
 }
@@ -78,7 +87,8 @@ func (r *recovery) apply(ctx context.Context, commands []*decoded) (changed int6
 type decoded struct {
 	schedules []timer.ScheduleTimer
 	cancels   []timer.CancelTimer
-	first     time.Time // when the first of them was stored: they count as registered then
+	selected  timer.CancelTimers // by prefix or correlation id, applied after the others: it concerns what is there then
+	first     time.Time          // when the first of them was stored: they count as registered then
 }
 
 // sameTime is how much earlier than it came a command may count as registered: few at a
@@ -92,18 +102,21 @@ func (r *recovery) decode(ctx context.Context, batch []broker.Stored) (all []*de
 		if r.marks.dead[placeOf(m.Message.Metadata, broker.MetaTopic, broker.MetaPosition)] {
 			continue
 		}
-		schedules, cancels, err := r.handlers.Decode(ctx, m.Message, m.At)
+		schedules, cancel, err := r.handlers.Decode(ctx, m.Message, m.At)
 		if err != nil && !errors.Is(err, timer.ErrInvalid) {
 			return all, err
 		}
-		if len(schedules) > 0 && r.marks.forgot(schedules[0].TenantID, m.At) || len(cancels) > 0 && r.marks.forgot(cancels[0].TenantID, m.At) {
+		if len(schedules) > 0 && r.marks.forgot(schedules[0].TenantID, m.At) || r.marks.forgot(cancel.TenantID, m.At) {
 			continue
 		}
-		if n := len(all); n == 0 || m.At.Before(all[n-1].first) || m.At.Sub(all[n-1].first) > sameTime {
+		if n := len(all); n == 0 || all[n-1].selected.CommandID != "" || m.At.Before(all[n-1].first) || m.At.Sub(all[n-1].first) > sameTime {
 			all = append(all, &decoded{first: m.At})
 		}
 		d := all[len(all)-1]
-		d.schedules, d.cancels = append(d.schedules, schedules...), append(d.cancels, cancels...)
+		d.schedules, d.cancels = append(d.schedules, schedules...), append(d.cancels, cancel.Commands()...)
+		if len(cancel.Of.Calls) == 0 {
+			d.selected = cancel
+		}
 	}
 	return all, nil
 }
@@ -130,8 +143,8 @@ func placeOf(headers map[string]string, topic, position string) place {
 type marks struct {
 	dead      map[place]bool               // commands that became dead letters
 	forgotten map[timer.TenantID]time.Time // until when what a tenant had is forgotten
-	paused    *timer.Pause                 // what was last decided about firing; nil if nothing was
-	decided   time.Time                    // when that was
+	firing    timer.Pauses                 // what was last decided about firing, of tenants and of all: to pause it, or not
+	decided   map[timer.TenantID]time.Time // when that was
 }
 
 // forgot reports whether what came of a tenant at a time was forgotten later.
@@ -143,40 +156,45 @@ func (m *marks) forgot(tenant timer.TenantID, at time.Time) bool {
 // note notes a mark.
 func (m *marks) note(mark broker.Stored) {
 	get := mark.Message.Metadata.Get
-	switch kind := deadletter.MarkOf(mark.Message); kind {
-	case deadletter.MarkForgotten:
-		tenant := timer.TenantID(get(envelope.HeaderTenantID))
-		if mark.At.After(m.forgotten[tenant]) {
-			m.forgotten[tenant] = mark.At
-		}
-	case deadletter.MarkPaused, deadletter.MarkResumed:
-		if mark.At.Before(m.decided) {
-			return
-		}
-		m.decided = mark.At
-		if kind == deadletter.MarkResumed {
-			m.paused = new(timer.Pause)
-		} else if m.paused == nil || !m.paused.Paused() { // to pause again changes nothing
-			m.paused = &timer.Pause{Since: mark.At, By: get(envelope.HeaderMarkBy)}
-		}
+	tenant, kind := timer.TenantID(get(envelope.HeaderTenantID)), deadletter.MarkOf(mark.Message)
+	if kind == deadletter.MarkForgotten && mark.At.After(m.forgotten[tenant]) {
+		m.forgotten[tenant] = mark.At
 	}
+	if kind == "" || kind == deadletter.MarkDiscarded || mark.At.Before(m.decided[tenant]) {
+		return
+	}
+	m.decided[tenant] = mark.At
+	if kind != deadletter.MarkPaused {
+		m.firing[tenant] = timer.Pause{}
+		return
+	}
+	pause := m.firing[tenant]
+	if !pause.InForce(mark.At) { // else to pause again changes the end
+		pause = timer.Pause{TenantID: tenant, Since: mark.At, By: get(envelope.HeaderMarkBy)}
+	}
+	pause.Until, _ = time.Parse(time.RFC3339Nano, get(envelope.HeaderMarkUntil)) // else until it is resumed
+	m.firing[tenant] = pause
 }
 
-// pauseAgain has firing paused, or not, as an operator decided last.
-func (r *recovery) pauseAgain(ctx context.Context) error {
-	switch p := r.marks.paused; {
-	case p == nil:
-		return nil
-	case p.Paused():
-		return r.store.PauseFiring(ctx, *p)
+// pauseAgain has firing paused, or not, as operators decided last.
+func (r *recovery) pauseAgain(ctx context.Context) (err error) {
+	for tenant, pause := range r.marks.firing {
+		if pause.InForce(pause.Since) {
+			err = errors.Join(err, r.store.PauseFiring(ctx, pause))
+		} else {
+			err = errors.Join(err, r.store.ResumeFiring(ctx, tenant))
+		}
 	}
-	return r.store.ResumeFiring(ctx)
+	return err
 }
 
 // readMarks reads the dead letters behind positions. In a log that holds both, a dead letter
 // is behind its command.
 func (r *recovery) readMarks(ctx context.Context, from []timer.Position) error {
-	r.marks = marks{dead: make(map[place]bool), forgotten: make(map[timer.TenantID]time.Time)}
+	r.marks = marks{
+		dead: make(map[place]bool), forgotten: make(map[timer.TenantID]time.Time),
+		firing: make(timer.Pauses), decided: make(map[timer.TenantID]time.Time),
+	}
 	behind := make([]timer.Position, len(from))
 	for i, p := range from {
 		behind[i] = timer.Position{Log: p.Log, Observed: p.Committed}
@@ -190,7 +208,7 @@ func (r *recovery) readMarks(ctx context.Context, from []timer.Position) error {
 	})
 }
 
-// events notes that the timers of events are Reached that stand behind positions. It
+// events notes that the timers of events are Reached or Expired that stand behind positions. It
 // calls noted after each batch.
 func (r *recovery) events(ctx context.Context, from []timer.Position, noted func(batch []broker.Stored, changed int)) error {
 	if err := broker.Replay(ctx, r.history, r.role, broker.Events, from, func(batch []broker.Stored) error {
@@ -214,8 +232,7 @@ func eventsOf(batch []broker.Stored) []timer.DueTimeReached {
 		if err != nil {
 			continue
 		}
-		if e, ok := decoded.Payload.(timer.DueTimeReached); ok {
-			e.ID = decoded.ID
+		if e, ok := timer.EventOf(decoded.Payload); ok {
 			events = append(events, e)
 		}
 	}

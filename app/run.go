@@ -20,10 +20,13 @@ const (
 // is empty or DrainTimeout has passed. It returns within [Options.StopTimeout],
 // with an error if a part died, or did not end in time, and at once with one if another
 // app of this process runs on the database and either has a handler of OnDue. With [Options].RunBroker the
-// broker runs around all that, and an absent one delays the start by a second.
+// broker runs around all that, and an absent one delays the start by a second. An App runs
+// once.
 func (a *App) Run(ctx context.Context) (failed error) {
-	a.started.Store(true)
-	if a.broker == (noBroker{}) && a.delivery.Handle == nil {
+	if a.started.Swap(true) {
+		return errAgain
+	}
+	if a.broker == (noBroker{}) && len(a.handling) == 0 {
 		return errNowhere
 	}
 	died := make(chan struct{}, 7) // one for each part
@@ -77,18 +80,18 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	defer cancel()
 	draining, cancel := context.WithTimeout(stopping, a.opt.DrainTimeout)
 	defer cancel()
-	if a.delivery.Handle != nil {
+	if len(a.handling) > 0 {
 		forwarder.cancel() // handlers at work have DrainTimeout from now on, the rest is for the next start
 	}
 	var failed error
 	for _, p := range parts {
 		failed = errors.Join(failed, p.stop(stopping))
 	}
-	if clean && a.owner.is() && a.delivery.Handle == nil {
+	if clean && a.owner.is() && len(a.handling) == 0 {
 		a.drain(draining)
 	}
 	failed = errors.Join(failed, forwarder.stop(stopping))
-	a.late.stop()
+	a.late.Flush()
 	return failed
 }
 

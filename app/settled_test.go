@@ -46,7 +46,7 @@ func (w *world) settled() error {
 			return fmt.Errorf("%s was acked, but is no dead letter", id)
 		}
 	}
-	stats, err := w.store.Stats(w.t.Context())
+	stats, err := w.store.Stats(w.t.Context(), "")
 	if err != nil {
 		return err
 	}
@@ -86,9 +86,11 @@ func (w *world) settledKey(key timer.Key, newest sentCommand) error {
 	if err != nil {
 		return err
 	}
-	fired = fired || refused(key) && entry.State == timer.Reached
+	fired = fired || refused(key) && entry.State.Marked()
 	switch {
-	case fired != (entry.State == timer.Reached):
+	case fired && w.marked[key] != "" && w.marked[key] != entry.State:
+		return fmt.Errorf("is %s, but its event says %s", entry.State, w.marked[key])
+	case fired != entry.State.Marked():
 		return fmt.Errorf("is %s, but fired = %v", entry.State, fired)
 	case newest.schedule != nil && !fired:
 		return fmt.Errorf("lost: %s, due at %v", entry.State, newest.schedule.DueAt)

@@ -120,7 +120,7 @@ func TestNothingFiresBeforeAShardIsOwned(t *testing.T) {
 		}
 		ask("call", time.Now())
 		time.Sleep(time.Minute)
-		if stats, err := s.Stats(t.Context()); err != nil || stats.Counts != (timer.Counts{Scheduled: 1}) {
+		if stats, err := s.Stats(t.Context(), ""); err != nil || stats.Counts != (timer.Counts{Scheduled: 1}) {
 			t.Errorf("%+v, want the timer that was there, which waits: %v", stats, err)
 		}
 		close(s.free)

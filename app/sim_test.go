@@ -3,7 +3,6 @@ package app_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -28,14 +27,14 @@ type simBroker struct {
 	refuses func(event *message.Message) bool // nil: it accepts all
 	delay   time.Duration                     // of each publish
 
-	mu       sync.Mutex
-	rng      *rand.Rand
-	commands []*simCommand
-	ready    []*simCommand // of commands: those that may be delivered
-	inFlight map[*simCommand]bool
-	changed  chan struct{} // closed and replaced when a command becomes ready
-	events   []simEvent
-	dead     []*message.Message
+	mu              sync.Mutex
+	seed, delivered uint64
+	commands        []*simCommand
+	ready           []*simCommand // of commands: they may be delivered
+	inFlight        map[*simCommand]bool
+	changed         chan struct{} // closed and replaced when a command becomes ready
+	events          []simEvent
+	dead            []*message.Message
 }
 
 type simCommand struct {
@@ -57,7 +56,7 @@ var simRouting = broker.Routing{Commands: "timer.commands", Events: "svc.{tenant
 func (*simBroker) History() (broker.History, string) { return nil, "the simulation keeps nothing" }
 
 func newSimBroker(seed uint64, decide fault.Decide) *simBroker {
-	return &simBroker{inFlight: make(map[*simCommand]bool), decide: decide, rng: rand.New(rand.NewPCG(seed, 1)), changed: make(chan struct{})}
+	return &simBroker{inFlight: make(map[*simCommand]bool), decide: decide, seed: seed, changed: make(chan struct{})}
 }
 
 func (b *simBroker) Run(ctx context.Context) error { <-ctx.Done(); return nil }
@@ -142,7 +141,8 @@ func (b *simBroker) next() (*simCommand, <-chan struct{}) {
 	if len(b.ready) == 0 {
 		return nil, b.changed
 	}
-	i := b.rng.IntN(len(b.ready))
+	b.delivered++
+	i := drawn(b.seed, "deliver", b.delivered).IntN(len(b.ready))
 	c := b.ready[i]
 	b.ready = slices.Delete(b.ready, i, i+1)
 	c.ready = false

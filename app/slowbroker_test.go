@@ -55,7 +55,7 @@ func TestSlowBrokerGathersNoCrowd(t *testing.T) {
 		seen, waited := 0, int64(0)
 		var late time.Duration // of the small tenant's timer
 		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
-			stats, err := s.Stats(t.Context())
+			stats, err := s.Stats(t.Context(), "")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ import (
 //
 // The rules are those for commands from a broker: the newest version of a key wins,
 // quotas and the horizon hold. Errors to branch on wrap [timer.ErrInvalid],
-// [timer.ErrStale], [timer.ErrReached] or [timer.ErrOverQuota], and say which key.
+// [timer.ErrStale], [timer.ErrReached], [timer.ErrExpired] or [timer.ErrOverQuota], and say which key.
 // Any other may pass: then the effect is unknown, and the call may be repeated, best
 // with the same [client.Timer.Version].
 type Timers struct {
@@ -33,14 +33,13 @@ type Timers struct {
 	versions client.Versions
 
 	mu   sync.Mutex
-	open map[*sql.Tx]*booked // transactions of Tx
+	open map[any]func(booked) // transactions of Tx, and what is called with what was scheduled in each
 }
 
 // booked is what becomes known with the commit of a transaction.
 type booked struct {
 	due     time.Time // the earliest that was set; zero if none was
 	decided []handlers.Decision
-	ends    []func(committed bool) // of what is reserved until then
 }
 
 // Timers returns those of the host's program.
@@ -56,8 +55,8 @@ func (t *Timers) Schedule(ctx context.Context, timers ...client.Timer) error {
 	return t.direct().Schedule(ctx, timers...)
 }
 
-// Cancel cancels timers, with a version of now. To cancel one that is canceled, or was
-// never scheduled, is no error.
+// Cancel cancels timers, with a version that follows what is stored. To cancel one that is
+// canceled, or was never scheduled, is no error.
 func (t *Timers) Cancel(ctx context.Context, keys ...timer.Key) error {
 	if err := t.beside(ctx); err != nil {
 		return fmt.Errorf("cancel timers: %w", err)
@@ -65,11 +64,22 @@ func (t *Timers) Cancel(ctx context.Context, keys ...timer.Key) error {
 	return t.direct().Cancel(ctx, keys...)
 }
 
+// CancelWhere cancels many timers of a tenant that wait, whatever their versions. The selection
+// is a prefix of their service calls, their correlation id, or a list of service calls, of
+// which each without a timer leaves a tombstone, as Cancel does. It cancels
+// thousands in steps, each durable by itself, and may be called again after an error.
+func (t *Timers) CancelWhere(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
+	if err := t.beside(ctx); err != nil {
+		return timer.CancelCounts{}, fmt.Errorf("cancel timers: %w", err)
+	}
+	return t.direct().CancelWhere(ctx, tenant, of)
+}
+
 // ScheduleTx schedules timers in a transaction of the host's on the same database:
 // they are there if it commits, and never were if it does not. An error of the
 // database has changed nothing, and the transaction can go on. In a transaction of
-// [Timers.Tx] they are on time; after any other commit the next poll finds them,
-// at most [Options].PollingInterval later, or at once after [Timers.Wake].
+// [Timers.Tx] they are on time. Of any other commit the App is not told: it looks every
+// 10 ms from the due time on, for up to five seconds, and after that at each poll.
 func (t *Timers) ScheduleTx(ctx context.Context, tx *sql.Tx, timers ...client.Timer) error {
 	return t.in(tx).Schedule(ctx, timers...)
 }
@@ -80,11 +90,22 @@ func (t *Timers) CancelTx(ctx context.Context, tx *sql.Tx, keys ...timer.Key) er
 	return t.in(tx).Cancel(ctx, keys...)
 }
 
+// CancelWhereTx cancels many timers in a transaction of the host's, as CancelWhere does: at
+// most 10,000. By a prefix or a correlation id it finds what was committed before.
+func (t *Timers) CancelWhereTx(ctx context.Context, tx *sql.Tx, tenant timer.TenantID, of timer.Selection) (timer.CancelCounts, error) {
+	return t.in(tx).CancelWhere(ctx, tenant, of)
+}
+
 // In returns what schedules and cancels in a transaction that a store has joined,
 // such as one of pgx: timers.In(store.JoinPgx(tx)).Schedule(ctx, …). After its commit
 // the next poll finds the timers, as after ScheduleTx.
 func (t *Timers) In(joined timer.Commands) Joined {
-	return Joined{timers: t, commands: joined, booked: func(b booked) { t.observe(b.decided) }, joins: true}
+	return Joined{timers: t, commands: joined, booked: func(b booked) {
+		if !b.due.IsZero() {
+			t.app.poller.Booked(b.due)
+		}
+		t.observe(b.decided)
+	}, joins: true}
 }
 
 // Tx runs fn in a transaction of the database, commits if fn returns nil, and wakes
@@ -93,31 +114,7 @@ func (t *Timers) In(joined timer.Commands) Joined {
 // this one, on PostgreSQL if they are about the same timers, until their context ends,
 // or half a minute.
 func (t *Timers) Tx(ctx context.Context, fn func(tx *sql.Tx) error) error {
-	if err := t.beside(ctx); err != nil {
-		return fmt.Errorf("begin a transaction: %w", err)
-	}
-	var b booked
-	committed := false
-	defer func() { // also after a panic
-		for _, end := range b.ends {
-			end(committed)
-		}
-	}()
-	err := t.app.store.Transact(ctx, func(tx *sql.Tx) error {
-		t.mu.Lock()
-		t.open[tx] = &b
-		t.mu.Unlock()
-		defer func() {
-			t.mu.Lock()
-			delete(t.open, tx)
-			t.mu.Unlock()
-		}()
-		return fn(tx)
-	})
-	if committed = err == nil; committed {
-		t.committed(b)
-	}
-	return err
+	return Tx(ctx, t, ofSQL{t.app.store}, func(tx *sql.Tx, _ Joined) error { return fn(tx) })
 }
 
 // Wake makes the poller poll now: for a host that commits what it has scheduled by
@@ -126,13 +123,13 @@ func (t *Timers) Wake() { t.app.poller.Refresh() }
 
 // Get returns a timer, or [timer.ErrNotFound].
 func (t *Timers) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
-	return t.app.store.Get(ctx, key)
+	return t.app.store.Timers().Get(ctx, key)
 }
 
-// List returns timers of a tenant that match the filter, ordered by service call id,
-// a page at a time.
-func (t *Timers) List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) (timer.Page, error) {
-	return t.app.store.List(ctx, tenant, filter)
+// List returns timers that match a filter, a page at a time, see [timer.Filter]: of a
+// tenant, ordered by service call id, if it names one.
+func (t *Timers) List(ctx context.Context, filter timer.Filter) (timer.Page, error) {
+	return t.app.store.Timers().List(ctx, filter)
 }
 
 // Counts are what a tenant has.
@@ -145,18 +142,21 @@ type Counts struct {
 // Counts returns how many timers a tenant has in each state, and how many of their events
 // wait for a person.
 func (t *Timers) Counts(ctx context.Context, tenant timer.TenantID) (Counts, error) {
-	counts, err := t.app.store.Counts(ctx, tenant)
+	if err := tenant.Validate(); err != nil {
+		return Counts{}, err
+	}
+	stats, err := t.app.store.Timers().Stats(ctx, tenant)
 	if err != nil {
 		return Counts{}, err
 	}
-	parked, err := t.app.store.Parked(ctx, tenant, 0, 1000)
-	return Counts{counts, t.app.forwarder.Failing(tenant), len(parked)}, err
+	parked, err := t.app.store.Timers().Parked(ctx, tenant, 0, 1000)
+	return Counts{stats.Counts, t.app.forwarder.Failing(tenant), len(parked)}, err
 }
 
 // Parked returns the events that were parked behind a number, in the order of their
 // numbers, of one tenant or, if that is "", of all.
 func (t *Timers) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error) {
-	return t.app.store.Parked(ctx, tenant, after, limit)
+	return t.app.store.Timers().Parked(ctx, tenant, after, limit)
 }
 
 // Retry puts parked events back into the outbox, as [App.Retry].
@@ -171,15 +171,8 @@ func (t *Timers) in(tx *sql.Tx) Joined {
 	j := t.In(t.app.store.Join(tx))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if open := t.open[tx]; open != nil {
-		j.held = true
-		j.booked = func(b booked) {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			open.sooner(b.due)
-			open.decided = append(open.decided, b.decided...)
-			open.ends = append(open.ends, b.ends...)
-		}
+	if book := t.open[tx]; book != nil {
+		j.booked = book
 	}
 	return j
 }

@@ -79,7 +79,10 @@ func (w *world) book(i int, s step) error {
 		Key: key, Version: timer.Version{TimestampMS: firstMS + s.Age, CommandID: fmt.Sprintf("command-%02d", i)},
 		DueAt: timer.RoundUp(w.clock().Add(s.Due)), CorrelationID: name("trace-", i), Data: `{"way":"direct"}`,
 	}
-	asked := client.Timer{TenantID: key.TenantID, ServiceCallID: key.ServiceCallID, DueAt: c.DueAt, CorrelationID: c.CorrelationID, Data: json.RawMessage(c.Data), Version: c.Version}
+	if s.Life > 0 {
+		c.ExpiresAt = c.DueAt.Add(s.Life)
+	}
+	asked := client.Timer{TenantID: key.TenantID, ServiceCallID: key.ServiceCallID, DueAt: c.DueAt, ExpiresAt: c.ExpiresAt, CorrelationID: c.CorrelationID, Data: json.RawMessage(c.Data), Version: c.Version}
 	var err error
 	switch s.Do {
 	case "direct":
@@ -113,5 +116,5 @@ func (w *world) book(i int, s step) error {
 
 // unknown reports whether the effect of a call is not known.
 func unknown(err error) bool {
-	return err != nil && !errors.Is(err, timer.ErrStale) && !errors.Is(err, timer.ErrReached)
+	return err != nil && !errors.Is(err, timer.ErrStale) && !errors.Is(err, timer.ErrReached) && !errors.Is(err, timer.ErrExpired)
 }

@@ -52,7 +52,7 @@ func inMonolith(t *testing.T, test func(t *testing.T, m *monolith)) {
 // run runs an app without a broker, whose events go to due, until stop is called.
 func (m *monolith) run(opt app.Options) (timers *app.Timers, stop func()) {
 	return m.runWith(opt, func(timers *app.Timers) {
-		timers.OnDue(func(_ context.Context, e timer.DueTimeReached) error { m.due <- e; return nil }, app.OnDueOptions{})
+		timers.OnDue("", func(_ context.Context, e timer.DueTimeReached) error { m.due <- e; return nil }, app.OnDueOptions{})
 	})
 }
 
@@ -74,7 +74,7 @@ func keyOf(id string) timer.Key {
 }
 
 func in(id string, after time.Duration) client.Timer {
-	return client.Timer{TenantID: "acme", ServiceCallID: timer.ServiceCallID(id), After: after}
+	return client.Timer{TenantID: "acme", ServiceCallID: timer.ServiceCallID(id), DueAt: time.Now().Add(after)}
 }
 
 // wants checks that a timer fires at a time, and nothing else before.
@@ -106,7 +106,7 @@ func TestTimersFireOnTimeWithWhatTheyWereGiven(t *testing.T) {
 		if got, err := timers.Counts(t.Context(), "acme"); err != nil || got.Reached != 2 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if got, err := timers.List(t.Context(), "acme", timer.Filter{}); err != nil || len(got.Entries) != 2 {
+		if got, err := timers.List(t.Context(), timer.Filter{TenantID: "acme"}); err != nil || len(got.Entries) != 2 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -119,7 +119,7 @@ func TestTheTraceOfARequestReachesTheHandler(t *testing.T) {
 		request := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled})
 		handled := make(chan trace.SpanContext, 1)
 		timers, _ := m.runWith(app.Options{}, func(timers *app.Timers) {
-			timers.OnDue(func(ctx context.Context, _ timer.DueTimeReached) error {
+			timers.OnDue("", func(ctx context.Context, _ timer.DueTimeReached) error {
 				handled <- trace.SpanContextFromContext(ctx)
 				return nil
 			}, app.OnDueOptions{})
@@ -209,28 +209,6 @@ func TestTimersOfATransactionShareItsFate(t *testing.T) {
 		if len(m.due) != 0 {
 			t.Error("a timer fired whose order was canceled")
 		}
-	})
-}
-
-func TestForeignCommitsAreFoundByTheNextPollOrAWake(t *testing.T) {
-	inMonolith(t, func(t *testing.T, m *monolith) {
-		timers, _ := m.run(app.Options{PollingInterval: 5 * time.Second})
-		began := time.Now()
-		book := func(id string) {
-			tx, err := m.store.DB().BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(timers.ScheduleTx(t.Context(), tx, in(id, 0)), tx.Commit()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		book("order-1")
-		m.wants("order-1", began.Add(5*time.Second))
-		time.Sleep(time.Second)
-		book("order-2")
-		timers.Wake()
-		m.wants("order-2", began.Add(6*time.Second))
 	})
 }
 
@@ -384,7 +362,7 @@ func TestATransactionCannotPassTheQuotaByItself(t *testing.T) {
 
 func stats(t *testing.T, s *sqlite.Store) timer.Counts {
 	t.Helper()
-	stats, err := s.Stats(t.Context())
+	stats, err := s.Stats(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,5 +381,26 @@ func TestTimersBeforeTheStartFireAfterIt(t *testing.T) {
 		time.Sleep(time.Hour)
 		m.run(app.Options{})
 		m.wants("order-1", time.Now())
+	})
+}
+
+// TestScheduleInsideOfTxEndsAtItsDeadline instead of waiting for the transaction, which
+// waits for it. What it asked for is written afterwards.
+func TestScheduleInsideOfTxEndsAtItsDeadline(t *testing.T) {
+	inMonolith(t, func(t *testing.T, m *monolith) {
+		timers, _ := m.run(app.Options{})
+		began := time.Now()
+		err := timers.Tx(t.Context(), func(*sql.Tx) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+			defer cancel()
+			if err := timers.Schedule(ctx, in("order-1", time.Minute)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			return nil
+		})
+		if took := time.Since(began); err != nil || took != 2*time.Second {
+			t.Errorf("after %v: %v", took, err)
+		}
+		m.wants("order-1", began.Add(time.Minute))
 	})
 }

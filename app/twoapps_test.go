@@ -22,6 +22,35 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// TestAnAppRunsOnce, and says so the next time.
+func TestAnAppRunsOnce(t *testing.T) {
+	t.Parallel()
+	db, err := openDatabase(filepath.Join(t.TempDir(), "host.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	a, err := app.New(sqlite.New(db, sqlite.Options{}), gochannel.New(gochannel.Options{}, quiet), quiet, app.Options{RunBroker: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	<-a.Running()
+	again := func() {
+		if err := a.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "an App runs once") {
+			t.Error(err)
+		}
+	}
+	again()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	again()
+}
+
 // TestTwoModulesInOneProcessShareNothing runs two, each on a database and a broker of
 // its own, with timers of the same keys. Nothing of the process is changed by them.
 func TestTwoModulesInOneProcessShareNothing(t *testing.T) {
@@ -49,7 +78,7 @@ func TestTwoModulesInOneProcessShareNothing(t *testing.T) {
 			fx.Supply(quiet, fx.Annotate(sqlite.New(p.db, sqlite.Options{}), fx.As(new(app.Store))), fx.Annotate(gochannel.New(gochannel.Options{}, quiet), fx.As(new(broker.Broker)))),
 			app.Module(app.Options{RunBroker: true}),
 			fx.Invoke(func(timers *app.Timers) {
-				timers.OnDue(func(_ context.Context, e timer.DueTimeReached) error { p.due <- e; return nil }, app.OnDueOptions{})
+				timers.OnDue("", func(_ context.Context, e timer.DueTimeReached) error { p.due <- e; return nil }, app.OnDueOptions{})
 			}),
 			fx.Populate(&p.timers),
 		)
@@ -107,7 +136,7 @@ func TestSecondAppOnADatabaseIsRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 				if handles {
-					a.Timers().OnDue(func(context.Context, timer.DueTimeReached) error { return nil }, app.OnDueOptions{})
+					a.Timers().OnDue("", func(context.Context, timer.DueTimeReached) error { return nil }, app.OnDueOptions{})
 				}
 				ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 				t.Cleanup(cancel)

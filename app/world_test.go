@@ -42,12 +42,13 @@ type world struct {
 	poison  map[string]poison // by message id
 	faulty  bool              // calls failed, or the process crashed
 
-	checked     int                  // events checked so far
-	deadChecked int                  // dead letters checked so far
-	replayed    map[*simCommand]bool // those that were dead letters, over a quota
-	first       map[string]simEvent  // the first publish of each event id
-	again       int                  // events published again
-	fired       map[timer.Key]string // the event id of each key
+	checked     int                       // events checked so far
+	deadChecked int                       // dead letters checked so far
+	replayed    map[*simCommand]bool      // commands that were dead letters, over a quota
+	first       map[string]simEvent       // the first publish of each event id
+	again       int                       // events published again
+	fired       map[timer.Key]string      // the event id of each key
+	marked      map[timer.Key]timer.State // what the event of each key says
 
 	quotas  *quota.Config // of tenants; nil: none was ever set
 	limiter *quota.Limiter
@@ -86,7 +87,7 @@ func newWorld(t *testing.T, seed uint64, oneIn int, opt app.Options) *world {
 		t: t, path: filepath.Join(t.TempDir(), "timers.db"), opt: opt,
 		broker: newSimBroker(seed, f.decide), failures: f, faulty: oneIn > 0,
 		byKey: make(map[timer.Key][]sentCommand), poison: make(map[string]poison),
-		first: make(map[string]simEvent), fired: make(map[timer.Key]string), replayed: make(map[*simCommand]bool),
+		first: make(map[string]simEvent), fired: make(map[timer.Key]string), marked: make(map[timer.Key]timer.State), replayed: make(map[*simCommand]bool),
 	}
 	w.opt.Clock = timer.ClockFunc(w.clock)
 	return w
@@ -191,6 +192,9 @@ func (w *world) invariants() error {
 			return fmt.Errorf("published what does not decode: %w", err)
 		}
 		event, ok := m.Payload.(timer.DueTimeReached)
+		if expired, is := m.Payload.(timer.TimerExpired); is {
+			event, ok = expired.Event(), true
+		}
 		if !ok {
 			return fmt.Errorf("published a %s", m.Type)
 		}
@@ -240,6 +244,7 @@ func (w *world) checkEvent(e simEvent, event timer.DueTimeReached) error {
 		return fmt.Errorf("the key fired before, as %s", id)
 	}
 	w.fired[event.Key] = event.ID
+	w.marked[event.Key] = event.State()
 	return w.checkCause(event)
 }
 
@@ -247,10 +252,11 @@ func (w *world) checkEvent(e simEvent, event timer.DueTimeReached) error {
 func (w *world) checkCause(event timer.DueTimeReached) error {
 	commands := w.byKey[event.Key]
 	cause := slices.IndexFunc(commands, func(c sentCommand) bool {
-		return c.schedule != nil && c.schedule.DueAt.Equal(event.DueAt) && c.schedule.CorrelationID == event.CorrelationID && c.schedule.Data == event.Data
+		return c.schedule != nil && c.schedule.DueAt.Equal(event.DueAt) && c.schedule.ExpiresAt.Equal(event.ExpiresAt) &&
+			c.schedule.CorrelationID == event.CorrelationID && c.schedule.Data == event.Data
 	})
 	if cause < 0 {
-		return errors.New("invented: no command has its due time, correlation and data")
+		return errors.New("invented: no command has its times, correlation and data")
 	}
 	for _, c := range commands {
 		if c.version().Compare(commands[cause].version()) > 0 && w.ackedBefore(c, event.ReachedAt) {

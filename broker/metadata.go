@@ -1,13 +1,14 @@
 package broker
 
 import (
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/uuid"
+
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 // Metadata that a subscriber adds to every message it delivers. They are not
@@ -84,14 +85,8 @@ func RetryDelay(msg *message.Message, deliveries int) time.Duration {
 	return RedeliveryDelay(deliveries)
 }
 
-// redeliveryDelays are the delays after the first, second and every later nack.
-var redeliveryDelays = [...]time.Duration{time.Second, 5 * time.Second, 25 * time.Second}
-
 // RedeliveryDelay returns how long to wait before a nacked message is delivered
 // again if its handler does not say: 1 s, 5 s, then 25 s, by how often it has
 // been delivered (from 1), each between 0.8 and 1.2 times, so that messages
 // nacked together do not return together.
-func RedeliveryDelay(deliveries int) time.Duration {
-	n := min(max(deliveries, 1), len(redeliveryDelays))
-	return time.Duration(float64(redeliveryDelays[n-1]) * (0.8 + 0.4*rand.Float64()))
-}
+func RedeliveryDelay(deliveries int) time.Duration { return retry.Redelivery.After(deliveries) }

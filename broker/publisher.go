@@ -20,6 +20,11 @@ var (
 	// ErrUnavailable is what a result wraps if the broker is away: no message can
 	// be published now, whatever its topic.
 	ErrUnavailable = errors.New("broker unavailable")
+
+	// ErrDenied is what an error wraps if the user whom the broker knows us as lacks a
+	// permission. The text names it, or the topic. It may be granted later: no message is
+	// refused for good.
+	ErrDenied = errors.New("the broker does not permit it")
 )
 
 // A Message is a message and the topic it is published to. Its UUID is the

@@ -78,6 +78,19 @@ func (c *Client) CancelTimer(ctx context.Context, command timer.CancelTimer) (ti
 	return command.Version, c.send(ctx, command.TenantID, command)
 }
 
+// CancelMany cancels many timers of a tenant that have not fired: by a prefix of their
+// service calls, by their correlation id, or by a list of up to 500 service calls. It
+// cancels what is there when the service handles it. It returns as [Client.Schedule] does.
+func (c *Client) CancelMany(ctx context.Context, tenant timer.TenantID, of timer.Selection) (timer.Version, error) {
+	command := timer.CancelTimers{
+		TenantID: tenant, Version: c.versions.Complete(timer.Version{}, c.opt.Clock.Now()), Of: of, Trace: c.opt.Trace(ctx),
+	}
+	if err := command.Validate(); err != nil {
+		return timer.Version{}, err
+	}
+	return command.Version, c.send(ctx, tenant, command)
+}
+
 // command returns the command of a timer.
 func (c *Client) command(ctx context.Context, t Timer, now time.Time) (timer.ScheduleTimer, error) {
 	t.Version = c.versions.Complete(t.Version, now)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -132,7 +133,7 @@ func TestVersionsMayBeGiven(t *testing.T) {
 	t.Parallel()
 	c, p := newClient()
 	given := timer.Version{TimestampMS: noon.UnixMilli() - 5, CommandID: "c-1"}
-	got, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1", Version: given})
+	got, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1", DueAt: noon, Version: given})
 	if err != nil || got != given {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -147,6 +148,28 @@ func TestVersionsMayBeGiven(t *testing.T) {
 	}
 }
 
+// A cancellation of many timers is newer than what the same client has scheduled before.
+func TestCancelManySendsOneCommand(t *testing.T) {
+	t.Parallel()
+	c, p := newClient()
+	scheduled, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1.pay", DueAt: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := c.CancelMany(t.Context(), "acme", timer.Selection{Prefix: "order-1."})
+	if err != nil || version.Compare(scheduled) <= 0 {
+		t.Errorf("version %v after %v, error %v", version, scheduled, err)
+	}
+	m, err := envelope.Decode(p.messages[1].Payload)
+	want := timer.CancelTimers{TenantID: "acme", Version: version, Of: timer.Selection{Prefix: "order-1."}}
+	if err != nil || !reflect.DeepEqual(m.Payload, any(want)) || p.messages[1].Metadata.Get(envelope.HeaderServiceCallID) != "" {
+		t.Errorf("sent %+v with %v, error %v", m.Payload, p.messages[1].Metadata, err)
+	}
+	if _, err := c.CancelMany(t.Context(), "acme", timer.Selection{}); !errors.Is(err, timer.ErrInvalid) || len(p.messages) != 2 {
+		t.Errorf("without a selection: %v, %d messages", err, len(p.messages))
+	}
+}
+
 // Two commands of one millisecond are ordered by their ids.
 func TestVersionsOfAProcessGrow(t *testing.T) {
 	t.Parallel()
@@ -156,7 +179,7 @@ func TestVersionsOfAProcessGrow(t *testing.T) {
 		group.Go(func() {
 			var last timer.Version
 			for range each {
-				command, err := client.Timer{TenantID: "acme", ServiceCallID: "order-1"}.Command(noon)
+				command, err := client.Timer{TenantID: "acme", ServiceCallID: "order-1", DueAt: noon}.Command(noon)
 				if err != nil || command.Version.Compare(last) <= 0 {
 					t.Errorf("%v after %v, error %v", command.Version, last, err)
 					return
@@ -188,7 +211,7 @@ func TestVersionsGrowWhenTheClockIsSetBack(t *testing.T) {
 
 func TestSaysWhatIsWrongBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
-	good := client.Timer{TenantID: "acme", ServiceCallID: "order-1"}
+	good := client.Timer{TenantID: "acme", ServiceCallID: "order-1", DueAt: noon}
 	tests := []struct {
 		name   string
 		change func(*client.Timer)
@@ -197,6 +220,8 @@ func TestSaysWhatIsWrongBeforeAnythingIsSent(t *testing.T) {
 		{"no tenant", func(x *client.Timer) { x.TenantID = "" }, "tenantId is empty"},
 		{"a call that can't be one", func(x *client.Timer) { x.ServiceCallID = "a b" }, "serviceCallId"},
 		{"due in another millennium", func(x *client.Timer) { x.DueAt = noon.AddDate(1000, 0, 0) }, "3030"},
+		{"no due time", func(x *client.Timer) { x.DueAt = time.Time{} }, "dueAt is missing"},
+		{"two due times", func(x *client.Timer) { x.After = time.Hour }, "DueAt and After exclude each other"},
 		{"data that are no JSON", func(x *client.Timer) { x.Data = json.RawMessage(`{"a":`) }, "data is not one JSON value"},
 		{"data with a key twice", func(x *client.Timer) { x.Data = json.RawMessage(`{"a":1,"a":2}`) }, "data is not one JSON value"},
 		{"data that are too long", func(x *client.Timer) { x.Data = json.RawMessage(`"` + strings.Repeat("x", timer.MaxDataBytes) + `"`) }, "data has 4098 bytes"},
@@ -226,7 +251,7 @@ func TestAnErrorOfThePublisherComesWithTheVersion(t *testing.T) {
 	t.Parallel()
 	c, p := newClient()
 	p.failAt = 1
-	version, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1"})
+	version, err := c.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1", DueAt: noon})
 	if !errors.Is(err, errAway) || version.CommandID == "" || !strings.Contains(err.Error(), version.CommandID) {
 		t.Errorf("%v, %v", version, err)
 	}
@@ -248,9 +273,9 @@ func TestScheduleManyPacksByTenantAndCorrelation(t *testing.T) {
 	}
 	add(501, client.Timer{TenantID: "acme", After: time.Hour})
 	add(2, client.Timer{TenantID: "umbrella", DueAt: noon})
-	add(1, client.Timer{TenantID: "umbrella", CorrelationID: "req-7"})
-	add(1, client.Timer{TenantID: "acme", Version: timer.Version{TimestampMS: noon.UnixMilli() - 1, CommandID: "given"}})
-	add(1, client.Timer{TenantID: "deep", Data: json.RawMessage(strings.Repeat("[", 13) + strings.Repeat("]", 13))})
+	add(1, client.Timer{TenantID: "umbrella", DueAt: noon, CorrelationID: "req-7"})
+	add(1, client.Timer{TenantID: "acme", DueAt: noon, Version: timer.Version{TimestampMS: noon.UnixMilli() - 1, CommandID: "given"}})
+	add(1, client.Timer{TenantID: "deep", DueAt: noon, Data: json.RawMessage(strings.Repeat("[", 13) + strings.Repeat("]", 13))})
 	add(1, client.Timer{TenantID: "acme", After: 2 * time.Hour}) // again: newer than the first
 	c, p := newClient()
 	if err := c.ScheduleMany(t.Context(), timers...); err != nil {
@@ -325,7 +350,7 @@ func TestMessagesOfScheduleManyFit(t *testing.T) {
 	timers := make([]client.Timer, 1000)
 	for i := range timers {
 		timers[i] = client.Timer{
-			TenantID: timer.TenantID(strings.Repeat("t", 64)), ServiceCallID: long(i), CorrelationID: strings.Repeat("r", 128),
+			TenantID: timer.TenantID(strings.Repeat("t", 64)), ServiceCallID: long(i), CorrelationID: strings.Repeat("r", 128), DueAt: noon,
 			Data: json.RawMessage(`"` + strings.Repeat("x", i*4) + `"`),
 		}
 	}
@@ -347,7 +372,7 @@ func TestScheduleManySaysHowManyWereSent(t *testing.T) {
 	t.Parallel()
 	c, p := newClient()
 	p.failAt = 2
-	err := c.ScheduleMany(t.Context(), client.Timer{TenantID: "a", ServiceCallID: "1"}, client.Timer{TenantID: "a", ServiceCallID: "2"}, client.Timer{TenantID: "b", ServiceCallID: "1"})
+	err := c.ScheduleMany(t.Context(), client.Timer{TenantID: "a", ServiceCallID: "1", After: 1}, client.Timer{TenantID: "a", ServiceCallID: "2", After: 1}, client.Timer{TenantID: "b", ServiceCallID: "1", After: 1})
 	if !errors.Is(err, errAway) || !strings.Contains(err.Error(), "2 of 3 timers were sent") {
 		t.Error(err)
 	}

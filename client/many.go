@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	itemBytes  = 64                       // of a timer in a ScheduleTimers, without its service call and data
-	itemsBytes = envelope.MaxBytes - 1024 // of all timers in one
+	itemBytes   = 64 // of a timer in a ScheduleTimers, without its service call, expiry and data
+	expiryBytes = len(`,"expiresAt":"2006-01-02T15:04:05.000Z"`)
+	itemsBytes  = envelope.MaxBytes - 1024 // of all timers in one
 )
 
 // ScheduleMany asks for timers, up to 500 of a tenant and correlation id with one
@@ -70,6 +71,9 @@ func (c *Client) pack(ctx context.Context, timers []Timer) ([]*pack, error) {
 		}
 		from := sender{t.TenantID, t.CorrelationID}
 		size := len(command.ServiceCallID) + len(command.Data) + itemBytes
+		if !command.ExpiresAt.IsZero() {
+			size += expiryBytes
+		}
 		p := open[from]
 		alone := t.Version != (timer.Version{}) || !fits(command)
 		if alone || p == nil || len(p.Commands) == timer.MaxScheduleTimers || p.bytes+size > itemsBytes || latest[command.Key] >= p.number {

@@ -14,8 +14,8 @@ import (
 
 // A Marshaler makes messages of commands and events and reads them, for the component
 // cqrs of Watermill, whose CommandEventMarshaler it is. It knows [timer.ScheduleTimer],
-// [timer.ScheduleTimers], [timer.CancelTimer] and [timer.DueTimeReached], by value or
-// by pointer, and makes a ScheduleTimer of a [Timer]. What is invalid is an error that
+// [timer.ScheduleTimers], [timer.CancelTimer], [timer.CancelTimers], [timer.DueTimeReached]
+// and [timer.TimerExpired], by value or by pointer, and makes a ScheduleTimer of a [Timer]. What is invalid is an error that
 // wraps [timer.ErrInvalid].
 //
 // A component cqrs hands no context to its marshaler, so the trace of a command is the
@@ -25,7 +25,7 @@ type Marshaler struct {
 }
 
 // Marshal returns the message of a command or event, with the headers of the contract.
-// Its UUID is the id of the command or event. A ScheduleTimer or CancelTimer without a
+// Its UUID is the id of the command or event. A ScheduleTimer or a cancel without a
 // version gets one, as of now.
 func (m Marshaler) Marshal(v any) (*message.Message, error) {
 	switch c := valueOf(v).(type) {
@@ -52,11 +52,19 @@ func (m Marshaler) Marshal(v any) (*message.Message, error) {
 			return nil, err
 		}
 		return newMessage(c.CommandID, envelope.Cancel(c), envelope.CancelHeaders(c))
+	case timer.CancelTimers:
+		c.Version = version(c.Version, m.now())
+		if err := c.Validate(); err != nil {
+			return nil, err
+		}
+		return newMessage(c.CommandID, envelope.CancelMany(c), envelope.CancelManyHeaders(c))
 	case timer.DueTimeReached:
 		if c.ID == "" {
 			c.ID = envelope.EventID(c)
 		}
 		return newMessage(c.ID, envelope.Reached(c), envelope.HeadersOf(c))
+	case timer.TimerExpired:
+		return m.Marshal(c.Event())
 	}
 	return nil, timer.Invalid(timer.ReasonUnknownType, "%T is no command or event of timers", v)
 }
@@ -140,7 +148,13 @@ func decode(msg *message.Message) (payload any, kind string, err error) {
 	case timer.CancelTimer:
 		complete(&c.CorrelationID, &c.Trace)
 		return c, m.Type, nil
+	case timer.CancelTimers:
+		complete(&c.CorrelationID, &c.Trace)
+		return c, m.Type, nil
 	case timer.DueTimeReached:
+		complete(&c.CorrelationID, &c.Trace)
+		return c, m.Type, nil
+	case timer.TimerExpired:
 		complete(&c.CorrelationID, &c.Trace)
 		return c, m.Type, nil
 	}

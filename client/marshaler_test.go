@@ -32,6 +32,7 @@ func ofEach() []any {
 		schedule,
 		timer.ScheduleTimers{TenantID: "acme", Version: version, Commands: []timer.ScheduleTimer{schedule}},
 		timer.CancelTimer{Key: key, Version: version, CorrelationID: "req-7", Trace: trace},
+		timer.CancelTimers{TenantID: "acme", Version: version, Of: timer.Selection{Prefix: "order-1."}, CorrelationID: "req-7", Trace: trace},
 		event,
 	}
 }
@@ -71,7 +72,7 @@ func TestMarshalerCompletesCommands(t *testing.T) {
 	t.Parallel()
 	m := client.Marshaler{Clock: at(noon)}
 	key := timer.Key{TenantID: "acme", ServiceCallID: "order-1"}
-	for _, v := range []any{client.Timer{TenantID: "acme", ServiceCallID: "order-1"}, timer.ScheduleTimer{Key: key, DueAt: noon}, &timer.CancelTimer{Key: key}} {
+	for _, v := range []any{client.Timer{TenantID: "acme", ServiceCallID: "order-1", DueAt: noon}, timer.ScheduleTimer{Key: key, DueAt: noon}, &timer.CancelTimer{Key: key}} {
 		msg, err := m.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
@@ -94,6 +95,8 @@ func TestMarshalerRefusesWhatIsInvalid(t *testing.T) {
 	early.DueAt = early.DueAt.AddDate(-100, 0, 0)
 	for _, v := range []any{
 		client.Timer{TenantID: "acme"},
+		client.Timer{TenantID: "acme", ServiceCallID: "order-1"},
+		client.Timer{TenantID: "acme", ServiceCallID: "order-1", DueAt: noon, After: 1},
 		timer.ScheduleTimer{Key: key},
 		timer.ScheduleTimer{Key: key, DueAt: noon, Data: "{"},
 		timer.CancelTimer{},
@@ -174,7 +177,7 @@ func TestComponentCQRS(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- router.Run(context.WithoutCancel(t.Context())) }()
 	<-router.Running()
-	if err := commands.Send(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1"}); err != nil {
+	if err := commands.Send(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := commands.Send(t.Context(), &timer.CancelTimer{Key: timer.Key{TenantID: "acme", ServiceCallID: "order-2"}}); err != nil {

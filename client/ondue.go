@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,10 @@ import (
 type OnDueOptions struct {
 	Topic string // what to subscribe to, such as broker.Routing.EventsOf of a tenant; required
 	Name  string // of the handler in the router, which has each once; default "timers of " and the topic
+
+	// Expired has handle called for timers that expired, too, see [timer.TimerExpired]: the
+	// State of their events is [timer.Expired]. Default: they are acked without a call.
+	Expired bool
 
 	// Remember is how many events that were handled are remembered, so that they are
 	// not handled again; default 10000, at most twice as many are kept. Negative: none.
@@ -36,23 +41,39 @@ type OnDueOptions struct {
 // poison queue and [OnDueOptions.Invalid] such a message comes again and again.
 func IsInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
 
+// ByPrefix returns a handle for [OnDue] that calls the one with the longest prefix of the
+// event's service call id, such as "order-", of several on one subscription; "" is for all
+// that no other one has. An event that none has is not for this program: it is acked, as
+// messages of other types are. It panics if no service call id can begin with a prefix.
+func ByPrefix(handles map[string]func(ctx context.Context, e timer.DueTimeReached) error) func(ctx context.Context, e timer.DueTimeReached) error {
+	for prefix := range handles {
+		if prefix != "" && timer.ValidatePrefix("prefix", prefix) != nil {
+			panic("client: ByPrefix with a prefix that no service call id has: " + timer.Quote(prefix))
+		}
+	}
+	return func(ctx context.Context, e timer.DueTimeReached) error {
+		for n := len(e.ServiceCallID); n >= 0; n-- {
+			if handle := handles[string(e.ServiceCallID[:n])]; handle != nil {
+				return handle(ctx, e)
+			}
+		}
+		return nil
+	}
+}
+
 // OnDue adds a handler to a router, which is called for each timer that fires. Its
 // message is acked when it returns nil. After an error it comes again, as the
 // middleware of the router and the subscriber say. Several events are handled at once
 // if the subscriber delivers so. The context is that of the message, with the trace of
-// the event. Messages of other types are acked.
+// the event. Messages of other types are acked. Give [ByPrefix] for several handlers.
 func OnDue(
 	router *message.Router, sub message.Subscriber, handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions,
 ) *message.Handler {
 	if opt.Topic == "" || handle == nil {
 		panic("client: OnDue needs a topic to subscribe to, such as routing.EventsOf(tenant), and a handler")
 	}
-	if opt.Name == "" {
-		opt.Name = "timers of " + opt.Topic
-	}
-	if opt.Remember == 0 {
-		opt.Remember = 10_000
-	}
+	opt.Name = cmp.Or(opt.Name, "timers of "+opt.Topic)
+	opt.Remember = cmp.Or(opt.Remember, 10_000)
 	if opt.Once == nil {
 		opt.Once = newRecent(opt.Remember).once
 	}
@@ -64,8 +85,8 @@ func OnDue(
 		if err != nil {
 			return opt.Invalid(msg, fmt.Errorf("decode message %s: %w", timer.Quote(msg.UUID), err))
 		}
-		e, ok := payload.(timer.DueTimeReached)
-		if !ok {
+		e, ok := timer.EventOf(payload)
+		if !ok || e.State() == timer.Expired && !opt.Expired {
 			return nil
 		}
 		return opt.Once(WithTrace(msg.Context(), e.Trace), e.ID, func(ctx context.Context) error { return handle(ctx, e) })

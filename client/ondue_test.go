@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +111,36 @@ func TestOnDueHandsOverTheEvent(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A timer that expired is no event for a handler that does not ask for it. The two events of
+// a timer have one id: a handler has one of them.
+func TestOnDueHandsOverWhatExpiredIfAsked(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var got []timer.State
+			f := route(t, func(_ context.Context, e timer.DueTimeReached) error {
+				got = append(got, e.State())
+				return nil
+			}, client.OnDueOptions{Expired: asked})
+			e := fired("order-1")
+			expired := e
+			expired.ExpiresAt, expired.ReachedAt = e.DueAt.Add(time.Second), e.DueAt.Add(time.Minute)
+			for _, m := range []*message.Message{messageOf(t, expired), messageOf(t, e)} {
+				if !f.deliver(m) {
+					t.Error("the event was not acked")
+				}
+			}
+			want := timer.Reached
+			if asked {
+				want = timer.Expired
+			}
+			if len(got) != 1 || got[0] != want {
+				t.Errorf("asked %v: handled %v, want %v alone", asked, got, want)
+			}
+		})
+	}
 }
 
 func TestOnDueDropsRepetitionsOnlyAfterSuccess(t *testing.T) {
@@ -273,7 +304,7 @@ func TestOnDueAcksWhatIsNotForIt(t *testing.T) {
 			t.Error("it was handled")
 			return nil
 		}, client.OnDueOptions{})
-		command, err := client.Marshaler{}.Marshal(client.Timer{TenantID: "acme", ServiceCallID: "order-1"})
+		command, err := client.Marshaler{}.Marshal(client.Timer{TenantID: "acme", ServiceCallID: "order-1", After: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +323,7 @@ func TestAHandlerCarriesTheTraceOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, p := newClient()
 		f := route(t, func(ctx context.Context, e timer.DueTimeReached) error {
-			_, err := c.Schedule(ctx, client.Timer{TenantID: e.TenantID, ServiceCallID: "next"})
+			_, err := c.Schedule(ctx, client.Timer{TenantID: e.TenantID, ServiceCallID: "next", After: 1})
 			return err
 		}, client.OnDueOptions{})
 		e := fired("order-1")
@@ -302,4 +333,41 @@ func TestAHandlerCarriesTheTraceOn(t *testing.T) {
 			t.Errorf("traceparent %q", got)
 		}
 	})
+}
+
+func TestByPrefixHandsAnEventToTheLongestPrefix(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		to := func(prefix string) func(context.Context, timer.DueTimeReached) error {
+			return func(_ context.Context, e timer.DueTimeReached) error {
+				got = append(got, prefix+" has "+string(e.ServiceCallID))
+				if e.ServiceCallID == "order-fails" {
+					return errors.New("no")
+				}
+				return nil
+			}
+		}
+		handles := map[string]func(context.Context, timer.DueTimeReached) error{"order-": to("order-"), "order-vip-": to("order-vip-")}
+		f := route(t, client.ByPrefix(handles), client.OnDueOptions{})
+		for call, acked := range map[timer.ServiceCallID]bool{"order-1": true, "order-vip-1": true, "order-fails": false, "invoice-1": true, "order": true} {
+			if f.deliver(messageOf(t, fired(call))) != acked {
+				t.Errorf("acked %s: %v", call, !acked)
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"order- has order-1", "order- has order-fails", "order-vip- has order-vip-1"}, got); diff != "" {
+			t.Error(diff)
+		}
+		handles[""] = to("the rest")
+		if !f.deliver(messageOf(t, fired("invoice-2"))) || got[len(got)-1] != "the rest has invoice-2" {
+			t.Errorf("%q", got)
+		}
+	})
+	defer func() {
+		if recover() == nil {
+			t.Error("a prefix that no service call has does not panic")
+		}
+	}()
+	client.ByPrefix(map[string]func(context.Context, timer.DueTimeReached) error{"order ": nil})
 }

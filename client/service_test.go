@@ -97,7 +97,7 @@ func useTimers(t *testing.T, pub message.Publisher, sub message.Subscriber, rout
 	if _, err := c.Schedule(t.Context(), moved); err != nil {
 		t.Fatal(err)
 	}
-	many := []client.Timer{{TenantID: "acme", ServiceCallID: "1"}, {TenantID: "acme", ServiceCallID: "2"}, {TenantID: "acme", ServiceCallID: "last", After: 400 * time.Millisecond}}
+	many := []client.Timer{{TenantID: "acme", ServiceCallID: "1", After: 1}, {TenantID: "acme", ServiceCallID: "2", After: 1}, {TenantID: "acme", ServiceCallID: "last", After: 400 * time.Millisecond}}
 	if err := c.ScheduleMany(t.Context(), many...); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ type Timer struct {
 	TenantID      timer.TenantID      // whose it is
 	ServiceCallID timer.ServiceCallID // what it is about; with the tenant the key of the timer
 	DueAt         time.Time           // when it fires, rounded up to milliseconds; a time in the past is due at once
-	After         time.Duration       // when it fires, from now on, if DueAt is zero
+	After         time.Duration       // when it fires, from now on, in place of DueAt; one of the two must be given
+	ExpiresAt     time.Time           // from when on it must not fire any more, as after an outage, but expires: after DueAt, rounded up to milliseconds; default it may fire at any time
 	CorrelationID string              // trace of the request; default none
 	Data          json.RawMessage     // any JSON value of at most 4 KiB, for the event; default none
 	Version       timer.Version       // which of the commands of a key is the newest; default now, and a new UUIDv7
@@ -29,13 +30,18 @@ func (t Timer) Key() timer.Key {
 // [timer.InvalidError] that says what is wrong with it.
 func (t Timer) Command(now time.Time) (timer.ScheduleTimer, error) {
 	due := t.DueAt
-	if due.IsZero() {
+	switch {
+	case t.After == 0:
+	case due.IsZero():
 		due = now.Add(t.After)
+	default:
+		return timer.ScheduleTimer{}, timer.Invalid(timer.ReasonBadField, "DueAt and After exclude each other: give one")
 	}
 	c := timer.ScheduleTimer{
 		Key:           t.Key(),
 		Version:       version(t.Version, now),
 		DueAt:         due,
+		ExpiresAt:     t.ExpiresAt,
 		CorrelationID: t.CorrelationID,
 		Data:          string(t.Data),
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"net"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,6 +35,37 @@ func listenPort(field *string) value {
 	})
 	v.empty = true
 	return v
+}
+
+// isOrigin reports whether a text is a scheme and a host, or empty.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return text == "" || err == nil && isHTTP(text) && text == u.Scheme+"://"+u.Host
+}
+
+// parsePrefixes reads addresses, or networks such as 10.0.0.0/8.
+func parsePrefixes(text string) (all []netip.Prefix, ok bool) {
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if address, err := netip.ParseAddr(part); err == nil {
+			all = append(all, netip.PrefixFrom(address, address.BitLen()))
+		} else if network, err := netip.ParsePrefix(part); err == nil {
+			all = append(all, network)
+		} else if text != "" {
+			return nil, false
+		}
+	}
+	return all, true
+}
+
+func formatPrefixes(all []netip.Prefix) string {
+	texts := make([]string, len(all))
+	for i, p := range all {
+		if texts[i] = p.String(); p.IsSingleIP() {
+			texts[i] = p.Addr().String()
+		}
+	}
+	return strings.Join(texts, ",")
 }
 
 // HTTPAddress returns where HTTP is answered, empty for nowhere, and whether that was

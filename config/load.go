@@ -64,9 +64,7 @@ func Load(flags map[string]string, environ []string, file string) (Config, error
 // may have settings that do not go together.
 func Try(flags map[string]string, environ []string, file string) (Config, error) {
 	fromEnv, envFile, ignored := readEnv(environ)
-	if file == "" {
-		file = envFile
-	}
+	file = cmp.Or(file, envFile)
 	var all []given
 	var errs []error
 	if file != "" {

@@ -3,6 +3,7 @@ package config_test
 import (
 	"errors"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -380,6 +381,19 @@ func TestHTTPIsSwitchedOffByNothing(t *testing.T) {
 		}
 		if addr, chosen := c.HTTPAddress(); err != nil || addr != test.addr || chosen != test.chosen {
 			t.Errorf("%s: %q, %v, %v", name, addr, chosen, err)
+		}
+	}
+}
+
+func TestProxies(t *testing.T) {
+	t.Parallel()
+	cfg, err := config.Load(nil, []string{"TIMER_HTTP_ORIGIN=https://timers.example:8443", "TIMER_HTTP_TRUSTED_PROXIES=127.0.0.1, 10.0.0.0/8,::1"}, "")
+	if err != nil || len(cfg.HTTPTrustedProxies) != 3 || !cfg.HTTPTrustedProxies[1].Contains(netip.MustParseAddr("10.1.2.3")) {
+		t.Errorf("%v, %v", cfg.HTTPTrustedProxies, err)
+	}
+	for _, wrong := range []string{"HTTP_ORIGIN=timers.example", "HTTP_ORIGIN=https://timers.example/path", "HTTP_ORIGIN=https://u:p@timers.example", "HTTP_TRUSTED_PROXIES=proxy.example", "HTTP_TRUSTED_PROXIES=10.0.0.0/99"} {
+		if _, err := config.Load(nil, []string{"TIMER_" + wrong}, ""); err == nil {
+			t.Errorf("%s is accepted", wrong)
 		}
 	}
 }

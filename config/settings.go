@@ -2,12 +2,86 @@ package config
 
 import (
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 )
 
 const day = 24 * time.Hour
+
+// A Config is every setting of the service. [Load] and [Default] return it
+// complete and valid. It is not to be changed once others use it.
+type Config struct {
+	PollingInterval      time.Duration  // longest sleep between polls of the store
+	BatchSize            int            // timers per transaction
+	DBPath               string         // file of the SQLite database
+	DBURL                Secret         // PostgreSQL; empty selects SQLite
+	BackupEvery          time.Duration  // how often the SQLite database is copied; 0: never
+	BackupDir            string         // folder of the copies; empty if there are none
+	BackupKeep           int            // how many of them are kept
+	Broker               Broker         // kind of broker
+	BrokerURL            Secret         // servers of the broker; empty with NATS: the embedded one
+	BrokerUsername       string         // user at the broker; may be empty
+	BrokerPassword       Secret         // password of that user
+	BrokerTLSCA          string         // file with certificates that sign the broker's; empty: those of the system
+	BrokerTLSCert        string         // file with the certificate of this client; may be empty
+	BrokerTLSKey         string         // file with its key
+	Provision            Provision      // what is done about topics that do not exist
+	Durability           Durability     // what an acknowledged command survives
+	CommandsTopic        string         // where commands arrive; empty: the broker's default
+	EventsTopic          string         // where events go; empty: the broker's default
+	DeadLettersTopic     string         // where invalid commands go; empty: the broker's default
+	Receipts             bool           // whether commands have receipts
+	ReceiptsTopic        string         // where receipts go; empty: the broker's default
+	UnknownTypes         UnknownTypes   // what becomes of messages of a type that is no command
+	EventFormat          EventFormat    // how events are written
+	EventSource          string         // source of events that are CloudEvents, a URI-reference
+	Retention            time.Duration  // how long timers are kept that fired or were canceled
+	Horizon              time.Duration  // how far ahead a due time may lie
+	MaxClockAhead        time.Duration  // how far ahead of the clock the time of a command may be
+	QuotasFile           string         // limits of each tenant; empty: none
+	DrainTimeout         time.Duration  // how long a stop waits for what is in flight
+	CatchUpTimeout       time.Duration  // how long firing waits for commands that wait at the broker
+	Recover              Recovery       // what happens if the database was lost
+	HTTPAddr             string         // where HTTP is answered; empty: nowhere
+	HTTPToken            Secret         // token of HTTP requests
+	HTTPTenantTokensFile string         // tokens of single tenants; empty: none
+	HTTPPprof            bool           // whether profiles of the process are served
+	HTTPReadOnly         bool           // whether HTTP requests that would change something are refused
+	HTTPPrefix           string         // path below which HTTP is answered; empty: "/"
+	HTTPOrigin           string         // where browsers reach it through a proxy; empty: as they ask for
+	HTTPTrustedProxies   []netip.Prefix // whose X-Forwarded-For is believed
+	HTTPSocket           string         // unix socket on which HTTP is answered; see Socket
+	Server               Secret         // URL of a service that verbs ask; empty: the one on this machine
+	LogLevel             slog.Level     // the least severe level that is logged
+	LogFormat            LogFormat      // form of log lines
+	LogFX                bool           // whether the assembly of the parts is logged
+	NATSListen           string         // where the embedded server listens, perhaps with a port; see NATSAddress
+	NATSPort             int            // port of the embedded server; 0: any free one; see NATSAddress
+	NATSStream           string         // JetStream stream that holds commands, events and dead letters
+	NATSMaxBytes         int64          // size limit of that stream, in bytes
+	NATSMaxAge           time.Duration  // how long that stream keeps messages
+	NATSMinAge           time.Duration  // how long a stream must keep messages
+	NATSPublish          NATSPublish    // how events are published
+	NATSDomain           string         // JetStream domain; empty: that of the server
+	NATSInbox            string         // prefix of the subjects for answers; empty: one for the service, one for clients
+	NATSNKey             string         // file with the seed of an nkey; may be empty
+	NATSToken            Secret         // token for NATS
+	NATSCredentials      string         // file with credentials for NATS; may be empty
+	KafkaSASL            string         // how to log in to Kafka; empty: not at all
+	KafkaMaxAge          time.Duration  // how long topics keep messages that the service creates
+
+	RabbitMQExchange  string    // exchange that everything is published to
+	RabbitMQQueueType QueueType // of queues that the service creates
+
+	Takeover bool   // own the commands at this start, whichever database owns them; a flag of serve, no setting
+	Version  string // of the program, for those who look at it; no setting
+
+	origins map[string]origin // where each setting came from, by key
+	file    string            // that was read; empty if none was
+	ignored []string          // variables that are no settings, see Ignored
+}
 
 // A setting is one row of a table.
 type setting struct {
@@ -55,11 +129,13 @@ func (c *Config) settings() []setting {
 		{"http_addr", defaultHTTPAddr, listenPort(&c.HTTPAddr), "Address and port of the HTTP server for health, metrics, the JSON API and the dashboard. Set it to nothing for no HTTP. If the port of the default is in use, another one is taken, with a warning. An address beyond the loopback interface needs `http_token`."},
 		{"http_token", "", password(&c.HTTPToken), "Token that HTTP requests need (`Authorization: Bearer …`, or a login on `/login`), except for `/livez` and `/readyz`. It is never printed."},
 		{"http_tenant_tokens_file", "", path(&c.HTTPTenantTokensFile), "YAML file with tokens of tenants, see docs/api.md: each sees and changes its tenant only. It is loaded again when it changes. It needs `http_token`. Empty: none."},
-		{"http_read_only", "false", choice(&c.HTTPReadOnly, false, true), "`true`: HTTP requests that would change something are refused."},
+		{"http_read_only", "false", choice(&c.HTTPReadOnly, false, true), "`true`: HTTP requests that would change something are refused, unless they come by `http_socket`."},
 		{"http_pprof", "false", choice(&c.HTTPPprof, false, true), "`true`: profiles of the process at `/debug/pprof/`, for `go tool pprof`. They show what the memory holds to everyone with `http_token`."},
 		{"http_prefix", "", prefix(&c.HTTPPrefix), "Path in front of all paths of the HTTP server, such as `/timers`, for a proxy."},
+		{"http_origin", "", text(&c.HTTPOrigin, "an origin", ", such as https://timers.example", isOrigin), "Where browsers reach the service through a proxy, such as `https://timers.example`. Its name is answered without `http_token` too, and its pages may change something whatever name the proxy passes on."},
+		{"http_trusted_proxies", "", parsed(&c.HTTPTrustedProxies, "addresses or networks", " with commas between them, such as 127.0.0.1,10.0.0.0/8", parsePrefixes, formatPrefixes), "Addresses of proxies whose `X-Forwarded-For` is believed: who guesses tokens is slowed down, and who changed something is logged, by the address of the client."},
 		{"http_socket", "", path(&c.HTTPSocket), "Unix socket on which HTTP is answered too, for the verbs on this machine: only the user of the service may open it. Empty: beside the SQLite file, with `.sock` after its name; none with PostgreSQL."},
-		{"server", "", secret(&c.Server, "a URL", ", such as http://timers.example:8080", isHTTP, Secret.URL), "URL of a running service that the verbs ask. Empty: the service of this machine, on `http_socket`, or on `http_addr` with PostgreSQL."},
+		{"server", "", server(&c.Server), "URL of a running service that the verbs ask, or its host and port. Empty: the service of this machine, on `http_socket`, or on `http_addr` with PostgreSQL."},
 		{"log_level", "info", choice(&c.LogLevel, slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError), "Least severe level that is logged."},
 		{"log_format", "text", choice(&c.LogFormat, Text, JSON), "Form of log lines, and of the lines that `serve` prints: `text` for people, `json` for machines."},
 		{"log_fx", "false", choice(&c.LogFX, false, true), "`true`: log also how fx assembles, starts and stops the parts. For developers of the service."},

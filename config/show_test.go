@@ -64,6 +64,8 @@ http_tenant_tokens_file - default
 http_read_only       false               default
 http_pprof           false               default
 http_prefix          -                   default
+http_origin          -                   default
+http_trusted_proxies -                   default
 http_socket          -                   default
 server               -                   default
 log_level            info                default

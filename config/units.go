@@ -9,16 +9,23 @@ import (
 	"time"
 )
 
-// ParseDuration reads a duration: a bare number is milliseconds, else the
-// units are those of [time.ParseDuration], and d for days of 24 hours, which
-// comes first: "5000", "30s", "7d", "1d12h".
+// ParseDuration reads a duration of a setting: a bare number is milliseconds, else it is as
+// [ParseWithUnit] reads it.
 func ParseDuration(text string) (time.Duration, error) {
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
-		if ms > math.MaxInt64/int64(time.Millisecond) || ms < math.MinInt64/int64(time.Millisecond) {
-			return 0, fmt.Errorf("duration %q is out of range", text)
-		}
-		return time.Duration(ms) * time.Millisecond, nil
+	ms, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		return ParseWithUnit(text)
+	case ms > math.MaxInt64/int64(time.Millisecond) || ms < math.MinInt64/int64(time.Millisecond):
+		return 0, fmt.Errorf("duration %q is out of range", text)
 	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+// ParseWithUnit reads a duration with the units of [time.ParseDuration], and d for days of
+// 24 hours, which comes first: "30s", "7d", "1d12h". A number without a unit is refused,
+// unless it is 0: most people mean seconds.
+func ParseWithUnit(text string) (time.Duration, error) {
 	count, rest, found := strings.Cut(text, "d")
 	if !found {
 		return time.ParseDuration(text)

@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,10 @@ func TestDurationsAreMillisecondsUnlessTheySayOtherwise(t *testing.T) {
 		got, err := config.ParseDuration(tt.text)
 		if err != nil || got != tt.want {
 			t.Errorf("%q is %v (%v), want %v", tt.text, got, err, tt.want)
+		}
+		bare := strings.Trim(tt.text, "-0123456789") == "" && tt.want != 0
+		if got, err := config.ParseWithUnit(tt.text); bare != (err != nil) || !bare && got != tt.want {
+			t.Errorf("%q with a unit is %v (%v)", tt.text, got, err)
 		}
 	}
 	for _, text := range []string{

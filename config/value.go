@@ -189,6 +189,19 @@ func isHTTP(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
+// server is the URL of an HTTP server, or its host and port.
+func server(field *Secret) value {
+	v := secret(field, "a URL", ", such as http://timers.example:8080", isHTTP, Secret.URL)
+	set := v.set
+	v.set = func(text string) error {
+		if hostPortPattern.MatchString(text) {
+			text = "http://" + text
+		}
+		return set(text)
+	}
+	return v
+}
+
 // withPorts is a value that takes no URL with a port that is none. The error does
 // not show the port: it may be a part of a password.
 func withPorts(v value) value {

@@ -47,11 +47,17 @@ type payload struct {
 	TenantID      value `json:"tenantId"`
 	ServiceCallID value `json:"serviceCallId"`
 	DueAt         value `json:"dueAt"`
+	ExpiresAt     value `json:"expiresAt"`
 	ReachedAt     value `json:"reachedAt"`
+	ExpiredAt     value `json:"expiredAt"`
 	Data          value `json:"data"`
 	Timers        value `json:"timers"`
 	Reason        value `json:"reason"`
 	Detail        value `json:"detail"`
+
+	ServiceCallIDs value `json:"serviceCallIds"`
+	Prefix         value `json:"prefix"`
+	CorrelationID  value `json:"correlationId"`
 }
 
 func (p *payload) isObject() bool { return len(p.whole) > 0 && p.whole[0] == '{' }

@@ -39,12 +39,6 @@ func (f *fields) fromCloudEvent() {
 	f.TenantID, f.AggregateID = f.CloudTenantID, f.CloudSubject
 	f.CorrelationID, f.CausationID = f.CloudCorrelationID, f.CloudCausationID
 	f.Payload = f.CloudData
-	// By the JSON format of CloudEvents null means absent.
-	for _, optional := range []*value{&f.TenantID, &f.AggregateID, &f.CorrelationID, &f.CausationID, &f.ContentType, &f.Base64} {
-		if isNull(*optional) {
-			*optional = nil
-		}
-	}
 }
 
 // check fails for a CloudEvent that breaks the specification, or has a form that

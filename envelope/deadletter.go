@@ -9,11 +9,12 @@ const TypeDeadLetter = "DeadLetter"
 // TypeMark is the [HeaderType] of a mark: a message among the dead letters that says what
 // an operator decided, for a database that is lost and recovered. HeaderMark is what it was:
 // "discarded" (a dead letter, whose original the headers of a dead letter name), "forgotten"
-// (the tenant), "paused" or "resumed" (firing).
+// (the tenant), "paused" or "resumed" (firing, of the tenant or of all if there is none).
 const (
-	TypeMark     = "OperatorMark"
-	HeaderMark   = "operatorMark"
-	HeaderMarkBy = "operatorMarkBy" // who asked for it; may be absent
+	TypeMark        = "OperatorMark"
+	HeaderMark      = "operatorMark"
+	HeaderMarkBy    = "operatorMarkBy"    // who asked for it; may be absent
+	HeaderMarkUntil = "operatorMarkUntil" // RFC 3339: when a pause ends; absent if it is to be resumed
 )
 
 // Headers of a dead letter, beside [HeaderType], [HeaderTenantID], a

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -15,8 +16,8 @@ import (
 // CloudEvent 1.0 in structured JSON, strictly: at most [MaxBytes] of valid UTF-8, one
 // JSON object and nothing after it, nested no deeper than [MaxDepth], no key
 // twice in an object. Keys count in any order and in their exact case; unknown
-// ones are ignored. A field that may be absent must still not be null. Errors are
-// [timer.InvalidError]s that name the field and the remedy.
+// ones are ignored. Null in a field that may be absent means that it is absent, but in
+// data it is a value. Errors are [timer.InvalidError]s that name the field and the remedy.
 //
 // A message of another type is no error, see [Message], if it is such an object
 // and its type is a string that is not empty.
@@ -32,6 +33,14 @@ func Decode(body []byte) (Message, error) {
 	if d.SpecVersion != nil {
 		d.names = &inCloudEvent
 		d.fromCloudEvent()
+	}
+	for _, optional := range []*value{
+		&d.AggregateID, &d.CorrelationID, &d.CausationID, &d.ContentType, &d.Base64,
+		&d.Payload.ServiceCallIDs, &d.Payload.Prefix, &d.Payload.CorrelationID,
+	} {
+		if isNull(*optional) {
+			*optional = nil
+		}
 	}
 	m := d.message()
 	if d.err != nil {
@@ -67,17 +76,19 @@ func (d *decoder) fail(err error) {
 type names struct {
 	tenant, aggregate, correlation, causation                            string
 	payload, payloadTenant, payloadCall, payloadTimers, dueAt, reachedAt string
-	data                                                                 string
+	expiresAt, expiredAt, data                                           string
 }
 
 var (
 	inEnvelope = names{
 		"tenantId", "aggregateId", "correlationId", "causationId",
-		"payload", "payload.tenantId", "payload.serviceCallId", "payload.timers", "payload.dueAt", "payload.reachedAt", "payload.data",
+		"payload", "payload.tenantId", "payload.serviceCallId", "payload.timers", "payload.dueAt", "payload.reachedAt",
+		"payload.expiresAt", "payload.expiredAt", "payload.data",
 	}
 	inCloudEvent = names{
 		"tenantid", "subject", "correlationid", "causationid",
-		"data", "data.tenantId", "data.serviceCallId", "data.timers", "data.dueAt", "data.reachedAt", "data.data",
+		"data", "data.tenantId", "data.serviceCallId", "data.timers", "data.dueAt", "data.reachedAt",
+		"data.expiresAt", "data.expiredAt", "data.data",
 	}
 )
 
@@ -92,9 +103,15 @@ func (d *decoder) message() (m Message) {
 	case TypeCancelTimer:
 		m.Type = TypeCancelTimer
 		m.Payload = timer.CancelTimer{Key: d.key(&m), Version: version(&m), CorrelationID: m.CorrelationID, Trace: d.trace()}
+	case TypeCancelTimers:
+		m.Type = TypeCancelTimers
+		m.Payload = d.cancelMany(&m)
 	case TypeDueTimeReached:
 		m.Type = TypeDueTimeReached
 		m.Payload = d.reached(&m)
+	case TypeTimerExpired:
+		m.Type = TypeTimerExpired
+		m.Payload = d.expired(&m)
 	case string(timer.TimerScheduled), string(timer.TimerCanceled), string(timer.TimerIgnored), string(timer.TimerRejected):
 		m.Type = string(kind)
 		m.Payload = d.receipt(&m)
@@ -108,21 +125,31 @@ func (d *decoder) message() (m Message) {
 }
 
 func (d *decoder) schedule(m *Message) timer.ScheduleTimer {
-	return timer.ScheduleTimer{
+	c := timer.ScheduleTimer{
 		Key:           d.key(m),
 		Version:       version(m),
 		DueAt:         d.instant(d.names.dueAt, d.Payload.DueAt),
 		CorrelationID: m.CorrelationID,
 		Trace:         d.trace(),
-		Data:          d.data(d.names.data, d.Payload.Data),
 	}
+	c.ExpiresAt = d.expiry(d.names.expiresAt, d.Payload.ExpiresAt, c.DueAt)
+	c.Data = d.data(d.names.data, d.Payload.Data)
+	return c
+}
+
+// expiry returns from when on a timer of a due time must not fire any more, the zero time if
+// that is absent.
+func (d *decoder) expiry(field string, v value, dueAt time.Time) time.Time {
+	if v == nil || isNull(v) {
+		return time.Time{}
+	}
+	t := d.instant(field, v)
+	d.fail(timer.ValidateExpiresAt(field, t, dueAt))
+	return t
 }
 
 func (d *decoder) scheduleMany(m *Message) timer.ScheduleTimers {
-	d.common(m)
-	if d.AggregateID != nil {
-		d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s is not allowed in %s, which has many service calls; leave it out", d.names.aggregate, m.Type))
-	}
+	d.many(m)
 	c := timer.ScheduleTimers{TenantID: m.TenantID, Version: version(m)}
 	list := d.Payload.Timers
 	if len(list) == 0 || list[0] != '[' {
@@ -160,14 +187,38 @@ func (d *decoder) scheduleMany(m *Message) timer.ScheduleTimers {
 	return c
 }
 
+func (d *decoder) cancelMany(m *Message) timer.CancelTimers {
+	d.many(m)
+	c := timer.CancelTimers{TenantID: m.TenantID, Version: version(m), CorrelationID: m.CorrelationID, Trace: d.trace()}
+	in := d.names.payload + "."
+	if v := d.Payload.ServiceCallIDs; v != nil && json.Unmarshal(v, &c.Of.Calls) != nil {
+		d.fail(mistaken(in+"serviceCallIds", v, "an array of strings"))
+	}
+	if v := d.Payload.Prefix; v != nil {
+		c.Of.Prefix = string(d.text(in+"prefix", v))
+	}
+	c.Of.CorrelationID = d.optional(in+"correlationId", d.Payload.CorrelationID)
+	d.fail(c.Of.Validate(in))
+	return c
+}
+
+// many sets the fields of m that a message about many timers has.
+func (d *decoder) many(m *Message) {
+	d.common(m)
+	if d.AggregateID != nil {
+		d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s is not allowed in %s, which has many service calls; leave it out", d.names.aggregate, m.Type))
+	}
+}
+
 // A listed is one item of the timers of a ScheduleTimers.
 type listed struct {
 	ServiceCallID value `json:"serviceCallId"`
 	DueAt         value `json:"dueAt"`
+	ExpiresAt     value `json:"expiresAt"`
 	Data          value `json:"data"`
 }
 
-// timer reads service call, due time and data of a command from a list.
+// timer reads service call, times and data of a command from a list.
 func (d *decoder) timer(list *jsontext.Decoder, c *timer.ScheduleTimer) {
 	if kind := list.PeekKind(); kind != jsontext.KindBeginObject {
 		v, _ := list.ReadValue()
@@ -178,22 +229,40 @@ func (d *decoder) timer(list *jsontext.Decoder, c *timer.ScheduleTimer) {
 	d.fail(json.UnmarshalDecode(list, &d.listed))
 	c.ServiceCallID = timer.ServiceCallID(d.text(".serviceCallId", d.listed.ServiceCallID))
 	c.DueAt = d.instant(".dueAt", d.listed.DueAt)
+	c.ExpiresAt = d.expiry(".expiresAt", d.listed.ExpiresAt, c.DueAt)
 	c.Data = d.data(".data", d.listed.Data)
 }
 
 func (d *decoder) reached(m *Message) timer.DueTimeReached {
+	return d.event(m, timer.Reached, d.names.reachedAt, d.Payload.ReachedAt)
+}
+
+func (d *decoder) expired(m *Message) timer.TimerExpired {
+	if v := d.Payload.ExpiresAt; v == nil || isNull(v) {
+		d.fail(mistaken(d.names.expiresAt, v, "a string"))
+	}
+	return d.event(m, timer.Expired, d.names.expiredAt, d.Payload.ExpiredAt).TimerExpired()
+}
+
+// event reads the event of a timer in a state, which it came to at the time in a field.
+func (d *decoder) event(m *Message, state timer.State, field string, at value) timer.DueTimeReached {
 	if d.AggregateID == nil {
 		d.fail(mistaken(d.names.aggregate, nil, "the service call id"))
 	}
-	return timer.DueTimeReached{
+	e := timer.DueTimeReached{
 		Key:           d.key(m),
 		ID:            m.ID,
 		DueAt:         d.instant(d.names.dueAt, d.Payload.DueAt),
-		ReachedAt:     d.instant(d.names.reachedAt, d.Payload.ReachedAt),
+		ReachedAt:     d.instant(field, at),
 		CorrelationID: m.CorrelationID,
 		Trace:         d.trace(),
-		Data:          d.data(d.names.data, d.Payload.Data),
 	}
+	e.ExpiresAt = d.expiry(d.names.expiresAt, d.Payload.ExpiresAt, e.DueAt)
+	e.Data = d.data(d.names.data, d.Payload.Data)
+	if e.State() != state {
+		d.fail(timer.Invalid(timer.ReasonBadTime, "%s and %s do not say that the timer is %s; a timer expires at %[2]s or later, and is reached before", field, d.names.expiresAt, state))
+	}
+	return e
 }
 
 // other keeps id and tenant of a message of another type, if they are valid.
@@ -219,7 +288,7 @@ func (d *decoder) key(m *Message) timer.Key {
 	if d.AggregateID == nil {
 		return key
 	}
-	id := d.optionalText(d.names.aggregate, d.AggregateID)
+	id := d.text(d.names.aggregate, d.AggregateID)
 	if string(id) != string(key.ServiceCallID) {
 		d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s %s is not %s %s; name the same service call in both or leave %s out",
 			d.names.aggregate, timer.Quote(string(id)), d.names.payloadCall, timer.Quote(string(key.ServiceCallID)), d.names.aggregate))
@@ -266,7 +335,7 @@ func (d *decoder) timestamp() int64 {
 // tenant returns the tenant. A CloudEvent may have it in its data only.
 func (d *decoder) tenant() timer.TenantID {
 	field, v := d.names.tenant, d.TenantID
-	if d.SpecVersion != nil && v == nil {
+	if d.SpecVersion != nil && (v == nil || isNull(v)) {
 		if !d.Payload.isObject() {
 			d.fail(mistaken(d.names.payload, d.Payload.whole, "an object"))
 		}

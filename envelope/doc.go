@@ -25,7 +25,7 @@
 //   - An invalid command or event does not become valid by encoding it.
 //   - The data of a timer are never decoded and encoded again: an event has them byte
 //     for byte as the command had.
-//   - A due time is rounded up to the millisecond, never down.
+//   - A due time and an expiry are rounded up to the millisecond, never down.
 //   - The id of an event ([EventID]) is fixed once per generation of a timer. Its
-//     bodies differ in reachedAt and timestampMs only, or time in a CloudEvent.
+//     bodies differ in reachedAt (or expiredAt) and timestampMs only, or time in a CloudEvent.
 package envelope

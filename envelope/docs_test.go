@@ -49,6 +49,18 @@ func TestExamplesOfTheDocsDecode(t *testing.T) {
 			if got := (envelope.Format{}).Receipt(payload); !bytes.Equal(got, compact.Bytes()) {
 				t.Errorf("receipt is not as the service sends it:\n got %s\nwant %s", got, &compact)
 			}
+		case timer.TimerExpired:
+			payload.CommandID = command.CommandID
+			if want := envelope.EventID(payload.Event()); payload.ID != want {
+				t.Errorf("id of the event is %s, want %s for the command above it", payload.ID, want)
+			}
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, []byte(block[1])); err != nil {
+				t.Fatal(err)
+			}
+			if got := envelope.Reached(payload.Event()); !bytes.Equal(got, compact.Bytes()) {
+				t.Errorf("event is not as the service sends it:\n got %s\nwant %s", &compact, got)
+			}
 		case timer.DueTimeReached:
 			payload.CommandID = command.CommandID
 			if want := envelope.EventID(payload); payload.ID != want {
@@ -68,7 +80,7 @@ func TestExamplesOfTheDocsDecode(t *testing.T) {
 	if !cloudEvents {
 		t.Error("there is no example of an event that is a CloudEvent")
 	}
-	for _, kind := range []string{"ScheduleTimer", "CancelTimer", "DueTimeReached", "TimerScheduled"} {
+	for _, kind := range []string{"ScheduleTimer", "CancelTimer", "DueTimeReached", "TimerExpired", "TimerScheduled"} {
 		if !seen[kind] {
 			t.Errorf("there is no example of %s", kind)
 		}

@@ -1,6 +1,8 @@
 package envelope
 
 import (
+	"time"
+
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -39,13 +41,20 @@ type (
 		TenantID      timer.TenantID      `json:"tenantId"`
 		ServiceCallID timer.ServiceCallID `json:"serviceCallId,omitzero"`
 		DueAt         string              `json:"dueAt,omitzero"`
+		ExpiresAt     string              `json:"expiresAt,omitzero"`
 		ReachedAt     string              `json:"reachedAt,omitzero"`
+		ExpiredAt     string              `json:"expiredAt,omitzero"`
 		Reason        timer.Reason        `json:"reason,omitzero"`
 		Detail        string              `json:"detail,omitzero"`
+
+		ServiceCallIDs []timer.ServiceCallID `json:"serviceCallIds,omitzero"`
+		Prefix         string                `json:"prefix,omitzero"`
+		CorrelationID  string                `json:"correlationId,omitzero"`
 	}
 	itemBody struct { // of the timers of a ScheduleTimers
 		ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
 		DueAt         string              `json:"dueAt"`
+		ExpiresAt     string              `json:"expiresAt,omitzero"`
 	}
 )
 
@@ -70,12 +79,12 @@ func newBody(kind string, key timer.Key, version timer.Version, correlationID st
 
 // Schedule encodes a command, which must be valid by
 // [timer.ScheduleTimer.Validate], and its data, if there are any, by
-// [ValidateData]; [Decode] refuses the result if it is not. The due time is rounded
+// [ValidateData]; [Decode] refuses the result if it is not. Due time and expiry are rounded
 // up to the millisecond, data are written as they are. The trace is no part of the
 // body, see [ScheduleHeaders].
 func Schedule(c timer.ScheduleTimer) []byte {
 	body := newBody(TypeScheduleTimer, c.Key, c.Version, c.CorrelationID)
-	body.Payload.DueAt = FormatTime(timer.RoundUp(c.DueAt))
+	body.Payload.DueAt, body.Payload.ExpiresAt = FormatTime(timer.RoundUp(c.DueAt)), formatExpiry(c.ExpiresAt)
 	return withData(encode(body), "}}", c.Data)
 }
 
@@ -83,7 +92,7 @@ func Schedule(c timer.ScheduleTimer) []byte {
 // [timer.ScheduleTimers.Validate]; [Decode] refuses the result if it is not, or
 // if it has more than [MaxBytes]. A command with a service call id of 36
 // characters takes 92 bytes, so 500 of them fit; of ids with 128 characters 354
-// do. Data count, too. Due times, traces and data are treated as by [Schedule].
+// do. Data count, too. Times, traces and data are treated as by [Schedule].
 func ScheduleMany(c timer.ScheduleTimers) []byte {
 	var first timer.ScheduleTimer
 	if len(c.Commands) > 0 {
@@ -95,7 +104,7 @@ func ScheduleMany(c timer.ScheduleTimers) []byte {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		item := itemBody{command.ServiceCallID, FormatTime(timer.RoundUp(command.DueAt))}
+		item := itemBody{command.ServiceCallID, FormatTime(timer.RoundUp(command.DueAt)), formatExpiry(command.ExpiresAt)}
 		list = append(list, withData(encode(item), "}", command.Data)...)
 	}
 	return insert(encode(body), "}}", "timers", append(list, ']'))
@@ -107,7 +116,23 @@ func Cancel(c timer.CancelTimer) []byte {
 	return encode(newBody(TypeCancelTimer, c.Key, c.Version, c.CorrelationID))
 }
 
-// Reached encodes an event. Its id is e.ID, or [EventID] if that is empty. Two
-// attempts at the same event differ in reachedAt and timestampMs only, which
+// CancelMany encodes a command, which must be valid by [timer.CancelTimers.Validate];
+// [Decode] refuses the result if it is not.
+func CancelMany(c timer.CancelTimers) []byte {
+	body := newBody(TypeCancelTimers, timer.Key{TenantID: c.TenantID}, c.Version, c.CorrelationID)
+	body.Payload.ServiceCallIDs, body.Payload.Prefix, body.Payload.CorrelationID = c.Of.Calls, c.Of.Prefix, c.Of.CorrelationID
+	return encode(body)
+}
+
+// formatExpiry returns an expiry as messages carry it, "" if there is none.
+func formatExpiry(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return FormatTime(timer.RoundUp(t))
+}
+
+// Reached encodes an event, a [timer.TimerExpired] if its state is Expired. Its id is e.ID, or [EventID] if that is empty. Two
+// attempts at the same event differ in reachedAt, or expiredAt, and timestampMs only, which
 // are the same instant.
 func Reached(e timer.DueTimeReached) []byte { return Format{}.Reached(e) }

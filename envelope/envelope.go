@@ -9,7 +9,9 @@ const (
 	TypeScheduleTimer  = "ScheduleTimer"
 	TypeScheduleTimers = "ScheduleTimers"
 	TypeCancelTimer    = "CancelTimer"
+	TypeCancelTimers   = "CancelTimers"
 	TypeDueTimeReached = "DueTimeReached"
+	TypeTimerExpired   = "TimerExpired"
 )
 
 // Limits of a message body.
@@ -28,8 +30,9 @@ type Message struct {
 	CorrelationID string // empty if absent
 	CausationID   string // empty if absent
 
-	// Payload is a timer.ScheduleTimer, a timer.ScheduleTimers, a
-	// timer.CancelTimer, a timer.DueTimeReached or a timer.Receipt, complete and valid, or nil if Type is none of ours.
+	// Payload is a timer.ScheduleTimer, a timer.ScheduleTimers, a timer.CancelTimer, a
+	// timer.CancelTimers, a timer.DueTimeReached, a timer.TimerExpired or a timer.Receipt,
+	// complete and valid, or nil if Type is none of ours.
 	// Then Type is not empty, ID and TenantID are valid or empty, and the
 	// other fields are not set.
 	Payload any

@@ -19,14 +19,6 @@ func (d *decoder) text(field string, v value) []byte {
 	return unquote(v)
 }
 
-// optionalText is text for a field that may be absent, but is present.
-func (d *decoder) optionalText(field string, v value) []byte {
-	if isNull(v) {
-		d.fail(timer.Invalid(timer.ReasonMissingField, "%s is null; write a string or leave the field out", field))
-	}
-	return d.text(field, v)
-}
-
 func (d *decoder) identifier(field string, v value) string {
 	id := string(d.text(field, v))
 	d.fail(timer.ValidateID(field, id))
@@ -38,9 +30,7 @@ func (d *decoder) optional(field string, v value) string {
 	if v == nil {
 		return ""
 	}
-	id := string(d.optionalText(field, v))
-	d.fail(timer.ValidateID(field, id))
-	return id
+	return d.identifier(field, v)
 }
 
 func (d *decoder) instant(field string, v value) time.Time {

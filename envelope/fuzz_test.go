@@ -102,6 +102,13 @@ func checkSurvivesEncoding(t *testing.T, m envelope.Message) {
 			t.Fatalf("decodes to an invalid command: %v", err)
 		}
 		body = envelope.Cancel(payload)
+	case timer.CancelTimers:
+		if err := payload.Validate(); err != nil {
+			t.Fatalf("decodes to an invalid command: %v", err)
+		}
+		if body = envelope.CancelMany(payload); len(body) > envelope.MaxBytes {
+			return
+		}
 	case timer.Receipt:
 		body = envelope.Format{}.Receipt(payload)
 		if len(body) > envelope.MaxBytes {
@@ -117,6 +124,10 @@ func checkSurvivesEncoding(t *testing.T, m envelope.Message) {
 		m.TimestampMS = payload.ReachedAt.UnixMilli() // as in all that we encode
 		body = envelope.Reached(payload)
 		compareFormats(t, m, payload)
+	case timer.TimerExpired:
+		m.TimestampMS = payload.ExpiredAt.UnixMilli()
+		body = envelope.Reached(payload.Event())
+		compareFormats(t, m, payload.Event())
 	}
 	m.CausationID = "" // the commands have none
 	m.Payload = withoutTrace(m.Payload)
@@ -147,10 +158,16 @@ func withoutTrace(payload any) any {
 	case timer.Receipt:
 		p.Trace = timer.Trace{}
 		return p
+	case timer.CancelTimers:
+		p.Trace = timer.Trace{}
+		return p
 	case timer.CancelTimer:
 		p.Trace = timer.Trace{}
 		return p
 	case timer.DueTimeReached:
+		p.Trace = timer.Trace{}
+		return p
+	case timer.TimerExpired:
 		p.Trace = timer.Trace{}
 		return p
 	}

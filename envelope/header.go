@@ -28,7 +28,15 @@ const maxTraceState = 512
 // HeadersOf returns the headers of an event. They repeat fields of the body of
 // [Reached], and add the trace of the command that set the due time.
 func HeadersOf(e timer.DueTimeReached) map[string]string {
-	return headers(TypeDueTimeReached, idOf(e), e.Key, e.CorrelationID, e.Trace)
+	return headers(TypeOf(e), idOf(e), e.Key, e.CorrelationID, e.Trace)
+}
+
+// TypeOf returns the type of the message of an event.
+func TypeOf(e timer.DueTimeReached) string {
+	if e.State() == timer.Expired {
+		return TypeTimerExpired
+	}
+	return TypeDueTimeReached
 }
 
 // ScheduleHeaders returns the headers of a command encoded by [Schedule]. A
@@ -51,6 +59,12 @@ func ScheduleManyHeaders(c timer.ScheduleTimers) map[string]string {
 // producer may leave them out.
 func CancelHeaders(c timer.CancelTimer) map[string]string {
 	return headers(TypeCancelTimer, c.CommandID, c.Key, c.CorrelationID, c.Trace)
+}
+
+// CancelManyHeaders returns the headers of a command encoded by [CancelMany]. They name no
+// service call.
+func CancelManyHeaders(c timer.CancelTimers) map[string]string {
+	return headers(TypeCancelTimers, c.CommandID, timer.Key{TenantID: c.TenantID}, c.CorrelationID, c.Trace)
 }
 
 func headers(kind, id string, key timer.Key, correlationID string, trace timer.Trace) map[string]string {

@@ -12,7 +12,7 @@ import (
 
 // EventID returns the id of the event of one generation of a timer, which is
 // made of its key, its due time and the command that set it: every attempt has
-// the same id, and no other generation has it. The id is a UUID of version 7
+// the same id, whether it fired or expired, and no other generation has it. The id is a UUID of version 7
 // whose time is the due time and whose other 74 bits are cut from the SHA-256
 // of tenant, service call and command id.
 func EventID(e timer.DueTimeReached) string {

@@ -58,7 +58,7 @@ func (f Format) HeadersOfReceipt(r timer.Receipt) map[string]string {
 // receipt decodes a receipt.
 func (d *decoder) receipt(m *Message) timer.Receipt {
 	r := timer.Receipt{Type: timer.ReceiptType(m.Type)}
-	if r.Type == timer.TimerRejected && d.Payload.ServiceCallID == nil {
+	if call := d.Payload.ServiceCallID; r.Type == timer.TimerRejected && (call == nil || isNull(call)) {
 		d.common(m) // the command names no service call
 		if r.TenantID = m.TenantID; d.AggregateID != nil {
 			d.fail(timer.Invalid(timer.ReasonKeyMismatch, "%s is given without %s; name the same service call in both or leave both out", d.names.aggregate, d.names.payloadCall))

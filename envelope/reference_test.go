@@ -32,6 +32,8 @@ var (
 	pairForm      = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 )
 
+func isCall(text string) bool { return callForm.MatchString(text) && text != "." && text != ".." }
+
 var errRefused = errors.New("refused")
 
 // reference returns type and payload of a body, or an error.
@@ -45,7 +47,7 @@ func reference(body []byte) (kind string, payload any, err error) {
 	case !ok || kind == "":
 		return "", nil, errRefused
 	case !slices.Contains([]string{
-		"ScheduleTimer", "ScheduleTimers", "CancelTimer", "DueTimeReached", "TimerScheduled", "TimerCanceled", "TimerIgnored", "TimerRejected",
+		"ScheduleTimer", "ScheduleTimers", "CancelTimer", "CancelTimers", "DueTimeReached", "TimerExpired", "TimerScheduled", "TimerCanceled", "TimerIgnored", "TimerRejected",
 	}, kind):
 		return kind, nil, nil
 	}
@@ -55,6 +57,11 @@ func reference(body []byte) (kind string, payload any, err error) {
 		payloadKey = "data"
 		if trace, ok = referenceCloudEvent(top); !ok {
 			return "", nil, errRefused
+		}
+	}
+	for _, optional := range []string{"aggregateId", "correlationId", "causationId"} {
+		if top[optional] == nil {
+			delete(top, optional)
 		}
 	}
 	keepData(top["payload"], member(body, payloadKey))
@@ -72,10 +79,16 @@ func reference(body []byte) (kind string, payload any, err error) {
 	case timer.CancelTimer:
 		p.Trace = trace
 		payload = p
+	case timer.CancelTimers:
+		p.Trace = trace
+		payload = p
 	case timer.Receipt:
 		p.Trace = trace
 		payload = p
 	case timer.DueTimeReached:
+		p.Trace = trace
+		payload = p
+	case timer.TimerExpired:
 		p.Trace = trace
 		payload = p
 	}
@@ -144,12 +157,19 @@ func referencePayload(kind string, top map[string]any) any {
 			Key: timer.Key{TenantID: timer.TenantID(tenant)}, Version: version, CorrelationID: correlation,
 		})
 	}
-	if strings.HasPrefix(kind, "Timer") {
+	if kind == "CancelTimers" {
+		of, ok := referenceSelection(inner)
+		if there || !ok {
+			return nil
+		}
+		return timer.CancelTimers{TenantID: timer.TenantID(tenant), Version: version, Of: of, CorrelationID: correlation}
+	}
+	if strings.HasPrefix(kind, "Timer") && kind != "TimerExpired" {
 		return referenceReceipt(kind, top, inner, timer.Receipt{
 			Key: timer.Key{TenantID: timer.TenantID(tenant)}, ID: id, CorrelationID: correlation, At: time.UnixMilli(ms).UTC(),
 		})
 	}
-	if !callForm.MatchString(call) || there && aggregate != call || !there && kind == "DueTimeReached" {
+	if !isCall(call) || there && aggregate != call || !there && (kind == "DueTimeReached" || kind == "TimerExpired") {
 		return nil
 	}
 	key := timer.Key{TenantID: timer.TenantID(tenant), ServiceCallID: timer.ServiceCallID(call)}
@@ -157,27 +177,71 @@ func referencePayload(kind string, top map[string]any) any {
 	due, dueOK := referenceTime(dueText)
 	reachedText, _ := inner["reachedAt"].(string)
 	reached, reachedOK := referenceTime(reachedText)
+	expiredText, _ := inner["expiredAt"].(string)
+	expired, expiredOK := referenceTime(expiredText)
+	expires, expiresOK := referenceExpiry(inner, due)
 	data, dataOK := referenceData(inner)
+	dataOK = dataOK && (expiresOK || kind == "CancelTimer")
 	switch {
 	case kind == "CancelTimer":
 		return timer.CancelTimer{Key: key, Version: version, CorrelationID: correlation}
 	case kind == "ScheduleTimer" && dueOK && dataOK:
-		return timer.ScheduleTimer{Key: key, Version: version, DueAt: due, CorrelationID: correlation, Data: data}
-	case kind == "DueTimeReached" && dueOK && reachedOK && dataOK:
-		return timer.DueTimeReached{Key: key, ID: id, DueAt: due, ReachedAt: reached, CorrelationID: correlation, Data: data}
+		return timer.ScheduleTimer{Key: key, Version: version, DueAt: due, ExpiresAt: expires, CorrelationID: correlation, Data: data}
+	case kind == "TimerExpired" && dueOK && expiredOK && dataOK && !expires.IsZero() && !expired.Before(expires):
+		return timer.TimerExpired{Key: key, ID: id, DueAt: due, ExpiresAt: expires, ExpiredAt: expired, CorrelationID: correlation, Data: data}
+	case kind == "DueTimeReached" && dueOK && reachedOK && dataOK && (expires.IsZero() || reached.Before(expires)):
+		return timer.DueTimeReached{Key: key, ID: id, DueAt: due, ExpiresAt: expires, ReachedAt: reached, CorrelationID: correlation, Data: data}
 	}
 	return nil
+}
+
+// referenceExpiry returns when a timer of an object expires that is due at a time.
+func referenceExpiry(object map[string]any, due time.Time) (time.Time, bool) {
+	given := object["expiresAt"]
+	if given == nil {
+		return time.Time{}, true
+	}
+	text, _ := given.(string)
+	t, ok := referenceTime(text)
+	return t, ok && t.After(due)
+}
+
+// referenceSelection returns which timers a CancelTimers names.
+func referenceSelection(inner map[string]any) (of timer.Selection, ok bool) {
+	given := 0
+	for _, field := range []string{"serviceCallIds", "prefix", "correlationId"} {
+		if inner[field] == nil {
+			continue
+		}
+		given++
+		text, _ := inner[field].(string)
+		switch field {
+		case "prefix":
+			of.Prefix, ok = text, callForm.MatchString(text)
+		case "correlationId":
+			of.CorrelationID, ok = text, idForm.MatchString(text)
+		default:
+			items, _ := inner[field].([]any)
+			ok = len(items) >= 1 && len(items) <= 500
+			for _, item := range items {
+				text, _ := item.(string)
+				ok = ok && isCall(text) && !slices.Contains(of.Calls, timer.ServiceCallID(text))
+				of.Calls = append(of.Calls, timer.ServiceCallID(text))
+			}
+		}
+	}
+	return of, ok && given == 1
 }
 
 // referenceReceipt returns a receipt that has what all messages have, or nil.
 func referenceReceipt(kind string, top, inner map[string]any, r timer.Receipt) any {
 	r.Type = timer.ReceiptType(kind)
 	r.CommandID, _ = top["causationId"].(string)
-	call, named := inner["serviceCallId"]
+	call := inner["serviceCallId"]
 	aggregate, there := top["aggregateId"]
-	if named || there || r.Type != timer.TimerRejected {
+	if call != nil || there || r.Type != timer.TimerRejected {
 		text, _ := call.(string)
-		if !callForm.MatchString(text) || there && aggregate != text {
+		if !isCall(text) || there && aggregate != text {
 			return nil
 		}
 		r.ServiceCallID = timer.ServiceCallID(text)
@@ -200,7 +264,7 @@ func referenceReceipt(kind string, top, inner map[string]any, r timer.Receipt) a
 }
 
 // referenceTimers returns the commands of a list, which have all but service call,
-// due time and data in common, or nil.
+// times and data in common, or nil.
 func referenceTimers(list any, common timer.ScheduleTimer) any {
 	items, _ := list.([]any)
 	if len(items) < 1 || len(items) > 500 {
@@ -213,8 +277,11 @@ func referenceTimers(list any, common timer.ScheduleTimer) any {
 		text, _ := object["dueAt"].(string)
 		due, ok := referenceTime(text)
 		data, dataOK := referenceData(object)
+		expires, expiresOK := referenceExpiry(object, due)
+		ok = ok && expiresOK
+		common.ExpiresAt = expires
 		common.ServiceCallID, common.DueAt, common.Data = timer.ServiceCallID(call), due, data
-		if !ok || !dataOK || !callForm.MatchString(call) || slices.ContainsFunc(payload.Commands, func(c timer.ScheduleTimer) bool { return c.Key == common.Key }) {
+		if !ok || !dataOK || !isCall(call) || slices.ContainsFunc(payload.Commands, func(c timer.ScheduleTimer) bool { return c.Key == common.Key }) {
 			return nil
 		}
 		payload.Commands = append(payload.Commands, common)

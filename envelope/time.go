@@ -27,7 +27,10 @@ func FormatTime(t time.Time) string {
 // millisecond rounds up. The result is in UTC and within the years 2000 to 2200.
 // The letters T and Z may be lower case, as the RFC allows; a space for the T,
 // a comma, 24:00 and the leap second :60 are refused.
-func ParseTime(s string) (time.Time, error) { return parseTime("time", []byte(s), up) }
+func ParseTime(s string) (time.Time, error) { return ParseTimeOf("time", s) }
+
+// ParseTimeOf is [ParseTime] of a field, which the error names.
+func ParseTimeOf(field, s string) (time.Time, error) { return parseTime(field, []byte(s), up) }
 
 // A rounding is what happens to a rest finer than a millisecond.
 type rounding int

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -44,34 +44,31 @@ func (h *Handlers) breakCircuit(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// Pauses before each try while the circuit breaker is open.
-const (
-	minPause = 100 * time.Millisecond
-	maxPause = 5 * time.Second
-)
-
 // A breaker is a circuit breaker that makes callers wait: closed, all pass; open,
 // all wait; half-open, after each pause, one may try, and if it succeeds the breaker
 // is closed. (Sony/gobreaker refuses callers instead, so that the waiting would come
 // on top of it.)
 type breaker struct {
-	open  atomic.Bool
 	probe chan struct{} // holds a permit while half-open
 
 	mu     sync.Mutex
 	closed chan struct{} // closed with the breaker; nil while it is closed
-	pause  time.Duration // the last one; zero while closed
+	pauses int           // since it was opened
 	timer  *time.Timer   // makes it half-open; nil while half-open or closed
 }
 
 func newBreaker() breaker { return breaker{probe: make(chan struct{}, 1)} }
 
+// isOpen reports whether callers wait.
+func (b *breaker) isOpen() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.closed != nil
+}
+
 // acquire returns true when the caller may try, false if stop ended before. The
 // caller then calls success, failure or release.
 func (b *breaker) acquire(stop context.Context) bool {
-	if !b.open.Load() {
-		return true
-	}
 	b.mu.Lock()
 	closed := b.closed
 	b.mu.Unlock()
@@ -95,13 +92,12 @@ func (b *breaker) failure() (opened bool) {
 	defer b.mu.Unlock()
 	if opened = b.closed == nil; opened {
 		b.closed = make(chan struct{})
-		b.open.Store(true)
 	}
 	if b.timer != nil {
 		return opened // several failed together
 	}
-	b.pause = min(max(2*b.pause, minPause), maxPause)
-	b.timer = time.AfterFunc(b.pause, func() {
+	b.pauses++
+	b.timer = time.AfterFunc(retry.Intake.After(b.pauses), func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.timer = nil
@@ -112,12 +108,16 @@ func (b *breaker) failure() (opened bool) {
 
 // release lets another caller try instead, since this one did not use the store.
 func (b *breaker) release() {
-	if b.open.Load() {
-		b.permit()
-	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.permit()
 }
 
+// permit lets one caller try, unless the breaker is closed. The lock must be held.
 func (b *breaker) permit() {
+	if b.closed == nil {
+		return
+	}
 	select {
 	case b.probe <- struct{}{}:
 	default:
@@ -126,17 +126,13 @@ func (b *breaker) permit() {
 
 // success closes the breaker, and reports whether it was not closed.
 func (b *breaker) success() (closed bool) {
-	if !b.open.Load() {
-		return false
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed == nil {
 		return false
 	}
 	close(b.closed)
-	b.closed, b.pause = nil, 0
-	b.open.Store(false)
+	b.closed, b.pauses = nil, 0
 	if b.timer != nil {
 		b.timer.Stop()
 		b.timer = nil

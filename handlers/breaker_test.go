@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 func TestBreakerLetsAllThroughWhileClosed(t *testing.T) {
@@ -72,19 +74,24 @@ func TestBreakerPauseIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBreaker()
-		for range 20 {
+		wait := func() time.Duration {
+			began := time.Now()
 			b.failure()
 			if !b.acquire(t.Context()) {
 				t.Fatal("not let through")
 			}
+			return time.Since(began)
 		}
-		if b.pause != maxPause {
-			t.Errorf("pause grew to %v, want %v", b.pause, maxPause)
+		first, last := wait(), time.Duration(0)
+		for range 20 {
+			last = wait()
 		}
-		b.failure()
+		if first != retry.Intake.First || last != retry.Intake.Longest {
+			t.Errorf("pauses from %v to %v, want %v to %v", first, last, retry.Intake.First, retry.Intake.Longest)
+		}
 		b.success()
-		if b.pause != 0 {
-			t.Errorf("pause is %v after the store was back", b.pause)
+		if again := wait(); again != first {
+			t.Errorf("pause is %v after the store was back", again)
 		}
 	})
 }

@@ -158,7 +158,7 @@ func rejected(tenant timer.TenantID, from envelope.Origin, trace timer.Trace, or
 func (d *deadLetters) report(ctx context.Context, tenant timer.TenantID, from envelope.Origin, dead *message.Message) {
 	reason := timer.Reason(dead.Metadata.Get(envelope.HeaderDeadLetterReason))
 	id := dead.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
-	d.refused.Note([]any{"tenant_id", tenant, "reason", reason}, "first_message_id", id, "first_correlation_id", from.CorrelationID, "first_dead_letter_id", dead.UUID)
+	d.refused.Note(1, []any{"tenant_id", tenant, "reason", reason}, "first_message_id", id, "first_correlation_id", from.CorrelationID, "first_dead_letter_id", dead.UUID)
 	if d.log.Enabled(ctx, slog.LevelDebug) {
 		d.log.DebugContext(ctx, "message refused", "tenant_id", tenant, "service_call_id", from.ServiceCallID, "correlation_id", from.CorrelationID,
 			"message_id", id, "reason", reason, "dead_letter_id", dead.UUID)
@@ -189,6 +189,10 @@ func (d *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, 
 	}
 	replays := envelope.ReplaysFrom(from.Get)
 	now := d.clock.Now()
+	first := firstAt(original, replays, now)
+	if replays > 0 && from.Get(envelope.HeaderDeadLetterReason) == string(timer.ReasonOverQuota) {
+		replays-- // a quota says nothing about the message, which may be replayed again
+	}
 
 	made := message.NewMessage(deadLetterID(topic, original), original.Payload)
 	for header, value := range map[string]string{
@@ -201,7 +205,7 @@ func (d *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, 
 		envelope.HeaderDeadLetterPosition:   from.Get(broker.MetaPosition),
 		envelope.HeaderDeadLetterOriginalID: visible(id),
 		envelope.HeaderCorrelationID:        origin.CorrelationID,
-		envelope.HeaderDeadLetterFirstAt:    firstAt(original, replays, now),
+		envelope.HeaderDeadLetterFirstAt:    first,
 		envelope.HeaderDeadLetterLastAt:     envelope.FormatTime(now),
 		envelope.HeaderDeadLetterCount:      strconv.Itoa(replays + 1),
 		envelope.HeaderDeadLetterReplays:    strconv.Itoa(replays),

@@ -38,7 +38,17 @@ func (d *delivery) decisions(watch func(Decision)) {
 			decided(c.Key, c.CommandID, c.CorrelationID, c.DueAt, outcome(i))
 		}
 	case d.cancel.CommandID != "":
-		decided(d.cancel.Key, d.cancel.CommandID, d.cancel.CorrelationID, time.Time{}, outcome(0))
+		calls := d.canceled
+		switch {
+		case d.results != nil:
+		case len(d.cancel.Of.Calls) > 0:
+			calls = d.cancel.Of.Calls
+		default: // nobody knows which
+			calls = []timer.ServiceCallID{""}
+		}
+		for i, call := range calls {
+			decided(timer.Key{TenantID: d.cancel.TenantID, ServiceCallID: call}, d.cancel.CommandID, d.cancel.CorrelationID, time.Time{}, outcome(i))
+		}
 	default:
 		from := envelope.OriginOf(d.msg.Payload)
 		key := timer.Key{TenantID: envelope.TenantOf(d.msg.Payload), ServiceCallID: from.ServiceCallID}

@@ -24,7 +24,8 @@ type delivery struct {
 	invalid   error                 // why it can't be decoded
 	schedules []timer.ScheduleTimer // commands of the message
 	one       [1]timer.ScheduleTimer
-	cancel    timer.CancelTimer // the command, if schedules is empty
+	cancel    timer.CancelTimers    // the command, if schedules is empty; that of a CancelTimer names one service call
+	canceled  []timer.ServiceCallID // those of the results, if it was applied
 
 	carried  timer.Trace // of its span
 	result   Result
@@ -131,11 +132,16 @@ func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 	case timer.ScheduleTimers:
 		d.schedules = command.Commands
 	case timer.CancelTimer:
+		d.cancel = timer.CancelTimers{
+			TenantID: command.TenantID, Version: command.Version, Of: timer.Selection{Calls: []timer.ServiceCallID{command.ServiceCallID}},
+			CorrelationID: command.CorrelationID, Trace: command.Trace,
+		}
+	case timer.CancelTimers:
 		d.cancel = command
 	default:
 		if !h.opt.IgnoreOthers {
-			return timer.Invalid(timer.ReasonUnknownType, "type %s is not a command; send %s, %s or %s",
-				timer.Quote(m.Type), envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeCancelTimer)
+			return timer.Invalid(timer.ReasonUnknownType, "type %s is not a command; send %s, %s, %s or %s",
+				timer.Quote(m.Type), envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeCancelTimer, envelope.TypeCancelTimers)
 		}
 		d.result.Outcome = OutcomeIgnored
 		if kind := timer.Quote(m.Type); h.others.add(kind) {
@@ -165,7 +171,7 @@ func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 		return err
 	}
 	if ahead := time.UnixMilli(m.TimestampMS).Sub(now); ahead > clockAhead {
-		h.ahead.Note([]any{"tenant_id", m.TenantID}, "ahead", ahead.Round(time.Second), "first_message_id", m.ID, "first_correlation_id", m.CorrelationID)
+		h.ahead.Note(1, []any{"tenant_id", m.TenantID}, "ahead", ahead.Round(time.Second), "first_message_id", m.ID, "first_correlation_id", m.CorrelationID)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@
 //
 //	broker ─► router: the host's middleware, CorrelationID, decode and trace, count,
 //	                  poison queue, explain, quota, retry, circuit breaker, recoverer
-//	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer ─► group commit
+//	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer, CancelTimers ─► group commit
 //
 // Thousands of messages are in flight at once, in no order: the version of a
 // command decides what it does.
@@ -22,6 +22,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/digest"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -61,7 +63,7 @@ type Options struct {
 	MaxAhead     time.Duration               // how far ahead of the clock the timestampMs of a command may be; default 24 hours
 	DrainTimeout time.Duration               // how long messages in flight may take after a stop; default 10s
 	Quotas       *quota.Limiter              // what tenants may have; default nil: anything
-	Timers       timer.Reader                // where timers are counted; required with Quotas
+	Timers       timer.Reader                // where timers are counted, with Quotas, and where those are found that a CancelTimers selects
 	StoreWorks   func(context.Context) error // asks the store something, before a message that failed is left to the broker: while the store fails it waits here; default it is left to the broker
 	Unbatched    Store                       // where a message is tried for the last time, so that it can't fail because of others; default the store of New
 	IgnoreOthers bool                        // acknowledge messages of a type that is no command, since teams share the topic; default: they are invalid
@@ -70,13 +72,13 @@ type Options struct {
 	Watch        func() func(Decision)       // called once a delivery: returns what to call with what became of each of its commands, nil for nothing; neither must block
 	Receipts     Receipts                    // makes receipts durable; default there are none
 	Trace        Trace                       // makes the span of a delivery; default none
-	Handled      func(Result)                // called once a delivery, of a ScheduleTimers that was applied once a timer; must not block
+	Handled      func(Result)                // called once a delivery, of one that was applied to several timers once a timer; must not block
 }
 
 // A Result is what became of one delivery, for counting.
 type Result struct {
 	Type    string // type of the message, if it is one of ours, else "other"
-	Outcome string // a timer.Outcome, "invalid", "ignored" (no command of ours, see IgnoreOthers), "over_quota" or "failed" (both come again)
+	Outcome string // a timer.Outcome, "invalid", "ignored" (no command of ours, see IgnoreOthers), "over_quota" or "failed" (both come again), or "none" (a CancelTimers that selects no timer)
 }
 
 // Receipts writes the receipts of commands that are refused, at a time, and returns
@@ -90,6 +92,7 @@ const (
 	OutcomeIgnored   = "ignored"
 	OutcomeOverQuota = "over_quota"
 	OutcomeFailed    = "failed"
+	OutcomeNone      = "none"
 )
 
 // StopTimeout is how much longer than DrainTimeout [Handlers.Run] takes at most
@@ -124,21 +127,11 @@ func New(
 	store Store, routing Routing, sub message.Subscriber, pub broker.Publisher,
 	clock timer.Clock, log *slog.Logger, opt Options,
 ) *Handlers {
-	if opt.Name == "" {
-		opt.Name = "timer-service"
-	}
-	if opt.Horizon <= 0 {
-		opt.Horizon = 10 * 365 * 24 * time.Hour
-	}
-	if opt.MaxAhead <= 0 {
-		opt.MaxAhead = 24 * time.Hour
-	}
-	if opt.DrainTimeout <= 0 {
-		opt.DrainTimeout = 10 * time.Second
-	}
-	if opt.Unbatched == nil {
-		opt.Unbatched = store
-	}
+	opt.Name = cmp.Or(opt.Name, "timer-service")
+	opt.Horizon = option.Positive(opt.Horizon, 10*365*24*time.Hour)
+	opt.MaxAhead = option.Positive(opt.MaxAhead, 24*time.Hour)
+	opt.DrainTimeout = option.Positive(opt.DrainTimeout, 10*time.Second)
+	opt.Unbatched = cmp.Or(opt.Unbatched, store)
 	if opt.Scheduled == nil {
 		opt.Scheduled = func(time.Time) {}
 	}
@@ -171,7 +164,7 @@ func (h *Handlers) Running() <-chan struct{} { return h.running }
 
 // Paused reports whether the circuit breaker is open: commands wait because the
 // store fails.
-func (h *Handlers) Paused() bool { return h.breaker.open.Load() }
+func (h *Handlers) Paused() bool { return h.breaker.isOpen() }
 
 // Failures returns how often the store has begun to fail.
 func (h *Handlers) Failures() int64 { return h.failures.Load() }

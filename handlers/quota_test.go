@@ -66,8 +66,8 @@ func (s fakeStore) Get(_ context.Context, key timer.Key) (timer.Entry, error) {
 	return timer.Entry{Key: key, State: timer.Scheduled}, nil
 }
 
-func (s fakeStore) Counts(_ context.Context, tenant timer.TenantID) (timer.Counts, error) {
-	return timer.Counts{Scheduled: int64(len(s.waiting(tenant)))}, nil
+func (s fakeStore) Stats(_ context.Context, tenant timer.TenantID) (timer.Stats, error) {
+	return timer.Stats{Counts: timer.Counts{Scheduled: int64(len(s.waiting(tenant)))}}, nil
 }
 
 // token takes one of acme, if that takes no store.
@@ -80,8 +80,8 @@ func (d *harness) token(t *testing.T) bool {
 // A noStore fails.
 type noStore struct{ timer.Reader }
 
-func (noStore) Counts(context.Context, timer.TenantID) (timer.Counts, error) {
-	return timer.Counts{}, errors.New("asked the store")
+func (noStore) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
+	return timer.Stats{}, errors.New("asked the store")
 }
 
 // order returns the body of a ScheduleTimer.
@@ -355,4 +355,22 @@ func TestManyOverQuotaDelayNoOther(t *testing.T) {
 			t.Errorf("%d accepted, %d over quota; want 100 and 1900", accepted, d.counted(handlers.OutcomeOverQuota))
 		}
 	})
+}
+
+// A quota says nothing about a message: a replay that it refuses does not count against
+// those that a message may have.
+func TestReplayThatAQuotaRefusesDoesNotCount(t *testing.T) {
+	t.Parallel()
+	d := limited(t, quota.Limits{Live: 1, Policy: quota.DeadLetter}, quota.Options{})
+	d.run(t, routing)
+	for i, replays := range []string{"", "1", "1", "3"} {
+		if !d.deliver(fmt.Sprintf(`{"id":"c-%[1]d","type":"ScheduleTimers","tenantId":"acme","timestampMs":1767225600000,"payload":{"tenantId":"acme","timers":[`+
+			`{"serviceCallId":"a-%[1]d","dueAt":"2026-01-02T00:00:00Z"},{"serviceCallId":"b-%[1]d","dueAt":"2026-01-02T00:00:00Z"}]}}`, i), envelope.HeaderDeadLetterReplays, replays) {
+			t.Fatal("not acked")
+		}
+		got, want := d.dead[i].Metadata, []string{"0", "0", "0", "2"}[i]
+		if got.Get(envelope.HeaderDeadLetterReason) != string(timer.ReasonOverQuota) || got.Get(envelope.HeaderDeadLetterReplays) != want {
+			t.Errorf("after %q replays: %v, want %s of them", replays, got, want)
+		}
+	}
 }

@@ -12,10 +12,10 @@ import (
 
 // Decode returns the commands of a message that a broker has stored at a time, by the
 // rules that applied then: those of a ScheduleTimer or ScheduleTimers, or that of a
-// CancelTimer. None wants a receipt. The message passes the host's middleware, as it did
+// CancelTimer or CancelTimers, which has an id then. None wants a receipt. The message passes the host's middleware, as it did
 // then. An error that wraps [timer.ErrInvalid] says why the message is invalid; a message
 // that is no command and may be ignored has neither.
-func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, cancels []timer.CancelTimer, err error) {
+func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, cancel timer.CancelTimers, err error) {
 	msg.SetContext(ctx)
 	decode := func(msg *message.Message) ([]*message.Message, error) {
 		d := &delivery{Context: ctx, values: ctx, msg: msg}
@@ -26,15 +26,13 @@ func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time
 		for i := range schedules {
 			schedules[i].Receipt = false
 		}
-		if d.cancel.CommandID != "" {
-			d.cancel.Receipt = false
-			cancels = append(cancels, d.cancel)
-		}
+		cancel = d.cancel
+		cancel.Receipt = false
 		return nil, nil
 	}
 	for _, m := range slices.Backward(h.opt.Middleware) {
 		decode = m(decode)
 	}
 	_, err = decode(msg)
-	return schedules, cancels, err
+	return schedules, cancel, err
 }

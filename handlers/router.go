@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -95,6 +96,8 @@ func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
 			d.result.Outcome = OutcomeFailed
 		case d.result.Outcome == "" && d.results == nil:
 			d.result.Outcome = OutcomeInvalid
+		case d.result.Outcome == "" && len(d.results) == 0:
+			d.result.Outcome = OutcomeNone
 		}
 		if d.result.Type == "" {
 			d.result.Type = "other"
@@ -114,9 +117,6 @@ func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// maxTries is how often a message is tried before it is left to the broker.
-const maxTries = 3
-
 // retry tries a message again that failed, with Watermill's Retry, which costs
 // nothing while nothing fails. The last try does not share a commit, nor does any
 // while another transaction holds the timer. As long as that goes on, or the store
@@ -124,11 +124,11 @@ const maxTries = 3
 // for its retry is read too late.
 func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
 	again := middleware.Retry{
-		MaxRetries:          maxTries - 1,
-		InitialInterval:     50 * time.Millisecond,
-		Multiplier:          4,
-		MaxInterval:         time.Second,
-		RandomizationFactor: 0.2,
+		MaxRetries:          retry.MaxTries - 1,
+		InitialInterval:     retry.Handler.First,
+		Multiplier:          float64(retry.Handler.Factor),
+		MaxInterval:         retry.Handler.Longest,
+		RandomizationFactor: retry.Handler.Jitter,
 		ResetContextOnRetry: true,
 	}
 	return func(msg *message.Message) ([]*message.Message, error) {
@@ -142,7 +142,7 @@ func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
 				if tries++; tries == 1 {
 					return produced, err
 				}
-				if tries == maxTries || errors.Is(err, timer.ErrLocked) {
+				if tries == retry.MaxTries || errors.Is(err, timer.ErrLocked) {
 					deliveryOf(msg).store = h.opt.Unbatched
 				}
 				return next(msg)

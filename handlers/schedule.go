@@ -25,8 +25,8 @@ func (h *Handlers) apply(msg *message.Message) (err error) {
 	if err != nil || d.exceeded != nil {
 		return err
 	}
-	if err := results[0].Err; err != nil { // then it is that of all
-		return err
+	if len(results) > 0 && results[0].Err != nil { // then it is that of all
+		return results[0].Err
 	}
 	d.results = results
 	failpoint.Here("handled")
@@ -42,8 +42,8 @@ func (h *Handlers) logResults(d *delivery) {
 		h.log.DebugContext(timer.WithTrace(d, trace), "command handled", "type", d.result.Type, "outcome", outcome.String(), "tenant_id", key.TenantID,
 			"service_call_id", key.ServiceCallID, "correlation_id", correlationID, "message_id", version.CommandID)
 	}
-	if len(d.schedules) == 0 {
-		line(d.cancel.Key, d.cancel.Version, d.cancel.CorrelationID, d.cancel.Trace, d.results[0].Outcome)
+	for i, call := range d.canceled {
+		line(timer.Key{TenantID: d.cancel.TenantID, ServiceCallID: call}, d.cancel.Version, d.cancel.CorrelationID, d.cancel.Trace, d.results[i].Outcome)
 	}
 	for i, c := range d.schedules {
 		line(c.Key, c.Version, c.CorrelationID, c.Trace, d.results[i].Outcome)

@@ -14,7 +14,7 @@ type Received struct {
 	Topic         string
 	Bytes         int       // of the body
 	Type          string    // empty if it is none of ours
-	Key           timer.Key // of the command; without a service call for ScheduleTimers
+	Key           timer.Key // of the command; without a service call if it has several
 	ID            string    // of the command
 	CorrelationID string
 	Commands      int         // in the message
@@ -40,7 +40,10 @@ func (d *delivery) received() Received {
 		r.Trace = envelope.TraceFrom(d.msg.Metadata.Get)
 	case len(d.schedules) == 0:
 		c := &d.cancel
-		r.Key, r.ID, r.CorrelationID, r.Trace, r.Commands = c.Key, c.CommandID, c.CorrelationID, c.Trace, 1
+		r.Key.TenantID, r.ID, r.CorrelationID, r.Trace, r.Commands = c.TenantID, c.CommandID, c.CorrelationID, c.Trace, max(1, len(c.Of.Calls))
+		if len(c.Of.Calls) == 1 {
+			r.Key.ServiceCallID = c.Of.Calls[0]
+		}
 	default:
 		c := &d.schedules[0]
 		r.Key, r.ID, r.CorrelationID, r.Trace, r.Commands = c.Key, c.CommandID, c.CorrelationID, c.Trace, len(d.schedules)

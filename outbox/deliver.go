@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -13,17 +12,24 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/option"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A Delivery hands events to a function of this process instead of a broker, each
-// by itself. Tenants that wait share the calls at once equally, so one whose events
+// by itself. Of several deliveries the one with the longest prefix of its service call id
+// has an event. Tenants that wait share the calls at once equally, so one whose events
 // take long or fail delays others until a call ends, and by seconds while thousands of
-// its events wait. Receipts go to the broker all the same. What is zero but for Handle has its default.
+// its events wait; so does one delivery with the others. Receipts go to the broker all the
+// same. Each field that is zero has its default, except Handle, which is required.
 //
 //	read ─► Handle ─► nil:   deleted, together with others
 //	          ▲     ─► error: deferred ─► Handle … parked if no attempt can help
 type Delivery struct {
+	Prefix string // of the service call ids of its events; empty for all that no other delivery has
+
 	// Handle reacts to the event of a row. The row is deleted if it returns nil;
 	// deleted says that Handle has done so itself. After an error, or a panic, it is
 	// called again after a delay, unless the error wraps [timer.ErrInvalid]: then the
@@ -37,51 +43,41 @@ type Delivery struct {
 	MinDelay    time.Duration // about, after the first failure; it doubles with each further one; default 1s
 	MaxDelay    time.Duration // longest delay after a failure; a start tries all at once, since it may bring the cure; default 1h
 	Timeout     time.Duration // after which the context of a call ends; default 1 min
-	Grace       time.Duration // how long calls may go on after the end of Run's context; default that of a publish
+
+	slots *slots
 }
 
 func (d Delivery) withDefaults() Delivery {
-	if d.Concurrency <= 0 {
-		d.Concurrency = 16
-	}
-	if d.Attempts <= 0 {
-		d.Attempts = math.MaxInt
-	}
-	if d.MinDelay <= 0 {
-		d.MinDelay = time.Second
-	}
-	if d.MaxDelay <= 0 {
-		d.MaxDelay = time.Hour
-	}
+	d.Concurrency = option.Positive(d.Concurrency, 16)
+	d.Attempts = option.Positive(d.Attempts, math.MaxInt)
+	d.MinDelay = option.Positive(d.MinDelay, retry.OnDue.First)
+	d.MaxDelay = option.Positive(d.MaxDelay, retry.OnDue.Longest)
 	d.MaxDelay = max(d.MaxDelay, d.MinDelay)
-	if d.Timeout <= 0 {
-		d.Timeout = time.Minute
-	}
-	if d.Handle == nil || d.Grace <= 0 {
-		d.Grace = StopTimeout / 2
-	}
+	d.Timeout = option.Positive(d.Timeout, time.Minute)
+	d.slots = newSlots(d.Concurrency)
 	return d
 }
 
-// retryAfter is how long a row is deferred that has failed so often before, about.
-func (d Delivery) retryAfter(attempts int) time.Duration {
-	delay := d.MinDelay
-	for range min(attempts, 62) {
-		if delay >= d.MaxDelay/2 {
-			delay = d.MaxDelay
-			break
+// delivery returns the one that has the event of a row; nil if none has.
+func (f *Forwarder) delivery(row Row) *Delivery {
+	call := row.Message.Metadata.Get(envelope.HeaderServiceCallID)
+	for i := range f.opt.Deliver { // the longest prefix first
+		if strings.HasPrefix(call, f.opt.Deliver[i].Prefix) {
+			return &f.opt.Deliver[i]
 		}
-		delay *= 2
 	}
-	return delay - rand.N(delay/4+1) //nolint:gosec // jitter
+	return nil
 }
 
-// retryInterval is the pause between two polls for rows that are due again.
-func (d Delivery) retryInterval() time.Duration {
-	if d.Handle == nil {
-		return retryInterval
-	}
-	return min(max(d.MinDelay/4, retryInterval), time.Second)
+// destination is what rows have in common that share the calls with others: the tenant,
+// and the prefix if there is one.
+func (d *Delivery) destination(row Row) string {
+	return strings.TrimSuffix(tenant(row)+" "+d.Prefix, " ")
+}
+
+// retryAfter is how long a row is deferred that has failed so often before.
+func (d Delivery) retryAfter(attempts int) time.Duration {
+	return retry.Policy{First: d.MinDelay, Factor: retry.OnDue.Factor, Longest: d.MaxDelay, Jitter: retry.OnDue.Jitter}.After(attempts + 1)
 }
 
 // ErrNotBegun is the error of a Handle that could not begin, such as while the database
@@ -93,38 +89,106 @@ var (
 	errExit  = errors.New("the handler ended its goroutine")
 )
 
-// tenant returns the tenant of a row, which is its destination where it is handed over.
+// tenant returns the tenant of a row.
 func tenant(row Row) string { return row.Message.Metadata.Get(envelope.HeaderTenantID) }
 
 // patience is how long rows of the head wait for a slot while their tenant has many
 // others that do.
 const patience = 3 * time.Second
 
-// many is how many.
-func (w *window) many() int { return min(4*w.opt.Deliver.Concurrency, max(1, w.opt.Batch/8)) }
+// many is how many rows of a tenant these are.
+func (w *window) many(d *Delivery) int { return min(4*d.Concurrency, max(1, w.opt.Batch/8)) }
+
+// share is how many rows of one delivery may wait for a slot while others are to be read.
+func (w *window) share() int {
+	if n := len(w.opt.Deliver); n > 1 {
+		return w.opt.Batch / (2 * n)
+	}
+	return math.MaxInt
+}
 
 // deliver hands the events of rows over, and returns the other rows. Where a tenant has
-// many that wait for a slot, further ones are left to a later round of retries.
+// many that wait for a slot, further ones are left to a later round of retries; so are
+// those of the head where a whole delivery is slow, and has its share that waits.
 func (w *window) deliver(rows []Row) (others []Row) {
+	var o outcome
+	now := w.clock.Now()
 	for _, row := range rows {
 		if envelope.IsReceipt(row.Message.Metadata.Get(envelope.HeaderType)) {
 			others = append(others, row)
 			continue
 		}
-		destination := tenant(row)
-		if row.Destination != "" && w.slots.waits(destination) >= w.many() {
-			w.land(row.Place)
+		d := w.delivery(row)
+		if d == nil {
+			o.deferred = append(o.deferred, Deferral{
+				Place: row.Place, Destination: row.Message.Metadata.Get(envelope.HeaderServiceCallID), Reason: unclaimed, RetryAt: now, Untried: true, Unclaimed: true,
+			})
 			continue
 		}
-		w.rows.Add(1)
-		slot := w.slots.enter(destination)
-		w.publishes.Go(func() { w.await(row, destination, slot) })
+		switch destination := d.destination(row); {
+		case row.Destination != "" && d.slots.waits(destination) >= w.many(d):
+			w.land(row.Place)
+		case row.Destination == "" && d.slots.slow(now, w.share()):
+			o.deferred = append(o.deferred, d.untried(row, now))
+		default:
+			w.rows.Add(1)
+			slot := d.slots.enter(destination)
+			w.publishes.Go(func() { w.await(d, row, destination, slot) })
+		}
+	}
+	if len(o.deferred) > 0 {
+		w.finish(o)
 	}
 	return others
 }
 
+// unclaimed is why a row waits for a handler.
+const unclaimed = "no handler of OnDue has a prefix of its service call id"
+
+// claim moves the events that wait for a handler which this process has to the head of the
+// outbox: at the start, and where instances share the outbox again and again, since
+// another one may not want what it has fired. Without a handler the broker has them all.
+func (s *sender) claim(ctx context.Context) {
+	var prefixes []string
+	for _, d := range s.opt.Deliver {
+		prefixes = append(prefixes, d.Prefix)
+	}
+	if prefixes == nil {
+		prefixes = []string{""}
+	}
+	for failures := 0; ctx.Err() == nil; {
+		if s.backlog.waiting() > s.opt.Batch {
+			pause.For(ctx, s.interval)
+			continue
+		}
+		claimed := 0
+		var err error
+		for _, prefix := range prefixes {
+			n, wrong := s.table.Claim(ctx, prefix, s.opt.Batch)
+			claimed, err = claimed+n, errors.Join(err, wrong)
+		}
+		switch {
+		case claimed > 0:
+			s.backlog.add(claimed)
+			s.wakeUp()
+		case err != nil:
+			s.pauseAfter(ctx, &failures, err)
+		case s.outbox.shards == nil, len(s.opt.Deliver) == 0:
+			return
+		default:
+			failures = 0
+			pause.For(ctx, s.opt.Interval)
+		}
+	}
+}
+
+// untried defers a row until there are slots.
+func (d *Delivery) untried(row Row, now time.Time) Deferral {
+	return Deferral{Place: row.Place, Destination: d.destination(row), Reason: "many events wait for the handler", RetryAt: now, Untried: true}
+}
+
 // await hands a row over when it has a slot.
-func (w *window) await(row Row, destination string, slot <-chan struct{}) {
+func (w *window) await(d *Delivery, row Row, destination string, slot <-chan struct{}) {
 	var impatient <-chan time.Time
 	if row.Destination == "" {
 		limit := time.NewTimer(patience)
@@ -134,17 +198,15 @@ func (w *window) await(row Row, destination string, slot <-chan struct{}) {
 	for {
 		select {
 		case <-slot:
-			w.handle(row, destination)
+			w.handle(d, row, destination)
 			return
 		case <-impatient:
-			if w.slots.leave(destination, slot, w.many()) {
-				w.handled(row, outcome{handled: true, first: row.Message, deferred: []Deferral{{
-					Place: row.Place, Destination: destination, Reason: "many events of its tenant wait for handlers", RetryAt: w.clock.Now(), Untried: true,
-				}}})
+			if now := w.clock.Now(); d.slots.leave(now, destination, slot, w.many(d), w.share()) {
+				w.handled(row, outcome{handled: true, first: row.Message, deferred: []Deferral{d.untried(row, now)}})
 				return
 			}
 		case <-w.stopping.Done():
-			if w.slots.leave(destination, slot, 0) {
+			if d.slots.leave(time.Time{}, destination, slot, 0, 0) {
 				w.handled(row, outcome{unsent: []Place{row.Place}})
 				return
 			}
@@ -153,8 +215,8 @@ func (w *window) await(row Row, destination string, slot <-chan struct{}) {
 }
 
 // handle calls the function with a row, in a slot that it frees at the end.
-func (w *window) handle(row Row, destination string) {
-	ctx, cancel := context.WithTimeout(timer.WithTrace(w.publishing, envelope.TraceFrom(row.Message.Metadata.Get)), w.opt.Deliver.Timeout)
+func (w *window) handle(d *Delivery, row Row, destination string) {
+	ctx, cancel := context.WithTimeout(timer.WithTrace(w.publishing, envelope.TraceFrom(row.Message.Metadata.Get)), d.Timeout)
 	defer cancel()
 	deleted, err := false, errExit
 	defer func() { // also after runtime.Goexit
@@ -162,14 +224,14 @@ func (w *window) handle(row Row, destination string) {
 			err = fmt.Errorf("%w: %v", errPanic, r)
 			w.log.ErrorContext(ctx, "the handler of an event panicked", about(row.Message, "seq", row.Seq, "panic", r, "stack", string(debug.Stack()))...)
 		}
-		w.slots.release(destination)
-		w.handled(row, w.outcome(row, deleted, err))
+		d.slots.release(destination)
+		w.handled(row, w.outcome(d, row, deleted, err))
 	}()
 	if w.stopping.Err() != nil {
 		err = w.stopping.Err()
 		return
 	}
-	done, failed := w.opt.Deliver.Handle(ctx, row)
+	done, failed := d.Handle(ctx, row)
 	if failed != nil { // an error that is a nil pointer panics here, if it does
 		_, _ = failed.Error(), errors.Is(failed, timer.ErrInvalid)
 	}
@@ -177,8 +239,8 @@ func (w *window) handle(row Row, destination string) {
 }
 
 // outcome returns what becomes of a row that was handed over.
-func (w *window) outcome(row Row, deleted bool, err error) outcome {
-	d, now := &w.opt.Deliver, w.clock.Now()
+func (w *window) outcome(d *Delivery, row Row, deleted bool, err error) outcome {
+	now := w.clock.Now()
 	switch {
 	case err == nil:
 		w.failing.note(now, row, nil)
@@ -200,7 +262,7 @@ func (w *window) outcome(row Row, deleted bool, err error) outcome {
 	}
 	w.failing.note(now, row, err)
 	return outcome{handled: true, first: row.Message, deferred: []Deferral{{
-		Place: row.Place, Destination: tenant(row), Reason: readable(err), RetryAt: now.Add(d.retryAfter(row.Attempts)),
+		Place: row.Place, Destination: d.destination(row), Reason: readable(err), RetryAt: now.Add(d.retryAfter(row.Attempts)),
 	}}}
 }
 

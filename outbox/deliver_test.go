@@ -55,10 +55,10 @@ func TestDeliversEachRowOnceAndDeletesThemTogether(t *testing.T) {
 			}
 			return nil
 		}}, new(model), newHandled()
-		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, nil
-		}}})
+		}}}})
 		for range 100 {
 			l.append("a")
 		}
@@ -84,7 +84,7 @@ func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
 		var at, most atomic.Int64
-		f := forward(t, l, p, outbox.Options{Batch: 50, Deliver: outbox.Delivery{Concurrency: 4, Timeout: time.Hour, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Batch: 50, Deliver: []outbox.Delivery{{Concurrency: 4, Timeout: time.Hour, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			defer at.Add(-1)
 			most.Store(max(most.Load(), at.Add(1)))
 			h.note(row)
@@ -96,7 +96,7 @@ func TestSlowAndFailingHandlersHoldUpNobody(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 			return false, nil
-		}}})
+		}}}})
 		l.append("slow", "slow", "slow", "fails")
 		for range 200 {
 			l.append("good")
@@ -132,12 +132,12 @@ func TestHandlerIsTriedAgainLessAndLessOften(t *testing.T) {
 					h.note(row)
 					return false, fail()
 				}}
-				f, stop := forwardUntil(t, l, p, outbox.Options{Deliver: deliver})
+				f, stop := forwardUntil(t, l, p, outbox.Options{Deliver: []outbox.Delivery{deliver}})
 				l.append("a")
 				f.Appended(1)
 				time.Sleep(time.Minute)
 				stop() // attempts are counted in the row
-				forward(t, l, p, outbox.Options{Deliver: deliver, Parked: func(_ *message.Message, reason string) { reasons = append(reasons, reason) }})
+				forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{deliver}, Parked: func(_ *message.Message, reason string) { reasons = append(reasons, reason) }})
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				calls := h.of(1)
@@ -164,10 +164,10 @@ func TestWhatNoRetryCanHelpIsParkedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
-		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, fmt.Errorf("%w: no such order", timer.ErrInvalid)
-		}}})
+		}}}})
 		l.append("a")
 		f.Appended(1)
 		time.Sleep(time.Hour)
@@ -182,13 +182,13 @@ func TestWhatHandleHasDeletedIsNotDeletedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
-		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.remove(row.Place)
 			return true, nil
-		}}})
+		}}}})
 		l.append("a", "a")
 		f.Appended(2)
 		time.Sleep(time.Minute)
@@ -203,10 +203,10 @@ func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
-		f := forward(t, l, p, outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, p, outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			return false, nil
-		}}})
+		}}}})
 		l.append("event", "receipt", "event")
 		l.rows[1].Message.Metadata.Set(envelope.HeaderType, string(timer.TimerScheduled))
 		f.Appended(2)
@@ -225,7 +225,7 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, p, h := new(table), new(model), newHandled()
-		f, stop := forwardUntil(t, l, p, outbox.Options{Deliver: outbox.Delivery{Concurrency: 2, Grace: 10 * time.Second, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+		f, stop := forwardUntil(t, l, p, outbox.Options{Grace: 10 * time.Second, Deliver: []outbox.Delivery{{Concurrency: 2, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			if row.Seq == 1 {
 				time.Sleep(5 * time.Second)
@@ -233,7 +233,7 @@ func TestStopWaitsForHandlers(t *testing.T) {
 			}
 			<-ctx.Done()
 			return false, ctx.Err()
-		}}})
+		}}}})
 		l.append("soon", "late")
 		f.Appended(2)
 		synctest.Wait() // both have begun
@@ -258,14 +258,14 @@ func TestALostLeaseEndsItsHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, h := newBoard(2), newHandled()
 		ends := make(chan time.Time, 2)
-		f := newForwarder(t, outbox.Sharded(b), new(model), outbox.Options{Deliver: outbox.Delivery{Grace: time.Hour, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+		f := newForwarder(t, outbox.Sharded(b), new(model), outbox.Options{Grace: time.Hour, Deliver: []outbox.Delivery{{Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			if h.note(row) > 0 {
 				return false, nil
 			}
 			<-ctx.Done()
 			ends <- time.Now()
 			return false, ctx.Err()
-		}}})
+		}}}})
 		<-f.Ready()
 		b.shards[0].append("a")
 		f.Appended(1)
@@ -294,13 +294,13 @@ func TestAnErrorThatPanicsIsAFailureOfItsRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
-		f := forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			if h.note(row) == 0 {
 				var none *broken
 				return false, none // is not nil
 			}
 			return false, nil
-		}}})
+		}}}})
 		l.append("a")
 		f.Appended(1)
 		time.Sleep(time.Minute)
@@ -317,7 +317,7 @@ func TestSlowTenantHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
-		f := forward(t, l, new(model), outbox.Options{Batch: 400, Deliver: outbox.Delivery{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, new(model), outbox.Options{Batch: 400, Deliver: []outbox.Delivery{{Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			before := h.note(row)
 			if string(row.Message.Payload) == "slow" {
 				time.Sleep(time.Second)
@@ -328,7 +328,7 @@ func TestSlowTenantHoldsUpNoOther(t *testing.T) {
 				return false, errors.New("not yet")
 			}
 			return false, nil
-		}}})
+		}}}})
 		const slow, other, rounds = 1000, 5, 5
 		for round := range rounds {
 			l.append(slices.Concat(slices.Repeat([]string{"slow"}, slow), slices.Repeat([]string{"other"}, other))...)
@@ -353,11 +353,11 @@ func TestUntriedRowsCountNoAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, h := new(table), newHandled()
-		f := forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Concurrency: 1, Attempts: 2, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Concurrency: 1, Attempts: 2, Handle: func(_ context.Context, row outbox.Row) (bool, error) {
 			h.note(row)
 			time.Sleep(100 * time.Millisecond)
 			return false, errors.New("no")
-		}}})
+		}}}})
 		const rows = 100
 		for range rows {
 			l.append("a")
@@ -383,7 +383,7 @@ func TestRetriesThatHangHoldUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const hanging = 40
 		l, h := new(table), newHandled()
-		f := forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Concurrency: 64, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
+		f := forward(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Concurrency: 64, Handle: func(ctx context.Context, row outbox.Row) (bool, error) {
 			again := h.note(row) > 0
 			if again && row.Seq <= hanging {
 				<-ctx.Done()
@@ -393,7 +393,7 @@ func TestRetriesThatHangHoldUpNoOther(t *testing.T) {
 				return false, nil
 			}
 			return false, errors.New("not yet")
-		}}})
+		}}}})
 		for range hanging {
 			l.append("a")
 		}
@@ -420,7 +420,7 @@ func TestAnEventIsNeverGivenUp(t *testing.T) {
 			calls++
 			return false, errors.New("no such column")
 		}}
-		f, stop := forwardUntil(t, l, new(model), outbox.Options{Deliver: failing})
+		f, stop := forwardUntil(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{failing}})
 		l.append("acme")
 		f.Appended(1)
 		time.Sleep(8*time.Hour + 30*time.Minute)
@@ -429,10 +429,10 @@ func TestAnEventIsNeverGivenUp(t *testing.T) {
 			t.Errorf("%d calls, of which the last ones were to be an hour apart; left %v", calls, l.left())
 		}
 		var handled time.Time
-		forward(t, l, new(model), outbox.Options{Deliver: outbox.Delivery{Handle: func(context.Context, outbox.Row) (bool, error) {
+		forward(t, l, new(model), outbox.Options{Deliver: []outbox.Delivery{{Handle: func(context.Context, outbox.Row) (bool, error) {
 			handled = time.Now()
 			return false, nil
-		}}})
+		}}}})
 		began := time.Now()
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -87,7 +87,7 @@ func ExampleDelivery() {
 	inFiredStore(func(ctx context.Context, s *sqlite.Store) error {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
-		f := outbox.New(s.Outbox(), printer{}, eventsOf, systemClock, slog.New(slog.DiscardHandler), outbox.Options{Deliver: outbox.Delivery{
+		f := outbox.New(s.Outbox(), printer{}, eventsOf, systemClock, slog.New(slog.DiscardHandler), outbox.Options{Deliver: []outbox.Delivery{{
 			MinDelay: time.Millisecond,
 			Handle: func(_ context.Context, row outbox.Row) (deleted bool, err error) {
 				fmt.Println(row.Message.Metadata.Get(envelope.HeaderServiceCallID), "after failures:", row.Attempts)
@@ -96,7 +96,7 @@ func ExampleDelivery() {
 				}
 				return false, nil // then the row is deleted
 			},
-		}})
+		}}})
 		ended := make(chan error, 1)
 		go func() { ended <- f.Run(ctx) }()
 		if err := f.Drain(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,14 +26,15 @@ import (
 type table struct {
 	fail func(op string) error // nil: nothing fails
 
-	mu       sync.Mutex
-	seq      int64
-	refuse   func(outbox.Place) error // why a row can't be deleted
-	rows     []outbox.Row             // in order
-	deferred map[int64]*entry
-	due      map[string]*queue // of each destination
-	deleted  []int64
-	parked   map[int64]string
+	mu        sync.Mutex
+	seq       int64
+	refuse    func(outbox.Place) error // why a row can't be deleted
+	rows      []outbox.Row             // in order
+	deferred  map[int64]*entry
+	unclaimed map[int64]outbox.Row
+	due       map[string]*queue // of each destination
+	deleted   []int64
+	parked    map[int64]string
 }
 
 // An entry is a deferred row.
@@ -49,7 +51,9 @@ func (t *table) append(payloads ...string) {
 	for _, payload := range payloads {
 		t.seq++
 		m := message.NewMessage("id-"+strconv.FormatInt(t.seq, 10), []byte(payload))
-		m.Metadata.Set(envelope.HeaderTenantID, payload)
+		tenant, call, _ := strings.Cut(payload, "/")
+		m.Metadata.Set(envelope.HeaderTenantID, tenant)
+		m.Metadata.Set(envelope.HeaderServiceCallID, call)
 		t.rows = append(t.rows, outbox.Row{Place: outbox.Place{Seq: t.seq}, Message: m})
 	}
 }
@@ -136,7 +140,7 @@ func (t *table) Defer(_ context.Context, rows ...outbox.Deferral) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.deferred == nil {
-		t.deferred, t.due = make(map[int64]*entry), make(map[string]*queue)
+		t.deferred, t.due, t.unclaimed = make(map[int64]*entry), make(map[string]*queue), make(map[int64]outbox.Row)
 	}
 	found := make(map[outbox.Place]outbox.Row)
 	for _, d := range rows {
@@ -156,6 +160,10 @@ func (t *table) Defer(_ context.Context, rows ...outbox.Deferral) error {
 		}
 		row.Attempts += d.Attempts()
 		row.Destination, row.Deferred = d.Destination, true
+		if d.Unclaimed {
+			t.unclaimed[d.Seq] = row
+			continue
+		}
 		e := &entry{Row: row, at: d.RetryAt}
 		t.deferred[d.Seq] = e
 		if t.due[d.Destination] == nil {
@@ -164,6 +172,27 @@ func (t *table) Defer(_ context.Context, rows ...outbox.Deferral) error {
 		heap.Push(t.due[d.Destination], e)
 	}
 	return nil
+}
+
+// Claim moves unclaimed rows to the end of the others.
+func (t *table) Claim(_ context.Context, prefix string, limit int) (claimed int, _ error) {
+	if err := t.failing("claim"); err != nil {
+		return 0, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, seq := range slices.Sorted(maps.Keys(t.unclaimed)) {
+		row := t.unclaimed[seq]
+		if claimed == limit || !strings.HasPrefix(row.Destination, prefix) {
+			continue
+		}
+		claimed++
+		delete(t.unclaimed, seq)
+		t.seq++
+		row.Place, row.Destination = outbox.Place{Seq: t.seq}, ""
+		t.rows = append(t.rows, row)
+	}
+	return claimed, nil
 }
 
 func (t *table) Hasten(_ context.Context, now time.Time) error {
@@ -199,7 +228,7 @@ func (t *table) Park(_ context.Context, _ time.Time, row outbox.Place, reason st
 func (t *table) left() []int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	seqs := slices.Collect(maps.Keys(t.deferred))
+	seqs := slices.Concat(slices.Collect(maps.Keys(t.deferred)), slices.Collect(maps.Keys(t.unclaimed)))
 	for _, r := range t.rows {
 		seqs = append(seqs, r.Seq)
 	}

@@ -19,6 +19,7 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"math"
@@ -30,7 +31,9 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -109,6 +112,7 @@ type Deferral struct {
 	Reason      string
 	RetryAt     time.Time
 	Untried     bool // no attempt is counted
+	Unclaimed   bool // no handler of this process wants it: it waits for Claim, and Destination is its service call
 }
 
 // Attempts returns how many attempts are counted.
@@ -129,6 +133,7 @@ type Table interface {
 
 	// Deferred returns rows whose RetryAt is not after now, up to limit: of each
 	// destination the each earliest, destinations in their order from the one given.
+	// Rows that are Unclaimed are none of these.
 	Deferred(ctx context.Context, now time.Time, from string, limit, each int) ([]Row, error)
 
 	// Delete removes rows.
@@ -137,7 +142,14 @@ type Table interface {
 	// Defer counts a failed attempt of rows that were tried, and keeps them away from Head from now on.
 	Defer(ctx context.Context, rows ...Deferral) error
 
-	// Hasten has all deferred rows due now, however long they were to wait.
+	// Claim moves rows that are Unclaimed, in the shard of whichever instance they were,
+	// to the end of the rows to be sent: up to limit rows whose service call has the
+	// prefix. Of several instances that claim a row one gets it. It returns how many
+	// rows it has moved, and writes nothing if there are none.
+	Claim(ctx context.Context, prefix string, limit int) (claimed int, err error)
+
+	// Hasten has all deferred rows due now, however long they were to wait, except those
+	// that are Unclaimed.
 	Hasten(ctx context.Context, now time.Time) error
 
 	// Park takes a row out of the outbox for good and keeps it, with the reason,
@@ -145,9 +157,20 @@ type Table interface {
 	Park(ctx context.Context, now time.Time, row Place, reason string) error
 }
 
+// Behind returns the text behind all service calls that have a prefix, which are of ASCII.
+func Behind(prefix string) string { return prefix + "\x7f" }
+
+// A Taker takes events out of the outbox in a transaction of a host.
+type Taker interface {
+	// TakeEvent deletes the event of a row, and reports whether it was there: of several
+	// transactions that try, one commits that.
+	TakeEvent(ctx context.Context, tx *sql.Tx, row Place) (bool, error)
+}
+
 // An Outbox is what the forwarder needs of a store: a table of its own, or shards
 // of one that several instances share. Make it with [Single] or [Sharded].
 type Outbox struct {
+	Taker
 	table  Table
 	shards Shards
 }
@@ -157,6 +180,12 @@ func Single(t Table) Outbox { return Outbox{table: t} }
 
 // Sharded returns an outbox that instances share.
 func Sharded(s Shards) Outbox { return Outbox{shards: s} }
+
+// With returns the outbox with what takes events out of it: without, there is none.
+func (o Outbox) With(t Taker) Outbox {
+	o.Taker = t
+	return o
+}
 
 // Table returns the table of a [Single], else nil.
 func (o Outbox) Table() Table { return o.table }
@@ -169,7 +198,8 @@ type Options struct {
 	Interval    time.Duration                               // longest time between polls of the outbox; default 5s, with shards at most 500ms
 	Batch       int                                         // rows published at once; default 1000
 	MaxAttempts int                                         // publishes of a refused row before it is parked; default 5
-	Deliver     Delivery                                    // hands events to a function instead of the broker; default it does not
+	Deliver     []Delivery                                  // hand events to functions instead of the broker, of which each has another prefix; default none
+	Grace       time.Duration                               // how long calls of a Delivery may go on after the end of Run's context; default that of a publish
 	Parked      func(event *message.Message, reason string) // called when a row was parked; must not block, nor keep or change the event
 
 	// Published is called once for the events of a batch that the broker has acked,
@@ -185,16 +215,13 @@ type Options struct {
 
 // StopTimeout is how long [Forwarder.Run] takes at most after the end of its
 // context: half of it is for the broker, the rest for the table. With a
-// [Delivery] its Grace takes the place of the first half, and Run waits for handlers
+// [Delivery] [Options].Grace takes the place of the first half, and Run waits for handlers
 // that ignore the end of their context.
 const StopTimeout = 1500 * time.Millisecond
 
 const (
-	minBackoff   = 50 * time.Millisecond
-	maxBackoff   = 5 * time.Second
-	maxAway      = 500 * time.Millisecond // longest pause while the broker is unavailable, when a try costs little
-	drainPause   = 5 * time.Millisecond   // between polls of an outbox that should become empty
-	tableTimeout = 30 * time.Second       // longest read or change of the table
+	drainPause   = 5 * time.Millisecond // between polls of an outbox that should become empty
+	tableTimeout = 30 * time.Second     // longest read or change of the table
 )
 
 // A Forwarder publishes what the outbox holds and deletes it after the broker's
@@ -209,7 +236,9 @@ type Forwarder struct {
 	log    *slog.Logger
 	opt    Options
 	ready  chan struct{} // closed when own is set for the first time
-	slots  *slots        // for calls of Deliver.Handle
+
+	interval time.Duration // pause between two polls for rows that are due again
+	longest  time.Duration // delay after a failure
 
 	mu   sync.Mutex
 	own  *sender       // of the table or the own shard; nil while it owns none
@@ -221,29 +250,36 @@ var errOver = errors.New("the shard of the outbox is lost")
 // New returns a Forwarder that publishes each event to the topic that the function
 // names for it. It starts nothing: call [Forwarder.Run], once.
 func New(o Outbox, pub broker.Publisher, topic func(event *message.Message) string, clock timer.Clock, log *slog.Logger, opt Options) *Forwarder {
-	if opt.Interval <= 0 {
-		opt.Interval = 5 * time.Second
-	}
+	opt.Interval = option.Positive(opt.Interval, 5*time.Second)
 	if o.shards != nil {
 		opt.Interval = min(opt.Interval, sharedInterval)
 	}
-	if opt.Batch <= 0 {
-		opt.Batch = 1000
-	}
-	if opt.MaxAttempts <= 0 {
-		opt.MaxAttempts = 5
-	}
+	opt.Batch = option.Positive(opt.Batch, 1000)
+	opt.MaxAttempts = option.Positive(opt.MaxAttempts, 5)
 	if opt.Published == nil {
 		opt.Published = func(time.Time, []*message.Message) {}
 	}
 	if opt.Parked == nil {
 		opt.Parked = func(*message.Message, string) {}
 	}
-	opt.Deliver = opt.Deliver.withDefaults()
 	f := &Forwarder{
-		outbox: o, pub: pub, topic: topic, clock: clock, log: log, opt: opt,
-		ready: make(chan struct{}), slots: newSlots(opt.Deliver.Concurrency),
+		outbox: o, pub: pub, topic: topic, clock: clock, log: log,
+		ready: make(chan struct{}), interval: retryInterval, longest: retry.OnDue.Longest,
 	}
+	if len(opt.Deliver) > 0 {
+		f.interval, f.longest = time.Second, 0
+	}
+	if len(opt.Deliver) == 0 || opt.Grace <= 0 {
+		opt.Grace = StopTimeout / 2
+	}
+	opt.Deliver = slices.SortedFunc(slices.Values(opt.Deliver), func(a, b Delivery) int { return len(b.Prefix) - len(a.Prefix) })
+	for i, d := range opt.Deliver {
+		d = d.withDefaults()
+		opt.Deliver[i] = d
+		f.longest = max(f.longest, d.MaxDelay)
+		f.interval = min(f.interval, max(d.MinDelay/4, retryInterval))
+	}
+	f.opt = opt
 	if o.table != nil {
 		f.setOwn(newSender(f, o.table))
 	}

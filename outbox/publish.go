@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -62,7 +62,7 @@ func (w *window) vacancy(ctx context.Context) int {
 // that got through, or nil if the publish is slow: then the rest happens later.
 func (w *window) publish(rows []Row) map[string]bool {
 	rows = w.except(rows, damaged)
-	if w.opt.Deliver.Handle != nil {
+	if len(w.opt.Deliver) > 0 {
 		rows = w.deliver(rows)
 	}
 	if len(rows) == 0 {
@@ -104,7 +104,7 @@ func (w *window) except(rows []Row, why func(Row) (destination, reason string)) 
 			others = append(others, row)
 			continue
 		}
-		o.deferred = append(o.deferred, Deferral{Place: row.Place, Destination: destination, Reason: reason, RetryAt: now.Add(retryAfter(row.Attempts))})
+		o.deferred = append(o.deferred, Deferral{Place: row.Place, Destination: destination, Reason: reason, RetryAt: now.Add(retry.Publish.After(row.Attempts + 1))})
 	}
 	if len(o.deferred) > 0 {
 		w.report.add(w.log, now, o)
@@ -172,7 +172,7 @@ func (w *window) done(rows []Row, messages []broker.Message, errs []error) (thro
 			w.failing.note(now, row, err)
 			o.first = cmp.Or(o.first, row.Message)
 			o.deferred = append(o.deferred, Deferral{
-				Place: row.Place, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retryAfter(row.Attempts)),
+				Place: row.Place, Destination: destination(messages[i].Topic, err), Reason: err.Error(), RetryAt: now.Add(retry.Publish.After(row.Attempts + 1)),
 			})
 		}
 	}
@@ -205,12 +205,4 @@ func destination(topic string, err error) string {
 		return topic + "/" + part.Partition
 	}
 	return topic
-}
-
-// retryAfter is how long a row is deferred that has failed so often before, about:
-// rows that failed together are not retried together. A row that is damaged may have any
-// number.
-func retryAfter(attempts int) time.Duration {
-	d := min(minBackoff<<min(max(attempts, 0), 10), maxBackoff)
-	return d - rand.N(d/2) //nolint:gosec // jitter
 }

@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 const (
 	retryInterval = 50 * time.Millisecond // least pause between rounds in which no row gets through
-	retryPause    = 10                    // times what such a round took is its pause, at most maxBackoff
-	retryRows     = 128                   // rows of a round
-	retryEach     = 16                    // rows of a destination in a round
-	followTime    = time.Second           // how long rounds wait for destinations that work again
+	retryPause    = 10                    // times what such a round took is its pause, at most maxRetryPause
+	maxRetryPause = 5 * time.Second
+	retryRows     = 128         // rows of a round
+	retryEach     = 16          // rows of a destination in a round
+	followTime    = time.Second // how long rounds wait for destinations that work again
 )
 
 // never is later than any time that a row is retried at.
@@ -26,21 +28,21 @@ var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 // rows get through it goes on with those behind them.
 func (s *sender) sendDeferred(ctx context.Context, w *window) {
 	from := "" // the destination where the round begins
-	var failures backoff
+	failures := 0
 	var last time.Time // when a round began, by the wall clock
 	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
 		began, handled := s.clock.Now(), 0
 		// This process may have a handler that does not fail. And rows that were deferred by
 		// a clock that was ahead would wait until it is as late again.
 		wall := began.Round(0)
-		if last.IsZero() || last.Sub(wall) > maxBackoff {
+		if last.IsZero() || last.Sub(wall) > retry.Publish.Longest {
 			if err := s.table.Hasten(ctx, began); err != nil {
 				s.pauseAfter(ctx, &failures, err)
 				continue
 			}
 		}
 		last = wall
-		if s.opt.Deliver.Handle != nil { // may take long, and the rows are read again and again meanwhile
+		if len(s.opt.Deliver) > 0 { // may take long, and the rows are read again and again meanwhile
 			handled = int(w.rows.Load())
 		}
 		limit := min(free, retryRows) + handled
@@ -59,15 +61,16 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 		through := s.follow(ctx, w, w.publish(s.take(reading, rows)))
 		switch {
 		case w.away.Swap(false):
-			pause.For(ctx, min(failures.next(), maxAway))
+			failures++
+			pause.For(ctx, retry.Connection.After(failures))
 			continue
 		case len(rows) == 0 && all:
 			s.awaitDeferred(ctx)
 		case !through:
 			took := s.clock.Now().Sub(began)
-			pause.For(ctx, min(max(retryPause*took, s.opt.Deliver.retryInterval()), maxBackoff))
+			pause.For(ctx, min(max(retryPause*took, s.interval), maxRetryPause))
 		}
-		failures = backoff{}
+		failures = 0
 	}
 }
 
@@ -114,7 +117,7 @@ func (s *sender) follow(ctx context.Context, w *window, through map[string]bool)
 func (s *sender) awaitDeferred(ctx context.Context) {
 	rows, err := s.table.Deferred(ctx, never, "", 1, 1)
 	if err != nil || len(rows) > 0 {
-		pause.For(ctx, s.opt.Deliver.retryInterval())
+		pause.For(ctx, s.interval)
 		return
 	}
 	select {

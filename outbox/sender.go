@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -54,7 +55,7 @@ type sender struct {
 
 func newSender(f *Forwarder, table Table) *sender {
 	return &sender{
-		failing: failing{keep: 2 * f.opt.Deliver.MaxDelay}, Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
+		failing: failing{keep: 2 * f.longest}, Forwarder: f, table: table, wake: make(chan struct{}, 1), retry: make(chan struct{}, 1),
 		published: make(chan outcome, 1), inFlight: make(map[Place]struct{}), readings: make(map[*reading]struct{}), refusals: make(map[int64]int),
 	}
 }
@@ -64,7 +65,7 @@ func (s *sender) run(ctx context.Context) error {
 	ctx, s.fail = context.WithCancelCause(ctx)
 	defer s.fail(nil)
 	var endPublishing, endSettling context.CancelFunc
-	grace := s.opt.Deliver.Grace
+	grace := s.opt.Grace
 	s.stopping = ctx
 	s.publishing, endPublishing = pause.Outlive(ctx, 0, grace)
 	defer endPublishing()
@@ -78,13 +79,16 @@ func (s *sender) run(ctx context.Context) error {
 
 	head := newWindow(s, func(o outcome) { s.published <- o })
 	retries := newWindow(s, s.settle)
-	if s.opt.Deliver.Handle != nil {
+	if len(s.opt.Deliver) > 0 {
 		retries.finish = head.finish // its rows come one by one, too
 	}
 	var loops, settling sync.WaitGroup
 	settling.Go(s.settlePublished)
 	loops.Go(func() { s.sendHead(ctx, head) })
 	loops.Go(func() { s.sendDeferred(ctx, retries) })
+	if own, _ := s.current(); own == s {
+		loops.Go(func() { s.claim(ctx) })
+	}
 	loops.Wait()
 	head.publishes.Wait()
 	retries.publishes.Wait()
@@ -102,7 +106,7 @@ func (s *sender) run(ctx context.Context) error {
 // from the first one, at the interval, or at each fourth while there is a backlog.
 func (s *sender) sendHead(ctx context.Context, w *window) {
 	var after int64 // the last row read
-	var failures backoff
+	failures := 0
 	size := min(firstBatch, s.opt.Batch)
 	again := time.NewTimer(s.opt.Interval)
 	defer again.Stop()
@@ -130,10 +134,11 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 		switch {
 		case w.away.Swap(false): // what was not published is still in the outbox
 			after, size = 0, min(firstBatch, s.opt.Batch)
-			pause.For(ctx, min(failures.next(), maxAway))
+			failures++
+			pause.For(ctx, retry.Connection.After(failures))
 			continue
 		case len(rows) == limit: // there may be more
-			failures, size = backoff{}, min(2*size, s.opt.Batch)
+			failures, size = 0, min(2*size, s.opt.Batch)
 			select {
 			case <-again.C:
 				if busy++; busy < busyIntervals {
@@ -147,7 +152,7 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 				continue
 			}
 		default:
-			failures = backoff{}
+			failures = 0
 			select {
 			case <-ctx.Done():
 			case <-s.wake:
@@ -167,14 +172,15 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 }
 
 // pauseAfter waits after an error of the table. One that is fatal ends run.
-func (s *sender) pauseAfter(ctx context.Context, failures *backoff, err error) {
+func (s *sender) pauseAfter(ctx context.Context, failures *int, err error) {
 	if errors.Is(err, timer.ErrFatal) {
 		s.fail(err)
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	wait := failures.next()
+	*failures++
+	wait := retry.Database.After(*failures)
 	s.log.WarnContext(ctx, "the outbox can't be read or changed, will retry", "error", err, "retry_in", wait)
 	pause.For(ctx, wait)
 }
@@ -306,12 +312,4 @@ func (s *sender) drainAbandoned(ctx context.Context, full func() bool) bool {
 			return false
 		}
 	}
-}
-
-// A backoff grows with each failure. The zero value is that of the first.
-type backoff struct{ last time.Duration }
-
-func (b *backoff) next() time.Duration {
-	b.last = min(max(2*b.last, minBackoff), maxBackoff)
-	return b.last
 }

@@ -165,7 +165,7 @@ const maxKept = 100
 // the table can be read, the error may be about a single row: then the rows are deleted in
 // halves, and a row that can't be deleted alone is left for a while, unless many are.
 func (s *sender) remove(rows []Place, more int) {
-	for failures := (backoff{}); ; more-- {
+	for failures := 0; ; more-- {
 		ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
 		err := s.table.Delete(ctx, rows...)
 		cancel()

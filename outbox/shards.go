@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -47,7 +48,6 @@ const (
 	maxTakenOver     = 4                      // abandoned shards owned at a time: each takes a connection
 	turn             = 10 * time.Second       // how long a shard of deferred rows keeps others waiting; longer than a row's longest back-off
 	reportFailures   = 20                     // polls for abandoned shards that failed, for a log line
-	maxLeaseBackoff  = time.Second            // longest pause after a lease could not be had
 )
 
 // runShards forwards the shards that this instance owns, each with a sender.
@@ -60,7 +60,7 @@ func (f *Forwarder) runShards(ctx context.Context) error {
 
 // runOwn owns a shard, and another one when that is lost.
 func (f *Forwarder) runOwn(ctx context.Context) error {
-	var failures backoff
+	failures := 0
 	for {
 		lease, err := f.outbox.shards.Own(ctx)
 		switch {
@@ -69,14 +69,15 @@ func (f *Forwarder) runOwn(ctx context.Context) error {
 		case errors.Is(err, timer.ErrFatal):
 			return err
 		case err != nil:
-			wait := min(failures.next(), maxLeaseBackoff)
+			failures++
+			wait := retry.Connection.After(failures)
 			f.log.WarnContext(ctx, "no shard of the outbox to own, will retry", "error", err, "retry_in", wait)
 			if !pause.For(ctx, wait) {
 				return nil
 			}
 			continue
 		}
-		failures = backoff{}
+		failures = 0
 		s := newSender(f, lease)
 		f.setOwn(s)
 		err = runLease(ctx, lease, s)
@@ -153,7 +154,8 @@ func (f *Forwarder) empty(ctx context.Context, lease Lease, turns *turns) error 
 	return runLease(ctx, lease, s)
 }
 
-// runLease forwards a shard until ctx is done or the lease is lost, and ends it.
+// runLease forwards a shard until ctx is done or the lease is lost, and ends it: at the
+// latest when nothing is settled any more, though a handler does not end.
 func runLease(ctx context.Context, lease Lease, s *sender) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -164,9 +166,13 @@ func runLease(ctx context.Context, lease Lease, s *sender) error {
 		case <-ctx.Done():
 		}
 	})
+	release := sync.OnceFunc(lease.Release)
+	defer release()
+	late, end := pause.Outlive(ctx, 0, s.opt.Grace+StopTimeout/2)
+	defer end()
+	defer context.AfterFunc(late, release)()
 	err := s.run(ctx)
 	cancel(nil)
 	watching.Wait()
-	lease.Release()
 	return err
 }

@@ -3,6 +3,7 @@ package outbox
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // Slots limit how many handlers are at work at once. One that becomes free goes to the
@@ -14,6 +15,8 @@ type slots struct {
 	held    map[string]int             // by destination
 	waiting map[string][]chan struct{} // calls by destination, the oldest first
 	turns   []string                   // destinations that wait, in turn
+	queued  int                        // calls that wait
+	left    time.Time                  // when one has left that had waited long
 }
 
 func newSlots(n int) *slots {
@@ -35,19 +38,23 @@ func (s *slots) enter(destination string) <-chan struct{} {
 		s.turns = append(s.turns, destination)
 	}
 	s.waiting[destination] = append(s.waiting[destination], granted)
+	s.queued++
 	return granted
 }
 
-// leave gives up a call that waits, if its destination has more than so many that do.
-// It returns false if it goes on waiting, or has a slot.
-func (s *slots) leave(destination string, call <-chan struct{}, most int) bool {
+// leave gives up a call that waits, if its destination has more than so many that do, or
+// all destinations have more than their share. It returns false if it goes on waiting, or
+// has a slot.
+func (s *slots) leave(now time.Time, destination string, call <-chan struct{}, most, share int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	calls := s.waiting[destination]
 	i := slices.IndexFunc(calls, func(c chan struct{}) bool { return c == call })
-	if i < 0 || len(calls) <= most {
+	if i < 0 || len(calls) <= most && s.queued <= share {
 		return false
 	}
+	s.left = now
+	s.queued--
 	s.wait(destination, slices.Delete(calls, i, i+1))
 	return true
 }
@@ -76,6 +83,7 @@ func (s *slots) release(destination string) {
 	s.turns = append(slices.Delete(s.turns, next, next+1), d)
 	s.free--
 	s.held[d]++
+	s.queued--
 	close(s.waiting[d][0])
 	s.wait(d, s.waiting[d][1:])
 }
@@ -88,6 +96,13 @@ func (s *slots) wait(destination string, calls []chan struct{}) {
 	}
 	delete(s.waiting, destination)
 	s.turns = slices.DeleteFunc(s.turns, func(d string) bool { return d == destination })
+}
+
+// slow reports whether calls have left a moment ago, and so many still wait.
+func (s *slots) slow(now time.Time, share int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queued >= share && now.Sub(s.left).Abs() < patience
 }
 
 // waits returns how many calls for a destination wait.

@@ -111,7 +111,7 @@ tar -C "$tmp/image" -xzf "$(blob "$(digest "$manifest" "d['layers'][0]['digest']
 is "$(digest "$settings" "d['config']['User']")" 65532:65532 "the user of the image"
 is "$(digest "$settings" "' '.join(d['config']['Entrypoint']+d['config']['Cmd'])")" "timer-service serve" "the entry point of the image"
 mount --bind "$tmp/image" "$tmp/image"
-mkdir "$tmp/data" && chown 65532:65532 "$tmp/data" && chmod 700 "$tmp/data"
+mkdir "$tmp/data" && chmod 777 "$tmp/data" # as bind mounts often are
 mount --bind "$tmp/data" "$tmp/image/data"
 mount -o remount,bind,ro "$tmp/image"
 mapfile -t environ < <(digest "$settings" "'\n'.join(d['config']['Env'])")

@@ -37,18 +37,22 @@ func (a *apart) why(now time.Time) error {
 }
 
 // allow returns what tenants may fire now: one alone if it is named, or all that are not
-// left alone.
-func (p *Poller) allow(now time.Time, only timer.TenantID) timer.Allowance {
+// left alone. It notes whether one of them is paused, and has timers due.
+func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.Allowance {
 	var quota timer.Allowance
 	if p.opt.Quotas != nil {
 		quota = p.opt.Quotas.Allowance(now)
 	}
-	if only == "" && len(p.apart.until) == 0 {
+	pauses := p.pausing.get()
+	if only == "" && len(p.apart.until) == 0 && len(pauses) == 0 {
 		return quota
 	}
 	return func(tenant timer.TenantID) int {
 		switch {
 		case only != "" && tenant != only, only == "" && p.apart.has(tenant, now):
+			return 0
+		case pauses.Of(tenant, now).Paused():
+			*paused = true
 			return 0
 		case quota != nil:
 			return quota(tenant)
@@ -84,6 +88,7 @@ func (p *Poller) fireApart(ctx context.Context, failed error) (all done, err err
 		switch {
 		case err == nil:
 			all.fired += one.fired
+			all.paused = all.paused || one.paused
 			if all.again.IsZero() || !one.again.IsZero() && one.again.Before(all.again) {
 				all.again = one.again
 			}

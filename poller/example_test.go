@@ -64,7 +64,7 @@ func ExamplePoller() {
 		if err := p.Run(ctx); err != nil { // until ctx is done
 			return err
 		}
-		stats, err := s.Stats(context.Background())
+		stats, err := s.Stats(context.Background(), "")
 		fmt.Println("events in the outbox:", stats.Outbox)
 		return err
 	})

@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	pausedInterval = time.Second            // between two polls while firing is paused
-	pauseAge       = 500 * time.Millisecond // how old may be what is known of a pause
+	pausedInterval = time.Second            // between two polls while firing is paused of all, or of a tenant with due timers
+	pauseAge       = 500 * time.Millisecond // how old may be what is known of pauses
 )
 
-// A pausing knows whether people have paused firing. That is kept in the store, for
-// all instances; reading it is apart from the polls, which may be many a second: so
-// it costs two reads a second at most, and none while the poller sleeps.
+// A pausing knows whether people have paused firing, of all tenants or of some. That is
+// kept in the store, for all instances; reading it is apart from the polls, which may be
+// many a second: so it costs two reads a second at most, and none while the poller sleeps.
 type pausing struct {
 	log  *slog.Logger
-	read func(context.Context) (timer.Pause, error)
+	read func(context.Context, time.Time) (timer.Pauses, error)
 
 	mu    sync.Mutex
-	known timer.Pause
+	known timer.Pauses
 	at    time.Duration // when it was read; before the first time it is not fresh
 	fresh bool
 }
 
-// now returns the pause, as it was half a second ago at most.
-func (p *pausing) now(ctx context.Context, elapsed time.Duration) (timer.Pause, error) {
+// refresh reads the pauses, unless they are known as of half a second ago at most.
+func (p *pausing) refresh(ctx context.Context, now time.Time, elapsed time.Duration) (timer.Pauses, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fresh && elapsed-p.at < pauseAge {
@@ -36,50 +36,80 @@ func (p *pausing) now(ctx context.Context, elapsed time.Duration) (timer.Pause, 
 	}
 	p.fresh, p.at = true, elapsed
 	p.mu.Unlock()
-	pause, err := p.read(ctx)
+	pauses, err := p.read(ctx, now)
 	p.mu.Lock()
 	if err != nil {
 		p.fresh = false
 		return p.known, err
 	}
-	switch before := p.known; {
-	case pause == before:
-	case pause.Paused():
-		p.log.WarnContext(ctx, "firing is paused until it is resumed", "since", pause.Since, "by", pause.By)
-	default:
-		p.log.InfoContext(ctx, "firing is resumed", "paused_since", before.Since)
-	}
-	p.known = pause
-	return pause, nil
+	p.tell(ctx, pauses)
+	p.known = pauses
+	return pauses, nil
 }
 
-// get returns the pause as it was read last.
-func (p *pausing) get() timer.Pause {
+// tell logs what has changed.
+func (p *pausing) tell(ctx context.Context, pauses timer.Pauses) {
+	of := func(pause timer.Pause, attrs ...any) []any {
+		if pause.TenantID != "" {
+			attrs = append(attrs, "tenant_id", pause.TenantID)
+		}
+		if !pause.Until.IsZero() {
+			attrs = append(attrs, "until", pause.Until)
+		}
+		return attrs
+	}
+	for tenant, pause := range pauses {
+		if pause != p.known[tenant] {
+			p.log.WarnContext(ctx, "firing is paused until it is resumed", of(pause, "since", pause.Since, "by", pause.By)...)
+		}
+	}
+	for tenant, before := range p.known {
+		if !pauses[tenant].Paused() {
+			p.log.InfoContext(ctx, "firing is resumed", of(before, "paused_since", before.Since)...)
+		}
+	}
+}
+
+// get returns the pauses as they were read last.
+func (p *pausing) get() timer.Pauses {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known
 }
 
-// forget has it read anew.
+// forget has them read anew.
 func (p *pausing) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fresh = false
 }
 
-// paused returns when to poll again if firing is paused, whatever is scheduled
+// again returns when to poll again while a pause holds back what is due: in a second, or
+// when the first pause ends.
+func (p *pausing) again(now time.Time, interval time.Duration) time.Time {
+	at := now.Add(min(pausedInterval, interval))
+	for _, pause := range p.get() {
+		if pause.Until.After(now) && pause.Until.Before(at) {
+			at = pause.Until
+		}
+	}
+	return at
+}
+
+// paused returns when to poll again if firing is paused of all tenants, whatever is scheduled
 // meanwhile; else the zero value.
 func (p *Poller) paused(ctx context.Context, now time.Time) (wake, error) {
-	pause, err := p.pausing.now(ctx, p.opt.Elapsed())
-	if err != nil || !pause.Paused() {
+	pauses, err := p.pausing.refresh(ctx, now, p.opt.Elapsed())
+	if err != nil || !pauses.Of("", now).Paused() {
 		return wake{}, err
 	}
-	again := now.Add(min(pausedInterval, p.opt.Interval))
+	p.cleared = now
+	again := p.pausing.again(now, p.opt.Interval)
 	return wake{at: again, earliest: again}, nil
 }
 
 // Refresh has the poller find out at once whether firing is paused, instead of within
-// a second: after the pause was changed by this instance. A batch that is firing
+// a second: after a pause was changed by this instance. A batch that is firing
 // meanwhile is finished. It never blocks.
 func (p *Poller) Refresh() {
 	p.pausing.forget()

@@ -10,23 +10,24 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // Options tune a [Poller]. The zero value is ready to use.
 type Options struct {
-	Interval  time.Duration                              // longest sleep between polls; default 5s
-	Batch     int                                        // timers per transaction; default 1000
-	Reached   func(events []timer.DueTimeReached)        // called after each commit that fired something; must not block
-	Trace     Trace                                      // makes the spans of what fires; default none
-	Polled    func(took time.Duration, err error)        // called after each poll, with what it took without Await; must not block
-	Await     func(context.Context) bool                 // waits until timers may fire, called once a poll; false if the context ended first; default they always may
-	Full      func() bool                                // whether the outbox is full: nothing fires meanwhile; must not block; default never
-	Paused    func(context.Context) (timer.Pause, error) // whether people have paused firing: asked at each poll, but no more than twice a second; default never
-	Reference func(context.Context) (time.Time, error)   // second opinion on the time; errors.ErrUnsupported if it never has one; default none
-	Elapsed   func() time.Duration                       // since any fixed moment, by a clock that is never set; default the monotonic readings of the Clock
-	Quotas    Quotas                                     // how many timers of a tenant may fire; default all
+	Interval  time.Duration                                          // longest sleep between polls; default 5s
+	Batch     int                                                    // timers per transaction; default 1000
+	Reached   func(events []timer.DueTimeReached)                    // called after each commit that fired something, or had it expire; must not block
+	Trace     Trace                                                  // makes the spans of what fires; default none
+	Polled    func(took time.Duration, err error)                    // called after each poll, with what it took without Await; must not block
+	Await     func(context.Context) bool                             // waits until timers may fire, called once a poll; false if the context ended first; default they always may
+	Full      func() bool                                            // whether the outbox is full: nothing fires meanwhile; must not block; default never
+	Paused    func(context.Context, time.Time) (timer.Pauses, error) // whose firing people have paused at a time: asked at each poll, but no more than twice a second; default nobody's
+	Reference func(context.Context) (time.Time, error)               // second opinion on the time; errors.ErrUnsupported if it never has one; default none
+	Elapsed   func() time.Duration                                   // since any fixed moment, by a clock that is never set; default the monotonic readings of the Clock
+	Quotas    Quotas                                                 // how many timers of a tenant may fire; default all
 }
 
 // A Trace is called in the transaction with what fires, and may set the Trace of each
@@ -60,16 +61,14 @@ type Poller struct {
 	apart   apart
 	status  status
 	waited  time.Duration // of the current poll, in Await
+	cleared time.Time     // see [Status]
+	booked  booked
 }
 
 // New returns a Poller. It starts nothing: call [Poller.Run].
 func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *Poller {
-	if opt.Interval <= 0 {
-		opt.Interval = 5 * time.Second
-	}
-	if opt.Batch <= 0 {
-		opt.Batch = 1000
-	}
+	opt.Interval = option.Positive(opt.Interval, 5*time.Second)
+	opt.Batch = option.Positive(opt.Batch, 1000)
 	if opt.Reached == nil {
 		opt.Reached = func([]timer.DueTimeReached) {}
 	}
@@ -86,7 +85,7 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 		opt.Full = func() bool { return false }
 	}
 	if opt.Paused == nil {
-		opt.Paused = func(context.Context) (timer.Pause, error) { return timer.Pause{}, nil }
+		opt.Paused = func(context.Context, time.Time) (timer.Pauses, error) { return nil, nil }
 	}
 	if opt.Elapsed == nil {
 		began := clock.Now()
@@ -128,7 +127,7 @@ func (p *Poller) Run(ctx context.Context) error {
 			err = p.apart.why(p.now())
 		}
 		limit := next.at.Sub(began)
-		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Full: !p.outbox.since.IsZero(), Paused: p.pausing.get()})
+		p.status.sleep(p.opt.Elapsed(), limit, Status{Err: err, Clock: p.guard.doubts(), Full: !p.outbox.since.IsZero(), Paused: p.pausing.get(), Cleared: p.cleared})
 		if !p.gate.sleep(ctx, p.clock, next.earliest, next.at, limit) {
 			return nil
 		}
@@ -156,7 +155,7 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	if wait, err := p.paused(ctx, now); err != nil || !wait.at.IsZero() {
 		return wait, err
 	}
-	due, err := p.next(ctx, time.Time{}, now.Add(p.opt.Interval))
+	due, err := p.next(ctx, time.Time{}, p.booked.next(now, now.Add(p.opt.Interval), min(p.opt.Interval, bookedTime)))
 	if err != nil {
 		return wake{}, err
 	}
@@ -177,7 +176,12 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	case err != nil:
 		return wake{}, err
 	case done.again.After(done.now) && done.fired < p.opt.Batch: // all that is due and may fire did
-		return p.limited(ctx, done)
+		p.cleared = done.now
+		return p.limited(ctx, done, done.now.Add(min(contended, p.opt.Interval)))
+	case done.fired == 0 && done.paused:
+		p.cleared = done.now
+		done.again = p.pausing.again(done.now, p.opt.Interval)
+		return p.limited(ctx, done, done.again)
 	case done.fired == 0:
 		return wake{at: now.Add(min(contended, p.opt.Interval))}, nil
 	}
@@ -195,10 +199,10 @@ func (p *Poller) await(ctx context.Context) bool {
 	return ok
 }
 
-// limited returns when to poll again while a tenant is over its rate: when it may
+// limited returns when to poll again while a tenant is over its rate, or paused: when it may
 // fire again, or the next timer is due, which may well be of the same tenant.
-func (p *Poller) limited(ctx context.Context, done done) (wake, error) {
-	at, err := p.next(ctx, done.now, done.now.Add(min(contended, p.opt.Interval)))
+func (p *Poller) limited(ctx context.Context, done done, latest time.Time) (wake, error) {
+	at, err := p.next(ctx, done.now, latest)
 	if done.again.Before(at) {
 		at = done.again
 	}
@@ -228,9 +232,10 @@ const (
 
 // A done is what came of a poll.
 type done struct {
-	now   time.Time // when it was
-	fired int
-	again time.Time // when a tenant that is over its rate may fire again; zero if none is
+	now    time.Time // when it was
+	fired  int
+	again  time.Time // when a tenant that is over its rate may fire again; zero if none is
+	paused bool      // a tenant has timers due and is paused
 }
 
 // fire fires what is due now, of one tenant if it is named, at most one batch. The timers
@@ -240,13 +245,14 @@ func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 	ctx, cancel := pause.Outlive(ctx, txTimeout, txGrace)
 	defer cancel()
 
-	now := p.now()
+	d := done{now: p.now()}
+	now := d.now
 	var events []timer.DueTimeReached
 	var traced func()
 	if p.guard.jumped(now) { // since NextDue: the next poll waits
 		return done{}, nil
 	}
-	allow := p.allow(now, only)
+	allow := p.allow(now, only, &d.paused)
 	err := p.store.Update(ctx, func(tx timer.Tx) error {
 		entries, err := tx.Reach(ctx, now, p.opt.Batch, allow)
 		if err != nil {
@@ -264,6 +270,7 @@ func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 	}
 	traced()
 	if len(events) > 0 {
+		p.booked.fired(events)
 		p.opt.Reached(events)
 	}
 	if p.log.Enabled(ctx, slog.LevelDebug) {
@@ -273,7 +280,7 @@ func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 				"due_at", e.DueAt, "lateness", e.Lateness())
 		}
 	}
-	d := done{now: now, fired: len(events)}
+	d.fired = len(events)
 	if p.opt.Quotas != nil {
 		d.again = p.opt.Quotas.Fired(now, events)
 	}

@@ -27,7 +27,8 @@ type Status struct {
 	Clock   bool          // the clock jumped forward: nothing fires until a reference agrees
 	Jumps   int64         // how often it did
 	Full    bool          // the outbox is full: nothing fires
-	Paused  timer.Pause   // people have paused firing; the zero value if they have not, as the last poll found
+	Cleared time.Time     // when all had fired that was due and that no rate and no pause held back; zero: none has so far
+	Paused  timer.Pauses  // whose firing people have paused, as the last poll found
 }
 
 // Late returns how long the poller has been late: a poll takes so long so far, or

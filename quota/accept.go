@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -91,13 +92,13 @@ func (l *Limiter) Done(tenant timer.TenantID, n int, results ...timer.Result) {
 	if !ok {
 		return
 	}
-	added := int64(0)
+	u.live.pending = max(0, u.live.pending-int64(n))
 	for _, r := range results {
 		if r.Outcome == timer.DidSchedule {
-			added++
+			u.live.added++
 		}
 	}
-	if u.live.done(int64(n), added); len(results) == 0 {
+	if len(results) == 0 {
 		u.live.at = time.Time{}
 	}
 }
@@ -110,9 +111,7 @@ func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added in
 	now, u := l.clock.Now(), l.usage(tenant)
 	e := &Exceeded{Policy: limits.Policy, First: u.exceeded.IsZero() || now.Sub(u.exceeded) >= quietTime}
 	u.exceeded = now
-	if e.Policy == "" {
-		e.Policy = Delay
-	}
+	e.Policy = cmp.Or(e.Policy, Delay)
 	if added == 0 {
 		e.Delay = u.putOff(now, n, limits.Accept.share(l.instances()))
 		e.Detail = fmt.Sprintf("accept_rate: tenant %s may have %s timers a second accepted", tenant, number(limits.Accept.PerSecond))

@@ -40,8 +40,8 @@ func take(k *quota.Limiter, tenant timer.TenantID) bool {
 // A noStore fails.
 type noStore struct{ timer.Reader }
 
-func (noStore) Counts(context.Context, timer.TenantID) (timer.Counts, error) {
-	return timer.Counts{}, errors.New("asked the store")
+func (noStore) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
+	return timer.Stats{}, errors.New("asked the store")
 }
 
 // taken returns how many commands of a tenant are accepted now.
@@ -222,8 +222,8 @@ type tenantOf8 struct {
 	asked func()
 }
 
-func (tenantOf8) Counts(context.Context, timer.TenantID) (timer.Counts, error) {
-	return timer.Counts{Scheduled: 8}, nil
+func (tenantOf8) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
+	return timer.Stats{Counts: timer.Counts{Scheduled: 8}}, nil
 }
 
 func (r tenantOf8) Get(_ context.Context, k timer.Key) (timer.Entry, error) {

@@ -46,6 +46,7 @@ func (l *Limiter) allowed(tenant timer.TenantID, now time.Time) int {
 	u, s := l.usage(tenant), rate.share(l.instances())
 	u.fire.fill(now, s)
 	if u.waits && u.fire.until(s.portion(), s) > 0 {
+		l.hold(tenant, now)
 		return 0
 	}
 	u.waits = false
@@ -57,11 +58,14 @@ func (s share) portion() float64 { return max(1, math.Floor(s.rate*portion)) }
 
 // Fired says what has fired at a time, with the last Allowance. It returns when
 // the next tenant that may have more due may fire again: now if one still may,
-// the zero time if there is none.
+// the zero time if there is none. What expired takes nothing of the fire rate.
 func (l *Limiter) Fired(now time.Time, events []timer.DueTimeReached) (again time.Time) {
-	fired := make(map[timer.TenantID]int)
+	fired, expired := make(map[timer.TenantID]int), make(map[timer.TenantID]int)
 	for i := range events {
 		fired[events[i].TenantID]++
+		if events[i].State() == timer.Expired {
+			expired[events[i].TenantID]++
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,9 +82,11 @@ func (l *Limiter) Fired(now time.Time, events []timer.DueTimeReached) (again tim
 		at := now
 		if rate := l.config.Of(tenant).Fire; allowed != unlimited && rate.PerSecond > 0 {
 			u, s := l.usage(tenant), rate.share(l.instances())
+			n -= expired[tenant]
 			u.fire.take(n)
 			if n >= allowed {
 				u.waits = true
+				l.hold(tenant, now)
 				at = now.Add(u.fire.until(s.portion(), s))
 			}
 		}

@@ -8,31 +8,19 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A live says how many timers of a tenant wait at most: the timers that were counted, the
-// timers that this instance has added since, and the timers that commands on their way to
-// the store may add. Timers that have fired or were canceled since make the number too
-// high, so the limiter counts again before it refuses a command. It counts the timers of a
-// tenant that has few only once.
-//
-// A command that was on its way during the count may be in the number or not. The limiter
-// takes it to be in, so as many commands may exceed the limit.
+// A live says how many timers of a tenant wait: the timers that were counted, the timers
+// that this instance has added since, and the timers that commands on their way to the
+// store may add. Timers that have fired or were canceled since, and commands that were on
+// their way during the count, make the number too high, so the limiter counts again before
+// it refuses a command. A count while a transaction of the host's is open misses what that
+// has scheduled: so many timers may exceed the limit after its commit. The limiter counts
+// the timers of a tenant that has few only once.
 type live struct {
 	counted     int64     // timers that waited
 	added       int64     // timers that were new since
 	pending     int64     // commands on their way
-	unclear     int64     // commands on their way that were so during the count, too
 	at          time.Time // when they were counted; zero: they must be
 	decremented bool      // fewer wait since
-}
-
-// done notes what n commands did that were on their way: they added some timers.
-func (l *live) done(n, added int64) {
-	l.pending = max(0, l.pending-n)
-	if l.unclear > 0 {
-		l.unclear = max(0, l.unclear-n)
-		return
-	}
-	l.added += added
 }
 
 // Ages of a count.
@@ -96,14 +84,14 @@ func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, co
 func (l *Limiter) admit(tenant timer.TenantID, added, commands, limit int64, ask bool) (fits, stale bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u, instances := l.usage(tenant), l.instances()
-	if ask && u.live.stale(added, limit, l.clock.Now(), instances) {
+	live, instances := &l.usage(tenant).live, l.instances()
+	if ask && live.stale(added, limit, l.clock.Now(), instances) {
 		return false, true
 	}
-	if added > 0 && !u.live.fits(added, limit, instances) {
+	if added > 0 && !live.fits(added, limit, instances) {
 		return false, false
 	}
-	u.live.pending += commands
+	live.pending += commands
 	return true, false
 }
 
@@ -113,14 +101,14 @@ func (l *Limiter) count(ctx context.Context, store timer.Reader, tenant timer.Te
 		l.mu.Lock()
 		l.usage(tenant).live.decremented = false
 		l.mu.Unlock()
-		counts, err := store.Counts(context.WithoutCancel(ctx), tenant)
+		counts, err := store.Stats(context.WithoutCancel(ctx), tenant)
 		if err != nil {
 			return nil, err
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		live := &l.usage(tenant).live
-		live.counted, live.added, live.unclear, live.at = counts.Scheduled, 0, live.pending, l.clock.Now()
+		live.counted, live.added, live.at = counts.Scheduled, 0, l.clock.Now()
 		return nil, nil
 	})
 	select {

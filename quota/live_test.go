@@ -70,7 +70,7 @@ func (s *fakeStore) Get(_ context.Context, key timer.Key) (timer.Entry, error) {
 	return timer.Entry{Key: key, State: timer.Scheduled}, s.fails
 }
 
-func (s *fakeStore) Counts(ctx context.Context, _ timer.TenantID) (timer.Counts, error) {
+func (s *fakeStore) Stats(ctx context.Context, _ timer.TenantID) (timer.Stats, error) {
 	s.mu.Lock()
 	s.counts++
 	n, err := len(s.timers), s.fails
@@ -79,7 +79,7 @@ func (s *fakeStore) Counts(ctx context.Context, _ timer.TenantID) (timer.Counts,
 	if err == nil {
 		err = ctx.Err()
 	}
-	return timer.Counts{Scheduled: int64(n), Reached: 1000}, err
+	return timer.Stats{Counts: timer.Counts{Scheduled: int64(n), Reached: 1000}}, err
 }
 
 func call(i int) timer.Key {

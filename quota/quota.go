@@ -57,12 +57,15 @@ type Limiter struct {
 
 	counting singleflight.Group // of the timers of a tenant
 
-	mu      sync.Mutex
-	config  Config
-	free    bool // no tenant's fire rate is limited
-	usages  map[timer.TenantID]*usage
-	sweepAt int                    // how many usages there may be before those that carry no information are deleted
-	asked   map[timer.TenantID]int // what the last Allowance returned for tenants with a fire rate
+	mu       sync.Mutex
+	config   Config
+	free     bool // no tenant's fire rate is limited
+	usages   map[timer.TenantID]*usage
+	sweepAt  int                          // how many usages there may be before those that carry no information are deleted
+	asked    map[timer.TenantID]int       // what the last Allowance returned for tenants with a fire rate
+	held     map[timer.TenantID]time.Time // when tenants have waited for their fire rate last
+	listed   map[timer.TenantID]time.Time // those of them that [Limiter.Held] returns, as it was at a time
+	listedAt time.Time
 }
 
 // A usage is what one tenant has used of its limits.
@@ -82,7 +85,7 @@ func New(config Config, clock timer.Clock, opt Options) (*Limiter, error) {
 	if opt.Instances == nil {
 		opt.Instances = func() int { return 1 }
 	}
-	l := &Limiter{clock: clock, opt: opt, lookups: make(chan struct{}, maxLookups), usages: make(map[timer.TenantID]*usage), sweepAt: minSweep}
+	l := &Limiter{clock: clock, opt: opt, lookups: make(chan struct{}, maxLookups), usages: make(map[timer.TenantID]*usage), held: make(map[timer.TenantID]time.Time), sweepAt: minSweep}
 	if err := l.Use(config); err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ type Row struct {
 	State         timer.State `json:"state"`
 	RegisteredAt  int64       `json:"registered_at"` // of a timer that is new
 	DueAt         int64       `json:"due_at,omitzero"`
+	ExpiresAt     int64       `json:"expires_at,omitzero"`
 	ReachedAt     int64       `json:"reached_at,omitzero"`
 	CanceledAt    int64       `json:"canceled_at,omitzero"`
 	CorrelationID string      `json:"correlation_id,omitzero"`
@@ -83,11 +84,11 @@ func Schedule(now time.Time, commands []timer.ScheduleTimer) *Application {
 		Kind: Schedules, Doing: "schedule", Now: now, Results: results,
 		key: func(i int) timer.Key { return commands[i].Key },
 		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
-			return before.Schedule(commands[i].Version)
+			return before.Schedule(version(before, commands[i].Version, commands[i].Latest))
 		},
 		row: func(r *Row, i int) {
 			c := &commands[i]
-			r.DueAt, r.CorrelationID = timer.RoundUp(c.DueAt).UnixMilli(), c.CorrelationID
+			r.DueAt, r.ExpiresAt, r.CorrelationID = timer.RoundUp(c.DueAt).UnixMilli(), expiry(c.ExpiresAt), c.CorrelationID
 			r.TraceParent, r.TraceState, r.Data = c.Trace.Parent, c.Trace.State, c.Data
 		},
 		message:  func(i, end int) int { return i + timer.MessageLen(commands[i:end]) },
@@ -105,7 +106,7 @@ func Cancel(now time.Time, commands []timer.CancelTimer) *Application {
 		Kind: Cancels, Doing: "cancel", Now: now, Results: make([]timer.Result, len(commands)),
 		key: func(i int) timer.Key { return commands[i].Key },
 		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
-			return before.Cancel(commands[i].Version)
+			return before.Cancel(version(before, commands[i].Version, commands[i].Latest))
 		},
 		row:      func(r *Row, _ int) { r.CanceledAt = r.RegisteredAt },
 		message:  alone,
@@ -117,19 +118,27 @@ func Cancel(now time.Time, commands []timer.CancelTimer) *Application {
 	}
 }
 
+// version returns the version that a command has for a timer.
+func version(before timer.Status, v timer.Version, latest bool) timer.Version {
+	if latest {
+		return before.Follow(v)
+	}
+	return v
+}
+
 // Fired returns the application of events that were published, as [Published] returns them:
-// as if they were commands, each of another key, that make a timer Reached. Where a foreign
+// as if they were commands, each of another key, that make a timer Reached or Expired. Where a foreign
 // key asks for a service call that does not exist, there is nothing to fire.
 func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
 	return &Application{
 		Kind: Events, Doing: "bring in published events", Results: make([]timer.Result, len(events)),
 		key: func(i int) timer.Key { return events[i].Key },
 		meet: func(before timer.Status, i int) (timer.Status, timer.Outcome) {
-			return before.Fired(events[i].ReachedAt, keep)
+			return before.Fired(events[i], keep)
 		},
 		row: func(r *Row, i int) {
 			e := &events[i]
-			r.DueAt, r.ReachedAt = e.DueAt.UnixMilli(), e.ReachedAt.UnixMilli()
+			r.DueAt, r.ExpiresAt, r.ReachedAt = e.DueAt.UnixMilli(), expiry(e.ExpiresAt), e.ReachedAt.UnixMilli()
 			r.CommandAt, r.CommandID, r.RegisteredAt = r.ReachedAt, e.ID, r.ReachedAt
 			r.CorrelationID, r.TraceParent, r.TraceState, r.Data = e.CorrelationID, e.Trace.Parent, e.Trace.State, e.Data
 		},
@@ -140,10 +149,18 @@ func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
 	}
 }
 
+// expiry returns from when on a timer must not fire, 0 if it may at any time.
+func expiry(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return timer.RoundUp(t).UnixMilli()
+}
+
 // alone says where the message of a command ends that is its only one.
 func alone(i, _ int) int { return i + 1 }
 
-// Changed returns how many timers the events of [Fired] made Reached.
+// Changed returns how many timers the events of [Fired] made Reached or Expired.
 func (a *Application) Changed() (n int) {
 	for _, r := range a.Results {
 		if r.Outcome == timer.DidReschedule {

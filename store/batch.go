@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -28,8 +29,8 @@ const (
 	batchingDelay  = 3 * time.Millisecond // how long
 )
 
-// A transaction outlives the deadline of the caller that leads, since others share
-// it. What bounds it:
+// A transaction outlives the deadline of the caller that leads, who returns then, since
+// others share it. What bounds it:
 const (
 	commitTimeout = 30 * time.Second // in any case
 	stopTimeout   = time.Second      // after all callers were canceled, which means that the service stops
@@ -49,9 +50,7 @@ type Batch struct {
 
 // NewBatch returns a Batch around a store.
 func NewBatch(inner timer.Store, opt BatchOptions) *Batch {
-	if opt.Limit <= 0 {
-		opt.Limit = 2000
-	}
+	opt.Limit = option.Positive(opt.Limit, 2000)
 	slots := make(chan struct{}, maxAlone)
 	return &Batch{
 		Store:     inner,
@@ -138,7 +137,7 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 		select {
 		case <-c.done:
 		case g.lead <- struct{}{}:
-			g.commit(ctx)
+			g.commitUntil(ctx)
 		case <-ctx.Done():
 			return nil, g.leave(ctx, c)
 		}
@@ -182,6 +181,33 @@ func (g *group[C]) leave(ctx context.Context, c *call[C]) error {
 
 // errPanicked is what callers get whose commit ended in a panic of its leader.
 var errPanicked = errors.New("the shared commit panicked")
+
+// commitUntil commits, and returns at the deadline of the caller if that comes first: what
+// the commit waits for may be a transaction of that caller.
+func (g *group[C]) commitUntil(ctx context.Context) {
+	if _, has := ctx.Deadline(); !has {
+		g.commit(ctx)
+		return
+	}
+	var panicked any
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer func() { panicked = recover() }()
+		g.commit(ctx)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return
+		}
+		<-ended // soon: the service stops
+	}
+	if panicked != nil {
+		panic(panicked)
+	}
+}
 
 // commit applies what has gathered, mostly with the commands of the caller among it, and
 // lets the next caller lead.

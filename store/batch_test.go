@@ -28,12 +28,11 @@ func TestBatchIsAStore(t *testing.T) {
 		return struct {
 			*store.Batch
 			timer.Reader
-			timer.Purger
 			timer.Operator
 			timer.Recoverer
 			outbox.Table
 			storetest.Database
-		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s, s, s}
+		}{store.NewBatch(s, store.BatchOptions{}), s, s, s, s, s}
 	})
 }
 
@@ -394,8 +393,36 @@ func TestCommitOutlivesItsLeader(t *testing.T) {
 		b := store.NewBatch(inner, store.BatchOptions{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := b.Schedule(ctx, time.Now(), command("a", 1)); err != nil {
-			t.Errorf("the commit was torn apart: %v", err)
+		if _, err := b.Schedule(ctx, time.Now(), command("a", 1)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		time.Sleep(commitTime)
+		synctest.Wait()
+		if diff := cmp.Diff([]int{1}, inner.sizes()); diff != "" {
+			t.Errorf("the commit was torn apart: %s", diff)
+		}
+	})
+}
+
+// TestACallerThatLeadsReturnsAtItsDeadline, though the commit waits for something, which
+// may be a transaction of that caller. The next ones wait for the commit.
+func TestACallerThatLeadsReturnsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		b := store.NewBatch(newSlow(func(context.Context, []timer.ServiceCallID) error {
+			<-free
+			return nil
+		}), store.BatchOptions{})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		if _, err := b.Schedule(ctx, began, command("a", 1)); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 2*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		close(free)
+		if _, err := b.Schedule(t.Context(), began, command("b", 1)); err != nil {
+			t.Error(err)
 		}
 	})
 }

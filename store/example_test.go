@@ -68,7 +68,7 @@ func ExampleBatch() {
 			})
 		}
 		callers.Wait()
-		counts, err := s.Counts(ctx, "acme")
+		counts, err := s.Stats(ctx, "acme")
 		fmt.Println("scheduled:", counts.Scheduled)
 		return err
 	})
@@ -115,7 +115,7 @@ func ExampleRetention() {
 		ctx, stop := context.WithCancel(ctx)
 		defer stop()
 		clock := timer.ClockFunc(func() time.Time { return newYear.AddDate(0, 0, 8) })
-		retention := store.NewRetention(s, clock, slog.New(slog.DiscardHandler), store.RetentionOptions{Keep: 7 * 24 * time.Hour})
+		retention := store.NewRetention(s.Purge, clock, slog.New(slog.DiscardHandler), store.RetentionOptions{Keep: 7 * 24 * time.Hour})
 		ended := make(chan error, 1)
 		go func() { ended <- retention.Run(ctx) }()
 		for {

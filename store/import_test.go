@@ -84,7 +84,7 @@ func TestImportThatFailsLeavesNothing(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		if st, err := to.Stats(t.Context()); err != nil || st != (timer.Stats{}) || removed%1000 != 0 || removed == 0 {
+		if st, err := to.Stats(t.Context(), ""); err != nil || st != (timer.Stats{}) || removed%1000 != 0 || removed == 0 {
 			t.Errorf("%s: %+v are left, %v; %d were removed", want, st, err, removed)
 		}
 		to.schedule = func(int, []timer.ScheduleTimer) error { return nil }
@@ -108,7 +108,7 @@ func TestImportOfAFileThatChangesLeavesNothing(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		if st, err := to.Stats(t.Context()); err != nil || st != (timer.Stats{}) {
+		if st, err := to.Stats(t.Context(), ""); err != nil || st != (timer.Stats{}) {
 			t.Errorf("%s: %+v are left, %v", want, st, err)
 		}
 	}

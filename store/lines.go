@@ -46,6 +46,7 @@ type (
 		ServiceCallID timer.ServiceCallID `json:"serviceCallId,omitzero"`
 		State         timer.State         `json:"state,omitzero"`
 		DueAt         stamp               `json:"dueAt,omitzero"`
+		ExpiresAt     stamp               `json:"expiresAt,omitzero"`
 		ReachedAt     stamp               `json:"reachedAt,omitzero"`
 		CorrelationID string              `json:"correlationId,omitzero"`
 		TimestampMS   int64               `json:"timestampMs"`
@@ -61,6 +62,7 @@ type (
 		Kind      string `json:"kind"`
 		Scheduled int64  `json:"scheduled"`
 		Reached   int64  `json:"reached"`
+		Expired   int64  `json:"expired,omitzero"`
 		Canceled  int64  `json:"canceled"`
 		SHA256    string `json:"sha256,omitzero"`
 
@@ -128,7 +130,7 @@ func newHeaderLine(h Header) *headerLine {
 }
 
 func newTrailerLine(s Summary) *trailerLine {
-	return &trailerLine{Kind: kindTrailer, Scheduled: s.Timers.Scheduled, Reached: s.Timers.Reached, Canceled: s.Timers.Canceled, SHA256: s.SHA256}
+	return &trailerLine{Kind: kindTrailer, Scheduled: s.Timers.Scheduled, Reached: s.Timers.Reached, Expired: s.Timers.Expired, Canceled: s.Timers.Canceled, SHA256: s.SHA256}
 }
 
 // newTimerLine returns the line of a timer. Of one that is Canceled it has what keeps
@@ -138,7 +140,7 @@ func newTimerLine(e *timer.Entry) *timerLine {
 		Kind: kindTimer, TenantID: e.TenantID, ServiceCallID: e.ServiceCallID, State: e.State, TimestampMS: e.TimestampMS, CommandID: e.CommandID,
 	}
 	if e.State != timer.Canceled {
-		l.DueAt, l.ReachedAt = stamp(e.DueAt), stamp(e.ReachedAt)
+		l.DueAt, l.ExpiresAt, l.ReachedAt = stamp(e.DueAt), stamp(e.ExpiresAt), stamp(e.ReachedAt)
 		l.CorrelationID, l.TraceParent, l.TraceState, l.Data = e.CorrelationID, e.Trace.Parent, e.Trace.State, e.Data
 	}
 	return l
@@ -153,7 +155,7 @@ func decodeTimer(line []byte) (timer.Entry, error) {
 		Key:     timer.Key{TenantID: l.TenantID, ServiceCallID: l.ServiceCallID},
 		Version: timer.Version{TimestampMS: l.TimestampMS, CommandID: l.CommandID},
 		State:   l.State, CorrelationID: l.CorrelationID, Trace: timer.Trace{Parent: l.TraceParent, State: l.TraceState}, Data: l.Data,
-		DueAt: time.Time(l.DueAt), ReachedAt: time.Time(l.ReachedAt),
+		DueAt: time.Time(l.DueAt), ExpiresAt: time.Time(l.ExpiresAt), ReachedAt: time.Time(l.ReachedAt),
 	}
 	return e, validateTimer(e)
 }
@@ -163,21 +165,23 @@ func validateTimer(e timer.Entry) error {
 	switch e.State {
 	case timer.Canceled:
 		return timer.CancelTimer{Key: e.Key, Version: e.Version}.Validate()
-	case timer.Scheduled, timer.Reached:
+	case timer.Scheduled, timer.Reached, timer.Expired:
 	default:
-		return fmt.Errorf("state is %s, want Scheduled, Reached or Canceled", timer.Quote(string(e.State)))
+		return fmt.Errorf("state is %s, want Scheduled, Reached, Expired or Canceled", timer.Quote(string(e.State)))
 	}
-	err := timer.ScheduleTimer{Key: e.Key, Version: e.Version, DueAt: e.DueAt, CorrelationID: e.CorrelationID, Data: e.Data}.Validate()
+	err := e.Command().Validate()
 	if err == nil && e.Data != "" {
 		err = envelope.ValidateData("data", e.Data)
 	}
 	switch {
 	case err != nil:
 		return err
-	case e.ReachedAt.IsZero() == (e.State == timer.Reached):
-		return errors.New("reachedAt must be set if the timer is Reached, and absent if it is not")
-	case e.State == timer.Reached && e.ReachedAt.Before(e.DueAt):
+	case e.ReachedAt.IsZero() == e.State.Marked():
+		return errors.New("reachedAt must be set if the timer is Reached or Expired, and absent if it is not")
+	case e.State.Marked() && e.ReachedAt.Before(e.DueAt):
 		return errors.New("reachedAt is before dueAt")
+	case e.State.Marked() && e.State != e.Event().State():
+		return errors.New("a timer is Expired if reachedAt is not before expiresAt, and else Reached")
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestMoveThereAndBack(t *testing.T) {
 		if want := []timer.Outcome{timer.WasReached, timer.WasStale, timer.DidReschedule, timer.DidSchedule}; !slices.Equal(outcomes, want) {
 			t.Errorf("%T: commands did %v, want %v", to, outcomes, want)
 		}
-		st, err := to.Stats(t.Context())
+		st, err := to.Stats(t.Context(), "")
 		if err != nil || st.Outbox+st.Parked > 0 {
 			t.Errorf("%T has events: %+v, %v", to, st, err)
 		}

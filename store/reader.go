@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -16,6 +17,31 @@ func Only(key timer.Key, entries []timer.Entry, err error) (timer.Entry, error) 
 		return timer.Entry{}, fmt.Errorf("%s: %w", key, timer.ErrNotFound)
 	}
 	return entries[0], nil
+}
+
+// List answers a filter with the list that it asks for, see [timer.Reader].
+func List(ctx context.Context, f timer.Filter, ofTenant, correlated, soonest func(context.Context, timer.Filter) (timer.Page, error)) (timer.Page, error) {
+	if err := f.Validate(); err != nil {
+		return timer.Page{}, err
+	}
+	switch {
+	case f.TenantID != "":
+		return ofTenant(ctx, f)
+	case f.CorrelationID != "":
+		return correlated(ctx, f)
+	}
+	return soonest(ctx, f)
+}
+
+// Between returns the bounds of the service calls that a filter matches: they come after
+// the one and before the other. No service call has the character DEL, and all that it may
+// have come before that.
+func Between(f timer.Filter) (after, before string) {
+	const del = "\x7f"
+	if last := len(f.Prefix) - 1; last >= 0 {
+		after = f.Prefix[:last] + string(f.Prefix[last]-1) + del
+	}
+	return max(f.After, after), f.Prefix + del
 }
 
 // A Question is a statement about all tenants, and the same about one.

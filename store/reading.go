@@ -147,7 +147,7 @@ func (l *lineReader) trailer(line []byte, got Summary) error {
 	if err := strict(line, &t); err != nil {
 		return l.at(err)
 	}
-	want := Summary{Timers: timer.Counts{Scheduled: t.Scheduled, Reached: t.Reached, Canceled: t.Canceled}, SHA256: t.SHA256}
+	want := Summary{Timers: timer.Counts{Scheduled: t.Scheduled, Reached: t.Reached, Expired: t.Expired, Canceled: t.Canceled}, SHA256: t.SHA256}
 	switch {
 	case got.SHA256 != want.SHA256:
 		return l.at(fmt.Errorf("the checksum is %s, that of the lines before it %s: the file was changed", want.SHA256, got.SHA256))

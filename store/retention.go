@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -16,7 +17,7 @@ const DefaultKeep = 7 * 24 * time.Hour
 
 // RetentionOptions tune a [Retention]. The zero value is ready to use.
 type RetentionOptions struct {
-	Keep  time.Duration // how long a timer is kept after it was Reached or Canceled; default DefaultKeep
+	Keep  time.Duration // how long a timer is kept after it was Reached, Expired or Canceled; default DefaultKeep
 	Every time.Duration // longest pause between two sweeps; default 1h
 	Batch int           // timers deleted in one step; default 1000
 	Pause time.Duration // pause between two steps of a sweep, so that others write meanwhile; default 10ms
@@ -32,27 +33,20 @@ type RetentionOptions struct {
 // after which the broker may deliver a command again: a command whose timer is
 // deleted would schedule it again.
 type Retention struct {
-	purger timer.Purger
-	clock  timer.Clock
-	log    *slog.Logger
-	opt    RetentionOptions
+	purge func(ctx context.Context, before time.Time, limit int) (deleted int, err error)
+	clock timer.Clock
+	log   *slog.Logger
+	opt   RetentionOptions
 }
 
-// NewRetention returns a Retention. It starts nothing: call [Retention.Run].
-func NewRetention(purger timer.Purger, clock timer.Clock, log *slog.Logger, opt RetentionOptions) *Retention {
-	if opt.Keep <= 0 {
-		opt.Keep = DefaultKeep
-	}
-	if opt.Every <= 0 {
-		opt.Every = time.Hour
-	}
-	if opt.Batch <= 0 {
-		opt.Batch = 1000
-	}
-	if opt.Pause <= 0 {
-		opt.Pause = 10 * time.Millisecond
-	}
-	return &Retention{purger: purger, clock: clock, log: log, opt: opt}
+// NewRetention returns a Retention that deletes with [timer.Operator]'s Purge. It starts
+// nothing: call [Retention.Run].
+func NewRetention(purge func(context.Context, time.Time, int) (int, error), clock timer.Clock, log *slog.Logger, opt RetentionOptions) *Retention {
+	opt.Keep = option.Positive(opt.Keep, DefaultKeep)
+	opt.Every = option.Positive(opt.Every, time.Hour)
+	opt.Batch = option.Positive(opt.Batch, 1000)
+	opt.Pause = option.Positive(opt.Pause, 10*time.Millisecond)
+	return &Retention{purge: purge, clock: clock, log: log, opt: opt}
 }
 
 // busier is by how much a pause is shorter after a sweep that found something: less
@@ -93,7 +87,7 @@ func (r *Retention) sweep(ctx context.Context) (deleted int, err error) {
 	}
 	before := now.Add(-r.opt.Keep)
 	for {
-		n, err := r.purger.Purge(ctx, before, r.opt.Batch)
+		n, err := r.purge(ctx, before, r.opt.Batch)
 		deleted += n
 		if err != nil || n < r.opt.Batch {
 			return deleted, err

@@ -45,13 +45,16 @@ func (s *script) Purge(_ context.Context, before time.Time, limit int) (int, err
 }
 
 // run runs a retention for as long as given, in a bubble.
-func run(t *testing.T, p timer.Purger, log *bytes.Buffer, opt store.RetentionOptions, long time.Duration) (err error) {
+func run(t *testing.T, p interface {
+	Purge(ctx context.Context, before time.Time, limit int) (int, error)
+}, log *bytes.Buffer, opt store.RetentionOptions, long time.Duration,
+) (err error) {
 	t.Helper()
 	ctx, end := context.WithTimeout(t.Context(), long)
 	defer end()
 	var running sync.WaitGroup
 	running.Go(func() {
-		err = store.NewRetention(p, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(log, nil)), opt).Run(ctx)
+		err = store.NewRetention(p.Purge, timer.ClockFunc(time.Now), slog.New(slog.NewTextHandler(log, nil)), opt).Run(ctx)
 	})
 	running.Wait()
 	return err

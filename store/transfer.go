@@ -21,9 +21,9 @@ var ErrNotEmpty = errors.New("the database is not empty")
 
 // A Source is what an export is read from. A [timer.Reader] is one.
 type Source interface {
-	Stats(ctx context.Context) (timer.Stats, error)
+	Stats(ctx context.Context, tenant timer.TenantID) (timer.Stats, error)
 	Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error)
-	List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) (timer.Page, error)
+	List(ctx context.Context, filter timer.Filter) (timer.Page, error)
 }
 
 // A Target is a store that an export can be imported into.
@@ -43,7 +43,7 @@ type Summary struct {
 
 // String returns the counts for people.
 func (s Summary) String() string {
-	return fmt.Sprintf("%d timers (%d Scheduled, %d Reached, %d Canceled)", s.Timers.Total(), s.Timers.Scheduled, s.Timers.Reached, s.Timers.Canceled)
+	return fmt.Sprintf("%d timers (%d Scheduled, %d Reached, %d Expired, %d Canceled)", s.Timers.Total(), s.Timers.Scheduled, s.Timers.Reached, s.Timers.Expired, s.Timers.Canceled)
 }
 
 // A Header is the first line of an export.
@@ -75,7 +75,7 @@ const progressEvery = 512
 // publish the events of that tenant.
 func Export(ctx context.Context, from Source, header Header, w io.Writer, progress Progress) (Summary, error) {
 	if header.TenantID == "" {
-		switch st, err := from.Stats(ctx); {
+		switch st, err := from.Stats(ctx, ""); {
 		case err != nil:
 			return Summary{}, err
 		case st.Outbox > 0 || st.Parked > 0:
@@ -135,9 +135,9 @@ func timers(ctx context.Context, from Source, tenant timer.TenantID, yield func(
 
 // timersOf calls yield with each timer of a tenant, in order.
 func timersOf(ctx context.Context, from Source, tenant timer.TenantID, yield func(*timer.Entry) error) error {
-	filter := timer.Filter{Limit: timer.MaxPage}
+	filter := timer.Filter{TenantID: tenant, Limit: timer.MaxPage}
 	for {
-		page, err := from.List(ctx, tenant, filter)
+		page, err := from.List(ctx, filter)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func timersOf(ctx context.Context, from Source, tenant timer.TenantID, yield fun
 // waits, one that fired is Reached and does not fire again, and one that was canceled is
 // a tombstone. They are registered, and canceled, now.
 func Import(ctx context.Context, to Target, file io.ReadSeeker, now time.Time, progress Progress) (Summary, error) {
-	switch st, err := to.Stats(ctx); {
+	switch st, err := to.Stats(ctx, ""); {
 	case err != nil:
 		return Summary{}, err
 	case st.Total() > 0 || st.Outbox > 0 || st.Parked > 0:
@@ -228,10 +228,8 @@ func (i *importing) add(e *timer.Entry) {
 		i.cancels = append(i.cancels, timer.CancelTimer{Key: e.Key, Version: e.Version})
 		return
 	}
-	i.schedules = append(i.schedules, timer.ScheduleTimer{
-		Key: e.Key, Version: e.Version, DueAt: e.DueAt, CorrelationID: e.CorrelationID, Trace: e.Trace, Data: e.Data,
-	})
-	if e.State == timer.Reached {
+	i.schedules = append(i.schedules, e.Command())
+	if e.State.Marked() {
 		i.reached = append(i.reached, e.Event())
 	}
 }

@@ -129,7 +129,7 @@ func TestFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "4 timers (1 Scheduled, 1 Reached, 2 Canceled)"; sum.String() != want {
+	if want := "4 timers (1 Scheduled, 1 Reached, 0 Expired, 2 Canceled)"; sum.String() != want {
 		t.Errorf("summary is %s, want %s", sum, want)
 	}
 	if diff := cmp.Diff(string(want), exportOf(t, to)); diff != "" {
@@ -219,13 +219,13 @@ func TestImportRefuses(t *testing.T) {
 		{"a correlation that is none", replace(`"correlationId":"req\"7"`, `"correlationId":"req 7"`), `line 2: invalid: correlationId "req 7"`},
 		{"data that are no JSON", replace(`"commandId":"c"}`, `"commandId":"c","data":"1,2"}`), "line 3: invalid: data is not one JSON value"},
 		{"data that are too long", replace(`"commandId":"c"}`, `"commandId":"c","data":"`+strings.Repeat("1", 4097)+`"}`), "line 3: invalid: data has 4097 bytes"},
-		{"an unknown state", replace(`"state":"Scheduled"`, `"state":"Paused"`), `line 3: state is "Paused", want Scheduled, Reached or Canceled`},
+		{"an unknown state", replace(`"state":"Scheduled"`, `"state":"Paused"`), `line 3: state is "Paused", want Scheduled, Reached, Expired or Canceled`},
 		{"a time without zone", replace(`"dueAt":"2030-05-17T12:00:00.000Z"`, `"dueAt":"2030-05-17T12:00:00.000"`), `line 2: dueAt is "2030-05-17T12:00:00.000", want a time like`},
 		{"a time finer than a millisecond", replace(`"dueAt":"2030-05-17T12:00:00.000Z"`, `"dueAt":"2030-05-17T12:00:00.000001Z"`), `line 2: dueAt is`},
 		{"a time in another zone", replace(`"dueAt":"2030-05-17T12:00:00.000Z"`, `"dueAt":"2030-05-17T12:00:00.000+00:00"`), `line 2: dueAt is`},
 		{"due too late", replace(`"dueAt":"2200-`, `"dueAt":"2201-`), "line 3: invalid: dueAt is in the year 2201"},
 		{"no due time", replace(`"dueAt":"2200-12-31T23:59:59.999Z",`, ""), "line 3: invalid: dueAt is missing"},
-		{"Reached, no time", replace(`"reachedAt":"2030-05-17T12:00:00.002Z",`, ""), "line 2: reachedAt must be set if the timer is Reached, and absent if it is not"},
+		{"Reached, no time", replace(`"reachedAt":"2030-05-17T12:00:00.002Z",`, ""), "line 2: reachedAt must be set if the timer is Reached or Expired, and absent if it is not"},
 		{"Reached early", replace(`"reachedAt":"2030-05-17T12:00:00.002Z"`, `"reachedAt":"2030-05-17T11:59:59.999Z"`), "line 2: reachedAt is before dueAt"},
 		{"a line too long", replace(`"commandId":"c"}`, `"commandId":"c","data":"`+strings.Repeat("x", 1<<20)+`"}`), "line 3: it has more than 1048576 bytes"},
 
@@ -238,7 +238,7 @@ func TestImportRefuses(t *testing.T) {
 		{"nothing but a header", lines[0], "line 2: the file ends here, without a trailer"},
 		{"a wrong checksum", strings.Replace(file, `"commandId":"c"`, `"commandId":"d"`, 1), "line 6: the checksum is"},
 		{"a line is missing", strings.Replace(file, lines[3], "", 1), "line 5: the checksum is"},
-		{"a line is missing and signed", without(4), "line 5: the counts are 4 timers (1 Scheduled, 1 Reached, 2 Canceled), those of the lines before it 3 timers"},
+		{"a line is missing and signed", without(4), "line 5: the counts are 4 timers (1 Scheduled, 1 Reached, 0 Expired, 2 Canceled), those of the lines before it 3 timers"},
 		{"a wrong count", replace(`"reached":1`, `"reached":2`), "line 6: the counts are"},
 		{"a trailer with an unknown field", replace(`"reached":1`, `"reached":1,"odd":1`), `line 6: the field "odd" is not known`},
 		{"something behind the trailer", file + "\n", "line 7: more lines follow the trailer"},
@@ -249,7 +249,7 @@ func TestImportRefuses(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: got %v\nwant %s", tt.name, err, tt.want)
 		}
-		if st, err := to.Stats(t.Context()); err != nil || st != (timer.Stats{}) {
+		if st, err := to.Stats(t.Context(), ""); err != nil || st != (timer.Stats{}) {
 			t.Errorf("%s: %+v were kept, %v", tt.name, st, err)
 		}
 	}

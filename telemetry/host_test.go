@@ -49,7 +49,7 @@ func TestMetricsAndSpansOfAnEmbeddedAppAreTheHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	handled := make(chan trace.SpanContext, 1)
-	a.Timers().OnDue(func(ctx context.Context, _ timer.DueTimeReached) error {
+	a.Timers().OnDue("", func(ctx context.Context, _ timer.DueTimeReached) error {
 		handled <- trace.SpanContextFromContext(ctx)
 		return nil
 	}, app.OnDueOptions{})

@@ -44,12 +44,13 @@ type instruments struct {
 	polling, committing        metric.Float64Histogram
 	fired, committed           metric.Int64Histogram
 	worked, failed, unlabelled metric.MeasurementOption
+	held                       func() map[timer.TenantID]time.Time // tenants whose events are late by their own limit
 }
 
 // newInstruments makes the instruments that a meter has. The forms of lateness are ends
 // of names: [native], or empty for fixed buckets.
-func newInstruments(meter metric.Meter, forms ...string) (*instruments, error) {
-	m := &instruments{worked: label("error", "false"), failed: label("error", "true"), unlabelled: metric.WithAttributeSet(*attribute.EmptySet())}
+func newInstruments(meter metric.Meter, counters *app.Counters, forms ...string) (*instruments, error) {
+	m := &instruments{held: counters.Held, worked: label("error", "false"), failed: label("error", "true"), unlabelled: metric.WithAttributeSet(*attribute.EmptySet())}
 	var errs []error
 	seconds := func(name, about string, bounds []float64) metric.Float64Histogram {
 		h, err := meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(about), metric.WithExplicitBucketBoundaries(bounds...))
@@ -72,7 +73,7 @@ func newInstruments(meter metric.Meter, forms ...string) (*instruments, error) {
 	}
 	m.polling = seconds("timer.polling.duration", "What a poll of the database took, with what it fired.", short)
 	m.committing = seconds("timer.commit.duration", "What a commit of commands took.", short)
-	m.fired = numbers("timer.batch.size", "{timer}", "Timers that fired in one transaction.")
+	m.fired = numbers("timer.batch.size", "{timer}", "Timers that fired or expired in one transaction.")
 	m.committed = numbers("timer.commit.size", "{command}", "Commands that were committed together.")
 	return m, errors.Join(errs...)
 }
@@ -94,13 +95,18 @@ func (m *instruments) hooks() app.Hooks {
 		Polled: func(took time.Duration, err error) { m.polling.Record(bg, took.Seconds(), m.outcome(err)) },
 		Reached: func(events []timer.DueTimeReached) {
 			m.fired.Record(bg, int64(len(events)), m.unlabelled)
+			held := m.held()
 			for i := range events {
-				m.late(m.reached, events[i].Lateness())
+				if _, own := held[events[i].TenantID]; !own && events[i].State() == timer.Reached {
+					m.late(m.reached, events[i].Lateness())
+				}
 			}
 		},
 		Published: func(at time.Time, events []*message.Message) {
+			held := m.held()
 			for _, e := range events {
-				if due, ok := envelope.DueAt(e.UUID); ok {
+				due, ok := envelope.DueAt(e.UUID)
+				if _, own := held[timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))]; ok && !own && e.Metadata.Get(envelope.HeaderType) != envelope.TypeTimerExpired {
 					m.late(m.published, at.Sub(due))
 				}
 			}

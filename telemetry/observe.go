@@ -18,15 +18,16 @@ const statsTimeout = 2 * time.Second
 
 // Sources are asked when metrics are collected.
 type Sources struct {
-	Stats     func(context.Context) (timer.Stats, error) // what the store holds
-	Status    func() app.Status                          // how poller and forwarder are
-	Ready     func() map[string]bool                     // whether each part is green, by its name
-	Instances func() int                                 // instances on the database
-	Recovery  func() *app.RecoveryProgress               // how far a recovery is; nil if none is under way
+	Stats     func(context.Context, timer.TenantID) (timer.Stats, error) // what the store holds
+	Status    func() app.Status                                          // how poller and forwarder are
+	Ready     func() map[string]bool                                     // whether each part is green, by its name
+	Instances func() int                                                 // instances on the database
+	Recovery  func() *app.RecoveryProgress                               // how far a recovery is; nil if none is under way
 
 	Unprotected func() timer.Unprotected // timers that only a backup protects; nil if that is not known
 	Full        func() float64           // how much of what the broker takes is used, from 0 to 1; nil if that is not known
 	Disk        func() float64           // how much of the file system of the database is used, from 0 to 1; nil if that is not known
+	Log         func() int64             // size of the log of a SQLite database, in bytes; nil if there is none
 	Backups     func() Backups           // the copies that are made of the database; nil if none are
 }
 
@@ -41,7 +42,7 @@ type Backups struct {
 // SourcesOf returns those of an app on a store.
 func SourcesOf(a *app.App, s app.Store) Sources {
 	return Sources{
-		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery,
+		Stats: a.Reader().Stats, Status: a.Status, Instances: func() int { return app.InstancesOf(s) }, Recovery: a.Recovery,
 		Ready: func() map[string]bool {
 			green := make(map[string]bool)
 			for _, c := range a.Checks(context.Background()) {
@@ -57,7 +58,7 @@ func (t *Telemetry) Observe(s Sources) error {
 	stats := func(ctx context.Context) (timer.Stats, bool) {
 		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 		defer cancel()
-		stats, err := s.Stats(ctx)
+		stats, err := s.Stats(ctx, "")
 		return stats, err == nil // else timer.ready says it
 	}
 	return errors.Join(
@@ -71,6 +72,9 @@ func (t *Telemetry) Observe(s Sources) error {
 		}),
 		observe(t.meter, asked(s.Disk), []observed[float64]{
 			{ratio, "timer.database.disk.used", "1", "How much of the file system of the database is used: 1 is full.", func(used float64, to put) { to(used) }},
+		}),
+		observe(t.meter, asked(s.Log), []observed[int64]{
+			{gauge, "timer.database.log.size", "By", "Size of the write-ahead log of the SQLite file.", func(bytes int64, to put) { to(float64(bytes)) }},
 		}),
 		observe(t.meter, asked(s.Backups), ofBackups),
 	)
@@ -111,6 +115,7 @@ var ofCounters = []observed[*app.Counters]{
 		}
 	}},
 	{counter, "timer.events.reached", "{event}", "Timers that fired.", func(c *app.Counters, to put) { to(float64(c.Reached())) }},
+	{counter, "timer.events.expired", "{event}", "Timers that expired before they could fire.", func(c *app.Counters, to put) { to(float64(c.Expired())) }},
 	{counter, "timer.events.published", "{event}", "Events that the broker acked.", func(c *app.Counters, to put) { to(float64(c.Forwarded())) }},
 	{counter, "timer.events.parked", "{event}", "Events that the broker refused for good, since the start.", func(c *app.Counters, to put) { to(float64(c.Parked())) }},
 }
@@ -129,7 +134,16 @@ var ofSources = []observed[Sources]{
 
 var ofStatus = []observed[app.Status]{
 	{counter, "timer.clock.jumps", "{jump}", "Jumps of the clock that paused firing.", func(s app.Status, to put) { to(float64(s.Poller.Jumps)) }},
-	{gauge, "timer.firing.paused", "{pause}", "Whether people have paused firing: 1 or 0.", func(s app.Status, to put) { to(oneIf(s.Poller.Paused.Paused())) }},
+	{gauge, "timer.firing.paused", "{pause}", "Whether people have paused firing of all tenants: 1 or 0.", func(s app.Status, to put) {
+		to(oneIf(s.Poller.Paused.Of("", time.Now()).Paused()))
+	}},
+	{gauge, "timer.firing.paused.tenants", "{tenant}", "Tenants whose firing people have paused.", func(s app.Status, to put) {
+		n := len(s.Poller.Paused)
+		if s.Poller.Paused[""].Paused() {
+			n--
+		}
+		to(float64(n))
+	}},
 	{ratio, "timer.poll.age", "s", "How long ago the next poll should have begun, or how long the last one takes so far; 0 if all is well.", func(s app.Status, to put) {
 		to(s.Poller.Late().Seconds())
 	}},
@@ -139,11 +153,16 @@ var ofStats = []observed[timer.Stats]{
 	{gauge, "timer.timers", "{timer}", "Timers in the database, by state.", func(s timer.Stats, to put) {
 		to(float64(s.Scheduled), "state", "Scheduled")
 		to(float64(s.Reached), "state", "Reached")
+		to(float64(s.Expired), "state", "Expired")
 		to(float64(s.Canceled), "state", "Canceled")
 	}},
 	{gauge, "timer.outbox.depth", "{event}", "Events that wait for the broker.", func(s timer.Stats, to put) { to(float64(s.Outbox)) }},
 	{gauge, "timer.outbox.parked", "{event}", "Events in the database that the broker refused for good.", func(s timer.Stats, to put) { to(float64(s.Parked)) }},
-	{ratio, "timer.overdue.age", "s", "How long the oldest timer has been due that has not fired; 0 if none is.", func(s timer.Stats, to put) { to(age(s.NextDue)) }},
+	{gauge, "timer.timers.held", "{timer}", "Timers that are due and wait, by reason: for the fire_rate of their tenant, or until firing is resumed.", func(s timer.Stats, to put) {
+		to(float64(s.Held), "reason", "fire_rate")
+		to(float64(s.Paused), "reason", "pause")
+	}},
+	{ratio, "timer.overdue.age", "s", "How long the oldest timer has been due that has not fired, and that neither a pause nor its tenant's fire_rate holds; 0 if none is.", func(s timer.Stats, to put) { to(age(s.NextDue)) }},
 	{ratio, "timer.outbox.age", "s", "How long the oldest event has waited for the broker; 0 if none does.", func(s timer.Stats, to put) { to(age(s.Oldest)) }},
 }
 

@@ -48,9 +48,10 @@ func served(t *testing.T) *telemetry.Telemetry {
 	}
 	ready := make(map[string]bool)
 	if err := tel.Observe(telemetry.Sources{
-		Stats: s.Stats, Status: a.Status, Instances: s.Instances, Recovery: a.Recovery, Ready: func() map[string]bool { return ready },
+		Stats: s.Stats, Status: a.Status, Instances: func() int { return 1 }, Recovery: a.Recovery, Ready: func() map[string]bool { return ready },
 		Full:        func() float64 { return 0.5 },
 		Disk:        func() float64 { return 0.25 },
+		Log:         func() int64 { return 4096 },
 		Unprotected: func() timer.Unprotected { return timer.Unprotected{At: time.Now()} },
 		Backups:     func() telemetry.Backups { return telemetry.Backups{Every: time.Hour} },
 	}); err != nil {

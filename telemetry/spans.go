@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -64,11 +65,7 @@ func (s *spans) handle(ctx context.Context, r handlers.Received) (spanned contex
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, spanOf(r.Trace))
 	}
-	kind := r.Type
-	if kind == "" {
-		kind = "other"
-	}
-	ctx, span := s.tracer.Start(ctx, "process "+kind, consumer)
+	ctx, span := s.tracer.Start(ctx, "process "+cmp.Or(r.Type, "other"), consumer)
 	if span.IsRecording() {
 		attrs := append(make([]attribute.KeyValue, 0, maxAttributes), s.system, semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("process"),
 			semconv.MessagingMessageBodySize(r.Bytes))
@@ -104,7 +101,7 @@ func (s *spans) fire(ctx context.Context, events []timer.DueTimeReached) (fired 
 		if command := spanOf(e.Trace); command.IsValid() {
 			opts = append(opts, trace.WithLinks(trace.Link{SpanContext: command}))
 		}
-		_, begun[i] = s.tracer.Start(context.WithValue(ctx, eventKey{}, id), "create "+envelope.TypeDueTimeReached, opts...)
+		_, begun[i] = s.tracer.Start(context.WithValue(ctx, eventKey{}, id), "create "+envelope.TypeOf(*e), opts...)
 		if begun[i].IsRecording() {
 			attrs := append(make([]attribute.KeyValue, 0, maxAttributes), s.system, semconv.MessagingOperationTypeCreate, semconv.MessagingOperationName("create"),
 				attrDueAt.String(envelope.FormatTime(e.DueAt)), attrLateness.Int64(e.Lateness().Milliseconds()))
@@ -131,7 +128,7 @@ func (s *spans) context(ctx context.Context) timer.Trace {
 
 // due begins the span of handling an event in this process, in the trace of its firing.
 func (s *spans) due(ctx context.Context, e timer.DueTimeReached) (spanned context.Context, end func(error)) {
-	ctx, span := s.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, spanOf(e.Trace)), "process "+envelope.TypeDueTimeReached, consumer)
+	ctx, span := s.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, spanOf(e.Trace)), "process "+envelope.TypeOf(e), consumer)
 	if span.IsRecording() {
 		attrs := append(make([]attribute.KeyValue, 0, maxAttributes), semconv.MessagingOperationTypeProcess, semconv.MessagingOperationName("process"),
 			attrDueAt.String(envelope.FormatTime(e.DueAt)))
@@ -159,12 +156,14 @@ func (s *spans) settle(at time.Time, topic string, row outbox.Row, err error) {
 	key := timer.Key{TenantID: timer.TenantID(header(envelope.HeaderTenantID)), ServiceCallID: timer.ServiceCallID(header(envelope.HeaderServiceCallID))}
 	opts := []trace.SpanStartOption{client}
 	if m, err := envelope.Decode(row.Message.Payload); err == nil {
-		if e, ok := m.Payload.(timer.DueTimeReached); ok {
-			attrs = append(attrs, attrLateness.Int64(at.Sub(e.DueAt).Milliseconds()))
-			opts = append(opts, trace.WithTimestamp(e.ReachedAt))
-		}
-		if r, ok := m.Payload.(timer.Receipt); ok {
-			opts = append(opts, trace.WithTimestamp(r.At))
+		switch m := m.Payload.(type) {
+		case timer.DueTimeReached:
+			attrs = append(attrs, attrLateness.Int64(at.Sub(m.DueAt).Milliseconds()))
+			opts = append(opts, trace.WithTimestamp(m.ReachedAt))
+		case timer.TimerExpired:
+			opts = append(opts, trace.WithTimestamp(m.ExpiredAt))
+		case timer.Receipt:
+			opts = append(opts, trace.WithTimestamp(m.At))
 		}
 	}
 	opts = append(opts, trace.WithAttributes(of(attrs, key, row.Message.UUID, header(envelope.HeaderCorrelationID))...))

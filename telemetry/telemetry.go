@@ -61,7 +61,7 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 		opts = append(opts, metric.WithReader(push))
 	}
 	provider := metric.NewMeterProvider(opts...)
-	m, err := newInstruments(provider.Meter(scope), "", native)
+	m, err := newInstruments(provider.Meter(scope), counters, "", native)
 	if err != nil {
 		return nil, errors.Join(err, provider.Shutdown(ctx))
 	}
@@ -77,7 +77,7 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 // otherwise.
 func MetricsOf(provider api.MeterProvider, counters *app.Counters) (*Telemetry, error) {
 	meter := provider.Meter(scope)
-	m, err := newInstruments(meter, "")
+	m, err := newInstruments(meter, counters, "")
 	if err != nil {
 		return nil, err
 	}

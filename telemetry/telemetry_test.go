@@ -32,15 +32,16 @@ import (
 // sources are those of a service that has something of everything.
 func sources(stats timer.Stats, err error) telemetry.Sources {
 	return telemetry.Sources{
-		Stats: func(context.Context) (timer.Stats, error) { return stats, err },
+		Stats: func(context.Context, timer.TenantID) (timer.Stats, error) { return stats, err },
 		Status: func() app.Status {
-			return app.Status{Poller: poller.Status{Jumps: 2, Overdue: 7 * time.Second, Paused: timer.Pause{Since: time.Now()}}}
+			return app.Status{Poller: poller.Status{Jumps: 2, Overdue: 7 * time.Second, Paused: timer.Pauses{"": {Since: time.Now()}, "acme": {Since: time.Now()}}}}
 		},
 		Ready:     func() map[string]bool { return map[string]bool{"store": true, "broker": false} },
 		Instances: func() int { return 3 },
 		Recovery:  func() *app.RecoveryProgress { return &app.RecoveryProgress{Ahead: 9} },
 		Full:      func() float64 { return 0.5 },
 		Disk:      func() float64 { return 0.25 },
+		Log:       func() int64 { return 4096 },
 		Unprotected: func() timer.Unprotected {
 			return timer.Unprotected{Timers: 12, Oldest: time.Now().Add(-time.Hour), At: time.Now()}
 		},
@@ -165,7 +166,7 @@ func TestGaugesShowWhatIs(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"timer_timers Scheduled": 5, "timer_timers Reached": 6, "timer_timers Canceled": 7, "timer_outbox_depth": 8, "timer_outbox_parked": 9,
-		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_recovery_ahead": 9, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
+		"timer_overdue_age_seconds": 60, "timer_outbox_age_seconds": 3600, "timer_poll_age_seconds": 7, "timer_instances": 3, "timer_recovery_ahead": 9, "timer_database_log_size_bytes": 4096, "timer_firing_paused": 1, "timer_clock_jumps_total": 2,
 		"timer_ready_ratio store": 1, "timer_ready_ratio broker": 0,
 		"timer_broker_used_ratio": 0.5, "timer_database_disk_used_ratio": 0.25, "timer_unprotected_timers": 12, "timer_unprotected_oldest_age_seconds": 3600,
 		"timer_backup_age_seconds": 60, "timer_backup_interval_seconds": 3600, "timer_backup_size_bytes": 4096, "timer_backup_failures_total": 1,

@@ -15,17 +15,20 @@
 //	────────────────► Canceled
 //	 CancelTimer      (also a tombstone: the key may be unknown)
 //
+// A timer that is due when its ExpiresAt has come, too, becomes Expired instead of Reached:
+// its event is a TimerExpired.
+//
 // # Versions
 //
 // Every command carries a [Version]. Of all commands for a key the newest
 // wins, in any order of arrival; older ones and repetitions change nothing
-// ([Status]). A timer that is Reached stays Reached.
+// ([Status]). A timer that is Reached or Expired stays so.
 //
 // # Time
 //
 // All times are UTC and are kept to the millisecond. A due time is rounded up
 // ([RoundUp]) and the clock is rounded down ([RoundDown]), so a timer is never
-// early.
+// early. The time when it expires is rounded up, too: it never expires early.
 //
 // # Errors
 //

@@ -23,6 +23,8 @@ var (
 	ErrStale = errors.New("a newer command was accepted before")
 	// ErrReached means that a command had no effect: the timer has fired.
 	ErrReached = errors.New("the timer has fired")
+	// ErrExpired means that a command had no effect: the timer has expired.
+	ErrExpired = errors.New("the timer has expired")
 	// ErrOverQuota means that a tenant may not have so many timers now.
 	ErrOverQuota = errors.New("over the quota of the tenant")
 )

@@ -28,12 +28,15 @@ func (t TenantID) Validate() error {
 }
 
 // A ServiceCallID names a service call of one tenant. It matches
-// ^[A-Za-z0-9_.:-]{1,128}$. It is a key or a header on the wire, never a token
-// of a subject.
+// ^[A-Za-z0-9_.:-]{1,128}$ and is neither . nor .., which URLs give another meaning. It is a
+// key or a header on the wire, never a token of a subject.
 type ServiceCallID string
 
 // Validate returns an [InvalidError] unless s is well formed.
 func (s ServiceCallID) Validate() error {
+	if s == "." || s == ".." {
+		return Invalid(ReasonBadField, "serviceCallId %q is none: it means a folder in the path of a URL", s)
+	}
 	return validateName("serviceCallId", string(s), maxServiceCallIDBytes, "_.:-", "", "_ . : -")
 }
 

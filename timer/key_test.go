@@ -52,10 +52,12 @@ func TestTenantIDsAreSafeAsTokens(t *testing.T) {
 func TestServiceCallIDs(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[timer.ServiceCallID]timer.Reason{
-		"a": "", "order:42.pay": "", "_": "", ".": "", ":": "", "-": "", "AZaz09_.:-": "",
+		"a": "", "order:42.pay": "", "_": "", "...": "", ".a": "", ":": "", "-": "", "AZaz09_.:-": "",
 		timer.ServiceCallID(strings.Repeat("a", 128)): "",
 		"": timer.ReasonMissingField,
 		timer.ServiceCallID(strings.Repeat("a", 129)): timer.ReasonBadField,
+		".":     timer.ReasonBadField,
+		"..":    timer.ReasonBadField,
 		"a b":   timer.ReasonBadField,
 		"a/b":   timer.ReasonBadField,
 		"a*":    timer.ReasonBadField,

@@ -6,31 +6,43 @@ import (
 	"time"
 )
 
-// An Operator is what people change in a store. All methods are safe for concurrent
-// use, and may be called again after an error.
+// An Operator is what people who run the service change in a store, and what retention
+// deletes. All methods are safe for concurrent use, and may be called again after an error.
 type Operator interface {
+	// Purge deletes at most limit timers that were Reached, Expired or Canceled before the
+	// time given, oldest first, and returns how many: fewer than limit if there
+	// are no more. Without something to delete it writes nothing.
+	Purge(ctx context.Context, before time.Time, limit int) (deleted int, err error)
+
 	// RetryParked puts parked events back into the outbox, as if they were new: under
 	// new numbers, behind the others, with no failed attempt, appended at now. It
 	// returns how many; those that are gone do not count.
 	RetryParked(ctx context.Context, now time.Time, seqs ...int64) (retried int, err error)
 
 	// DiscardParked deletes parked events, and returns how many. Their timers stay
-	// Reached.
+	// Reached or Expired.
 	DiscardParked(ctx context.Context, seqs ...int64) (discarded int, err error)
 
-	// PauseFiring notes that no instance is to fire, until ResumeFiring; the pollers
-	// obey. While firing is paused it changes nothing: the first pause counts.
+	// PauseFiring notes that no instance is to fire timers of a tenant, or of all, until
+	// ResumeFiring or until the end of the pause; the pollers obey. If that is paused
+	// already, only the end of the pause changes: who paused it first, and when, stays.
 	PauseFiring(ctx context.Context, p Pause) error
 
-	// ResumeFiring ends the pause, if there is one.
-	ResumeFiring(ctx context.Context) error
+	// ResumeFiring ends the pause of a tenant, or that of all if it is empty, if there
+	// is one. Neither ends the other.
+	ResumeFiring(ctx context.Context, tenant TenantID) error
 
 	// Forget deletes at most limit timers of a tenant, of any state, and its parked
 	// events, and returns how many timers: none if there are no more. Fewer than limit is not the end, since others change and delete timers meanwhile. It
 	// deletes what there is and keeps no memory of it: a command that comes later
 	// schedules, however old it is. Events that wait in the outbox are still published:
-	// a timer that is Reached has an event under way.
+	// a timer that is Reached or Expired has an event under way.
 	Forget(ctx context.Context, tenant TenantID, limit int) (Counts, error)
+
+	// Nodes returns the instances that run on the database, the oldest first. Where
+	// instances share it, one that holds no shard of the outbox just then is
+	// missing: it is at its start or its end, or has lost its connection.
+	Nodes(ctx context.Context) ([]Node, error)
 }
 
 // A ParkedEvent is one that the broker refused for good.
@@ -49,21 +61,62 @@ type ParkedEvent struct {
 
 // A Pause says that firing is paused: timers stay Scheduled, commands are taken.
 type Pause struct {
-	Since time.Time // zero: firing is not paused
-	By    string    // who paused it: text of the caller, cut to [MaxPausedBy] bytes
+	TenantID TenantID  // whose timers do not fire; empty: those of all tenants
+	Since    time.Time // zero: firing is not paused
+	Until    time.Time // when timers fire again without more ado; zero: not before firing is resumed
+	By       string    // who paused it: text of the caller, cut to [MaxPausedBy] bytes
 }
 
-// Paused reports whether firing is paused.
+// Paused reports whether firing is paused, or was until the end of the pause.
 func (p Pause) Paused() bool { return !p.Since.IsZero() }
 
-// Kept returns the pause as stores keep it: a valid text without NUL, cut, and a time
-// in milliseconds. The error wraps [ErrInvalid] if it has no time.
+// InForce reports whether firing is paused at a time.
+func (p Pause) InForce(now time.Time) bool {
+	return p.Paused() && (p.Until.IsZero() || now.Before(p.Until))
+}
+
+// String says since when firing is paused, until when and by whom, for people.
+func (p Pause) String() string {
+	text := p.Since.UTC().Format(time.RFC3339)
+	if !p.Until.IsZero() {
+		text += " until " + p.Until.UTC().Format(time.RFC3339)
+	}
+	if p.By != "" {
+		text += " by " + p.By
+	}
+	return text
+}
+
+// Kept returns the pause as stores keep it: a valid text without NUL, cut, and times
+// in milliseconds. The error wraps [ErrInvalid] if it has no time, or ends before it begins.
 func (p Pause) Kept() (Pause, error) {
-	if !p.Paused() {
+	switch {
+	case !p.Paused():
 		return Pause{}, Invalid(ReasonMissingField, "a pause has no time")
+	case !p.InForce(p.Since):
+		return Pause{}, Invalid(ReasonBadField, "a pause until %s is over", p.Until.UTC().Format(time.RFC3339))
+	case p.TenantID != "":
+		if err := p.TenantID.Validate(); err != nil {
+			return Pause{}, err
+		}
 	}
 	by := strings.ReplaceAll(p.By, "\x00", "")
-	return Pause{Since: RoundDown(p.Since), By: strings.ToValidUTF8(by[:min(len(by), MaxPausedBy)], "")}, nil
+	p.Since, p.Until, p.By = RoundDown(p.Since), RoundUp(p.Until), strings.ToValidUTF8(by[:min(len(by), MaxPausedBy)], "")
+	return p, nil
+}
+
+// Pauses are the pauses of tenants, and the one of all tenants under the empty tenant.
+type Pauses map[TenantID]Pause
+
+// Of returns the pause that keeps timers of a tenant from firing at a time, the one of all
+// tenants first; the zero value if there is none. Of an empty tenant it is the pause of all.
+func (ps Pauses) Of(tenant TenantID, now time.Time) Pause {
+	for _, t := range []TenantID{"", tenant} {
+		if p := ps[t]; p.InForce(now) {
+			return p
+		}
+	}
+	return Pause{}
 }
 
 // MaxPausedBy is how many bytes of [Pause.By] are kept.
@@ -107,7 +160,7 @@ type Node struct {
 
 // Add returns the sum.
 func (c Counts) Add(d Counts) Counts {
-	return Counts{Scheduled: c.Scheduled + d.Scheduled, Reached: c.Reached + d.Reached, Canceled: c.Canceled + d.Canceled}
+	return Counts{Scheduled: c.Scheduled + d.Scheduled, Reached: c.Reached + d.Reached, Expired: c.Expired + d.Expired, Canceled: c.Canceled + d.Canceled}
 }
 
 // Count adds timers of a state.
@@ -117,10 +170,12 @@ func (c *Counts) Count(s State, n int64) {
 		c.Scheduled += n
 	case Reached:
 		c.Reached += n
+	case Expired:
+		c.Expired += n
 	case Canceled:
 		c.Canceled += n
 	}
 }
 
 // Total is the number of all.
-func (c Counts) Total() int64 { return c.Scheduled + c.Reached + c.Canceled }
+func (c Counts) Total() int64 { return c.Scheduled + c.Reached + c.Expired + c.Canceled }

@@ -1,6 +1,7 @@
 package timer
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -64,8 +65,8 @@ type Result struct {
 
 // A Tx is what happens when time has come, inside [Store.Update].
 type Tx interface {
-	// Reach marks at most limit entries with DueAt <= now as Reached, at now
-	// to the millisecond, and returns them in no particular order. No other Tx can
+	// Reach marks at most limit entries with DueAt <= now as Reached, or as Expired if
+	// ExpiresAt <= now, at now to the millisecond, and returns them in no particular order. No other Tx can
 	// return the same entry. If more than limit are due, tenants share the
 	// limit equally, oldest first within a tenant. A tenant's entries are no
 	// more than allow allows, its oldest ones; nil allows all. With an allowance
@@ -91,23 +92,15 @@ type Reader interface {
 	// Get returns the timer, or [ErrNotFound].
 	Get(ctx context.Context, key Key) (Entry, error)
 
-	// List returns timers of a tenant that match the filter, ordered by service
-	// call id, a page at a time.
-	List(ctx context.Context, tenant TenantID, filter Filter) (Page, error)
-
-	// Correlated returns at most limit timers of any tenant that carry the
-	// correlation id, for operators.
-	Correlated(ctx context.Context, correlationID string, limit int) ([]Entry, error)
-
-	// Due returns Scheduled timers of any tenant that are due before a time, soonest
-	// first, a page at a time: after is empty, or [DuePage.Next] of the page before.
-	Due(ctx context.Context, before time.Time, after string, limit int) (DuePage, error)
+	// List returns timers that match a filter, a page at a time. The error of a filter
+	// that is not valid wraps [ErrInvalid].
+	List(ctx context.Context, filter Filter) (Page, error)
 
 	// Overdue returns how many Scheduled timers of a tenant, or of all if it is empty,
 	// were due before now.
 	Overdue(ctx context.Context, tenant TenantID, now time.Time) (Overdue, error)
 
-	// Delivery returns where the event with an id is, of a timer that is Reached.
+	// Delivery returns where the event with an id is, of a timer that is Reached or Expired.
 	Delivery(ctx context.Context, eventID string) (Delivery, error)
 
 	// Upcoming returns how many Scheduled timers, of a tenant or of all if it is empty,
@@ -120,29 +113,49 @@ type Reader interface {
 	// tenant or of all if it is empty.
 	Parked(ctx context.Context, tenant TenantID, after int64, limit int) ([]ParkedEvent, error)
 
-	// Firing returns since when firing is paused, and by whom; the zero value if it is
-	// not.
-	Firing(ctx context.Context) (Pause, error)
+	// Unclaimed returns the service calls of up to limit events that wait in the outbox
+	// because no handler of a host's program wants them, in their order.
+	Unclaimed(ctx context.Context, limit int) ([]ServiceCallID, error)
 
-	// Stats returns what the store holds.
-	Stats(ctx context.Context) (Stats, error)
+	// Firing returns the pauses of firing that are in force at a time.
+	Firing(ctx context.Context, now time.Time) (Pauses, error)
 
-	// Counts returns the counts of one tenant, zero if there is nothing of it.
-	Counts(ctx context.Context, tenant TenantID) (Counts, error)
+	// Stats returns what the store holds of a tenant, or of all if it is empty. Of a
+	// tenant only the counts of its timers are known: zero if there is nothing of it.
+	Stats(ctx context.Context, tenant TenantID) (Stats, error)
 
 	// Tenants returns the counts of at most limit tenants that have timers, after
 	// the one given, in order.
 	Tenants(ctx context.Context, after TenantID, limit int) ([]TenantCounts, error)
 }
 
-// A Filter narrows [Reader.List]. The zero value lists the first 100.
+// A Filter says which timers [Reader.List] returns, and in which order. With a TenantID
+// they are the timers of the tenant that match all the rest, ordered by service call id.
+// Without one the filter is for operators, and one other field says which timers of all
+// tenants they are: CorrelationID the timers that carry it, in no order and on one page, or
+// DueBefore the timers that are Scheduled and due before then, soonest first.
 type Filter struct {
-	State         State         // only this state; any if empty
-	DueFrom       time.Time     // only timers due then or later; any if zero
-	DueBefore     time.Time     // only timers due before then; any if zero
-	CorrelationID string        // only timers that carry it; any if empty
-	After         ServiceCallID // only service calls after this one: [Page.Next] of the page before
-	Limit         int           // entries a page; default 100, at most 1000
+	TenantID      TenantID
+	Prefix        string    // only timers whose service call begins so; any if empty
+	State         State     // only this state; any if empty
+	DueFrom       time.Time // only timers due then or later; any if zero
+	DueBefore     time.Time // only timers due before then; any if zero
+	CorrelationID string    // only timers that carry it; any if empty
+	After         string    // only what comes behind: [Page.Next] of the page before; with a TenantID any service call id
+	Limit         int       // entries a page; default 100, at most 1000
+}
+
+// Validate returns an [ErrInvalid] if no timers can be listed by the filter.
+func (f Filter) Validate() error {
+	switch {
+	case f.TenantID != "":
+		return cmp.Or(optionalPrefix("prefix", f.Prefix), optionalPrefix("after", f.After))
+	case f.CorrelationID != "" && f == Filter{CorrelationID: f.CorrelationID, Limit: f.Limit}:
+		return nil
+	case !f.DueBefore.IsZero() && f == Filter{DueBefore: f.DueBefore, After: f.After, Limit: f.Limit}:
+		return nil
+	}
+	return Invalid(ReasonMissingField, "name a tenant, or else either a correlation id or a time before which timers are due, and nothing more")
 }
 
 // Entries of a page of [Reader].
@@ -167,13 +180,7 @@ const PageWalk = 10_000
 // a next one.
 type Page struct {
 	Entries []Entry
-	Next    ServiceCallID // where the next page begins; empty after the last
-}
-
-// A DuePage is what [Reader.Due] found.
-type DuePage struct {
-	Entries []Entry
-	Next    string // where the next page begins, in the words of the store; empty after the last
+	Next    string // [Filter.After] of the next page, in the words of the store; empty after the last
 }
 
 // MaxOverdue is how many timers [Reader.Overdue] counts, so that it takes no longer
@@ -216,6 +223,7 @@ type Delivery struct {
 type Counts struct {
 	Scheduled int64 // timers that wait
 	Reached   int64 // timers that fired and are not purged yet
+	Expired   int64 // timers that expired and are not purged yet
 	Canceled  int64 // timers and tombstones that are not purged yet
 }
 
@@ -233,12 +241,6 @@ type Stats struct {
 	Oldest  time.Time // when the oldest event that waits for the broker was appended; zero if none
 	DueAt   time.Time // when the timer of the oldest event was due, about; zero if none
 	Parked  int64     // events that the broker refused for good
-}
-
-// A Purger deletes finished timers.
-type Purger interface {
-	// Purge deletes at most limit timers that were Reached or Canceled before the
-	// time given, oldest first, and returns how many: fewer than limit if there
-	// are no more. Without something to delete it writes nothing.
-	Purge(ctx context.Context, before time.Time, limit int) (deleted int, err error)
+	Paused  int64     // timers that are due and wait until firing is resumed, as far as that is known: of a hundred tenants, and [MaxOverdue] of each may stand for more
+	Held    int64     // timers that are due and wait for the fire rate of their tenant, as far as that is known: of a hundred tenants, and [MaxOverdue] of each may stand for more
 }

@@ -9,7 +9,7 @@ type ReceiptType string
 const (
 	TimerScheduled ReceiptType = "TimerScheduled" // the timer has the command's due time
 	TimerCanceled  ReceiptType = "TimerCanceled"  // the timer is Canceled, by this command or before
-	TimerIgnored   ReceiptType = "TimerIgnored"   // the command has no effect, see IgnoredStale and IgnoredReached
+	TimerIgnored   ReceiptType = "TimerIgnored"   // the command has no effect, see its reasons below
 	TimerRejected  ReceiptType = "TimerRejected"  // the command is invalid: a dead letter has it
 )
 
@@ -17,6 +17,7 @@ const (
 const (
 	IgnoredStale   Reason = "stale"   // a newer command was accepted before
 	IgnoredReached Reason = "reached" // the timer has fired
+	IgnoredExpired Reason = "expired" // the timer has expired
 )
 
 // A Receipt tells the producer of a command what became of it. TimerScheduled and
@@ -43,7 +44,9 @@ var receiptsOf = [outcomeSentinel]Receipt{
 	DidCancel:     {Type: TimerCanceled},
 	WasCanceled:   {Type: TimerCanceled},
 	WasStale:      {Type: TimerIgnored, Reason: IgnoredStale},
+	WasTied:       {Type: TimerIgnored, Reason: IgnoredStale},
 	WasReached:    {Type: TimerIgnored, Reason: IgnoredReached},
+	WasExpired:    {Type: TimerIgnored, Reason: IgnoredExpired},
 }
 
 // receipt returns the receipt of a command, of which the type is empty if it has none,

@@ -32,12 +32,12 @@ type Recoverer interface {
 	// Noted returns what is noted.
 	Noted(ctx context.Context) (Noted, error)
 
-	// Fired brings in events that were published: the timer of each becomes Reached,
+	// Fired brings in events that were published: the timer of each becomes Reached, or Expired,
 	// with the due time and the time of the event, whatever version it has, and its
 	// event leaves the outbox, deferred or not. A timer whose command is more than keep
 	// newer than the event stays as it is: it was scheduled after the fired one was
-	// purged. An event without a timer leaves one that is Reached, so that no command
-	// fires it again. It returns how many timers were not Reached before. Events may
+	// purged. An event without a timer leaves one that is so, so that no command
+	// fires it again. It returns how many timers were neither Reached nor Expired before. Events may
 	// come in any order, and again.
 	Fired(ctx context.Context, keep time.Duration, events ...DueTimeReached) (changed int, err error)
 

@@ -48,7 +48,7 @@ func (c ScheduleTimers) Validate() error {
 		case repeated:
 			err = Invalid(ReasonBadField, "serviceCallId %s is that of timers[%d], too; name each service call once", Quote(string(command.ServiceCallID)), previous)
 		default:
-			err = cmp.Or(ValidateDueAt(command.DueAt), ValidateData("data", command.Data))
+			err = cmp.Or(ValidateDueAt(command.DueAt), ValidateExpiresAt("expiresAt", command.ExpiresAt, command.DueAt), ValidateData("data", command.Data))
 		}
 		if invalid, ok := errors.AsType[*InvalidError](err); ok {
 			return Invalid(invalid.Reason, "timers[%d].%s", i, invalid.Detail)

@@ -40,43 +40,62 @@ func (s Status) Cancel(v Version) (Status, Outcome) {
 	return Status{State: Canceled, Version: v}, outcome
 }
 
-// Fired returns the status after an event that was published of the timer, which was
-// reached at a time, and DidReschedule, or WasReached if the event changes nothing: the
-// timer is Reached, or its command came more than keep after the event, when the timer
-// that fired had been purged.
-func (s Status) Fired(at time.Time, keep time.Duration) (Status, Outcome) {
-	if s.State == Reached || s.State != "" && s.Version.TimestampMS > at.Add(keep).UnixMilli() {
+// Follow returns a version for a command that is to take effect: the one given, or, if that is
+// not newer than the version of the timer, one of the millisecond after it.
+func (s Status) Follow(v Version) Version {
+	if v.Compare(s.Version) <= 0 {
+		v.TimestampMS = s.Version.TimestampMS + 1
+	}
+	return v
+}
+
+// Fired returns the status after an event that was published of the timer, and
+// DidReschedule, or WasReached if the event changes nothing: the timer is Reached or Expired,
+// or its command came more than keep after the event, when the timer that fired had been
+// purged.
+func (s Status) Fired(e DueTimeReached, keep time.Duration) (Status, Outcome) {
+	if s.State.Marked() || s.State != "" && s.Version.TimestampMS > e.ReachedAt.Add(keep).UnixMilli() {
 		return s, WasReached
 	}
-	return Status{State: Reached, Version: s.Version}, DidReschedule
+	return Status{State: e.State(), Version: s.Version}, DidReschedule
+}
+
+// wasMarked returns the outcome of a command that comes after the event of the timer.
+func wasMarked(s State) Outcome {
+	if s == Expired {
+		return WasExpired
+	}
+	return WasReached
 }
 
 // unchanged returns why a command of a version has no effect, or zero if it is
-// newer and the timer has not fired.
+// newer and the timer has neither fired nor expired.
 func (s Status) unchanged(v Version) Outcome {
 	switch {
 	case s == Status{}:
 		return 0
 	case v == s.Version:
 		return WasSame
-	case s.State == Reached:
-		return WasReached
-	case v.Compare(s.Version) < 0:
+	case s.State.Marked():
+		return wasMarked(s.State)
+	case v.TimestampMS < s.Version.TimestampMS:
 		return WasStale
+	case v.Compare(s.Version) < 0:
+		return WasTied
 	}
 	return 0
 }
 
 // ScheduleOutcome returns what the entry says of a [ScheduleTimer] of a version:
-// DidSchedule if its due time is that of the command, WasReached or WasStale if the
+// DidSchedule if its due time is that of the command, WasReached, WasExpired or WasStale if the
 // command has no effect, or none any more, and zero if it was not handled yet.
 func (e Entry) ScheduleOutcome(v Version) Outcome {
 	order := e.Version.Compare(v)
 	switch {
 	case order == 0:
 		return DidSchedule
-	case e.State == Reached:
-		return WasReached
+	case e.State.Marked():
+		return wasMarked(e.State)
 	case order > 0:
 		return WasStale
 	}
@@ -84,12 +103,12 @@ func (e Entry) ScheduleOutcome(v Version) Outcome {
 }
 
 // CancelOutcome returns what the entry says of a [CancelTimer] of a version: DidCancel
-// if the timer is Canceled, by this command or before, WasReached or WasStale if
+// if the timer is Canceled, by this command or before, WasReached, WasExpired or WasStale if
 // the command has no effect, and zero if it was not handled yet.
 func (e Entry) CancelOutcome(v Version) Outcome {
 	switch {
-	case e.State == Reached:
-		return WasReached
+	case e.State.Marked():
+		return wasMarked(e.State)
 	case e.State == Canceled:
 		return DidCancel
 	case e.Version.Compare(v) > 0:

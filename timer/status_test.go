@@ -28,6 +28,9 @@ func TestStatus(t *testing.T) {
 		{timer.Reached, 4, timer.WasReached, timer.WasReached, stays, stays},
 		{timer.Reached, 5, timer.WasSame, timer.WasSame, stays, stays},
 		{timer.Reached, 6, timer.WasReached, timer.WasReached, stays, stays},
+		{timer.Expired, 4, timer.WasExpired, timer.WasExpired, stays, stays},
+		{timer.Expired, 5, timer.WasSame, timer.WasSame, stays, stays},
+		{timer.Expired, 6, timer.WasExpired, timer.WasExpired, stays, stays},
 	} {
 		var before timer.Status
 		if c.state != "" {
@@ -50,6 +53,19 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestEqualTimes are told apart by the id, and say so.
+func TestEqualTimes(t *testing.T) {
+	t.Parallel()
+	lesser, greater := timer.Version{TimestampMS: 5, CommandID: "a"}, timer.Version{TimestampMS: 5, CommandID: "b"}
+	s := timer.Status{State: timer.Scheduled, Version: greater}
+	if after, got := s.Cancel(lesser); got != timer.WasTied || after != s {
+		t.Errorf("%v, %+v", got, after)
+	}
+	if _, got := (timer.Status{State: timer.Scheduled, Version: lesser}).Cancel(greater); got != timer.DidCancel {
+		t.Error(got)
+	}
+}
+
 // TestOutcomesOfAnEntry asks entries of version 2 about older and newer commands.
 func TestOutcomesOfAnEntry(t *testing.T) {
 	t.Parallel()
@@ -62,6 +78,10 @@ func TestOutcomesOfAnEntry(t *testing.T) {
 		timer.Reached: {
 			[3]timer.Outcome{timer.WasReached, timer.DidSchedule, timer.WasReached},
 			[3]timer.Outcome{timer.WasReached, timer.WasReached, timer.WasReached},
+		},
+		timer.Expired: {
+			[3]timer.Outcome{timer.WasExpired, timer.DidSchedule, timer.WasExpired},
+			[3]timer.Outcome{timer.WasExpired, timer.WasExpired, timer.WasExpired},
 		},
 		timer.Canceled: {
 			[3]timer.Outcome{timer.WasStale, timer.DidSchedule, 0},

@@ -24,6 +24,21 @@ func RoundDown(t time.Time) time.Time {
 	return time.UnixMilli(t.UnixMilli()).UTC()
 }
 
+// ValidateExpiresAt returns an [InvalidError] unless a timer may have an expiry: none, the
+// zero time, or one that is after its due time to the millisecond and not after the year
+// 2200. Like a due time it is kept rounded up, so that no timer expires early. Field names
+// it in the error.
+func ValidateExpiresAt(field string, expiresAt, dueAt time.Time) error {
+	switch kept := RoundUp(expiresAt); {
+	case expiresAt.IsZero():
+	case !kept.After(RoundUp(dueAt)):
+		return Invalid(ReasonBadTime, "%s must be after dueAt by a millisecond or more", field)
+	case kept.Year() > lastYear:
+		return Invalid(ReasonBadTime, "%s is in the year %d, after %d", field, kept.Year(), lastYear)
+	}
+	return nil
+}
+
 // ValidateDueAt returns an [InvalidError] unless t lies in the years 2000 to
 // 2200, UTC, and still does when it is rounded up.
 func ValidateDueAt(t time.Time) error {

@@ -5,22 +5,24 @@ import (
 	"time"
 )
 
-// A ScheduleTimer asks for a [DueTimeReached] at DueAt. If the key has a timer
-// already, the newer command wins.
+// A ScheduleTimer asks for a [DueTimeReached] at DueAt, or, if the timer can't fire before
+// ExpiresAt, for a [TimerExpired]. If the key has a timer already, the newer command wins.
 type ScheduleTimer struct {
 	Key
 	Version
 	DueAt         time.Time // when to fire; a time in the past is due at once
+	ExpiresAt     time.Time // from when on it must not fire any more, after DueAt; zero: it may fire at any time
 	CorrelationID string    // trace of the request; may be empty
 	Trace         Trace     // where the command came from; may be empty
 	Data          string    // a JSON value as it was written, for the event; empty if there is none
 	Receipt       bool      // whether a [Receipt] is wanted; not on the wire
+	Latest        bool      // the version follows that of the timer, if it is not newer; not on the wire
 }
 
 // Validate returns an [InvalidError] unless every field is well formed. Whether
 // Data is JSON is for the package envelope to say.
 func (c ScheduleTimer) Validate() error {
-	return cmp.Or(c.Key.Validate(), c.Version.Validate(), ValidateDueAt(c.DueAt), ValidateData("data", c.Data), validateOptional("correlationId", c.CorrelationID))
+	return cmp.Or(c.Key.Validate(), c.Version.Validate(), ValidateDueAt(c.DueAt), ValidateExpiresAt("expiresAt", c.ExpiresAt, c.DueAt), ValidateData("data", c.Data), validateOptional("correlationId", c.CorrelationID))
 }
 
 // MaxDataBytes is the greatest length of the data of a timer.
@@ -43,6 +45,7 @@ type CancelTimer struct {
 	CorrelationID string // trace of the request; may be empty
 	Trace         Trace  // where the command came from; may be empty
 	Receipt       bool   // whether a [Receipt] is wanted; not on the wire
+	Latest        bool   // the version follows that of the timer, if it is not newer; not on the wire
 }
 
 // Validate returns an [InvalidError] unless every field is well formed.
@@ -56,7 +59,8 @@ type DueTimeReached struct {
 	ID            string    // id of the event, the same at every attempt; set by the envelope
 	CommandID     string    // id of the command that set the due time; not on the wire
 	DueAt         time.Time // when it was to fire
-	ReachedAt     time.Time // when it did, by the service's clock; never before DueAt
+	ExpiresAt     time.Time // from when on it would have expired, for the consumer to judge; zero if it had no such time
+	ReachedAt     time.Time // when it did, by the service's clock; never before DueAt, and before ExpiresAt
 	CorrelationID string    // that of the command; may be empty
 	Trace         Trace     // that of the command, or of the firing if that is traced; may be empty
 	Data          string    // that of the command, byte for byte; may be empty
@@ -65,15 +69,71 @@ type DueTimeReached struct {
 // Lateness is how long after its due time the timer fired.
 func (e DueTimeReached) Lateness() time.Duration { return e.ReachedAt.Sub(e.DueAt) }
 
+// State returns the state of the timer: Reached, or Expired if ReachedAt is not before
+// ExpiresAt. Then the message of the event is a [TimerExpired].
+func (e DueTimeReached) State() State { return stateAt(e.ReachedAt, e.ExpiresAt) }
+
+// TimerExpired returns the event of a timer that is Expired as handlers get it.
+func (e DueTimeReached) TimerExpired() TimerExpired {
+	return TimerExpired{e.Key, e.ID, e.CommandID, e.DueAt, e.ExpiresAt, e.ReachedAt, e.CorrelationID, e.Trace, e.Data}
+}
+
+// A TimerExpired is the event of a timer that did not fire before its ExpiresAt, because the
+// service was down, firing was paused, or its tenant was over its fire rate. It comes in
+// place of the [DueTimeReached], under the same id.
+type TimerExpired struct {
+	Key
+	ID            string    // of the event, the same at every attempt; set by the envelope
+	CommandID     string    // id of the command that set the due time; not on the wire
+	DueAt         time.Time // when it was to fire
+	ExpiresAt     time.Time // from when on it must not fire any more
+	ExpiredAt     time.Time // when it expired, by the service's clock; never before ExpiresAt
+	CorrelationID string    // that of the command; may be empty
+	Trace         Trace     // that of the command, or of the firing if that is traced; may be empty
+	Data          string    // that of the command, byte for byte; may be empty
+}
+
+// Event returns the event as stores and brokers have it: its State is Expired.
+func (e TimerExpired) Event() DueTimeReached {
+	return DueTimeReached{e.Key, e.ID, e.CommandID, e.DueAt, e.ExpiresAt, e.ExpiredAt, e.CorrelationID, e.Trace, e.Data}
+}
+
+// EventOf returns the event of a timer, which is a [DueTimeReached] or a [TimerExpired], as
+// stores and brokers have it. It reports whether v is one.
+func EventOf(v any) (e DueTimeReached, ok bool) {
+	switch v := v.(type) {
+	case DueTimeReached:
+		return v, true
+	case TimerExpired:
+		return v.Event(), true
+	}
+	return e, false
+}
+
 // A State is that of a timer.
 type State string
 
-// The states of a timer. They never go back from Reached.
+// The states of a timer. They never go back from Reached or Expired.
 const (
 	Scheduled State = "Scheduled" // waits for its due time
 	Reached   State = "Reached"   // fired; final
+	Expired   State = "Expired"   // was not fired before it expired; final
 	Canceled  State = "Canceled"  // by a command; also a tombstone for a key that had no timer
 )
+
+// States are all of them.
+var States = [...]State{Scheduled, Reached, Expired, Canceled}
+
+// Marked reports whether a timer in this state has an event: it is Reached or Expired.
+func (s State) Marked() bool { return s == Reached || s == Expired }
+
+// stateAt returns the state of a timer that is marked at a time.
+func stateAt(at, expiresAt time.Time) State {
+	if expiresAt.IsZero() || RoundDown(at).Before(RoundUp(expiresAt)) {
+		return Reached
+	}
+	return Expired
+}
 
 // An Entry is a timer as a store keeps it.
 type Entry struct {
@@ -84,18 +144,27 @@ type Entry struct {
 	Trace         Trace     // that of the command which set the due time; may be empty
 	Data          string    // that of the command which set the due time; empty if it had none, or if Canceled
 	DueAt         time.Time // when it fires; zero for a tombstone
+	ExpiresAt     time.Time // from when on it must not fire any more; zero if it may at any time
 	RegisteredAt  time.Time // when the first command for the key was accepted; never moves
-	ReachedAt     time.Time // when it fired; zero unless Reached
+	ReachedAt     time.Time // when it fired or expired; zero unless Reached or Expired
 	CanceledAt    time.Time // when it was last canceled; zero unless Canceled
 }
 
-// Event returns the DueTimeReached of an entry that is Reached. Its ID is not
-// set yet.
+// Command returns the command that sets a timer as this one was set.
+func (e Entry) Command() ScheduleTimer {
+	return ScheduleTimer{Key: e.Key, Version: e.Version, DueAt: e.DueAt, ExpiresAt: e.ExpiresAt, CorrelationID: e.CorrelationID, Trace: e.Trace, Data: e.Data}
+}
+
+// Mark makes an entry that is due Reached at a time, or Expired.
+func (e *Entry) Mark(at time.Time) { e.State, e.ReachedAt = stateAt(at, e.ExpiresAt), at }
+
+// Event returns the event of an entry that is Reached or Expired. Its ID is not set yet.
 func (e Entry) Event() DueTimeReached {
 	return DueTimeReached{
 		Key:           e.Key,
 		CommandID:     e.CommandID,
 		DueAt:         e.DueAt,
+		ExpiresAt:     e.ExpiresAt,
 		ReachedAt:     e.ReachedAt,
 		CorrelationID: e.CorrelationID,
 		Trace:         e.Trace,
@@ -115,6 +184,8 @@ const (
 	WasStale                           // a newer command was accepted before
 	WasReached                         // the timer has fired; Reached is final
 	WasCanceled                        // the timer was Canceled already; only its version moved
+	WasExpired                         // the timer has expired; Expired is final
+	WasTied                            // as WasStale, but the newer one is of the same millisecond: its id decided
 	outcomeSentinel                    //
 )
 
@@ -126,6 +197,8 @@ var outcomeNames = [outcomeSentinel]string{
 	WasStale:      "stale",
 	WasReached:    "already_reached",
 	WasCanceled:   "already_canceled",
+	WasExpired:    "already_expired",
+	WasTied:       "stale_same_time",
 }
 
 // String returns the outcome as metrics and logs spell it.

@@ -14,14 +14,17 @@ const firstTimestampMS = 946_684_800_000
 // names the unit that was probably meant.
 func ValidateTimestamp(ms int64, now time.Time, ahead time.Duration) error {
 	if ms < firstTimestampMS {
-		return Invalid(ReasonBadTime, "timestampMs %d is before the year 2000%s", ms, UnitHint(uint64(ms)))
+		return Invalid(ReasonBadTime, "timestampMs %d (%s) is before the year 2000%s", ms, date(ms), UnitHint(uint64(ms)))
 	}
 	if limit := now.Add(ahead).UnixMilli(); ms > limit {
-		return Invalid(ReasonBadTime, "timestampMs %d is more than %s ahead of the clock of the service, which is %d%s",
-			ms, ahead, now.UnixMilli(), UnitHint(uint64(ms)))
+		return Invalid(ReasonBadTime, "timestampMs %d (%s) is more than %s ahead of the clock of the service, which is %d (%s)%s",
+			ms, date(ms), ahead, now.UnixMilli(), date(now.UnixMilli()), UnitHint(uint64(ms)))
 	}
 	return nil
 }
+
+// date returns Unix milliseconds for people.
+func date(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // UnitHint returns a text to append to an error about n Unix milliseconds: the
 // unit in which n is a time of the years 2000 to 2200, or "" if there is none but

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -34,10 +36,7 @@ func record(b broker.Broker) (*recorder, error) {
 	var work sync.WaitGroup
 	work.Go(func() {
 		for m := range messages {
-			decoded, _ := envelope.Decode(m.Payload) // what does not decode has no payload
-			if e, ok := decoded.Payload.(timer.DueTimeReached); ok {
-				r.add(e)
-			}
+			r.keep(m)
 			m.Ack()
 		}
 	})
@@ -48,8 +47,13 @@ func record(b broker.Broker) (*recorder, error) {
 	return r, nil
 }
 
-// add keeps an event.
-func (r *recorder) add(e timer.DueTimeReached) {
+// keep keeps an event, if a message is one.
+func (r *recorder) keep(m *message.Message) {
+	decoded, _ := envelope.Decode(m.Payload) // what does not decode has no payload
+	e, ok := decoded.Payload.(timer.DueTimeReached)
+	if !ok {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, e)
@@ -65,8 +69,9 @@ func (r *recorder) since(n int) ([]timer.DueTimeReached, <-chan struct{}) {
 	return r.all[n:len(r.all):len(r.all)], r.more
 }
 
-// Fired returns the events of a tenant that were published so far. An event that was
-// published again, after a crash, is there twice, with the same id.
+// Fired returns the events of a tenant that were published so far, or handled by [OnDue] or
+// what [BeforeStart] has registered. An event that was published again, after a crash, is
+// there twice, with the same id.
 func (s *Service) Fired(tenant timer.TenantID) []timer.DueTimeReached {
 	all, _ := s.events.since(0)
 	var of []timer.DueTimeReached

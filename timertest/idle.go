@@ -35,7 +35,7 @@ func (s *Service) Due() []timer.Entry {
 	end := time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC) // no timer may be due as late
 	var all []timer.Entry
 	for next := ""; ; {
-		page, err := s.read().Due(context.Background(), end, next, timer.MaxPage)
+		page, err := s.read().List(context.Background(), timer.Filter{DueBefore: end, After: next, Limit: timer.MaxPage})
 		if err != nil {
 			s.t.Fatal("read what is due: ", err)
 		}
@@ -52,8 +52,8 @@ func (s *Service) Due() []timer.Entry {
 func (s *Service) Timers(tenant timer.TenantID) []timer.Entry {
 	s.t.Helper()
 	var all []timer.Entry
-	for next := timer.ServiceCallID(""); ; {
-		page, err := s.read().List(context.Background(), tenant, timer.Filter{After: next, Limit: timer.MaxPage})
+	for next := ""; ; {
+		page, err := s.read().List(context.Background(), timer.Filter{TenantID: tenant, After: next, Limit: timer.MaxPage})
 		if err != nil {
 			s.t.Fatal("list timers: ", err)
 		}
@@ -113,7 +113,7 @@ func (s *Service) left(p *process) string {
 	if n := s.open.count(); n > 0 {
 		return fmt.Sprintf("%d commands are not acked", n)
 	}
-	stats, err := s.read().Stats(ctx)
+	stats, err := s.read().Stats(ctx, "")
 	switch {
 	case err != nil:
 		return fmt.Sprintf("the database does not answer: %v", err)

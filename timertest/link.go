@@ -22,6 +22,7 @@ type link struct {
 	outage *outage
 	open   *commands // of those that were delivered and not acked; nil: they are not counted
 	work   sync.WaitGroup
+	sent   sync.Map // messages that were published
 
 	mu     sync.Mutex
 	over   chan struct{} // closed by close
@@ -128,6 +129,9 @@ type publisher struct{ link *link }
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	if err := p.link.away(); err != nil {
 		return broker.All(len(messages), err)
+	}
+	for _, m := range messages {
+		p.link.sent.Store(m.Message, true)
 	}
 	return p.link.Broker.Publisher().Publish(ctx, messages...)
 }

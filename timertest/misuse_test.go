@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/timer"
+
 	"github.com/event-service-agent/timer-service/timertest"
 )
 
@@ -66,7 +68,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 		}, "tenantId"},
 		{"a command while the broker is down", func(s *timertest.Service) { s.BrokerDown(time.Hour); s.Schedule(order("call", 0)) }, "the broker is down for a while (timertest)"},
 		{"what never ends", func(s *timertest.Service) {
-			if err := s.App().Pause(context.Background(), "ops"); err != nil {
+			if err := s.App().Pause(context.Background(), timer.Pause{By: "ops"}); err != nil {
 				panic(err)
 			}
 			s.Schedule(order("call", 0))

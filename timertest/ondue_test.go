@@ -24,7 +24,7 @@ func TestOnDueAtACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var calls, ended int
-		s := timertest.Start(t, timertest.OnDue(func(ctx context.Context, _ timer.DueTimeReached) error {
+		s := timertest.Start(t, timertest.OnDue("", func(ctx context.Context, _ timer.DueTimeReached) error {
 			if calls++; calls > 1 {
 				return nil
 			}
@@ -66,7 +66,7 @@ func TestTheDatabaseOfTheHost(t *testing.T) {
 		}
 		var calls int
 		s := timertest.Start(t, timertest.DB(db), timertest.BeforeStart(func(a *app.App) {
-			a.Timers().OnDueTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
+			a.Timers().OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error {
 				_, err := tx.ExecContext(ctx, `UPDATE orders SET canceled = canceled + 1 WHERE id = ?`, string(e.ServiceCallID))
 				if calls++; calls == 1 {
 					return errors.Join(err, errors.New("not this time"))
@@ -99,6 +99,9 @@ func TestTheDatabaseOfTheHost(t *testing.T) {
 		var orders, canceled int
 		if err := db.QueryRowContext(t.Context(), `SELECT count(*), sum(canceled) FROM orders`).Scan(&orders, &canceled); err != nil {
 			t.Fatal(err)
+		}
+		if n := len(s.Fired(acme)); n != 2 {
+			t.Errorf("%d events", n)
 		}
 		if orders != 2 || canceled != 2 || calls != 3 {
 			t.Errorf("%d orders, %d cancellations, %d calls; want 2, 2 and 3", orders, canceled, calls)

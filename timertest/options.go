@@ -20,7 +20,7 @@ type options struct {
 	db       *sql.DB // of the host; nil: a file of the test
 	serve    func(dir string, opt options) (server, error)
 	decorate func(app.Store) fault.Full
-	before   []func(*Service, *process)
+	before   []func(*process)
 	stopped  bool
 	receipts bool
 }
@@ -69,24 +69,20 @@ func Receipts() Option { return func(o *options) { o.receipts = true } }
 // network, instead of a broker in memory.
 func NATS() Option { return func(o *options) { o.serve = serveNATS } }
 
-// OnDue has events handled in this process, see [app.Timers.OnDue], instead of sending
-// them to the broker. [Service.Fired] and [Service.Events] have those for which handle
+// OnDue has the events with a prefix handled in this process, see [app.Timers.OnDue],
+// instead of sending events to the broker. There may be several. [Service.Fired] and [Service.Events] have those for which handle
 // returned nil. It is called no more after a crash, and the context of a call that is
 // at work then ends.
-func OnDue(handle func(ctx context.Context, e timer.DueTimeReached) error, opt app.OnDueOptions) Option {
+func OnDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReached) error, opt app.OnDueOptions) Option {
 	return func(o *options) {
-		o.before = append(o.before, func(s *Service, p *process) {
-			p.app.Timers().OnDue(func(ctx context.Context, e timer.DueTimeReached) error {
+		o.before = append(o.before, func(p *process) {
+			p.app.Timers().OnDue(prefix, func(ctx context.Context, e timer.DueTimeReached) error {
 				ctx, end := alive(ctx, p.killed)
 				defer end()
 				if isClosed(p.killed) {
 					return errKilled
 				}
-				err := handle(ctx, e)
-				if err == nil && !isClosed(p.killed) {
-					s.events.add(e)
-				}
-				return err
+				return handle(ctx, e)
 			}, opt)
 		})
 	}
@@ -96,6 +92,6 @@ func OnDue(handle func(ctx context.Context, e timer.DueTimeReached) error, opt a
 // restart: for [app.Timers.OnDueTx], or to hand its Timers to the code under test.
 func BeforeStart(do func(*app.App)) Option {
 	return func(o *options) {
-		o.before = append(o.before, func(_ *Service, p *process) { do(p.app) })
+		o.before = append(o.before, func(p *process) { do(p.app) })
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/internal/fault"
 	"github.com/event-service-agent/timer-service/poller"
@@ -45,13 +47,21 @@ func (s *Service) launch() (*process, error) {
 	p.link, p.disconnect = newLink(b, s.outage), disconnect
 	p.link.open = &s.open
 	log := slog.New(killableLog{s.opt.log.Handler(), p.killed})
-	p.app, err = app.New(&killableStore{fault.Store{Full: s.opt.decorate(p.store), Decide: p.decide}, p.killed}, p.link, log, s.opt.app)
+	opt := s.opt.app
+	opt.Hooks = opt.Hooks.And(app.Hooks{Published: func(_ time.Time, events []*message.Message) {
+		for _, m := range events {
+			if _, sent := p.link.sent.LoadAndDelete(m); !sent && !isClosed(p.killed) { // a handler has it
+				s.events.keep(m)
+			}
+		}
+	}})
+	p.app, err = app.New(&killableStore{fault.Store{Full: s.opt.decorate(p.store), Decide: p.decide}, p.killed}, p.link, log, opt)
 	if err != nil {
 		cancel()
 		return nil, errors.Join(err, p.close())
 	}
 	for _, do := range s.opt.before {
-		do(s, p)
+		do(p)
 	}
 	go func() {
 		defer close(p.ended)

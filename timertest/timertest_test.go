@@ -43,7 +43,7 @@ const acme = "acme"
 
 // order is a timer that is due after d.
 func order(call string, d time.Duration) client.Timer {
-	return client.Timer{TenantID: acme, ServiceCallID: timer.ServiceCallID(call), After: d}
+	return client.Timer{TenantID: acme, ServiceCallID: timer.ServiceCallID(call), DueAt: time.Now().Add(d)}
 }
 
 // calls returns those of events, and how many there are with an id that was there

@@ -26,7 +26,7 @@ done
 trap clean EXIT
 
 base=$(free_ports 8) # NATS, PostgreSQL, Prometheus, three instances, the broker and HTTP of another service
-go build -o "$tmp/nats-server" github.com/nats-io/nats-server/v2 || exit 1
+go build -o "$tmp/nats-server" github.com/nats-io/nats-server/v2 && go build -o "$tmp/timer-events" ./verify/cmd/timer-events || exit 1
 mkdir -p "$tmp"/{nats/jetstream,prometheus,ops}
 cp "$old" "$tmp/ops/timer-service.deb" && cp "$new" "$tmp/ops/timer-service-new.deb"
 chmod a+x "$tmp"
@@ -36,7 +36,7 @@ block() {
   awk -v mark="<!-- run:$1 -->" 'index($0, mark) { found = 1; next } found && /^```/ { if (inside) exit; inside = 1; next } inside' "$page" |
     sed -e "s|nats.example:4222|localhost:$base|g; s|^port: 4222|port: $base|; s|db.example:5432|localhost:$((base + 1))|g" \
       -e "s|timer-1.example:8080|127.0.0.1:$((base + 3))|g; s|timer-2.example:8080|127.0.0.1:$((base + 4))|g; s|timer-3.example:8080|127.0.0.1:$((base + 5))|g" \
-      -e "s|new.example:4222|127.0.0.1:$((base + 6))|g" -e 's|DNS:$name|DNS:localhost|' -e "s|/etc/nats|$tmp/nats|g; s|/var/lib/nats|$tmp/nats/jetstream|g; s|/etc/prometheus|$tmp/prometheus|g"
+      -e "s|new.example:8080|127.0.0.1:$((base + 7))|g" -e 's|DNS:$name|DNS:localhost|' -e "s|/etc/nats|$tmp/nats|g; s|/var/lib/nats|$tmp/nats/jetstream|g; s|/etc/prometheus|$tmp/prometheus|g"
 }
 
 # step NAME: shows and runs the commands of a step, on the machine of $instance. It fails if
@@ -92,12 +92,14 @@ timer-service() { TIMER_HTTP_ADDR=127.0.0.1:$((base + 2 + instance)) "$(type -P 
 each() { for instance in ${instances:-1 2}; do "$@"; done; instance=1; }
 query() { sudo -u postgres psql -Atc "SET search_path = timers; $1" timers | tail -n 1; }
 acme() { "$(type -P timer-service)" "$@" --config "$tmp/ops/acme.yaml"; }
+# ops COMMAND...: with the token of all tenants.
+ops() { TIMER_HTTP_TOKEN=change-me-http "$(type -P timer-service)" "$@" --server "http://127.0.0.1:$((base + 3))"; }
 
 # timers NAME COUNT SECONDS: schedules timers that are due then; unfired NAME: how many have not fired.
 timers() {
   local due
   due=$(date -u -d "$3 seconds" +%FT%T.%3NZ)
-  for ((i = 1; i <= $2; i++)); do echo "${tenant:-acme},$1-$i,$due"; done | acme schedule --file - >"$tmp/out" 2>&1
+  for ((i = 1; i <= $2; i++)); do echo "${tenant:-acme},$1-$i,$due"; done | ops schedule --file - >"$tmp/out" 2>&1
   check "$2 timers are scheduled" [ $? = 0 ]
 }
 stored() { [ "$(query "SELECT count(*) FROM timer_schedules WHERE service_call_id LIKE '$1-%'")" = "$2" ]; }
@@ -136,14 +138,7 @@ check "the service speaks TLS with the database, as a role that owns nothing" pr
 title "The first timer"
 step client
 check "it fires" prints 'DueTimeReached  acme.order-1'
-cat >"$tmp/ops/operator.yaml" <<YAML
-broker_url: tls://localhost:$base
-broker_username: operator
-broker_password: change-me-operator
-broker_tls_ca: $tmp/ops/ca.crt
-nats_inbox: _INBOX_operator
-YAML
-begin tail "$(type -P timer-service)" tail events --config "$tmp/ops/operator.yaml"
+begin tail "$tmp/timer-events" -url "tls://localhost:$base" -user acme -password change-me-acme -ca "$tmp/ops/ca.crt" -inbox _INBOX_acme -subject svc.acme.serviceCall
 check "a consumer listens" eventually 20 says tail listening
 
 title "Prometheus, dashboards, and an alert that fires"
@@ -227,7 +222,7 @@ end_load third
 
 title "Move a tenant to another service, while both run"
 mkdir "$tmp/new"
-begin new env TIMER_NATS_TOKEN=change-me-token TIMER_HTTP_ADDR=127.0.0.1:$((base + 7)) "$(type -P timer-service)" serve --db-path "$tmp/new/timers.db" --nats-port $((base + 6))
+begin new env TIMER_HTTP_TOKEN=change-me-http TIMER_HTTP_ADDR=127.0.0.1:$((base + 7)) "$(type -P timer-service)" serve --db-path "$tmp/new/timers.db" --nats-port $((base + 6))
 check "the other service is ready" eventually 20 says new '^ready'
 timers move 200 12
 check "200 timers wait" eventually 20 stored move 200

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/option"
 )
 
 var (
@@ -33,10 +34,8 @@ var (
 
 // Times of a [Keeper].
 const (
-	minBackoff = 50 * time.Millisecond
-	maxBackoff = 5 * time.Second        // after a Verify that failed
-	maxRedial  = 500 * time.Millisecond // events wait for the server
-	readyTime  = time.Second            // longest Ready
+	recheckInterval = 50 * time.Millisecond // least time between two rechecks
+	readyTime       = time.Second           // longest Ready
 )
 
 // Options say how to connect with a kind of server. Dial and Close are required.
@@ -85,9 +84,7 @@ type Keeper[C any] struct {
 
 // New returns a Keeper. It touches no network: call [Keeper.Run].
 func New[C any](opt Options[C], log *slog.Logger) *Keeper[C] {
-	if opt.Interval <= 0 {
-		opt.Interval = 5 * time.Second
-	}
+	opt.Interval = option.Positive(opt.Interval, 5*time.Second)
 	if opt.Watch == nil {
 		opt.Watch = func(ctx context.Context, _ C) error { <-ctx.Done(); return nil }
 	}

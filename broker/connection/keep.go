@@ -8,6 +8,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 // Fatal returns err as one that no retry can help: it ends Run.
@@ -26,7 +27,7 @@ func isFatal(err error) bool {
 // keep dials and uses connections one after the other until ctx is done.
 func (k *Keeper[C]) keep(ctx context.Context) error {
 	var none C
-	for backoff := minBackoff; ; backoff = min(2*backoff, maxRedial) {
+	for failures := 1; ; failures++ {
 		conn, err := k.opt.Dial(ctx)
 		dialed, wasReady := err == nil, false
 		if dialed {
@@ -47,9 +48,9 @@ func (k *Keeper[C]) keep(ctx context.Context) error {
 			return err
 		}
 		if wasReady {
-			backoff = minBackoff
+			failures = 1
 		}
-		if !pause.For(ctx, backoff) {
+		if !pause.For(ctx, retry.Connection.After(failures)) {
 			k.set(none, false, ErrClosed)
 			return nil
 		}
@@ -72,7 +73,7 @@ func (k *Keeper[C]) use(ctx context.Context, conn C) (wasReady bool, err error) 
 			continue
 		}
 	}()
-	for backoff := minBackoff; ; {
+	for failures := 0; ; {
 		wait := k.opt.Interval
 		err := k.opt.Verify(ctx, conn)
 		switch {
@@ -82,10 +83,11 @@ func (k *Keeper[C]) use(ctx context.Context, conn C) (wasReady bool, err error) 
 			return wasReady, err
 		case err != nil:
 			k.report(ctx, conn, true, err)
-			wait, backoff = backoff, min(2*backoff, maxBackoff)
+			failures++
+			wait = retry.Verify.After(failures)
 		default:
 			k.report(ctx, conn, true, nil)
-			wasReady, backoff = true, minBackoff
+			wasReady, failures = true, 0
 		}
 		over, err := k.sleep(ctx, wait, ended)
 		if over {
@@ -94,13 +96,13 @@ func (k *Keeper[C]) use(ctx context.Context, conn C) (wasReady bool, err error) 
 	}
 }
 
-// sleep waits for d or for a Recheck, which has an effect once in minBackoff. It
+// sleep waits for d or for a Recheck, which has an effect once in recheckInterval. It
 // returns true if the connection ended meanwhile, or ctx.
 func (k *Keeper[C]) sleep(ctx context.Context, d time.Duration, ended <-chan error) (over bool, err error) {
 	for _, phase := range []struct {
 		d    time.Duration
 		kick <-chan struct{}
-	}{{min(d, minBackoff), nil}, {d - minBackoff, k.kick}} {
+	}{{min(d, recheckInterval), nil}, {d - recheckInterval, k.kick}} {
 		t := time.NewTimer(phase.d)
 		select {
 		case <-ctx.Done():
@@ -139,16 +141,9 @@ func (k *Keeper[C]) report(ctx context.Context, conn C, connected bool, why erro
 func (k *Keeper[C]) set(conn C, connected bool, why error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	same := text(k.why) == text(why)
+	same := fmt.Sprint(k.why) == fmt.Sprint(why)
 	k.conn, k.connected, k.why = conn, connected, why
 	close(k.changed)
 	k.changed = make(chan struct{})
 	return !same
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

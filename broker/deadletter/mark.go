@@ -20,7 +20,7 @@ type Mark string
 const (
 	MarkDiscarded Mark = "discarded" // a dead letter, whose original is in the headers
 	MarkForgotten Mark = "forgotten" // the tenant, with all that came before
-	MarkPaused    Mark = "paused"    // firing, of all tenants
+	MarkPaused    Mark = "paused"    // firing, of the tenant or of all
 	MarkResumed   Mark = "resumed"   // the same
 )
 

@@ -2,6 +2,7 @@ package gochannel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 
@@ -21,18 +22,7 @@ type deadLetter struct {
 // caller holds mu.
 func (b *Broker) keep(d deadLetter) {
 	b.deadLetters = append(b.deadLetters, d)
-	if n := len(b.deadLetters) - b.opt.DeadLetters; n > 0 {
-		b.deadLetters = b.deadLetters[n:]
-		b.dropped += int64(n)
-	}
-}
-
-// DroppedDeadLetters returns how many dead letters were dropped for newer ones,
-// and can't be visited any more.
-func (b *Broker) DroppedDeadLetters() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.dropped
+	b.deadLetters = b.deadLetters[max(0, len(b.deadLetters)-b.opt.DeadLetters):]
 }
 
 // VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that
@@ -40,13 +30,7 @@ func (b *Broker) DroppedDeadLetters() int64 {
 func (b *Broker) VisitDeadLetters(
 	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
-	if err := broker.ValidateVisit(tenant); err != nil {
-		return err
-	}
-	if err := b.Ready(ctx); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(broker.ValidateVisit(tenant), b.Ready(ctx), ctx.Err()); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -59,15 +43,12 @@ func (b *Broker) VisitDeadLetters(
 		seen := d.msg.Copy()
 		seen.Payload = bytes.Clone(d.msg.Payload) // visit may write into it
 		remove, err := visit(seen)
-		if err != nil {
-			return err
-		}
-		if remove {
+		if err == nil && remove {
 			b.mu.Lock()
 			b.deadLetters = slices.DeleteFunc(slices.Clone(b.deadLetters), func(o deadLetter) bool { return o.msg == d.msg })
 			b.mu.Unlock()
 		}
-		if err := ctx.Err(); err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 	}

@@ -36,9 +36,11 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
+	"github.com/event-service-agent/timer-service/internal/option"
 )
 
 var (
@@ -73,15 +75,14 @@ type Broker struct {
 	opt     Options
 	begun   atomic.Bool
 	running atomic.Bool
-	term    *inflight.Term // ends with Run
-	pending chan struct{}  // holds one for each message that is queued, held or in flight
+	term    *inflight.Term      // ends with Run
+	pending *semaphore.Weighted // of messages that are queued, held or in flight
 
 	mu          sync.Mutex
 	published   uint64                       // how many messages ever
 	groups      map[string]map[string]*group // by topic and role
 	tails       map[string]map[tail]bool     // by topic
 	deadLetters []deadLetter                 // the newest, oldest first
-	dropped     int64                        // dead letters that were dropped
 	owners      map[string]broker.Owner      // by role
 }
 
@@ -89,16 +90,12 @@ type Broker struct {
 // log; all drivers are made alike.
 func New(opt Options, _ *slog.Logger) *Broker {
 	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
-	if opt.Pending <= 0 {
-		opt.Pending = 1 << 16
-	}
-	if opt.DeadLetters <= 0 {
-		opt.DeadLetters = 10_000
-	}
+	opt.Pending = option.Positive(opt.Pending, 1<<16)
+	opt.DeadLetters = option.Positive(opt.DeadLetters, 10_000)
 	return &Broker{
 		opt:     opt,
 		term:    inflight.NewTerm(),
-		pending: make(chan struct{}, opt.Pending),
+		pending: semaphore.NewWeighted(int64(opt.Pending)),
 		groups:  make(map[string]map[string]*group),
 		tails:   make(map[string]map[tail]bool),
 		owners:  make(map[string]broker.Owner),
@@ -162,33 +159,22 @@ type publisher struct{ *Broker }
 
 // Publish returns when the messages are queued for every role.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
+	ctx, cancel := context.WithTimeoutCause(ctx, publishTimeout, ErrFull) // for all messages together
+	defer cancel()
+	waiting, stop := p.term.Until(ctx)
+	defer stop()
 	results := make([]error, len(messages))
-	full := time.NewTimer(publishTimeout) // for all messages together
-	defer full.Stop()
-	var failed error // why the broker takes no more
 	for i, m := range messages {
 		switch {
 		case m.Topic == "":
 			results[i] = fmt.Errorf("%w: the topic is empty", broker.ErrRefused)
-			continue
 		case !p.running.Load():
-			failed = ErrNotRunning
-		case ctx.Err() != nil:
-			failed = ctx.Err()
+			results[i] = ErrNotRunning
+		case p.pending.Acquire(waiting, 1) == nil:
+			p.queue(m)
+		default:
+			results[i] = cmp.Or(context.Cause(ctx), ErrNotRunning)
 		}
-		if failed == nil {
-			select {
-			case p.pending <- struct{}{}:
-				p.queue(m)
-			case <-ctx.Done():
-				failed = ctx.Err()
-			case <-p.term.Over():
-				failed = ErrNotRunning
-			case <-full.C:
-				failed = ErrFull
-			}
-		}
-		results[i] = failed
 	}
 	return results
 }

@@ -21,7 +21,7 @@ type entry struct {
 // settle notes that one group is finished with the message.
 func (e *entry) settle() {
 	if e.unsettled.Add(-1) == 0 {
-		<-e.broker.pending
+		e.broker.pending.Release(1)
 	}
 }
 

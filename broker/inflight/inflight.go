@@ -15,16 +15,17 @@ package inflight
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/option"
 )
 
 // A Delivery is a message that a driver received from its server. At most one of
@@ -77,10 +78,9 @@ type Window struct {
 	gate   sync.RWMutex // held for reading while sending to out
 	closed bool
 
-	mu       sync.Mutex
-	flights  []*flight  // not settled, oldest first
-	left     []Delivery // handlers still had them when the window expired
-	settling bool       // settle runs
+	mu      sync.Mutex
+	flights map[*message.Message]*flight // by message, until they are settled
+	left    []Delivery                   // handlers still had them when the window expired
 }
 
 // A flight is a message in flight: what [Window.Messages] has or had.
@@ -89,27 +89,21 @@ type flight struct {
 	end        context.CancelFunc // ends the context of the message
 	msg        *message.Message
 	deliveries int
-	over       atomic.Bool // it was acked, nacked or returned, or the window has expired
 }
 
 // New returns a Window. The context of each message is derived from ctx. When
 // ctx is done no more are delivered, and the driver calls [Window.Close].
 func New(ctx context.Context, opt Options) *Window {
-	if opt.Messages <= 0 {
-		opt.Messages = 4096
-	}
-	if opt.Bytes <= 0 {
-		opt.Bytes = 64 << 20
-	}
-	if opt.Ahead <= 0 {
-		opt.Ahead = 64
-	}
+	opt.Messages = option.Positive(opt.Messages, 4096)
+	opt.Bytes = option.Positive(opt.Bytes, 64<<20)
+	opt.Ahead = option.Positive(opt.Ahead, 64)
 	w := &Window{
 		out:      make(chan *message.Message, min(opt.Ahead, opt.Messages)),
 		slots:    semaphore.NewWeighted(int64(opt.Messages)),
 		bytes:    semaphore.NewWeighted(int64(opt.Bytes)),
 		maxBytes: opt.Bytes,
 		expired:  make(chan struct{}),
+		flights:  make(map[*message.Message]*flight),
 	}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	return w
@@ -146,16 +140,12 @@ func (w *Window) Close() {
 	}
 	w.closed = true
 	close(w.out)
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for msg := range w.out {
-		i := slices.IndexFunc(w.flights, func(f *flight) bool { return f.msg == msg })
-		f := w.flights[i]
-		w.flights = slices.Delete(w.flights, i, i+1)
+		f := w.remove(msg)
 		f.end()
 		w.release(f.delivery)
 		f.delivery.Return()
-		f.over.Store(true)
+		msg.Nack() // so that settle ends
 	}
 }
 
@@ -178,13 +168,15 @@ func (w *Window) Wait(stop <-chan struct{}) (left []Delivery) {
 }
 
 // Settled returns a function that reports whether all that is in flight when Settled
-// is called was acked, nacked or returned. It is for one goroutine.
+// is called was acked, nacked or returned. The function is for one goroutine.
 func (w *Window) Settled() func() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	open := slices.Clone(w.flights)
+	open := slices.Collect(maps.Keys(w.flights))
 	return func() bool {
-		open = slices.DeleteFunc(open, func(f *flight) bool { return f.over.Load() })
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		open = slices.DeleteFunc(open, func(msg *message.Message) bool { return w.flights[msg] == nil })
 		return len(open) == 0
 	}
 }
@@ -202,107 +194,38 @@ func (w *Window) deliver(d Delivery, deliveries int) bool {
 	ctx, end := context.WithCancel(w.ctx)
 	f := &flight{delivery: d, end: end, msg: msg, deliveries: deliveries}
 	msg.SetContext(ctx)
+	w.mu.Lock()
+	w.flights[msg] = f
+	w.mu.Unlock()
 	select {
 	case w.out <- msg:
+		w.work.Go(func() { w.settle(msg) })
+		return true
 	case <-w.ctx.Done():
+		w.remove(msg)
 		f.end()
 		return false
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.flights = append(w.flights, f)
-	if !w.settling {
-		w.settling = true
-		w.work.Go(w.settle)
+}
+
+// settle waits for the ack or nack of a message and acts on it. Without one, when the
+// window has expired, the server keeps the message as it is.
+func (w *Window) settle(msg *message.Message) {
+	select {
+	case <-msg.Acked():
+	case <-msg.Nacked():
+	case <-w.expired:
 	}
-	return true
-}
-
-// While the oldest message is at work, acks and nacks of others are noticed after
-// a delay, which doubles from the first to the second as long as there are none.
-const (
-	minSettleDelay = 2 * time.Millisecond
-	maxSettleDelay = 32 * time.Millisecond
-)
-
-// settle acts on acks and nacks until nothing is in flight. It is one goroutine
-// for all messages, since many are acked at once, after a commit that they share:
-// a goroutine for each took a tenth of the CPU of the intake (measured 2026-11).
-func (w *Window) settle() {
-	delay := minSettleDelay
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	for {
-		oldest := w.settleOldest()
-		if oldest == nil {
-			return
-		}
-		timer.Reset(delay)
-		select {
-		case <-oldest.Acked():
-			delay = minSettleDelay
-		case <-oldest.Nacked():
-		case <-w.expired:
-		case <-timer.C:
-			if delay = min(2*delay, maxSettleDelay); w.settleOthers() {
-				delay = minSettleDelay
-			}
-		}
+	f := w.remove(msg)
+	if f == nil {
+		return // it was returned
 	}
-}
-
-// settleOldest acts on acks and nacks until it comes to a message that has none,
-// and returns that, or nil if nothing is in flight.
-func (w *Window) settleOldest() *message.Message {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for len(w.flights) > 0 {
-		f := w.flights[0]
-		if !w.isOver(f) {
-			return f.msg
-		}
-		w.flights[0], w.flights = nil, w.flights[1:]
-		w.mu.Unlock()
-		w.finish(f)
-		w.mu.Lock()
-	}
-	w.settling = false
-	return nil
-}
-
-// settleOthers acts on all acks and nacks, and reports whether there are any.
-func (w *Window) settleOthers() bool {
-	var over []*flight
-	w.mu.Lock()
-	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool {
-		if !w.isOver(f) {
-			return false
-		}
-		over = append(over, f)
-		return true
-	})
-	w.mu.Unlock()
-	for _, f := range over {
-		w.finish(f)
-	}
-	return len(over) > 0
-}
-
-// isOver reports whether a message was acked or nacked, or can't be any more.
-func (w *Window) isOver(f *flight) bool {
-	return isClosed(f.msg.Acked()) || isClosed(f.msg.Nacked()) || isClosed(w.expired)
-}
-
-// finish acts on the ack or nack of a message. Without one, when the window has
-// expired, the server keeps the message as it is.
-func (w *Window) finish(f *flight) {
-	defer f.over.Store(true)
 	f.end()
 	switch {
-	case isClosed(f.msg.Acked()):
+	case isClosed(msg.Acked()):
 		f.delivery.Ack()
-	case isClosed(f.msg.Nacked()):
-		w.work.Go(func() { w.retry(f) })
+	case isClosed(msg.Nacked()):
+		w.retry(f)
 		return
 	default:
 		w.mu.Lock()
@@ -310,6 +233,16 @@ func (w *Window) finish(f *flight) {
 		w.mu.Unlock()
 	}
 	w.release(f.delivery)
+}
+
+// remove notes that a message is not in flight any more. It returns nil if that is
+// known.
+func (w *Window) remove(msg *message.Message) *flight {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.flights[msg]
+	delete(w.flights, msg)
+	return f
 }
 
 // isClosed reports whether a channel, which is never sent to, is closed.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
@@ -31,8 +32,8 @@ type Listener interface {
 const tailRetry = 50 * time.Millisecond
 
 // A Tail subscribes to what is published from now on. See [broker.Broker] for its
-// contract. When a listener has finished, it listens again: what was published
-// meanwhile is missed.
+// contract. When a listener has finished, it listens again, unless that is denied: what
+// was published meanwhile is missed.
 type Tail struct {
 	*Subscriptions
 
@@ -76,7 +77,7 @@ func (t Tail) Subscribe(ctx context.Context, topic string) (<-chan *message.Mess
 			} else {
 				pause.For(ctx, tailRetry)
 			}
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || errors.Is(err, broker.ErrDenied) {
 				return
 			}
 			l, err = t.Listen(ctx, topic)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // A Term is the lifetime of a broker: from [NewTerm] until [Term.End], which
@@ -23,10 +25,7 @@ func NewTerm() *Term {
 	return t
 }
 
-// Over is closed as soon as End is called.
-func (t *Term) Over() <-chan struct{} { return t.ctx.Done() }
-
-// Context returns a context that ends with the term.
+// Context returns a context that ends with the term, as soon as End is called.
 func (t *Term) Context() context.Context { return t.ctx }
 
 // Begin counts one piece of work, until [Term.Done]. It returns false if the term
@@ -53,15 +52,8 @@ func (t *Term) Done() { t.work.Done() }
 
 // Until returns a context that ends with ctx, or with the term. Stop ends it too, and
 // must be called.
-func (t *Term) Until(ctx context.Context) (_ context.Context, stop func()) { return until(ctx, t.ctx) }
-
-func until(ctx, other context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	unwatch := context.AfterFunc(other, cancel)
-	return ctx, func() {
-		unwatch()
-		cancel()
-	}
+func (t *Term) Until(ctx context.Context) (_ context.Context, stop func()) {
+	return pause.WhileBoth(ctx, t.ctx)
 }
 
 // End ends the term and waits for its work. It can be called again.
@@ -108,7 +100,7 @@ func (s *Subscriptions) Left() { s.open.Done() }
 // Until returns a context that ends with ctx, with the subscriber, or with the
 // term. Stop ends it too, and must be called.
 func (s *Subscriptions) Until(ctx context.Context) (_ context.Context, stop func()) {
-	return until(ctx, s.ctx)
+	return pause.WhileBoth(ctx, s.ctx)
 }
 
 // Drain waits until nothing of a window that was closed is in flight. A message can be
@@ -121,7 +113,7 @@ func (s *Subscriptions) Drain(w *Window, afterClose, afterTerm time.Duration, go
 		defer close(idle)
 		left = w.Wait(stop)
 	}()
-	closed, over, late := s.ctx.Done(), s.term.Over(), time.NewTimer(0)
+	closed, over, late := s.ctx.Done(), s.term.ctx.Done(), time.NewTimer(0)
 	late.Stop()
 	for waiting := true; waiting; {
 		select {

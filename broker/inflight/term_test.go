@@ -20,7 +20,7 @@ func TestEndWaitsForItsWork(t *testing.T) {
 			defer close(ended)
 			term.End()
 		}()
-		<-term.Over()
+		<-term.Context().Done()
 		synctest.Wait()
 		select {
 		case <-ended:

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 // SASL names a way to log in.
@@ -35,6 +38,7 @@ const (
 const (
 	defaultPort = "9092"
 	dialTimeout = 5 * time.Second
+	clientID    = "timer-service" // how the servers name us in their logs
 )
 
 // An address is what the URL of the options says.
@@ -47,12 +51,8 @@ type address struct {
 // parse reads URLs with commas between them. Its errors show no more of a URL
 // than its scheme, since the rest may hold a password.
 func parse(urls string) (a address, err error) {
-	schemes := make(map[string]bool)
-	for part := range strings.SplitSeq(urls, ",") {
+	for i, part := range strings.Split(urls, ",") {
 		part = strings.TrimSpace(part)
-		if part == "" {
-			continue
-		}
 		if !strings.Contains(part, "://") {
 			part = schemePlain + "://" + part
 		}
@@ -63,24 +63,16 @@ func parse(urls string) (a address, err error) {
 		if u.Scheme != schemePlain && u.Scheme != schemeTLS {
 			return a, fmt.Errorf("an address has the scheme %q; use kafka or kafka+ssl", u.Scheme)
 		}
-		schemes[u.Scheme] = true
-		port := u.Port()
-		if port == "" {
-			port = defaultPort
+		if secure := u.Scheme == schemeTLS; i > 0 && secure != a.tls {
+			return a, errors.New("all addresses must have the same scheme: kafka or kafka+ssl")
 		}
-		a.seeds = append(a.seeds, net.JoinHostPort(u.Hostname(), port))
+		a.tls = u.Scheme == schemeTLS
+		a.seeds = append(a.seeds, net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), defaultPort)))
 		if u.User != nil {
 			a.username = u.User.Username()
 			a.password, _ = u.User.Password()
 		}
 	}
-	switch {
-	case len(a.seeds) == 0:
-		return a, errors.New("no address of a broker")
-	case len(schemes) > 1:
-		return a, errors.New("all addresses must have the same scheme: kafka or kafka+ssl")
-	}
-	a.tls = schemes[schemeTLS]
 	return a, nil
 }
 
@@ -94,13 +86,13 @@ func (b *Broker) base() ([]kgo.Opt, error) {
 		a.username, a.password = b.opt.Username, b.opt.Password
 	}
 	opts := []kgo.Opt{
-		kgo.ClientID("timer-service"),
+		kgo.ClientID(clientID),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), // what a transaction aborted was never said
 		kgo.SeedBrokers(a.seeds...),
 		kgo.WithLogger(logger{b.log}),
 		kgo.DialTimeout(dialTimeout),
 		kgo.RetryTimeout(apiTimeout),
-		kgo.RetryBackoffFn(backoff),
+		kgo.RetryBackoffFn(retry.Connection.After),
 		kgo.MetadataMinAge(250 * time.Millisecond), // a leader that moved is found soon
 		kgo.MetadataMaxAge(10 * time.Second),       // and so are new topics and partitions
 		kgo.DisableClientMetrics(),
@@ -138,9 +130,4 @@ func (b *Broker) dialTLS(ctx context.Context, network, address string) (net.Conn
 		}
 	}
 	return d.DialContext(ctx, network, address)
-}
-
-// backoff returns the pause after a number of failures, from 1.
-func backoff(failures int) time.Duration {
-	return min(minBackoff<<min(failures-1, 10), 500*time.Millisecond)
 }

@@ -59,23 +59,22 @@ func (o *outages) OnBrokerE2E(server kgo.BrokerMetadata, key int16, e2e kgo.Brok
 // commits.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
 	id := groupID{role, b.opt.Routing.Subscription()}
-	var g *group
 	var unread map[partition]int64 // the end of each partition that is not read so far
 	err := pause.Until(ctx, func() (bool, error) {
 		client, err := b.keeper.Current()
 		if err != nil {
 			return false, err
 		}
-		if g = b.subscribed(id); g == nil {
+		g := b.group(id)
+		if g == nil {
 			return false, nil
 		}
 		asking, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		admin := kadm.NewClient(client)
 		if unread == nil {
-			extents, err := extentsOf(asking, admin, b.opt.Routing.Commands)
+			extents, err := extentsOf(asking, client, b.opt.Routing.Commands)
 			if err != nil {
-				return false, fmt.Errorf("find the ends of %s: %w", id.topic, err)
+				return false, err
 			}
 			unread = make(map[partition]int64)
 			for _, e := range extents {
@@ -87,11 +86,14 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 		if g.handled(unread); len(unread) == 0 {
 			return true, nil
 		}
-		committed, err := committedBy(asking, admin, g.name())
+		committed, err := committedBy(asking, kadm.NewClient(client), g.name())
 		if err != nil {
-			return false, fmt.Errorf("find what group %s has committed: %w", g.name(), err)
+			return false, err
 		}
-		maps.DeleteFunc(unread, func(p partition, end int64) bool { return committed[p] >= end })
+		maps.DeleteFunc(unread, func(p partition, end int64) bool {
+			o, _ := committed.Lookup(p.topic, p.number)
+			return o.At >= end
+		})
 		return len(unread) == 0, nil
 	})
 	return unanswered(ctx, err)
@@ -106,38 +108,14 @@ func unanswered(ctx context.Context, err error) error {
 	return fmt.Errorf("%w with Kafka: %w", ErrNotConnected, err)
 }
 
-// subscribed returns the group of a role and a topic, nil if there is none.
-func (b *Broker) subscribed(id groupID) *group {
-	g := b.group(id)
-	if g == nil {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.users == 0 {
-		return nil
-	}
-	return g
-}
-
 // handled deletes those partitions of which all before the end is handled here, or
 // waits for its retry.
 func (g *group) handled(unread map[partition]int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for id, end := range unread {
-		if p := g.parts[id]; p != nil && !p.leaving && p.next >= end && !p.works(end) {
+		if p := g.parts[id]; p != nil && !p.leaving && p.next >= end && !p.has(end, polled, queued, inFlight) {
 			delete(unread, id)
 		}
 	}
-}
-
-// works reports whether something before an offset is queued or in flight.
-func (p *part) works(before int64) bool {
-	for offset, d := range p.open {
-		if offset < before && (d.state == polled || d.state == queued || d.state == inFlight) {
-			return true
-		}
-	}
-	return false
 }

@@ -17,8 +17,8 @@ import (
 // newKeeper returns what keeps the client that publishes. The client connects
 // again by itself; the keeper knows whether it is connected, and makes topics.
 func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
-	begun, provisioned := false, false
-	var verified time.Time
+	begun := false
+	var prepared time.Time // zero if the last check has failed
 	return connection.New(connection.Options[*kgo.Client]{
 		Server:   "Kafka",
 		Interval: checkInterval,
@@ -30,20 +30,22 @@ func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 			return client, nil
 		},
 		Verify: func(ctx context.Context, client *kgo.Client) (err error) {
-			if provisioned {
+			before := prepared
+			if !before.IsZero() {
 				err = answers(ctx, client)
 			}
-			if now := b.opt.Clock.Now(); err == nil && (!provisioned || now.Sub(verified) >= verifyInterval) {
-				err, verified = b.prepare(ctx, client), now
+			if now := b.opt.Clock.Now(); err == nil && now.Sub(before) >= verifyInterval {
+				err, prepared = b.prepare(ctx, client), now
 			}
-			before := provisioned
-			provisioned = err == nil
-			begun = begun || provisioned
+			if err != nil {
+				prepared = time.Time{}
+			}
+			begun = begun || err == nil
 			switch {
 			case errors.Is(err, errUnfit) && !begun:
 				return connection.Fatal(err)
 			case err != nil && !errors.Is(err, errMissing) && !errors.Is(err, errUnfit):
-				if before {
+				if !before.IsZero() {
 					b.outages.Add(1)
 				}
 				return fmt.Errorf("%w with Kafka: %w", ErrNotConnected, b.explain(err))

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -33,13 +30,13 @@ func (b *Broker) VisitDeadLetters(
 		err = b.visit(ctx, client, tenant, visit)
 	}
 	if err = cmp.Or(ctx.Err(), err); err != nil {
-		return fmt.Errorf("visit dead letters: %w", err)
+		return fmt.Errorf("visit dead letters: %w", classify(err))
 	}
 	return nil
 }
 
-// visit visits topic by topic. It reads each twice: dead letters are long, and what
-// removes them comes after them.
+// visit reads the topics twice: dead letters are long, and what removes them comes after
+// them.
 func (b *Broker) visit(
 	ctx context.Context, client *kgo.Client, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
@@ -47,73 +44,64 @@ func (b *Broker) visit(
 	if tenant != "" {
 		template = b.opt.Routing.DeadLettersOf(tenant)
 	}
-	if err := checkTopic(strings.ReplaceAll(template, tenantToken, "t")); err != nil {
-		return err
-	}
-	asking, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	extents, err := extentsOf(asking, kadm.NewClient(client), template)
+	extents, err := extentsOf(ctx, client, template)
 	if err != nil {
-		return unanswered(ctx, err)
+		return err
 	}
 	remover, err := b.dial(append(b.producing(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		return err
 	}
 	defer remover.Close()
-	for _, topic := range topicsOf(extents) {
-		of := slices.DeleteFunc(slices.Clone(extents), func(e extent) bool { return e.topic != topic })
-		last := make(map[recordID]int64) // offset of the last record of each dead letter, -1 if that is a tombstone
-		if err := b.read(ctx, client, broker.DeadLetter, of, func(batch []read) error {
-			for _, r := range batch {
-				if last[idOf(r.Record)] = r.Offset; r.Value == nil {
-					last[idOf(r.Record)] = -1
-				}
+	last := make(map[recordID]int64) // offset of the last record of each dead letter, -1 if that is a tombstone
+	if err := b.read(ctx, client, broker.DeadLetter, extents, func(batch []read) error {
+		for _, r := range batch {
+			if last[idOf(r.Record)] = r.Offset; r.Value == nil {
+				last[idOf(r.Record)] = -1
 			}
-			return nil
-		}); err != nil {
-			return fmt.Errorf("%s: %w", topic, err)
 		}
-		if err := b.read(ctx, client, broker.DeadLetter, of, func(batch []read) error {
-			for _, r := range batch {
-				if offset, there := last[idOf(r.Record)]; !there || offset != r.Offset {
-					continue
-				}
-				deadLetter := unmarshal(r.Record)
-				if owner, _ := b.opt.Routing.DeadLetterOf(topic, deadLetter); tenant != "" && owner != tenant {
-					continue
-				}
-				remove, err := visit(deadLetter)
-				if err == nil && remove {
-					err = b.remove(ctx, remover, r.Record)
-				}
-				if err = cmp.Or(err, ctx.Err()); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			return fmt.Errorf("%s: %w", topic, err)
-		}
+		return nil
+	}); err != nil {
+		return err
 	}
-	return nil
+	return b.read(ctx, client, broker.DeadLetter, extents, func(batch []read) error {
+		for _, r := range batch {
+			if offset, there := last[idOf(r.Record)]; !there || offset != r.Offset {
+				continue
+			}
+			deadLetter := unmarshal(r.Record)
+			if owner, _ := b.opt.Routing.DeadLetterOf(r.Topic, deadLetter); tenant != "" && owner != tenant {
+				continue
+			}
+			remove, err := visit(deadLetter)
+			if err == nil && remove {
+				err = b.remove(ctx, remover, r.Record)
+			}
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // A recordID is what the records of a dead letter have in common: itself, those of
 // its key before it, and the tombstone that removes it.
 type recordID struct {
-	partition int32
-	key       string
+	partition
+
+	key string
 }
 
 // idOf returns which dead letter a record is of. One that another program
 // published may have no key, where the topic is not compacted: the key of its
 // tombstone then is its position.
 func idOf(r *kgo.Record) recordID {
+	id := partition{r.Topic, r.Partition}
 	if len(r.Key) == 0 {
-		return recordID{r.Partition, "letter without a key at " + position(r)}
+		return recordID{id, "letter without a key at " + position(r)}
 	}
-	return recordID{r.Partition, string(r.Key)}
+	return recordID{id, string(r.Key)}
 }
 
 // remove publishes a tombstone, into the partition of the dead letter.

@@ -2,13 +2,15 @@ package kafka
 
 import (
 	"context"
+	"slices"
 	"sync"
-	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 const (
@@ -32,13 +34,11 @@ func (id groupID) name(prefix string) string { return prefix + id.role + "." + i
 type group struct {
 	broker *Broker
 	id     groupID
-	before *group        // the member that this one follows; nil if there is none
-	stop   chan struct{} // closed when there is no subscription any more
-	gone   chan struct{} // closed when the member has left
+	before *group             // the member that this one follows; nil if there is none
+	stop   context.CancelFunc // called when there is no subscription any more
+	gone   chan struct{}      // closed when the member has left
 
 	queued chan struct{} // holds one: the queue may have a delivery
-	fewer  chan struct{} // holds one: there may be capacity to poll
-	idle   chan struct{} // holds one: a partition has no delivery in flight any more
 
 	committing sync.Mutex // held while offsets are computed and committed
 
@@ -49,7 +49,7 @@ type group struct {
 	queue           []*delivery // those that no window has
 	queuedBytes     int
 	held, heldBytes int
-	lastRetryError  string
+	retries         repeated // errors of messages that are published again
 }
 
 // join returns the group of a role and a topic, with one more user.
@@ -65,18 +65,16 @@ func (b *Broker) join(id groupID) *group {
 			return g
 		}
 	}
+	ctx, stop := context.WithCancel(context.Background())
 	g = &group{
-		broker: b, id: id, before: g,
-		stop:   make(chan struct{}),
+		broker: b, id: id, before: g, stop: stop,
 		gone:   make(chan struct{}),
 		queued: make(chan struct{}, 1),
-		fewer:  make(chan struct{}, 1),
-		idle:   make(chan struct{}, 1),
 		parts:  make(map[partition]*part),
 		users:  1,
 	}
 	b.groups[id] = g
-	b.term.Go(g.run)
+	b.term.Go(func() { g.run(ctx) })
 	return g
 }
 
@@ -100,7 +98,7 @@ func (g *group) leave(left []inflight.Delivery) {
 	}
 	signal(g.queued) // this one may have taken the signal for another
 	if g.users--; g.users == 0 {
-		close(g.stop)
+		g.stop()
 	}
 }
 
@@ -129,11 +127,6 @@ func (g *group) take(ctx context.Context) *delivery {
 func (g *group) next() *delivery {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	defer func() {
-		if g.capacity() {
-			signal(g.fewer)
-		}
-	}()
 	for len(g.queue) > 0 {
 		d := g.queue[0]
 		g.queue[0] = nil
@@ -165,20 +158,25 @@ func (g *group) receive(fetches kgo.Fetches) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	received := false
-	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-		p := g.parts[partition{f.Topic, f.Partition}]
-		if p == nil {
-			return // it was assigned to another member
-		}
-		removal := kindOf(g.broker.opt.Routing, f.Topic) == deadLetters
-		for _, r := range f.Records {
-			d := p.add(r, now)
-			if removal && r.Value == nil || r.Attrs.IsControl() {
-				d.settle()
-				continue
+	fetches.EachTopic(func(t kgo.FetchTopic) {
+		removal := kindOf(g.broker.opt.Routing, t.Topic) == deadLetters
+		for _, f := range t.Partitions {
+			p := g.parts[partition{t.Topic, f.Partition}]
+			if p == nil {
+				continue // it was assigned to another member
 			}
-			g.schedule(d, now)
-			received = true
+			if id := kadm.TopicID(t.TopicID); p.log == "" || p.id != id {
+				p.id, p.log = id, logName(p.partition, id)
+			}
+			for _, r := range f.Records {
+				d := p.add(r, now)
+				if removal && r.Value == nil || r.Attrs.IsControl() {
+					d.settle()
+					continue
+				}
+				g.schedule(d, now)
+				received = true
+			}
 		}
 	})
 	if received {
@@ -194,26 +192,18 @@ func (g *group) capacity() bool {
 // awaitCapacity waits until more can be polled. It returns false if ctx is done
 // first.
 func (g *group) awaitCapacity(ctx context.Context) bool {
-	for {
+	return pause.Until(ctx, func() (bool, error) {
 		g.mu.Lock()
-		ok := g.capacity()
-		g.mu.Unlock()
-		if ok {
-			return ctx.Err() == nil
-		}
-		select {
-		case <-g.fewer:
-		case <-ctx.Done():
-			return false
-		}
-	}
+		defer g.mu.Unlock()
+		return g.capacity(), ctx.Err()
+	}) == nil
 }
 
 // drain publishes what partitions hold for a retry, and waits until nothing of
-// them is in flight, at most for the limit.
-func (g *group) drain(parts []*part, limit time.Duration) {
-	g.mu.Lock()
+// them is in flight, for a few seconds at most.
+func (g *group) drain(ctx context.Context, parts []*part) {
 	var again []*delivery
+	g.mu.Lock()
 	for _, p := range parts {
 		for _, d := range p.open {
 			if d.state == held {
@@ -226,22 +216,11 @@ func (g *group) drain(parts []*part, limit time.Duration) {
 	for _, d := range again {
 		d.republish()
 	}
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	for {
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	_ = pause.Until(ctx, func() (bool, error) { // what is not acked by then comes again
 		g.mu.Lock()
-		busy := 0
-		for _, p := range parts {
-			busy += p.busy
-		}
-		g.mu.Unlock()
-		if busy == 0 {
-			return
-		}
-		select {
-		case <-g.idle:
-		case <-late.C:
-			return
-		}
-	}
+		defer g.mu.Unlock()
+		return !slices.ContainsFunc(parts, (*part).busy), nil
+	})
 }

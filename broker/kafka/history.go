@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -25,35 +26,40 @@ func (b *Broker) Logs(ctx context.Context, role string) ([]broker.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	asking, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	admin, group := kadm.NewClient(client), groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix)
-	logs, err := logsOf(asking, admin, group, b.opt.Routing.Commands)
+	logs, err := b.logs(ctx, client, role)
 	if err != nil {
-		return nil, unanswered(ctx, fmt.Errorf("read the commands of group %s: %w", group, err))
+		return nil, err
 	}
-	disk := b.fullestDisk(asking, admin)
+	disk := b.fullestDisk(ctx, kadm.NewClient(client))
 	for i := range logs {
 		logs[i].Bytes, logs[i].MaxBytes = disk.used, disk.size
 	}
 	return logs, nil
 }
 
-func logsOf(ctx context.Context, admin *kadm.Client, group, template string) (logs []broker.Log, err error) {
-	extents, err := extentsOf(ctx, admin, template)
+func (b *Broker) logs(ctx context.Context, client *kgo.Client, role string) (logs []broker.Log, err error) {
+	extents, err := extentsOf(ctx, client, b.opt.Routing.Commands)
 	if err != nil || len(extents) == 0 {
 		return nil, err
 	}
-	committed, err := committedBy(ctx, admin, group)
-	if err != nil {
-		return nil, err
+	var topics []string
+	for _, e := range extents {
+		topics = append(topics, e.topic)
 	}
-	first, err := admin.ListOffsetsAfterMilli(ctx, 0, topicsOf(extents)...)
+	asking, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	admin, group := kadm.NewClient(client), groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix)
+	committed, err := committedBy(asking, admin, group)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(ctx, err)
+	}
+	first, err := admin.ListOffsetsAfterMilli(asking, 0, topics...)
+	if err != nil {
+		return nil, unanswered(ctx, fmt.Errorf("find the oldest commands: %w", err))
 	}
 	for _, e := range extents {
-		acked := committed[e.partition]
+		offset, _ := committed.Lookup(e.topic, e.number)
+		acked := max(0, offset.At)
 		log := broker.Log{Name: e.log, Acked: acked, Delivered: acked, Last: e.end}
 		if o, ok := first.Lookup(e.topic, e.number); ok && e.start < e.end && o.Timestamp > 0 {
 			log.Oldest = time.UnixMilli(o.Timestamp).UTC()
@@ -64,19 +70,15 @@ func logsOf(ctx context.Context, admin *kadm.Client, group, template string) (lo
 }
 
 // committedBy returns the offsets that a group has committed.
-func committedBy(ctx context.Context, admin *kadm.Client, group string) (map[partition]int64, error) {
+func committedBy(ctx context.Context, admin *kadm.Client, group string) (kadm.OffsetResponses, error) {
 	offsets, err := admin.FetchOffsets(ctx, group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // it is new
-		return nil, err
+	if errors.Is(err, kerr.GroupIDNotFound) { // it is new
+		return nil, nil
 	}
-	committed := make(map[partition]int64)
-	for _, o := range offsets.Sorted() {
-		if o.Err != nil {
-			return nil, o.Err
-		}
-		committed[partition{o.Topic, o.Partition}] = max(0, o.At)
+	if err = cmp.Or(err, offsets.Error()); err != nil {
+		return nil, fmt.Errorf("find what group %s has committed: %w", group, err)
 	}
-	return committed, nil
+	return offsets, nil
 }
 
 // An extent is what a partition holds.
@@ -88,51 +90,31 @@ type extent struct {
 }
 
 // extentsOf returns what the partitions of the topics of a template hold, in their order.
-func extentsOf(ctx context.Context, admin *kadm.Client, template string) (extents []extent, err error) {
-	found, err := topicsLike(ctx, admin, template)
+func extentsOf(ctx context.Context, client *kgo.Client, template string) (extents []extent, err error) {
+	asking, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	admin := kadm.NewClient(client)
+	found, err := topicsLike(asking, admin, template)
 	if err != nil || len(found) == 0 {
-		return nil, err
+		return nil, unanswered(ctx, err)
 	}
-	starts, err := admin.ListStartOffsets(ctx, found.Names()...)
-	if err != nil {
-		return nil, err
+	starts, err := admin.ListStartOffsets(asking, found.Names()...)
+	if err = cmp.Or(err, starts.Error()); err != nil {
+		return nil, unanswered(ctx, fmt.Errorf("find the first offsets of %s: %w", template, err))
 	}
-	ends, err := admin.ListCommittedOffsets(ctx, found.Names()...)
-	if err != nil {
-		return nil, err
+	ends, err := admin.ListCommittedOffsets(asking, found.Names()...)
+	if err = cmp.Or(err, ends.Error()); err != nil {
+		return nil, unanswered(ctx, fmt.Errorf("find the last offsets of %s: %w", template, err))
 	}
 	for _, topic := range found.Sorted() {
 		for _, p := range topic.Partitions.Sorted() {
 			id := partition{topic.Topic, p.Partition}
-			start, err := offsetIn(starts, id)
-			if err != nil {
-				return nil, err
-			}
-			end, err := offsetIn(ends, id)
-			if err != nil {
-				return nil, err
-			}
-			extents = append(extents, extent{id, logName(id, topic.ID), start, end})
+			start, _ := starts.Lookup(id.topic, id.number)
+			end, _ := ends.Lookup(id.topic, id.number)
+			extents = append(extents, extent{id, logName(id, topic.ID), start.Offset, end.Offset})
 		}
 	}
 	return extents, nil
-}
-
-func offsetIn(listed kadm.ListedOffsets, p partition) (int64, error) {
-	o, ok := listed.Lookup(p.topic, p.number)
-	if err := o.Err; err != nil || !ok {
-		return 0, fmt.Errorf("topic %s, partition %d: %w", p.topic, p.number, cmp.Or(err, error(kerr.UnknownTopicOrPartition)))
-	}
-	return o.Offset, nil
-}
-
-func topicsOf(extents []extent) (topics []string) {
-	for _, e := range extents {
-		if !slices.Contains(topics, e.topic) {
-			topics = append(topics, e.topic)
-		}
-	}
-	return topics
 }
 
 // topicsLike returns the topics of a template that are there.
@@ -145,7 +127,7 @@ func topicsLike(ctx context.Context, admin *kadm.Client, template string) (kadm.
 	// is to have the permissions.
 	details, err := admin.ListTopics(kadm.WithAuthorizedOps(ctx), wanted...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("find topics like %s: %w", template, err)
 	}
 	for topic, d := range details {
 		switch {
@@ -176,7 +158,7 @@ func (b *Broker) Used(ctx context.Context, role string) (bool, error) {
 	if err != nil {
 		return false, unanswered(ctx, fmt.Errorf("find the members of group %s: %w", name, err))
 	}
-	own := b.memberOf(id)
+	own := b.group(id).memberID()
 	return slices.ContainsFunc(groups[name].Members, func(m kadm.DescribedGroupMember) bool {
 		if b.opt.Instance != "" && m.InstanceID != nil {
 			return *m.InstanceID != b.opt.Instance
@@ -185,17 +167,15 @@ func (b *Broker) Used(ctx context.Context, role string) (bool, error) {
 	}), nil
 }
 
-// memberOf returns the id of this process as a member of a group, empty if it is none.
-func (b *Broker) memberOf(id groupID) string {
-	g := b.group(id)
+// memberID returns the id of this process as a member of the group, empty if it is none.
+func (g *group) memberID() (id string) {
 	if g == nil {
 		return ""
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.member == nil {
-		return ""
+	if g.member != nil {
+		id, _ = g.member.GroupMetadata()
 	}
-	own, _ := g.member.GroupMetadata()
-	return own
+	return id
 }

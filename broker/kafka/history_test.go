@@ -212,22 +212,14 @@ func TestHistoryNeedsAConnection(t *testing.T) {
 	}
 }
 
-// TestLogsOfATopicThatIsMadeAgainHaveOtherNames deletes commands and events, on servers
-// that name the topic of a record, that only list the ids, and that have none.
+// TestLogsOfATopicThatIsMadeAgainHaveOtherNames deletes commands and events, on the
+// oldest servers that are taken, and on new ones.
 func TestLogsOfATopicThatIsMadeAgainHaveOtherNames(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name string
-		opts []kfake.Opt
-		tell bool
-	}{
-		{"now", nil, true},
-		{"2.8", []kfake.Opt{kfake.MaxVersions(kversion.V2_8_0())}, true},
-		{"2.4", []kfake.Opt{kfake.MaxVersions(kversion.V2_4_0())}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	for name, opts := range map[string][]kfake.Opt{"now": nil, "3.1": {kfake.MaxVersions(kversion.V3_1_0())}} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, r := serve(t, test.opts...), routing()
+			c, r := serve(t, opts...), routing()
 			var names [2][]string
 			for round := range names {
 				b, stop := start(t, kafka.Options{URL: c.url(), Routing: r, Partitions: 1})
@@ -254,11 +246,22 @@ func TestLogsOfATopicThatIsMadeAgainHaveOtherNames(t *testing.T) {
 				}
 			}
 			for _, name := range names[0] {
-				if slices.Contains(names[1], name) == test.tell {
+				if slices.Contains(names[1], name) {
 					t.Errorf("names before %v, after %v", names[0], names[1])
 				}
 			}
 		})
+	}
+}
+
+// TestServerThatIsTooOldEndsRun: a topic that was made again could not be told from the
+// old one.
+func TestServerThatIsTooOldEndsRun(t *testing.T) {
+	t.Parallel()
+	c := serve(t, kfake.MaxVersions(kversion.V3_0_0()))
+	err := kafka.New(kafka.Options{URL: c.url()}, quiet).Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "older than Kafka 3.1") {
+		t.Errorf("Run: %v", err)
 	}
 }
 

@@ -2,10 +2,9 @@ package kafka
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -24,24 +23,18 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if err := ping(ctx, client); err != nil {
+	versions, err := apiVersions(ctx, client)
+	if err != nil {
 		return found, err
 	}
-	admin := kadm.NewClient(client)
-	found.Version, found.Rereads = "Kafka", true
-	if versions, err := admin.ApiVersions(ctx); err == nil {
-		for _, v := range versions.Sorted() {
-			found.Version = "Kafka " + v.VersionGuess()
-		}
-	}
+	found.Version, found.Rereads = "Kafka "+kversion.FromApiVersionsResponse(versions).VersionGuess(), true
 	found.Keeps = "topic " + b.opt.Routing.Commands
-	group := groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix)
-	logs, err := logsOf(ctx, admin, group, b.opt.Routing.Commands)
+	logs, err := b.logs(ctx, client, role)
 	if err != nil {
-		return found, fmt.Errorf("topic %s: %w", b.opt.Routing.Commands, err)
+		return found, err
 	}
 	found.Oldest = oldest(logs, b.opt.Clock.Now())
-	found.Owner, _, err = ownerOffset{client: admin, group: group + ownerSuffix}.read(ctx)
+	found.Owner, _, err = b.owner(ctx, client, role)
 	return found, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -51,10 +52,8 @@ const (
 	defaultPartitions = 12
 	defaultMaxAge     = 3 * 24 * time.Hour
 	apiTimeout        = 10 * time.Second // longest wait for an answer about topics
-	minBackoff        = 50 * time.Millisecond
-	maxBackoff        = 5 * time.Second
-	checkInterval     = 5 * time.Second // between checks of the cluster that nothing asked for
-	verifyInterval    = time.Minute     // between checks of the settings of topics, and of disks
+	checkInterval     = 5 * time.Second  // between checks of the cluster that nothing asked for
+	verifyInterval    = time.Minute      // between checks of the settings of topics, and of disks
 )
 
 // DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
@@ -72,26 +71,21 @@ type Broker struct {
 	term   *inflight.Term                  // of subscriptions, ends with Run
 
 	outages outages // of all consumers, and of the cluster
-	written written
-	warned  bool // of topics of tenants; for the keeper
+	warned  bool    // of topics of tenants; for the keeper
 
 	mu      sync.Mutex
-	topics  map[string]topicState   // those that were found or made
-	failing map[partition]time.Time // when partitions failed that accept no messages
-	groups  map[groupID]*group      // consumers, by role and topic
-	owned   map[string]time.Time    // when an owner was written, by consumer group
+	topics  map[string]topicState // that were found or made
+	written map[partition]*writtenLog
+	groups  map[groupID]*group   // consumers, by role and topic
+	owned   map[string]time.Time // when an owner was written, by role
 }
 
 // New returns a Broker. It touches no network: call [Broker.Run].
 func New(opt Options, log *slog.Logger) *Broker {
 	opt.URL = cmp.Or(opt.URL, "127.0.0.1:9092")
 	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
-	if opt.Partitions <= 0 {
-		opt.Partitions = defaultPartitions
-	}
-	if opt.MaxAge <= 0 {
-		opt.MaxAge = defaultMaxAge
-	}
+	opt.Partitions = option.Positive(opt.Partitions, defaultPartitions)
+	opt.MaxAge = option.Positive(opt.MaxAge, defaultMaxAge)
 	if opt.Clock == nil {
 		opt.Clock = timer.ClockFunc(time.Now) //nolint:forbidigo // the default of a clock
 	}
@@ -99,10 +93,9 @@ func New(opt Options, log *slog.Logger) *Broker {
 		opt: opt, log: log,
 		term:    inflight.NewTerm(),
 		topics:  make(map[string]topicState),
-		failing: make(map[partition]time.Time),
+		written: make(map[partition]*writtenLog),
 		groups:  make(map[groupID]*group),
 		owned:   make(map[string]time.Time),
-		written: written{logs: make(map[partition]*writtenLog)},
 	}
 	b.keeper = newKeeper(b)
 	return b

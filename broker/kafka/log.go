@@ -23,3 +23,18 @@ func (l logger) Level() kgo.LogLevel {
 func (l logger) Log(_ kgo.LogLevel, text string, keyvals ...any) {
 	l.log.DebugContext(context.Background(), "Kafka client", append([]any{"event", text}, keyvals...)...)
 }
+
+// A repeated error is that of something that is tried again and again. It is logged unless
+// it is like the one before.
+type repeated struct{ last string }
+
+// isNew reports whether an error, nil if the last try succeeded, is to be logged. One that
+// ctx has caused is not.
+func (r *repeated) isNew(ctx context.Context, err error) bool {
+	text, last := "", r.last
+	if err != nil {
+		text = err.Error()
+	}
+	r.last = text
+	return text != "" && text != last && ctx.Err() == nil
+}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,41 +21,26 @@ const (
 	rebalanceTimeout = 30 * time.Second       // longest time that others wait for us to let go of partitions
 	drainTimeout     = 3 * time.Second        // longest wait for what is in flight before we do
 	commitInterval   = 200 * time.Millisecond // between commits, while there is something to commit
-	commitTimeout    = 5 * time.Second
-	newTopics        = 3 * time.Second // until a new topic of a pattern is found
-	lastTimeout      = 3 * time.Second // longest wait for the last commit, and for leaving
-	maxBatch         = 256 << 20       // bytes of a batch when it is unpacked; servers accept a packed million
+	commitTimeout    = 3 * time.Second
+	rejoinPause      = 500 * time.Millisecond // before the group is joined again after an error
+	newTopics        = 3 * time.Second        // until a new topic of a pattern is found
+	maxBatch         = 256 << 20              // bytes of a batch when it is unpacked; servers accept a packed million
 )
 
-// run is a member of the consumer group until there is no subscription any more.
-func (g *group) run() {
+// run is a member of the consumer group until ctx is done, since there is no subscription
+// any more.
+func (g *group) run(ctx context.Context) {
 	defer close(g.gone)
 	if g.before != nil {
 		<-g.before.gone
 		g.before = nil
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() { // ends with ctx
-		select {
-		case <-g.stop:
-		case <-ctx.Done():
+	var errs repeated
+	for ctx.Err() == nil {
+		if err := g.consume(ctx); errs.isNew(ctx, err) {
+			g.broker.log.WarnContext(ctx, "subscription failed, will retry", "group", g.name(), "error", err)
 		}
-		cancel()
-	}()
-	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		began := g.broker.opt.Clock.Now()
-		err := g.consume(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if g.broker.opt.Clock.Now().Sub(began) > maxBackoff {
-			backoff = minBackoff // it worked for a while
-		}
-		g.broker.log.WarnContext(ctx, "subscription failed, will retry", "group", g.name(), "error", err, "retry_in", backoff)
-		if !pause.For(ctx, backoff) {
-			return
-		}
+		pause.For(ctx, rejoinPause)
 	}
 }
 
@@ -98,7 +83,7 @@ func (g *group) consume(ctx context.Context) error {
 		return err
 	}
 	if !strings.Contains(g.id.topic, anyTenant) {
-		if err := g.broker.ensure(ctx, client, g.id.topic); err != nil && !errors.Is(err, errMissing) {
+		if _, err := g.broker.ensure(ctx, client, g.id.topic); err != nil && !errors.Is(err, errMissing) {
 			return fmt.Errorf("subscribe to %s: %w", g.id.topic, err)
 		}
 	}
@@ -111,55 +96,33 @@ func (g *group) consume(ctx context.Context) error {
 	g.mu.Unlock()
 	polling, cancel := context.WithCancel(ctx)
 	defer cancel()
-	committed := make(chan struct{})
-	go func() {
-		defer close(committed)
-		g.commitOften(polling, member)
-	}()
+	var committing sync.WaitGroup
+	committing.Go(func() { g.commitOften(polling, member) })
 	err = g.poll(polling, member)
 	cancel()
-	<-committed
-	g.finish(member)
-	return err
-}
-
-// finish commits for the last time and leaves the group.
-func (g *group) finish(member *kgo.Client) {
-	member.AllowRebalance()
-	g.mu.Lock()
-	parts := slices.Collect(maps.Values(g.parts))
-	g.mu.Unlock()
-	g.drain(parts, lastTimeout)
-	ctx, cancel := context.WithTimeout(context.Background(), lastTimeout)
+	committing.Wait()
+	leaving, cancel := context.WithTimeout(context.Background(), drainTimeout+2*commitTimeout)
 	defer cancel()
-	if err := g.commit(ctx, member, lastTimeout); err != nil {
-		g.broker.log.WarnContext(ctx, "last commit failed, messages will come again", "group", g.name(), "error", err)
-	}
-	_ = member.LeaveGroupContext(ctx) // if not, the session ends by itself
+	member.AllowRebalance()
+	_ = member.LeaveGroupContext(leaving) // after it has called [group.revoked]; if it fails the session ends by itself
 	member.CloseAllowingRebalance()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for id := range g.parts {
-		g.drop(id)
-	}
+	return err
 }
 
 // poll takes what comes, as long as there is capacity, until ctx is done. It
 // returns an error if the topic was deleted and made again: the client library
 // stays with the one it knew.
 func (g *group) poll(ctx context.Context, member *kgo.Client) error {
-	last := ""
+	var errs repeated
 	for g.awaitCapacity(ctx) {
 		fetches := member.PollRecords(ctx, pollAtOnce)
-		g.identify(ctx, member, fetches)
 		g.receive(fetches)
 		member.AllowRebalance()
 		err := skipTooLarge(member, fetches)
 		if errors.Is(err, kerr.UnknownTopicID) {
 			return err
 		}
-		if err != nil && err.Error() != last && ctx.Err() == nil {
-			last = err.Error()
+		if err != nil && errs.isNew(ctx, err) {
 			g.broker.log.WarnContext(ctx, "subscription has errors, will retry", "group", g.name(), "error", err)
 			g.broker.keeper.Recheck()
 		}
@@ -193,36 +156,28 @@ func (g *group) assigned(_ context.Context, _ *kgo.Client, got map[string][]int3
 	for topic, numbers := range got {
 		for _, n := range numbers {
 			id := partition{topic, n}
-			g.drop(id)
 			g.parts[id] = newPart(g, id)
 		}
 	}
 }
 
-// revoked lets go of partitions, after what is in flight was settled and
-// committed, within a few seconds.
+// revoked lets go of partitions, for a rebalance or since we leave the group, after what
+// is in flight was settled and committed, within a few seconds.
 func (g *group) revoked(ctx context.Context, member *kgo.Client, revoked map[string][]int32) {
-	var parts []*part
 	g.mu.Lock()
-	for topic, numbers := range revoked {
-		for _, n := range numbers {
-			if p := g.parts[partition{topic, n}]; p != nil {
-				p.leaving = true
-				parts = append(parts, p)
-			}
-		}
+	parts := g.partsOf(revoked)
+	for _, p := range parts {
+		p.leaving = true
 	}
 	g.mu.Unlock()
 	if len(parts) == 0 {
 		return
 	}
-	g.drain(parts, drainTimeout)
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
-	defer cancel()
+	g.drain(ctx, parts)
 	g.committing.Lock()
 	defer g.committing.Unlock()
-	if err := g.commitLocked(ctx, member); err != nil {
-		g.broker.log.WarnContext(ctx, "commit before a rebalance failed, messages will come again", "group", g.name(), "error", err)
+	if err := g.commit(ctx, member); err != nil {
+		g.broker.log.WarnContext(ctx, "last commit of partitions failed, messages will come again", "group", g.name(), "error", err)
 	}
 	g.lose(revoked)
 }
@@ -237,28 +192,27 @@ func (g *group) lost(ctx context.Context, _ *kgo.Client, lost map[string][]int32
 	g.lose(lost)
 }
 
+// lose forgets partitions. What is held of them no longer counts.
 func (g *group) lose(lost map[string][]int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for topic, numbers := range lost {
-		for _, n := range numbers {
-			g.drop(partition{topic, n})
+	for _, p := range g.partsOf(lost) {
+		p.gone = true
+		delete(g.parts, p.partition)
+		for _, d := range p.open {
+			if d.state == held {
+				d.become(settled)
+			}
 		}
 	}
 }
 
-// drop forgets a partition. What is held of it no longer counts.
-func (g *group) drop(id partition) {
-	p := g.parts[id]
-	if p == nil {
-		return
-	}
-	p.gone = true
-	delete(g.parts, id)
-	for _, d := range p.open {
-		if d.state == held {
-			d.become(settled)
+// partsOf returns those of some partitions that are ours. The lock must be held.
+func (g *group) partsOf(numbers map[string][]int32) (parts []*part) {
+	for id, p := range g.parts {
+		if slices.Contains(numbers[id.topic], id.number) {
+			parts = append(parts, p)
 		}
 	}
-	signal(g.fewer)
+	return parts
 }

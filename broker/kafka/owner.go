@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -32,34 +31,34 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 	if err != nil {
 		return broker.Owner{}, err
 	}
-	at := ownerOffset{
-		client: kadm.NewClient(client),
-		group:  groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix) + ownerSuffix,
-		topic:  b.ownerTopic(),
-	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	kept, found, err := at.read(ctx)
-	switch {
-	case err != nil:
+	kept, found, err := b.owner(ctx, client, role)
+	if err != nil {
 		return broker.Owner{}, err
-	case found && kept.Database == owner.Database && !b.outdated(at.group):
+	}
+	ours := kept.Database == owner.Database
+	switch {
+	case found && ours && !b.outdated(role), found && !ours && !takeover:
 		return kept, nil
-	case found && kept.Database == owner.Database:
-		return kept, b.write(ctx, client, at, kept)
-	case found && !takeover:
-		return kept, nil
+	case found && ours:
+		owner = kept
 	case found:
 		owner.Broker = kept.Broker
 	}
-	if err := b.write(ctx, client, at, owner); err != nil {
+	if err := b.own(ctx, client, role, owner); err != nil {
 		return broker.Owner{}, err
 	}
 	if !pause.For(ctx, ownerPause) {
 		return broker.Owner{}, ctx.Err()
 	}
-	kept, _, err = at.read(ctx)
+	kept, _, err = b.owner(ctx, client, role)
 	return kept, err
+}
+
+// ownerGroup returns the group whose offset keeps the owner of a role's commands.
+func (b *Broker) ownerGroup(role string) string {
+	return groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix) + ownerSuffix
 }
 
 // ownerTopic returns the topic of which the offset is committed: one that is there.
@@ -70,62 +69,43 @@ func (b *Broker) ownerTopic() string {
 	return b.opt.Routing.DeadLettersOf(timer.NoTenant)
 }
 
-// outdated reports whether an owner has to be written again.
-func (b *Broker) outdated(group string) bool {
+// outdated reports whether the owner of a role's commands has to be written again.
+func (b *Broker) outdated(role string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.opt.Clock.Now().Sub(b.owned[group]) > ownerRefresh
+	return b.opt.Clock.Now().Sub(b.owned[role]) > ownerRefresh
 }
 
-// write writes an owner, and notes when.
-func (b *Broker) write(ctx context.Context, client *kgo.Client, at ownerOffset, owner broker.Owner) error {
-	if err := b.ensure(ctx, client, at.topic); err != nil {
-		return err
-	}
-	if err := at.write(ctx, owner); err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.owned[at.group] = b.opt.Clock.Now()
-	return nil
-}
-
-// An ownerOffset is where an owner is kept.
-type ownerOffset struct {
-	client       *kadm.Client
-	group, topic string
-}
-
-// read returns the owner, and whether there is one.
-func (o ownerOffset) read(ctx context.Context) (owner broker.Owner, found bool, err error) {
-	offsets, err := o.client.FetchOffsets(ctx, o.group)
-	if errors.Is(err, kerr.GroupIDNotFound) { // none was committed yet
-		return owner, false, nil
-	}
+// owner returns the owner of a role's commands, and whether there is one.
+func (b *Broker) owner(ctx context.Context, client *kgo.Client, role string) (owner broker.Owner, found bool, err error) {
+	offsets, err := committedBy(ctx, kadm.NewClient(client), b.ownerGroup(role))
 	if err != nil {
-		return owner, false, fmt.Errorf("find the owner of the commands: group %s: %w", o.group, err)
+		return owner, false, fmt.Errorf("find the owner of the commands: %w", err)
 	}
 	for _, offset := range offsets.Sorted() { // there is one, whose topic is the client library's guess
-		switch {
-		case offset.Err != nil:
-			return owner, false, fmt.Errorf("find the owner of the commands: group %s: %w", o.group, offset.Err)
-		case offset.Metadata != "":
+		if offset.Metadata != "" {
 			return broker.ParseOwner(offset.Metadata), true, nil
 		}
 	}
 	return owner, false, nil
 }
 
-// write makes owner the owner.
-func (o ownerOffset) write(ctx context.Context, owner broker.Owner) error {
+// own makes owner the owner of a role's commands, and notes when.
+func (b *Broker) own(ctx context.Context, client *kgo.Client, role string, owner broker.Owner) error {
+	topic := b.ownerTopic()
+	if _, err := b.ensure(ctx, client, topic); err != nil {
+		return err
+	}
 	var offsets kadm.Offsets
-	offsets.Add(kadm.Offset{Topic: o.topic, LeaderEpoch: -1, Metadata: owner.String()})
+	offsets.Add(kadm.Offset{Topic: topic, LeaderEpoch: -1, Metadata: owner.String()})
 	// What is asked for here is not used. But it has the client library find the topic
 	// anew, which may have been made a moment ago (kadm v1.19.0).
-	responses, err := o.client.CommitOffsets(kadm.WithAuthorizedOps(ctx), o.group, offsets)
+	responses, err := kadm.NewClient(client).CommitOffsets(kadm.WithAuthorizedOps(ctx), b.ownerGroup(role), offsets)
 	if err = errors.Join(err, responses.Error()); err != nil {
-		return fmt.Errorf("own the commands: group %s: %w", o.group, err)
+		return fmt.Errorf("own the commands: group %s: %w", b.ownerGroup(role), err)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.owned[role] = b.opt.Clock.Now()
 	return nil
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -26,18 +27,17 @@ type part struct {
 	gone    bool // it was revoked or lost
 
 	id  kadm.TopicID // of the topic
-	log string       // as in [timer.Position]; empty while it is not known
+	log string       // as in [timer.Position]; empty before the first record
 
-	open  map[int64]*delivery // what was polled and is not handled, by offset
-	below int64               // an offset below which everything is handled; what [part.low] found last
-	busy  int                 // deliveries in flight, or on their way to the end of the topic
-	next  int64               // offset after the last that was polled; -1 before the first
-	epoch int32               // of the leader then
-	dirty bool                // something changed since the last commit
+	open      map[int64]*delivery // what was polled and is not handled, by offset
+	below     int64               // an offset below which everything is handled; what [part.low] found last
+	committed int64               // what was committed last; -1 if nothing was since the partition is ours
+	next      int64               // offset after the last that was polled; -1 before the first
+	epoch     int32               // of the leader then
 }
 
 func newPart(g *group, p partition) *part {
-	return &part{partition: p, group: g, open: make(map[int64]*delivery), below: -1, next: -1, epoch: -1}
+	return &part{partition: p, group: g, open: make(map[int64]*delivery), below: -1, committed: -1, next: -1, epoch: -1}
 }
 
 // add takes a record that was polled.
@@ -53,7 +53,7 @@ func (p *part) add(r *kgo.Record, now time.Time) *delivery {
 	d := &delivery{part: p, record: r, release: now.Add(maxHold)}
 	d.count, d.notBefore = retryOf(r, now)
 	p.open[r.Offset] = d
-	p.next, p.epoch, p.dirty = r.Offset+1, r.LeaderEpoch, true
+	p.next, p.epoch = r.Offset+1, r.LeaderEpoch
 	return d
 }
 
@@ -74,6 +74,20 @@ func (p *part) low() int64 {
 	return p.below
 }
 
+// has reports whether a delivery with an offset below the given one is in one of some
+// states.
+func (p *part) has(below int64, states ...state) bool {
+	for offset, d := range p.open {
+		if offset < below && slices.Contains(states, d.state) {
+			return true
+		}
+	}
+	return false
+}
+
+// busy reports whether a delivery is in flight, or on its way to the end of the topic.
+func (p *part) busy() bool { return p.has(p.next, inFlight, publishing) }
+
 // A state is that of a delivery:
 //
 //	queued ──take──► inFlight ──ack──► settled
@@ -93,8 +107,6 @@ const (
 	settled
 )
 
-func (s state) busy() bool { return s == inFlight || s == publishing }
-
 // A delivery is a record that is not handled yet. The group's lock guards it.
 type delivery struct {
 	part      *part
@@ -107,29 +119,20 @@ type delivery struct {
 
 // become changes the state.
 func (d *delivery) become(s state) {
-	p, g := d.part, d.part.group
+	g := d.part.group
 	if d.state == held {
 		g.held, g.heldBytes = g.held-1, g.heldBytes-d.Bytes()
 	}
 	if s == held {
 		g.held, g.heldBytes = g.held+1, g.heldBytes+d.Bytes()
 	}
-	if d.state.busy() {
-		p.busy--
-	}
-	if s.busy() {
-		p.busy++
-	}
-	if d.state = s; p.busy == 0 {
-		signal(g.idle)
-	}
+	d.state = s
 }
 
 // settle notes that a delivery needs no other.
 func (d *delivery) settle() {
 	if !d.stale() {
 		delete(d.part.open, d.record.Offset)
-		d.part.dirty = true
 		d.become(settled)
 	}
 }

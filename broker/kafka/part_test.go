@@ -21,8 +21,6 @@ func alone(t *testing.T) (*group, *part) {
 	g := &group{
 		broker: b, id: groupID{"reader", "topic"}, users: 1,
 		queued: make(chan struct{}, 1),
-		fewer:  make(chan struct{}, 1),
-		idle:   make(chan struct{}, 1),
 		parts:  make(map[partition]*part),
 	}
 	g.assigned(t.Context(), nil, map[string][]int32{"topic": {0}})
@@ -145,8 +143,8 @@ func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 		}
 		d.Ack()
 	}
-	if p.low() != 15 || p.busy != 0 {
-		t.Errorf("the position is %d, %d are in flight", p.low(), p.busy)
+	if p.low() != 15 || p.busy() {
+		t.Errorf("the position is %d, and something is in flight: %v", p.low(), p.busy())
 	}
 }
 
@@ -203,9 +201,9 @@ func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 		if d := g.next(); d != nil {
 			t.Errorf("offset %d of a partition that goes to another member was delivered", d.record.Offset)
 		}
-		g.committing.Lock() // no commit: there is no member
-		g.parts[partition{"topic", 0}].dirty = false
-		g.committing.Unlock()
+		g.mu.Lock() // no commit: there is no member
+		g.parts[partition{"topic", 0}].committed = 10
+		g.mu.Unlock()
 		had.Return()
 		<-gone
 		if len(g.parts) > 0 || !had.Stale() {
@@ -221,8 +219,8 @@ func TestRetryIsHeldThenDue(t *testing.T) {
 		g.receive(fetched(0, "x", 10))
 		d := g.next()
 		d.Retry(25 * time.Second)
-		if p.busy != 0 || g.held != 1 {
-			t.Errorf("%d in flight, %d held, want that it waits outside of the window", p.busy, g.held)
+		if p.busy() || g.held != 1 {
+			t.Errorf("in flight %v, %d held, want that it waits outside of the window", p.busy(), g.held)
 		}
 		began := time.Now()
 		if again := g.take(t.Context()); again != d || again.count != 1 || time.Since(began) != 25*time.Second {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -18,19 +17,17 @@ import (
 const (
 	openTimeout   = 10 * time.Second       // longest wait of a call for topics that are searched or made
 	cancelTimeout = 500 * time.Millisecond // longest wait for records that were given up; the library notices within 250 ms
-	maxRecord     = 1_000_000              // bytes of the largest record; Kafka's own default is a little more
+	maxRecord     = 1_000_000              // bytes of the largest record, and of a batch; Kafka's own default is a little more
 	maxBuffered   = 256 << 20              // bytes of all calls together that have no result yet
 )
 
-// A call gives up the rest of its messages when none had a result for some
-// ticks: after 2 s, after 10 s if it has no result at all, and after 200 ms while a
-// partition of its topics is known to fail, since a retry of its messages must not
-// delay those beside them.
+// A call gives up the rest of its messages when none had a result for a while. The while is
+// short while a partition of its topics is known to fail, since a retry of its messages must
+// not delay those beside them.
 const (
-	giveUpTicks = 4
-	silentTicks = 20
-	giveUpTick  = 500 * time.Millisecond
-	failingTick = 50 * time.Millisecond
+	silence     = 10 * time.Second // before the first result
+	giveUp      = 2 * time.Second  // after any other
+	failingWait = 200 * time.Millisecond
 	failingTime = time.Minute // since the last failure
 )
 
@@ -44,7 +41,7 @@ func (b *Broker) producing() []kgo.Opt {
 		kgo.AllowIdempotentProduceCancellation(), // what a call has given up is not sent later: its caller publishes it again
 		kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), // readable by every client; bodies are small
-		kgo.ProducerBatchMaxBytesFn(b.batchLimit),
+		kgo.ProducerBatchMaxBytes(maxRecord),
 		kgo.MaxBufferedBytes(maxBuffered),
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProduceRequestTimeout(5 * time.Second),
@@ -54,6 +51,21 @@ func (b *Broker) producing() []kgo.Opt {
 
 // publisher publishes. See [broker.Publisher] for its contract.
 type publisher struct{ *Broker }
+
+// An outgoing message is one that Publish sends.
+type outgoing struct {
+	topic  *opened
+	record *kgo.Record // nil if the topic is unusable
+	err    error       // its result
+}
+
+// An opened topic is one that a call publishes to.
+type opened struct {
+	topicState // before anything is sent
+
+	unusable error // what is wrong with it
+	logged   bool  // whether it is one of [Broker.Positions]
+}
 
 // Publish publishes messages. It gives up those of a partition that accepts
 // nothing after 2 seconds.
@@ -65,33 +77,28 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	if err != nil {
 		return broker.All(len(messages), fmt.Errorf("publish: %w", err))
 	}
-	records, results := make([]*kgo.Record, len(messages)), make([]error, len(messages))
-	topics := p.openAll(ctx, client, messages)
-	for i, m := range messages {
-		if results[i] = topics[m.Topic].unusable; results[i] != nil {
-			continue
-		}
-		r := marshal(m.Topic, kindOf(p.opt.Routing, m.Topic), m.Message)
-		if n, limit := weight(r), p.batchLimit(m.Topic); n > int(limit) {
-			results[i] = fmt.Errorf("%w: about %d bytes are more than %d", broker.ErrRefused, n, limit)
-			continue
-		}
-		r.Partition = unknownPartition
-		records[i] = r
-	}
-	p.send(ctx, client, topics, records, results)
-	for i, r := range records {
-		if r != nil && ofBatch(results[i]) { // a record of its batch is at fault, perhaps another one
-			p.mu.Lock()
-			p.unsure(r.Topic) // its limit may have changed
-			p.mu.Unlock()
-			p.send(ctx, client, topics, records[i:i+1], results[i:i+1])
+	all := p.open(ctx, client, messages)
+	sent := slices.DeleteFunc(slices.Clone(all), func(o *outgoing) bool { return o.record == nil })
+	p.send(ctx, client, sent)
+	// A batch is refused as a whole if it is larger than its topic takes, or a record of it
+	// is at fault: its records are sent again in smaller ones.
+	for size := len(sent); size > 1; {
+		size = (size + 1) / 2
+		sent = slices.DeleteFunc(sent, func(o *outgoing) bool { return !ofBatch(o.err) })
+		for some := range slices.Chunk(sent, size) {
+			p.send(ctx, client, some)
 		}
 	}
-	for i, err := range results {
-		if err != nil {
-			results[i] = failure(messages[i].Topic, records[i], classify(err))
+	results := make([]error, len(messages))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, o := range all {
+		if o.err == nil {
+			p.note(o)
+			continue
 		}
+		results[i] = failure(messages[i].Topic, o.record, classify(o.err))
+		p.learn(o.record, results[i])
 	}
 	return results
 }
@@ -109,49 +116,47 @@ func failure(topic string, r *kgo.Record, err error) error {
 	return broker.PartitionError{Partition: strconv.Itoa(int(r.Partition)), Err: err}
 }
 
-// An opened topic is one that a call publishes to.
-type opened struct {
-	unusable error           // what is wrong with it
-	id       kadm.TopicID    // before anything is sent
-	seen     map[int32]int64 // for [Broker.Positions], by partition; nil if the topic has none
+// learn notes that a topic fails, or is no more. The lock must be held.
+func (b *Broker) learn(r *kgo.Record, err error) {
+	if errors.Is(err, broker.ErrRefused) {
+		return
+	}
+	b.keeper.Recheck()
+	if r == nil || errors.Is(err, broker.ErrUnavailable) {
+		return
+	}
+	t := b.topics[r.Topic]
+	t.failed = b.opt.Clock.Now()
+	t.fresh = t.fresh && !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.UnknownTopicID)
+	b.topics[r.Topic] = t
 }
 
-// openAll makes sure that the topics of messages can be published to.
-func (p publisher) openAll(ctx context.Context, client *kgo.Client, messages []broker.Message) map[string]opened {
+// open makes records of messages, and makes sure that their topics can be published to.
+func (p publisher) open(ctx context.Context, client *kgo.Client, messages []broker.Message) []*outgoing {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	topics := make(map[string]opened)
-	for _, m := range messages {
-		if _, tried := topics[m.Topic]; tried {
-			continue
+	topics, all := make(map[string]*opened), make([]*outgoing, len(messages))
+	for i, m := range messages {
+		t := topics[m.Topic]
+		if t == nil {
+			t = &opened{logged: matches(p.opt.Routing.Events, m.Topic) || matches(p.opt.Routing.DeadLetters, m.Topic)}
+			t.topicState, t.unusable = p.ensure(ctx, client, m.Topic)
+			topics[m.Topic] = t
 		}
-		o := opened{unusable: checkTopic(m.Topic)}
-		if o.unusable == nil {
-			o.unusable = p.ensure(ctx, client, m.Topic)
+		if all[i] = (&outgoing{topic: t, err: t.unusable}); t.unusable == nil {
+			all[i].record = marshal(m.Topic, kindOf(p.opt.Routing, m.Topic), m.Message)
+			all[i].record.Partition = unknownPartition
 		}
-		if o.unusable != nil {
-			p.keeper.Recheck()
-		} else {
-			o.id = p.topicID(m.Topic)
-			if matches(p.opt.Routing.Events, m.Topic) || matches(p.opt.Routing.DeadLetters, m.Topic) {
-				o.seen = make(map[int32]int64)
-			}
-		}
-		topics[m.Topic] = o
 	}
-	return topics
+	return all
 }
 
-// A call is what one Publish sends at once.
+// A call sends records at once.
 type call struct {
-	publisher
 	client  *kgo.Client
-	topics  map[string]opened
-	records []*kgo.Record // nil: has its result already
-	results []error
+	sent    []*outgoing
 	settled chan result
 	missing int // records without a result
-	resent  int
 }
 
 // A result is that of the record with a number.
@@ -164,63 +169,51 @@ type result struct {
 
 // send sends records in their order and waits for their results, until ctx
 // ends, the connection is lost, or nothing has moved for a while.
-func (p publisher) send(ctx context.Context, client *kgo.Client, topics map[string]opened, records []*kgo.Record, results []error) {
-	c := call{publisher: p, client: client, topics: topics, records: records, results: results, settled: make(chan result, len(records))}
+func (p publisher) send(ctx context.Context, client *kgo.Client, sent []*outgoing) {
+	c := call{client: client, sent: sent, settled: make(chan result, len(sent)), missing: len(sent)}
 	sending, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for i, r := range records {
-		if r != nil {
-			c.missing++
-			c.results[i] = errNoAnswer
-			c.produce(sending, i)
+	first, next := silence, giveUp
+	for i, o := range sent {
+		if p.opt.Clock.Now().Sub(o.topic.failed) < failingTime {
+			first, next = failingWait, failingWait
 		}
+		o.err = errNoAnswer
+		c.produce(sending, i)
 	}
-	if c.missing == 0 {
-		return
-	}
-	if why := c.collect(sending); why != nil {
+	if why := c.collect(sending, first, next); why != nil {
 		cancel() // the client library gives up what it has, and sends none of it later
 		c.abandon(why)
 	}
-	c.learn()
-	c.remember()
 }
 
 func (c *call) produce(ctx context.Context, i int) {
-	r := *c.records[i]
+	r := *c.sent[i].record
 	c.client.TryProduce(ctx, &r, func(r *kgo.Record, err error) {
 		c.settled <- result{i, r.Partition, r.Offset, err}
 	})
 }
 
-// collect receives results. It returns why it does not wait for the rest of them,
-// nil if it has all.
-func (c *call) collect(ctx context.Context) error {
-	every, most, all := giveUpTick, silentTicks, c.missing
-	if c.anyFails() {
-		every, most = failingTick, giveUpTicks
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for idle := 0; c.missing > 0; {
+// collect receives results, the first one of which may take longer than the next. It
+// returns why it does not wait for the rest of them, nil if it has all.
+func (c *call) collect(ctx context.Context, first, next time.Duration) error {
+	idle := time.NewTimer(first)
+	defer idle.Stop()
+	for resent := 0; c.missing > 0; {
 		select {
 		case r := <-c.settled:
-			if sideEffect(r.err) && ctx.Err() == nil && c.resent < 3*len(c.records) {
-				c.resent++
-				c.produce(ctx, r.i)
+			if sideEffect(r.err) && ctx.Err() == nil {
+				if resent++; resent <= 3*len(c.sent) {
+					c.produce(ctx, r.i)
+				} else {
+					idle.Reset(failingWait) // no server may be there at all
+				}
 				continue
 			}
 			c.note(r)
-			idle = 0
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", errNoAnswer, ctx.Err())
-		case <-tick.C:
-			if _, err := c.keeper.Current(); err != nil {
-				return err
-			}
-			if idle++; idle < giveUpTicks || idle < most && c.missing == all {
-				continue
-			}
+		case <-idle.C:
 			// A server that pauses for some seconds fails no message: it has the
 			// time of two pings.
 			err := answers(ctx, c.client)
@@ -231,13 +224,14 @@ func (c *call) collect(ctx context.Context) error {
 				return fmt.Errorf("%w of its partition", errNoAnswer)
 			}
 		}
+		idle.Reset(next)
 	}
 	return nil
 }
 
 func (c *call) note(r result) {
-	c.results[r.i] = r.err
-	c.records[r.i].Partition, c.records[r.i].Offset = r.partition, r.offset
+	o := c.sent[r.i]
+	o.record.Partition, o.record.Offset, o.err = r.partition, r.offset, r.err
 	c.missing--
 }
 
@@ -246,7 +240,7 @@ func (c *call) note(r result) {
 func (c *call) abandon(why error) {
 	late := time.NewTimer(cancelTimeout)
 	defer late.Stop()
-	for waiting := true; waiting && c.missing > 0; {
+	for c.missing > 0 {
 		select {
 		case r := <-c.settled:
 			if r.err != nil {
@@ -254,12 +248,12 @@ func (c *call) abandon(why error) {
 			}
 			c.note(r)
 		case <-late.C:
-			waiting = false
+			c.missing = 0
 		}
 	}
-	for i, r := range c.records {
-		if r != nil && c.results[i] == errNoAnswer { //nolint:errorlint // that very one
-			c.results[i] = why
+	for _, o := range c.sent {
+		if o.err == errNoAnswer { //nolint:errorlint // that very one
+			o.err = why
 		}
 	}
 }
@@ -271,63 +265,20 @@ func sideEffect(err error) bool {
 	return err != nil && !errors.As(err, new(*kerr.Error)) && !errors.Is(err, kgo.ErrMaxBuffered) && !errors.Is(err, kgo.ErrClientClosed)
 }
 
-// anyFails reports whether a partition of the topics failed a short time ago.
-func (c *call) anyFails() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := c.opt.Clock.Now()
-	topics := make(map[string]bool)
-	for id, last := range c.failing {
-		if now.Sub(last) > failingTime {
-			delete(c.failing, id)
-			continue
-		}
-		topics[id.topic] = true
-	}
-	return len(topics) > 0 && slices.ContainsFunc(c.records, func(r *kgo.Record) bool { return r != nil && topics[r.Topic] })
-}
-
-// learn notes which partitions fail, and which topics are no more.
-func (c *call) learn() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	failed := false
-	for i, r := range c.records {
-		if r == nil {
-			continue
-		}
-		id := partition{r.Topic, r.Partition}
-		err := classify(c.results[i])
-		switch {
-		case err == nil:
-			delete(c.failing, id)
-			continue
-		case errors.Is(err, broker.ErrRefused):
-			continue
-		case !errors.Is(err, broker.ErrUnavailable) && len(c.failing) < maxKnown:
-			c.failing[id] = c.opt.Clock.Now()
-		}
-		failed = true
-		if errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) {
-			c.unsure(r.Topic)
-		}
-	}
-	if failed {
-		c.keeper.Recheck()
-	}
-}
-
 // ofBatch reports whether an error is about all records that were sent in one
 // batch.
 func ofBatch(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) || errors.Is(err, kerr.InvalidRecord)
 }
 
-// classify makes an error a [broker.ErrRefused] if no retry can help, and a
-// [broker.ErrUnavailable] if there is no connection any more.
+// classify makes an error a [broker.ErrRefused] if no retry can help, a
+// [broker.ErrUnavailable] if there is no connection any more, and a [broker.ErrDenied] if
+// a permission is missing.
 func classify(err error) error {
 	switch {
-	case errors.Is(err, broker.ErrRefused):
+	case errors.Is(err, broker.ErrRefused), errors.Is(err, broker.ErrDenied):
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed), errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("%w: %w", broker.ErrDenied, err)
 	case ofBatch(err), errors.Is(err, kerr.InvalidTopicException):
 		return fmt.Errorf("%w: %w", broker.ErrRefused, err)
 	case errors.Is(err, kgo.ErrClientClosed):

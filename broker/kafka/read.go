@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,23 +41,20 @@ type read struct {
 // read calls visit with the records of extents, oldest first in each, in batches.
 func (b *Broker) read(ctx context.Context, client *kgo.Client, kind broker.Kind, extents []extent, visit func(batch []read) error) error {
 	r := reading{asker: client, compacted: kind == broker.DeadLetter, unread: make(map[partition]*extent), visit: visit}
-	starts := make(map[string]map[int32]kgo.Offset)
+	var starts kadm.Offsets
 	for _, e := range extents {
 		if e.start >= e.end {
 			continue
 		}
 		r.unread[e.partition] = &e
-		if starts[e.topic] == nil {
-			starts[e.topic] = make(map[int32]kgo.Offset)
-		}
-		starts[e.topic][e.number] = kgo.NewOffset().At(e.start)
+		starts.AddOffset(e.topic, e.number, e.start, -1)
 	}
 	if len(r.unread) == 0 {
 		return nil
 	}
 	var err error
 	if r.reader, err = b.dial( // it fetches while visit works, one fetch a server
-		kgo.ConsumePartitions(starts),
+		kgo.ConsumePartitions(starts.KOffsets()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // a log that is cut meanwhile is read from what is left
 		kgo.KeepControlRecords(),                          // so that the end is met, whatever record is there
 		kgo.FetchMaxBytes(8<<20),
@@ -78,11 +76,13 @@ func (r *reading) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		progress, err := r.receive(fetches)
-		if err != nil {
-			return err
+		batch, progress := r.receive(fetches)
+		if len(batch) > 0 {
+			if err := r.visit(batch); err != nil {
+				return err
+			}
 		}
-		failed := r.skip(fetches)
+		failed := skipTooLarge(r.reader, fetches)
 		if _, answered := errors.AsType[*kerr.Error](failed); answered {
 			return failed
 		}
@@ -100,45 +100,39 @@ func (r *reading) run(ctx context.Context) error {
 	return nil
 }
 
-// receive visits the records that were fetched. It reports whether there were any.
-func (r *reading) receive(fetches kgo.Fetches) (progress bool, err error) {
-	batch := make([]read, 0, fetches.NumRecords())
+// receive returns the records that were fetched and are unread, and whether there was
+// anything that is. A batch that is too large when it is unpacked is skipped.
+func (r *reading) receive(fetches kgo.Fetches) (batch []read, progress bool) {
+	batch = make([]read, 0, fetches.NumRecords())
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		e := r.unread[partition{f.Topic, f.Partition}]
+		if e == nil {
+			return
+		}
+		before := e.start
 		for _, record := range f.Records {
-			if progress = true; e == nil || record.Offset < e.start || record.Offset >= e.end {
-				continue
-			}
-			if e.start = record.Offset + 1; !record.Attrs.IsControl() { // else it is the end of a transaction
+			if record.Offset >= e.start && record.Offset < e.end && !record.Attrs.IsControl() { // else it is the end of a transaction
 				batch = append(batch, read{record, e.log})
 			}
+			e.start = max(e.start, record.Offset+1)
 		}
-		if n := len(f.Records); e != nil && n > 0 && f.Records[n-1].Offset+1 >= e.end {
-			r.done(e)
+		if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](f.Err); ok {
+			e.start = max(e.start, large.NextOffset)
 		}
+		progress = progress || e.start > before
 	})
-	if len(batch) == 0 {
-		return progress, nil
+	r.finish()
+	return batch, progress
+}
+
+// finish ends with the partitions that were read.
+func (r *reading) finish() {
+	for id, e := range r.unread {
+		if e.start >= e.end {
+			delete(r.unread, id)
+			r.reader.PauseFetchPartitions(map[string][]int32{e.topic: {e.number}})
+		}
 	}
-	return progress, r.visit(batch)
-}
-
-func (r *reading) done(e *extent) {
-	delete(r.unread, e.partition)
-	r.reader.PauseFetchPartitions(map[string][]int32{e.topic: {e.number}})
-}
-
-// skip returns the errors of a poll, and skips batches that are too large when they are
-// unpacked, as the consumers of commands do.
-func (r *reading) skip(fetches kgo.Fetches) error {
-	fetches.EachError(func(topic string, number int32, err error) {
-		if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
-			if e := r.unread[partition{topic, number}]; e != nil && large.NextOffset >= e.end {
-				r.done(e)
-			}
-		}
-	})
-	return skipTooLarge(r.reader, fetches)
 }
 
 // recheck finds, when no record comes, which partitions have none any more: they were
@@ -146,23 +140,21 @@ func (r *reading) skip(fetches kgo.Fetches) error {
 func (r *reading) recheck(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	var extents []extent
-	for _, e := range r.unread {
-		extents = append(extents, *e)
+	var topics []string
+	for id := range r.unread {
+		topics = append(topics, id.topic)
 	}
-	starts, err := kadm.NewClient(r.asker).ListStartOffsets(ctx, topicsOf(extents)...)
-	if err != nil {
+	starts, err := kadm.NewClient(r.asker).ListStartOffsets(ctx, topics...)
+	if err = cmp.Or(err, starts.Error()); err != nil {
 		return err
 	}
 	for id, e := range r.unread {
-		start, err := offsetIn(starts, id)
-		if err != nil {
-			return err
-		}
-		if start >= e.end || r.compacted {
-			r.done(e)
+		first, _ := starts.Lookup(id.topic, id.number)
+		if e.start = max(e.start, first.Offset); r.compacted {
+			e.start = e.end
 		}
 	}
+	r.finish()
 	return nil
 }
 
@@ -172,13 +164,11 @@ func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[str
 	if err != nil {
 		return err
 	}
-	asking, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	extents, err := extentsOf(asking, kadm.NewClient(client), map[broker.Kind]string{
+	extents, err := extentsOf(ctx, client, map[broker.Kind]string{
 		broker.Commands: b.opt.Routing.Commands, broker.Events: b.opt.Routing.Events, broker.DeadLetter: b.opt.Routing.DeadLetters,
 	}[kind])
 	if err != nil {
-		return unanswered(ctx, fmt.Errorf("find what to read: %w", err))
+		return err
 	}
 	for i := range extents {
 		e := &extents[i]

@@ -56,19 +56,16 @@ func (d *delivery) again() *kgo.Record {
 func (d *delivery) Retry(delay time.Duration) bool {
 	g, now := d.part.group, d.part.group.broker.opt.Clock.Now()
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	d.count++
 	d.notBefore = now.Add(delay)
-	late := !g.schedule(d, now)
-	g.mu.Unlock()
-	if late {
-		d.republish()
-	}
+	g.schedule(d, now)
 	return true
 }
 
-// schedule queues a delivery whose time has come, and holds any other. It returns
-// false if the delivery was held for so long that it has to be published again.
-func (g *group) schedule(d *delivery, now time.Time) bool {
+// schedule queues a delivery whose time has come, and holds any other. A delivery that was
+// held for very long has to be published again instead.
+func (g *group) schedule(d *delivery, now time.Time) {
 	hold := min(d.notBefore.Sub(now), d.release.Sub(now))
 	switch {
 	case d.stale():
@@ -76,25 +73,20 @@ func (g *group) schedule(d *delivery, now time.Time) bool {
 		g.enqueue(d)
 	case hold <= 0:
 		d.become(publishing)
-		return false
+		go d.republish() // which needs the lock, perhaps at once
 	default:
 		d.become(held)
 		time.AfterFunc(hold, d.wake)
 	}
-	return true
 }
 
 // wake schedules a delivery that was held.
 func (d *delivery) wake() {
 	g, now := d.part.group, d.part.group.broker.opt.Clock.Now()
 	g.mu.Lock()
-	late := d.state == held && !g.schedule(d, now)
-	if g.capacity() {
-		signal(g.fewer)
-	}
-	g.mu.Unlock()
-	if late {
-		d.republish()
+	defer g.mu.Unlock()
+	if d.state == held {
+		g.schedule(d, now)
 	}
 }
 
@@ -121,9 +113,8 @@ func (d *delivery) republished(err error) {
 		d.settle()
 		return
 	}
-	if text := err.Error(); text != g.lastRetryError {
-		g.lastRetryError = text
-		g.broker.log.WarnContext(context.Background(), "publishing a message again for its retry failed, it waits in memory",
+	if ctx := context.Background(); g.retries.isNew(ctx, err) {
+		g.broker.log.WarnContext(ctx, "publishing a message again for its retry failed, it waits in memory",
 			"topic", d.record.Topic, "partition", d.record.Partition, "error", err)
 	}
 	d.release = now.Add(retryPause)

@@ -1,17 +1,23 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"sync"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 // Times between two polls for what is new.
@@ -25,97 +31,94 @@ type listener struct {
 	*kgo.Client
 	broker *Broker
 	topic  string
-	known  map[int32]bool // partitions that it reads
+	known  map[int32]kgo.Offset // partitions that it reads
 }
 
 // listen returns a listener that reads a topic from its end. What is published while
 // the connection is broken comes later.
 func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, error) {
-	if err := checkTopic(topic); err != nil {
-		return nil, err
-	}
 	client, err := b.keeper.Current()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), apiTimeout) // which has the library find a topic anew
 	defer cancel()
-	known, from := make(map[int32]bool), make(map[int32]kgo.Offset)
-	switch err := b.ensure(ctx, client, topic); {
-	case errors.Is(err, errMissing): // it begins when the topic is made
-	case err != nil:
-		return nil, err
-	default:
-		extents, err := extentsOf(ctx, kadm.NewClient(client), topic)
-		for n := 1; err != nil && pause.For(ctx, backoff(n)); n++ { // until there are leaders
-			extents, err = extentsOf(ctx, kadm.NewClient(client), topic)
+	var ends kadm.ListedOffsets
+	admin := kadm.NewClient(client)
+	if _, err = b.ensure(ctx, client, topic); err == nil {
+		err = readable(ctx, admin, topic)
+	}
+	for n := 1; err == nil; n++ {
+		ends, err = admin.ListCommittedOffsets(ctx, topic)
+		if err = cmp.Or(err, ends.Error()); err == nil {
+			break
 		}
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range extents {
-			from[e.number] = kgo.NewOffset().At(e.end)
-			known[e.number] = true
+		if kerr.IsRetriable(err) && pause.For(ctx, retry.Connection.After(n)) { // there is no leader yet
+			err = nil
 		}
 	}
-	reader, err := b.dial(kgo.MaxDecompressBatchBytes(maxBatch), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))
-	if err != nil {
-		return nil, err
+	if err != nil && !errors.Is(err, errMissing) { // else it begins when the topic is made
+		return nil, classify(err)
 	}
-	return &listener{reader, b, topic, known}, nil
+	l := &listener{broker: b, topic: topic, known: make(map[int32]kgo.Offset)}
+	maps.Copy(l.known, ends.KOffsets()[topic])
+	l.Client, err = b.dial(kgo.MaxDecompressBatchBytes(maxBatch), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: l.known}))
+	return l, err
+}
+
+// readable returns a [broker.ErrDenied] if the server says that this user may not read a
+// topic: else nothing would ever come of it.
+func readable(ctx context.Context, admin *kadm.Client, topic string) error {
+	found, err := admin.ListTopics(ctx, topic)
+	if may := found[topic].AuthorizedOperations; err == nil && len(may) > 0 && !slices.Contains(may, kadm.OpRead) {
+		return fmt.Errorf("%w: Read on topic %s", broker.ErrDenied, topic)
+	}
+	return err
 }
 
 // Receive sends messages until ctx is done, with those of partitions that are
 // added meanwhile.
 func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool) {
-	var adding sync.WaitGroup
-	defer adding.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	adding.Go(func() { l.addPartitions(ctx) })
-	last := ""
-	for ctx.Err() == nil {
-		fetches := l.PollFetches(ctx)
-		fetches.EachError(func(_ string, number int32, err error) {
-			if ctx.Err() == nil && err.Error() != last {
-				last = err.Error()
-				l.broker.log.WarnContext(ctx, "tail has errors, will retry", "topic", l.topic, "partition", number, "error", err)
+	var errs repeated
+	for ; ctx.Err() == nil; l.addPartitions(ctx) {
+		interval := partitionsInterval
+		if len(l.known) == 0 {
+			interval = topicInterval
+		}
+		polling, cancel := context.WithTimeout(ctx, interval)
+		for polling.Err() == nil {
+			fetches := l.PollFetches(polling)
+			if err := skipTooLarge(l.Client, fetches); err != nil && errs.isNew(ctx, err) {
+				l.broker.log.WarnContext(ctx, "tail has errors, will retry", "error", err)
 			}
-		})
-		for r := range fetches.RecordsAll() {
-			if r.Value == nil && kindOf(l.broker.opt.Routing, l.topic) == deadLetters {
-				continue // a dead letter was removed
-			}
-			if !send(unmarshal(r)) {
-				return
+			for r := range fetches.RecordsAll() {
+				if r.Value == nil && kindOf(l.broker.opt.Routing, l.topic) == deadLetters {
+					continue // a dead letter was removed
+				}
+				if !send(unmarshal(r)) {
+					cancel()
+					return
+				}
 			}
 		}
+		cancel()
 	}
 }
 
 // addPartitions reads partitions that are new from their beginning.
 func (l *listener) addPartitions(ctx context.Context) {
-	for {
-		wait := partitionsInterval
-		if len(l.known) == 0 {
-			wait = topicInterval
+	details, err := kadm.NewClient(l.Client).ListTopics(ctx, l.topic)
+	if err != nil || details[l.topic].Err != nil {
+		return // the next time may succeed
+	}
+	added := make(map[int32]kgo.Offset)
+	for number := range details[l.topic].Partitions {
+		if _, known := l.known[number]; !known {
+			added[number] = kgo.NewOffset().AtStart()
 		}
-		if !pause.For(ctx, wait) {
-			return
-		}
-		details, err := kadm.NewClient(l.Client).ListTopics(ctx, l.topic)
-		if err != nil || details[l.topic].Err != nil {
-			continue // the next poll may succeed
-		}
-		added := make(map[int32]kgo.Offset)
-		for number := range details[l.topic].Partitions {
-			if !l.known[number] {
-				l.known[number] = true
-				added[number] = kgo.NewOffset().AtStart()
-			}
-		}
-		if len(added) > 0 {
-			l.AddConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: added})
-		}
+	}
+	if len(added) > 0 {
+		maps.Copy(l.known, added)
+		l.AddConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: added})
 	}
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -81,20 +83,20 @@ func checkTopic(topic string) error {
 type plan struct {
 	topic      string
 	partitions int32
-	settings   map[string]string
+	settings   map[string]*string
 }
 
 // planFor returns how a topic is made.
 func (b *Broker) planFor(topic string) plan {
 	if kindOf(b.opt.Routing, topic) == deadLetters {
 		// Dead letters are there until a tombstone for their key removes them.
-		return plan{topic, 1, map[string]string{settingCleanup: "compact"}}
+		return plan{topic, 1, map[string]*string{settingCleanup: new("compact")}}
 	}
-	return plan{topic, b.opt.Partitions, map[string]string{
-		settingCleanup:        "delete",
-		settingRetentionTime:  strconv.FormatInt(b.opt.MaxAge.Milliseconds(), 10),
-		settingRetentionBytes: "-1",
-		settingTimestamp:      "LogAppendTime",
+	return plan{topic, b.opt.Partitions, map[string]*string{
+		settingCleanup:        new("delete"),
+		settingRetentionTime:  new(strconv.FormatInt(b.opt.MaxAge.Milliseconds(), 10)),
+		settingRetentionBytes: new("-1"),
+		settingTimestamp:      new("LogAppendTime"),
 	}}
 }
 
@@ -102,7 +104,7 @@ func (b *Broker) planFor(topic string) plan {
 func (p plan) change() broker.Change {
 	detail := fmt.Sprintf("partitions=%d, replication factor of the cluster", p.partitions)
 	for _, name := range slices.Sorted(maps.Keys(p.settings)) {
-		detail += ", " + name + "=" + p.settings[name]
+		detail += ", " + name + "=" + *p.settings[name]
 	}
 	return broker.Change{Object: "topic " + p.topic, Detail: detail}
 }
@@ -142,29 +144,29 @@ func (b *Broker) provision(ctx context.Context, client *kgo.Client, dry bool) (c
 			unfit = errors.Join(unfit, err)
 		case errors.Is(err, errMissing):
 			plan := b.planFor(topic)
-			if !dry {
-				if _, err := b.create(ctx, client, plan); err != nil {
-					return changes, err
-				}
+			var err error
+			switch {
+			case !dry:
+				_, err = b.create(ctx, client, plan)
+			case !b.opt.Verify:
+				err = plan.validate(ctx, client)
+			}
+			if err != nil {
+				return changes, err
 			}
 			changes = append(changes, plan.change())
 		case err != nil:
 			return changes, err
 		}
 	}
-	return changes, unfit
+	old, err := tooOld(ctx, client) // last: where a login is refused the library repeats this request for long
+	return changes, cmp.Or(err, errors.Join(unfit, old))
 }
 
 // prepare makes the topics that have to be there, or says which are missing.
 func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	if b.opt.Client {
 		return ping(ctx, client)
-	}
-	if r := b.opt.Routing; !b.warned && strings.Contains(r.Commands+r.Events, tenantToken) {
-		if err := b.warn(ctx, client); err != nil {
-			return err
-		}
-		b.warned = true
 	}
 	changes, err := b.provision(ctx, client, b.opt.Verify)
 	var names []string
@@ -173,17 +175,20 @@ func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 			b.log.InfoContext(ctx, "made what was missing", "object", c.Object, "settings", c.Detail)
 		}
 	}
-	if err == nil && b.opt.Verify && len(names) > 0 {
+	switch {
+	case err != nil:
+		return err
+	case b.opt.Verify && len(names) > 0:
 		return fmt.Errorf("%w: %s does not exist; make it with timer-service provision", errMissing, strings.Join(names, ", "))
 	}
-	return err
+	return b.warn(ctx, client)
 }
 
 // find returns a topic that is there and fits. Its error is an errMissing if the topic is
 // not there.
 func (b *Broker) find(ctx context.Context, client *kgo.Client, topic string) (kadm.TopicDetail, error) {
 	admin := kadm.NewClient(client)
-	details, err := admin.ListTopics(ctx, topic)
+	details, err := admin.ListTopics(ctx, topic) // which fails at once where a login is refused
 	if err != nil {
 		return kadm.TopicDetail{}, fmt.Errorf("find topic %s: %w", topic, err)
 	}
@@ -199,23 +204,28 @@ func (b *Broker) find(ctx context.Context, client *kgo.Client, topic string) (ka
 	return found, b.inspect(ctx, admin, details)
 }
 
-// warn warns of topics of tenants that do not fit. What is published there fails by
+// warn warns once of topics of tenants that do not fit. What is published there fails by
 // itself, see [Broker.ensure].
 func (b *Broker) warn(ctx context.Context, client *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	admin := kadm.NewClient(client)
-	details, err := admin.ListTopics(ctx)
-	if err != nil {
-		return fmt.Errorf("find the topics: %w", err)
+	for _, template := range []string{b.opt.Routing.Commands, b.opt.Routing.Events} {
+		if b.warned || !strings.Contains(template, tenantToken) {
+			continue
+		}
+		found, err := topicsLike(ctx, admin, template)
+		if err == nil {
+			err = b.inspect(ctx, admin, found)
+		}
+		switch {
+		case errors.Is(err, errUnfit):
+			b.log.WarnContext(ctx, "topics of tenants may lose messages", "error", err)
+		case err != nil:
+			return err
+		}
 	}
-	fixed := b.fixed()
-	maps.DeleteFunc(details, func(topic string, _ kadm.TopicDetail) bool {
-		return slices.Contains(fixed, topic) || !matches(b.opt.Routing.Commands, topic) && !matches(b.opt.Routing.Events, topic)
-	})
-	if err := b.inspect(ctx, admin, details); err != nil {
-		b.log.WarnContext(ctx, "topics of tenants may lose messages", "error", err)
-	}
+	b.warned = true
 	return nil
 }
 
@@ -242,9 +252,6 @@ func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.T
 		if err := verify(kindOf(b.opt.Routing, config.Name), replicas, settings); err != nil {
 			unfit = append(unfit, fmt.Errorf("topic %s: %w", config.Name, err))
 		}
-		if n, err := strconv.Atoi(settings[settingMaxBytes]); err == nil {
-			b.limit(config.Name, n)
-		}
 	}
 	if len(unfit) > 0 {
 		return fmt.Errorf("%w: %w", errUnfit, errors.Join(unfit...))
@@ -252,14 +259,19 @@ func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.T
 	return nil
 }
 
+// validate returns why the server would not make a topic.
+func (p plan) validate(ctx context.Context, client *kgo.Client) error {
+	made, err := kadm.NewClient(client).ValidateCreateTopics(ctx, p.partitions, -1, p.settings, p.topic)
+	if err = cmp.Or(err, made.Error()); err != nil {
+		return classify(fmt.Errorf("create topic %s: %w", p.topic, err))
+	}
+	return nil
+}
+
 // create makes a topic, unless it is there already.
 func (b *Broker) create(ctx context.Context, client *kgo.Client, p plan) (kadm.TopicID, error) {
-	settings := make(map[string]*string)
-	for name, value := range p.settings {
-		settings[name] = &value
-	}
 	admin := kadm.NewClient(client)
-	made, err := admin.CreateTopic(ctx, p.partitions, -1, settings, p.topic)
+	made, err := admin.CreateTopic(ctx, p.partitions, -1, p.settings, p.topic)
 	if errors.Is(err, kerr.TopicAlreadyExists) { // another one made it just now
 		details, err := admin.ListTopics(kadm.WithAuthorizedOps(ctx), p.topic)
 		return details[p.topic].ID, err
@@ -272,76 +284,45 @@ func (b *Broker) create(ctx context.Context, client *kgo.Client, p plan) (kadm.T
 
 // A topicState is what is known of a topic.
 type topicState struct {
-	id    kadm.TopicID // that of the one that was found last; zero if the server has none
-	found bool         // whether it was found ever
-	fresh bool         // whether it need not be searched again
-	limit int          // bytes of its largest batch; 0 if unknown
+	id     kadm.TopicID // that of the one that was found last; zero if none was ever
+	fresh  bool         // whether it need not be searched again
+	failed time.Time    // when messages for it failed last
 }
 
 // maxKnown is how many topics are remembered. Hostile tenants make many.
 const maxKnown = 10_000
 
 // ensure makes sure that a topic is there. It makes the topic if it may.
-func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) error {
+func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) (topicState, error) {
 	b.mu.Lock()
 	known := b.topics[topic]
 	b.mu.Unlock()
 	if known.fresh {
-		return nil
+		return known, nil
+	}
+	if err := checkTopic(topic); err != nil {
+		return known, err
 	}
 	found, err := b.find(ctx, client, topic)
 	switch {
 	case errors.Is(err, errMissing) && !b.opt.Client && !b.opt.Verify:
 		if found.ID, err = b.create(ctx, client, b.planFor(topic)); err != nil {
-			return err
+			return known, err
 		}
 	case errors.Is(err, errUnfit) && kindOf(b.opt.Routing, topic) == deadLetters: // better there than nowhere
 		b.log.WarnContext(ctx, "dead letters may get lost", "topic", topic, "error", err)
 	case err != nil:
-		return err
+		return known, err
 	}
-	if known.found && known.id != found.ID {
+	if known.id != (kadm.TopicID{}) && known.id != found.ID {
 		client.PurgeTopicsFromProducing(topic) // it was deleted and made again, and the client library stays with the old one
 	}
+	known.id, known.fresh = found.ID, true
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.topics) >= maxKnown {
 		clear(b.topics)
 	}
-	b.topics[topic] = topicState{id: found.ID, found: true, fresh: true, limit: b.topics[topic].limit}
-	return nil
-}
-
-// topicID returns the id of a topic that was made sure of.
-func (b *Broker) topicID(topic string) kadm.TopicID {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.topics[topic].id
-}
-
-// unsure has a topic searched again before the next message. The lock must be
-// held.
-func (b *Broker) unsure(topic string) {
-	t := b.topics[topic]
-	t.fresh = false
-	b.topics[topic] = t
-}
-
-// limit notes the size of the largest batch of records of a topic.
-func (b *Broker) limit(topic string, bytes int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t := b.topics[topic]
-	t.limit = bytes
-	b.topics[topic] = t
-}
-
-// batchLimit returns how large a batch of records is sent to a topic, in bytes.
-func (b *Broker) batchLimit(topic string) int32 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if n := b.topics[topic].limit; n > 0 {
-		return int32(max(min(n, maxRecord), minMaxBytes))
-	}
-	return maxRecord
+	b.topics[topic] = known
+	return known, nil
 }

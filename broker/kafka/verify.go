@@ -1,16 +1,49 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
 // errUnfit says that a topic is there whose settings could lose messages.
 var errUnfit = errors.New("unfit")
+
+// fetchNamesTopics is the first version of a fetch that says the ids of topics.
+const fetchNamesTopics = 13
+
+// tooOld returns an errUnfit if a server is older than Kafka 3.1: it does not say of which
+// topic a message is, so one that is deleted and made again is taken for the old one.
+func tooOld(ctx context.Context, client *kgo.Client) (unfit, err error) {
+	versions, err := apiVersions(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range versions.ApiKeys {
+		if k.ApiKey == int16(kmsg.Fetch) && k.MaxVersion < fetchNamesTopics {
+			return fmt.Errorf("%w: the server is older than Kafka 3.1", errUnfit), nil
+		}
+	}
+	return nil, nil
+}
+
+// apiVersions returns which requests a server understands.
+func apiVersions(ctx context.Context, client *kgo.Client) (*kmsg.ApiVersionsResponse, error) {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = clientID, "1"
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the version of the server: %w", err)
+	}
+	return resp, nil
+}
 
 // Settings of topics.
 const (

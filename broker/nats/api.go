@@ -26,7 +26,7 @@ func (b *Broker) ask(ctx context.Context, s *session, subject string, question, 
 	}
 	answer, err := s.conn.RequestWithContext(ctx, subject, body)
 	if errors.Is(err, natsgo.ErrNoResponders) {
-		return b.noAnswer()
+		return fmt.Errorf("no answer on %s: %w", subject, jetstream.ErrJetStreamNotEnabled)
 	}
 	if err != nil {
 		return b.suspect(cause(ctx, err))
@@ -41,14 +41,6 @@ func (b *Broker) ask(ctx context.Context, s *session, subject string, question, 
 		return refused.Error
 	}
 	return json.Unmarshal(answer.Data, into)
-}
-
-// noAnswer returns why there is no answer.
-func (b *Broker) noAnswer() error {
-	if b.opt.Domain != "" {
-		return fmt.Errorf("no answer for the JetStream domain %s: %w", b.opt.Domain, jetstream.ErrJetStreamNotEnabled)
-	}
-	return jetstream.ErrJetStreamNotEnabled
 }
 
 // api returns a subject of the JetStream API.
@@ -77,9 +69,14 @@ type stored struct {
 
 // get returns a message of the stream.
 func (b *Broker) get(ctx context.Context, s *session, request getRequest) (stored, error) {
+	return b.getFrom(ctx, s, b.opt.Stream, request)
+}
+
+// getFrom returns a message of a stream.
+func (b *Broker) getFrom(ctx context.Context, s *session, stream string, request getRequest) (stored, error) {
 	var answer struct {
 		Message stored `json:"message"`
 	}
-	err := b.ask(ctx, s, "STREAM.MSG.GET."+b.opt.Stream, request, &answer)
+	err := b.ask(ctx, s, "STREAM.MSG.GET."+stream, request, &answer)
 	return answer.Message, err
 }

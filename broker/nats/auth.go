@@ -1,15 +1,11 @@
 package nats
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 )
 
 // Security is how a [Broker] authenticates, and how it verifies the server. Files
@@ -28,25 +24,18 @@ type Security struct {
 	Key  string
 }
 
-// options returns those of the connection, and the public key that it is going to
-// show, if it has one. An error is retried: the file may be replaced.
-func (s Security) options() (options []natsgo.Option, key string, err error) {
+// options returns those of the connection. An error is retried: the file may be
+// replaced.
+func (s Security) options() (options []natsgo.Option, err error) {
 	if s.Credentials != "" {
-		if _, err := s.token(); err != nil { // the library gives up if it is so at first
-			return nil, "", err
-		}
-		options = append(options, natsgo.UserJWT(s.token, s.sign))
+		options = append(options, natsgo.UserCredentials(s.Credentials))
 	}
 	if s.NKey != "" {
-		pair, err := s.pair()
+		key, err := natsgo.NkeyOptionFromSeed(s.NKey)
 		if err != nil {
-			return nil, "", err
+			return nil, fmt.Errorf("nkey in %s: %w", s.NKey, err)
 		}
-		defer pair.Wipe()
-		if key, err = pair.PublicKey(); err != nil {
-			return nil, "", fmt.Errorf("nkey in %s: %w", s.NKey, err)
-		}
-		options = append(options, natsgo.Nkey(key, s.sign))
+		options = append(options, key)
 	}
 	if s.Username != "" {
 		options = append(options, natsgo.UserInfo(s.Username, s.Password))
@@ -54,99 +43,13 @@ func (s Security) options() (options []natsgo.Option, key string, err error) {
 	if s.Token != "" {
 		options = append(options, natsgo.Token(s.Token))
 	}
-	if s.CA != "" || s.Cert != "" {
-		options = append(options, s.secure)
-	}
-	return options, key, nil
-}
-
-// token reads the JWT of the credentials.
-func (s Security) token() (string, error) {
-	text, err := os.ReadFile(s.Credentials)
-	if err != nil {
-		return "", fmt.Errorf("credentials: %w", err)
-	}
-	defer clear(text)
-	token, err := nkeys.ParseDecoratedJWT(text)
-	if err != nil {
-		return "", fmt.Errorf("credentials in %s: %w", s.Credentials, err)
-	}
-	return token, nil
-}
-
-// pair reads the key: that of the nkey, or of the credentials.
-func (s Security) pair() (nkeys.KeyPair, error) {
-	file, what := s.NKey, "nkey"
-	if file == "" {
-		file, what = s.Credentials, "credentials"
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", what, err)
-	}
-	defer clear(text)
-	pair, err := nkeys.ParseDecoratedNKey(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s in %s: %w", what, file, err)
-	}
-	return pair, nil
-}
-
-// sign signs what the server asks for.
-func (s Security) sign(nonce []byte) ([]byte, error) {
-	pair, err := s.pair()
-	if err != nil {
-		return nil, err
-	}
-	defer pair.Wipe()
-	return pair.Sign(nonce)
-}
-
-// replaced reports whether the file has another nkey now. The client library
-// keeps the public key for as long as it lives.
-func (s Security) replaced(key string) bool {
-	if s.NKey == "" {
-		return false
-	}
-	pair, err := s.pair()
-	if err != nil {
-		return false
-	}
-	defer pair.Wipe()
-	now, err := pair.PublicKey()
-	return err == nil && now != key
-}
-
-// secure makes the connection one with TLS. The client library's own options
-// read the files once before they connect, and give up if they can't.
-func (s Security) secure(o *natsgo.Options) error {
-	o.Secure = true
-	if o.TLSConfig == nil {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
 	if s.CA != "" {
-		o.RootCAsCB = func() (*x509.CertPool, error) {
-			pem, err := os.ReadFile(s.CA)
-			if err != nil {
-				return nil, fmt.Errorf("certificates of the server: %w", err)
-			}
-			pool := x509.NewCertPool()
-			if !pool.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("certificates of the server: none in %s", s.CA)
-			}
-			return pool, nil
-		}
+		options = append(options, natsgo.RootCAs(s.CA))
 	}
 	if s.Cert != "" {
-		o.TLSCertCB = func() (tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
-			if err != nil {
-				return pair, fmt.Errorf("certificate in %s with the key in %s: %w", s.Cert, s.Key, err)
-			}
-			return pair, nil
-		}
+		options = append(options, natsgo.ClientCert(s.Cert, s.Key))
 	}
-	return nil
+	return options, nil
 }
 
 // explain adds what the server refuses, without any secret, which the client

@@ -300,7 +300,7 @@ func TestCertificatesThatAreRotated(t *testing.T) {
 	t.Parallel()
 	old, renewed := newAuthority(t), newAuthority(t)
 	opt := &server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
+		Host: "127.0.0.1", Port: freePort(t), NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(),
 		TLSConfig: old.server(t, old), TLSTimeout: 5, TLSVerify: true,
 	}
 	s := launch(t, opt)
@@ -318,7 +318,7 @@ func TestCertificatesThatAreRotated(t *testing.T) {
 	replace(t, cert, newCert)
 	replace(t, key, newKey)
 	again := opt.Clone()
-	again.Port, again.TLSConfig = portOf(t, s.ClientURL()), renewed.server(t, renewed)
+	again.TLSConfig = renewed.server(t, renewed)
 	launch(t, again)
 	until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
 	publish(t, b, "after")

@@ -1,6 +1,7 @@
 package nats_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strings"
@@ -90,8 +91,10 @@ func (c *cluster) stream() jetstream.JetStream {
 	if err != nil {
 		c.Fatal(err)
 	}
-	until(c, "a stream", func() bool { // there may be no leader yet
-		_, err = js.CreateOrUpdateStream(c.Context(), jetstream.StreamConfig{
+	until(c, "a stream", func() bool { // there may be no leader yet, and then nobody answers
+		ctx, cancel := context.WithTimeout(c.Context(), 2*time.Second)
+		defer cancel()
+		_, err = js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 			Name: "svc", Subjects: []string{"svc.>", commands}, Replicas: 3, Discard: jetstream.DiscardNew, MaxBytes: 64 << 20,
 		})
 		return err == nil
@@ -125,6 +128,22 @@ func (c *cluster) healed(js jetstream.JetStream) {
 		consumer, err := stream.Consumer(c.Context(), durable)
 		return err == nil && current(consumer.CachedInfo().Cluster)
 	})
+}
+
+// Of a cluster it is enough to name one node: it names the others.
+func TestNodesThatWereNotNamedAreTried(t *testing.T) {
+	t.Parallel()
+	longtest.NotShort(t)
+	c := newCluster(t)
+	c.stream()
+	b := ready(t, nats.Options{URL: c.servers[0].ClientURL()})
+	messages := subscribe(t, b, role, commands)
+	c.stop(0)
+	until(t, "a connection with another node", func() bool { return b.Ready(t.Context()) == nil })
+	until(t, "a command that is stored", func() bool {
+		return broker.NewWatermillPublisher(b.Publisher()).Publish(commands, message.NewMessage("id", []byte("after"))) == nil
+	})
+	expect(t, messages, "after")
 }
 
 // TestClusterThatLosesItsNodesLosesNothing stops one node after the other, each

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,56 +20,33 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// A session is one connection object of the client library, which reconnects by
-// itself, for ever.
+// A session is one connection, until it is lost. The keeper makes the next one.
 type session struct {
+	context.Context // ends when the connection is lost
+
+	lose    context.CancelFunc
 	conn    *natsgo.Conn
 	js      jetstream.JetStream
-	unacked *semaphore.Weighted   // messages sent and not acked
-	owned   bool                  // whether to close it
-	nkey    string                // public nkey that is shown to the server; may be empty
-	link    atomic.Pointer[link]  // the connection there is, or the last one
-	failed  atomic.Pointer[error] // why the last try to connect again failed
-	seen    bool                  // whether the stream was there when it was last looked up
-	batches atomic.Bool           // whether to use atomic batches
-	ask     sync.Once             // of a client, which has not looked up the stream
+	unacked *semaphore.Weighted // messages sent and not acked
+	owned   bool                // whether to close it
+	batches atomic.Bool         // whether to use atomic batches
+	ask     sync.Once           // of a client, which has not looked up the stream
 }
 
-// A link is a connection of a session, until it is lost.
-type link struct {
-	context.Context
-
-	lose context.CancelFunc
-}
-
-func newLink() *link {
-	ctx, lose := context.WithCancel(context.Background())
-	return &link{ctx, lose}
-}
-
-// lost reports whether there is no connection now. It does not ask the client library,
-// whose lock may be held for long when the connection is lost.
-func (s *session) lost() bool { return s.link.Load().Err() != nil }
+// lost reports whether the connection is lost. It does not ask the client library.
+func (s *session) lost() bool { return s.Err() != nil }
 
 // whileConnected returns a context that ends with ctx, or when the connection is lost,
 // which it may be already. Stop ends it too, and must be called.
 func (s *session) whileConnected(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	unwatch := context.AfterFunc(s.link.Load(), cancel)
-	if s.lost() {
-		cancel()
-	}
-	return ctx, func() {
-		unwatch()
-		cancel()
-	}
+	return pause.WhileBoth(ctx, s)
 }
 
 // newKeeper returns what keeps the session.
 func (b *Broker) newKeeper() *connection.Keeper[*session] {
 	return connection.New(connection.Options[*session]{
 		Server: "NATS",
-		Dial:   func(ctx context.Context) (*session, error) { return b.dial(ctx, natsgo.RetryOnFailedConnect(true)) },
+		Dial:   b.dial,
 		Watch:  b.watch,
 		Verify: b.verifySession,
 		Ping:   b.ping,
@@ -102,60 +80,29 @@ func (b *Broker) ping(ctx context.Context, s *session) error {
 	return err
 }
 
-// dial returns a session, connected or not. An error is a [connection.Fatal],
-// unless a file can't be read, which may be replaced, or ctx is done.
-func (b *Broker) dial(ctx context.Context, more ...natsgo.Option) (*session, error) {
-	s := &session{conn: b.opt.Conn, unacked: semaphore.NewWeighted(maxUnacked)}
+// dial connects. An error is a [connection.Fatal] if no retry can help.
+func (b *Broker) dial(ctx context.Context) (s *session, err error) {
+	s = &session{conn: b.opt.Conn, unacked: semaphore.NewWeighted(maxUnacked)}
 	if s.conn == nil {
-		secure, nkey, err := b.opt.Security.options()
-		if err != nil {
-			return nil, err
-		}
-		options := append([]natsgo.Option{
-			natsgo.Name(b.opt.Name),
-			natsgo.CustomInboxPrefix(b.opt.Inbox),
-			natsgo.MaxReconnects(-1),
-			natsgo.ReconnectWait(250 * time.Millisecond),
-			natsgo.ReconnectJitter(100*time.Millisecond, 500*time.Millisecond),
-			natsgo.ReconnectBufSize(-1),   // what can't be sent now fails now: its sender has it in the outbox
-			natsgo.IgnoreAuthErrorAbort(), // credentials may be corrected while we run
-			natsgo.PingInterval(5 * time.Second),
-			natsgo.MaxPingsOutstanding(2),
-			natsgo.Timeout(5 * time.Second),
-			natsgo.FlusherTimeout(5 * time.Second), // a half-open connection must not hold a writer for a minute
-			natsgo.ErrorHandler(b.asyncError),
-			natsgo.ReconnectErrHandler(func(_ *natsgo.Conn, err error) { s.failed.Store(&err) }),
-		}, append(more, secure...)...)
-		if b.opt.Server != nil {
-			options = append(options, natsgo.InProcessServer(b.opt.Server))
-		}
-		conn, err := b.connect(ctx, append(options, b.opt.Connect...))
-		if err != nil && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err != nil {
-			return nil, connection.Fatal(fmt.Errorf("connect with NATS: %w", b.opt.Security.explain(withoutURL(err), b.opt.URL)))
-		}
-		s.conn, s.owned, s.nkey = conn, true, nkey
+		s.conn, err = b.connect(ctx)
+		s.owned = true
+	} else { // which connects by itself
+		err = pause.Until(ctx, func() (bool, error) {
+			if s.conn.IsClosed() {
+				return false, connection.Fatal(errors.New("the connection of the host was closed"))
+			}
+			return s.conn.IsConnected(), nil
+		})
 	}
-	if s.link.Store(newLink()); !s.conn.IsConnected() {
-		s.link.Load().lose()
+	if err != nil {
+		return nil, err
 	}
-	if s.conn.IsClosed() {
-		return nil, connection.Fatal(errors.New("the connection of the host was closed"))
-	}
-	options := []jetstream.JetStreamOpt{
+	s.Context, s.lose = context.WithCancel(context.Background())
+	if s.js, err = jetstream.NewWithAPIPrefix(s.conn, strings.TrimSuffix(b.api(""), "."),
 		jetstream.WithDefaultTimeout(apiTimeout),
 		jetstream.WithPublishAsyncTimeout(publishTimeout),
 		jetstream.WithPublishAsyncMaxPending(math.MaxInt), // the session has a limit of its own, which heeds contexts
-	}
-	var err error
-	if b.opt.Domain == "" {
-		s.js, err = jetstream.New(s.conn, options...)
-	} else {
-		s.js, err = jetstream.NewWithDomain(s.conn, b.opt.Domain, options...)
-	}
-	if err != nil {
+	); err != nil {
 		return nil, connection.Fatal(err)
 	}
 	return s, nil
@@ -163,19 +110,40 @@ func (b *Broker) dial(ctx context.Context, more ...natsgo.Option) (*session, err
 
 // connect makes a connection of the client library, which tries each server for as long
 // as [natsgo.Timeout] says. It returns the error of ctx if that is done first.
-func (b *Broker) connect(ctx context.Context, options []natsgo.Option) (*natsgo.Conn, error) {
+func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
+	secure, err := b.opt.Security.options()
+	if err != nil {
+		return nil, err
+	}
+	options := append([]natsgo.Option{
+		natsgo.Name(b.opt.Name),
+		natsgo.CustomInboxPrefix(b.opt.Inbox),
+		natsgo.NoReconnect(), // the keeper connects again, with the files of then
+		natsgo.PingInterval(5 * time.Second),
+		natsgo.MaxPingsOutstanding(2),
+		natsgo.Timeout(5 * time.Second),
+		natsgo.FlusherTimeout(5 * time.Second), // a half-open connection must not hold a writer for a minute
+		natsgo.ErrorHandler(b.asyncError),
+	}, secure...)
+	if b.opt.Server != nil {
+		options = append(options, natsgo.InProcessServer(b.opt.Server))
+	}
 	type result struct {
 		conn *natsgo.Conn
 		err  error
 	}
 	made := make(chan result, 1)
+	servers := strings.Join(append([]string{b.opt.URL}, b.peers...), ",")
 	go func() { // ends when the last server was tried
-		conn, err := natsgo.Connect(b.opt.URL, options...)
+		conn, err := natsgo.Connect(servers, append(options, b.opt.Connect...)...)
 		made <- result{conn, err}
 	}()
 	select {
 	case r := <-made:
-		return r.conn, r.err
+		if u, ok := errors.AsType[*url.Error](r.err); ok { // without the URL, which may hold a password
+			return nil, connection.Fatal(fmt.Errorf("connect with NATS: %w", u.Err))
+		}
+		return r.conn, b.opt.Security.explain(r.err, b.opt.URL)
 	case <-ctx.Done():
 		go func() {
 			if r := <-made; r.err == nil {
@@ -184,14 +152,6 @@ func (b *Broker) connect(ctx context.Context, options []natsgo.Option) (*natsgo.
 		}()
 		return nil, ctx.Err()
 	}
-}
-
-// withoutURL takes the URL, which may hold a password, out of an error.
-func withoutURL(err error) error {
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		return u.Err
-	}
-	return err
 }
 
 // flushTimeout is how long the end of Run waits for the server to read what was
@@ -226,43 +186,23 @@ func closeSession(s *session) {
 	}
 }
 
-// watch has the session verified whenever the connection is lost or made. It
-// returns when the connection is closed for good, or ctx is done, whatever holds the
-// lock of the client library.
+// watch returns when the connection is lost, or ctx is done.
 func (b *Broker) watch(ctx context.Context, s *session) error {
-	ended := make(chan error, 1)
-	go func() { ended <- b.watchConn(ctx, s) }() // ends as soon as the library unlocks its lock
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// watchConn has the session verified whenever the connection is lost or made. It
-// returns when the connection is closed for good, or ctx is done.
-func (b *Broker) watchConn(ctx context.Context, s *session) error {
-	status := s.conn.StatusChanged(natsgo.CONNECTED, natsgo.RECONNECTING, natsgo.DISCONNECTED, natsgo.CLOSED)
-	defer s.conn.RemoveStatusListener(status)
-	for {
-		b.setLost(s, !s.conn.IsConnected())
-		b.keeper.Recheck()
-		if s.conn.IsClosed() {
-			return lastError(s.conn)
-		}
+	lost := s.conn.StatusChanged(natsgo.RECONNECTING, natsgo.DISCONNECTED, natsgo.CLOSED)
+	defer func() { go s.conn.RemoveStatusListener(lost) }() // a connection of the host may hold its lock while it connects
+	if s.conn.IsConnected() {
 		select {
+		case <-lost:
 		case <-ctx.Done():
 			return nil
-		case now := <-status:
-			if now != natsgo.CONNECTED {
-				// At once: asking the client library may take as long as it waits for an
-				// answer of the server, with its lock held (nats.go v1.55.0).
-				b.setLost(s, true)
-				b.keeper.Recheck()
-			}
 		}
 	}
+	s.lose()
+	b.peers = s.conn.DiscoveredServers()
+	b.outages.Add(1)
+	b.recent.Add(1)
+	time.AfterFunc(ackWait+time.Second, b.forget) // the server takes a moment to deliver again
+	return lastError(s.conn)
 }
 
 // forget ends the time in which something may come again that was lost with a
@@ -280,44 +220,19 @@ func (b *Broker) forget() {
 	}
 }
 
-// setLost notes whether there is a connection now, and counts those that are lost.
-func (b *Broker) setLost(s *session, lost bool) {
-	switch {
-	case !lost:
-		if s.failed.Store(nil); s.lost() {
-			s.link.Store(newLink())
-		}
-	case !s.lost():
-		s.link.Load().lose()
-		b.outages.Add(1)
-		b.recent.Add(1)
-		time.AfterFunc(ackWait+time.Second, b.forget) // the server takes a moment to deliver again
-	}
-}
-
-// verifySession makes sure that there is a connection, and that the stream is
-// there and fit.
+// verifySession makes sure that the stream is there and fit.
 func (b *Broker) verifySession(ctx context.Context, s *session) error {
-	if s.lost() {
-		if b.opt.Security.replaced(s.nkey) {
-			s.conn.Close() // the library keeps the key, so that another session must be made
-		}
-		err := b.opt.Security.explain(lastError(s.conn), b.opt.URL)
-		if failed := s.failed.Load(); err == nil && failed != nil {
-			err = *failed
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", connection.ErrNotConnected, err)
-		}
-		return connection.ErrNotConnected
-	}
+	ctx, end := s.whileConnected(ctx)
+	defer end()
 	err := b.provision(ctx, s)
 	switch {
+	case s.lost():
+		return connection.ErrNotConnected
 	case errors.Is(err, errUnfit):
 		return connection.Fatal(err)
 	case errors.Is(err, errGone):
 		pause.For(ctx, deleteTime)
-		s.seen = false
+		b.seen = false
 	case err == nil:
 		b.clearDenied()
 	}
@@ -356,13 +271,14 @@ func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error)
 	}
 	news := true
 	if errors.Is(err, natsgo.ErrPermissionViolation) {
+		err = denied(err)
 		news = b.deny(err)
 	}
 	if errors.Is(err, natsgo.ErrBadHeaderMsg) || !news {
 		b.log.Debug("NATS reports an error", "subject", subject, "error", err)
 		return
 	}
-	b.errors.Note([]any{"subject", subject, "error", err})
+	b.errors.Note(1, []any{"subject", subject, "error", err})
 }
 
 var _ broker.Broker = (*Broker)(nil)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 // stopTimeout is the longest wait for the end of what the server is sending.
@@ -18,8 +19,7 @@ const stopTimeout = time.Second
 // consume receives messages until ctx is done, however often that fails.
 func (s *subscription) consume(ctx context.Context) {
 	defer s.broker.setSubscriptionError(s, nil)
-	defer s.leave()
-	for backoff := minBackoff; ; {
+	for failures := 1; ; failures++ {
 		ses, err := s.broker.keeper.Await(ctx)
 		if err != nil {
 			return
@@ -30,19 +30,19 @@ func (s *subscription) consume(ctx context.Context) {
 			return
 		}
 		if s.count() > before {
-			backoff = minBackoff
+			failures = 1
 		}
 		if s.silent = errors.Is(err, errSilent); s.silent {
 			err = s.broker.suspect(err)
 			s.broker.setSubscriptionError(s, fmt.Errorf("consumer %s: %w", s.durable, err))
 		}
+		wait := retry.Verify.After(failures)
 		s.broker.log.WarnContext(ctx, "subscription failed, will retry",
-			"consumer", s.durable, "error", fmt.Errorf("consume %s: %w", s.topic, err), "retry_in", backoff)
+			"consumer", s.durable, "error", fmt.Errorf("consume %s: %w", s.topic, err), "retry_in", wait)
 		s.broker.keeper.Recheck()
-		if !pause.For(ctx, backoff) {
+		if !pause.For(ctx, wait) {
 			return
 		}
-		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
@@ -58,21 +58,39 @@ func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 	if err := s.consumer(connected, ses); err != nil {
 		return err
 	}
-	in, err := s.listen(ses.conn)
+	in := make(chan *natsgo.Msg, 2*maxHeld) // all that the server may send, and statuses
+	inbox, err := ses.conn.ChanSubscribe(ses.conn.NewInbox(), in)
 	if err != nil {
 		return err
 	}
 	p := puller{
-		conn: ses.conn, inbox: in.sub.Subject, waiting: &s.waiting,
+		conn: ses.conn, inbox: inbox.Subject, waiting: &s.waiting,
 		subject: s.broker.api("CONSUMER.MSG.NEXT." + s.broker.opt.Stream + "." + s.durable),
 	}
-	err = s.pull(ctx, connected, &p, in.messages)
-	if errors.Is(err, connection.ErrNotConnected) || errors.Is(err, errSilent) {
-		return err // the inbox stays open: the server may still send what was asked for
-	}
-	s.exhaust(&p, in.messages)
-	s.leave()
+	err = s.pull(ctx, connected, &p, in)
+	s.exhaust(&p, in)
+	leave(ses.conn, inbox)
+	s.empty(&p, in)
 	return err
+}
+
+// leave closes an inbox when the server has sent what was on its way. One that is closed
+// on this side first throws that away, and it comes again after the ack wait only.
+//
+// A client that reconnects holds its lock until a server has answered (nats.go v1.55.0).
+// So the calls are made by a goroutine that is waited for no longer than a stop may take.
+func leave(conn *natsgo.Conn, inbox *natsgo.Subscription) {
+	ending, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	go func() {
+		defer cancel()
+		// In process hardly anything is on its way. There it is not drained, since
+		// that takes a timer which may be of another synctest bubble (nats.go v1.55.0).
+		if conn.Opts.InProcessServer == nil && inbox.Drain() == nil { // it fails only if the connection is closed
+			_ = conn.FlushWithContext(ending) // if it fails, what is on the wire comes again
+		}
+		_ = inbox.Unsubscribe() // as above
+	}()
+	<-ending.Done()
 }
 
 // consumer makes the durable consumer, or finds it.
@@ -88,9 +106,7 @@ func (s *subscription) consumer(ctx context.Context, ses *session) error {
 	if err != nil {
 		return err
 	}
-	if s.renew(created, known) {
-		s.closeInbox() // what the server sends there is of a consumer that is gone
-	}
+	s.renew(created, known)
 	if !s.silent {
 		s.broker.setSubscriptionError(s, nil)
 	}
@@ -152,7 +168,7 @@ func (s *subscription) read(p *puller, m *natsgo.Msg) error {
 		return p.status(m)
 	}
 	p.came(1) // what was asked for before a reconnect comes too
-	if d, err := s.newDelivery(p.conn, m); err == nil {
+	if d, err := s.newDelivery(m); err == nil {
 		s.receive(d)
 	}
 	return nil

@@ -24,18 +24,15 @@ type position struct {
 type delivery struct {
 	position
 	to       *subscription
-	conn     *natsgo.Conn // the one it came on
 	in       *natsgo.Msg
 	bytes    int
 	number   int       // how often it was delivered, from 1
 	order    uint64    // among all deliveries of the consumer
 	consumer time.Time // when the consumer it came from was created
-	tick     int       // of the heartbeat, when it came
 }
 
-// newDelivery returns what came on a connection. It returns an error if that is
-// no message of a stream.
-func (s *subscription) newDelivery(conn *natsgo.Conn, in *natsgo.Msg) (*delivery, error) {
+// newDelivery returns what came. It returns an error if that is no message of a stream.
+func (s *subscription) newDelivery(in *natsgo.Msg) (*delivery, error) {
 	meta, err := in.Metadata()
 	if err != nil {
 		return nil, err
@@ -43,7 +40,6 @@ func (s *subscription) newDelivery(conn *natsgo.Conn, in *natsgo.Msg) (*delivery
 	return &delivery{
 		position: position{meta.Sequence.Stream, meta.Timestamp.UnixNano()},
 		to:       s,
-		conn:     conn,
 		in:       in,
 		bytes:    weight(in),
 		number:   int(min(meta.NumDelivered, 1<<30)),
@@ -104,7 +100,12 @@ func (d *delivery) nak(delay time.Duration) error {
 	return d.send(fmt.Sprintf(`-NAK {"delay": %d}`, delay.Nanoseconds()))
 }
 
-// inProgress has the server wait for another ack wait.
-func (d *delivery) inProgress() error { return d.send("+WPI") }
-
-func (d *delivery) send(what string) error { return d.conn.Publish(d.in.Reply, []byte(what)) }
+// send answers the server, perhaps on another connection than that on which the message
+// came.
+func (d *delivery) send(what string) error {
+	s, err := d.to.broker.current()
+	if err != nil {
+		return err
+	}
+	return s.conn.Publish(d.in.Reply, []byte(what))
+}

@@ -19,7 +19,7 @@ func TestAckSubjects(t *testing.T) {
 		"":                                                             false,
 	} {
 		in := &natsgo.Msg{Subject: "a", Reply: reply, Sub: new(natsgo.Subscription)}
-		d, err := new(subscription).newDelivery(nil, in)
+		d, err := new(subscription).newDelivery(in)
 		if good && err != nil || !good && err == nil {
 			t.Errorf("%s: %v", reply, err)
 		}

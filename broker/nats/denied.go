@@ -8,10 +8,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	natsgo "github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/broker"
 )
 
 // The server does not answer what it does not permit: it notifies the connection,
@@ -21,6 +21,12 @@ import (
 // deniedSubject matches the text about a message, or a subscription, with its
 // subject.
 var deniedSubject = regexp.MustCompile(`(Publish|Subscription) to "([^"]+)"`)
+
+// denied returns the error of a permission that is missing as [broker.ErrDenied].
+func denied(err error) error { return fmt.Errorf("%w: %w", broker.ErrDenied, err) }
+
+// toSubscribe is what the server calls a subscription that it denies.
+func toSubscribe(subject string) string { return `Subscription to "` + subject + `"` }
 
 // deny notifies all requests that something was denied. It reports whether that is not
 // known yet: the acks of a consumer are denied one by one.
@@ -33,15 +39,15 @@ func (b *Broker) deny(err error) (news bool) {
 	if found == nil {
 		return true
 	}
-	subject, inbox := found[2], found[1] == "Subscription"
-	if strings.HasPrefix(subject, "$JS.ACK.") {
-		return b.denyAcks(subject, err)
-	}
-	if inbox {
-		if !strings.HasPrefix(subject, b.opt.Inbox) {
-			return true
-		}
+	subject, subscribed := found[2], found[1] == "Subscription"
+	inbox := subscribed && strings.HasPrefix(subject, b.opt.Inbox)
+	switch {
+	case inbox:
 		subject = "" // no answer is received, whatever the subject
+	case subscribed:
+		subject = found[0]
+	case strings.HasPrefix(subject, "$JS.ACK."):
+		return b.denyAcks(subject, err)
 	}
 	for _, notify := range requests {
 		notify(subject, err)
@@ -66,93 +72,25 @@ func (b *Broker) denyAcks(subject string, err error) (news bool) {
 	return news
 }
 
-// notifyDenied has denied called with what is denied from now on: a subject that
-// was published to, or "" if answers can't be received. Stop ends that, and must
-// be called.
-func (b *Broker) notifyDenied(denied func(subject string, err error)) (stop func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.lastRequest++
-	id := b.lastRequest
-	b.requests[id] = denied
-	return func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.requests, id)
-	}
-}
-
 // requesting returns a context that ends with ctx, or when the subject of a request is
 // denied, which is its cause then. One that ends in a dot stands for all that begin
 // with it. Stop ends it too, and must be called.
 func (b *Broker) requesting(ctx context.Context, request string) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	end := b.notifyDenied(func(subject string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lastRequest++
+	id := b.lastRequest
+	b.requests[id] = func(subject string, err error) {
 		if subject == "" || subject == request || strings.HasSuffix(request, ".") && strings.HasPrefix(subject, request) {
 			cancel(err)
 		}
-	})
+	}
 	return ctx, func() {
-		end()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.requests, id)
 		cancel(nil)
-	}
-}
-
-// Denials are what was denied while messages wait for their acks.
-type denials struct {
-	mu      sync.Mutex
-	denied  map[string]error // by subject; "" for all
-	changed chan struct{}    // closed with the next denial
-}
-
-func (d *denials) add(subject string, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.denied == nil {
-		d.denied = make(map[string]error)
-	}
-	d.denied[subject] = err
-	if d.changed != nil {
-		close(d.changed)
-		d.changed = nil
-	}
-}
-
-// of returns why messages to a subject are denied, nil if they are not. Changed is
-// closed with the next denial.
-func (d *denials) of(subject string) (changed <-chan struct{}, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.changed == nil {
-		d.changed = make(chan struct{})
-	}
-	if all := d.denied[""]; all != nil {
-		return d.changed, unavailable(all)
-	}
-	return d.changed, d.denied[subject]
-}
-
-// await waits for an ack, for the denial of its subject, or for the end of ctx.
-func (d *denials) await(ctx context.Context, subject string, ack jetstream.PubAckFuture) (*jetstream.PubAck, error) {
-	for {
-		changed, err := d.of(subject)
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case a := <-ack.Ok():
-			return a, nil
-		case err := <-ack.Err():
-			return nil, err
-		case <-changed:
-		case <-ctx.Done():
-			select {
-			case a := <-ack.Ok(): // it came before
-				return a, nil
-			default:
-				return nil, ctx.Err()
-			}
-		}
 	}
 }
 

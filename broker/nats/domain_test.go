@@ -91,7 +91,7 @@ func TestDomainThatIsNotThereIsNamed(t *testing.T) {
 	b := run(t, nats.Options{URL: leafURL, Domain: "moon"})
 	until(t, "word of the domain", func() bool {
 		err := b.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "domain moon")
+		return err != nil && strings.Contains(err.Error(), "$JS.moon.API")
 	})
 	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("id", nil)); err == nil {
 		t.Error("publish without a stream works")

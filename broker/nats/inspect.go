@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -19,15 +18,12 @@ import (
 func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspection, err error) {
 	err = b.connected(ctx, func(b *Broker, s *session) error {
 		found.Version, found.Rereads = "NATS "+s.conn.ConnectedServerVersion(), true
-		var info struct {
-			jetstream.StreamInfo
-			Now time.Time `json:"ts"`
-		}
-		if err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info); err != nil {
+		info, err := b.lookUpStream(ctx, s)
+		if err != nil {
 			return fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 		}
 		c := info.Config
-		found.Now = info.Now
+		found.Now = info.TimeStamp
 		found.MaxAge, found.Limit, found.Used = c.MaxAge, max(c.MaxBytes, 0), number(info.State.Bytes)
 		found.Keeps = fmt.Sprintf("stream %s: retention %s, storage %s, discard %s, duplicate window %v, %d replicas",
 			c.Name, word(c.Retention), word(c.Storage), word(c.Discard), c.Duplicates, max(c.Replicas, 1))
@@ -37,7 +33,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 		switch {
 		case !found.Oldest.IsZero():
 		case info.State.LastSeq > 0: // one that has no commands, and may have had some
-			found.Oldest = info.Now
+			found.Oldest = info.TimeStamp
 		default:
 			found.Oldest = info.Created
 		}

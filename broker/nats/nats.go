@@ -26,7 +26,7 @@
 // progress: what a killed process had comes back within 5 s. A nacked message
 // waits at the server for its retry.
 //
-// # History (history.go, replay.go, pages.go)
+// # History (history.go, replay.go)
 //
 // The stream is the log. How far it was received and published is counted here, how
 // far commands were acked is what the consumer says, asked for behind the messages.
@@ -38,9 +38,9 @@
 //
 // # Connection (connect.go, auth.go, denied.go)
 //
-// The driver connects and reconnects for ever, reads its files again each time,
-// and finds a half-open connection within 15 seconds. While there is none, Publish
-// fails at once, and subscriptions wait.
+// A session is one connection. The driver makes one after the other for ever, reads its
+// files again each time, and finds a half-open connection within 15 seconds. While there
+// is none, Publish fails at once, and subscriptions wait.
 package nats
 
 import (
@@ -60,6 +60,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/digest"
+	"github.com/event-service-agent/timer-service/internal/option"
 )
 
 // Options tune a [Broker]. The zero value is ready to use with a server on this
@@ -105,8 +106,6 @@ const (
 	defaultMinAge   = 24 * time.Hour
 	defaultName     = "timer-service"
 	apiTimeout      = 5 * time.Second // longest wait for an answer about streams and consumers
-	minBackoff      = 50 * time.Millisecond
-	maxBackoff      = 5 * time.Second
 )
 
 // DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
@@ -129,6 +128,8 @@ type Broker struct {
 	pins    *digest.Digest // that stand in the way of a removal
 	recent  atomic.Int64   // how often within the last ack wait: what was lost with it comes again
 	known   atomic.Pointer[record]
+	peers   []string              // servers of the cluster that the last connection has named; for the keeper
+	seen    bool                  // whether the stream was there when it was last looked up; for the keeper
 	full    atomic.Pointer[error] // that the stream takes no more, as it was last looked up; nil if it does
 
 	mu          sync.Mutex
@@ -147,15 +148,9 @@ func New(opt Options, log *slog.Logger) *Broker {
 	opt.Inbox = cmp.Or(opt.Inbox, "_INBOX_"+token(opt.Name))
 	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
 	opt.Stream = cmp.Or(opt.Stream, "svc")
-	if opt.MaxBytes <= 0 {
-		opt.MaxBytes = defaultMaxBytes
-	}
-	if opt.MaxAge <= 0 {
-		opt.MaxAge = defaultMaxAge
-	}
-	if opt.MinAge <= 0 {
-		opt.MinAge = defaultMinAge
-	}
+	opt.MaxBytes = option.Positive(opt.MaxBytes, defaultMaxBytes)
+	opt.MaxAge = option.Positive(opt.MaxAge, defaultMaxAge)
+	opt.MinAge = option.Positive(opt.MinAge, defaultMinAge)
 	b := &Broker{
 		opt: opt, log: log,
 		term:     inflight.NewTerm(),
@@ -211,14 +206,9 @@ func (b *Broker) Now(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	stream, err := s.js.Stream(ctx, b.opt.Stream)
-	if err != nil {
-		return time.Time{}, err
+	stream, err := b.lookUpStream(ctx, s)
+	if err == nil && stream.TimeStamp.IsZero() {
+		err = fmt.Errorf("the server does not return its time: %w", errors.ErrUnsupported)
 	}
-	if t := stream.CachedInfo().TimeStamp; !t.IsZero() {
-		return t, nil
-	}
-	return time.Time{}, fmt.Errorf("the server does not return its time: %w", errors.ErrUnsupported)
+	return stream.TimeStamp, err
 }

@@ -87,7 +87,7 @@ func TestContractInProcess(t *testing.T) {
 // openListening starts a server that can be stopped, and started again on the
 // same port and directory.
 func openListening(t testing.TB) brokertest.Server {
-	opt := embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}
+	opt := embedded.Options{Port: freePort(t), PortOnly: true, StoreDir: t.TempDir(), SyncLazily: true}
 	var e *embedded.Server
 	start := func() {
 		var err error
@@ -97,7 +97,6 @@ func openListening(t testing.TB) brokertest.Server {
 	}
 	start()
 	url := e.URL()
-	opt.Port = portOf(t, url)
 	t.Cleanup(func() { e.Shutdown() })
 	return destructible(t, brokertest.Server{
 		Broker: func() broker.Broker { return nats.New(nats.Options{URL: url}, quiet) },

@@ -23,7 +23,7 @@ import (
 // are for who changes its data meanwhile.
 func listening(t testing.TB) (at string, stop, start func(), dir string) {
 	t.Helper()
-	opt := embedded.Options{StoreDir: t.TempDir(), SyncLazily: true}
+	opt := embedded.Options{Port: freePort(t), PortOnly: true, StoreDir: t.TempDir(), SyncLazily: true}
 	var e *embedded.Server
 	start = func() {
 		var err error
@@ -32,7 +32,6 @@ func listening(t testing.TB) (at string, stop, start func(), dir string) {
 		}
 	}
 	start()
-	opt.Port = portOf(t, e.URL())
 	t.Cleanup(func() { e.Shutdown() })
 	u, err := url.Parse(e.URL())
 	if err != nil {

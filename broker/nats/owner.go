@@ -38,7 +38,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 	if err != nil {
 		return broker.Owner{}, err
 	}
-	subject := b.ownerStream() + "." + b.opt.Prefix + durable(role, b.opt.Routing.Subscription())
+	subject := b.ownerStream() + "." + b.commandsOf(role)
 	for ctx.Err() == nil {
 		kept, seq, err := b.keptOwner(ctx, s, subject)
 		if errors.Is(err, jetstream.ErrStreamNotFound) && !b.opt.Verify {
@@ -70,14 +70,11 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 // keptOwner returns the owner that is kept on a subject, and its sequence in the
 // stream, 0 if there is none.
 func (b *Broker) keptOwner(ctx context.Context, s *session, subject string) (broker.Owner, uint64, error) {
-	var answer struct {
-		Message stored `json:"message"`
-	}
-	err := b.ask(ctx, s, "STREAM.MSG.GET."+b.ownerStream(), getRequest{Last: subject}, &answer)
+	kept, err := b.getFrom(ctx, s, b.ownerStream(), getRequest{Last: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return broker.Owner{}, 0, nil
+		err = nil
 	}
-	return broker.ParseOwner(string(answer.Message.Data)), answer.Message.Sequence, err
+	return broker.ParseOwner(string(kept.Data)), kept.Sequence, err
 }
 
 // keepOwner keeps an owner if the last message on the subject is still the one

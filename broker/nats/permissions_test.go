@@ -95,6 +95,11 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 		}
 		tails[subject] = in
 	}
+	for _, subject := range []string{commands, "svc.*.serviceCall", "svc.*.dlq", "svc.*.receipts"} { // what people listen to through it
+		if _, err := s.Tail().Subscribe(t.Context(), subject); err != nil {
+			t.Error(err)
+		}
+	}
 	in := subscribe(t, s, role, commands)
 	var batch []*message.Message
 	for i := range 100 { // enough for the client to ask whether the stream takes batches
@@ -147,10 +152,13 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	if n := visits(t, s, false); n != 1 {
 		t.Errorf("the service sees %d dead letters", n)
 	}
-	if n := visits(t, o, true); n != 1 {
+	if n := visits(t, o, false); n != 1 {
 		t.Errorf("the operator sees %d dead letters", n)
 	}
-	send(t, o, commands, "replayed")
+	if n := visits(t, s, true); n != 1 {
+		t.Errorf("the service removes %d dead letters", n)
+	}
+	send(t, s, commands, "replayed") // as what people send through it
 	expect(t, in, "replayed")
 	if n := visits(t, o, false); n != 0 {
 		t.Errorf("%d dead letters are left", n)
@@ -259,7 +267,7 @@ func TestDocumentedPermissionsDenyAbuse(t *testing.T) {
 		user, inbox           string
 		publishes, subscribes []string
 	}{
-		{"service", "_INBOX_timer-service", append(publishes, commands, "$JS.API.STREAM.MSG.DELETE.svc"), append(subscriptions, commands)},
+		{"service", "_INBOX_timer-service", publishes, subscriptions[:len(subscriptions)-1]},
 		{"operator", "_INBOX_operator", append(publishes, "svc.acme.serviceCall", "svc.acme.dlq"), []string{">", "svc.>", "$JS.>", commands, "_INBOX_timer-service.>"}},
 		{
 			"acme", "_INBOX_acme",
@@ -352,9 +360,33 @@ func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 			batch[i] = message.NewMessage("", nil)
 		}
 		err := broker.NewWatermillPublisher(c.Publisher()).Publish("svc.beta.serviceCall", batch...)
-		if !errors.Is(err, natsgo.ErrPermissionViolation) || errors.Is(err, broker.ErrRefused) {
+		if !errors.Is(err, broker.ErrDenied) || errors.Is(err, broker.ErrRefused) || !strings.Contains(err.Error(), "svc.beta.serviceCall") {
 			t.Errorf("publish of %d: %v", n, err)
 		}
+	}
+	if err := c.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) { return false, nil }); !errors.Is(err, broker.ErrDenied) {
+		t.Errorf("dead letters: %v", err)
+	}
+	for range 20 { // the library may notify of it later than it answers
+		var tails sync.WaitGroup
+		for _, subject := range []string{"svc.beta.serviceCall", "svc.beta.dlq"} {
+			tails.Go(func() {
+				in, err := c.Tail().Subscribe(t.Context(), subject)
+				switch {
+				case err != nil && (!errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), subject)):
+					t.Errorf("a tail of %s: %v", subject, err)
+				case err == nil: // the denial of the other one came between
+					<-in
+				}
+			})
+		}
+		tails.Wait()
+	}
+	if _, err := c.Tail().Subscribe(t.Context(), "svc.beta.dlq"); !errors.Is(err, broker.ErrDenied) {
+		t.Errorf("a tail: %v", err)
+	}
+	if _, err := c.Tail().Subscribe(t.Context(), "svc.acme.dlq"); err != nil {
+		t.Errorf("a tail that is permitted: %v", err)
 	}
 	tenant.Inbox = "_INBOX_other" // where it may not listen
 	d := ready(t, tenant)

@@ -15,6 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
@@ -68,15 +69,14 @@ func openProcess(t testing.TB, path string) brokertest.Server {
 	}, "svc", address)
 }
 
-// freePort returns a free port.
+// freePort returns a port on which a server can start again after it was stopped.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	port, err := freeport.Find(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // TestContractOnAProcess kills a server of the version in go.mod.

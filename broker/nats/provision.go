@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,16 +21,21 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 		for _, o := range b.objects(ctx, s) {
 			fits := o.fits()
 			missing := errors.Is(fits, jetstream.ErrStreamNotFound) || errors.Is(fits, jetstream.ErrConsumerNotFound)
-			if missing {
-				changes = append(changes, o.Change)
-			}
-			if missing && !dry {
+			switch {
+			case missing && dry && b.opt.Verify:
+				fits = nil
+			case missing && dry:
+				fits = o.permitted()
+			case missing:
 				if fits = o.create(); fits == nil {
 					fits = o.fits() // some settings can't be chosen
 				}
 			}
-			if fits != nil && !(missing && dry) {
+			if fits != nil {
 				return fmt.Errorf("%s: %w", o.Object, fits)
+			}
+			if missing {
+				changes = append(changes, o.Change)
 			}
 		}
 		return nil
@@ -60,8 +66,51 @@ func (b *Broker) connected(ctx context.Context, f func(*Broker, *session) error)
 type object struct {
 	broker.Change
 
-	fits   func() error // why it can't be used as it is, or that it is not there
-	create func() error
+	fits      func() error // why it can't be used as it is, or that it is not there
+	permitted func() error // why it can't be made, as far as that can be asked
+	create    func() error
+}
+
+// permitted returns an error if the server denies a request that makes something. The
+// request names nothing that could be made, and the server says that.
+func (b *Broker) permitted(ctx context.Context, s *session, subject string) error {
+	err := b.ask(ctx, s, subject, struct{}{}, new(struct{}))
+	if _, answered := errors.AsType[*jetstream.APIError](err); answered {
+		return nil
+	}
+	return err
+}
+
+// creatable returns why a stream can't be made: for a permission, or a limit of the server.
+// What it asks for is refused in any case, for several mistakes: a single server says
+// before that whether it has the space.
+func (b *Broker) creatable(ctx context.Context, s *session, stream jetstream.StreamConfig) error {
+	stream.Subjects, stream.MaxAge = []string{"..", ">"}, 1
+	err := b.ask(ctx, s, "STREAM.CREATE."+stream.Name, stream, new(struct{}))
+	if api, answered := errors.AsType[*jetstream.APIError](err); answered && !slices.Contains(noSpace, api.ErrorCode) {
+		return nil
+	}
+	return b.tooLarge(err)
+}
+
+// free returns an error if another stream has one of our subjects. Who may not ask for that
+// learns it when the stream is made.
+func (b *Broker) free(ctx context.Context, s *session) error {
+	for _, subject := range subjects(b.opt.Routing) {
+		var found struct {
+			Streams []string `json:"streams"`
+		}
+		err := b.ask(ctx, s, "STREAM.NAMES", map[string]string{"subject": subject}, &found)
+		switch {
+		case errors.Is(err, broker.ErrDenied):
+			return nil
+		case err != nil:
+			return err
+		case len(found.Streams) > 0:
+			return fmt.Errorf("%w: stream %s has the subject %s already; name the stream that holds the subjects, or choose other topics", errUnfit, found.Streams[0], subject)
+		}
+	}
+	return nil
 }
 
 func (b *Broker) objects(ctx context.Context, s *session) []object {
@@ -81,6 +130,7 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 				}
 				return b.verify(info.Config)
 			},
+			func() error { return cmp.Or(b.creatable(ctx, s, stream), b.free(ctx, s)) },
 			func() error { _, err := b.create(ctx, s); return err },
 		},
 		{
@@ -96,6 +146,9 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 				}
 				return verifyConsumer(info.Config, consumer)
 			},
+			func() error {
+				return b.permitted(ctx, s, "CONSUMER.CREATE."+stream.Name+"."+consumer.Durable+"."+topic)
+			},
 			func() error { _, err := b.makeConsumer(ctx, s, consumer); return err },
 		},
 		{
@@ -103,14 +156,11 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 				Object: "stream " + owners.Name,
 				Detail: fmt.Sprintf("subjects %s; file storage; the last message of each, for ever", owners.Subjects[0]),
 			},
-			func() error {
-				var info jetstream.StreamInfo
-				err := b.ask(ctx, s, "STREAM.INFO."+owners.Name, struct{}{}, &info)
-				if err == nil && !slices.Equal(info.Config.Subjects, owners.Subjects) {
-					err = fmt.Errorf("%w: subjects are %s; set them to: %s", errUnfit, info.Config.Subjects, owners.Subjects)
-				}
+			func() error { // asks as a service does at its start, whose user may not ask for more
+				_, _, err := b.keptOwner(ctx, s, owners.Name+"."+consumer.Durable)
 				return err
 			},
+			func() error { return b.permitted(ctx, s, "STREAM.CREATE."+owners.Name) },
 			func() error { return b.makeOwners(ctx, s) },
 		},
 	}

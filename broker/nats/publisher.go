@@ -74,9 +74,8 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (duplicates []duplicate) {
 	connected, end := s.whileConnected(ctx)
 	defer end()
-	known := p.known.Load() // before anything is sent: an ack of another stream is not noted for this one
-	var denied denials
-	defer p.notifyDenied(denied.add)()
+	known := p.known.Load()                     // before anything is sent: an ack of another stream is not noted for this one
+	waiting := make(map[string]context.Context) // by subject: until that is denied
 	for part := range slices.Chunk(messages, maxUnacked) {
 		if s.unacked.Acquire(connected, int64(len(part))) != nil {
 			for _, m := range part {
@@ -89,8 +88,16 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (d
 			if connected.Err() != nil {
 				break
 			}
+			if waiting[m.Subject] == nil {
+				permitted, stop := p.requesting(connected, m.Subject)
+				defer stop()
+				waiting[m.Subject] = permitted
+			}
 			var err error
 			if acks[i], err = s.js.PublishMsgAsync(m.Msg, once); err != nil {
+				if s.conn.IsClosed() { // which the error may say in a text alone
+					err = unavailable(err)
+				}
 				*m.result, acks[i] = result(err), nil
 			}
 			failpoint.Here("publishing")
@@ -102,7 +109,7 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (d
 				}
 				continue
 			}
-			ack, err := denied.await(connected, m.Subject, acks[i])
+			ack, err := await(waiting[m.Subject], acks[i])
 			if err == nil {
 				known.note(ack.Sequence)
 			}
@@ -120,6 +127,23 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (d
 		s.unacked.Release(int64(len(part)))
 	}
 	return duplicates
+}
+
+// await waits for an ack, or for the end of ctx, of which it returns the cause.
+func await(ctx context.Context, ack jetstream.PubAckFuture) (*jetstream.PubAck, error) {
+	select {
+	case a := <-ack.Ok():
+		return a, nil
+	case err := <-ack.Err():
+		return nil, err
+	case <-ctx.Done():
+	}
+	select {
+	case a := <-ack.Ok(): // it came before
+		return a, nil
+	default:
+		return nil, context.Cause(ctx)
+	}
 }
 
 // noAck says that it is not known whether a message was stored.
@@ -151,15 +175,13 @@ func result(err error) error {
 		}
 		return err
 	}
-	for _, never := range []error{natsgo.ErrMaxPayload, natsgo.ErrBadSubject} {
-		if errors.Is(err, never) {
-			return refused(err)
-		}
-	}
-	for _, away := range []error{natsgo.ErrConnectionClosed, natsgo.ErrDisconnected, natsgo.ErrReconnectBufExceeded, jetstream.ErrJetStreamPublisherClosed} {
-		if errors.Is(err, away) {
-			return unavailable(err)
-		}
+	is := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case slices.ContainsFunc([]error{natsgo.ErrMaxPayload, natsgo.ErrBadSubject}, is):
+		return refused(err)
+	case slices.ContainsFunc([]error{natsgo.ErrConnectionClosed, natsgo.ErrDisconnected, natsgo.ErrReconnectBufExceeded, jetstream.ErrJetStreamPublisherClosed}, is),
+		is(broker.ErrDenied) && strings.Contains(err.Error(), "Subscription to"): // so that no ack comes, whatever the subject
+		return unavailable(err)
 	}
 	return err
 }

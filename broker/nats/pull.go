@@ -27,6 +27,7 @@ type puller struct {
 	inbox   string        // where messages go
 	open    int           // messages asked for that did not come yet
 	large   bool          // the next message is larger than a request may be
+	noWait  bool          // what there is now is asked for, and the server keeps no request
 	waiting *atomic.Int64 // requests that the server may keep, at most
 }
 
@@ -34,8 +35,9 @@ type puller struct {
 type pullRequest struct {
 	Batch     int           `json:"batch"`
 	MaxBytes  int           `json:"max_bytes,omitempty"` // 0: no limit
-	Expires   time.Duration `json:"expires"`
-	Heartbeat time.Duration `json:"idle_heartbeat"`
+	Expires   time.Duration `json:"expires,omitempty"`
+	Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
+	NoWait    bool          `json:"no_wait,omitempty"` // for what there is now; without the two above
 }
 
 // ask asks for as many messages as there is capacity for. It does so in large
@@ -50,10 +52,11 @@ func (p *puller) ask(capacity int) error {
 	if p.large {
 		n, limit, p.large = 1, 0, false
 	}
-	body, err := json.Marshal(pullRequest{
-		Batch: n, MaxBytes: limit,
-		Expires: pullExpires, Heartbeat: pullHeartbeat,
-	})
+	request := pullRequest{Batch: n, MaxBytes: limit, NoWait: p.noWait}
+	if !p.noWait {
+		request.Expires, request.Heartbeat = pullExpires, pullHeartbeat
+	}
+	body, err := json.Marshal(request)
 	if err != nil {
 		return err
 	}
@@ -73,6 +76,7 @@ func fromStream(m *natsgo.Msg) bool { return strings.HasPrefix(m.Reply, "$JS.ACK
 // the end of a request.
 func (p *puller) status(m *natsgo.Msg) error {
 	status, description := m.Header.Get("Status"), m.Header.Get("Description")
+	left := p.open // old servers do not count; at worst too much is asked for
 	switch status {
 	case "100": // a heartbeat
 		return nil
@@ -83,16 +87,16 @@ func (p *puller) status(m *natsgo.Msg) error {
 			// If nothing of the request came, no request like it ever gets the message.
 			left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Bytes"))
 			p.large = p.large || err != nil || left >= p.maxBytes()
-		case "batch completed":
+		case "batch completed": // which comes behind all of its messages
+			left = 0
 		default:
 			return fmt.Errorf("the consumer says %s", description)
 		}
 	default:
 		return fmt.Errorf("the consumer says %s %s", status, description)
 	}
-	left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
-	if err != nil {
-		left = p.open // old servers do not count; at worst too much is asked for
+	if n, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")); err == nil {
+		left = n
 	}
 	p.came(left)
 	p.waiting.Store(max(p.waiting.Load()-1, 0))

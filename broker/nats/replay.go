@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -16,6 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 const (
@@ -46,6 +49,8 @@ type replay struct {
 	next     uint64 // sequence
 	end      uint64 // the last one
 	replicas int    // of the stream, and the consumer
+	order    uint64 // of the last message that came, among those of the consumer
+	passed   bool   // the end was reached
 	visit    func([]broker.Stored) error
 	failed   error // of visit
 }
@@ -92,7 +97,6 @@ var replayNames = map[broker.Kind]string{
 
 // run reads until the end, however often it is interrupted.
 func (r *replay) run(ctx context.Context) error {
-	backoff := minBackoff
 	for tries := 1; ; tries++ {
 		before := r.next
 		_, err := r.keeper.Await(ctx)
@@ -103,13 +107,12 @@ func (r *replay) run(ctx context.Context) error {
 			return err
 		}
 		if r.next > before {
-			tries, backoff = 1, minBackoff
+			tries = 1
 		}
-		if ctx.Err() != nil || tries == replayTries || final(err) || !pause.For(ctx, backoff) {
+		if ctx.Err() != nil || tries == replayTries || final(err) || !pause.For(ctx, retry.Verify.After(tries)) {
 			return errors.Join(ctx.Err(), err)
 		}
 		r.Broker.log.WarnContext(ctx, "replay interrupted, will go on", "consumer", r.consumer, "sequence", r.next, "error", err)
-		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
@@ -164,17 +167,18 @@ func (r *replay) read(ctx context.Context, s *session, first uint64) error {
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // it fails only if the connection is closed
-	p := pages{
-		conn: s.conn, in: in, inbox: sub.Subject, log: r.log, end: r.end,
+	p := puller{
+		conn: s.conn, inbox: sub.Subject, noWait: true, waiting: new(atomic.Int64),
 		subject: r.api("CONSUMER.MSG.NEXT." + r.opt.Stream + "." + r.consumer),
 	}
+	r.order, r.passed = 0, false
 	if err := p.ask(replayBatch); err != nil {
 		return err
 	}
-	for {
-		batch, more, err := p.read(ctx)
-		if err == nil && more > 0 {
-			err = p.ask(more)
+	for p.open > 0 {
+		batch, err := r.receive(ctx, &p, in)
+		if err == nil && !r.passed && (len(batch) > 0 || p.large) {
+			err = p.ask(replayBatch)
 		}
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
@@ -185,14 +189,49 @@ func (r *replay) read(ctx context.Context, s *session, first uint64) error {
 			}
 			r.next = uint64(batch[len(batch)-1].Number) + 1
 		}
-		switch {
-		case p.passed:
+		if r.passed {
 			r.next = max(r.next, r.end+1)
-			return nil
-		case more == 0:
-			return nil
 		}
 	}
+	return nil
+}
+
+// receive receives what was asked for, or what there is of it.
+func (r *replay) receive(ctx context.Context, p *puller, in <-chan *natsgo.Msg) (batch []broker.Stored, err error) {
+	silence := time.NewTimer(apiTimeout)
+	defer silence.Stop()
+	for p.open > 0 {
+		var m *natsgo.Msg
+		select {
+		case m = <-in:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-silence.C:
+			return nil, fmt.Errorf("%w: the consumer is silent", errReplay)
+		}
+		if !fromStream(m) {
+			if err := p.status(m); err != nil {
+				return nil, fmt.Errorf("%w: %w", errReplay, err)
+			}
+			continue
+		}
+		meta, err := m.Metadata()
+		if err != nil || meta.Sequence.Consumer != r.order+1 {
+			return nil, fmt.Errorf("%w: a message is missing", errReplay)
+		}
+		r.order++
+		p.came(1)
+		silence.Reset(apiTimeout)
+		if meta.Sequence.Stream <= r.end {
+			msg := unmarshal(m.Subject, m.Header, m.Data)
+			msg.Metadata[broker.MetaPosition] = strconv.FormatUint(meta.Sequence.Stream, 10)
+			batch = append(batch, broker.Stored{Message: msg, Log: r.log, Number: number(meta.Sequence.Stream), At: meta.Timestamp.UTC()})
+		}
+		if r.passed = meta.Sequence.Stream >= r.end; r.passed {
+			p.open = 0
+		}
+	}
+	return batch, nil
 }
 
 // makeConsumer makes the consumer. If there is one it waits until that is gone, which

@@ -42,7 +42,7 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 		switch {
 		case b.opt.Verify:
 			err = errMissing
-		case s.seen:
+		case b.seen:
 			return errGone
 		default:
 			info, err = b.create(ctx, s)
@@ -55,10 +55,10 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 		return err
 	}
 	b.identify(info)
-	if !s.seen {
+	if !b.seen {
 		b.applyLimits(ctx, s, info)
 	}
-	s.seen = true
+	b.seen = true
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
 	b.full.Store(checkLimit(info))
 	if crowded(info) {
@@ -116,9 +116,19 @@ func (b *Broker) create(ctx context.Context, s *session) (*jetstream.StreamInfo,
 			errUnfit, err, strings.Join(subjects(b.opt.Routing), ", "))
 	}
 	if err != nil {
-		return nil, cause(ctx, err)
+		return nil, b.tooLarge(cause(ctx, err))
 	}
 	return stream.CachedInfo(), nil
+}
+
+// tooLarge adds what to do to an error that says that the server has no space for the
+// stream.
+func (b *Broker) tooLarge(err error) error {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if ok && slices.Contains(noSpace, api.ErrorCode) {
+		return fmt.Errorf("%w: the server has no space for a stream of %d bytes: set nats_max_bytes to less, or give it more (max_file_store)", err, b.maxBytes())
+	}
+	return err
 }
 
 // Codes of JetStream errors for which the client library has no names.
@@ -126,6 +136,10 @@ const (
 	codeInvalidConfig  = 10052 // the configuration makes no sense to the server
 	codeSubjectOverlap = 10065 // another stream has one of the subjects
 )
+
+// noSpace are the codes of limits of the server or the account that a stream is too large
+// for, or one too many.
+var noSpace = []jetstream.ErrorCode{10002, 10023, 10027, 10047, 10113, 10122}
 
 // maxBytes is the size limit of the stream. An embedded server promises no more
 // than the disk has: a full disk stops a stream until the server restarts, a

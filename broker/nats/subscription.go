@@ -2,6 +2,9 @@ package nats
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,15 +33,13 @@ type subscription struct {
 	barrier chan barrier  // read when all that came before was received
 	unfit   chan struct{} // holds one: someone has changed the consumer
 	crowded chan struct{} // holds one: the stream was found to be crowded
-	inbox   *inbox        // nil while it is closed; of the goroutine that receives
-	silent  bool          // the server did not do what it was asked for; of the same goroutine
+	silent  bool          // the server did not do what it was asked for; for the goroutine that receives
 	waiting atomic.Int64  // requests that the server may keep, at most
 
 	mu       sync.Mutex
 	held     map[position]*delivery
 	bytes    int           // of those held
 	freed    chan struct{} // holds one: something was settled
-	ticks    int           // of the heartbeat
 	received int           // messages so far
 	newest   uint64        // order of the last delivery that came; 0 if none did
 	gap      bool          // one before it did not come, and a connection was lost
@@ -46,8 +47,6 @@ type subscription struct {
 	known    *record       // of the stream that the consumer reads; nil if it is not known
 	news     int           // how often to ask how far the role has acked
 	returned []*delivery   // no handler has them, and the intake has ended
-	unsent   int           // acks that could not be sent
-	why      error         // of the last of them
 }
 
 func newSubscription(ctx context.Context, to *subscriber, durable, topic string) *subscription {
@@ -88,30 +87,21 @@ func (s *subscription) run(ctx context.Context) {
 	s.to.Drain(s.window, settleWait, 0, nil)
 }
 
-// keepAlive notifies the server that messages are in progress, until done is
-// closed. Those that came after the last time are young enough.
+// keepAlive notifies the server that messages are in progress, until done is closed.
 func (s *subscription) keepAlive(done <-chan struct{}) {
 	t := time.NewTicker(heartbeat)
 	defer t.Stop()
 	for {
 		select {
 		case <-done:
-			s.logUnsent()
 			return
 		case <-t.C:
 		}
-		s.logUnsent()
-		var old []*delivery
 		s.mu.Lock()
-		s.ticks++
-		for _, d := range s.held {
-			if d.tick < s.ticks-1 {
-				old = append(old, d)
-			}
-		}
+		held := slices.Collect(maps.Values(s.held))
 		s.mu.Unlock()
-		for _, d := range old {
-			_ = d.inProgress() // if it can't be sent the message comes again
+		for _, d := range held {
+			_ = d.send("+WPI") // if it can't be sent the message comes again
 		}
 	}
 }
@@ -129,7 +119,7 @@ func (s *subscription) receive(d *delivery) {
 		s.mu.Unlock()
 		return
 	}
-	d.consumer, d.tick = s.created, s.ticks
+	d.consumer = s.created
 	s.held[d.position] = d
 	s.bytes += d.bytes
 	s.received++
@@ -176,15 +166,14 @@ func (s *subscription) count() int {
 }
 
 // renew notes when the consumer was created that messages come from now on, and of
-// which stream they are. It reports whether that is another consumer than before.
-func (s *subscription) renew(created time.Time, known *record) bool {
+// which stream they are.
+func (s *subscription) renew(created time.Time, known *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	same := s.created.Equal(created)
-	if s.created, s.known = created, known; !same {
+	if !s.created.Equal(created) {
 		s.newest, s.gap = 0, false
 	}
-	return !same
+	s.created, s.known = created, known
 }
 
 // stale reports whether the consumer that a message came from was deleted. An ack
@@ -196,25 +185,9 @@ func (s *subscription) stale(d *delivery) bool {
 	return !d.consumer.Equal(s.created)
 }
 
-// sent notes whether an ack could be sent. If not, its message comes again.
+// sent logs that an ack could not be sent, so that its message comes again.
 func (s *subscription) sent(err error) {
-	if err == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unsent++
-	s.why = err
-}
-
-// logUnsent logs how many acks could not be sent since it was last called.
-func (s *subscription) logUnsent() {
-	s.mu.Lock()
-	n, why := s.unsent, s.why
-	s.unsent, s.why = 0, nil
-	s.mu.Unlock()
-	if n > 0 {
-		s.broker.log.WarnContext(context.Background(), "acks not sent, messages will come again",
-			"consumer", s.durable, "messages", n, "error", why)
+	if err != nil {
+		s.broker.errors.Note(1, []any{"consumer", s.durable, "error", fmt.Errorf("acks are not sent, and messages come again: %w", err)})
 	}
 }

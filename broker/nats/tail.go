@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"strings"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 	natsgo "github.com/nats-io/nats.go"
@@ -15,10 +16,10 @@ const tailBuffer = 8192
 
 // A listener is a subscription on one connection.
 type listener struct {
-	conn   *natsgo.Conn
-	sub    *natsgo.Subscription
-	in     chan *natsgo.Msg
-	closed chan natsgo.Status // gets a value when the connection is closed for good
+	sub       *natsgo.Subscription
+	in        chan *natsgo.Msg
+	permitted context.Context // ends when the server denies the subscription, or the connection is lost
+	stop      func()          // ends that too
 }
 
 // tail subscribes, and waits until the server knows. It needs no permission but that to
@@ -31,28 +32,36 @@ func (b *Broker) tail(ctx context.Context, topic string) (inflight.Listener, err
 	if err != nil {
 		return nil, err
 	}
+	before := lastError(s.conn)
 	in := make(chan *natsgo.Msg, tailBuffer)
 	sub, err := s.conn.ChanSubscribe(topic, in)
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{conn: s.conn, sub: sub, in: in, closed: s.conn.StatusChanged(natsgo.CLOSED)}
+	l := &listener{sub: sub, in: in}
+	l.permitted, l.stop = b.requesting(s, toSubscribe(topic))
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if err := s.conn.FlushWithContext(ctx); err != nil {
+	err = s.conn.FlushWithContext(ctx)
+	// The library notifies of a denial later than it has read the answer to the flush.
+	if last := lastError(s.conn); err == nil && last != before && last != nil && strings.Contains(last.Error(), toSubscribe(topic)) { //nolint:errorlint // each denial is an error of its own
+		err = denied(last)
+	}
+	if err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
 }
 
-// Receive sends messages until ctx is done or the connection is closed.
+// Receive sends messages until ctx is done, the subscription is denied, or the connection
+// is lost.
 func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-l.closed:
+		case <-l.permitted.Done():
 			return
 		case m := <-l.in:
 			if !send(unmarshal(m.Subject, m.Header, m.Data)) {
@@ -64,6 +73,6 @@ func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool
 
 // Close ends the subscription.
 func (l *listener) Close() {
-	l.conn.RemoveStatusListener(l.closed)
+	l.stop()
 	_ = l.sub.Unsubscribe() // it fails only if the connection is closed
 }

@@ -56,7 +56,7 @@ func (s *subscription) trim(ctx context.Context) {
 			stands = pin{why: err.Error()}
 		}
 		if stands.why != "" && ctx.Err() == nil {
-			s.broker.pins.Note([]any{"stream", s.broker.opt.Stream, "because", stands.why}, stands.about...)
+			s.broker.pins.Note(1, []any{"stream", s.broker.opt.Stream, "because", stands.why}, stands.about...)
 		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -36,46 +34,56 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 		})
 	}
 	var consumers map[*consumer]*inflight.Window // of this process
-	came := func() (n int) {
-		for c := range consumers {
-			n += c.flow.count()
-		}
-		return n
-	}
-	backlog := 0 // how many have come when all have that are ready now
 	if err := until(func() (bool, error) {
-		if consumers = b.consumers(q.name); len(consumers) == 0 {
-			return false, nil
-		}
-		before := came()
-		ready, err := b.ready(ctx, q)
-		backlog = before + ready
-		return true, err
-	}); err != nil {
-		return err
-	}
-	if err := until(func() (bool, error) {
-		if came() >= backlog {
-			return true, nil
-		}
-		ready, err := b.ready(ctx, q) // others may have got them
-		return ready == 0, err
+		consumers = b.consumers(q.name)
+		return len(consumers) > 0, nil
 	}); err != nil {
 		return err
 	}
 	for c, window := range consumers {
-		// The server answers on the channel of a consumer behind what it has sent there.
-		if err := b.within(ctx, c.sync); err != nil {
-			return fmt.Errorf("queue %s: %w", q.name, err)
-		}
-		sent := int64(c.flow.count())
-		if err := until(func() (bool, error) { return c.taken.Load() >= sent, nil }); err != nil {
+		if err := c.catchUp(ctx, q, until); err != nil {
 			return err
 		}
 		settled := window.Settled()
 		if err := until(func() (bool, error) { return settled(), nil }); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// catchUp waits until the window has all that came, and that is all that was ready in
+// the queue; or none is ready, since others may have got some.
+func (c *consumer) catchUp(ctx context.Context, q queue, until func(func() (bool, error)) error) error {
+	backlog := int64(-1) // how many have come when all have that are ready now
+	if err := until(func() (bool, error) {
+		if backlog >= 0 && c.flow.came.Load() >= backlog {
+			return true, nil
+		}
+		err := c.count(ctx, q)
+		if backlog < 0 {
+			backlog = c.flow.came.Load() + c.ready.Load()
+		}
+		return c.ready.Load() == 0, err
+	}); err != nil {
+		return err
+	}
+	sent := c.flow.came.Load()
+	return until(func() (bool, error) { return c.taken.Load() >= sent, nil })
+}
+
+// count asks how many messages are ready. The server answers on the channel of the
+// consumer, behind what it has sent there.
+func (c *consumer) count(ctx context.Context, q queue) error {
+	err := await(ctx, c.broker.begin(fmt.Sprintf("messages of %p", c), func() error {
+		c.calls.Lock()
+		defer c.calls.Unlock()
+		found, err := c.channel.QueueDeclarePassive(q.name, true, false, false, false, nil)
+		c.ready.Store(int64(found.Messages))
+		return err
+	}))
+	if err != nil {
+		return fmt.Errorf("queue %s: %w", q.name, err)
 	}
 	return nil
 }
@@ -91,33 +99,4 @@ func (b *Broker) consumers(queue string) map[*consumer]*inflight.Window {
 		}
 	}
 	return all
-}
-
-// ready returns how many messages are ready in a queue.
-func (b *Broker) ready(ctx context.Context, q queue) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	conn, err := b.main.Current()
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	if err := b.within(ctx, func() error {
-		return onChannel(conn, func(ch *amqp.Channel) error {
-			found, err := ch.QueueDeclarePassive(q.name, true, false, false, false, nil)
-			n = found.Messages
-			return err
-		})
-	}); err != nil {
-		return 0, fmt.Errorf("queue %s: %w", q.name, err)
-	}
-	return n, nil
-}
-
-// sync waits for an answer of the server on the channel. It changes nothing: the
-// prefetch of a consumer is that of its beginning.
-func (c *consumer) sync() error {
-	c.calls.Lock()
-	defer c.calls.Unlock()
-	return c.channel.Qos(prefetch, 0, false)
 }

@@ -14,7 +14,7 @@ import (
 
 const (
 	maxUnconfirmed = 1000            // messages that calls wait for, of all calls together
-	lateMemory     = 2 * time.Minute // how long a confirm that came too late is remembered
+	lateMemory     = 2 * time.Minute // how long a message that was abandoned is remembered at least
 )
 
 // A confirmChannel is a channel in confirm mode, and what the server has not confirmed
@@ -26,21 +26,19 @@ type confirmChannel struct {
 	channel *amqp.Channel
 	window  chan struct{} // holds one for each message that a call waits for
 	returns <-chan amqp.Return
-	closed  <-chan *amqp.Error
+	why     func() error // which waits for the reason why the channel was closed
 
 	mu     sync.Mutex
 	sent   map[target][]*sent
-	queues map[string]*state   // by topic
-	known  map[target]struct{} // abandoned messages whose confirm came after all
-	why    error               // why the channel was closed
-	latest time.Time           // when the last confirm came
-	newest time.Time           // when the newest of the messages that are confirmed was sent
+	queues map[string]*state // by topic
+	latest time.Time         // when the last confirm came
+	newest time.Time         // when the newest of the messages that are confirmed was sent
 }
 
 // A state is that of the queue of a topic.
 type state struct {
-	latest time.Time // when it confirmed something
-	late   int       // messages that were abandoned since it is stuck
+	latest    time.Time // when it confirmed something
+	abandoned []*sent   // messages that no call waits for, until they are published again or are old
 }
 
 // A target is what the server says of a message that it returns.
@@ -49,12 +47,10 @@ type target struct{ topic, id string }
 // A sent is a message that was sent.
 type sent struct {
 	target
-	named    bool      // see outgoing
 	at       time.Time // when it was sent
 	confirm  *amqp.DeferredConfirmation
 	returned *amqp.Return
-
-	abandoned bool // no call waits for it any more
+	stuck    bool // it was abandoned since its queue confirmed nothing
 }
 
 // confirmed reports whether the server has said what became of it, or can't any
@@ -91,10 +87,7 @@ func (b *Broker) openConfirmChannel(ctx context.Context) (*confirmChannel, error
 		b.channel.Store(newConfirmChannel(b, conn, channel))
 		return nil
 	}))
-	if err != nil {
-		return nil, err
-	}
-	return b.channel.Load(), nil
+	return b.channel.Load(), err
 }
 
 // usable reports whether the channel is one of a connection, and open.
@@ -103,16 +96,21 @@ func (c *confirmChannel) usable(conn *serverConn) bool {
 }
 
 func newConfirmChannel(b *Broker, conn *serverConn, channel *amqp.Channel) *confirmChannel {
+	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
 	return &confirmChannel{
 		b: b, conn: conn, channel: channel,
 		window: make(chan struct{}, maxUnconfirmed),
 		// Enough for all that the server may return before a call reads it: the
 		// library drops what it can't pass on for 5 s (notifyAll, amqp091-go v1.16.0).
 		returns: channel.NotifyReturn(make(chan amqp.Return, 4*maxUnconfirmed)),
-		closed:  channel.NotifyClose(make(chan *amqp.Error, 1)),
-		sent:    make(map[target][]*sent),
-		queues:  make(map[string]*state),
-		known:   make(map[target]struct{}),
+		why: sync.OnceValue(func() error {
+			if why := <-closed; why != nil {
+				return why
+			}
+			return amqp.ErrClosed
+		}),
+		sent:   make(map[target][]*sent),
+		queues: make(map[string]*state),
 	}
 }
 
@@ -127,7 +125,7 @@ func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 		c.release()
 		return nil, fmt.Errorf("%w: %w", errNoConfirm, err)
 	}
-	s := &sent{target: target{m.topic, m.MessageId}, named: m.named, at: clock()}
+	s := &sent{target: target{m.topic, m.MessageId}, at: clock()}
 	c.mu.Lock()
 	c.sent[s.target] = append(c.sent[s.target], s)
 	c.mu.Unlock()
@@ -147,6 +145,11 @@ func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 func (c *confirmChannel) result(s *sent) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.settle(s)
+}
+
+// settle is result for who holds the lock.
+func (c *confirmChannel) settle(s *sent) error {
 	c.readReturns() // a message is returned before it is confirmed
 	c.forget(s)
 	c.latest = clock()
@@ -225,17 +228,10 @@ func (c *confirmChannel) forget(s *sent) {
 
 // ended returns why the channel takes no messages any more.
 func (c *confirmChannel) ended(err error) error {
-	select {
-	case why, ok := <-c.closed:
-		if ok && why != nil {
-			c.why = why
-		}
-	default:
+	if c.channel.IsClosed() {
+		err = c.why()
 	}
-	if c.why != nil {
-		err = c.why
-	}
-	return fmt.Errorf("%w with RabbitMQ: %w", connection.ErrNotConnected, err)
+	return fmt.Errorf("%w with RabbitMQ: %w", connection.ErrNotConnected, denied(err))
 }
 
 // abandon has a call wait no longer for a message, and returns its result. If its
@@ -243,41 +239,21 @@ func (c *confirmChannel) ended(err error) error {
 func (c *confirmChannel) abandon(s *sent, stuck bool) error {
 	c.release()
 	c.mu.Lock()
-	s.abandoned = true
-	if stuck {
-		c.queue(s.topic).late++
-	}
-	c.mu.Unlock()
-	if c.b.term.Add(&c.b.calls) {
-		go func() {
-			defer c.b.calls.Done()
-			c.awaitLate(s, stuck)
-		}()
-	}
+	defer c.mu.Unlock()
+	q := c.queue(s.topic)
+	q.abandoned = slices.DeleteFunc(q.abandoned, func(other *sent) bool {
+		old := other.confirmed() && s.at.Sub(other.at) > lateMemory
+		if old {
+			c.forget(other)
+		}
+		return old
+	})
+	s.stuck = stuck
+	q.abandoned = append(q.abandoned, s)
 	if err := c.conn.takesMessages(); err != nil {
 		return err
 	}
 	return errNoConfirm
-}
-
-// awaitLate notes when the confirm of an abandoned message comes.
-func (c *confirmChannel) awaitLate(s *sent, stuck bool) {
-	<-s.confirm.Done()
-	err := c.result(s)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if stuck {
-		c.queue(s.topic).late--
-	}
-	if err != nil || !s.named {
-		return
-	}
-	c.known[s.target] = struct{}{}
-	time.AfterFunc(lateMemory, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.known, s.target)
-	})
 }
 
 // earlier reports whether a message was published by a call that did not wait for
@@ -286,18 +262,25 @@ func (c *confirmChannel) awaitLate(s *sent, stuck bool) {
 func (c *confirmChannel) earlier(m outgoing) (published bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := target{m.topic, m.MessageId}
-	if m.named {
-		if _, ok := c.known[t]; ok {
-			delete(c.known, t)
-			return true, nil
-		}
-		if slices.ContainsFunc(c.sent[t], func(s *sent) bool { return s.abandoned }) {
+	q := c.queue(m.topic)
+	if i := slices.IndexFunc(q.abandoned, func(s *sent) bool { return m.named && s.id == m.MessageId }); i >= 0 {
+		s := q.abandoned[i]
+		if !s.confirmed() {
 			return false, errNoConfirm
 		}
+		q.abandoned = slices.Delete(q.abandoned, i, i+1)
+		if c.settle(s) == nil {
+			return true, nil
+		}
 	}
-	if n := c.queue(m.topic).late; n > 0 {
-		return false, fmt.Errorf("%w for %d earlier messages of the queue", errNoConfirm, n)
+	late := 0
+	for _, s := range q.abandoned {
+		if s.stuck && !s.confirmed() {
+			late++
+		}
+	}
+	if late > 0 {
+		return false, fmt.Errorf("%w for %d earlier messages of the queue", errNoConfirm, late)
 	}
 	return false, nil
 }

@@ -1,12 +1,12 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	dialTimeout = 5 * time.Second // longest wait for a server to accept a connection, and for each of its answers then
+	dialTimeout = 5 * time.Second // longest wait for a connection that can be used
 	heartbeat   = 5 * time.Second // how often each side sends something at least
 	silence     = 3 * heartbeat   // after which the other side is given up
 	channelMax  = 2047            // channels of a connection, as RabbitMQ has it
@@ -34,18 +34,18 @@ type serverConn struct {
 	network *network
 	server  string
 	blocked atomic.Pointer[string] // why the server takes no messages; nil if it does
-	over    <-chan struct{}        // closed when Run ends
+	ending  context.Context        // see Broker
 	gone    chan struct{}          // closed when it has ended
 	why     error                  // set before gone is closed
 }
 
 // keeper returns a keeper of one connection.
-func (b *Broker) keeper(part string, verify func(context.Context, *serverConn) error) *connection.Keeper[*serverConn] {
+func (b *Broker) keeper(part string, verify, ping func(context.Context, *serverConn) error) *connection.Keeper[*serverConn] {
 	var k *connection.Keeper[*serverConn]
 	k = connection.New(connection.Options[*serverConn]{
 		Server: "RabbitMQ",
 		Dial: func(ctx context.Context) (*serverConn, error) {
-			return b.dial(ctx, b.servers, part, nil, func() { k.Recheck() })
+			return b.dial(ctx, part, nil, func() { k.Recheck() })
 		},
 		Watch: func(ctx context.Context, c *serverConn) error {
 			select {
@@ -57,23 +57,12 @@ func (b *Broker) keeper(part string, verify func(context.Context, *serverConn) e
 			}
 		},
 		Verify: verify, Interval: time.Hour, // a refused declaration is an error in the server's log
-		Ping:  b.ping(part),
+		Ping:  ping,
 		Close: (*serverConn).end,
 		Attrs: func(c *serverConn) []any { return []any{"part", part, "server", c.server, "version", c.version()} },
 		Drain: b.term.End, // what uses the connections still sends its acks
 	}, b.log)
 	return k
-}
-
-// ping returns how a connection is asked whether it works, nil if it is not.
-func (b *Broker) ping(part string) func(context.Context, *serverConn) error {
-	switch {
-	case part == "main":
-		return func(ctx context.Context, c *serverConn) error { return b.ask(ctx, "ping", c, b.exchange().exists) }
-	case b.opt.Client: // which may have no right to publish
-		return nil
-	}
-	return b.probe
 }
 
 // probe returns an [ErrBlocked] if the server takes no messages. The server says that to
@@ -105,9 +94,9 @@ func (c *serverConn) takesMessages() error {
 
 // dial connects with the first server that accepts it. It calls changed whenever
 // the server starts or stops to take messages.
-func (b *Broker) dial(ctx context.Context, servers []server, part string, f *flow, changed func()) (*serverConn, error) {
+func (b *Broker) dial(ctx context.Context, part string, f *flow, changed func()) (*serverConn, error) {
 	var errs error
-	for _, s := range servers {
+	for _, s := range b.servers {
 		c, err := b.dialServer(ctx, s, part, f)
 		if err == nil {
 			go c.watch(changed)
@@ -128,20 +117,16 @@ func (b *Broker) dialServer(ctx context.Context, s server, part string, f *flow)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := (&net.Dialer{}).DialContext(dialing, "tcp", s.address)
+	dial := new(net.Dialer).DialContext
+	if secure != nil {
+		dial = (&tls.Dialer{Config: secure}).DialContext
+	}
+	conn, err := dial(dialing, "tcp", s.address)
 	if err != nil {
 		return nil, err
 	}
-	if secure != nil {
-		client := tls.Client(conn, secure)
-		if err := client.HandshakeContext(dialing); err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
-		conn = client
-	}
-	n := newNetwork(conn, dialTimeout, f)
-	aborted := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer aborted()
+	n := newNetwork(conn, f)
+	defer context.AfterFunc(dialing, func() { _ = conn.Close() })()
 	ac, err := amqp.Open(n, amqp.Config{
 		SASL: b.opt.auth(s, secure), Vhost: s.vhost, Heartbeat: heartbeat, FrameSize: frameMax, ChannelMax: channelMax, Locale: locale,
 		Properties: amqp.Table{"product": product, "connection_name": b.opt.Name + " " + part},
@@ -151,10 +136,9 @@ func (b *Broker) dialServer(ctx context.Context, s server, part string, f *flow)
 		if errors.Is(err, amqp.ErrCredentials) {
 			err = errors.New("the server refuses the user or the password")
 		}
-		return nil, err
+		return nil, cmp.Or(dialing.Err(), err)
 	}
-	n.timeout.Store(int64(silence))
-	return &serverConn{Connection: ac, network: n, server: s.address, over: b.term.Over(), gone: make(chan struct{})}, nil
+	return &serverConn{Connection: ac, network: n, server: s.address, ending: b.ending, gone: make(chan struct{})}, nil
 }
 
 // watch notes what the server says of the connection until it ends.
@@ -186,25 +170,12 @@ func (c *serverConn) watch(changed func()) {
 
 // end closes the connection. What was sent before reaches the server, unless it
 // does not accept it within a second. Its answer is waited for no longer than a second,
-// of which little is left when Run ends.
+// and not when the answers at the end of Run have taken too long.
 func (c *serverConn) end() {
-	ended := make(chan struct{})
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer close(ended)
-	watching.Go(func() {
-		if !inTime(ended, closeTimeout, c.over) {
-			_ = c.network.Close()
-		}
-	})
+	waiting, stop := context.WithTimeout(c.ending, closeTimeout)
+	defer stop()
+	defer context.AfterFunc(waiting, func() { _ = c.network.Close() })()
 	_ = c.Close() // it is of no use any more
-	<-c.gone
-}
-
-// abort closes a connection on which the server does not answer. What was sent before
-// reaches the server, unless it does not accept it within a second.
-func (c *serverConn) abort() {
-	_ = c.network.Close() // it is of no use any more
 	<-c.gone
 }
 
@@ -212,16 +183,6 @@ func (c *serverConn) abort() {
 func (c *serverConn) version() string {
 	v, _ := c.Properties["version"].(string)
 	return v
-}
-
-// alive reports whether the connection has not ended.
-func (c *serverConn) alive() bool {
-	select {
-	case <-c.gone:
-		return false
-	default:
-		return !c.IsClosed()
-	}
 }
 
 // ask has f ask the server on a channel of its own, which f may break. It returns when
@@ -263,78 +224,51 @@ func onChannel(conn *serverConn, f func(*amqp.Channel) error) error {
 	if err != nil {
 		return err
 	}
-	if err := f(ch); err != nil {
-		_ = ch.Close() // it may be broken, and is of no use any more
-		return err
-	}
-	return ch.Close()
+	return cmp.Or(f(ch), ch.Close()) // which fails too if f has broken it
 }
 
-// within returns the result of f, or the error of ctx if that ends first: the
-// client library waits for an answer as long as the connection lives.
-func (b *Broker) within(ctx context.Context, f func() error) error {
+// openChannel calls use with a new channel. If that fails, or ctx ends first, the
+// channel is closed.
+func (b *Broker) openChannel(ctx context.Context, conn *serverConn, use func(*amqp.Channel) error) error {
 	if !b.term.Add(&b.calls) {
 		return connection.ErrClosed
 	}
-	answer := make(chan error, 1)
+	opened := make(chan error) // without a buffer: either the caller has the channel, or it is closed here
 	go func() {
 		defer b.calls.Done()
-		answer <- f()
+		channel, err := conn.Channel()
+		if err == nil {
+			err = use(channel)
+		}
+		select {
+		case opened <- err:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil && channel != nil {
+			_ = channel.Close() // it is of no use any more
+		}
 	}()
 	select {
-	case err := <-answer:
+	case err := <-opened:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// openChannel calls use with a new channel. If that fails, or ctx ends first, the
-// channel is closed.
-func (b *Broker) openChannel(ctx context.Context, conn *serverConn, use func(*amqp.Channel) error) error {
-	var channel *amqp.Channel
-	var done atomic.Bool // set by the first of the two that end here; the second closes the channel if it has to be
-	err := b.within(ctx, func() (err error) {
-		if channel, err = conn.Channel(); err != nil {
-			return err
-		}
-		err = use(channel)
-		if done.Swap(true) {
-			_ = channel.Close()
-		}
-		return err
-	})
-	if err != nil && done.Swap(true) {
-		b.attempt(closeTimeout, func() { _ = channel.Close() })
-	}
-	return err
-}
-
 // attempt calls f, and waits for it no longer than a time, of which little is left when
-// Run ends. It reports whether f has returned. The caller must be counted in the term.
-func (b *Broker) attempt(timeout time.Duration, f func()) bool {
+// Run ends. The caller must be counted in the term.
+func (b *Broker) attempt(timeout time.Duration, f func()) {
+	ctx, cancel := context.WithTimeout(b.ending, timeout)
+	defer cancel()
 	done := make(chan struct{})
 	b.calls.Go(func() {
 		defer close(done)
 		f()
 	})
-	return inTime(done, timeout, b.term.Over())
-}
-
-// inTime waits until something is done, no longer than a time, and no longer than
-// lastAnswer from the end of Run on. It reports whether it is done.
-func inTime(done <-chan struct{}, timeout time.Duration, over <-chan struct{}) bool {
-	late := time.NewTimer(timeout)
-	defer late.Stop()
-	for {
-		select {
-		case <-done:
-			return true
-		case <-late.C:
-			return false
-		case <-over:
-			over = nil
-			late.Reset(min(timeout, lastAnswer))
-		}
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }

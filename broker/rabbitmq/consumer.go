@@ -14,6 +14,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 // A consumer takes from queues on one channel. What was not acked when the channel
@@ -25,15 +27,51 @@ type consumer struct {
 	tags    []string               // of the consumers at the server, which are the names of the queues
 	in      []<-chan amqp.Delivery // of each queue
 	closed  <-chan *amqp.Error
-	flow    *flow         // of the connection; nil if it is shared
-	taken   atomic.Int64  // messages that the window has taken
-	held    atomic.Int64  // bytes of messages that wait in memory for their retry
-	freed   chan struct{} // holds one: one of them waits no longer
-	calls   sync.Mutex    // held while the server is asked on the channel
+	flow    *flow        // of the connection; nil if that has other channels
+	taken   atomic.Int64 // messages that the window has taken
+	ready   atomic.Int64 // messages in the queue when it was last asked
+	held    atomic.Int64 // bytes of messages that wait in memory for their retry
+	calls   sync.Mutex   // held while the server is asked on the channel
 
 	mu       sync.Mutex
 	canceled bool     // the server sends no more
 	returned []uint64 // given back before that, when they would come here again
+}
+
+// An intake is what consumers are made for, one after the other.
+type intake interface {
+	// open begins to consume. The connection is the one that declares.
+	open(ctx context.Context, conn *serverConn) (*consumer, error)
+
+	// deliver delivers messages until ctx is done, or returns why the server ends it.
+	deliver(ctx context.Context, c *consumer) error
+
+	// failed is told why there is no consumer, and returns how long the next one has to
+	// wait at least.
+	failed(ctx context.Context, err error) (wait time.Duration)
+}
+
+// consume has one consumer after the other until ctx is done. It returns the last one,
+// nil if there is none.
+func (b *Broker) consume(ctx context.Context, in intake) *consumer {
+	for failures := 1; ; failures++ {
+		conn, err := b.main.Await(ctx) // which has the exchange declared
+		if err != nil {
+			return nil
+		}
+		c, err := in.open(ctx, conn)
+		if err == nil {
+			err = in.deliver(ctx, c)
+			if ctx.Err() != nil {
+				return c
+			}
+			c.close()
+			failures = 1
+		}
+		if ctx.Err() != nil || !pause.For(ctx, max(retry.Verify.After(failures), in.failed(ctx, err))) {
+			return nil
+		}
+	}
 }
 
 // open begins to consume, with a prefetch for each queue.
@@ -63,16 +101,15 @@ func (c *consumer) why() error {
 		}
 	default:
 	}
-	if c.conn.alive() {
+	if !c.conn.IsClosed() {
 		return errors.New("the server ended the consumer: the queue was deleted, or moved")
 	}
 	return connection.ErrNotConnected
 }
 
-// cancel has the server send no more, and gives back what no handler has. It
-// reports whether the server answers.
-func (c *consumer) cancel() bool {
-	return c.broker.attempt(apiTimeout, func() {
+// cancel has the server send no more, and gives back what no handler has.
+func (c *consumer) cancel() {
+	c.broker.attempt(apiTimeout, func() {
 		for i, tag := range c.tags {
 			drained := make(chan struct{})
 			go func() {
@@ -97,10 +134,14 @@ func (c *consumer) cancel() bool {
 	})
 }
 
-// close closes the channel, after the acks that were sent, and waits for that no longer
-// than a time.
-func (c *consumer) close(timeout time.Duration) {
-	c.broker.attempt(timeout, func() { _ = c.channel.Close() })
+// close closes the channel, after the acks that were sent, and the connection if it has
+// no other channels.
+func (c *consumer) close() {
+	if c.flow != nil {
+		c.conn.end()
+		return
+	}
+	c.broker.attempt(closeTimeout, func() { _ = c.channel.Close() })
 }
 
 // giveBack gives a message back to the server.
@@ -131,7 +172,7 @@ func (d *delivery) Message() *message.Message {
 
 // Stale reports whether the channel has ended.
 func (d *delivery) Stale() bool {
-	if d.consumer.conn.alive() && !d.consumer.channel.IsClosed() {
+	if !d.consumer.channel.IsClosed() {
 		return false
 	}
 	d.unhold()
@@ -163,35 +204,15 @@ func (d *delivery) Retry(delay time.Duration) bool {
 
 // unhold notes that it does not wait in memory any more.
 func (d *delivery) unhold() {
-	if !d.held.Swap(false) {
-		return
-	}
-	d.consumer.held.Add(-int64(d.Bytes()))
-	select {
-	case d.consumer.freed <- struct{}{}:
-	default:
+	if d.held.Swap(false) {
+		d.consumer.held.Add(-int64(d.Bytes()))
 	}
 }
-
-// freeWait is how often a consumer that holds too much looks whether it has ended.
-const freeWait = 100 * time.Millisecond
 
 // free waits while messages that wait in memory take too much of it, as long as the
 // consumer works. The server keeps those that come next.
 func (c *consumer) free(ctx context.Context) {
-	if c.held.Load() < maxInFlight {
-		return
-	}
-	t := time.NewTicker(freeWait)
-	defer t.Stop()
-	for c.held.Load() >= maxInFlight && !c.channel.IsClosed() {
-		select {
-		case <-c.freed:
-		case <-t.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	_ = pause.Until(ctx, func() (bool, error) { return c.held.Load() < maxInFlight || c.channel.IsClosed(), nil })
 }
 
 // Bytes returns about how much memory it takes.

@@ -66,7 +66,7 @@ func (b *Broker) VisitDeadLetters(
 		err = connection.ErrClosed
 	}
 	if err != nil {
-		return fmt.Errorf("dead letters in queue %s: %w", topic, err)
+		return fmt.Errorf("dead letters in queue %s: %w", topic, denied(err))
 	}
 	return nil
 }

@@ -5,10 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
-	"golang.org/x/sync/singleflight"
 )
 
 // The queue of a topic is declared before the first message is published to it, that of
@@ -23,52 +19,27 @@ const (
 // errNotDeclared says that a queue is being declared, or is going to be.
 var errNotDeclared = errors.New("the queue is not declared yet")
 
-// declareTopic has the queue of a topic declared if it was not yet, and returns nil if
-// there is nothing to wait for. A broker that declares no queues relies on the server to
-// return what has none.
-func (b *Broker) declareTopic(topic string) <-chan singleflight.Result {
+// declareTopic has the queue of a topic declared if it was not yet. It returns a function
+// that waits for that, or nil if there is nothing to wait for. A broker that declares no
+// queues relies on the server to return what has none.
+func (b *Broker) declareTopic(ctx context.Context, topic string) (wait func() error) {
 	if _, ok := b.known.Load(topic); ok || b.opt.Client || b.opt.Verify {
 		return nil
 	}
-	q := b.queueOf(b.opt.Role, topic)
-	return b.begin("queue "+q.name, func() error {
+	answer := b.begin("topic "+topic, func() error {
 		b.declarers <- struct{}{}
-		free := sync.OnceFunc(func() { <-b.declarers })
-		defer free()
-		defer time.AfterFunc(apiTimeout, free).Stop() // one that hangs holds up no other
-		conn, err := b.main.Current()
-		if err == nil {
-			o := b.object(conn, q)
-			err = b.explain(o, onChannel(conn, o.make))
-		}
-		if code(err) == amqp.NotFound { // the exchange
-			b.main.Recheck()
-		}
+		defer func() { <-b.declarers }() // in time, also while the server does not answer: others wait
+		err := b.ensureQueues(context.Background(), b.queueOf(b.opt.Role, topic))
 		if err == nil {
 			b.known.Store(topic, true)
 		}
 		return err
 	})
-}
-
-// await returns the messages whose queue was declared, and sets the results of the
-// others.
-func (b *Broker) await(ctx context.Context, waiting []outgoing, declared map[string]<-chan singleflight.Result, results []error) (ready []outgoing) {
-	ctx, cancel := context.WithTimeout(ctx, declareTimeout)
-	defer cancel()
-	errs := make(map[string]error)
-	for topic, answer := range declared {
-		if answer == nil {
-			continue
+	return sync.OnceValue(func() error {
+		err := await(ctx, answer)
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return fmt.Errorf("queue %s: %w", topic, errNotDeclared)
 		}
-		if errs[topic] = await(ctx, answer); ctx.Err() != nil && errors.Is(errs[topic], ctx.Err()) {
-			errs[topic] = fmt.Errorf("queue %s: %w", topic, errNotDeclared)
-		}
-	}
-	for _, m := range waiting {
-		if results[m.index] = errs[m.topic]; errs[m.topic] == nil {
-			ready = append(ready, m)
-		}
-	}
-	return ready
+		return err
+	})
 }

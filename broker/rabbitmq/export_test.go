@@ -37,10 +37,7 @@ func Retries(b *Broker) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.open {
-		s.retries.mu.Lock()
-		ready := s.retries.ready
-		s.retries.mu.Unlock()
-		if !ready {
+		if s.retries.state.Load() != usable {
 			return false
 		}
 	}

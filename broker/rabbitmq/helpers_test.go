@@ -120,8 +120,11 @@ func open(t testing.TB) *rabbit {
 func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "")[:16] }
 
 // broker returns a broker that is not run yet.
-func (r *rabbit) broker(opt rabbitmq.Options) *rabbitmq.Broker {
-	b := rabbitmq.New(opt, quiet)
+func (r *rabbit) broker(opt rabbitmq.Options) *rabbitmq.Broker { return r.logging(opt, quiet) }
+
+// logging returns a broker that is not run yet, and logs.
+func (r *rabbit) logging(opt rabbitmq.Options, log *slog.Logger) *rabbitmq.Broker {
+	b := rabbitmq.New(opt, log)
 	b.OnQueue(func(queue string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

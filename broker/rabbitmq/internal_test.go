@@ -68,6 +68,9 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// frameBody is the type of a frame with a part of a body.
+const frameBody = 3
+
 // frame is one of AMQP.
 func frame(kind byte, payload []byte) []byte {
 	b := append([]byte{kind, 0, 1}, binary.BigEndian.AppendUint32(nil, uint32(len(payload)))...)
@@ -161,8 +164,8 @@ func TestCallsAfterTheEndFailAtOnce(t *testing.T) {
 // TestAMessageIsReturnedBeforeItIsConfirmed has both wait for the call.
 func TestAMessageIsReturnedBeforeItIsConfirmed(t *testing.T) {
 	t.Parallel()
-	returns, closed := make(chan amqp.Return, 2), make(chan *amqp.Error)
-	c := &confirmChannel{returns: returns, closed: closed, channel: new(amqp.Channel), sent: make(map[target][]*sent), queues: make(map[string]*state)}
+	returns := make(chan amqp.Return, 2)
+	c := &confirmChannel{returns: returns, channel: new(amqp.Channel), sent: make(map[target][]*sent), queues: make(map[string]*state)}
 	all := make([]*sent, 3)
 	for i := range all {
 		all[i] = &sent{target: target{"a", []string{"1", "1", "2"}[i]}, confirm: new(amqp.DeferredConfirmation)}

@@ -2,7 +2,6 @@ package rabbitmq
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -55,17 +54,16 @@ func marshal(topic string, msg *message.Message) (outgoing, error) {
 	if out.properties > maxHeaders {
 		return refuse("headers of %d bytes, the limit is %d", out.properties, maxHeaders)
 	}
-	if id := msg.Metadata.Get(envelope.HeaderCorrelationID); isShort(id) {
-		out.CorrelationId = id
-		out.properties += len(id)
-	}
-	if kind := msg.Metadata.Get(envelope.HeaderContentType); kind != "" && isShort(kind) {
-		out.ContentType = kind
-		out.properties += len(kind)
-	}
-	if kind := msg.Metadata.Get(envelope.HeaderType); isShort(kind) {
-		out.Type = kind
-		out.properties += len(kind)
+	for _, p := range []struct {
+		name     string
+		property *string
+	}{
+		{envelope.HeaderCorrelationID, &out.CorrelationId}, {envelope.HeaderType, &out.Type}, {envelope.HeaderContentType, &out.ContentType},
+	} {
+		if value := msg.Metadata.Get(p.name); value != "" && isShort(value) {
+			*p.property = value
+			out.properties += len(value)
+		}
 	}
 	return out, nil
 }
@@ -82,32 +80,18 @@ func unmarshal(topic string, in *amqp.Delivery) *message.Message {
 			msg.Metadata[name] = text
 		}
 	}
-	for _, name := range properties {
-		if _, ok := msg.Metadata[name]; !ok {
-			if value := property(in, name); value != "" {
-				msg.Metadata[name] = value
-			}
+	kind := in.ContentType
+	if kind == jsonType { // which says nothing that is not so anyway
+		kind = ""
+	}
+	for _, property := range [...]struct{ name, value string }{
+		{envelope.HeaderCorrelationID, in.CorrelationId}, {envelope.HeaderType, in.Type}, {envelope.HeaderContentType, kind},
+	} {
+		if _, ok := msg.Metadata[property.name]; !ok && property.value != "" {
+			msg.Metadata[property.name] = property.value
 		}
 	}
 	return msg
-}
-
-// properties are the headers that AMQP has a property for.
-var properties = [...]string{envelope.HeaderCorrelationID, envelope.HeaderType, envelope.HeaderContentType}
-
-// property returns the property that stands for a header, or "".
-func property(in *amqp.Delivery, name string) string {
-	switch name {
-	case envelope.HeaderCorrelationID:
-		return in.CorrelationId
-	case envelope.HeaderType:
-		return in.Type
-	case envelope.HeaderContentType:
-		if in.ContentType != jsonType { // which says nothing that is not so anyway
-			return in.ContentType
-		}
-	}
-	return ""
 }
 
 // idOf returns the id of a message: that of AMQP, else what a producer may have
@@ -128,15 +112,9 @@ func readable(value any) (string, bool) {
 		return v, true
 	case []byte:
 		return string(v), true
-	case bool:
-		return strconv.FormatBool(v), true
-	case float32:
-		return strconv.FormatFloat(float64(v), 'g', -1, 32), true
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64), true
 	case time.Time:
 		return v.UTC().Format(time.RFC3339), true
-	case int8, int16, int32, int64, int, uint8, uint16, uint32, uint64:
+	case bool, float32, float64, int8, int16, int32, int64, int, uint8, uint16, uint32, uint64:
 		return fmt.Sprint(v), true
 	}
 	return "", false

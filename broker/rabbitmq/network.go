@@ -1,35 +1,35 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // A network is a connection to a server, as the client library uses it.
 //
-// It gathers what is written: the library writes every message and every ack by
-// itself. With it a call of a thousand messages takes half the time (7400
-// messages/s against 3500, measured 2026-11 on a busy machine). A write that the
-// server does not accept in time ends the connection, as does a server that is
-// silent: the library would wait for the operating system, many minutes.
+// A write never waits for the server, since the library holds its locks meanwhile: one
+// that takes nothing would hold up acks, publishers and the end of Run. Publishers wait
+// in [network.writable]. A server that does not accept something in time ends the
+// connection, as does one that is silent: the library would wait for the operating
+// system, many minutes.
 //
 // What is read goes through a [filter].
 type network struct {
-	net.Conn
-	timeout atomic.Int64 // longest silence of the server, in nanoseconds
-	filter  *filter
+	conn net.Conn
+	in   *filter
 
 	mu      sync.Mutex
 	pending []byte        // written by the library, not yet to the network
 	more    chan struct{} // holds one: something is pending, or it is closing
-	fewer   chan struct{} // closed and made anew when pending was sent
-	failed  error         // of a write to the network
-	closing bool
-	ended   chan struct{} // closed when nothing is written any more
+	failed  error         // why nothing can be written any more
+	ended   chan struct{} // closed when nothing is sent any more
 }
 
 const (
@@ -37,28 +37,22 @@ const (
 	maxPending   = 256 << 10        // bytes; then publishers wait
 )
 
-func newNetwork(conn net.Conn, silence time.Duration, f *flow) *network {
-	n := &network{Conn: conn, more: make(chan struct{}, 1), fewer: make(chan struct{}), ended: make(chan struct{})}
-	n.timeout.Store(int64(silence))
-	n.filter = newFilter(reader{n}, f)
+func newNetwork(conn net.Conn, f *flow) *network {
+	n := &network{conn: conn, more: make(chan struct{}, 1), ended: make(chan struct{})}
+	n.in = newFilter(reader{conn}, f)
 	go n.send()
 	return n
 }
 
 // Read reads what has passed the filter.
-func (n *network) Read(p []byte) (int, error) { return n.filter.Read(p) }
+func (n *network) Read(p []byte) (int, error) { return n.in.Read(p) }
 
-// SetReadDeadline does nothing: timeout says how long a read may take.
-func (n *network) SetReadDeadline(time.Time) error { return nil }
-
-// SetDeadline does nothing, as SetReadDeadline.
-func (n *network) SetDeadline(time.Time) error { return nil }
-
-// A reader reads from the network.
-type reader struct{ *network }
+// A reader reads from the network. The library's own deadline would count the time in
+// which a [flow] reads nothing.
+type reader struct{ net.Conn }
 
 func (r reader) Read(p []byte) (int, error) {
-	if err := r.Conn.SetReadDeadline(deadline(time.Duration(r.timeout.Load()))); err != nil {
+	if err := r.SetReadDeadline(deadline(silence)); err != nil {
 		return 0, err
 	}
 	return r.Conn.Read(p)
@@ -69,15 +63,12 @@ func deadline(after time.Duration) time.Time {
 	return time.Now().Add(after) //nolint:forbidigo // sockets need a time, and have nothing to do with timers
 }
 
-// Write has p sent. It never waits: see [network.writable].
+// Write has p sent, and does not wait for it.
 func (n *network) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case n.failed != nil:
+	if n.failed != nil {
 		return 0, n.failed
-	case n.closing:
-		return 0, net.ErrClosed
 	}
 	n.pending = append(n.pending, p...)
 	n.wake()
@@ -86,21 +77,11 @@ func (n *network) Write(p []byte) (int, error) {
 
 // writable waits until not too much is pending, or ctx is done.
 func (n *network) writable(ctx context.Context) error {
-	for {
+	return pause.Until(ctx, func() (bool, error) {
 		n.mu.Lock()
-		full, fewer := len(n.pending) >= maxPending, n.fewer
-		n.mu.Unlock()
-		if !full {
-			return ctx.Err()
-		}
-		select {
-		case <-fewer:
-		case <-n.ended:
-			return nil // the next write says why
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		defer n.mu.Unlock()
+		return n.failed != nil || len(n.pending) < maxPending, ctx.Err() // the next write says what failed
+	})
 }
 
 func (n *network) wake() {
@@ -115,50 +96,37 @@ func (n *network) wake() {
 func (n *network) send() {
 	defer close(n.ended)
 	var out []byte
-	for range n.more {
+	for closing := false; !closing; {
+		<-n.more
 		n.mu.Lock()
 		out, n.pending = n.pending, out[:0]
-		closing := n.closing
-		close(n.fewer)
-		n.fewer = make(chan struct{})
+		if closing = n.failed != nil; !closing {
+			_ = n.conn.SetWriteDeadline(deadline(writeTimeout)) // if not, the write fails too
+		}
 		n.mu.Unlock()
-		wait := writeTimeout
-		if closing {
-			wait = closeTimeout
-		}
-		if err := n.SetWriteDeadline(deadline(wait)); err != nil {
-			n.fail(err)
-			return
-		}
-		if _, err := n.Conn.Write(out); err != nil {
-			n.fail(err)
-			return
-		}
-		if closing {
+		if _, err := n.conn.Write(out); err != nil {
+			n.mu.Lock()
+			n.failed = errors.Join(errors.New("the server does not accept what is sent"), err)
+			n.mu.Unlock()
+			_ = n.conn.Close() // the library notices it when it reads
 			return
 		}
 	}
-}
-
-// fail ends the connection, which the library notices when it reads.
-func (n *network) fail(err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.failed = errors.Join(errors.New("the server does not accept what is sent"), err)
-	n.pending = nil
-	_ = n.Conn.Close() // it is dead anyway
 }
 
 // Close sends what was written, for at most a second, and closes the
 // connection.
 func (n *network) Close() error {
 	n.mu.Lock()
-	n.closing = true
+	n.failed = cmp.Or(n.failed, net.ErrClosed)
+	_ = n.conn.SetWriteDeadline(deadline(closeTimeout)) // if not, the write fails too
 	n.wake()
 	n.mu.Unlock()
-	n.filter.open()
-	late := time.AfterFunc(closeTimeout, func() { _ = n.Conn.Close() }) // the writer is stuck
+	if n.in.flow != nil {
+		n.in.flow.open()
+	}
 	<-n.ended
-	late.Stop()
-	return n.Conn.Close()
+	return n.conn.Close()
 }
+
+var _ io.ReadWriteCloser = (*network)(nil)

@@ -2,8 +2,6 @@ package rabbitmq
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -46,19 +44,12 @@ type ownerQueue struct {
 // ownerOf returns the queue that keeps the owner of another one.
 func (b *Broker) ownerOf(owned queue, conn *serverConn) ownerQueue {
 	o := ownerQueue{queue: owned, broker: b, conn: conn, limit: maxError - len(refusedOwner) - len(conn.Config.Vhost)}
-	if o.name += ownerSuffix; len(o.name) > maxOwnerQueue {
-		o.name = owned.name[:maxOwnerQueue-len(ownerSuffix)-9] + "-" + digest(owned.name)[:8] + ownerSuffix
-	}
+	o.name = shorten(owned.name, maxOwnerQueue-len(ownerSuffix)) + ownerSuffix
 	if o.limit-len(o.name) < wholeOwner {
 		o.name = digest(owned.name)[:8] + ownerSuffix
 	}
 	o.limit -= len(o.name)
 	return o
-}
-
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:8])
 }
 
 // text returns an owner as the queue keeps it: so short that the server cuts nothing
@@ -67,11 +58,7 @@ func (q ownerQueue) text(o broker.Owner) string {
 	if q.limit < wholeOwner {
 		o.Database = digest(o.Database)
 	}
-	text := o.String()
-	if len(text) > q.limit {
-		text = text[:q.limit-9] + "~" + digest(text)[:8]
-	}
-	return text
+	return shorten(o.String(), q.limit)
 }
 
 // Claim keeps the owner of the queue from which a role takes commands.
@@ -87,38 +74,36 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 		return broker.Owner{}, fmt.Errorf("own the commands: the name of the virtual host %s is too long; use one of at most %d bytes",
 			timer.Quote(conn.Config.Vhost), len(conn.Config.Vhost)+q.limit-minOwner)
 	}
-	if known, ok := b.owners.Load(q.name); ok { // a declaration that changes nothing leaves no error in the server's log
-		if kept := q.same(known.(string), owner); kept.Database == owner.Database && q.declare(ctx, known.(string)) == nil {
-			return kept, nil
-		}
+	text := q.text(owner)
+	if known, ok := b.owners.Load(q.name); ok && q.same(known.(string), owner).Database == owner.Database {
+		text = known.(string) // a declaration that changes nothing leaves no error in the server's log
 	}
 	for range ownerTries {
-		kept, err := q.read(ctx)
+		err := q.declare(ctx, text)
+		if err == nil {
+			b.owners.Store(q.name, text)
+			return q.same(text, owner), nil
+		}
+		if code(err) != amqp.PreconditionFailed {
+			return broker.Owner{}, q.explain(err)
+		}
+		kept, err := q.read(ctx) // the error of a declaration with a whole owner has no space for another one
 		if err != nil {
 			return broker.Owner{}, err
 		}
 		is := q.same(kept, owner)
 		switch {
+		case kept == "": // it went away meanwhile
 		case is.Database == owner.Database:
-			b.owners.Store(q.name, kept)
+			text = kept
+		case !takeover:
 			return is, nil
-		case kept != "" && !takeover:
-			return is, nil
-		case kept != "":
+		default:
 			owner.Broker = is.Broker
-		}
-		err = q.declare(ctx, q.text(owner))
-		if code(err) == amqp.PreconditionFailed && kept != "" {
-			if err = q.remove(ctx); err == nil {
-				err = q.declare(ctx, q.text(owner))
+			text = q.text(owner)
+			if err := q.remove(ctx); err != nil {
+				return broker.Owner{}, err
 			}
-		}
-		switch {
-		case err == nil:
-			b.owners.Store(q.name, q.text(owner))
-			return owner, nil
-		case code(err) != amqp.PreconditionFailed: // else another one was faster
-			return broker.Owner{}, q.explain(err)
 		}
 	}
 	return broker.Owner{}, errors.New("other services claim the commands again and again")

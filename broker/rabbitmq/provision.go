@@ -25,14 +25,10 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 
 // connected has f use a connection of its own, whether Run runs or not.
 func (b *Broker) connected(ctx context.Context, part string, f func(*serverConn) error) error {
-	if err := b.opt.check(); err != nil {
-		return err
+	if b.unfit != nil {
+		return b.unfit
 	}
-	servers, err := servers(b.opt.URL)
-	if err != nil {
-		return err
-	}
-	conn, err := b.dial(ctx, servers, part, nil, func() {})
+	conn, err := b.dial(ctx, part, nil, func() {})
 	if err != nil {
 		return fmt.Errorf("%w: %w", connection.ErrNotConnected, err)
 	}

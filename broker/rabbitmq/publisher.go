@@ -8,7 +8,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -25,7 +24,7 @@ const (
 //
 // A message whose confirm does not come in time has failed, and until that confirm
 // comes no other is sent to its queue. If it comes after all, the message is not
-// sent again when it is published again within two minutes.
+// sent again when it is published again.
 type publisher struct{ *Broker }
 
 // An outgoing is a message for the server.
@@ -41,7 +40,9 @@ type outgoing struct {
 // that, and no others with them. The first of a topic decides for all of the call: a
 // queue that is declared meanwhile must not let later ones overtake.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
-	declared := make(map[string]<-chan singleflight.Result)
+	declaring, cancel := context.WithTimeout(ctx, declareTimeout)
+	defer cancel()
+	declared := make(map[string]func() error) // nil if there is nothing to wait for
 	results := make([]error, len(messages))
 	ready, waiting := make([]outgoing, 0, len(messages)), []outgoing(nil)
 	for i, m := range messages {
@@ -51,7 +52,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 			continue
 		}
 		if _, ok := declared[m.Topic]; !ok {
-			declared[m.Topic] = p.declareTopic(m.Topic)
+			declared[m.Topic] = p.declareTopic(declaring, m.Topic)
 		}
 		if out.index = i; declared[m.Topic] != nil {
 			waiting = append(waiting, out)
@@ -60,7 +61,11 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 		}
 	}
 	p.send(ctx, ready, results)
-	p.send(ctx, p.await(ctx, waiting, declared, results), results)
+	waiting = slices.DeleteFunc(waiting, func(m outgoing) bool {
+		results[m.index] = declared[m.topic]()
+		return results[m.index] != nil
+	})
+	p.send(ctx, waiting, results)
 	return results
 }
 
@@ -127,58 +132,42 @@ func (c *call) write(m outgoing) error {
 
 // acquire counts a message that this call waits for, among those of all calls.
 func (c *call) acquire() error {
-	for {
+	for len(c.pending) > 0 {
 		select {
 		case c.confirms.window <- struct{}{}:
 			return nil
 		default:
-		}
-		if len(c.pending) > 0 {
 			c.settle()
-			continue
 		}
-		select {
-		case c.confirms.window <- struct{}{}: // another call released it
-			return nil
-		case <-c.ctx.Done():
-			return errNoConfirm
-		}
+	}
+	select {
+	case c.confirms.window <- struct{}{}: // another call released it
+		return nil
+	case <-c.ctx.Done():
+		return errNoConfirm
 	}
 }
 
-// settle waits for a confirm, and removes from pending what has a result.
+// settle waits for a confirm, and removes from pending what has a result: what is
+// confirmed, and what is not waited for any more. These are messages to a queue that is
+// stuck, and all when the server is silent or blocks the connection, or the context of
+// the call ends.
 func (c *call) settle() {
 	late := time.NewTimer(quiet / 2)
 	defer late.Stop()
 	select {
 	case <-c.pending[0].confirm.Done():
-		n := 0
-		for ; n < len(c.pending) && c.pending[n].confirmed(); n++ {
-			c.finish(c.pending[n])
+		for len(c.pending) > 0 && c.finish(c.pending[0]) {
+			c.pending = c.pending[1:]
 		}
-		c.pending = c.pending[n:]
+		return
 	case <-late.C:
-		c.abandon()
 	case <-c.ctx.Done():
-		c.abandon()
 	}
-}
-
-// abandon removes from pending what is confirmed, and what is not waited for any
-// more: messages to a queue that is stuck, and all when the server is silent or
-// blocks the connection, or the context of the call ends.
-func (c *call) abandon() {
+	c.pending = slices.DeleteFunc(c.pending, c.finish)
 	stuck, all := make(map[string]bool), c.ctx.Err() != nil || c.confirms.conn.takesMessages() != nil
 	c.pending = slices.DeleteFunc(c.pending, func(u unconfirmed) bool {
-		done := u.confirmed()
-		if done {
-			c.finish(u)
-		} else if !all && c.confirms.stuck(u.sent) {
-			stuck[u.topic] = true
-		}
-		return done
-	})
-	c.pending = slices.DeleteFunc(c.pending, func(u unconfirmed) bool {
+		stuck[u.topic] = stuck[u.topic] || c.confirms.stuck(u.sent) // of a queue the oldest comes first
 		over := all || stuck[u.topic] || c.confirms.silent(u.sent)
 		if over {
 			c.results[u.index] = c.confirms.abandon(u.sent, stuck[u.topic])
@@ -187,9 +176,14 @@ func (c *call) abandon() {
 	})
 }
 
-func (c *call) finish(u unconfirmed) {
+// finish sets the result of a message if it is confirmed.
+func (c *call) finish(u unconfirmed) bool {
+	if !u.confirmed() {
+		return false
+	}
 	c.results[u.index] = c.confirms.result(u.sent)
 	c.confirms.release()
+	return true
 }
 
 // errNoConfirm says that it is not known whether a queue has a message.

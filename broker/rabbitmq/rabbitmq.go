@@ -58,6 +58,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
 // ErrBlocked says that the server takes no messages for now, since it is low on
@@ -100,9 +101,7 @@ const (
 	defaultURL   = "amqp://127.0.0.1:5672/"
 	apiTimeout   = 5 * time.Second        // longest wait for an answer about exchanges and queues
 	closeTimeout = time.Second            // longest wait for a connection or channel to close
-	lastAnswer   = 200 * time.Millisecond // longest wait for an answer when Run ends, which has a second for all
-	minBackoff   = 50 * time.Millisecond
-	maxBackoff   = 5 * time.Second
+	lastAnswers  = 400 * time.Millisecond // longest wait for all answers when Run ends, which has a second
 )
 
 // DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
@@ -117,7 +116,8 @@ type Broker struct {
 	opt Options
 	log *slog.Logger
 
-	servers   []server                        // set by Run
+	servers   []server
+	unfit     error                           // why the options can't work
 	main      *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
 	out       *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
 	asked     singleflight.Group              // what the server has not answered, by what it is about: one that hangs holds up no other
@@ -127,7 +127,9 @@ type Broker struct {
 	declared  func(queue string)              // called with each queue that was declared; nil but in tests
 	owners    sync.Map                        // our owner, as it is kept, by its queue
 	begun     atomic.Bool
-	term      *inflight.Term // of what uses the connections, ends with Run
+	term      *inflight.Term  // of what uses the connections, ends with Run
+	ending    context.Context // ends soon after the term: no answer is waited for any more
+	ended     context.CancelFunc
 	outages   atomic.Int64   // connections that were lost
 	calls     sync.WaitGroup // waiting for an answer of the server, and get one when the connections are closed
 
@@ -149,8 +151,14 @@ func New(opt Options, log *slog.Logger) *Broker {
 		term:      inflight.NewTerm(),
 		open:      make(map[*subscription]error),
 	}
-	b.main = b.keeper("main", b.verify)
-	b.out = b.keeper("publisher", func(_ context.Context, c *serverConn) error { return c.takesMessages() })
+	b.servers, b.unfit = opt.check()
+	b.ending, b.ended = pause.Outlive(b.term.Context(), 0, lastAnswers)
+	b.main = b.keeper("main", b.verify, func(ctx context.Context, c *serverConn) error { return b.ask(ctx, "ping", c, b.exchange().exists) })
+	probe := b.probe
+	if opt.Client { // which may have no right to publish
+		probe = nil
+	}
+	b.out = b.keeper("publisher", func(_ context.Context, c *serverConn) error { return c.takesMessages() }, probe)
 	return b
 }
 
@@ -161,13 +169,10 @@ func (b *Broker) Run(ctx context.Context) error {
 	if !b.begun.CompareAndSwap(false, true) {
 		return errors.New("the broker has been run already")
 	}
+	defer b.ended()
 	defer b.term.End()
-	if err := b.opt.check(); err != nil {
-		return err
-	}
-	var err error
-	if b.servers, err = servers(b.opt.URL); err != nil {
-		return err
+	if b.unfit != nil {
+		return b.unfit
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -178,25 +183,23 @@ func (b *Broker) Run(ctx context.Context) error {
 			ended <- k.Run(ctx)
 		}()
 	}
-	err = errors.Join(<-ended, <-ended)
+	err := errors.Join(<-ended, <-ended)
 	b.calls.Wait()
 	return err
 }
 
-// check returns why the options can work with no server.
-func (opt Options) check() error {
+// check returns the servers, or why the options can work with none.
+func (opt Options) check() ([]server, error) {
 	if err := opt.Routing.Validate(); err != nil {
-		return fmt.Errorf("routing: %w", err)
+		return nil, fmt.Errorf("routing: %w", err)
 	}
 	if opt.QueueType != Classic && opt.QueueType != Quorum {
-		return fmt.Errorf("queue type %q: set %s or %s", opt.QueueType, Classic, Quorum)
+		return nil, fmt.Errorf("queue type %q: set %s or %s", opt.QueueType, Classic, Quorum)
 	}
-	for _, name := range []string{opt.Exchange, opt.Routing.Subscription()} {
-		if err := checkName(name); err != nil {
-			return err
-		}
+	if err := cmp.Or(checkName(opt.Exchange), checkName(opt.Routing.Subscription())); err != nil {
+		return nil, err
 	}
-	return nil
+	return servers(opt.URL)
 }
 
 // Ready returns nil while both connections can be used, the server takes

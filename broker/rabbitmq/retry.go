@@ -2,10 +2,7 @@ package rabbitmq
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,48 +37,30 @@ type retries struct {
 	publishing context.Context // of messages that are published to retry queues; ends soon after the term
 	stop       func()          // ends it
 	warned     sync.Once
-	binding    atomic.Bool // the queues are being bound again
-
-	mu      sync.Mutex
-	ready   bool          // the queues exist and are consumed
-	refused bool          // they can't be used; if neither, they will be soon
-	changed chan struct{} // closed and made anew when one of these changes
+	state      atomic.Int32
+	why        string // the reason that was logged last
 }
+
+// States of the retry queues of a subscription.
+const (
+	unknown int32 = iota // it will be known soon whether they can be used
+	usable               // they exist and are consumed
+	refused
+)
 
 func newRetries(s *subscription) *retries {
 	publishing, stop := pause.Outlive(s.broker.term.Context(), 0, lastRetries)
-	return &retries{subscription: s, publishing: publishing, stop: stop, refused: s.broker.opt.Client, changed: make(chan struct{})}
+	return &retries{subscription: s, publishing: publishing, stop: stop}
 }
 
-// set changes the state.
-func (r *retries) set(ready, refused bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ready, r.refused = ready, refused
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-// usable reports whether the queues can be used, and waits for a while if that is
-// not known.
-func (r *retries) usable() bool {
-	late := time.NewTimer(apiTimeout)
-	defer late.Stop()
-	for {
-		r.mu.Lock()
-		ready, refused, changed := r.ready, r.refused, r.changed
-		r.mu.Unlock()
-		if ready || refused {
-			return ready
-		}
-		select {
-		case <-changed:
-		case <-late.C:
-			return false
-		case <-r.publishing.Done():
-			return false
-		}
-	}
+// usable reports whether the queues can be used for a message with a delay. While that is
+// not known it waits, as long as the message has to wait anyway: one that waits in memory
+// does so to the end of its delay, and thousands of these stop all others.
+func (r *retries) usable(delay time.Duration) bool {
+	ctx, cancel := context.WithTimeout(r.publishing, max(apiTimeout, delay))
+	defer cancel()
+	_ = pause.Until(ctx, func() (bool, error) { return r.state.Load() != unknown, nil })
+	return r.state.Load() == usable
 }
 
 // retryDelays are the longest delays of the retry queues. Each of the usual ones
@@ -110,72 +89,60 @@ const (
 
 // retryQueues returns the retry queues of a queue, in the order of retryDelays.
 func retryQueues(of queue) (all []queue) {
-	prefix := of.name
-	if len(prefix) > maxRetryPrefix {
-		sum := sha256.Sum256([]byte(prefix))
-		prefix = prefix[:maxRetryPrefix-9] + "-" + hex.EncodeToString(sum[:4])
-	}
 	for _, d := range retryDelays {
-		name := prefix + ".retry." + d.name
-		args := maps.Clone(of.args)
-		all = append(all, queue{name: name, key: name, args: args})
+		name := shorten(of.name, maxRetryPrefix) + ".retry." + d.name
+		all = append(all, queue{name: name, key: name, args: of.args})
 	}
 	return all
 }
 
-// run consumes the retry queues until ctx is done, on one connection after the
-// other. It returns the last consumer, nil if there is none.
-func (r *retries) run(ctx context.Context) *consumer {
-	if r.broker.opt.Client {
-		return nil
+// run consumes the retry queues until ctx is done. It returns the last consumer, nil if
+// there is none.
+func (r *retries) run(ctx context.Context) (last *consumer) {
+	if !r.broker.opt.Client {
+		last = r.broker.consume(ctx, r)
 	}
-	why := ""
-	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		conn, err := r.broker.main.Await(ctx)
-		if err != nil {
-			r.set(false, true)
-			return nil
-		}
-		c := &consumer{broker: r.broker, conn: conn}
-		queues := retryQueues(r.queue)
-		if err = r.broker.ensureQueues(ctx, queues...); err == nil {
-			err = c.open(ctx, retryPrefetch, queues...)
-		}
-		if err == nil {
-			_, _ = r.broker.openConfirmChannel(ctx) // it is too late for that at the end of Run
-			r.deliver(ctx, c)
-			if ctx.Err() != nil {
-				return c
-			}
-			err, backoff = c.why(), minBackoff
-			c.close(closeTimeout)
-		} else {
-			r.set(false, conn.alive())
-			if errors.Is(err, errUnfit) || code(err) == amqp.AccessRefused || code(err) == amqp.NotFound && r.broker.opt.Verify {
-				backoff = retrySetup // each try is an error in the server's log
-			}
-		}
-		if ctx.Err() != nil {
-			r.set(false, true)
-			return nil
-		}
-		if conn.alive() && err.Error() != why {
-			why = err.Error()
-			r.broker.log.WarnContext(ctx, "retry queues can't be used, nacked messages wait in memory; will retry", "queue", r.queue.name, "error", err)
-		}
-		if !pause.For(ctx, backoff) {
-			r.set(false, true)
-			return nil
-		}
+	if last == nil {
+		r.state.Store(refused)
 	}
+	return last
+}
+
+// open begins to consume the queues on the connection that declares.
+func (r *retries) open(ctx context.Context, conn *serverConn) (*consumer, error) {
+	c := &consumer{broker: r.broker, conn: conn}
+	queues := retryQueues(r.queue)
+	err := r.broker.ensureQueues(ctx, queues...)
+	if err == nil {
+		err = c.open(ctx, retryPrefetch, queues...)
+	}
+	switch {
+	case err == nil:
+		_, _ = r.broker.openConfirmChannel(ctx) // it is too late for that at the end of Run
+	case code(err) != 0 && !conn.IsClosed(): // the server's answer; without one it may still come
+		r.state.Store(refused)
+	}
+	return c, err
+}
+
+// failed logs another reason why the queues can't be used.
+func (r *retries) failed(ctx context.Context, err error) (wait time.Duration) {
+	if _, away := r.broker.main.Current(); away == nil && err.Error() != r.why {
+		r.why = err.Error()
+		r.broker.log.WarnContext(ctx, "retry queues can't be used, nacked messages wait in memory; will retry", "queue", r.queue.name, "error", err)
+	}
+	if errors.Is(err, errUnfit) || code(err) == amqp.AccessRefused || code(err) == amqp.NotFound && r.broker.opt.Verify {
+		return retrySetup // each try is an error in the server's log
+	}
+	return 0
 }
 
 // deliver delivers messages of the retry queues until ctx is done, or the server
 // ends it. After ctx is done messages are still published to them.
-func (r *retries) deliver(ctx context.Context, c *consumer) {
+func (r *retries) deliver(ctx context.Context, c *consumer) error {
 	holding, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.set(true, false)
+	r.state.Store(usable)
 	var held sync.WaitGroup
 	for i := range c.in {
 		held.Go(func() {
@@ -196,9 +163,10 @@ func (r *retries) deliver(ctx context.Context, c *consumer) {
 	}
 	<-holding.Done()
 	if ctx.Err() == nil {
-		r.set(false, false)
+		r.state.Store(unknown)
 	}
 	held.Wait()
+	return c.why()
 }
 
 // hold holds a message of a retry queue until its delay is over, and delivers it.
@@ -225,7 +193,7 @@ func (r *retries) hold(ctx context.Context, d *delivery, longest time.Duration) 
 // is confirmed. It returns false if it did not: the message is still in flight.
 func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
 	begun := now() + 1 // rounded up, so that no message comes before its time
-	if !r.usable() {
+	if !r.usable(delay) {
 		if r.broker.opt.Client {
 			r.warned.Do(func() {
 				r.broker.log.Info("nacked messages wait in memory: this client has no retry queues", "queue", r.queue.name)
@@ -248,23 +216,16 @@ func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
 	defer cancel()
 	results := make([]error, 1)
 	r.broker.send(ctx, []outgoing{m}, results)
-	if _, unbound := errors.AsType[*returnedError](results[0]); unbound {
-		r.bind(ctx)
+	if _, unbound := errors.AsType[*returnedError](results[0]); unbound { // with the exchange their bindings went
+		_ = await(ctx, r.broker.begin("retry queues of "+r.queue.name, func() error {
+			return r.broker.ensureQueues(ctx, retryQueues(r.queue)...)
+		})) // if it fails the next message that is returned tries again
 	}
 	if results[0] != nil {
 		return false
 	}
 	d.Ack()
 	return true
-}
-
-// bind has the retry queues declared and bound again: their bindings went with the
-// exchange, or were removed. Many messages that were returned at once have it done once.
-func (r *retries) bind(ctx context.Context) {
-	if r.binding.CompareAndSwap(false, true) {
-		defer r.binding.Store(false)
-		_ = r.broker.ensureQueues(ctx, retryQueues(r.queue)...) // if it fails the next message that is returned tries again
-	}
 }
 
 // republishing returns a message as it was delivered, without what is a command
@@ -288,7 +249,7 @@ func republishing(in *amqp.Delivery) amqp.Publishing {
 func propertyBytes(in *amqp.Delivery) int {
 	n := weight(in.Headers) + 3*headerBytes // those of the retry
 	for _, short := range []string{in.ContentType, in.ContentEncoding, in.CorrelationId, in.ReplyTo, in.MessageId, in.Type, in.AppId} {
-		n += lengthOfShort + len(short)
+		n += 1 + len(short)
 	}
 	return n + headerBytes // whatever has a fixed length
 }

@@ -237,7 +237,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 		t.Errorf("the owner is %v, %v", got, err)
 	}
 
-	opt := of("a producer that listens (`tail`)")
+	opt := of("a producer that listens")
 	opt.Client = true
 	client := o.ready(opt)
 	events, err := client.Tail().Subscribe(t.Context(), "svc.acme.q")
@@ -267,12 +267,46 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	if got, err := verified.Claim(t.Context(), "timer-service", broker.Owner{Database: "other"}, false); err != nil || got != mine {
 		t.Errorf("for who verifies the owner is %v, %v", got, err)
 	}
+	if changes, err := rabbitmq.New(opt, quiet).Provision(t.Context(), true); err != nil || len(changes) > 0 { // as doctor asks
+		t.Errorf("a dry provision of who verifies: %v, %v", changes, err)
+	}
+	if found, err := rabbitmq.New(opt, quiet).Inspect(t.Context(), "timer-service"); err != nil || found.Owner.Database != mine.Database {
+		t.Errorf("an inspection of who verifies: %+v, %v", found, err)
+	}
 	publish(t, verified, "svc.acme.q", "event of the other")
 	subscribe(t, verified, "timer-service", "timer.commands")
 	until(t, "retry queues of both", func() bool { return rabbitmq.Retries(service) && rabbitmq.Retries(verified) })
 	none := broker.NewWatermillPublisher(verified.Publisher()).Publish("svc.new.q", text("lost"))
 	if none == nil || !strings.Contains(none.Error(), "svc.new.q") {
 		t.Errorf("a tenant without a queue: %v, want an error that names it", none)
+	}
+
+	publish(t, service, "svc.acme.dlq", "dead letter")
+	visits := func(b *rabbitmq.Broker) (n int, err error) {
+		err = b.VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) { n++; return false, nil })
+		return n, err
+	}
+	if _, err := visits(verified); !errors.Is(err, broker.ErrDenied) || !strings.Contains(err.Error(), "svc.acme.dlq") {
+		t.Errorf("dead letters without the optional permissions: %v", err)
+	}
+	if _, err := verified.Tail().Subscribe(t.Context(), "svc.acme.q"); !errors.Is(err, broker.ErrDenied) {
+		t.Errorf("a tail without the optional permissions: %v", err)
+	}
+	for _, who := range []string{"the same, optional: the API, the page and `dlq` read, replay and discard dead letters", "the same, optional: `timer-service tail`, and `?wait` of the API, too"} {
+		opt = of(who)
+		opt.Verify = true
+		b := o.ready(opt)
+		if n, err := visits(b); n != 1 || err != nil {
+			t.Errorf("%s: %d dead letters, %v", who, n, err)
+		}
+		if _, err := b.Tail().Subscribe(t.Context(), "svc.acme.q"); err != nil != strings.Contains(who, "dlq") {
+			t.Errorf("%s: a tail: %v", who, err)
+		}
+	}
+	opt = of("a consumer of a tenant")
+	opt.Client = true
+	if err := broker.NewWatermillPublisher(o.ready(opt).Publisher()).Publish("timer.commands", text("forged")); !errors.Is(err, broker.ErrDenied) {
+		t.Errorf("a consumer publishes: %v", err)
 	}
 }
 

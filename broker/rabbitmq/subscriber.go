@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker/connection"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
-	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 const (
@@ -84,8 +84,8 @@ func (b *Broker) state(sub *subscription, why error) bool {
 	return !ok || fmt.Sprint(before) != fmt.Sprint(why)
 }
 
-// ended notes that a subscription wants nothing any more.
-func (b *Broker) ended(sub *subscription) {
+// forget notes that a subscription wants nothing any more.
+func (b *Broker) forget(sub *subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.open, sub)
@@ -121,77 +121,36 @@ func (s *subscription) run(ctx context.Context) {
 	defer s.retries.stop()
 	retried := make(chan *consumer, 1)
 	go func() { retried <- s.retries.run(ctx) }()
-	c := s.consume(ctx)
-	s.broker.ended(s)
+	c := s.broker.consume(ctx, s)
+	s.broker.forget(s)
 	s.window.Close()
 	s.to.Left()
-	r := <-retried
-	gone, canceled := make(chan struct{}), false
+	gone := make(chan struct{})
 	if c == nil {
 		close(gone)
 	} else {
-		gone, canceled = c.conn.gone, c.cancel()
+		gone = c.conn.gone
+		c.cancel()
+		defer c.close()
 	}
-	answers := r != nil && r.cancel()
+	if r := <-retried; r != nil {
+		r.cancel()
+		defer r.close()
+	}
 	s.to.Drain(s.window, ackWait, lastAcks, gone)
-	if answers {
-		r.close(closeTimeout)
-	} else if r != nil {
-		r.close(0) // the server may answer later
-	}
-	switch {
-	case canceled:
-		c.conn.end()
-	case c != nil: // a server that does not answer may read acks all the same
-		c.conn.abort()
-	}
-}
-
-// consume takes from the queue until ctx is done, on one connection after the
-// other. It returns the last one, nil if there is none.
-func (s *subscription) consume(ctx context.Context) *consumer {
-	b := s.broker
-	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
-		if _, err := b.main.Await(ctx); err != nil { // which has the exchange declared
-			return nil
-		}
-		f := newFlow()
-		c, err := s.open(ctx, f)
-		if err == nil {
-			b.state(s, nil)
-			err = s.deliver(ctx, c, f)
-			if ctx.Err() != nil {
-				return c
-			}
-			b.outages.Add(1)
-			c.conn.end()
-			backoff = minBackoff
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if errors.Is(err, errUnfit) {
-			backoff = maxBackoff
-		}
-		if b.state(s, err) {
-			b.log.WarnContext(ctx, "subscription interrupted, will retry", "queue", s.queue.name, "error", err)
-		}
-		if !pause.For(ctx, backoff) {
-			return nil
-		}
-	}
 }
 
 // open begins to consume on a new connection.
-func (s *subscription) open(ctx context.Context, f *flow) (*consumer, error) {
+func (s *subscription) open(ctx context.Context, _ *serverConn) (*consumer, error) {
 	if err := s.broker.ensureQueues(ctx, s.queue); err != nil {
 		return nil, err
 	}
-	conn, err := s.broker.dial(ctx, s.broker.servers, s.queue.name, f, func() {})
+	f := newFlow()
+	conn, err := s.broker.dial(ctx, s.queue.name, f, func() {})
 	if err != nil {
 		return nil, err
 	}
-	c := &consumer{broker: s.broker, conn: conn, flow: f, freed: make(chan struct{}, 1)}
+	c := &consumer{broker: s.broker, conn: conn, flow: f}
 	if err := c.open(ctx, prefetch, s.queue); err != nil {
 		conn.end()
 		return nil, err
@@ -200,23 +159,36 @@ func (s *subscription) open(ctx context.Context, f *flow) (*consumer, error) {
 	return c, nil
 }
 
+// failed notes why the subscription gets nothing, and logs another reason than before.
+func (s *subscription) failed(ctx context.Context, err error) (wait time.Duration) {
+	if s.broker.state(s, err) {
+		s.broker.log.WarnContext(ctx, "subscription interrupted, will retry", "queue", s.queue.name, "error", err)
+	}
+	if errors.Is(err, errUnfit) {
+		return retry.Verify.Longest
+	}
+	return 0
+}
+
 // deliver hands messages to the window until ctx is done, or the server ends it.
-func (s *subscription) deliver(ctx context.Context, c *consumer, f *flow) error {
+func (s *subscription) deliver(ctx context.Context, c *consumer) error {
+	s.broker.state(s, nil)
 	for {
 		c.free(ctx)
 		select {
 		case <-ctx.Done():
-			f.open() // what still comes is given back
+			c.flow.open() // what still comes is given back
 			return nil
 		case in, ok := <-c.in[0]:
 			if !ok {
+				s.broker.outages.Add(1)
 				return c.why()
 			}
 			failpoint.Here("fetched")
 			n := deliveries(&in)
 			s.window.Add(&delivery{consumer: c, retries: s.retries, in: in, deliveries: n}, n)
 			c.taken.Add(1)
-			f.taken()
+			c.flow.taken()
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, e
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, denied(err)
 	}
 	return l, nil
 }

@@ -117,28 +117,30 @@ func (o object) compare(ch *amqp.Channel) error {
 
 // verify makes sure that the exchange and the required queues exist and fit.
 func (b *Broker) verify(ctx context.Context, conn *serverConn) error {
+	err := b.ensure(ctx, conn, b.required(conn)...)
+	if errors.Is(err, errUnfit) {
+		return connection.Fatal(err)
+	}
+	return err
+}
+
+// ensure makes objects; with [Options.Verify] it only compares them.
+func (b *Broker) ensure(ctx context.Context, conn *serverConn, objects ...object) error {
 	if b.opt.Client {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	for _, o := range b.required(conn) {
-		if err := b.ensure(ctx, conn, o); errors.Is(err, errUnfit) {
-			return connection.Fatal(err)
-		} else if err != nil {
-			return err
+	for _, o := range objects {
+		do := o.make
+		if b.opt.Verify {
+			do = o.compare
+		}
+		if err := b.ask(ctx, o.name, conn, do); err != nil {
+			return b.explain(o, err)
 		}
 	}
 	return nil
-}
-
-// ensure makes an object; with [Options.Verify] it only compares it.
-func (b *Broker) ensure(ctx context.Context, conn *serverConn, o object) error {
-	do := o.make
-	if b.opt.Verify {
-		do = o.compare
-	}
-	return b.explain(o, b.ask(ctx, o.name, conn, do))
 }
 
 func (q queue) exists(ch *amqp.Channel) error {
@@ -163,32 +165,24 @@ func hasNoLimit(version string) bool { return strings.HasPrefix(version, "3.") }
 
 // ensureQueues declares queues and binds them; with [Options.Verify] it only compares them.
 func (b *Broker) ensureQueues(ctx context.Context, queues ...queue) error {
-	if b.opt.Client {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
 	conn, err := b.main.Current()
 	if err != nil {
 		return err
 	}
+	var objects []object
 	for _, q := range queues {
-		if err := b.ensure(ctx, conn, b.object(conn, q)); err != nil {
-			if code(err) == amqp.NotFound { // the exchange
-				b.main.Recheck()
-			}
-			return err
-		}
+		objects = append(objects, b.object(conn, q))
 	}
-	return nil
+	if err = b.ensure(ctx, conn, objects...); code(err) == amqp.NotFound { // the exchange
+		b.main.Recheck()
+	}
+	return err
 }
 
 // explain says what an error of the server means for an exchange or a queue. One
 // that wraps errUnfit needs a person; others may pass.
 func (b *Broker) explain(o object, err error) error {
 	switch {
-	case err == nil:
-		return nil
 	case code(err) == amqp.PreconditionFailed:
 		return fmt.Errorf("%w %s: %w", errUnfit, o.name, err)
 	case code(err) == amqp.NotFound && b.opt.Verify:
@@ -203,6 +197,15 @@ func code(err error) int {
 		return e.Code
 	}
 	return 0
+}
+
+// denied adds [broker.ErrDenied] to an error of the server that says that a permission is
+// missing.
+func denied(err error) error {
+	if code(err) == amqp.AccessRefused {
+		return fmt.Errorf("%w: %w", broker.ErrDenied, err)
+	}
+	return err
 }
 
 // maxName is the length of the longest topic, in bytes. Names and routing keys
@@ -247,6 +250,18 @@ func ownName(topic, role string) string {
 	if clean == role && role != "" && len(role) <= maxRole {
 		return topic + "." + role
 	}
-	sum := sha256.Sum256([]byte(role)) // else two roles could share a queue
-	return topic + "." + clean[:min(len(clean), maxRole)] + "-" + hex.EncodeToString(sum[:4])
+	return topic + "." + clean[:min(len(clean), maxRole)] + "-" + digest(role)[:8] // else two roles could share a queue
+}
+
+// shorten returns text with at most most bytes. Different texts stay different.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return text[:most-9] + "-" + digest(text)[:8]
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
 }

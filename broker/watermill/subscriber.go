@@ -12,12 +12,11 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
 // Times of a subscription.
 const (
-	minBackoff = 50 * time.Millisecond
-	maxBackoff = 5 * time.Second
 	endTimeout = 5 * time.Second       // how long the pair may take to end a subscription
 	ackDelay   = 50 * time.Millisecond // between the last ack and the end of a subscription: the pair sends acks in goroutines of its own
 )
@@ -158,28 +157,26 @@ func empty(in <-chan *message.Message, answer func(*message.Message) bool) {
 // until the intake ends. It returns the channel that was open then.
 func (s *subscription) feed(pair context.Context, tried func()) <-chan *message.Message {
 	defer tried()
-	backoff := minBackoff
-	for {
+	for failures := 1; ; failures++ {
 		in, err := s.subscribe(pair)
 		if err == nil {
 			s.report(nil)
 			tried()
-			began := time.NewTimer(maxBackoff)
+			began := time.NewTimer(retry.Verify.Longest)
 			if s.take(in) {
 				began.Stop()
 				return in
 			}
 			if !began.Stop() {
-				backoff = minBackoff // it worked for a while
+				failures = 1 // it worked for a while
 			}
 			err = errEnded
 		}
 		s.report(err)
 		tried()
-		if !pause.For(s.intake, backoff) {
+		if !pause.For(s.intake, retry.Verify.After(failures)) {
 			return nil
 		}
-		backoff = min(2*backoff, maxBackoff)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
+	"github.com/event-service-agent/timer-service/internal/option"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -103,21 +104,11 @@ func New(pub message.Publisher, subscribers Subscribers, opt Options, log *slog.
 	if opt.Routing == (broker.Routing{}) {
 		opt.Routing = DefaultRouting()
 	}
-	if opt.Calls <= 0 {
-		opt.Calls = 16
-	}
-	if opt.Batch <= 0 {
-		opt.Batch = 1
-	}
-	if opt.Subscriptions <= 0 {
-		opt.Subscriptions = 1
-	}
-	if opt.SubscribeTimeout <= 0 {
-		opt.SubscribeTimeout = time.Second
-	}
-	if opt.MaxDelay <= 0 {
-		opt.MaxDelay = 20 * time.Second
-	}
+	opt.Calls = option.Positive(opt.Calls, 16)
+	opt.Batch = option.Positive(opt.Batch, 1)
+	opt.Subscriptions = option.Positive(opt.Subscriptions, 1)
+	opt.SubscribeTimeout = option.Positive(opt.SubscribeTimeout, time.Second)
+	opt.MaxDelay = option.Positive(opt.MaxDelay, 20*time.Second)
 	if opt.Classify == nil {
 		opt.Classify = func(err error) error { return err }
 	}

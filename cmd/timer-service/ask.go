@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
+	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -64,9 +64,11 @@ func hint(err error) string {
 	case errors.Is(err, errNoService):
 		return `"` + program + ` serve" starts one.`
 	case errors.Is(err, apiclient.ErrAway):
-		return `See whether it runs with "` + program + ` health --server URL"; without --server the database is read.`
+		return `See whether it runs with "` + program + ` health --server URL".`
 	case errors.Is(err, timer.ErrNotFound):
 		return `"` + program + ` list TENANT" prints those that there are.`
+	case errors.Is(err, errNoTimers):
+		return `"` + program + ` stats --tenants" prints the tenants that have some.`
 	case errors.Is(err, errNoParked):
 		return `"` + program + ` parked list" prints those that there are.`
 	case errors.Is(err, errNoDeadLetter):

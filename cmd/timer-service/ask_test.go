@@ -44,14 +44,14 @@ func TestSameAnswerFromServiceAndDatabase(t *testing.T) {
 		{"schedule", "acme", "b", "--in", "0", "--wait"},
 		{"schedule", "other", "c", "--at", "2028-01-31T12:00:00Z", "--correlation", "r"},
 		{"schedule", "acme", "d", "--in", "0", "--wait"},
-		{"schedule", "dots", "..", "--at", "2028-01-31T12:00:00Z"},
+		{"schedule", "dots", "...", "--at", "2028-01-31T12:00:00Z"},
 	} {
 		do(t, local, args...).wants(t, exitOK)
 	}
 	do(t, local, "cancel", "other", "gone", "--wait").wants(t, exitOK)
 	for _, line := range []string{
 		"get acme a", "get acme a --data", "get acme b", "list acme", "list acme --limit 1", "list acme --state Reached", "list acme --after a", "list --correlation r",
-		"list --due-within 1000d", "list --due-within 1000d --limit 1", "stats", "stats acme", "stats --tenants", "stats --tenants --limit 1", "get acme nowhere", "get dots ..", "parked list a:b", "parked list --after=-1", "list nobody", "list --due-within 1h --after nonsense",
+		"list --due-within 1000d", "list --due-within 1000d --limit 1", "stats", "stats acme", "stats nobody", "stats --tenants", "stats --tenants --limit 1", "get acme nowhere", "get dots ...", "parked list a:b", "parked list --after=-1", "list nobody", "list --due-within 1h --after nonsense",
 	} {
 		for _, form := range []string{"text", "json"} {
 			args := append(strings.Fields(line), "-o", form)
@@ -81,11 +81,11 @@ func TestServiceOnThisMachine(t *testing.T) {
 	}
 	killed.signal(t, os.Kill)
 	killed.ends(t)
-	do(t, environ, "firing", "pause").wants(t, exitFailure).says(t, "start one, or name one with --server")
+	do(t, environ, "pause").wants(t, exitFailure).says(t, "start one, or name one with --server")
 	p := startIn(t, environ, "main", "serve")
 	p.prints(t, "ready")
-	do(t, environ, "firing", "pause").wants(t, exitOK)
-	do(t, []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db")}, "firing", "pause").wants(t, exitFailure)
+	do(t, environ, "pause").wants(t, exitOK)
+	do(t, []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db")}, "pause").wants(t, exitFailure)
 	p.signal(t, os.Interrupt)
 	if code := p.ends(t); code != exitOK {
 		t.Errorf("exit code %d: %s", code, p.stderr.String())
@@ -104,6 +104,40 @@ func TestServiceOnThisMachine(t *testing.T) {
 	}
 }
 
+// TestOperatorOfTheMachineMayPauseWhatIsReadOnly asks by the socket what HTTP refuses.
+func TestOperatorOfTheMachineMayPauseWhatIsReadOnly(t *testing.T) {
+	t.Parallel()
+	server, local := answering(t, "TIMER_HTTP_READ_ONLY=true")
+	do(t, nil, "pause", "--server", server).wants(t, exitFailure).says(t, "http_read_only is set")
+	do(t, local, "pause").wants(t, exitOK)
+	do(t, nil, "stats", "--server", server).wants(t, exitOK).prints(t, "firing is paused")
+	do(t, local, "resume").wants(t, exitOK)
+	do(t, local, "schedule", "acme", "order-1", "--in", "1h").wants(t, exitOK)
+
+	// A second service takes no socket from one that lives.
+	second := startIn(t, append(local[:0:0], "TIMER_DB_PATH="+filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0", "TIMER_HTTP_ADDR=", "TIMER_HTTP_SOCKET="+strings.TrimPrefix(local[0], "TIMER_DB_PATH=")+".sock"), "main", "serve")
+	second.prints(t, "ready")
+	do(t, local, "stats", "-o", "json").wants(t, exitOK).prints(t, `"parked":0`)
+	second.signal(t, os.Interrupt)
+	second.ends(t)
+	if !strings.Contains(second.stderr.String(), "another service listens on ") {
+		t.Errorf("the log of the second one:\n%s", second.stderr.String())
+	}
+	do(t, local, "stats", "-o", "json").wants(t, exitOK).prints(t, `"parked":0`)
+}
+
+// TestVerbsOfThisMachineNeedNoService, and refuse to be given one.
+func TestVerbsOfThisMachineNeedNoService(t *testing.T) {
+	t.Parallel()
+	for _, verb := range localVerbs {
+		args := []string{verb, "--server", "http://timers.example:8080"}
+		if strings.Contains("backup export import", verb) {
+			args = append(args, "file")
+		}
+		do(t, nil, args...).wants(t, exitUsage).says(t, "--server names a service that runs, and "+verb+" works on this machine")
+	}
+}
+
 // TestTokenOfTheService needs one, from the environment or a file.
 func TestTokenOfTheService(t *testing.T) {
 	t.Parallel()
@@ -118,7 +152,7 @@ func TestTokenOfTheService(t *testing.T) {
 	do(t, nil, "stats", "--server", server, "--token-file", token).wants(t, exitOK)
 	do(t, nil, "stats", "--server", server, "--token-file", "/nowhere").wants(t, exitUsage).says(t, "--token-file")
 
-	for _, verb := range [][]string{{"stats"}, {"firing", "pause"}, {"quotas", "show"}, {"top", "--once"}} {
+	for _, verb := range [][]string{{"stats"}, {"pause"}, {"quotas", "show"}, {"top", "--once"}} {
 		do(t, local, verb...).wants(t, exitFailure).says(t, "--token-file")
 		do(t, local, append(verb, "--token-file", token)...).wants(t, exitOK)
 	}

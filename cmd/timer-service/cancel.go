@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/envelope"
@@ -14,48 +16,111 @@ import (
 
 type cancelCmd struct {
 	Tenant      timer.TenantID      `arg:"" help:"Owner of the timer."`
-	Call        timer.ServiceCallID `arg:"" help:"Service call."`
-	Correlation correlation         `placeholder:"ID" help:"Correlation id of this request."`
+	Call        timer.ServiceCallID `arg:"" optional:"" help:"Service call."`
+	Prefix      string              `placeholder:"CALL" help:"Cancel all timers whose service call begins so."`
+	Correlated  correlation         `placeholder:"ID" help:"Cancel all timers with this correlation id."`
+	DryRun      bool                `help:"With --prefix or --correlated: only say how many there are."`
+	Correlation correlation         `placeholder:"ID" help:"Correlation id of this request, with a service call."`
 	waitFlags
+}
+
+// Validate refuses what does not go together.
+func (c cancelCmd) Validate() error {
+	given := 0
+	for _, is := range []bool{c.Call != "", c.Prefix != "", c.Correlated != ""} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return errors.New("name a service call, or give --prefix or --correlated")
+	case c.Call == "" && c.Correlation != "", c.Call != "" && c.DryRun, c.DryRun && c.Wait:
+		return errors.New("--correlation goes with a service call, --dry-run with --prefix or --correlated, and not with --wait")
+	}
+	return c.waitFlags.Validate()
 }
 
 // Help is printed below the summary.
 func (cancelCmd) Help() string {
-	return `Has a running service publish a CancelTimer, and prints what the timer was before. A
-timer that has fired is not changed. If there is no timer, the service keeps a
-tombstone, so that an older ScheduleTimer that arrives later has no effect.
+	return `Has a running service publish a CancelTimer, and prints what the timer was before. It
+is newer than the command that set the timer, also if that came from a clock that is
+ahead. The exit code is 1 if the timer has fired or expired. If there is no timer, the service
+keeps a tombstone, so that an older ScheduleTimer that arrives later has no effect.
 
 With --wait it waits until the command was handled. The exit code is 1 if the timer is
 not canceled then.
 
+With --prefix or --correlated all such timers that wait are canceled, and counted.
+
 Examples:
 
-    timer-service cancel acme order-1
-    timer-service cancel acme order-1 --wait`
+    timer-service cancel acme order-1 --wait
+    timer-service cancel acme --prefix order-17. --dry-run
+    timer-service cancel acme --correlated req-7f3a`
 }
 
 // Run has the command published, and waits for its result if --wait is given.
-func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) (err error) {
-	key := timer.Key{TenantID: c.Tenant, ServiceCallID: c.Call}
-	p := &published{Type: envelope.TypeCancelTimer}
-	switch before, err := getTimer(ctx, s, key); {
+func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error {
+	if c.Call == "" {
+		return c.many(ctx, e, s)
+	}
+	p := newPublished(envelope.TypeCancelTimer, c.Tenant, c.Call)
+	switch before, err := getTimer(ctx, s, p.key()); {
 	case err == nil:
 		p.Before, p.was = show(before), was(before)
 	case errors.Is(err, timer.ErrNotFound):
 		p.was = "no such timer, the service keeps a tombstone"
 	}
-	p.Command, err = apiclient.Do[admin.Command](ctx, s, http.MethodDelete, apiclient.TimerPath(key)+apiclient.Query("correlationId", string(c.Correlation)), nil)
-	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
+	return c.publish(ctx, e, s, p, http.MethodDelete, apiclient.Query("correlationId", string(c.Correlation)), nil)
+}
+
+// many cancels what a prefix or a correlation id selects.
+func (c *cancelCmd) many(ctx context.Context, e *env, s *apiclient.Client) error {
+	dry, wait := "", ""
+	if c.DryRun {
+		dry = "true"
 	}
-	return c.report(ctx, e, s, p)
+	if c.Wait {
+		wait = min(time.Duration(*cmp.Or(c.Timeout, new(defaultTimeout))), maxWait).String()
+	}
+	query := apiclient.Query("prefix", c.Prefix, "correlationId", string(c.Correlated), "dryRun", dry, "wait", wait)
+	sent, err := apiclient.Do[admin.ManyCanceled](ctx, s, http.MethodDelete, apiclient.Path("tenants", string(c.Tenant), "timers")+query, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Tenant, err)
+	}
+	e.out.print(&manyCanceled{sent})
+	if c.Wait && sent.Result != resultCanceled {
+		return fmt.Errorf("%s: the timers were not canceled within %s; the service may be busy: see %q", c.Tenant, wait, program+" list "+string(c.Tenant)+" --state Scheduled")
+	}
+	return nil
+}
+
+// maxWait is how long the service waits at most.
+const maxWait = 20 * time.Second
+
+// A manyCanceled is what --prefix and --correlated print.
+type manyCanceled struct{ admin.ManyCanceled }
+
+func (m *manyCanceled) text() string {
+	line := fmt.Sprintf("%-10s %d timers of %s", m.Result, m.Timers, m.TenantID)
+	if m.ID != "" {
+		line += "  id " + m.ID
+	}
+	for _, t := range m.First {
+		line += "\n           " + string(t.ServiceCallID) + "  due " + when(t.DueAt)
+	}
+	if more := m.Timers - len(m.First); more > 0 {
+		line += fmt.Sprintf("\n           and %d others", more)
+	}
+	return line
 }
 
 // was says for people what a timer was before it is canceled.
 func was(t admin.Timer) string {
 	switch t.State {
-	case timer.Reached:
-		return "reached at " + when(t.ReachedAt) + " and stays so"
+	case timer.Reached, timer.Expired:
+		return marked(t) + " and stays so"
 	case timer.Canceled:
 		return "canceled before, at " + when(t.CanceledAt)
 	}

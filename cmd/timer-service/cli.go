@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,18 +16,19 @@ import (
 // program is the name of the command.
 const program = "timer-service"
 
-const description = `A durable timer service: ScheduleTimer commands in, DueTimeReached events out in time.
-Try it: "timer-service serve", and beside it "timer-service schedule acme order-1 --in 3s --wait".
-Exit codes: 0 success, 1 failure, 2 wrong verb, flag, value or setting, 3 no such timer or message.`
+const description = `A durable timer service. Try "timer-service serve", and beside it
+"timer-service schedule acme order-1 --in 3s --wait". Exit codes: 0 success, 1 failure,
+2 wrong usage, 3 not found.`
 
 // A cli is the grammar of the command line. Every setting is a flag too, see
 // [settingFlags].
 type cli struct {
-	Output    string               `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Form of the output: text for people, or json, one object a line."`
-	File      string               `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
-	TokenFile kong.FileContentFlag `placeholder:"FILE" group:"global" help:"File with the token for --server, instead of TIMER_HTTP_TOKEN."`
+	Output      string               `short:"o" enum:"text,json" default:"text" placeholder:"FORM" group:"global" help:"Output: text, or json, one object a line."`
+	File        string               `name:"config" placeholder:"FILE" group:"global" help:"File with settings (TIMER_CONFIG)."`
+	ShowVersion kong.VersionFlag     `name:"version" group:"global" help:"Show the version, as the verb does."`
+	TokenFile   kong.FileContentFlag `placeholder:"FILE" group:"global" help:"File with the token for --server, instead of TIMER_HTTP_TOKEN."`
 
-	HelpAll helpAll `group:"global" help:"Show this help with the settings: flags and environment variables."`
+	HelpAll helpAll `group:"global" help:"Show this help with the settings."`
 
 	Serve      serveCmd      `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
 	Schedule   scheduleCmd   `cmd:"" help:"Schedule a timer, or the timers of a file."`
@@ -36,12 +38,13 @@ type cli struct {
 	Stats      statsCmd      `cmd:"" help:"Count timers, what is overdue, and events that wait."`
 	Top        topCmd        `cmd:"" help:"Watch a running service: lateness, backlog, throughput."`
 	Health     healthCmd     `cmd:"" help:"Ask a running service whether it is ready."`
-	Doctor     doctorCmd     `cmd:"" help:"Look for what is wrong: settings, files, database, broker, clock."`
+	Doctor     doctorCmd     `cmd:"" help:"Look for mistakes: settings, files, database, broker, clock."`
 	Publish    publishCmd    `cmd:"" help:"Publish commands from a file."`
 	Tail       tailCmd       `cmd:"" help:"Print commands, events or dead letters as they arrive."`
 	Dlq        dlqCmd        `cmd:"" help:"List, show, replay or discard dead letters."`
-	Parked     parkedCmd     `cmd:"" help:"List, show, retry or discard events that the broker refused for good."`
-	Firing     firingCmd     `cmd:"" help:"Pause or resume firing, or show whether timers fire."`
+	Parked     parkedCmd     `cmd:"" help:"List, show, retry or discard events that the broker refused."`
+	Pause      pauseCmd      `cmd:"" help:"Fire no timer of any tenant, or of one, until firing is resumed."`
+	Resume     resumeCmd     `cmd:"" help:"Fire again, first what is overdue."`
 	Tenants    tenantsCmd    `cmd:"" help:"Forget a tenant: delete its timers."`
 	Quotas     quotasCmd     `cmd:"" help:"Show what tenants may have, and what they use."`
 	Backup     backupCmd     `cmd:"" help:"Copy the SQLite database, also while the service runs."`
@@ -84,7 +87,7 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
 	var err error
-	p.kong, err = k.Parse(args)
+	p.kong, err = k.Parse(joinNegative(args))
 	switch {
 	case helped:
 		return nil, nil
@@ -93,6 +96,23 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 	}
 	return p, nil
 }
+
+// joinNegative joins a flag with a value such as -3s, which would be taken for a flag.
+func joinNegative(args []string) (joined []string) {
+	for i, arg := range args {
+		if i > 0 && flagged.MatchString(args[i-1]) && negative.MatchString(arg) {
+			joined[len(joined)-1] += "=" + arg
+		} else {
+			joined = append(joined, arg)
+		}
+	}
+	return joined
+}
+
+var (
+	flagged  = regexp.MustCompile(`^--[a-z-]+$`)
+	negative = regexp.MustCompile(`^-[0-9.]`)
+)
 
 // grammar returns the parser of the command line, which calls exit after it has
 // printed help.
@@ -104,6 +124,7 @@ func grammar(p *parsed, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
 		kong.Writers(stdout, stderr),
 		kong.Exit(exit),
 		kong.Embed(p.flags.fields),
+		kong.Vars{"version": built().text()},
 		kong.Help(p.printHelp),
 		kong.Bind(p),
 		kong.BindToProvider(func(ctx context.Context, e *env) (reader, error) { return e.reader(ctx) }),

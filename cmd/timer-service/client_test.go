@@ -4,11 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
-	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 // serving runs the service on a database and an embedded broker of its own
@@ -155,7 +152,7 @@ func TestSchedulePrintsTheDeadLetter(t *testing.T) {
 func TestScheduleEndsAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
-	do(t, environ, "firing", "pause").wants(t, exitOK)
+	do(t, environ, "pause").wants(t, exitOK)
 	args := []string{"schedule", "acme", "order-1", "--in", "10ms", "--wait", "--timeout", "90ms", "-o", "json"}
 	got := do(t, environ, args...).wants(t, exitFailure)
 	has(t, decode(t, got.stdout), map[string]any{"result": resultTimeout})
@@ -184,6 +181,32 @@ func TestScheduleStopsWaitingWhenInterrupted(t *testing.T) {
 	interrupt()
 	if got := <-code; got != exitFailure || !strings.Contains(stderr.String(), "interrupted") {
 		t.Errorf("exit code %d, want %d and that it was interrupted: %s", got, exitFailure, stderr.String())
+	}
+}
+
+func TestCancelCancelsManyTimers(t *testing.T) {
+	t.Parallel()
+	environ := serving(t)
+	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
+		do(t, environ, "schedule", "acme", call, "--in", "1h", "--correlation", "req-"+call).wants(t, exitOK)
+	}
+	for _, call := range []string{"order-1.a", "order-1.b", "order-10"} {
+		await(t, environ, call, "Scheduled")
+	}
+	text := do(t, environ, "cancel", "acme", "--prefix", "order-1.", "--dry-run").wants(t, exitOK).stdout
+	if !strings.HasPrefix(text, "counted    2 timers of acme\n") || !strings.Contains(text, "order-1.a  due 20") {
+		t.Errorf("dry run: %s", text)
+	}
+	canceled := decode(t, do(t, environ, "cancel", "acme", "--prefix", "order-1.", "--wait", "-o", "json").wants(t, exitOK).stdout)
+	has(t, canceled, map[string]any{"result": resultCanceled, "timers": 2.0})
+	if text := do(t, environ, "cancel", "acme", "--correlated", "req-order-10", "--wait").wants(t, exitOK).stdout; !strings.HasPrefix(text, "canceled   1 timers of acme  id ") {
+		t.Errorf("by correlation: %s", text)
+	}
+	if text := do(t, environ, "list", "acme", "--prefix", "order-", "--state", "Scheduled").wants(t, exitOK).stdout; strings.Contains(text, "order-") {
+		t.Errorf("left: %s", text)
+	}
+	for _, args := range [][]string{{}, {"x", "--prefix", "y"}, {"--prefix", "x", "--correlated", "y"}, {"x", "--dry-run"}, {"--prefix", "x", "--dry-run", "--wait"}} {
+		do(t, environ, append([]string{"cancel", "acme"}, args...)...).wants(t, exitUsage)
 	}
 }
 
@@ -265,47 +288,6 @@ func TestCancelSaysWhatBecameOfIt(t *testing.T) {
 		if canceled := strings.Contains(got.stdout, "\ncanceled   acme."+tt.call+"\n"); !strings.Contains(got.stdout, tt.prints) || canceled == (tt.fails != "") || !strings.Contains(got.stderr, tt.fails) {
 			t.Errorf("%s: prints %q, and %q", tt.call, got.stdout, got.stderr)
 		}
-	}
-}
-
-// Without a broker the message names the address that was tried.
-func TestNoBrokerIsAFailureInTime(t *testing.T) {
-	t.Parallel()
-	const unused = "127.0.0.1:1" // a port that only the superuser can take
-	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = silent.Close() })
-	never := filepath.Join(t.TempDir(), "timers.db")
-	stopped := filepath.Join(t.TempDir(), "timers.db")
-	data := filepath.Join(filepath.Dir(stopped), "timers.nats")
-	if err := errors.Join(os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "url"), []byte("nats://"+unused), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	tests := []struct {
-		name    string
-		environ []string
-		want    []string
-	}{
-		{"a service that never ran", []string{"TIMER_DB_PATH=" + never}, []string{never, "run timer-service serve with the same db_path"}},
-		{"a service that has stopped", []string{"TIMER_DB_PATH=" + stopped}, []string{unused, `is "timer-service serve" running`}},
-		{"no server", []string{"TIMER_BROKER_URL=nats://user:hunter2@" + unused}, []string{unused, "is the server up?", "connection refused"}},
-		{"a server that says nothing", []string{"TIMER_BROKER_URL=nats://" + silent.Addr().String()}, []string{silent.Addr().String(), "is the server up?"}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			got := do(t, tt.environ, "tail", "events").wants(t, exitFailure)
-			for _, want := range tt.want {
-				if !strings.Contains(got.stderr, want) {
-					t.Errorf("stderr lacks %q: %s", want, got.stderr)
-				}
-			}
-			if strings.Contains(got.stderr, "hunter2") || strings.Count(got.stderr, "\n") > 2 || got.stdout != "" {
-				t.Errorf("want one line on stderr and a hint, without the password: %q, stdout %q", got.stderr, got.stdout)
-			}
-		})
 	}
 }
 

@@ -82,7 +82,7 @@ func TestCompleteIsKnownToEachScript(t *testing.T) {
 		do(t, nil, "completion", shell).wants(t, exitOK).prints(t, completeVerb)
 	}
 	do(t, []string{"TIMER_BATCH_SIZE=many"}, "completion", "bash").wants(t, exitOK)
-	for words, want := range map[string]string{"--output=j": "--output=json\t\n", "tail commands ": "", "get acme --db-path ": "", "-- -": "", "nothing at all": "", "stats --nats-sub": ""} {
+	for words, want := range map[string]string{"--output=j": "--output=json\t\n", "tail commands ": "", "list acme --state R": "Reached\t\n", "dlq list --reason bad_f": "bad_field\t\n", "get acme --db-path ": "", "-- -": "", "nothing at all": "", "stats --nats-sub": ""} {
 		if got := do(t, nil, append([]string{completeVerb}, strings.Split(words, " ")...)...).wants(t, exitOK).stdout; got != want {
 			t.Errorf("%q: %q, want %q", words, got, want)
 		}

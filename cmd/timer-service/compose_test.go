@@ -41,7 +41,7 @@ func TestComposeFile(t *testing.T) {
 		if !is || !slices.Equal(variant.DependsOn, []string{name}) || !slices.Equal(variant.Profiles, []string{name}) || !slices.Contains(server.Profiles, name) {
 			t.Errorf("%s: service %+v, server %+v", name, variant, server)
 		}
-		environ := []string{"TIMER_DB_PATH=/data/timers.db"}
+		environ := []string{"TIMER_DB_PATH=/data/timer-service/timers.db"}
 		for key, value := range variant.Environment {
 			environ = append(environ, key+"="+value)
 		}
@@ -54,7 +54,7 @@ func TestComposeFile(t *testing.T) {
 	}
 
 	alone := file.Services["timer-embedded"]
-	settings := []string{"TIMER_DB_PATH=/data/timers.db"} // of the image
+	settings := []string{"TIMER_DB_PATH=/data/timer-service/timers.db"} // of the image
 	for key, value := range alone.Environment {
 		settings = append(settings, key+"="+value)
 	}
@@ -62,15 +62,24 @@ func TestComposeFile(t *testing.T) {
 	if err != nil || !cfg.Embedded() || cfg.NATSToken.Empty() || !slices.Equal(alone.Profiles, []string{"embedded"}) || len(alone.DependsOn) > 0 {
 		t.Errorf("embedded: %+v: %v", alone, err)
 	}
-	if host, port, _ := cfg.NATSAddress(); config.IsLoopback(host) || !slices.Equal(alone.Ports, []string{fmt.Sprintf("127.0.0.1:%d:%d", port, port)}) {
+	if host, port, _ := cfg.NATSAddress(); config.IsLoopback(host) || !slices.Contains(alone.Ports, fmt.Sprintf("127.0.0.1:%d:%d", port, port)) {
 		t.Errorf("embedded: listens on %s:%d, and has the ports %q", host, port, alone.Ports)
 	}
 	if !slices.ContainsFunc(alone.Volumes, func(v string) bool {
 		name, folder, _ := strings.Cut(v, ":")
 		_, is := file.Volumes[name]
-		return is && path.Dir(cfg.DBPath) == folder
+		return is && path.Dir(path.Dir(cfg.DBPath)) == folder
 	}) {
 		t.Errorf("embedded: keeps %s in none of the volumes %q", cfg.DBPath, alone.Volumes)
+	}
+
+	// The dashboard and the metrics of each are published, on this machine, with a token.
+	for name, one := range file.Services {
+		addr, token := one.Environment["TIMER_HTTP_ADDR"], one.Environment["TIMER_HTTP_TOKEN"]
+		published := slices.ContainsFunc(one.Ports, func(p string) bool { return strings.HasPrefix(p, "127.0.0.1:8080") && strings.HasSuffix(p, ":8080") })
+		if strings.HasPrefix(name, "timer-") && (addr != "0.0.0.0:8080" || token == "" || !published) {
+			t.Errorf("%s: its HTTP is on %q, with the token %q and the ports %q", name, addr, token, one.Ports)
+		}
 	}
 
 	// A misspelled variable of any service would be found by the service only.

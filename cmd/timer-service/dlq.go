@@ -35,7 +35,7 @@ const detailWidth = 60
 // deadLetterFlags select dead letters.
 type deadLetterFlags struct {
 	Tenant      visited  `placeholder:"TENANT" help:"Only those of a tenant; _ for those without a valid tenant."`
-	Reason      []string `placeholder:"REASON" help:"Only those with this reason, such as beyond_horizon; several with commas between them."`
+	Reason      []string `placeholder:"REASON" enum:"too_large,not_utf8,not_json,too_deep,duplicate_key,missing_field,bad_field,bad_time,tenant_mismatch,key_mismatch,unknown_type,beyond_horizon,refused,over_quota" help:"Only those with this reason, such as beyond_horizon; several with commas between them."`
 	Since       since    `placeholder:"7d" help:"Only those that became dead letters within this duration, or since a time in RFC 3339."`
 	Correlation string   `placeholder:"ID" help:"Only those with this correlation id."`
 	ID          []string `name:"id" placeholder:"ID" help:"Only those with this id; several with commas between them."`
@@ -108,10 +108,15 @@ func (d deadLetters) visit(ctx context.Context, e *env, c *apiclient.Client, ver
 	if more {
 		fmt.Fprintf(e.stderr, "there may be more: raise --limit, now %d\n", d.limit)
 	}
-	switch err = errors.Join(err, do(found)); {
-	case errors.Is(err, context.Canceled):
+	if err = errors.Join(err, do(found)); errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted; the other dead letters are unchanged: %w", err)
-	case errors.Is(err, timer.ErrInvalid) && strings.Contains(err.Error(), broker.ErrNameTenant.Error()):
+	}
+	return nameTenant(verb, err)
+}
+
+// nameTenant returns an error of the service, which is the user's if it asks for a tenant.
+func nameTenant(verb string, err error) error {
+	if errors.Is(err, timer.ErrInvalid) && strings.Contains(err.Error(), broker.ErrNameTenant.Error()) {
 		return wrong(verb, "%w with --tenant", broker.ErrNameTenant)
 	}
 	return err

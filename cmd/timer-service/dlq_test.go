@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -56,9 +59,32 @@ func deadLettersOf(t *testing.T, environ []string, lines ...string) {
 	t.Helper()
 	before := len(listDeadLetters(t, environ, "--limit", "0"))
 	tailed := tailing(t, environ, "dlq", "-n", fmt.Sprint(len(lines)), "-o", "json")
-	do(t, environ, "publish", "--raw", fileOf(t, lines...)).wants(t, exitOK)
+	publishRaw(t, environ, lines...)
 	(<-tailed).wants(t, exitOK)
 	awaitDeadLetters(t, environ, before+len(lines))
+}
+
+// publishRaw publishes lines to the broker of a service, as a guest, whatever they are.
+func publishRaw(t *testing.T, environ []string, lines ...string) {
+	t.Helper()
+	cfg, err := config.Load(nil, environ, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, err := os.ReadFile(strings.TrimSuffix(cfg.DBPath, ".db") + ".nats/url")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, err := natsgo.Connect(strings.TrimSpace(string(url)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	for _, line := range lines {
+		if _, err := guest.Request("timer.commands", []byte(line), time.Minute); err != nil { // the stream acks it
+			t.Fatal(err)
+		}
+	}
 }
 
 // awaitDeadLetters waits until the broker has stored so many dead letters, which tail may

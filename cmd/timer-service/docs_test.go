@@ -43,7 +43,7 @@ func TestDocsThatAreWrong(t *testing.T) {
 		"[fine](#one) [fine](#two-words-code) [fine](#one-1) [fine](b/other.md#there) [fine](b) [fine](https://nowhere) `[no](link)`",
 		"[1](gone.md) [2](#gone) [3](b/other.md#gone) [a `nested` one](b/gone.svg)",
 		"`timer-service get`, `timer-service get acme order-1`, `TIMER_BROKER=nats timer-service list --gone`, `go run ./cmd/timer-service gone`",
-		"```sh", "# [no](link)", "echo x | timer-service publish --raw -", "timer-service get acme |\\", "  jq", "./timer-service dlq list --since 'soon'", "```",
+		"```sh", "# [no](link)", "echo x | timer-service publish -", "timer-service get acme |\\", "  jq", "./timer-service dlq list --since 'soon'", "```",
 		"```json", `{"fine":1}`, "```", "```json", "{", "```",
 		"```yaml", "fine: 1", "```", "```yaml", "a: [", "```",
 		"```go", "fine := 1", "```", "```go", "if {", "```", "```go", "x:=1", "```",

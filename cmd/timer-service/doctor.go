@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 type doctorCmd struct{}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -73,16 +72,13 @@ func placeholder(s config.Setting) string {
 	return strings.ToUpper(s.Key[strings.LastIndexByte(s.Key, '_')+1:])
 }
 
-// clientSettings are those that matter to a client of the broker.
-var clientSettings = []string{
+// provisionSettings are the settings that matter when streams and queues are created.
+var provisionSettings = []string{
 	"db_path", "broker", "broker_url", "broker_username", "broker_password", "broker_tls_ca", "broker_tls_cert", "broker_tls_key",
 	"commands_topic", "events_topic", "dead_letters_topic",
 	"nats_listen", "nats_port", "nats_stream", "nats_domain", "nats_inbox", "nats_credentials", "nats_nkey", "nats_token", "nats_publish",
-	"kafka_sasl", "rabbitmq_exchange", "log_level",
+	"kafka_sasl", "rabbitmq_exchange", "log_level", "nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type",
 }
-
-// provisionSettings are those that matter when streams and queues are created.
-var provisionSettings = append(slices.Clone(clientSettings), "nats_max_bytes", "nats_max_age", "nats_min_age", "kafka_max_age", "rabbitmq_queue_type")
 
 // serviceSettings are the settings that matter to a verb that asks a service, or its database.
 var serviceSettings = []string{"db_path", "db_url", "server", "http_socket", "http_addr", "http_prefix", "http_token"}
@@ -93,17 +89,21 @@ var fileSettings = []string{"db_path", "db_url"}
 // shownSettings are the settings that matter to a verb, by key. The help of a
 // verb that is not here shows all of them; "" is the program.
 var shownSettings = map[string][]string{
-	"": {}, "dlq": {}, "version": {}, "completion": {}, "parked": {}, "firing": {}, "tenants": {}, "quotas": {},
+	"": {}, "dlq": {}, "version": {}, "completion": {}, "parked": {}, "tenants": {}, "quotas": {},
 	"parked list": serviceSettings, "parked show": serviceSettings, "parked retry": serviceSettings, "parked discard": serviceSettings,
-	"firing pause": serviceSettings, "firing resume": serviceSettings, "firing status": serviceSettings,
+	"pause": serviceSettings, "resume": serviceSettings,
 	"tenants forget": serviceSettings, "quotas show": serviceSettings,
-	"schedule": slices.Concat(clientSettings, serviceSettings[1:]), "cancel": serviceSettings, "publish": clientSettings, "tail": clientSettings,
+	"schedule": serviceSettings, "cancel": serviceSettings, "publish": serviceSettings, "tail": serviceSettings,
 	"dlq list": serviceSettings, "dlq show": serviceSettings, "dlq replay": serviceSettings, "dlq discard": serviceSettings,
 	"get": serviceSettings, "top": serviceSettings, "list": serviceSettings, "stats": serviceSettings,
 	"migrate": fileSettings, "backup": fileSettings, "export": fileSettings,
 	"import":    append(slices.Clone(fileSettings), "durability"),
 	"provision": provisionSettings,
 }
+
+// localVerbs work on files, databases and brokers by themselves, and ask no service. With
+// --tenant export and import ask one.
+var localVerbs = []string{"serve", "doctor", "migrate", "provision", "backup", "export", "import", "recover"}
 
 func isSetting(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == groupSettings }
 
@@ -112,8 +112,11 @@ func isSetting(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == grou
 func matters(verb string, f *kong.Flag) bool {
 	shown, some := shownSettings[verb]
 	key := strings.ReplaceAll(f.Name, "-", "_")
-	if key == "token_file" {
+	switch key {
+	case "token_file":
 		return !some || slices.Contains(shown, "server")
+	case "version": // which has a verb
+		return false
 	}
 	return !some || !isSetting(f) || slices.Contains(shown, key)
 }
@@ -167,14 +170,48 @@ func (p perSecond) Validate() error {
 type duration time.Duration
 
 // UnmarshalText reads a duration, which may be negative. A number without a unit is
-// refused: in settings it counts milliseconds, and here most people mean seconds.
+// refused.
 func (d *duration) UnmarshalText(text []byte) error {
-	parsed, err := config.ParseDuration(string(text))
-	if _, bare := strconv.Atoi(string(text)); err != nil || bare == nil && parsed != 0 {
+	parsed, err := config.ParseWithUnit(string(text))
+	if err != nil {
 		return fmt.Errorf("must be a duration with a unit, such as 3s, 90m or 7d, not %s", timer.Quote(string(text)))
 	}
 	*d = duration(parsed)
 	return nil
+}
+
+// A moment is the value of a flag: a time, or how long from now that is.
+type moment struct {
+	at  instant
+	far duration
+}
+
+// UnmarshalText reads a time as messages carry it, or a duration with a unit.
+func (m *moment) UnmarshalText(text []byte) error {
+	if m.far.UnmarshalText(text) == nil {
+		return nil
+	}
+	if m.at.UnmarshalText(text) != nil {
+		return fmt.Errorf("must be a duration with a unit, such as 2h or 7d, or a time as 2030-01-31T12:00:00Z, not %s", timer.Quote(string(text)))
+	}
+	return nil
+}
+
+// text returns the time as messages carry it, a duration as so much after now; empty for the
+// zero value.
+func (m moment) text(now time.Time) string {
+	switch {
+	case m == moment{}:
+		return ""
+	case m.far != 0:
+		return envelope.FormatTime(now.Add(time.Duration(m.far)))
+	}
+	return envelope.FormatTime(time.Time(m.at))
+}
+
+// milliseconds returns the duration as the API takes it, rounded up.
+func (d duration) milliseconds() string {
+	return fmt.Sprintf("%dms", (time.Duration(d) + time.Millisecond - 1).Milliseconds())
 }
 
 // An instant is the value of a flag: a time as messages carry it.

@@ -22,7 +22,7 @@ type getCmd struct {
 // Help is printed below the summary.
 func (getCmd) Help() string {
 	return `Asks the service, or reads the database if none runs. The exit code is 3 if there
-is no such timer. For a timer that has fired it says where the event is: waits for
+is no such timer. For a timer that has fired or expired it says where the event is: waits for
 the broker, deferred after a failure, parked, or published. The data of a timer are
 printed with --data only, else their size.
 
@@ -95,6 +95,12 @@ func (s *shownTimer) withData(t admin.Timer) { s.Data, s.data = t.Data, dataOf(t
 func (s *shownTimer) text() string {
 	pairs := []any{
 		"tenant", s.TenantID, "service call", s.ServiceCallID, "state", s.State, "due at", when(s.DueAt), "registered at", when(s.RegisteredAt),
+	}
+	if s.ExpiresAt != "" {
+		pairs = append(pairs, "expires at", when(s.ExpiresAt))
+	}
+	if s.ExpiredAt != "" {
+		pairs = append(pairs, "expired at", when(s.ExpiredAt))
 	}
 	if s.ReachedAt != "" {
 		pairs = append(pairs, "reached at", when(s.ReachedAt)+", fired "+s.late()+" late")

@@ -36,7 +36,7 @@ func TestAnotherUserOfTheMachine(t *testing.T) {
 	if err := errors.Join(os.WriteFile(open, nil, 0o600), os.Chmod(open, 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	remote, local := "TIMER_BROKER_URL="+address, "TIMER_DB_PATH="+db
+	local := "TIMER_DB_PATH=" + db
 	file := filepath.Join(dir, "timers.csv")
 	if err := os.WriteFile(file, []byte("acme,order-1,2030-01-31T12:00:00Z"), 0o644); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestAnotherUserOfTheMachine(t *testing.T) {
 		code    int
 		says    string
 	}{
-		{remote, []string{"schedule", "--file", file}, exitOK, "1 published"},
+		{local, []string{"schedule", "--file", file}, exitFailure, "timers.db.sock: connect: permission denied"},
 		{local, []string{"schedule", "acme", "order-1", "--in", "0"}, exitFailure, "timers.db.sock: connect: permission denied"},
 		{local, []string{"dlq", "list"}, exitFailure, "permission denied"},
 		{local, []string{"list", "acme"}, exitFailure, "open " + db + ": permission denied"},
@@ -72,6 +72,8 @@ func TestAnotherUserOfTheMachine(t *testing.T) {
 		}
 	}
 	environ := []string{local}
+	publishRaw(t, environ, commands(1, time.Hour)...)
+	awaitTimer(t, environ, "order-1")
 	do(t, environ, "dlq", "list").wants(t, exitOK) // whose service it is
 	do(t, environ, "schedule", "acme", "order-2", "--in", "0", "--wait").wants(t, exitOK)
 }

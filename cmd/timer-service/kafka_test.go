@@ -31,7 +31,7 @@ func TestDeadLettersOfKafka(t *testing.T) {
 		do(t, environ, "schedule", c.tenant, c.call, "--in", fmt.Sprint(i+2, "h"), "--wait").wants(t, exitFailure)
 	}
 	all := do(t, environ, "tail", "dlq").wants(t, exitUsage)
-	if !strings.Contains(all.stderr, "name one with --tenant") {
+	if !strings.Contains(all.stderr, "name a tenant with --tenant") {
 		t.Errorf("stderr is %q, want what to do", all.stderr)
 	}
 	stop()

@@ -16,7 +16,8 @@ import (
 
 type listCmd struct {
 	Tenant      timer.TenantID `arg:"" optional:"" help:"Owner of the timers."`
-	State       string         `placeholder:"STATE" help:"Only those Scheduled, Reached or Canceled."`
+	Prefix      string         `placeholder:"CALL" help:"Only those whose service call begins so; needs a tenant."`
+	State       string         `placeholder:"STATE" values:"Scheduled,Reached,Expired,Canceled" help:"Only those Scheduled, Reached, Expired or Canceled."`
 	DueFrom     instant        `placeholder:"TIME" help:"Only those due then or later, as RFC 3339 with a zone."`
 	DueBefore   instant        `placeholder:"TIME" help:"Only those due before then."`
 	DueWithin   *duration      `placeholder:"1h" help:"Only those Scheduled and due before the end of this duration, overdue ones too; without a tenant, those of all, soonest first."`
@@ -35,7 +36,7 @@ Examples:
 
     timer-service list acme
     timer-service list acme --state Scheduled --limit 1000 -o json
-    timer-service list acme --after order-99
+    timer-service list acme --prefix order-17.
     timer-service list --due-within 1h
     timer-service list acme --state Scheduled --due-before 2030-01-31T12:00:00Z
     timer-service list --correlation req-7`
@@ -74,7 +75,7 @@ func (l *listCmd) find(ctx context.Context, r *apiclient.Client, now time.Time) 
 	}
 	for found.Next = l.After; ; {
 		page, err := apiclient.Get[admin.Timers](ctx, r, path+apiclient.Query(
-			"state", l.State, "dueFrom", l.DueFrom.text(), "dueBefore", before.text(), "dueWithin", within, "correlationId", string(l.Correlation),
+			"prefix", l.Prefix, "state", l.State, "dueFrom", l.DueFrom.text(), "dueBefore", before.text(), "dueWithin", within, "correlationId", string(l.Correlation),
 			"after", found.Next, "limit", strconv.Itoa(int(l.Limit)-len(found.Timers))))
 		if errors.Is(err, timer.ErrInvalid) { // the rest was checked
 			err = wrong("list", "--after: %s", detail(err))
@@ -101,24 +102,23 @@ func (l *listCmd) Validate() error {
 		l.State = string(timer.Scheduled)
 	}
 	switch {
-	case l.DueWithin != nil && l.Tenant == "":
+	case l.DueWithin != nil && l.Tenant == "" && l.Prefix == "":
 		l.State = ""
 		return nil
 	case l.Tenant == "" && l.Correlation == "":
 		return wrong("list", "name a tenant, or --due-within 1h, or --correlation ID")
-	case l.Tenant == "" && l.State+l.After+l.DueFrom.text()+l.DueBefore.text() != "":
-		return wrong("list", "--state, --after, --due-from and --due-before go with a tenant")
+	case l.Tenant == "" && l.Prefix+l.State+l.After+l.DueFrom.text()+l.DueBefore.text() != "":
+		return wrong("list", "--prefix, --state, --after, --due-from and --due-before go with a tenant")
 	}
 	if l.After != "" {
 		if err := timer.ServiceCallID(l.After).Validate(); err != nil {
 			return wrong("list", "--after: %s", detail(err))
 		}
 	}
-	states := []timer.State{timer.Scheduled, timer.Reached, timer.Canceled}
-	if n := slices.IndexFunc(states, func(s timer.State) bool { return strings.EqualFold(l.State, string(s)) }); n >= 0 {
-		l.State = string(states[n])
+	if n := slices.IndexFunc(timer.States[:], func(s timer.State) bool { return strings.EqualFold(l.State, string(s)) }); n >= 0 {
+		l.State = string(timer.States[n])
 	} else if l.State != "" {
-		return wrong("list", "--state must be Scheduled, Reached or Canceled, not %s", timer.Quote(l.State))
+		return wrong("list", "--state must be Scheduled, Reached, Expired or Canceled, not %s", timer.Quote(l.State))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/logbuf"
 )
 
@@ -220,4 +221,14 @@ func TestQueueWaitsForWhatPeopleDid(t *testing.T) {
 			t.Errorf("%s", v.String())
 		}
 	})
+}
+
+// TestDurationsInJSONAreText, not nanoseconds.
+func TestDurationsInJSONAreText(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	logger(config.Config{LogFormat: config.JSON}, &out, "serve").Info("waits", "retry_in", 1500*time.Millisecond)
+	if !strings.Contains(out.String(), `"retry_in":"1.5s"`) {
+		t.Error(out.String())
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,7 +27,7 @@ const (
 	exitOK       = 0
 	exitFailure  = 1 // the work failed
 	exitUsage    = 2 // a wrong verb, flag, value or setting: nothing was tried
-	exitNotFound = 3 // there is no such timer or dead letter
+	exitNotFound = 3 // there is no such timer, tenant or message
 )
 
 func main() {
@@ -122,6 +123,9 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 		if e.mistakes = flatten(err); err != nil && p.verb() != "doctor" {
 			return mistakes(err)
 		}
+		if slices.Contains(localVerbs, v) && e.cfg.From("server") == config.FromFlag && p.cli.Export.Tenant+p.cli.Import.Tenant == "" {
+			return wrong(v, "--server names a service that runs, and %s works on this machine: leave it out", v)
+		}
 		e.token = cmp.Or(strings.TrimSpace(string(p.cli.TokenFile)), e.cfg.HTTPToken.Reveal())
 		e.cfg.Version = built().Version
 		e.log = logger(e.cfg, stderr, p.verb())
@@ -143,7 +147,12 @@ func logger(cfg config.Config, stderr io.Writer, verb string) *slog.Logger {
 	if verb != "serve" && cfg.From("log_level") == config.FromDefault {
 		return slog.New(slog.DiscardHandler)
 	}
-	opt := &slog.HandlerOptions{Level: cfg.LogLevel}
+	opt := &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration { // of which JSON would have nanoseconds
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}}
 	var lines slog.Handler = slog.NewTextHandler(stderr, opt)
 	if cfg.LogFormat == config.JSON {
 		lines = slog.NewJSONHandler(stderr, opt)
@@ -161,7 +170,7 @@ func codeOf(err error) int {
 		return exitOK
 	case usage:
 		return exitUsage
-	case errors.Is(err, timer.ErrNotFound), errors.Is(err, errNoDeadLetter), errors.Is(err, errNoParked):
+	case errors.Is(err, timer.ErrNotFound), errors.Is(err, errNoDeadLetter), errors.Is(err, errNoParked), errors.Is(err, errNoTimers):
 		return exitNotFound
 	}
 	return exitFailure

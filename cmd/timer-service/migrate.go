@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 type migrateCmd struct {

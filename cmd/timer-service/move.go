@@ -102,12 +102,11 @@ func (m *move) each(fn func(timer.Entry) error) error {
 
 // release has the service cancel each timer that waited, in the version that was read.
 func (m *move) release(ctx context.Context, e *env) error {
-	c, err := connect(ctx, e, "export")
+	c, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, "timers"), fresh: true, batch: maxBatch}
+	s := &sender{client: c, env: e, progress: newProgress(e, "timers"), batch: maxBatch}
 	err = s.sendTimers(ctx, m.each, func(t timer.Entry) []byte {
 		if t.State != timer.Scheduled {
 			return nil
@@ -116,7 +115,7 @@ func (m *move) release(ctx context.Context, e *env) error {
 	})
 	s.progress.clear()
 	if err == nil && s.refused > 0 {
-		err = fmt.Errorf("the broker refused to cancel %d timers", s.refused)
+		err = fmt.Errorf("the service refused to cancel %d timers", s.refused)
 	}
 	return err
 }
@@ -173,7 +172,7 @@ func (m *move) await(ctx context.Context, t timer.Entry) (ours bool, err error) 
 			return false, err
 		case e.Version == cancel:
 			return e.State == timer.Canceled, nil
-		case e.State == timer.Reached || cancel.Compare(e.Version) < 0:
+		case e.State.Marked() || cancel.Compare(e.Version) < 0:
 			return false, nil
 		case !pause.For(ctx, releasePause):
 			return false, errors.New("the service has not released all timers")
@@ -195,13 +194,12 @@ func publishExport(ctx context.Context, e *env, name string, file io.ReadSeeker,
 	if err := each(func(timer.Entry) error { return ctx.Err() }); err != nil {
 		return fmt.Errorf("%s: %w; nothing was published", name, err)
 	}
-	return sendFrom(ctx, e, "import", "commands", "import it", func(s *sender) error {
-		s.fresh = true
+	return sendFrom(ctx, e, "commands", "import it", func(s *sender) error {
 		return s.sendTimers(ctx, each, func(t timer.Entry) []byte {
 			if t.State != timer.Scheduled {
 				return envelope.Cancel(timer.CancelTimer{Key: t.Key, Version: t.Version})
 			}
-			return envelope.Schedule(timer.ScheduleTimer{Key: t.Key, Version: after(t.Version, "~"), CorrelationID: t.CorrelationID, DueAt: t.DueAt, Data: t.Data})
+			return envelope.Schedule(timer.ScheduleTimer{Key: t.Key, Version: after(t.Version, "~"), CorrelationID: t.CorrelationID, DueAt: t.DueAt, ExpiresAt: t.ExpiresAt, Data: t.Data})
 		})
 	})
 }
@@ -211,11 +209,7 @@ func (s *sender) sendTimers(ctx context.Context, each func(func(timer.Entry) err
 	number := 1 // of the line of the header
 	err := each(func(t timer.Entry) error {
 		number++
-		body := command(t)
-		if body == nil {
-			return nil
-		}
-		return s.add(ctx, line{number: number, body: body})
+		return s.add(ctx, number, command(t))
 	})
 	if err != nil {
 		return err

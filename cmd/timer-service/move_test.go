@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
@@ -29,19 +29,19 @@ import (
 func TestMoveATenant(t *testing.T) {
 	t.Parallel()
 	type side struct {
-		url, db string
-		reader  *sqlite.Reader
+		db     string
+		reader *sqlite.Reader
 	}
 	var sides []side
 	for range 2 {
-		url, db, stop := serveBesideBroker(t)
+		db, stop := serveBesideBroker(t)
 		defer stop()
 		reader, err := sqlite.OpenReader(t.Context(), db)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer reader.Close()
-		sides = append(sides, side{url, db, reader})
+		sides = append(sides, side{db, reader})
 	}
 	const calls = 300
 	began := time.Now()
@@ -66,10 +66,10 @@ func TestMoveATenant(t *testing.T) {
 	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	do(t, nil, "publish", file, "--broker-url", sides[0].url).wants(t, exitOK)
+	do(t, nil, "publish", file, "--db-path", sides[0].db).wants(t, exitOK)
 
 	fired := func(s side, tenant timer.TenantID) int64 {
-		c, err := s.reader.Counts(t.Context(), tenant)
+		c, err := s.reader.Stats(t.Context(), tenant)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,11 +85,11 @@ func TestMoveATenant(t *testing.T) {
 	}
 	moveTo := func(name string, from, to side) {
 		path := filepath.Join(t.TempDir(), name)
-		t.Log(do(t, nil, "export", path, "--tenant", "acme", "--db-path", from.db, "--broker-url", from.url).wants(t, exitOK).stdout)
+		t.Log(do(t, nil, "export", path, "--tenant", "acme", "--db-path", from.db).wants(t, exitOK).stdout)
 		for range 2 { // it may be repeated
-			do(t, nil, "import", path, "--tenant", "acme", "--broker-url", to.url).wants(t, exitOK)
+			do(t, nil, "import", path, "--tenant", "acme", "--db-path", to.db).wants(t, exitOK)
 		}
-		do(t, nil, "import", path, "--tenant", "beta", "--broker-url", to.url).wants(t, exitFailure)
+		do(t, nil, "import", path, "--tenant", "beta", "--db-path", to.db).wants(t, exitFailure)
 	}
 	waits := func(s side) func() bool {
 		return func() bool {
@@ -186,8 +186,8 @@ type interruptedReader struct {
 	cancel context.CancelFunc
 }
 
-func (r *interruptedReader) List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) (timer.Page, error) {
-	page, err := r.Reader.List(ctx, tenant, filter)
+func (r *interruptedReader) List(ctx context.Context, filter timer.Filter) (timer.Page, error) {
+	page, err := r.Reader.List(ctx, filter)
 	if r.phase == "written" && page.Next == "" {
 		r.cancel()
 	}
@@ -211,10 +211,10 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 	for _, phase := range []string{"written", "released"} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
-			url, db, stop := serveBesideBroker(t)
+			db, stop := serveBesideBroker(t)
 			defer stop()
-			flags := []string{"--broker-url", url, "--db-path", db}
-			cfg, err := config.Try(map[string]string{"broker_url": url, "db_path": db}, nil, "")
+			flags := []string{"--db-path", db}
+			cfg, err := config.Try(map[string]string{"db_path": db}, nil, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -285,7 +285,7 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 }
 
 // serveBesideBroker starts a service and a broker of its own, which stop ends.
-func serveBesideBroker(t *testing.T) (url, db string, stop func()) {
+func serveBesideBroker(t *testing.T) (db string, stop func()) {
 	t.Helper()
 	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -293,7 +293,7 @@ func serveBesideBroker(t *testing.T) (url, db string, stop func()) {
 	}
 	p := start(t, "main", "serve", "--broker-url", server.URL())
 	p.prints(t, "ready")
-	return server.URL(), filepath.Join(p.Dir, "event_service.db"), func() {
+	return filepath.Join(p.Dir, "event_service.db"), func() {
 		p.signal(t, syscall.SIGTERM)
 		if code := p.ends(t); code != exitOK {
 			t.Errorf("exit code %d", code)

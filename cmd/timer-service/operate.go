@@ -8,62 +8,60 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-type firingCmd struct {
-	Status firingStatusCmd `cmd:"" help:"Show whether timers fire."`
-	Pause  firingPauseCmd  `cmd:"" help:"Fire no timer of any tenant until firing is resumed."`
-	Resume firingResumeCmd `cmd:"" help:"Fire again, first what is overdue."`
+type pauseCmd struct {
+	Tenant timer.TenantID `arg:"" optional:"" help:"Fire no timer of this tenant; without it, of any."`
+	Until  moment         `placeholder:"2h" help:"Fire again after this long (2h, 7d) or at this time (RFC 3339); without it, when firing is resumed."`
 }
 
-type (
-	firingStatusCmd struct{}
-	firingPauseCmd  struct{}
-	firingResumeCmd struct{}
-)
-
-// Help is printed below the summary.
-func (firingStatusCmd) Help() string {
-	return "Examples:\n\n    timer-service firing status\n    timer-service firing status -o json"
+type resumeCmd struct {
+	Tenant timer.TenantID `arg:"" optional:"" help:"End the pause of this tenant; without it, the one of all."`
 }
 
 // Help is printed below the summary.
-func (firingPauseCmd) Help() string {
+func (pauseCmd) Help() string {
 	return `Commands are taken, and events that wait are published: no timer fires, on any instance
-that shares the database, also after a restart.
+that shares the database, also after a restart. What is paused already stays so, until
+the time that is given now. The verb stats says what is paused, and what waits for that.
 
 Examples:
 
-    timer-service firing pause`
+    timer-service pause
+    timer-service pause acme
+    timer-service pause acme --until 2h
+    timer-service pause --until 2030-01-31T12:00:00Z -o json`
 }
 
 // Help is printed below the summary.
-func (firingResumeCmd) Help() string {
-	return "Examples:\n\n    timer-service firing resume"
-}
+func (resumeCmd) Help() string {
+	return `What is overdue fires first, tenants in turn. A tenant that was paused by name is resumed
+by name.
 
-// Run shows it.
-func (firingStatusCmd) Run(ctx context.Context, e *env, r reader) error {
-	return askFiring(ctx, e, r.Client, http.MethodGet, "firing")
+Examples:
+
+    timer-service resume
+    timer-service resume acme`
 }
 
 // Run pauses.
-func (firingPauseCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return askFiring(ctx, e, c, http.MethodPost, "firing:pause")
+func (p *pauseCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return changeFiring(ctx, e, c, "firing:pause", "tenant", string(p.Tenant), "until", p.Until.text(time.Now()))
 }
 
 // Run resumes.
-func (firingResumeCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return askFiring(ctx, e, c, http.MethodPost, "firing:resume")
+func (r *resumeCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return changeFiring(ctx, e, c, "firing:resume", "tenant", string(r.Tenant))
 }
 
-// askFiring asks whether timers fire, or to change that, and prints the answer.
-func askFiring(ctx context.Context, e *env, c *apiclient.Client, method, path string) error {
-	f, err := apiclient.Do[admin.Firing](ctx, c, method, apiclient.Path(path), nil)
+// changeFiring asks to pause or to resume firing, and prints the answer.
+func changeFiring(ctx context.Context, e *env, c *apiclient.Client, path string, query ...string) error {
+	f, err := apiclient.Do[admin.Firing](ctx, c, http.MethodPost, apiclient.Path(path)+apiclient.Query(query...), nil)
 	if err == nil {
 		e.out.print(&firing{f})
 	}
@@ -74,10 +72,23 @@ func askFiring(ctx context.Context, e *env, c *apiclient.Client, method, path st
 type firing struct{ admin.Firing }
 
 func (f *firing) text() string {
-	if !f.Paused {
-		return "timers fire"
+	lines := []string{"timers fire"}
+	if f.Paused {
+		lines[0] = "firing is paused " + pauseText(f.Pause)
 	}
-	return "firing is paused since " + when(f.Since) + orBy(f.By)
+	for _, t := range f.Tenants {
+		lines = append(lines, fmt.Sprintf("firing of %s is paused %s", t.TenantID, pauseText(t.Pause)))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// pauseText says since and until when firing is paused, and by whom.
+func pauseText(p admin.Pause) string {
+	text := "since " + when(p.Since) + orBy(p.By)
+	if p.Until != "" {
+		text += " until " + when(p.Until)
+	}
+	return text
 }
 
 type tenantsCmd struct {
@@ -126,6 +137,7 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 		n := f.Deleted
 		sum.Scheduled += n.Scheduled
 		sum.Reached += n.Reached
+		sum.Expired += n.Expired
 		sum.Canceled += n.Canceled
 		if n == (admin.Counts{}) {
 			return nil
@@ -147,7 +159,7 @@ func confirm(in io.Reader, out io.Writer, tenant string) error {
 type forgotten struct{ admin.Tenant }
 
 func (f *forgotten) text() string {
-	return fmt.Sprintf("deleted of %s: %d scheduled, %d reached, %d canceled", f.TenantID, f.Scheduled, f.Reached, f.Canceled)
+	return fmt.Sprintf("deleted of %s: %d scheduled, %d reached, %d expired, %d canceled", f.TenantID, f.Scheduled, f.Reached, f.Expired, f.Canceled)
 }
 
 type quotasCmd struct {

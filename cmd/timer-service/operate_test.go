@@ -12,25 +12,30 @@ func TestOperate(t *testing.T) {
 	t.Parallel()
 	db := filepath.Join(t.TempDir(), "timers.db")
 	alone := []string{"TIMER_DB_PATH=" + db}
-	do(t, alone, "firing", "status").wants(t, exitFailure)
+	do(t, alone, "stats").wants(t, exitFailure)
 	do(t, alone, "migrate").wants(t, exitOK)
 	server, _ := answering(t)
 	for _, environ := range [][]string{alone, {"TIMER_SERVER=" + server}} {
-		do(t, environ, "firing", "status").wants(t, exitOK).prints(t, "timers fire")
+		do(t, environ, "stats", "-o", "json").wants(t, exitOK).prints(t, `"parked":0`)
 		do(t, environ, "tenants", "forget", "a b", "--yes").wants(t, exitUsage)
 		do(t, environ, "parked", "list").wants(t, exitOK).says(t, "no parked events")
 		do(t, environ, "parked", "show", "17").wants(t, exitNotFound).says(t, "no such parked event: 17").says(t, "parked list")
 		do(t, environ, "parked", "list", "--limit", "0").wants(t, exitUsage)
 	}
 	running := []string{"TIMER_SERVER=" + server}
-	do(t, running, "firing", "pause").wants(t, exitOK).prints(t, "firing is paused since 20")
-	do(t, running, "firing", "status", "-o", "json").wants(t, exitOK).prints(t, `{"paused":true,"since":"20`)
-	do(t, running, "firing", "resume").wants(t, exitOK).prints(t, "timers fire")
+	do(t, running, "pause").wants(t, exitOK).prints(t, "firing is paused since 20")
+	do(t, running, "stats", "-o", "json").wants(t, exitOK).prints(t, `"firing":{"paused":true,"since":"20`)
+	do(t, running, "pause", "acme", "--until", "2h").wants(t, exitOK).prints(t, "firing of acme is paused since 20").prints(t, "(in 2 h)")
+	do(t, running, "stats", "acme").wants(t, exitOK).prints(t, "paused since 20")
+	do(t, running, "resume").wants(t, exitOK).prints(t, "timers fire").prints(t, "firing of acme is paused since 20")
+	do(t, running, "pause", "acme", "--until", "2000-01-01T00:00:00Z").wants(t, exitFailure).says(t, "is over")
+	do(t, running, "pause", "acme", "--until", "soon").wants(t, exitUsage).says(t, "2030-01-31T12:00:00Z")
+	do(t, running, "resume", "acme").wants(t, exitOK).prints(t, "timers fire\n")
 	do(t, running, "tenants", "forget", "acme", "--yes").wants(t, exitOK).prints(t, "deleted of acme: 0 scheduled")
 	do(t, running, "parked", "retry", "17").wants(t, exitNotFound).says(t, "no such parked event: 17").says(t, "parked list")
 	do(t, running, "parked", "discard", "17").wants(t, exitNotFound)
 	do(t, running, "quotas", "show").wants(t, exitOK).says(t, "quotas_file is not set")
-	for _, verb := range [][]string{{"firing", "pause"}, {"firing", "resume"}, {"tenants", "forget", "acme", "--yes"}, {"parked", "retry", "17"}, {"parked", "discard", "17"}, {"quotas", "show"}} {
+	for _, verb := range [][]string{{"pause"}, {"resume"}, {"tenants", "forget", "acme", "--yes"}, {"parked", "retry", "17"}, {"parked", "discard", "17"}, {"quotas", "show"}} {
 		do(t, alone, verb...).wants(t, exitFailure).says(t, "start one, or name one with --server")
 	}
 }
@@ -52,6 +57,12 @@ func TestParkedEvents(t *testing.T) {
 	do(t, environ, "parked", "retry", "17", "99").wants(t, exitNotFound).prints(t, "retried    17").says(t, "99")
 	do(t, environ, "parked", "discard", "18", "-o", "json").wants(t, exitOK).prints(t, `{"result":"discarded","seq":18}`)
 	do(t, environ, "parked", "list").wants(t, exitOK).says(t, "no parked events")
+	park(t, strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH="), "19", "20")
+	do(t, environ, "parked", "retry", "--all", "--tenant", "other").wants(t, exitOK)
+	do(t, environ, "parked", "retry", "--all").wants(t, exitOK).prints(t, "retried    19").prints(t, "retried    20")
+	for _, args := range [][]string{{}, {"17", "--all"}, {"17", "--tenant", "acme"}} {
+		do(t, environ, append([]string{"parked", "retry"}, args...)...).wants(t, exitUsage)
+	}
 }
 
 // TestForgetTenant deletes timers in each state and their parked events, and asks first.
@@ -77,7 +88,7 @@ func TestForgetTenant(t *testing.T) {
 	if code := p.ends(t); code != exitUsage || !strings.Contains(p.stderr.String(), "give --yes") {
 		t.Errorf("a pipe as the answer: exit code %d, %s", code, p.stderr.String())
 	}
-	do(t, remote, "tenants", "forget", "acme", "--yes").wants(t, exitOK).prints(t, "deleted of acme: 1 scheduled, 1 reached, 2 canceled")
+	do(t, remote, "tenants", "forget", "acme", "--yes").wants(t, exitOK).prints(t, "deleted of acme: 1 scheduled, 1 reached, 0 expired, 2 canceled")
 	do(t, remote, "list", "acme").wants(t, exitOK).says(t, "no timers")
 	do(t, remote, "parked", "list").wants(t, exitOK).says(t, "no parked events")
 	do(t, remote, "get", "beta", "a").wants(t, exitOK)

@@ -28,12 +28,26 @@ type (
 	parkedShowCmd struct {
 		Seq int64 `arg:"" help:"Its number, as parked list prints it."`
 	}
-	parkedRetryCmd   struct{ parkedFlags }
-	parkedDiscardCmd struct{ parkedFlags }
-	parkedFlags      struct {
+	parkedRetryCmd struct {
+		Seqs   []int64        `arg:"" optional:"" name:"seq" help:"Their numbers, as parked list prints them."`
+		All    bool           `help:"All that are parked now, instead of numbers."`
+		Tenant timer.TenantID `placeholder:"TENANT" help:"With --all: only those of this tenant."`
+	}
+	parkedDiscardCmd struct {
 		Seqs []int64 `arg:"" name:"seq" help:"Their numbers, as parked list prints them."`
 	}
 )
+
+// Validate refuses what does not say which events.
+func (p *parkedRetryCmd) Validate() error {
+	switch {
+	case p.All == (len(p.Seqs) > 0):
+		return errors.New("give numbers, or --all, and not both")
+	case p.Tenant != "" && !p.All:
+		return errors.New("--tenant goes with --all")
+	}
+	return nil
+}
 
 // Help is printed below the summary.
 func (parkedListCmd) Help() string {
@@ -50,7 +64,9 @@ Examples:
 func (parkedShowCmd) Help() string { return "Examples:\n\n    timer-service parked show 17" }
 
 // Help is printed below the summary.
-func (parkedRetryCmd) Help() string { return "Examples:\n\n    timer-service parked retry 17 18" }
+func (parkedRetryCmd) Help() string {
+	return "Examples:\n\n    timer-service parked retry 17 18\n    timer-service parked retry --all --tenant acme"
+}
 
 // Help is printed below the summary.
 func (parkedDiscardCmd) Help() string {
@@ -59,8 +75,7 @@ func (parkedDiscardCmd) Help() string {
 
 // Run prints the events.
 func (p *parkedListCmd) Run(ctx context.Context, e *env, r reader) error {
-	page, err := apiclient.Get[admin.ParkedEvents](ctx, r.Client, apiclient.Path("parked")+apiclient.Query(
-		"tenant", string(p.Tenant), "after", fmt.Sprint(p.After), "limit", fmt.Sprint(p.Limit)))
+	page, err := listParked(ctx, r.Client, p.Tenant, fmt.Sprint(p.After), int(p.Limit))
 	if err != nil {
 		return err
 	}
@@ -70,6 +85,12 @@ func (p *parkedListCmd) Run(ctx context.Context, e *env, r reader) error {
 	}
 	rows.end(e, "no parked events", page.Next)
 	return nil
+}
+
+// listParked returns a page of parked events, of a tenant or of all.
+func listParked(ctx context.Context, c *apiclient.Client, tenant timer.TenantID, after string, limit int) (admin.ParkedEvents, error) {
+	return apiclient.Get[admin.ParkedEvents](ctx, c, apiclient.Path("parked")+apiclient.Query(
+		"tenant", string(tenant), "after", after, "limit", strconv.Itoa(limit)))
 }
 
 // errNoParked says that there is no parked event with a number.
@@ -95,20 +116,32 @@ func noParked(err error, seq int64) error {
 
 // Run retries the events.
 func (p *parkedRetryCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return p.change(ctx, e, c, "retried", http.MethodPost, ":retry")
+	for after := ""; p.All; { // before any is retried: what is refused again is parked again
+		page, err := listParked(ctx, c, p.Tenant, after, timer.MaxPage)
+		if err != nil {
+			return err
+		}
+		for _, event := range page.Parked {
+			p.Seqs = append(p.Seqs, event.Seq)
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	return changeParked(ctx, e, c, p.Seqs, "retried", http.MethodPost, ":retry")
 }
 
 // Run discards the events.
 func (p *parkedDiscardCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return p.change(ctx, e, c, "discarded", http.MethodDelete, "")
+	return changeParked(ctx, e, c, p.Seqs, "discarded", http.MethodDelete, "")
 }
 
 func parkedPath(seq int64) string { return apiclient.Path("parked", strconv.FormatInt(seq, 10)) }
 
-// change asks for each event with a method and a verb behind its path, and prints a line.
-func (p *parkedFlags) change(ctx context.Context, e *env, c *apiclient.Client, did, method, pathVerb string) error {
+// changeParked asks for each event with a method and a verb behind its path, and prints a line.
+func changeParked(ctx context.Context, e *env, c *apiclient.Client, seqs []int64, did, method, pathVerb string) error {
 	var missing error
-	for _, seq := range p.Seqs {
+	for _, seq := range seqs {
 		switch _, err := c.Send(ctx, method, parkedPath(seq)+pathVerb, nil); {
 		case errors.Is(err, timer.ErrNotFound):
 			missing = errors.Join(missing, noParked(err, seq))

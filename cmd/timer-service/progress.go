@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 )
 
@@ -68,17 +67,4 @@ func (p *progress) clear() {
 	if p != nil && p.terminal && p.shown.After(p.began) {
 		fmt.Fprint(p.w, "\r\x1b[K")
 	}
-}
-
-// isTerminal reports whether a reader or writer is a terminal.
-func isTerminal(w any) bool {
-	if c, ok := w.(*checked); ok {
-		w = c.w
-	}
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 type provisionCmd struct {

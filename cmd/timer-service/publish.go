@@ -4,103 +4,86 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
-	"io"
-	"maps"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
-	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/timer"
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
 )
 
-// Limits of one call of the publisher, and of the errors that are printed.
-const (
-	maxBatch      = 256
-	maxBatchBytes = 1 << 20
-	maxErrors     = 20
-)
+// maxBatch is how many commands one request has: as many as go on after an interrupt.
+const maxBatch = 250
+
+// maxErrors is how many lines that are refused are printed with their reason.
+const maxErrors = 20
 
 var errInterrupted = errors.New("interrupted")
 
 type publishCmd struct {
-	File string    `arg:"" help:"File with one envelope a line, or one envelope; - is stdin."`
-	Raw  bool      `help:"Publish also what is not a valid command, as it is."`
+	File string    `arg:"" help:"File with one envelope a line; - is stdin."`
 	Rate perSecond `placeholder:"N" help:"At most so many messages a second; 0 is no limit."`
 }
 
 // Help is printed below the summary.
 func (publishCmd) Help() string {
-	return `Publishes each line as a message, to the commands of the tenant that the line
-names. The id of the message is that of the command; if two different lines have
-the same id, the second one gets a new id. A line that is not a valid
-ScheduleTimer, ScheduleTimers or CancelTimer is reported by its number, the others
-are published, and the exit code is 1.
+	return `Has a running service publish each line as a message, to the commands of the tenant
+that the line names. A line that is not a valid ScheduleTimer, ScheduleTimers or
+CancelTimer is reported by its number, the others are published, and the exit code
+is 1. jq -c makes a line of an envelope that has several.
 
-After an interrupt or a crash, publish the file again: the broker drops ids that
-it received recently, and the service ignores versions that it has. Lines that
-only --raw publishes are published twice then.
+After an interrupt or a crash, publish the file again: each line is published once
+more, and the service ignores versions that it has.
 
 Examples:
 
     timer-service publish commands.jsonl
-    timer-service publish --rate 500 - < commands.jsonl
-    echo '{"type":"ScheduleTimer"}' | timer-service publish --raw -`
+    timer-service publish --rate 500 - < commands.jsonl`
 }
 
 // Run publishes the messages.
 func (p *publishCmd) Run(ctx context.Context, e *env) error {
-	return sendFile(ctx, e, "publish", p.File, "messages", "publish it", func(s *sender, in io.Reader) error {
-		s.raw, s.ids = p.Raw, newIDs(maxIDs)
+	return sendFile(ctx, e, "publish", p.File, "messages", "publish it", func(s *sender, lines fileLines) error {
 		if p.Rate > 0 {
 			s.batch = min(max(int(p.Rate/10), 1), maxBatch)
 			s.limiter = rate.NewLimiter(rate.Limit(p.Rate), s.batch)
 		}
-		return s.sendAll(ctx, in)
+		return s.sendAll(ctx, lines, func(l line) ([]byte, error) { return l.body, nil })
 	})
 }
 
-// A sender publishes lines.
+// A sender has a service publish commands, many with one request.
 type sender struct {
-	client   *connection
-	stderr   io.Writer
+	client   *apiclient.Client
+	env      *env
 	progress *progress
-	raw      bool
-	fresh    bool          // messages have new ids, since the broker may have had those of the commands
-	batch    int           // most messages in one call of the publisher
+	batch    int           // most commands in one request
 	limiter  *rate.Limiter // nil if there is no limit
-	ids      *ids
 
-	pending []broker.Message // that are not published yet
-	numbers []int            // of their lines
-	bytes   int              // of their bodies
+	pending [][]byte // commands that are not sent yet
+	numbers []int    // of their lines
+	bytes   int      // of them
 
 	sent, refused int
 }
 
-// sendFile opens a file, connects, lets send publish the lines, and prints how
-// many were published. What names that which is published, and do what the user
-// does to it again.
-func sendFile(ctx context.Context, e *env, verb, file, what, do string, send func(*sender, io.Reader) error) error {
+// sendFile opens a file, lets send publish its lines, and prints how many were
+// published. What names that which is published, and do what the user does to it again.
+func sendFile(ctx context.Context, e *env, verb, file, what, do string, send func(*sender, fileLines) error) error {
 	in, err := e.input(verb, file)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	return sendFrom(ctx, e, verb, what, do, func(s *sender) error { return send(s, in) })
+	return sendFrom(ctx, e, what, do, func(s *sender) error { return send(s, readLines(ctx, in)) })
 }
 
 // sendFrom is sendFile for what is open already.
-func sendFrom(ctx context.Context, e *env, verb, what, do string, send func(*sender) error) error {
-	c, err := connect(ctx, e, verb)
+func sendFrom(ctx context.Context, e *env, what, do string, send func(*sender) error) error {
+	c, err := e.service(ctx)
 	if err != nil {
 		return err
 	}
-	defer c.close()
-	s := &sender{client: c, stderr: e.stderr, progress: newProgress(e, what), batch: maxBatch}
+	s := &sender{client: c, env: e, progress: newProgress(e, what), batch: maxBatch}
 	err = send(s)
 	s.progress.clear()
 	e.out.print(&sentCount{Result: resultPublished, Messages: s.sent, Refused: s.refused})
@@ -124,22 +107,27 @@ func (s *sentCount) text() string {
 	return fmt.Sprintf("%d published, %d refused", s.Messages, s.Refused)
 }
 
-// sendAll publishes the lines of a reader, until its end or that of ctx.
-func (s *sender) sendAll(ctx context.Context, in io.Reader) error {
-	lines, failed := readLines(ctx, in)
+// sendAll publishes the command of each line, until their end or that of ctx.
+func (s *sender) sendAll(ctx context.Context, lines fileLines, command func(line) ([]byte, error)) error {
 	for {
 		select {
-		case line, more := <-lines:
+		case l, more := <-lines.all:
 			if !more {
-				return errors.Join(s.flush(ctx), <-failed)
+				return errors.Join(s.flush(ctx), <-lines.failed)
 			}
-			if err := s.add(ctx, line); err != nil {
+			body, err := l.body, l.err
+			if err == nil {
+				body, err = command(l)
+			}
+			if err != nil {
+				s.refuse(l.number, detail(err))
+			} else if err := s.add(ctx, l.number, body); err != nil {
 				return err
 			}
 		case <-ctx.Done():
 			return errInterrupted
 		}
-		if len(lines) == 0 { // the next one may take long
+		if len(lines.all) == 0 { // the next one may take long
 			if err := s.flush(ctx); err != nil {
 				return err
 			}
@@ -147,133 +135,62 @@ func (s *sender) sendAll(ctx context.Context, in io.Reader) error {
 	}
 }
 
-// add publishes a line, with those after it once the batch is full.
-func (s *sender) add(ctx context.Context, l line) error {
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
-	m, err := s.message(l)
-	if err != nil {
-		s.refuse(l.number, err)
+// add publishes the command of a line, unless it has none, with those after it once the
+// batch is full.
+func (s *sender) add(ctx context.Context, number int, command []byte) error {
+	if len(command) == 0 {
 		return nil
 	}
-	s.pending, s.numbers = append(s.pending, m), append(s.numbers, l.number)
-	if s.bytes += len(l.body); len(s.pending) < s.batch && s.bytes < maxBatchBytes {
-		return nil
-	}
-	return s.flush(ctx)
-}
-
-// message returns the message of a line, or why there is none.
-func (s *sender) message(l line) (broker.Message, error) {
-	if l.err != nil {
-		return broker.Message{}, l.err
-	}
-	decoded, err := envelope.Decode(l.body)
-	var headers map[string]string
-	switch m := decoded.Payload.(type) {
-	case timer.ScheduleTimer:
-		headers = envelope.ScheduleHeaders(m)
-	case timer.ScheduleTimers:
-		headers = envelope.ScheduleManyHeaders(m)
-	case timer.CancelTimer:
-		headers = envelope.CancelHeaders(m)
-	default:
-		if !s.raw {
-			if err == nil {
-				err = fmt.Errorf("%s is not a command; --raw publishes it anyway", timer.Quote(decoded.Type))
-			}
-			return broker.Message{}, err
+	if s.bytes+len(command) > maxBatchBytes || len(s.pending) == s.batch {
+		if err := s.flush(ctx); err != nil {
+			return err
 		}
 	}
-	var id string
-	tenant := decoded.TenantID
-	switch {
-	case headers == nil: // each copy of it must arrive
-		id, tenant = uuid.NewString(), envelope.TenantOf(l.body)
-	case s.fresh:
-		id = uuid.NewString()
-	default:
-		id = s.ids.of(decoded.ID, l.body)
-	}
-	routing := s.client.Routing()
-	topic := routing.CommandsOf(tenant)
-	if tenant == timer.NoTenant && topic != routing.Commands {
-		return broker.Message{}, errors.New("names no tenant, and each tenant has a topic of its own")
-	}
-	m := message.NewMessage(id, l.body)
-	maps.Copy(m.Metadata, headers)
-	return broker.Message{Topic: topic, Message: m}, nil
+	s.pending, s.numbers = append(s.pending, command), append(s.numbers, number)
+	s.bytes += len(command)
+	return nil
 }
 
-// refuse counts a line that is not published, and prints why.
-func (s *sender) refuse(number int, err error) {
-	s.refused++
-	if s.refused > maxErrors {
-		return
-	}
-	s.progress.clear()
-	fmt.Fprintf(s.stderr, "line %d: %s\n", number, printable(redact(detail(err))))
-	if s.refused == maxErrors {
-		fmt.Fprintln(s.stderr, "further refused lines are only counted")
-	}
-}
+// maxBatchBytes leaves space for what separates commands in a request.
+const maxBatchBytes = admin.MaxCommandsBytes - 2*maxBatch
 
-// flush publishes what is pending.
+// flush publishes what is pending. What has begun when ctx ends is finished, so that it is
+// counted.
 func (s *sender) flush(ctx context.Context) error {
 	batch, numbers := s.pending, s.numbers
 	if s.pending, s.numbers, s.bytes = nil, nil, 0; len(batch) == 0 {
 		return nil
 	}
-	if s.limiter != nil && s.limiter.WaitN(ctx, len(batch)) != nil {
+	if ctx.Err() != nil || s.limiter != nil && s.limiter.WaitN(ctx, len(batch)) != nil {
 		return errInterrupted
 	}
-	var failed error
-	for i, err := range s.client.Publisher().Publish(ctx, batch...) {
-		switch {
-		case err == nil:
+	results, err := s.client.Publish(context.WithoutCancel(ctx), batch)
+	for i, r := range results {
+		switch r.Result {
+		case admin.Published:
 			s.sent++
-		case errors.Is(err, broker.ErrRefused):
-			s.refuse(numbers[i], err)
-		case failed == nil:
-			failed = fmt.Errorf("lines %d to %d: line %d: %w", numbers[0], numbers[len(numbers)-1], numbers[i], err)
+		case admin.Refused:
+			s.refuse(numbers[i], r.Detail)
+		default:
+			err = errors.New(r.Detail)
 		}
 	}
 	s.progress.add(len(batch))
-	return failed
+	if err != nil {
+		return fmt.Errorf("lines %d to %d: %w", numbers[0], numbers[len(numbers)-1], err)
+	}
+	return nil
 }
 
-// maxIDs is how many ids publish keeps at least: those of two minutes, the
-// deduplication window of a NATS stream, at 8,000 a second.
-const maxIDs = 1 << 20
-
-// The ids are the latest ids of commands, each with the body that it was used
-// for. A broker drops a message whose id it knows, whatever the body is, and a
-// CloudEvent id is unique for its source only.
-type ids struct {
-	most        int               // ids in each of the maps
-	seed        maphash.Seed      // of the hashes
-	now, before map[uint64]uint64 // hash of the body, by that of the id
-}
-
-func newIDs(most int) *ids {
-	return &ids{most: most, seed: maphash.MakeSeed(), now: make(map[uint64]uint64)}
-}
-
-// of returns the id to publish a body with: its own, or, if that was used for
-// another body, one that is derived from the body.
-func (s *ids) of(id string, body []byte) string {
-	key, value := maphash.String(s.seed, id), maphash.Bytes(s.seed, body)
-	first, known := s.now[key]
-	if !known {
-		first, known = s.before[key]
+// refuse counts a line that is not published, and prints why.
+func (s *sender) refuse(number int, why string) {
+	s.refused++
+	if s.refused > maxErrors {
+		return
 	}
-	if known && first != value {
-		return uuid.NewSHA1(uuid.NameSpaceOID, body).String()
+	s.progress.clear()
+	fmt.Fprintf(s.env.stderr, "line %d: %s\n", number, printable(redact(why)))
+	if s.refused == maxErrors {
+		fmt.Fprintln(s.env.stderr, "further refused lines are only counted")
 	}
-	if len(s.now) >= s.most {
-		s.now, s.before = make(map[uint64]uint64), s.now
-	}
-	s.now[key] = value
-	return id
 }

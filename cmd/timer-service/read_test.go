@@ -227,16 +227,18 @@ func TestStats(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{}, `{"scheduled":2,"reached":1,"canceled":2,"nextDue":"2030-01-01T13:00:00.000Z","overdue":0,"outbox":0,"parked":0}`},
-		{[]string{"acme"}, `{"tenantId":"acme","scheduled":1,"reached":1,"canceled":2,"overdue":0}`},
-		{[]string{"unknown"}, `{"tenantId":"unknown","scheduled":0,"reached":0,"canceled":0,"overdue":0}`},
-		{[]string{"--tenants", "--after", "acme"}, `{"tenantId":"beta","scheduled":1,"reached":0,"canceled":0,"overdue":0}`},
+		{[]string{}, `{"scheduled":2,"reached":1,"expired":0,"canceled":2,"nextDue":"2030-01-01T13:00:00.000Z","overdue":0,"outbox":0,"parked":0}`},
+		{[]string{"acme"}, `{"tenantId":"acme","scheduled":1,"reached":1,"expired":0,"canceled":2,"overdue":0}`},
+		{[]string{"--tenants", "--after", "acme"}, `{"tenantId":"beta","scheduled":1,"reached":0,"expired":0,"canceled":0,"overdue":0}`},
 		{[]string{"--tenants", "--after", "zoe"}, ``},
 	} {
 		got := do(t, nil, append([]string{"stats", "-o", "json", "--db-path", path}, tt.args...)...).wants(t, exitOK)
 		if strings.TrimSpace(got.stdout) != tt.want {
 			t.Errorf("%v: prints %s, want %s", tt.args, got.stdout, tt.want)
 		}
+	}
+	if got := do(t, nil, "stats", "unknown", "--db-path", path).wants(t, exitNotFound).says(t, "no timers of this tenant: unknown"); got.stdout != "" {
+		t.Errorf("prints %s", got.stdout)
 	}
 	if got := do(t, nil, "stats", "--tenants", "--limit", "1", "--db-path", path).wants(t, exitOK); !strings.Contains(got.stderr, "--after acme") {
 		t.Errorf("stderr is %q, want the next page", got.stderr)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 type recoverCmd struct {
@@ -65,6 +65,6 @@ func (r *recovered) text() string {
 	return strings.Join([]string{
 		"the database has to be recovered: " + r.Reason,
 		fmt.Sprintf("commands read: %d, %s %d timers", r.Commands, changed, r.Timers),
-		fmt.Sprintf("events read: %d, %s %d timers to Reached", r.Events, changed, r.Reached),
+		fmt.Sprintf("events read: %d, %s %d timers to Reached or Expired", r.Events, changed, r.Reached),
 	}, "\n")
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -12,7 +12,6 @@ import (
 	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -21,9 +20,11 @@ type scheduleCmd struct {
 	Call        timer.ServiceCallID `arg:"" optional:"" help:"Service call: 1 to 128 of A-Z a-z 0-9 _ . : -. Default a new UUIDv7."`
 	In          *duration           `placeholder:"3s" help:"Due after this long: 3s, 90m, 7d. 0 is due at once."`
 	At          *instant            `placeholder:"TIME" help:"Due at this time: RFC 3339 with a zone. A time in the past is due at once."`
+	ExpiresIn   *duration           `placeholder:"1h" help:"Expires if it has not fired this long from now."`
+	ExpiresAt   *instant            `placeholder:"TIME" help:"Expires if it has not fired at this time."`
 	Correlation correlation         `placeholder:"ID" help:"Correlation id, which the event will carry."`
 	Data        *string             `placeholder:"JSON" help:"A JSON value of at most 4 KiB, which the event will carry as it is."`
-	File        string              `placeholder:"FILE" help:"Schedule the timers of a file, one a line: tenant,call,due or JSON with tenantId, serviceCallId, dueAt and optional data; - is stdin."`
+	File        string              `placeholder:"FILE" help:"Schedule the timers of a file, or of stdin (-): tenant,call,due or JSON a line."`
 	waitFlags
 }
 
@@ -31,16 +32,14 @@ type scheduleCmd struct {
 func (scheduleCmd) Help() string {
 	return `Has a running service publish a ScheduleTimer. "published" means that the broker has
 stored the command, not that the service has handled it. A timer that exists gets the new
-due time; one that has fired is not changed. --wait waits until it fires, and prints how
-late it was. It ends earlier, with exit code 1, if the command was refused, or has no effect.
-
---file publishes to the broker, up to 500 timers a message, accepted or refused as a whole.
+due time. --wait waits until it fires, and prints how late it was. The exit code is 1 if the
+timer has fired or expired, or, with --wait, if the command was refused or has no effect.
+With --file it reports lines that are refused by number, and publishes the others.
 
 Examples:
 
-    timer-service schedule acme --in 3s --wait
-    timer-service schedule acme order-1 --at 2030-01-31T12:00:00+01:00
-    timer-service schedule acme order-1 --in 2h --data '{"attempt":3}' -o json
+    timer-service schedule acme --in 3s --expires-in 1h --wait
+    timer-service schedule acme order-1 --at 2030-01-31T12:00:00+01:00 --data '{"attempt":3}'
     timer-service schedule --file campaign.csv`
 }
 
@@ -61,20 +60,21 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	p := &published{Type: envelope.TypeScheduleTimer}
-	if p.Command, err = apiclient.Do[admin.Command](ctx, c, http.MethodPut, apiclient.TimerPath(command.Key), request); err != nil {
-		return fmt.Errorf("%s: %w", command.Key, err)
-	}
-	return s.report(ctx, e, c, p)
+	return s.publish(ctx, e, c, newPublished(envelope.TypeScheduleTimer, command.TenantID, command.ServiceCallID), http.MethodPut, "", request)
 }
 
 // request returns the body of the request, whose time the service takes from its clock.
 func (s *scheduleCmd) request(c timer.ScheduleTimer) ([]byte, error) {
 	r := admin.TimerRequest{CorrelationID: c.CorrelationID}
 	if s.In != nil {
-		r.In = fmt.Sprintf("%dms", (time.Duration(*s.In) + time.Millisecond - 1).Milliseconds())
+		r.In = s.In.milliseconds()
 	} else {
 		r.DueAt = envelope.FormatTime(timer.RoundUp(c.DueAt))
+	}
+	if s.ExpiresIn != nil {
+		r.ExpiresIn = s.ExpiresIn.milliseconds()
+	} else if s.ExpiresAt != nil {
+		r.ExpiresAt = envelope.FormatTime(timer.RoundUp(c.ExpiresAt))
 	}
 	body, err := json.Marshal(r)
 	if err == nil && c.Data != "" { // which is to stay as it is, and Marshal would compact it
@@ -86,7 +86,7 @@ func (s *scheduleCmd) request(c timer.ScheduleTimer) ([]byte, error) {
 // Validate refuses flags that exclude each other, or are missing.
 func (s *scheduleCmd) Validate() error {
 	switch {
-	case s.File != "" && (s.Tenant != "" || s.In != nil || s.At != nil || s.Wait || s.Correlation != "" || s.Data != nil):
+	case s.File != "" && (s.Tenant != "" || s.In != nil || s.At != nil || s.ExpiresIn != nil || s.ExpiresAt != nil || s.Wait || s.Correlation != "" || s.Data != nil):
 		return wrong("schedule", "--file excludes the arguments and flags of one timer")
 	case s.File != "":
 		return nil
@@ -98,6 +98,8 @@ func (s *scheduleCmd) Validate() error {
 		return wrong("schedule", "--in and --at exclude each other; give one")
 	case s.In != nil && *s.In < 0:
 		return wrong("schedule", "--in must not be negative; 0 is due at once, and --at takes a time in the past")
+	case s.ExpiresIn != nil && s.ExpiresAt != nil:
+		return wrong("schedule", "--expires-in and --expires-at exclude each other; give one")
 	case s.Data != nil && *s.Data == "":
 		return wrong("schedule", "--data is empty; give a JSON value, or leave it out")
 	}
@@ -106,9 +108,7 @@ func (s *scheduleCmd) Validate() error {
 
 // command returns the command of the flags, as of now.
 func (s *scheduleCmd) command(now time.Time) (timer.ScheduleTimer, error) {
-	if s.Call == "" {
-		s.Call = timer.ServiceCallID(uuid.Must(uuid.NewV7()).String())
-	}
+	s.Call = cmp.Or(s.Call, timer.ServiceCallID(uuid.Must(uuid.NewV7()).String()))
 	t := client.Timer{
 		TenantID: s.Tenant, ServiceCallID: s.Call, CorrelationID: string(s.Correlation),
 	}
@@ -116,6 +116,11 @@ func (s *scheduleCmd) command(now time.Time) (timer.ScheduleTimer, error) {
 		t.DueAt = time.Time(*s.At)
 	} else {
 		t.DueAt = timer.RoundUp(now.Add(time.Duration(*s.In)))
+	}
+	if s.ExpiresAt != nil {
+		t.ExpiresAt = time.Time(*s.ExpiresAt)
+	} else if s.ExpiresIn != nil {
+		t.ExpiresAt = timer.RoundUp(now.Add(time.Duration(*s.ExpiresIn)))
 	}
 	if s.Data != nil {
 		t.Data = json.RawMessage(*s.Data)

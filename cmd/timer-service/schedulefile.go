@@ -1,93 +1,65 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"time"
 
-	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 const (
-	timersAtOnce = 5000              // that are put into messages together
-	csvHeader    = "tenant,call,due" // an optional first line
-	fileForms    = "tenant,call,due or {\"tenantId\":…,\"serviceCallId\":…,\"dueAt\":…,\"data\":…}"
+	csvHeader = "tenant,call,due" // an optional first line
+	fileForms = "tenant,call,due or {\"tenantId\":…,\"serviceCallId\":…,\"dueAt\":…,\"expiresAt\":…,\"data\":…}"
 )
 
-// runFile publishes the timers of a file, many of a tenant with one message.
+// runFile has a service publish a ScheduleTimer for each timer of a file.
 func (s *scheduleCmd) runFile(ctx context.Context, e *env) error {
-	return sendFile(ctx, e, "schedule", s.File, "timers", "schedule it", func(s *sender, in io.Reader) error {
-		return s.scheduleAll(ctx, in, e.now)
+	return sendFile(ctx, e, "schedule", s.File, "timers", "schedule it", func(s *sender, lines fileLines) error {
+		return s.sendAll(ctx, lines, func(l line) ([]byte, error) {
+			if l.number == 1 && strings.ReplaceAll(string(l.body), `"`, "") == csvHeader {
+				return nil, nil
+			}
+			t, err := parseTimer(l)
+			if err != nil {
+				return nil, err
+			}
+			c, err := t.Command(e.now())
+			return envelope.Schedule(c), err
+		})
 	})
-}
-
-// scheduleAll publishes the timers of a reader, until its end or that of ctx.
-func (s *sender) scheduleAll(ctx context.Context, in io.Reader, now func() time.Time) error {
-	c := client.New(broker.NewWatermillPublisher(s.client.Publisher()), s.client.Routing(), client.Options{Clock: timer.ClockFunc(now)})
-	var timers []client.Timer
-	flush := func() error {
-		if err := c.ScheduleMany(ctx, timers...); err != nil {
-			return err
-		}
-		s.sent += len(timers)
-		s.progress.add(len(timers))
-		timers = nil
-		return nil
-	}
-	lines, failed := readLines(ctx, in)
-	for line := range lines {
-		if line.number == 1 && string(line.body) == csvHeader {
-			continue
-		}
-		t, err := parseTimer(line)
-		if err == nil {
-			_, err = t.Command(now())
-		}
-		if err != nil {
-			s.refuse(line.number, err)
-			continue
-		}
-		if timers = append(timers, t); len(timers) < timersAtOnce {
-			continue
-		}
-		if err := flush(); err != nil {
-			return err
-		}
-	}
-	if ctx.Err() != nil {
-		return errInterrupted
-	}
-	return errors.Join(flush(), <-failed)
 }
 
 // parseTimer returns the timer of a line.
 func parseTimer(l line) (t client.Timer, err error) {
-	if l.err != nil {
-		return t, l.err
-	}
 	var fields struct {
 		timer.Key
-		DueAt string
-		Data  json.RawMessage
+		DueAt     string
+		ExpiresAt string
+		Data      json.RawMessage
 	}
 	if l.body[0] == '{' {
 		err = json.Unmarshal(l.body, &fields)
-	} else if parts := strings.Split(string(l.body), ","); len(parts) == 3 {
-		fields.TenantID, fields.ServiceCallID = timer.TenantID(strings.TrimSpace(parts[0])), timer.ServiceCallID(strings.TrimSpace(parts[1]))
-		fields.DueAt = strings.TrimSpace(parts[2])
 	} else {
-		err = errors.New("not three values")
+		r := csv.NewReader(bytes.NewReader(l.body))
+		r.FieldsPerRecord, r.TrimLeadingSpace = 3, true
+		var parts []string
+		if parts, err = r.Read(); err == nil {
+			fields.TenantID, fields.ServiceCallID = timer.TenantID(strings.TrimSpace(parts[0])), timer.ServiceCallID(strings.TrimSpace(parts[1]))
+			fields.DueAt = strings.TrimSpace(parts[2])
+		}
 	}
 	if err != nil {
 		return t, fmt.Errorf("is not %s", fileForms)
 	}
-	due, err := envelope.ParseTime(fields.DueAt)
-	return client.Timer{TenantID: fields.TenantID, ServiceCallID: fields.ServiceCallID, DueAt: due, Data: fields.Data}, err
+	t = client.Timer{TenantID: fields.TenantID, ServiceCallID: fields.ServiceCallID, Data: fields.Data}
+	if t.DueAt, err = envelope.ParseTime(fields.DueAt); err == nil && fields.ExpiresAt != "" {
+		t.ExpiresAt, err = envelope.ParseTimeOf("expiresAt", fields.ExpiresAt)
+	}
+	return t, err
 }

@@ -13,11 +13,11 @@ func TestScheduleAFile(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
 	due := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	lines := []string{"tenant,call,due"}
+	lines := []string{"\uFEFF\"tenant\",call,due"} // as Excel writes it
 	for i := range 1100 {
 		lines = append(lines, fmt.Sprintf("acme, order-%d, %s", i, due))
 	}
-	lines = append(lines, "acme,order-1099,"+due, `{"tenantId":"beta","serviceCallId":"order-1","dueAt":"`+due+`"}`,
+	lines = append(lines, `"acme", "order-1099",`+due, `{"tenantId":"beta","serviceCallId":"order-1","dueAt":"`+due+`"}`,
 		"acme,order 7,"+due, "acme,order-8", "acme,order-9,tomorrow", "{")
 	tailed := tailing(t, environ, "commands", "-n", "5", "-o", "json")
 	got := do(t, environ, "schedule", "--file", fileOf(t, lines...)).wants(t, exitFailure)
@@ -30,7 +30,7 @@ func TestScheduleAFile(t *testing.T) {
 		}
 	}
 	for _, m := range objects(t, (<-tailed).wants(t, exitOK).stdout) {
-		has(t, m["headers"].(map[string]any), map[string]any{"type": "ScheduleTimers"})
+		has(t, m["headers"].(map[string]any), map[string]any{"type": "ScheduleTimer"})
 	}
 	do(t, environ, "schedule", "--file", fileOf(t,
 		`{"tenantId":"acme","serviceCallId":"data-1","dueAt":"`+due+`","data": {"a" : 1} }`,

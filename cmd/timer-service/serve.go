@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 type serveCmd struct {

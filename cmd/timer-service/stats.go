@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -9,6 +10,9 @@ import (
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
+
+// errNoTimers says that a tenant has no timers.
+var errNoTimers = errors.New("no timers of this tenant")
 
 type statsCmd struct {
 	Tenant  timer.TenantID `arg:"" optional:"" help:"Count the timers of this tenant only."`
@@ -22,7 +26,8 @@ func (statsCmd) Help() string {
 	return `Asks the service, or reads the database if none runs. The database keeps the counts,
 so this is fast for any number of timers. Overdue timers are counted up to 10000.
 Undelivered are events that wait for the broker, parked are those that it refused. A
-service that is asked also says how many timers only a backup protects.
+service that is asked also says how many timers only a backup protects. The exit code
+is 3 if the tenant has no timers.
 
 Examples:
 
@@ -38,10 +43,14 @@ func (s *statsCmd) Run(ctx context.Context, e *env, r reader) error {
 		return s.each(ctx, e, r.Client)
 	case s.Tenant != "":
 		counted, err := ofTenant(ctx, r.Client, s.Tenant)
-		if err == nil {
-			e.out.print(counted)
+		switch {
+		case err != nil:
+			return err
+		case counted.Counts == admin.Counts{} && counted.Pause == nil:
+			return fmt.Errorf("%w: %s", errNoTimers, s.Tenant)
 		}
-		return err
+		e.out.print(counted)
+		return nil
 	}
 	t, err := apiclient.Get[admin.Stats](ctx, r.Client, apiclient.Path("stats"))
 	t.Pace = nil // which top shows, and a database does not know
@@ -86,32 +95,46 @@ func (s *statsCmd) each(ctx context.Context, e *env, r *apiclient.Client) error 
 	if err != nil {
 		return err
 	}
-	rows := e.out.rows("tenant", "scheduled", "reached", "canceled", "overdue", "oldest due")
+	rows := e.out.rows("tenant", "scheduled", "reached", "expired", "canceled", "overdue", "oldest due", "firing")
 	for _, t := range page.Tenants {
 		c, err := ofTenant(ctx, r, t.TenantID)
 		if err != nil {
 			return err
 		}
-		rows.add(c, c.TenantID, c.Scheduled, c.Reached, c.Canceled, atLeast(c.Overdue, timer.MaxOverdue), fromNow(c.OldestOverdue))
+		firing := "fires"
+		if c.Pause != nil {
+			firing = "paused"
+		}
+		rows.add(c, c.TenantID, c.Scheduled, c.Reached, c.Expired, c.Canceled, atLeast(c.Overdue, timer.MaxOverdue), fromNow(c.OldestOverdue), firing)
 	}
 	rows.end(e, "no timers", page.Next)
 	return nil
 }
 
 // pairs returns numbers of timers by state for people, and in the middle another pair.
-func pairs(c admin.Counts, overdue int64, oldest string, middle ...any) []any {
+func pairs(c admin.Counts, overdue, paused, held int64, oldest string, middle ...any) []any {
 	text := atLeast(overdue, timer.MaxOverdue)
 	if overdue > 0 {
 		text += ", the oldest was due at " + when(oldest)
 	}
-	return append(append([]any{"scheduled", c.Scheduled, "reached", c.Reached, "canceled", c.Canceled}, middle...), "overdue", text)
+	if paused > 0 {
+		text += fmt.Sprintf("; waiting for the end of a pause: %d", paused)
+	}
+	if held > 0 {
+		text += fmt.Sprintf("; held by fire_rate: %d", held)
+	}
+	return append(append([]any{"scheduled", c.Scheduled, "reached", c.Reached, "expired", c.Expired, "canceled", c.Canceled}, middle...), "overdue", text)
 }
 
 // TenantCounts are those of one tenant.
 type tenantCounts struct{ admin.TenantStats }
 
 func (c *tenantCounts) text() string {
-	return fields(append([]any{"tenant", c.TenantID}, pairs(c.Counts, c.Overdue, c.OldestOverdue)...)...)
+	all := append([]any{"tenant", c.TenantID}, pairs(c.Counts, c.Overdue, c.Paused, c.Held, c.OldestOverdue)...)
+	if c.Pause != nil {
+		all = append(all, "firing", "paused "+pauseText(*c.Pause))
+	}
+	return fields(all...)
 }
 
 // Totals are over all tenants.
@@ -122,11 +145,15 @@ func (t *totals) text() string {
 	if t.OldestDue != "" {
 		undelivered += ", the oldest was due at " + when(t.OldestDue)
 	}
-	all := append(pairs(t.Counts, t.Overdue, t.OldestOverdue, "next due", when(t.NextDue)), "undelivered", undelivered, "parked", t.Parked)
+	all := append(pairs(t.Counts, t.Overdue, t.Paused, t.Held, t.OldestOverdue, "next due", when(t.NextDue)), "undelivered", undelivered, "parked", t.Parked)
 	if u := t.Unprotected; u != nil {
 		all = append(all, "unprotected", timer.Unprotected{
 			Timers: u.Timers, More: u.More, Oldest: parseTime(u.Oldest), Before: parseTime(u.Before), At: parseTime(u.CountedAt),
 		})
 	}
-	return fields(all...)
+	text := fields(all...)
+	if t.Firing != nil {
+		text += "\n" + (&firing{*t.Firing}).text()
+	}
+	return text
 }

@@ -1,16 +1,15 @@
 package main
 
 import (
+	"encoding/json"
+	"maps"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill/message"
-
-	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/admin"
 	"github.com/event-service-agent/timer-service/envelope"
-	"github.com/event-service-agent/timer-service/timer"
 )
 
 func TestTailPrintsALineAMessage(t *testing.T) {
@@ -23,7 +22,7 @@ func TestTailPrintsALineAMessage(t *testing.T) {
 	receipts := tailing(t, environ, "receipts", "-n", "4")
 	do(t, environ, "schedule", "acme", "order-1", "--in", "0", "--wait").wants(t, exitOK)
 	do(t, environ, "schedule", "beta", "order-2", "--in", "0", "--wait").wants(t, exitOK)
-	do(t, environ, "cancel", "beta", "order-2").wants(t, exitOK)
+	do(t, environ, "publish", fileOf(t, `{"id":"c","type":"CancelTimer","tenantId":"beta","timestampMs":1795348800000,"payload":{"tenantId":"beta","serviceCallId":"order-2"}}`)).wants(t, exitOK)
 	do(t, environ, "schedule", "acme", "order-3", "--in", "2h", "--wait").wants(t, exitFailure)
 	for _, tt := range []struct {
 		name string
@@ -61,7 +60,7 @@ func TestTailEndsWellWhenInterrupted(t *testing.T) {
 	t.Parallel()
 	environ := serving(t)
 	p := prepare(t, environ, "main", "tail", "events")
-	listening := p.stderr.expects("listening to svc.*.serviceCall")
+	listening := p.stderr.expects("listening to events")
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,39 +71,11 @@ func TestTailEndsWellWhenInterrupted(t *testing.T) {
 	}
 }
 
-func TestTailNamesTheTopic(t *testing.T) {
+// Without receipts, or if the broker needs a tenant, it says what to do.
+func TestTailSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	nats := broker.Routing{Commands: "timer.commands", Events: "svc.{tenant}.serviceCall", DeadLetters: "svc.{tenant}.dlq", Wildcard: "*"}
-	kafka := broker.Routing{Commands: "timer.commands", Events: "service.events", DeadLetters: "service.events.{tenant}.dlq", Receipts: "service.receipts"}
-	tests := []struct {
-		routing      broker.Routing
-		what, tenant string
-		want         string // empty if a tenant must be named
-		shared       bool
-	}{
-		{nats, "commands", "", "timer.commands", true},
-		{nats, "commands", "acme", "timer.commands", true},
-		{nats, "events", "", "svc.*.serviceCall", false},
-		{nats, "dlq", "acme", "svc.acme.dlq", false},
-		{nats, "dlq", "_", "svc._.dlq", false},
-		{kafka, "events", "acme", "service.events", true},
-		{kafka, "receipts", "acme", "service.receipts", true},
-		{kafka, "dlq", "", "", false},
-		{kafka, "dlq", "acme", "service.events.acme.dlq", false},
-	}
-	for _, tt := range tests {
-		c := tailCmd{What: tt.what, Tenant: visited(tt.tenant)}
-		topic, shared, err := c.topic(tt.routing)
-		if topic != tt.want || shared != tt.shared || (err == nil) != (tt.want != "") {
-			t.Errorf("%s of %q: %q, %v, %v; want %q, %v", tt.what, tt.tenant, topic, shared, err, tt.want, tt.shared)
-		}
-		if err != nil && !strings.Contains(err.Error(), "--tenant") {
-			t.Errorf("the error does not say what to do: %v", err)
-		}
-	}
-	if _, _, err := (&tailCmd{What: "receipts"}).topic(nats); err == nil || !strings.Contains(err.Error(), "TIMER_RECEIPTS") {
-		t.Errorf("without receipts: %v", err)
-	}
+	environ := serving(t)
+	do(t, environ, "tail", "receipts").wants(t, exitUsage).says(t, "timer-service: there are no receipts: set receipts (TIMER_RECEIPTS=true)")
 }
 
 // tail must not wait for messages that it can't print.
@@ -126,24 +97,21 @@ func TestTailEndsWithItsOutput(t *testing.T) {
 func TestTailPrintsNothingThatATerminalInterprets(t *testing.T) {
 	t.Parallel()
 	hostile := "\x1b[2J\u202e\u009b1m\r\nnext\x00\xff"
-	m := message.NewMessage(hostile, []byte(hostile))
-	for _, name := range []string{broker.MetaTopic, envelope.HeaderTenantID, envelope.HeaderDeadLetterReason, envelope.HeaderDeadLetterDetail} {
-		m.Metadata.Set(name, hostile)
-	}
-	dead := m.Copy()
-	dead.Metadata.Set(envelope.HeaderType, envelope.TypeDeadLetter)
-	typed := m.Copy()
-	typed.Payload = []byte("{\"type\":\"\u202e\",\"x\":\"\u009b\"}")
-	for _, m := range []*message.Message{m, dead, typed} {
-		h := showMessage(m, noon)
+	body := &admin.Message{Topic: hostile, ID: hostile, Headers: map[string]string{
+		envelope.HeaderTenantID: hostile, envelope.HeaderDeadLetterReason: hostile, envelope.HeaderDeadLetterDetail: hostile,
+	}}
+	text, dead, typed := *body, *body, *body
+	text.Body = json.RawMessage(`"\u001b[2J` + "\u202e\u009b" + `"`)
+	dead.Headers = maps.Clone(body.Headers)
+	dead.Headers[envelope.HeaderType] = envelope.TypeDeadLetter
+	typed.Body = json.RawMessage("{\"type\":\"\u202e\",\"x\":\"\u009b\"}")
+	for _, m := range []admin.Message{text, dead, typed, {Base64: &hostile}} {
+		h := &shownMessage{m}
 		var out strings.Builder
 		output{w: &out, json: true}.print(h)
 		output{w: &out}.print(h)
 		if strings.ContainsAny(out.String(), "\x1b\u202e\u009b\r\x00") || strings.Count(out.String(), "\n") != 2 {
 			t.Errorf("prints %q", out.String())
 		}
-	}
-	if tenantOf(m) != timer.TenantID(hostile) || tenantOf(message.NewMessage("", []byte(commands(1, time.Hour)[0]))) != "acme" {
-		t.Error("tenants by header, then by body")
 	}
 }

@@ -21,7 +21,7 @@ type topCmd struct {
 func (topCmd) Help() string {
 	return `Shows a running service, every second: how late events were at the broker in the last
 five minutes, what is overdue, how many commands and events pass a second, by the last
-minute, the parts that are not ready, and the tenants that have the most timers. Ctrl-C
+minute, the parts that are not ready, and the tenants that have the most timers. q or Ctrl-C
 ends it. Lateness and throughput are those of the instance that is asked.
 
 Examples:
@@ -48,6 +48,9 @@ func (c *topCmd) Run(ctx context.Context, e *env, client *apiclient.Client) erro
 		}
 		return err
 	}
+	ctx, quit := context.WithCancel(ctx)
+	defer quit()
+	defer onQ(e.stdin, quit)()
 	fmt.Fprint(e.out.w, "\x1b[?1049h\x1b[?25l") // another screen, no cursor
 	defer fmt.Fprint(e.out.w, "\x1b[?25h\x1b[?1049l")
 	tick := time.NewTicker(c.Interval)
@@ -83,17 +86,10 @@ func (c *topCmd) ask(ctx context.Context, client *apiclient.Client, now time.Tim
 	if err != nil {
 		return nil, err
 	}
-	firing, err := apiclient.Get[admin.Firing](ctx, client, apiclient.Path("firing"))
-	if err != nil {
-		return nil, err
-	}
 	page, err := tenantsOf(ctx, client, "", timer.MaxPage)
 	if err != nil {
 		return nil, err
 	}
 	is, err := client.Readiness(ctx)
-	return newFrame(now, stats, firing, page.Tenants, is), err
+	return newFrame(now, stats, page.Tenants, is), err
 }
-
-// Size of a terminal that does not say its own.
-const defaultWidth, defaultHeight = 80, 24

@@ -32,14 +32,14 @@ func terminal(t *testing.T) (screen, tty *os.File) {
 	return screen, tty
 }
 
-// TestTopRestoresTheTerminal ends it with a signal after two frames.
+// TestTopRestoresTheTerminal ends it with a signal, or a key, after two frames.
 func TestTopRestoresTheTerminal(t *testing.T) {
 	t.Parallel()
 	server, _ := answering(t)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, s := range []any{os.Interrupt, syscall.SIGTERM, "q", "\x03"} {
 		screen, tty := terminal(t)
 		p := prepare(t, []string{"TIMER_SERVER=" + server}, "main", "top", "--interval", "100ms")
-		p.Stdout = tty
+		p.Stdin, p.Stdout = tty, tty
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -50,7 +50,14 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 			text.Write(b[:n])
 			if !sent && strings.Contains(text.String(), "commands/s in") { // the second frame has the throughput
 				sent = true
-				p.signal(t, s)
+				switch s := s.(type) {
+				case os.Signal:
+					p.signal(t, s)
+				case string:
+					if _, err := screen.WriteString(s); err != nil {
+						t.Fatal(err)
+					}
+				}
 			}
 			if err != nil { // EIO, once no process has the terminal
 				break

@@ -30,13 +30,13 @@ func TestTop(t *testing.T) {
 func TestFrameOfAServiceThatIsLate(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
-	stats := admin.Stats{Outbox: 5, Parked: 2, Overdue: 1, Pace: &admin.Pace{LateMS: 40_000}}
+	stats := admin.Stats{Firing: &admin.Firing{Paused: true, Pause: admin.Pause{Since: "2030-05-17T11:00:00.000Z", By: "bob\x1b[2J"}}, Outbox: 5, Parked: 2, Overdue: 1, Pace: &admin.Pace{LateMS: 40_000}}
 	var tenants []admin.Tenant
 	for range 60 {
 		tenants = append(tenants, admin.Tenant{TenantID: "t", Counts: admin.Counts{Scheduled: 1}})
 	}
 	is := admin.Readiness{Parts: []admin.ReadinessPart{{Part: "store", OK: true}, {Part: "broker"}}}
-	text := newFrame(now, stats, admin.Firing{Since: "2030-05-17T11:00:00.000Z", By: "bob\x1b[2J"}, tenants, is).text()
+	text := newFrame(now, stats, tenants, is).text()
 	for _, want := range []string{"now 40.0 s", "FIRING IS PAUSED", "NOT READY: broker (", "by bob?[2J", "and 10 more"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the frame lacks %q:\n%s", want, text)

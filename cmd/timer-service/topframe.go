@@ -14,8 +14,6 @@ import (
 // A frame is what top shows at once.
 type frame struct {
 	At       string         `json:"at"`
-	Paused   string         `json:"firingPausedSince,omitempty"`
-	PausedBy string         `json:"firingPausedBy,omitempty"`
 	Totals   admin.Stats    `json:"timers"`   // and how late and how busy the instance is
 	NotReady []string       `json:"notReady"` // parts that are red
 	Tenants  []admin.Tenant `json:"tenants"`  // those with the most timers that wait
@@ -25,12 +23,12 @@ type frame struct {
 // maxTenants is how many tenants a frame has.
 const maxTenants = 50
 
-func newFrame(at time.Time, stats admin.Stats, firing admin.Firing, tenants []admin.Tenant, is admin.Readiness) *frame {
+func newFrame(at time.Time, stats admin.Stats, tenants []admin.Tenant, is admin.Readiness) *frame {
 	stats.Unprotected = nil
 	slices.SortStableFunc(tenants, func(a, b admin.Tenant) int { return cmp.Compare(b.Scheduled, a.Scheduled) })
 	shown := min(len(tenants), maxTenants)
 	f := &frame{
-		At: envelope.FormatTime(at), Paused: firing.Since, PausedBy: firing.By, Totals: stats,
+		At: envelope.FormatTime(at), Totals: stats,
 		NotReady: []string{}, Tenants: tenants[:shown], More: len(tenants) - shown,
 	}
 	for _, p := range is.Parts {
@@ -43,8 +41,10 @@ func newFrame(at time.Time, stats admin.Stats, firing admin.Firing, tenants []ad
 
 func (f *frame) text() string {
 	firing := "timers fire"
-	if f.Paused != "" {
-		firing = "FIRING IS PAUSED since " + when(f.Paused) + orBy(f.PausedBy)
+	if p := f.Totals.Firing; p != nil && p.Paused {
+		firing = "FIRING IS PAUSED " + pauseText(p.Pause)
+	} else if p != nil {
+		firing = fmt.Sprintf("timers fire, FIRING OF %d TENANTS IS PAUSED", len(p.Tenants))
 	}
 	ready := "all parts are ready"
 	if len(f.NotReady) > 0 {
@@ -58,10 +58,10 @@ func (f *frame) text() string {
 	lines := []string{
 		fmt.Sprintf("%s  %s, %s", f.At, firing, ready), "",
 		fields("late", late, "throughput", rates), (&totals{f.Totals}).text(), "",
-		fmt.Sprintf("%-32s %12s %12s %12s", "TENANT", "SCHEDULED", "REACHED", "CANCELED"),
+		fmt.Sprintf("%-32s %12s %12s %12s %12s", "TENANT", "SCHEDULED", "REACHED", "EXPIRED", "CANCELED"),
 	}
 	for _, t := range f.Tenants {
-		lines = append(lines, fmt.Sprintf("%-32s %12d %12d %12d", t.TenantID, t.Scheduled, t.Reached, t.Canceled))
+		lines = append(lines, fmt.Sprintf("%-32s %12d %12d %12d %12d", t.TenantID, t.Scheduled, t.Reached, t.Expired, t.Canceled))
 	}
 	if f.More > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", f.More))

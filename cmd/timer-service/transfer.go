@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )

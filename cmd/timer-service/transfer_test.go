@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pgtest"
@@ -34,7 +35,7 @@ func TestExportAndImport(t *testing.T) {
 	t.Parallel()
 	first := beside(t, "timers.jsonl")
 	got := do(t, nil, "export", first, "--db-path", populated(t)).wants(t, exitOK)
-	for _, want := range []string{"exported 5 timers (2 Scheduled, 1 Reached, 2 Canceled), to " + first + ": ", " MB in ", " timers/s\nsha256 "} {
+	for _, want := range []string{"exported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), to " + first + ": ", " MB in ", " timers/s\nsha256 "} {
 		if !strings.Contains(got.stdout, want) || got.stderr != "" {
 			t.Errorf("export prints %q and %q, want %q", got.stdout, got.stderr, want)
 		}
@@ -49,7 +50,7 @@ func TestExportAndImport(t *testing.T) {
 
 	copied := beside(t, "new.db")
 	imported := do(t, nil, "import", first, "--db-path", copied).wants(t, exitOK).stdout
-	for _, want := range []string{"imported 5 timers (2 Scheduled, 1 Reached, 2 Canceled), from " + first, "\nread back and verified: sha256 "} {
+	for _, want := range []string{"imported 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), from " + first, "\nread back and verified: sha256 "} {
 		if !strings.Contains(imported, want) {
 			t.Errorf("import prints %q, want %q", imported, want)
 		}
@@ -62,7 +63,7 @@ func TestExportAndImport(t *testing.T) {
 	if err := json.Unmarshal([]byte(do(t, nil, "export", second, "--db-path", copied, "-o", "json").wants(t, exitOK).stdout), &fields); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"result": "exported", "file": second, "scheduled": 2.0, "reached": 1.0, "canceled": 2.0}
+	want := map[string]any{"result": "exported", "file": second, "scheduled": 2.0, "reached": 1.0, "expired": 0.0, "canceled": 2.0}
 	if info, err = os.Stat(second); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestBackup(t *testing.T) {
 	from := populated(t)
 	copied := beside(t, "copy.db")
 	got := do(t, nil, "backup", copied, "--db-path", from).wants(t, exitOK)
-	for _, want := range []string{"backed up 5 timers (2 Scheduled, 1 Reached, 2 Canceled), 0 events, 0 parked, schema ", ", to " + copied + ": ", " MB in "} {
+	for _, want := range []string{"backed up 5 timers (2 Scheduled, 1 Reached, 0 Expired, 2 Canceled), 0 events, 0 parked, schema ", ", to " + copied + ": ", " MB in "} {
 		if !strings.Contains(got.stdout, want) || got.stderr != "" {
 			t.Errorf("prints %q and %q, want %q", got.stdout, got.stderr, want)
 		}
@@ -173,7 +174,7 @@ func TestBackup(t *testing.T) {
 	if err := json.Unmarshal([]byte(do(t, nil, "backup", other, "--db-path", from, "-o", "json").wants(t, exitOK).stdout), &fields); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]any{"result": "backed up", "file": other, "bytes": float64(info.Size()), "scheduled": 2.0, "reached": 1.0, "canceled": 2.0, "outbox": 0.0, "parked": 0.0} {
+	for name, want := range map[string]any{"result": "backed up", "file": other, "bytes": float64(info.Size()), "scheduled": 2.0, "reached": 1.0, "expired": 0.0, "canceled": 2.0, "outbox": 0.0, "parked": 0.0} {
 		if fields[name] != want {
 			t.Errorf("%s is %v, want %v", name, fields[name], want)
 		}
@@ -307,7 +308,6 @@ func TestATimerMovesToPostgresAndFiresThere(t *testing.T) {
 	onPostgres := append(onSQLite[:len(onSQLite):len(onSQLite)], "TIMER_DB_URL="+pgtest.URL(t), "TIMER_HTTP_SOCKET="+beside(t, "sock"))
 
 	_, stop := serve(t, onSQLite)
-	events := tailing(t, onSQLite, "events", "--tenant", "acme", "-n", "3")
 	do(t, onSQLite, "schedule", "acme", "before", "--in", "0", "--wait").wants(t, exitOK)
 	do(t, onSQLite, "schedule", "acme", "moved", "--in", "1h").wants(t, exitOK)
 	awaitTimer(t, onSQLite, "moved")
@@ -329,12 +329,15 @@ func TestATimerMovesToPostgresAndFiresThere(t *testing.T) {
 			t.Errorf("%s beside a service: %s", args[0], got.stderr)
 		}
 	}
+	consumer, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics("service.events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer consumer.Close()
 	var fired []string
-	for line := range strings.Lines((<-events).wants(t, exitOK).stdout) {
-		for _, field := range strings.Fields(line) {
-			if call, ok := strings.CutPrefix(field, "acme."); ok {
-				fired = append(fired, call)
-			}
+	for len(fired) < 3 {
+		for r := range consumer.PollFetches(t.Context()).RecordsAll() {
+			fired = append(fired, strings.TrimPrefix(string(r.Key), "acme."))
 		}
 	}
 	if diff := cmp.Diff([]string{"before", "moved", "after"}, fired); diff != "" {

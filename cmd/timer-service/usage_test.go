@@ -33,6 +33,9 @@ func TestUsageMistakes(t *testing.T) {
 		{"invalid correlation", []string{"cancel", "acme", "x", "--correlation", "a b"}, []string{`correlationId "a b"`, "visible ASCII"}},
 		{"no time", []string{"schedule", "acme", "x"}, []string{"--in 3s", "--at 2030-01-31T12:00:00Z"}},
 		{"two times", []string{"schedule", "acme", "x", "--in", "3s", "--at", "2030-01-01T00:00:00Z"}, []string{"--in and --at exclude each other"}},
+		{"two times to expire", []string{"schedule", "acme", "x", "--in", "3s", "--expires-in", "5s", "--expires-at", "2030-01-01T00:00:00Z"}, []string{"--expires-in and --expires-at exclude each other"}},
+		{"expires before it is due", []string{"schedule", "acme", "x", "--in", "3s", "--expires-in", "3s"}, []string{"expiresAt must be after dueAt"}},
+		{"an expiry for a file", []string{"schedule", "--file", "x", "--expires-in", "5s"}, []string{"--file excludes"}},
 		{"time without zone", []string{"schedule", "acme", "x", "--at", "2030-01-01T00:00:00"}, []string{"--at", "2030-01-01T00:00:00", "no zone", "Z or an offset"}},
 		{"time that is none", []string{"schedule", "acme", "x", "--at", "tomorrow"}, []string{"--at", "tomorrow", "RFC 3339"}},
 		{"data that are no JSON", []string{"schedule", "acme", "x", "--in", "3s", "--data", "{a:1}"}, []string{"--data is not one JSON value"}},
@@ -40,7 +43,7 @@ func TestUsageMistakes(t *testing.T) {
 		{"data that are empty", []string{"schedule", "acme", "x", "--in", "3s", "--data", ""}, []string{"--data is empty"}},
 		{"data for a file", []string{"schedule", "--file", "x", "--data", "1"}, []string{"--file excludes"}},
 		{"negative duration", []string{"schedule", "acme", "x", "--in=-3s"}, []string{"--in must not be negative", "0 is due at once", "--at"}},
-		{"negative duration after a blank", []string{"schedule", "acme", "x", "--in", "-3s"}, []string{"--in", "-3s"}},
+		{"negative duration after a blank", []string{"schedule", "acme", "x", "--in", "-3s"}, []string{"--in must not be negative", "0 is due at once"}},
 		{"duration that is none", []string{"schedule", "acme", "x", "--in", "soon"}, []string{"--in", "soon", "3s, 90m or 7d"}},
 		{"due too late", []string{"schedule", "acme", "x", "--in", "73000d"}, []string{"dueAt", "outside 2000 to 2200"}},
 		{"timeout without wait", []string{"schedule", "acme", "x", "--in", "3s", "--timeout", "3s"}, []string{"--timeout needs --wait"}},
@@ -53,7 +56,7 @@ func TestUsageMistakes(t *testing.T) {
 		{"counts of one and of all", []string{"stats", "acme", "--tenants"}, []string{"exclude each other"}},
 		{"page without --tenants", []string{"stats", "--after", "acme"}, []string{"--after goes with --tenants"}},
 		{"counts of no tenant", []string{"stats", "a b"}, []string{"tenantId"}},
-		{"unknown state", []string{"list", "acme", "--state", "Done"}, []string{"--state", "Scheduled, Reached or Canceled", "Done"}},
+		{"unknown state", []string{"list", "acme", "--state", "Done"}, []string{"--state", "Scheduled, Reached, Expired or Canceled", "Done"}},
 		{"empty page", []string{"list", "acme", "--limit", "0"}, []string{"--limit", "1 to 1000", "not 0"}},
 		{"too long a page", []string{"list", "acme", "--limit", "1001"}, []string{"--limit", "1 to 1000", "not 1001"}},
 		{"page that is no number", []string{"list", "acme", "--limit", "ten"}, []string{"--limit", "ten"}},
@@ -68,12 +71,12 @@ func TestUsageMistakes(t *testing.T) {
 		{"dead letters since nonsense", []string{"dlq", "list", "--since", "soon"}, []string{"--since", "soon", "90m or 7d"}},
 		{"dead letters since a year", []string{"dlq", "list", "--since", "2026"}, []string{"--since", "2026", "90m or 7d"}},
 		{"dead letters since a time to come", []string{"dlq", "list", "--since=-3s"}, []string{"--since", "-3s"}},
+		{"dead letters for no reason", []string{"dlq", "list", "--reason", "bad_time,none"}, []string{"--reason", `"beyond_horizon"`, `"none"`}},
 		{"a negative limit of dead letters", []string{"dlq", "list", "--limit=-1"}, []string{"--limit: must not be negative"}},
 		{"tail of nothing", []string{"tail"}, []string{"<what>", "tail --help"}},
 		{"tail of something else", []string{"tail", "timers"}, []string{`"commands","events","receipts","dlq"`, "timers"}},
 		{"tail of no tenant", []string{"tail", "dlq", "--tenant", "*"}, []string{"--tenant", `"*"`}},
 		{"tail of less than nothing", []string{"tail", "dlq", "--number=-1"}, []string{"--number: must not be negative"}},
-		{"tail of gochannel", []string{"tail", "dlq", "--broker", "gochannel"}, []string{"gochannel lives inside the serving process"}},
 		{"publish nothing", []string{"publish"}, []string{"<file>", "publish --help"}},
 		{"publish a file that is absent", []string{"publish", "/nowhere/commands.jsonl"}, []string{"/nowhere/commands.jsonl", "no such file"}},
 		{"publish at no rate", []string{"publish", "-", "--rate=-1"}, []string{"--rate: must not be negative"}},
@@ -92,6 +95,14 @@ func TestUsageMistakes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The flag that most programs have says what the verb does.
+func TestVersionAsAFlag(t *testing.T) {
+	t.Parallel()
+	if got := do(t, nil, "--version").wants(t, exitOK).stdout; got != do(t, nil, "version").wants(t, exitOK).stdout {
+		t.Errorf("prints %q", got)
 	}
 }
 

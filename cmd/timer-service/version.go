@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/event-service-agent/timer-service/app/service"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 // release is the version of a build that knows no repository, such as that of the

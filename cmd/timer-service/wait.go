@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
@@ -18,6 +20,7 @@ import (
 const (
 	resultPublished  = "published"  // the broker made it durable
 	resultReached    = "reached"    // the timer fired
+	resultExpired    = "expired"    // the timer expired before it could fire
 	resultCanceled   = "canceled"   // the timer is canceled
 	resultIgnored    = "ignored"    // it has no effect: the timer fired before, or a newer command came
 	resultDeadLetter = "deadLetter" // the service refused it
@@ -32,11 +35,16 @@ type published struct {
 
 	EventID    string       `json:"eventId,omitempty"`
 	ReachedAt  string       `json:"reachedAt,omitempty"`
+	ExpiredAt  string       `json:"expiredAt,omitempty"`
 	LatenessMS *int64       `json:"latenessMs,omitempty"` // reachedAt - dueAt, by the service's clock: how late the timer fired
 	Reason     timer.Reason `json:"reason,omitempty"`     // of a dead letter
 	Detail     string       `json:"detail,omitempty"`
 
 	was string // Before for people
+}
+
+func newPublished(kind string, tenant timer.TenantID, call timer.ServiceCallID) *published {
+	return &published{Type: kind, Command: admin.Command{TenantID: tenant, ServiceCallID: call}}
 }
 
 func (p *published) key() timer.Key {
@@ -48,7 +56,10 @@ func (p *published) text() string {
 	if p.DueAt != "" {
 		what = "due " + when(p.DueAt)
 	}
-	line := fmt.Sprintf("%-10s %s  %s  id %s", resultPublished, p.key(), what, p.ID)
+	line := fmt.Sprintf("%-10s %s  %s", p.Result, p.key(), what)
+	if p.ID != "" {
+		line += "  id " + p.ID
+	}
 	if p.was != "" {
 		line += "  (" + p.was + ")"
 	}
@@ -83,19 +94,26 @@ func (w waitFlags) Validate() error {
 	return nil
 }
 
-// report prints a command that was published, waits for its result if that is asked for,
-// and prints that.
-func (w waitFlags) report(ctx context.Context, e *env, c *apiclient.Client, p *published) error {
-	if !w.Wait || !e.out.json {
+// publish has the service publish a command, prints it, waits for its result if that is
+// asked for, and prints that.
+func (w waitFlags) publish(ctx context.Context, e *env, c *apiclient.Client, p *published, method, query string, request []byte) error {
+	key := p.key()
+	command, err := apiclient.Do[admin.Command](ctx, c, method, apiclient.TimerPath(key)+query, request)
+	if _, is := errors.AsType[apiclient.Conflict](err); is {
+		p.Result = resultIgnored
+		e.out.print(p)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	if p.Command = command; !w.Wait || !e.out.json {
 		e.out.print(p) // before the wait, which may be long
 	}
 	if !w.Wait {
 		return nil
 	}
-	if w.Timeout == nil {
-		w.Timeout = new(defaultTimeout)
-	}
-	err := p.await(ctx, e.now, c, time.Duration(*w.Timeout))
+	w.Timeout = cmp.Or(w.Timeout, new(defaultTimeout))
+	err = p.await(ctx, e.now, c, time.Duration(*w.Timeout))
 	switch {
 	case e.out.json:
 		e.out.print(p)
@@ -159,10 +177,13 @@ func (p *published) judge(t admin.Timer) (decided bool, err error) {
 	case t.State == timer.Reached && entry.Version == version:
 		p.Result, p.EventID, p.ReachedAt, p.LatenessMS = resultReached, t.Event.ID, t.ReachedAt, t.LatenessMS
 		return true, nil
-	case outcome == timer.WasReached && p.Type == envelope.TypeCancelTimer:
-		err = fmt.Errorf("%s: already reached at %s", p.key(), when(t.ReachedAt))
-	case outcome == timer.WasReached:
-		err = fmt.Errorf("%s: already reached at %s: use a new call id", p.key(), when(t.ReachedAt))
+	case t.State == timer.Expired && entry.Version == version:
+		p.Result, p.EventID, p.ExpiredAt = resultExpired, t.Event.ID, t.ExpiredAt
+		return true, fmt.Errorf("%s: expired at %s before it could fire", p.key(), when(t.ExpiredAt))
+	case t.State.Marked() && p.Type == envelope.TypeCancelTimer:
+		err = fmt.Errorf("%s: already %s", p.key(), marked(t))
+	case t.State.Marked():
+		err = fmt.Errorf("%s: already %s: use a new call id", p.key(), marked(t))
 	case outcome != timer.WasStale:
 		return false, nil
 	case t.State == timer.Canceled:
@@ -170,8 +191,13 @@ func (p *published) judge(t admin.Timer) (decided bool, err error) {
 	default:
 		err = fmt.Errorf("%s: a newer command set it to %s", p.key(), when(t.DueAt))
 	}
-	p.Result, p.ReachedAt = resultIgnored, t.ReachedAt
+	p.Result, p.ReachedAt, p.ExpiredAt = resultIgnored, t.ReachedAt, t.ExpiredAt
 	return true, err
+}
+
+// marked says for people when a timer was reached, or expired.
+func marked(t admin.Timer) string {
+	return strings.ToLower(string(t.State)) + " at " + when(cmp.Or(t.ReachedAt, t.ExpiredAt))
 }
 
 // refused adds the dead letter of the command, and returns it as an error; nil if there is

@@ -39,8 +39,8 @@ func asyncAPI(t *testing.T) object {
 			name, action, address, about string
 			messages                     []string
 		}{
-			{"Commands", "receive", b.routing.Commands, "Commands to the service.", both(envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeCancelTimer)},
-			{"Events", "send", b.routing.Events, "Events of the service.", both(envelope.TypeDueTimeReached)},
+			{"Commands", "receive", b.routing.Commands, "Commands to the service.", both(envelope.TypeScheduleTimer, envelope.TypeScheduleTimers, envelope.TypeCancelTimer, envelope.TypeCancelTimers)},
+			{"Events", "send", b.routing.Events, "Events of the service.", both(envelope.TypeDueTimeReached, envelope.TypeTimerExpired)},
 			{"Receipts", "send", b.receipts, "What became of commands, if the setting receipts is on.", both(string(timer.TimerScheduled), string(timer.TimerCanceled), string(timer.TimerIgnored), string(timer.TimerRejected))},
 			{"DeadLetters", "send", b.routing.DeadLetters, "Messages that were refused.", []string{envelope.TypeDeadLetter}},
 		} {
@@ -72,7 +72,7 @@ func asyncAPI(t *testing.T) object {
 			"title":   "timer-service",
 			"version": schema.Version,
 			"description": "Asks for DueTimeReached events at a time, for many tenants. Delivery is at least once: drop repetitions by id. " +
-				"The names of topics are the defaults. Rules that a schema can't express are in its x-rules; a message that breaks one is a dead letter with that reason.",
+				"The names of topics are the defaults. Rules that a schema can't express are in its $comment; a message that breaks one is a dead letter with that reason.",
 			"license":      object{"name": "MIT"},
 			"externalDocs": object{"url": "https://github.com/event-service-agent/timer-service/blob/main/docs/messages.md"},
 		},

@@ -14,7 +14,7 @@ func headers(t *testing.T) map[string]object {
 	t.Helper()
 	identity := map[string]any{
 		envelope.HeaderTenantID:      text(tenantForm, "As in the body."),
-		envelope.HeaderServiceCallID: text(callForm, "As in the payload."),
+		envelope.HeaderServiceCallID: call("As in the payload."),
 		envelope.HeaderMessageID:     text(idForm, "The id of the body."),
 	}
 	correlation := text(idForm, "Trace of the request.")
@@ -25,7 +25,7 @@ func headers(t *testing.T) map[string]object {
 	words["examples"] = reasons
 
 	event := map[string]any{
-		envelope.HeaderType:          object{"const": envelope.TypeDueTimeReached},
+		envelope.HeaderType:          object{"enum": []any{envelope.TypeDueTimeReached, envelope.TypeTimerExpired}},
 		envelope.HeaderCorrelationID: correlation,
 		envelope.HeaderTraceParent:   parent,
 		envelope.HeaderTraceState:    state,
@@ -38,11 +38,11 @@ func headers(t *testing.T) map[string]object {
 	receipt[envelope.HeaderType] = object{"enum": []any{timer.TimerScheduled, timer.TimerCanceled, timer.TimerIgnored, timer.TimerRejected}}
 	return map[string]object{
 		"ReceiptHeaders": {
-			"title": "Headers of a receipt", "type": "object", "properties": receipt,
+			"title": "ReceiptHeaders", "type": "object", "properties": receipt,
 			"required": []string{envelope.HeaderType, envelope.HeaderTenantID, envelope.HeaderMessageID},
 		},
 		"CommandHeaders": {
-			"title": "Headers of a command", "type": "object",
+			"title": "CommandHeaders", "type": "object",
 			"description": "What the service reads. Whatever is malformed is ignored, and any other header. A producer may leave all of them out.",
 			"properties": object{
 				envelope.HeaderCorrelationID:     object{"description": "Trace of the request, if the body has none."},
@@ -53,11 +53,11 @@ func headers(t *testing.T) map[string]object {
 			},
 		},
 		"EventHeaders": {
-			"title": "Headers of an event", "type": "object", "properties": event,
+			"title": "EventHeaders", "type": "object", "properties": event,
 			"required": []string{envelope.HeaderType, envelope.HeaderTenantID, envelope.HeaderServiceCallID, envelope.HeaderMessageID},
 		},
 		"DeadLetterHeaders": {
-			"title": "Headers of a dead letter", "type": "object",
+			"title": "DeadLetterHeaders", "type": "object",
 			"description": "The body is that of the refused message, byte for byte.",
 			"properties": object{
 				envelope.HeaderType:                 object{"const": envelope.TypeDeadLetter},

@@ -37,9 +37,8 @@ const (
 
 // A rule is one that a schema can't express.
 type rule struct {
-	ID      string         `json:"id"`
-	Text    string         `json:"rule"`
-	Reasons []timer.Reason `json:"reasons"` // of the dead letter
+	ID, Text string
+	Reasons  []timer.Reason // of the dead letter
 }
 
 var (
@@ -51,8 +50,9 @@ var (
 	ruleTenant    = rule{"tenant", "The tenant of the payload is that of the message.", []timer.Reason{timer.ReasonTenantMismatch}}
 	ruleCall      = rule{"call", "The service call of the payload is that of the message, if the message names one.", []timer.Reason{timer.ReasonKeyMismatch}}
 	ruleDate      = rule{"date", "Days exist, and times are in the years 2000 to 2200 in UTC, due times after they are rounded up to the millisecond.", []timer.Reason{timer.ReasonBadTime}}
+	ruleExpiry    = rule{"expiry", "A timer expires after it is due, its event says that it expired at expiresAt or later, or was reached before; all after they are rounded up to the millisecond.", []timer.Reason{timer.ReasonBadTime}}
 	ruleData      = rule{"data", fmt.Sprintf("data has at most %d bytes as written, spaces included.", timer.MaxDataBytes), []timer.Reason{timer.ReasonTooLarge}}
-	ruleDistinct  = rule{"distinct", "timers names no service call twice.", []timer.Reason{timer.ReasonBadField}}
+	ruleDistinct  = rule{"distinct", "The payload names no service call twice.", []timer.Reason{timer.ReasonBadField}}
 	ruleSource    = rule{"source", "source is a URI-reference by RFC 3986.", []timer.Reason{timer.ReasonBadField}}
 	ruleJSON      = rule{"contenttype", "datacontenttype is a media type.", []timer.Reason{timer.ReasonBadField}}
 )
@@ -77,87 +77,134 @@ type kind struct {
 }
 
 var kinds = []kind{
-	{envelope.TypeScheduleTimer, "schedule_timer.json", "Asks for one DueTimeReached at dueAt.", []string{"serviceCallId", "dueAt", "data"}, []rule{ruleCall, ruleDate, ruleData}},
-	{envelope.TypeScheduleTimers, "schedule_timers.json", "Asks for many timers of one tenant.", []string{"timers"}, []rule{ruleDate, ruleData, ruleDistinct}},
+	{envelope.TypeScheduleTimer, "schedule_timer.json", "Asks for one DueTimeReached at dueAt, or a TimerExpired in its place.", []string{"serviceCallId", "dueAt", "expiresAt", "data"}, []rule{ruleCall, ruleDate, ruleExpiry, ruleData}},
+	{envelope.TypeScheduleTimers, "schedule_timers.json", "Asks for many timers of one tenant.", []string{"timers"}, []rule{ruleDate, ruleExpiry, ruleData, ruleDistinct}},
 	{envelope.TypeCancelTimer, "cancel_timer.json", "Takes a timer back that has not fired.", []string{"serviceCallId"}, []rule{ruleCall}},
-	{envelope.TypeDueTimeReached, "due_time_reached.json", "Says that the time of a timer has come.", []string{"serviceCallId", "dueAt", "reachedAt", "data"}, []rule{ruleCall, ruleDate, ruleData}},
+	{envelope.TypeCancelTimers, "cancel_timers.json", "Takes many timers of one tenant back that have not fired.", nil, []rule{ruleDistinct}},
+	{envelope.TypeDueTimeReached, "due_time_reached.json", "Says that the time of a timer has come.", []string{"serviceCallId", "dueAt", "expiresAt", "reachedAt", "data"}, []rule{ruleCall, ruleDate, ruleExpiry, ruleData}},
+	{envelope.TypeTimerExpired, "timer_expired.json", "Says that a timer did not fire before it expired. It comes in place of a DueTimeReached.", []string{"serviceCallId", "dueAt", "expiresAt", "expiredAt", "data"}, []rule{ruleCall, ruleDate, ruleExpiry, ruleData}},
 	{string(timer.TimerScheduled), "timer_scheduled.json", "Says that a command set the due time of its timer.", []string{"serviceCallId", "dueAt"}, []rule{ruleCall, ruleDate}},
 	{string(timer.TimerCanceled), "timer_canceled.json", "Says that the timer of a CancelTimer is canceled.", []string{"serviceCallId"}, []rule{ruleCall}},
 	{string(timer.TimerIgnored), "timer_ignored.json", "Says that a command has no effect.", []string{"serviceCallId", "reason"}, []rule{ruleCall}},
 	{string(timer.TimerRejected), "timer_rejected.json", "Says that a command was refused.", []string{"serviceCallId", "reason", "detail"}, []rule{ruleCall}},
 }
 
-func (k kind) isEvent() bool   { return k.name == envelope.TypeDueTimeReached }
+func (k kind) isEvent() bool {
+	return k.name == envelope.TypeDueTimeReached || k.name == envelope.TypeTimerExpired
+}
 func (k kind) isReceipt() bool { return envelope.IsReceipt(k.name) }
-func (k kind) isMany() bool    { return k.name == envelope.TypeScheduleTimers }
+func (k kind) isMany() bool {
+	return k.name == envelope.TypeScheduleTimers || k.name == envelope.TypeCancelTimers
+}
 
 func (k kind) payload() object {
-	s := structure(values(), append([]string{"tenantId"}, k.fields...))
-	if k.name == string(timer.TimerRejected) {
-		s["required"] = []string{"tenantId", "reason", "detail"} // the command may name no service call
+	s := structure(k.name+"Payload", values(), append([]string{"tenantId"}, k.fields...))
+	if k.name == string(timer.TimerRejected) { // the command may name no service call
+		s["required"] = []string{"tenantId", "reason", "detail"}
+		s["properties"].(object)["serviceCallId"] = orNull(call("With the tenant, the key of the timer."))
+	}
+	if k.name == envelope.TypeTimerExpired {
+		s["required"] = append(s["required"].([]string), "expiresAt")
+		s["properties"].(object)["expiresAt"] = text(timeForm, aboutExpiresAt)
+	}
+	if k.name == envelope.TypeCancelTimers {
+		addSelection(s)
 	}
 	return s
 }
+
+// addSelection adds the fields that say which timers, of which a payload has one. The others
+// are absent or null.
+func addSelection(payload object) {
+	fields := payload["properties"].(object)
+	fields["serviceCallIds"] = orNull(object{
+		"type": "array", "minItems": 1, "maxItems": timer.MaxCancelTimers, "items": call("One of the service calls."),
+		"description": "The timers of these service calls, each named once. One that has no timer leaves a tombstone.",
+	})
+	fields["prefix"] = orNull(text(callForm, "The timers whose service call begins so."))
+	fields["correlationId"] = orNull(text(idForm, "The timers that carry it."))
+	var one []any
+	for name, kind := range map[string]string{"serviceCallIds": "array", "prefix": "string", "correlationId": "string"} {
+		one = append(one, object{"required": []string{name}, "properties": object{name: object{"type": kind}}})
+	}
+	slices.SortFunc(one, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	payload["oneOf"] = one
+}
+
+const aboutExpiresAt = "From when on the timer must not fire any more: RFC 3339 with a zone, kept in milliseconds, rounded up, after dueAt."
 
 // values are the fields that payloads have.
 func values() map[string]any {
 	v := map[string]any{
 		"tenantId":      text(tenantForm, "The same as in the message."),
-		"serviceCallId": text(callForm, "With the tenant, the key of the timer."),
+		"serviceCallId": call("With the tenant, the key of the timer."),
 		"dueAt":         text(timeForm, "When the timer fires: RFC 3339 with a zone, kept in milliseconds, rounded up."),
+		"expiresAt":     orNull(text(timeForm, aboutExpiresAt)),
+		"expiredAt":     text(timeForm, "When it expired, by the clock of the service. Never before expiresAt."),
 		"reachedAt":     text(timeForm, "When it fired, by the clock of the service. Never before dueAt."),
-		"reason":        object{"type": "string", "description": "Of a TimerIgnored stale (a newer command was accepted before) or reached (the timer has fired); of a TimerRejected the reason of its dead letter. More words may come."},
+		"reason":        object{"type": "string", "description": "Of a TimerIgnored stale (a newer command was accepted before) reached (the timer has fired) or expired (the timer has expired); of a TimerRejected the reason of its dead letter. More words may come."},
 		"detail":        object{"type": "string", "description": "The reason for people."},
 		"data":          object{"description": fmt.Sprintf("Any JSON value of at most %d bytes as written. The event has it byte for byte.", timer.MaxDataBytes)},
 	}
 	v["timers"] = object{
 		"type": "array", "minItems": 1, "maxItems": timer.MaxScheduleTimers,
 		"description": "The timers. Each names another service call.",
-		"items":       structure(v, []string{"serviceCallId", "dueAt", "data"}),
+		"items":       structure("ScheduleTimersItem", v, []string{"serviceCallId", "dueAt", "expiresAt", "data"}),
 	}
 	return v
 }
 
 // structure returns the schema of an object with some of the fields, of which all
-// are required but data.
-func structure(fields map[string]any, names []string) object {
+// are required but expiresAt and data.
+func structure(title string, fields map[string]any, names []string) object {
 	properties, required := make(object), make([]string, 0, len(names))
 	for _, name := range names {
 		properties[name] = fields[name]
-		if name != "data" {
+		if name != "data" && name != "expiresAt" {
 			required = append(required, name)
 		}
 	}
-	return object{"type": "object", "properties": properties, "required": required}
+	return object{"title": title, "type": "object", "properties": properties, "required": required}
 }
 
 func text(pattern, about string) object {
 	return object{"type": "string", "pattern": pattern, "description": about}
 }
 
-// orNull lets null stand for an absent attribute, as CloudEvents does.
-func orNull(s object) object {
-	s["type"] = []string{"string", "null"}
+// call is the schema of a service call id.
+func call(about string) object {
+	s := text(callForm, about)
+	s["not"] = object{"enum": []any{".", ".."}}
 	return s
 }
+
+// orNull lets null stand for an absent value.
+func orNull(s object) object {
+	s["type"] = []any{s["type"], "null"}
+	return s
+}
+
+// never is the schema of what must be absent. Generators of code do not know false.
+func never() object { return object{"not": object{}} }
 
 func asEnvelope(k kind, payload, example object) object {
 	fields := map[string]any{
 		"id":            text(idForm, "Unique per message: the key to drop repetitions by."),
 		"type":          object{"const": k.name},
 		"tenantId":      text(tenantForm, "Who owns the timer."),
-		"aggregateId":   text(callForm, "The service call id."),
+		"aggregateId":   orNull(call("The service call id.")),
 		"timestampMs":   object{"type": "integer", "minimum": firstMS, "maximum": lastMS, "description": "The producer's time in Unix milliseconds; of commands at most 24 hours ahead of the service's clock."},
-		"correlationId": text(idForm, "Trace of the request."),
-		"causationId":   text(idForm, "Id of the message that caused this one."),
+		"correlationId": orNull(text(idForm, "Trace of the request.")),
+		"causationId":   orNull(text(idForm, "Id of the message that caused this one.")),
 		"payload":       payload,
-		"specversion":   false, // that would be a CloudEvent
+		"specversion":   never(), // that would be a CloudEvent
 	}
 	required := []string{"id", "type", "tenantId", "timestampMs", "payload"}
 	switch {
 	case k.isMany():
-		fields["aggregateId"] = false
+		fields["aggregateId"] = object{"type": "null"}
 	case k.isEvent():
+		fields["aggregateId"] = call("The service call id.")
 		required = append(required, "aggregateId")
 	}
 	rules := append([]rule{ruleText, ruleSize, ruleDepth, ruleDuplicate, ruleDigits, ruleTenant}, k.rules...)
@@ -170,7 +217,7 @@ func asCloudEvent(k kind, payload, example object) object {
 		"id":              text(idForm, "Unique per message, whatever its source: the key to drop repetitions by."),
 		"source":          text(uriForm, "A URI-reference. It decides nothing."),
 		"type":            object{"const": k.name},
-		"subject":         orNull(text(callForm, "The service call id.")),
+		"subject":         orNull(call("The service call id.")),
 		"time":            text(timeForm, "The producer's time, of which a rest finer than a millisecond is cut off; of commands at most 24 hours ahead of the service's clock."),
 		"datacontenttype": orNull(text(jsonForm, "A type of JSON.")),
 		"data_base64":     object{"type": "null"},
@@ -178,7 +225,7 @@ func asCloudEvent(k kind, payload, example object) object {
 		"correlationid":   orNull(text(idForm, "Trace of the request.")),
 		"causationid":     orNull(text(idForm, "Id of the message that caused this one.")),
 		"data":            payload,
-		"tenantId":        false, // that would be an envelope
+		"tenantId":        never(), // that would be an envelope
 	}
 	required := []string{"specversion", "id", "source", "type", "time", "data"}
 	rules := append([]rule{ruleText, ruleSize, ruleDepth, ruleDuplicate, ruleTenant, ruleSource, ruleJSON}, k.rules...)
@@ -186,7 +233,7 @@ func asCloudEvent(k kind, payload, example object) object {
 	case k.isMany():
 		fields["subject"] = object{"type": "null"}
 	case k.isEvent():
-		fields["subject"] = text(callForm, "The service call id.")
+		fields["subject"] = call("The service call id.")
 		required = append(required, "subject")
 	}
 	if !slices.ContainsFunc(rules, func(r rule) bool { return r.ID == ruleDate.ID }) {
@@ -196,13 +243,18 @@ func asCloudEvent(k kind, payload, example object) object {
 }
 
 func message(title, about string, properties map[string]any, required []string, rules []rule, example object) object {
+	comment := "Rules that no schema can express, each with the reasons of a dead letter that breaks it."
+	for _, r := range rules {
+		comment += fmt.Sprintf("\n%s %s: %s", r.ID, r.Reasons, r.Text)
+	}
 	return object{
 		"title": title, "description": about, "type": "object", "properties": properties, "required": required,
-		"x-rules": rules, "examples": []any{example},
+		"$comment": comment, "examples": []any{example},
 	}
 }
 
-// example returns a golden file of package envelope.
+// example returns a golden file of package envelope. A command is of a time that is past, so
+// that the service takes it as it is.
 func example(t *testing.T, file string) object {
 	t.Helper()
 	body, err := os.ReadFile("../testdata/" + file)
@@ -214,6 +266,13 @@ func example(t *testing.T, file string) object {
 	d.UseNumber()
 	if err := d.Decode(&v); err != nil {
 		t.Fatal(err)
+	}
+	switch _, cloudEvent := v["specversion"]; {
+	case v["type"] == envelope.TypeDueTimeReached || v["type"] == envelope.TypeTimerExpired || envelope.IsReceipt(v["type"].(string)):
+	case cloudEvent:
+		v["time"] = "2025-01-01T00:00:00Z"
+	default:
+		v["timestampMs"] = 1_735_689_600_000
 	}
 	return v
 }

@@ -4,7 +4,7 @@
 // drivers by this package's test; docs/messages.md says the same for people.
 //
 // A schema can't express every rule of [envelope.Decode]. The rest is listed in its
-// keyword x-rules.
+// keyword $comment.
 //
 // [envelope.Decode]: https://pkg.go.dev/github.com/event-service-agent/timer-service/envelope#Decode
 package schema

@@ -67,7 +67,7 @@ func TestRunsACallAnHourLater(t *testing.T) {
 		svc := timertest.Start(t, timertest.DB(db), timertest.BeforeStart(func(a *app.App) {
 			bus := new(Bus)
 			o = NewOrchestration(a.Timers(), bus)
-			a.Timers().OnDue(o.OnDue, app.OnDueOptions{})
+			a.Timers().OnDue("", o.OnDue, app.OnDueOptions{})
 			Subscribe(bus, func(ctx context.Context, s StartExecution) error {
 				ran <- s
 				return bus.Publish(ctx, ExecutionSucceeded{s.Key, "200 OK"})
@@ -101,12 +101,12 @@ func goRun(t *testing.T, run func(context.Context) error) (stop func()) {
 	}
 }
 
-// TestDocsShowThisExample compares the Go of the pages with that of this folder and
-// of the test of migrations, which compiles and is tested.
+// TestDocsShowThisExample compares the Go of the pages with that of this folder, of the
+// recipes, and of the test of migrations, which compiles and is tested.
 func TestDocsShowThisExample(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("../[mr]*/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestDocsShowThisExample(t *testing.T) {
 		}
 		source.WriteString(unindented(string(text)))
 	}
-	for _, name := range []string{"../../README.md", "../../docs/embedding.md"} {
+	for _, name := range []string{"../../README.md", "../../docs/embedding.md", "../../docs/recipes.md"} {
 		page, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func timerModule() fx.Option {
 	return fx.Options(
 		fx.Provide(func(db *sql.DB) app.Store { return sqlite.New(db, sqlite.Options{}) }), // your database
 		app.Module(app.Options{}), // the timers
-		fx.Invoke(func(timers *app.Timers, o *Orchestration) { timers.OnDue(o.OnDue, app.OnDueOptions{}) }), // what you do when one is due
+		app.ProvideHandler(func(o *Orchestration) app.Handler { return app.Handler{Handle: o.OnDue} }), // what you do when one is due
 	)
 }
 

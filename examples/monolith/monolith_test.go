@@ -203,7 +203,7 @@ func TestTimerWithoutServiceCallIsRefused(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	defer p.app.RequireStop()
-	err := p.timers.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "nobody-knows"})
+	err := p.timers.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "nobody-knows", After: 1})
 	if invalid, ok := errors.AsType[*timer.InvalidError](err); !ok || invalid.Reason != timer.ReasonRefused {
 		t.Errorf("%v, want the reason %q", err, timer.ReasonRefused)
 	}
@@ -219,13 +219,37 @@ func TestTimerWithoutServiceCallIsADeadLetter(t *testing.T) {
 		t.Fatal(err)
 	}
 	others := client.New(broker.NewWatermillPublisher(b.Publisher()), b.Routing(), client.Options{})
-	if _, err := others.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "nobody-knows"}); err != nil {
+	if _, err := others.Schedule(t.Context(), client.Timer{TenantID: "acme", ServiceCallID: "nobody-knows", After: 1}); err != nil {
 		t.Fatal(err)
 	}
 	m := <-dead
 	m.Ack()
 	if got := m.Metadata.Get(envelope.HeaderDeadLetterReason); got != string(timer.ReasonRefused) {
 		t.Errorf("reason %q, want %q", got, timer.ReasonRefused)
+	}
+}
+
+func TestAllServiceCallsOfAnOrderAreCanceled(t *testing.T) {
+	t.Parallel()
+	p, e := start(t), newTestEndpoint(t, http.StatusOK)
+	defer p.app.RequireStop()
+	calls := make(map[timer.ServiceCallID]timer.State)
+	for _, id := range []timer.ServiceCallID{"order-1.pay", "order-1.ship", "order-10.pay"} {
+		c := e.call(time.Hour)
+		c.ServiceCallID = id
+		if err := p.Book(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		calls[id] = timer.Canceled
+	}
+	calls["order-10.pay"] = timer.Scheduled
+	if err := p.CancelAll(t.Context(), "acme", "order-1."); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range calls {
+		if got, err := p.timers.Get(t.Context(), timer.Key{TenantID: "acme", ServiceCallID: id}); err != nil || got.State != want {
+			t.Errorf("%s is %s, %v, want %s", id, got.State, err, want)
+		}
 	}
 }
 

@@ -102,6 +102,21 @@ func (o *Orchestration) Cancel(ctx context.Context, key timer.Key) error {
 	})
 }
 
+// CancelAll cancels the service calls of a tenant that begin with a prefix, such as those of
+// an order, and their timers.
+func (o *Orchestration) CancelAll(ctx context.Context, tenant timer.TenantID, prefix string) error {
+	return o.timers.Tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			UPDATE service_calls SET state = 'Canceled'
+			 WHERE tenant_id = ? AND substr(service_call_id, 1, length(?)) = ? AND state = 'Scheduled'`, tenant, prefix, prefix)
+		if err != nil {
+			return err
+		}
+		_, err = o.timers.CancelWhereTx(ctx, tx, tenant, timer.Selection{Prefix: prefix})
+		return err
+	})
+}
+
 // OnDue starts a service call, again if the process died while it was Running.
 func (o *Orchestration) OnDue(ctx context.Context, e timer.DueTimeReached) error {
 	start := StartExecution{Key: e.Key, CorrelationID: e.CorrelationID}

@@ -28,7 +28,7 @@ func shop(path string) fx.Option {
 			newLog, // your *slog.Logger
 		),
 		app.Module(app.Options{}), // the timers
-		fx.Invoke(func(timers *app.Timers) { timers.OnDueTx(expire, app.OnDueOptions{}) }), // what you do when they are due
+		app.ProvideHandler(func() app.Handler { return app.Handler{Prefix: "order-", HandleTx: expire} }), // what you do when they are due
 	)
 }
 
@@ -64,7 +64,7 @@ func pay(ctx context.Context, timers *app.Timers, id string) error {
 
 // run runs the timers without fx, until ctx is done.
 func run(ctx context.Context, a *app.App) error {
-	a.Timers().OnDueTx(expire, app.OnDueOptions{})
+	a.Timers().OnDueTx("order-", expire, app.OnDueOptions{})
 	return a.Run(ctx)
 }
 
@@ -130,7 +130,7 @@ func TestShopRunsWithFx(t *testing.T) {
 	program := fxtest.New(t, shop(filepath.Join(t.TempDir(), "shop.db")), fx.NopLogger, fx.Populate(&timers, &db))
 	program.RequireStart()
 	defer program.RequireStop()
-	if err := book(t.Context(), timers, "order-1", 0); err != nil {
+	if err := book(t.Context(), timers, "order-1", 1); err != nil {
 		t.Fatal(err)
 	}
 	for {

@@ -34,7 +34,6 @@ func (s *shop) order(ctx context.Context, id string, after time.Duration) error 
 	if err != nil {
 		return err
 	}
-	s.timers.Wake() // else the timer is found within the polling interval
 	fmt.Fprintf(s.out, "%s is booked\n", id)
 	return nil
 }

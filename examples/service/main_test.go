@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 // TestBesideTheService runs the timer service with its embedded NATS server, and the

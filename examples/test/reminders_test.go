@@ -20,7 +20,7 @@ import (
 func start(t *testing.T) (svc *timertest.Service, r *reminders.Reminders, mail *mailServer) {
 	mail = new(mailServer)
 	svc = timertest.Start(t,
-		timertest.OnDue(func(ctx context.Context, e timer.DueTimeReached) error { return r.OnDue(ctx, e) }, app.OnDueOptions{}),
+		timertest.OnDue("", func(ctx context.Context, e timer.DueTimeReached) error { return r.OnDue(ctx, e) }, app.OnDueOptions{}),
 		timertest.Options(app.Options{PollingInterval: time.Hour})) // takes less real time than the default
 	return svc, reminders.New(svc.Client(), mail.send), mail
 }

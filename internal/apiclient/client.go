@@ -66,7 +66,7 @@ func Local(ctx context.Context, socket, prefix, token string) (*Client, error) {
 }
 
 func newClient(url, token string, through http.RoundTripper) *Client {
-	h := &http.Client{Transport: through, Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // the token is for this host
+	h := &http.Client{Transport: through, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }} // the token is for this host
 	return &Client{
 		url: strings.TrimSuffix(url, "/"), token: token,
 		ask: func(r *http.Request) (*http.Response, error) {
@@ -110,17 +110,11 @@ func Within(database interface {
 // Close lets go of connections, or of what is asked within this process.
 func (c *Client) Close() error { return c.close() }
 
-// Path returns a path of the API with these segments. A service call may be ".", or "..",
-// which the service would take for another path if they were not escaped.
+// Path returns a path of the API with these segments.
 func Path(segments ...string) string {
 	path := "/v1"
 	for _, s := range segments {
-		if s == "." || s == ".." {
-			s = strings.ReplaceAll(s, ".", "%2E")
-		} else {
-			s = url.PathEscape(s)
-		}
-		path += "/" + s
+		path += "/" + url.PathEscape(s)
 	}
 	return path
 }
@@ -173,34 +167,91 @@ type Answer struct {
 
 // Ask returns the answer to a GET of a path beside the API.
 func (c *Client) Ask(ctx context.Context, path, accept string) (Answer, error) {
-	return c.exchange(ctx, http.MethodGet, path, accept, nil)
+	return c.exchange(ctx, http.MethodGet, path, accept, "", nil)
 }
 
 // Send sends a request with a body of JSON, or none, and returns the body of the answer.
 func (c *Client) Send(ctx context.Context, method, path string, request []byte) ([]byte, error) {
-	answer, err := c.exchange(ctx, method, path, "application/json, text/plain;q=0.5", request)
+	return c.whole(c.exchange(ctx, method, path, "application/json, text/plain;q=0.5", "application/json", request))
+}
+
+// Publish has the service publish commands, which are envelopes, and returns what became of
+// each. There are at most [admin.MaxCommands] of them.
+func (c *Client) Publish(ctx context.Context, commands [][]byte) ([]admin.LineResult, error) {
+	var request bytes.Buffer
+	for _, command := range commands {
+		request.WriteString(admin.RecordSeparator) // data may have line breaks
+		request.Write(command)
+		request.WriteByte('\n')
+	}
+	answer, err := c.whole(c.exchange(ctx, http.MethodPost, Path("commands"), admin.JSONLines, admin.JSONLines, request.Bytes()))
+	if err != nil {
+		return nil, err
+	}
+	results := make([]admin.LineResult, 0, len(commands))
+	for d := json.NewDecoder(bytes.NewReader(answer)); d.More(); {
+		var r admin.LineResult
+		if err := d.Decode(&r); err != nil {
+			break
+		}
+		results = append(results, r)
+	}
+	if len(results) != len(commands) {
+		return nil, fmt.Errorf("%w: it answers %d commands with %d results: is that a timer service?", ErrAway, len(commands), len(results))
+	}
+	return results, nil
+}
+
+// Stream returns the body of the answer to a GET, which comes until ctx ends. Close it.
+func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
+	answer, err := c.begin(ctx, http.MethodGet, path, admin.JSONLines, "", nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.StatusCode < http.StatusMultipleChoices:
+		return answer.Body, nil
+	}
+	_, err = c.whole(read(answer))
+	return nil, err
+}
+
+// whole returns the body of an answer of the API, or the error that it is.
+func (c *Client) whole(answer Answer, err error) ([]byte, error) {
 	if err != nil || answer.Code < http.StatusMultipleChoices {
 		return answer.Body, err
 	}
 	return nil, c.refusal(answer)
 }
 
-func (c *Client) exchange(ctx context.Context, method, path, accept string, request []byte) (Answer, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(request))
+// exchange sends a request, and reads the answer.
+func (c *Client) exchange(ctx context.Context, method, path, accept, kind string, request []byte) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answer, err := c.begin(ctx, method, path, accept, kind, request)
 	if err != nil {
 		return Answer{}, err
 	}
+	return read(answer)
+}
+
+// begin sends a request with a body of a kind, or none.
+func (c *Client) begin(ctx context.Context, method, path, accept, kind string, request []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(request))
+	if err != nil {
+		return nil, err
+	}
 	if request != nil {
-		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Content-Type", kind)
 	}
 	if c.token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	r.Header.Set("Accept", accept)
-	answer, err := c.ask(r)
-	if err != nil {
-		return Answer{}, err
-	}
+	return c.ask(r)
+}
+
+// read reads an answer to its end.
+func read(answer *http.Response) (Answer, error) {
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {

@@ -29,9 +29,10 @@ type Digest struct {
 
 // A noted is one kind, this minute.
 type noted struct {
-	kind  []any // attributes that all have in common
-	count int
-	attrs []any // of the first one
+	kind   []any // attributes that all have in common
+	count  int
+	logged int   // of these at once
+	attrs  []any // of the first one
 }
 
 // New returns a Digest that logs lines with a function, which gets their attributes.
@@ -39,9 +40,9 @@ func New(line func(attrs ...any)) *Digest {
 	return &Digest{line: line, kinds: make(map[string]*noted)}
 }
 
-// Note logs one of a kind, or counts it. A kind is the names and values of the attributes
-// that all have in common, the attributes that follow are of this one.
-func (d *Digest) Note(kind []any, attrs ...any) {
+// Note logs some of a kind, or counts them. A kind is the names and values of the attributes
+// that all have in common, the attributes that follow are of the first of these.
+func (d *Digest) Note(count int, kind []any, attrs ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.end == nil {
@@ -51,17 +52,17 @@ func (d *Digest) Note(kind []any, attrs ...any) {
 	n := d.kinds[key]
 	if n == nil && len(d.kinds) == maxKinds {
 		d.name = kind[0]
-		d.more++
+		d.more += count
 		return
 	}
-	if n == nil {
-		n = &noted{kind: kind, attrs: attrs}
-		d.kinds[key] = n
-		d.order = append(d.order, n)
+	if n != nil {
+		n.count += count
+		return
 	}
-	if n.count++; n.count == 1 {
-		d.log(n)
-	}
+	n = &noted{kind: kind, count: count, logged: count, attrs: attrs}
+	d.kinds[key] = n
+	d.order = append(d.order, n)
+	d.log(n)
 }
 
 func (d *Digest) log(n *noted) {
@@ -78,7 +79,7 @@ func (d *Digest) Flush() {
 	d.end.Stop()
 	d.end = nil
 	for _, n := range d.order {
-		if n.count > 1 {
+		if n.count > n.logged {
 			d.log(n)
 		}
 	}

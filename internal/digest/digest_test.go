@@ -33,9 +33,9 @@ func TestDigestLogsTheFirstAtOnceAndTheNumberAfterAMinute(t *testing.T) {
 		}
 		acme, beta := []any{"tenant_id", "acme", "reason", "bad_time"}, []any{"tenant_id", "beta", "reason", "bad_time"}
 		for i := range 3 {
-			d.Note(acme, "message_id", fmt.Sprint("m-", i))
+			d.Note(1, acme, "message_id", fmt.Sprint("m-", i))
 		}
-		d.Note(beta, "message_id", "m-3")
+		d.Note(1, beta, "message_id", "m-3")
 		expect("at once",
 			"WARN msg=refused tenant_id=acme reason=bad_time count=1 message_id=m-0",
 			"WARN msg=refused tenant_id=beta reason=bad_time count=1 message_id=m-3")
@@ -45,13 +45,13 @@ func TestDigestLogsTheFirstAtOnceAndTheNumberAfterAMinute(t *testing.T) {
 		time.Sleep(time.Hour)
 		expect("an hour without any")
 
-		d.Note(acme)
-		d.Note(acme)
+		d.Note(1, acme)
+		d.Note(1, acme)
 		d.Flush()
 		expect("the next minute, until a stop", "WARN msg=refused tenant_id=acme reason=bad_time count=1", "WARN msg=refused tenant_id=acme reason=bad_time count=2")
 
 		for i := range 500 {
-			d.Note([]any{"tenant_id", fmt.Sprint("tenant-", i)})
+			d.Note(1, []any{"tenant_id", fmt.Sprint("tenant-", i)})
 		}
 		if n := len(lines()); n != 50 {
 			t.Errorf("%d lines for ten times as many tenants, want %d", n, 50)

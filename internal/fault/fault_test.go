@@ -26,10 +26,10 @@ var ports = []struct {
 	{reflect.TypeFor[timer.Store](), nil},
 	{reflect.TypeFor[timer.Tx](), nil},
 	{reflect.TypeFor[timer.Reader](), nil},
-	{reflect.TypeFor[timer.Purger](), nil},
 	{reflect.TypeFor[timer.Operator](), nil},
 	{reflect.TypeFor[timer.Recoverer](), []string{"CommitPositions"}},
 	{reflect.TypeFor[transactor](), nil},
+	{reflect.TypeFor[outbox.Taker](), nil},
 	{reflect.TypeFor[outbox.Table](), nil},
 	{reflect.TypeFor[outbox.Shards](), nil},
 	{reflect.TypeFor[broker.Publisher](), nil},
@@ -39,7 +39,6 @@ var ports = []struct {
 // A transactor has transactions for a host, see app.Store.
 type transactor interface {
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
-	TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error)
 }
 
 // TestEveryOperationFails calls each method of each port, by reflection, so that
@@ -91,7 +90,7 @@ func operation(method string) string {
 func wrapped(in *inner, decide fault.Decide) []any {
 	store := &fault.Store{Full: in, Decide: decide}
 	return []any{
-		store, store.Outbox().Table(), &fault.Shards{Shards: in, Decide: decide},
+		store, store.Timers(), store.Operator(), store.Recovery(), store.Outbox().Taker, store.Outbox().Table(), &fault.Shards{Shards: in, Decide: decide},
 		&fault.Publisher{Publisher: in, Decide: decide}, &fault.Subscriber{Subscriber: in, Decide: decide},
 	}
 }

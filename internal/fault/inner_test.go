@@ -9,6 +9,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -62,12 +63,8 @@ func (i *inner) Get(context.Context, timer.Key) (timer.Entry, error) {
 	return timer.Entry{}, i.note("Get")
 }
 
-func (i *inner) List(context.Context, timer.TenantID, timer.Filter) (timer.Page, error) {
+func (i *inner) List(context.Context, timer.Filter) (timer.Page, error) {
 	return timer.Page{}, i.note("List")
-}
-
-func (i *inner) Due(context.Context, time.Time, string, int) (timer.DuePage, error) {
-	return timer.DuePage{}, i.note("Due")
 }
 
 func (i *inner) Overdue(context.Context, timer.TenantID, time.Time) (timer.Overdue, error) {
@@ -78,14 +75,8 @@ func (i *inner) Delivery(context.Context, string) (timer.Delivery, error) {
 	return timer.Delivery{}, i.note("Delivery")
 }
 
-func (i *inner) Correlated(context.Context, string, int) ([]timer.Entry, error) {
-	return nil, i.note("Correlated")
-}
-
-func (i *inner) Stats(context.Context) (timer.Stats, error) { return timer.Stats{}, i.note("Stats") }
-
-func (i *inner) Counts(context.Context, timer.TenantID) (timer.Counts, error) {
-	return timer.Counts{}, i.note("Counts")
+func (i *inner) Stats(context.Context, timer.TenantID) (timer.Stats, error) {
+	return timer.Stats{}, i.note("Stats")
 }
 
 func (i *inner) Tenants(context.Context, timer.TenantID, int) ([]timer.TenantCounts, error) {
@@ -100,7 +91,13 @@ func (i *inner) Parked(context.Context, timer.TenantID, int64, int) ([]timer.Par
 	return nil, i.note("Parked")
 }
 
-func (i *inner) Firing(context.Context) (timer.Pause, error) { return timer.Pause{}, i.note("Firing") }
+func (i *inner) Unclaimed(context.Context, int) ([]timer.ServiceCallID, error) {
+	return nil, i.note("Unclaimed")
+}
+
+func (i *inner) Firing(context.Context, time.Time) (timer.Pauses, error) {
+	return nil, i.note("Firing")
+}
 
 func (i *inner) RetryParked(context.Context, time.Time, ...int64) (int, error) {
 	return 0, i.note("RetryParked")
@@ -112,13 +109,15 @@ func (i *inner) DiscardParked(context.Context, ...int64) (int, error) {
 
 func (i *inner) PauseFiring(context.Context, timer.Pause) error { return i.note("PauseFiring") }
 
-func (i *inner) ResumeFiring(context.Context) error { return i.note("ResumeFiring") }
+func (i *inner) ResumeFiring(context.Context, timer.TenantID) error {
+	return i.note("ResumeFiring")
+}
 
 func (i *inner) Forget(context.Context, timer.TenantID, int) (timer.Counts, error) {
 	return timer.Counts{}, i.note("Forget")
 }
 
-func (i *inner) Nodes(context.Context) ([]timer.Node, error) { return nil, nil }
+func (i *inner) Nodes(context.Context) ([]timer.Node, error) { return nil, i.note("Nodes") }
 
 func (i *inner) Purge(context.Context, time.Time, int) (int, error) {
 	return 0, i.note("Purge")
@@ -138,7 +137,15 @@ func (i *inner) ReplacePositions(context.Context, []timer.Position) error {
 
 func (i *inner) Alone(context.Context, func(context.Context) error) error { return i.note("Alone") }
 
-func (i *inner) Outbox() outbox.Outbox { return outbox.Single(i) }
+func (i *inner) Outbox() outbox.Outbox { return outbox.Single(i).With(i) }
+
+func (i *inner) Timers() timer.Reader { return i }
+
+func (i *inner) Operator() timer.Operator { return i }
+
+func (i *inner) Recovery() timer.Recoverer { return i }
+
+func (i *inner) Shared() store.Shared { return nil }
 
 func (i *inner) Head(context.Context, int64, int) ([]outbox.Row, error) { return nil, i.note("Head") }
 
@@ -149,6 +156,8 @@ func (i *inner) Deferred(context.Context, time.Time, string, int, int) ([]outbox
 func (i *inner) Delete(context.Context, ...outbox.Place) error { return i.note("Delete") }
 
 func (i *inner) Defer(context.Context, ...outbox.Deferral) error { return i.note("Defer") }
+
+func (i *inner) Claim(context.Context, string, int) (int, error) { return 0, i.note("Claim") }
 
 func (i *inner) Hasten(context.Context, time.Time) error { return i.note("Hasten") }
 

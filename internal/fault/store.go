@@ -6,28 +6,24 @@ import (
 	"time"
 
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Full is all that a store implements.
+// A Full is all that a store implements, see app.Store.
 type Full interface {
 	timer.Store
-	timer.Reader
-	timer.Purger
-	timer.Operator
-	timer.Recoverer
+	Timers() timer.Reader
+	Operator() timer.Operator
+	Recovery() timer.Recoverer
+	Outbox() outbox.Outbox
+	Shared() store.Shared
 	Join(tx *sql.Tx) timer.Commands
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
-	TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error)
-	Outbox() outbox.Outbox
 	Prepare(ctx context.Context) error
-	Check(ctx context.Context) error
 	Identity(ctx context.Context) (id, name string, err error)
-	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
+	Check(ctx context.Context) error
 	Watch(ctx context.Context) error
-	Now(ctx context.Context) (time.Time, error)
-	Nodes(ctx context.Context) ([]timer.Node, error)
-	Instances() int
 }
 
 // A Store is a store whose calls fail as Decide has it, each under the name of
@@ -60,133 +56,162 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	return s.Decide.call("transact", func() error { return s.Full.Transact(ctx, fn) })
 }
 
-// TakeEvent fails as "take_event".
-func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
-	return get(s.Decide, "take_event", func() (bool, error) { return s.Full.TakeEvent(ctx, tx, row) })
-}
-
 // NextDue fails as "next_due".
 func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	return get(s.Decide, "next_due", func() (time.Time, error) { return s.Full.NextDue(ctx, after) })
 }
 
-// Get fails as "get".
-func (s *Store) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
-	return get(s.Decide, "get", func() (timer.Entry, error) { return s.Full.Get(ctx, key) })
-}
+// Timers returns a reader whose calls fail.
+func (s *Store) Timers() timer.Reader { return &reader{s.Full.Timers(), s.Decide} }
 
-// List fails as "list".
-func (s *Store) List(ctx context.Context, tenant timer.TenantID, filter timer.Filter) (timer.Page, error) {
-	return get(s.Decide, "list", func() (timer.Page, error) { return s.Full.List(ctx, tenant, filter) })
-}
+// Operator returns an operator whose calls fail.
+func (s *Store) Operator() timer.Operator { return &operator{s.Full.Operator(), s.Decide} }
 
-// Due fails as "due".
-func (s *Store) Due(ctx context.Context, before time.Time, after string, limit int) (timer.DuePage, error) {
-	return get(s.Decide, "due", func() (timer.DuePage, error) { return s.Full.Due(ctx, before, after, limit) })
-}
-
-// Overdue fails as "overdue".
-func (s *Store) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (timer.Overdue, error) {
-	return get(s.Decide, "overdue", func() (timer.Overdue, error) { return s.Full.Overdue(ctx, tenant, now) })
-}
-
-// Delivery fails as "delivery".
-func (s *Store) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
-	return get(s.Decide, "delivery", func() (timer.Delivery, error) { return s.Full.Delivery(ctx, eventID) })
-}
-
-// Correlated fails as "correlated".
-func (s *Store) Correlated(ctx context.Context, correlationID string, limit int) ([]timer.Entry, error) {
-	return get(s.Decide, "correlated", func() ([]timer.Entry, error) { return s.Full.Correlated(ctx, correlationID, limit) })
-}
-
-// Stats fails as "stats".
-func (s *Store) Stats(ctx context.Context) (timer.Stats, error) {
-	return get(s.Decide, "stats", func() (timer.Stats, error) { return s.Full.Stats(ctx) })
-}
-
-// Counts fails as "counts".
-func (s *Store) Counts(ctx context.Context, tenant timer.TenantID) (timer.Counts, error) {
-	return get(s.Decide, "counts", func() (timer.Counts, error) { return s.Full.Counts(ctx, tenant) })
-}
-
-// Tenants fails as "tenants".
-func (s *Store) Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error) {
-	return get(s.Decide, "tenants", func() ([]timer.TenantCounts, error) { return s.Full.Tenants(ctx, after, limit) })
-}
-
-// Upcoming fails as "upcoming".
-func (s *Store) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
-	return get(s.Decide, "upcoming", func() ([]int64, error) { return s.Full.Upcoming(ctx, tenant, from, width, n) })
-}
-
-// Parked fails as "parked".
-func (s *Store) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error) {
-	return get(s.Decide, "parked", func() ([]timer.ParkedEvent, error) { return s.Full.Parked(ctx, tenant, after, limit) })
-}
-
-// Firing fails as "firing".
-func (s *Store) Firing(ctx context.Context) (timer.Pause, error) {
-	return get(s.Decide, "firing", func() (timer.Pause, error) { return s.Full.Firing(ctx) })
-}
-
-// RetryParked fails as "retry_parked".
-func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (int, error) {
-	return get(s.Decide, "retry_parked", func() (int, error) { return s.Full.RetryParked(ctx, now, seqs...) })
-}
-
-// DiscardParked fails as "discard_parked".
-func (s *Store) DiscardParked(ctx context.Context, seqs ...int64) (int, error) {
-	return get(s.Decide, "discard_parked", func() (int, error) { return s.Full.DiscardParked(ctx, seqs...) })
-}
-
-// PauseFiring fails as "pause_firing".
-func (s *Store) PauseFiring(ctx context.Context, p timer.Pause) error {
-	return s.Decide.call("pause_firing", func() error { return s.Full.PauseFiring(ctx, p) })
-}
-
-// ResumeFiring fails as "resume_firing".
-func (s *Store) ResumeFiring(ctx context.Context) error {
-	return s.Decide.call("resume_firing", func() error { return s.Full.ResumeFiring(ctx) })
-}
-
-// Forget fails as "forget".
-func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (timer.Counts, error) {
-	return get(s.Decide, "forget", func() (timer.Counts, error) { return s.Full.Forget(ctx, tenant, limit) })
-}
-
-// Purge fails as "purge".
-func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
-	return get(s.Decide, "purge", func() (int, error) { return s.Full.Purge(ctx, before, limit) })
-}
-
-// Noted fails as "noted".
-func (s *Store) Noted(ctx context.Context) (timer.Noted, error) {
-	return get(s.Decide, "noted", func() (timer.Noted, error) { return s.Full.Noted(ctx) })
-}
-
-// Fired fails as "fired".
-func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (int, error) {
-	return get(s.Decide, "fired", func() (int, error) { return s.Full.Fired(ctx, keep, events...) })
-}
-
-// ReplacePositions fails as "replace_positions".
-func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
-	return s.Decide.call("replace_positions", func() error { return s.Full.ReplacePositions(ctx, positions) })
-}
-
-// Alone fails as "alone", after what it runs or before it began.
-func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error {
-	return s.Decide.call("alone", func() error { return s.Full.Alone(ctx, fn) })
-}
+// Recovery returns a recoverer whose calls fail.
+func (s *Store) Recovery() timer.Recoverer { return &recoverer{s.Full.Recovery(), s.Decide} }
 
 // Outbox returns the outbox, with a [Table] or [Shards] that fail.
 func (s *Store) Outbox() outbox.Outbox {
 	o := s.Full.Outbox()
+	take := &taker{o, s.Decide}
 	if shards := o.Shards(); shards != nil {
-		return outbox.Sharded(&Shards{shards, s.Decide})
+		return outbox.Sharded(&Shards{shards, s.Decide}).With(take)
 	}
-	return outbox.Single(&Table{o.Table(), s.Decide})
+	return outbox.Single(&Table{o.Table(), s.Decide}).With(take)
+}
+
+// A reader is a [timer.Reader] whose calls fail.
+type reader struct {
+	timer.Reader
+	decide Decide
+}
+
+// Get fails as "get".
+func (r *reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
+	return get(r.decide, "get", func() (timer.Entry, error) { return r.Reader.Get(ctx, key) })
+}
+
+// List fails as "list".
+func (r *reader) List(ctx context.Context, filter timer.Filter) (timer.Page, error) {
+	return get(r.decide, "list", func() (timer.Page, error) { return r.Reader.List(ctx, filter) })
+}
+
+// Overdue fails as "overdue".
+func (r *reader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (timer.Overdue, error) {
+	return get(r.decide, "overdue", func() (timer.Overdue, error) { return r.Reader.Overdue(ctx, tenant, now) })
+}
+
+// Delivery fails as "delivery".
+func (r *reader) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
+	return get(r.decide, "delivery", func() (timer.Delivery, error) { return r.Reader.Delivery(ctx, eventID) })
+}
+
+// Stats fails as "stats".
+func (r *reader) Stats(ctx context.Context, tenant timer.TenantID) (timer.Stats, error) {
+	return get(r.decide, "stats", func() (timer.Stats, error) { return r.Reader.Stats(ctx, tenant) })
+}
+
+// Tenants fails as "tenants".
+func (r *reader) Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error) {
+	return get(r.decide, "tenants", func() ([]timer.TenantCounts, error) { return r.Reader.Tenants(ctx, after, limit) })
+}
+
+// Upcoming fails as "upcoming".
+func (r *reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.Time, width time.Duration, n int) ([]int64, error) {
+	return get(r.decide, "upcoming", func() ([]int64, error) { return r.Reader.Upcoming(ctx, tenant, from, width, n) })
+}
+
+// Parked fails as "parked".
+func (r *reader) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error) {
+	return get(r.decide, "parked", func() ([]timer.ParkedEvent, error) { return r.Reader.Parked(ctx, tenant, after, limit) })
+}
+
+// Firing fails as "firing".
+func (r *reader) Firing(ctx context.Context, now time.Time) (timer.Pauses, error) {
+	return get(r.decide, "firing", func() (timer.Pauses, error) { return r.Reader.Firing(ctx, now) })
+}
+
+// An operator is a [timer.Operator] whose calls fail.
+type operator struct {
+	timer.Operator
+	decide Decide
+}
+
+// Unclaimed fails as "unclaimed".
+func (r *reader) Unclaimed(ctx context.Context, limit int) ([]timer.ServiceCallID, error) {
+	return get(r.decide, "unclaimed", func() ([]timer.ServiceCallID, error) { return r.Reader.Unclaimed(ctx, limit) })
+}
+
+// RetryParked fails as "retry_parked".
+func (o *operator) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (int, error) {
+	return get(o.decide, "retry_parked", func() (int, error) { return o.Operator.RetryParked(ctx, now, seqs...) })
+}
+
+// DiscardParked fails as "discard_parked".
+func (o *operator) DiscardParked(ctx context.Context, seqs ...int64) (int, error) {
+	return get(o.decide, "discard_parked", func() (int, error) { return o.Operator.DiscardParked(ctx, seqs...) })
+}
+
+// PauseFiring fails as "pause_firing".
+func (o *operator) PauseFiring(ctx context.Context, p timer.Pause) error {
+	return o.decide.call("pause_firing", func() error { return o.Operator.PauseFiring(ctx, p) })
+}
+
+// ResumeFiring fails as "resume_firing".
+func (o *operator) ResumeFiring(ctx context.Context, tenant timer.TenantID) error {
+	return o.decide.call("resume_firing", func() error { return o.Operator.ResumeFiring(ctx, tenant) })
+}
+
+// Forget fails as "forget".
+func (o *operator) Forget(ctx context.Context, tenant timer.TenantID, limit int) (timer.Counts, error) {
+	return get(o.decide, "forget", func() (timer.Counts, error) { return o.Operator.Forget(ctx, tenant, limit) })
+}
+
+// Purge fails as "purge".
+func (o *operator) Purge(ctx context.Context, before time.Time, limit int) (int, error) {
+	return get(o.decide, "purge", func() (int, error) { return o.Operator.Purge(ctx, before, limit) })
+}
+
+// Nodes fails as "nodes".
+func (o *operator) Nodes(ctx context.Context) ([]timer.Node, error) {
+	return get(o.decide, "nodes", func() ([]timer.Node, error) { return o.Operator.Nodes(ctx) })
+}
+
+// A recoverer is a [timer.Recoverer] whose calls fail.
+type recoverer struct {
+	timer.Recoverer
+	decide Decide
+}
+
+// Noted fails as "noted".
+func (r *recoverer) Noted(ctx context.Context) (timer.Noted, error) {
+	return get(r.decide, "noted", func() (timer.Noted, error) { return r.Recoverer.Noted(ctx) })
+}
+
+// Fired fails as "fired".
+func (r *recoverer) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (int, error) {
+	return get(r.decide, "fired", func() (int, error) { return r.Recoverer.Fired(ctx, keep, events...) })
+}
+
+// ReplacePositions fails as "replace_positions".
+func (r *recoverer) ReplacePositions(ctx context.Context, positions []timer.Position) error {
+	return r.decide.call("replace_positions", func() error { return r.Recoverer.ReplacePositions(ctx, positions) })
+}
+
+// Alone fails as "alone", after what it runs or before it began.
+func (r *recoverer) Alone(ctx context.Context, fn func(context.Context) error) error {
+	return r.decide.call("alone", func() error { return r.Recoverer.Alone(ctx, fn) })
+}
+
+// A taker is an [outbox.Taker] whose calls fail.
+type taker struct {
+	outbox.Taker
+	decide Decide
+}
+
+// TakeEvent fails as "take_event".
+func (t *taker) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
+	return get(t.decide, "take_event", func() (bool, error) { return t.Taker.TakeEvent(ctx, tx, row) })
 }
 
 // A Table is an outbox whose calls fail under the names of its methods.
@@ -213,6 +238,11 @@ func (t *Table) Delete(ctx context.Context, rows ...outbox.Place) error {
 // Defer fails as "defer".
 func (t *Table) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	return t.Decide.call("defer", func() error { return t.Table.Defer(ctx, rows...) })
+}
+
+// Claim fails as "claim".
+func (t *Table) Claim(ctx context.Context, prefix string, limit int) (int, error) {
+	return get(t.Decide, "claim", func() (int, error) { return t.Table.Claim(ctx, prefix, limit) })
 }
 
 // Hasten fails as "hasten".

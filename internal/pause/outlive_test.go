@@ -9,6 +9,32 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
+func TestWhileBothEndsWithEither(t *testing.T) {
+	t.Parallel()
+	for which := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			var both [2]context.Context
+			var end [2]context.CancelFunc
+			for i := range both {
+				both[i], end[i] = context.WithCancel(t.Context())
+				defer end[i]()
+			}
+			ctx, stop := pause.WhileBoth(both[0], both[1])
+			defer stop()
+			if ctx.Err() != nil {
+				t.Error("it ended before either did")
+			}
+			end[which]()
+			synctest.Wait()
+			late, stop := pause.WhileBoth(both[0], both[1])
+			defer stop()
+			if ctx.Err() == nil || late.Err() == nil {
+				t.Errorf("context %d has ended, and neither that before nor that after: %v, %v", which, ctx.Err(), late.Err())
+			}
+		})
+	}
+}
+
 func TestOutlivesItsParent(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

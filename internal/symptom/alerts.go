@@ -88,7 +88,7 @@ var Alerts = []Symptom{
 	{
 		ID: "TimerOverdue", Red: true, Cause: "A timer that is due has not fired for more than 5 s, for a minute.",
 		Do: "1. `timer-service list --due-within 0` shows the timers, `timer-service stats --tenants` how many of each tenant.\n" +
-			"2. All of one tenant: its `fire_rate` is too low ([quotas](operations.md#quotas)). Raise it, or accept the delay.\n" +
+			"2. What waits for the `fire_rate` of its tenant ([quotas](operations.md#quotas)) is not counted here, but as held (`timer_timers_held`).\n" +
 			"3. The log says \"firing is paused\": people did it ([TimerFiringPaused](#timerfiringpaused)), or it is broker ([TimerOutboxOld](#timeroutboxold)) or clock ([TimerClockJumped](#timerclockjumped)).\n" +
 			"4. After an outage the number falls by itself; `timer-service stats` twice shows how fast.",
 	},

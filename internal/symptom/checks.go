@@ -32,8 +32,12 @@ var (
 		Do: "this ends by itself within catch_up_timeout once the broker is there",
 	}
 	FiringPaused = Symptom{
-		Part: "poller", Text: "firing is paused since %s",
+		Part: "poller", Text: "firing is paused since %v",
 		Do: "commands are taken, timers fire late: resume firing when the reason for the pause is gone",
+	}
+	TenantPaused = Symptom{
+		Part: "poller", Text: "firing of %s is paused since %v%s",
+		Do: "the tenant's commands are taken, its timers fire late: resume its firing when the reason for the pause is gone; `timer-service stats` names all that are paused",
 	}
 	OutboxFull  = Symptom{Part: "poller", Text: "nothing fires while many events wait in the outbox", Do: "see the check of the forwarder"}
 	ClockJumped = Symptom{
@@ -60,6 +64,10 @@ var (
 		Part: "forwarder", Text: "events are parked, of which the handler of OnDue says that no attempt can help, such as %v: %s",
 		Do: "correct the handler and retry the events with Timers.Retry, or discard them",
 	}
+	EventsUnclaimed = Symptom{
+		Part: "forwarder", Text: "events wait, since no handler of OnDue has a prefix of their service calls: %s",
+		Do: "start a program that has one: Timers.OnDue with the prefix, or with \"\" for all that no other handler has; they are handled at once then",
+	}
 	ForwarderStuck = Symptom{
 		Part: "forwarder", Red: true, Text: "no event has left for %v, and some wait",
 		Do: "see the checks of broker and store, and the log for the destination that does not answer",
@@ -72,6 +80,10 @@ var (
 		Part: "health", Red: true, Text: "nothing was checked for %v",
 		Do: "the process was stopped, or has no CPU time: if this lasts, restart it",
 	}
+	LogLarge = Symptom{
+		Part: "log", Text: "the log of the database, %s, has %d MiB: another program reads the file in one transaction, and until that ends nothing of the log is used again",
+		Do: "find it and end it (`fuser %[1]s`): the log grows until the disk is full; it shrinks by itself then",
+	}
 	BackupOld = Symptom{
 		Part: "backup", Text: "there is no good backup of the last %[1]v%[2]s",
 		Do: "see that there is space in %[3]s and that the service may write there; the log names each failure",
@@ -81,5 +93,5 @@ var (
 // Checks are what /readyz and the command health say.
 var Checks = []Symptom{
 	StoreFails, BrokerFails, Recovering, OwnerUnknown, IntakePaused, IntakeClosed, PollFailed, PollerEnded, PollSlow, PollMissing,
-	CatchingUp, FiringPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, HandlerFails, EventsFail, EventsParked, ForwarderStuck, RowsUnmoved, BackupOld, Unchecked,
+	CatchingUp, FiringPaused, TenantPaused, OutboxFull, ClockJumped, NoShard, HandlerStuck, HandlerFails, EventsFail, EventsParked, EventsUnclaimed, ForwarderStuck, RowsUnmoved, LogLarge, BackupOld, Unchecked,
 }

@@ -13,29 +13,30 @@ var (
 		Part: "settings", Text: "broker is gochannel: messages are lost when the process ends, and no other process can send any",
 		Do: "choose another broker, unless this is a test",
 	}
-	WrongAddress = Symptom{Part: "http", Red: true, Text: "%s: %v", Cause: "an address that is not of this machine", Do: "set http_addr to an address of this machine"}
-	PortTaken    = Symptom{Part: "http", Red: true, Text: "another program listens on %s", Do: "end that program, or set http_addr to a free address"}
-	PortMoves    = Symptom{Part: "http", Text: "another program listens on %s: the service would take another port", Do: "set http_addr to a free address"}
-	FileMissing  = Symptom{Part: "files", Red: true, Text: "%v", Cause: "a file that a setting names is absent", Do: "make the file, or correct the setting"}
-	FileOpen     = Symptom{Part: "files", Red: true, Text: "others may read or write %s (mode %04o): %s", Do: "run `chmod 600 %[1]s`"}
-	FolderFails  = Symptom{Part: "disk", Red: true, Text: "the folder %s: %v", Cause: "the folder can't be used", Do: "see that this user may use the folder"}
-	NoFolder     = Symptom{Part: "disk", Red: true, Text: "the folder %s: %v", Cause: "there is no such folder", Do: "run `mkdir -p %[1]s`"}
-	ReadOnly     = Symptom{Part: "disk", Red: true, Text: "the folder %s: %v", Cause: "it can't be written", Do: "give the user of the service the permission to write there"}
-	DiskFull     = Symptom{Part: "disk", Red: true, Text: "the file system of %s is full: %s free", Do: "free space, or move the database"}
-	LittleSpace  = Symptom{Part: "disk", Text: "%s has %s free", Do: "free space before it is full: then no command is taken"}
-	NetworkDisk  = Symptom{Part: "disk", Red: true, Text: "%s is on a network file system (%s), on which SQLite's locks are not reliable", Do: "use a local disk, or PostgreSQL with db_url"}
-	InMemory     = Symptom{Part: "disk", Text: "%s is in memory (tmpfs): a restart of the machine loses it", Do: "use a disk, unless this is a test"}
-	LockUnknown  = Symptom{Part: "lock", Red: true, Text: "%v", Cause: "the lock can't be read", Do: "see that this user may read the folder of db_path"}
-	SchemaNewer  = Symptom{Part: "schema", Red: true, Text: "version %d is newer than %d, which this binary knows", Do: "use the newer binary, or restore a backup of before"}
-	SchemaOlder  = Symptom{Part: "schema", Text: "version %d is older than %d: this binary migrates it", Do: "make a backup, then start the service, or run `timer-service migrate`"}
-	FileFails    = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "a SQLite file that can't be read", Do: "see that this user may read the file, and restore a backup if it is corrupt"}
-	ServerFails  = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "a server of PostgreSQL that does not answer", Do: "start the database server, and check db_url"}
-	Unusable     = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "a database that the service refuses", Do: "the service would not start: correct what the message names"}
-	Full         = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "the disk is full", Do: "free space on the file system, or move the database to a larger one"}
-	Locked       = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "another program holds a lock", Do: "find the program that holds the lock (`lsof`, or `pg_locks`), and end it"}
-	NotWritable  = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "the database is read-only", Do: "give the user of the service the permission to write, or mount the file system for writing"}
-	Broken       = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "any other error", Do: "repair the database; docs/troubleshooting.md has the message"}
-	NoGrants     = Symptom{
+	WrongAddress  = Symptom{Part: "http", Red: true, Text: "%s: %v", Cause: "an address that is not of this machine", Do: "set http_addr to an address of this machine"}
+	PortTaken     = Symptom{Part: "http", Red: true, Text: "another program listens on %s", Do: "end that program, or set http_addr to a free address"}
+	PortMoves     = Symptom{Part: "http", Text: "another program listens on %s: the service would take another port", Do: "set http_addr to a free address"}
+	FileMissing   = Symptom{Part: "files", Red: true, Text: "%v", Cause: "a file that a setting names is absent", Do: "make the file, or correct the setting"}
+	FileOpen      = Symptom{Part: "files", Red: true, Text: "others may read or write %s (mode %04o): %s", Do: "run `chmod 600 %[1]s`"}
+	FolderFails   = Symptom{Part: "disk", Red: true, Text: "the folder %s: %v", Cause: "the folder can't be used", Do: "see that this user may use the folder"}
+	NoFolder      = Symptom{Part: "disk", Red: true, Text: "the folder %s: %v", Cause: "there is no such folder", Do: "run `mkdir -p %[1]s`"}
+	FolderRefused = Symptom{Part: "disk", Red: true, Text: "%v", Cause: "a folder or file that the service refuses", Do: "the service would not start: do as the message says"}
+	DiskFull      = Symptom{Part: "disk", Red: true, Text: "the file system of %s is full: %s free", Do: "free space, or move the database"}
+	LittleSpace   = Symptom{Part: "disk", Text: "%s has %s free", Do: "free space before it is full: then no command is taken"}
+	NetworkDisk   = Symptom{Part: "disk", Red: true, Text: "%s is on a network file system (%s), on which SQLite's locks are not reliable", Do: "use a local disk, or PostgreSQL with db_url"}
+	InMemory      = Symptom{Part: "disk", Text: "%s is in memory (tmpfs): a restart of the machine loses it", Do: "use a disk, unless this is a test"}
+	LockUnknown   = Symptom{Part: "lock", Red: true, Text: "%v", Cause: "the lock can't be read", Do: "see that this user may read the folder of db_path"}
+	SchemaNewer   = Symptom{Part: "schema", Red: true, Text: "version %d is newer than %d, which this binary knows", Do: "use the newer binary, or restore a backup of before"}
+	SchemaOlder   = Symptom{Part: "schema", Text: "version %d is older than %d: this binary migrates it", Do: "make a backup, then start the service, or run `timer-service migrate`"}
+	SchemaDenied  = Symptom{Part: "schema", Red: true, Text: "version %d, and %d is needed: %s", Do: "the service would not start: let the owner of the schema run `timer-service migrate`, with the URL of that role"}
+	FileFails     = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "a SQLite file that can't be read", Do: "see that this user may read the file, and restore a backup if it is corrupt"}
+	ServerFails   = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "a server of PostgreSQL that does not answer", Do: "start the database server, and check db_url"}
+	Unusable      = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "a database that the service refuses", Do: "the service would not start: correct what the message names"}
+	Full          = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "the disk is full", Do: "free space on the file system, or move the database to a larger one"}
+	Locked        = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "another program holds a lock", Do: "find the program that holds the lock (`lsof`, or `pg_locks`), and end it"}
+	NotWritable   = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "the database is read-only", Do: "give the user of the service the permission to write, or mount the file system for writing"}
+	Broken        = Symptom{Part: "database", Red: true, Text: "%s: %s", Cause: "any other error", Do: "repair the database; docs/troubleshooting.md has the message"}
+	NoGrants      = Symptom{
 		Part: "permissions", Red: true, Text: "the role may not read and change %s",
 		Do: "`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA … TO the role of db_url`",
 	}
@@ -47,7 +48,7 @@ var (
 	FileUnchecked = Symptom{Part: "file", Text: "%d MiB could not be checked in time: %s", Do: "make a backup, of which all is checked: `timer-service backup`"}
 	Parked        = Symptom{
 		Part: "outbox", Text: "events that the broker refused, and that are parked: %d",
-		Do: "see why: `timer-service parked list`; then: `timer-service parked retry`",
+		Do: "see why: `timer-service parked list`; then: `timer-service parked retry --all`",
 	}
 	WrongBroker    = Symptom{Part: "broker", Red: true, Text: "%s", Cause: "a setting of the broker", Do: "correct the setting or the file that it names"}
 	BrokerAway     = Symptom{Part: "broker", Red: true, Text: "no answer from %s: %s", Do: "start the broker, repair the network, or correct broker_url"}
@@ -82,7 +83,7 @@ const clocks = "compare with a right clock (`chronyc tracking`, `timedatectl`), 
 // Doctor is what the command doctor says.
 var Doctor = []Symptom{
 	WrongSetting, UnknownName, WrongFile, Relaxed, InProcess, WrongAddress, PortTaken, PortMoves, FileMissing, FileOpen,
-	FolderFails, NoFolder, ReadOnly, DiskFull, LittleSpace, NetworkDisk, InMemory, LockUnknown, SchemaNewer, SchemaOlder,
+	FolderFails, NoFolder, FolderRefused, DiskFull, LittleSpace, NetworkDisk, InMemory, LockUnknown, SchemaNewer, SchemaOlder, SchemaDenied,
 	FileFails, ServerFails, Unusable, Full, Locked, NotWritable, Broken, NoGrants, NoChecksums, FileDamaged, FileUnchecked, Parked,
 	WrongBroker, BrokerAway, EmbeddedAway, NoPermission, NotProvisioned, Unfit, StreamFull, KeepsLonger,
 	OwnerNew, OwnerOther, ClockOff, ClockDrifts, Uncounted, Unprotected, NotChecked, NoAnswer,

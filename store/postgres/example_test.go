@@ -30,7 +30,7 @@ func ExampleNew() {
 	fmt.Println("the server is away:", postgres.IsAbsent(err))
 
 	var store app.Store = postgres.New(db, postgres.Options{}) // for app.New and app.Module
-	fmt.Println("instances:", store.Instances())
+	fmt.Println("instances:", store.Shared().Instances())
 	// Output:
 	// the server is away: true
 	// instances: 1

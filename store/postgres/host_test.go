@@ -194,7 +194,7 @@ func TestCloseWaitsForTheTransactionAtWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if st, err := r.Stats(t.Context()); err != nil || st.Outbox != 1 {
+	if st, err := r.Stats(t.Context(), ""); err != nil || st.Outbox != 1 {
 		t.Errorf("stats: %+v, %v, want 1 event", st, err)
 	}
 }

@@ -41,7 +41,11 @@ func (s *Store) Join(tx *sql.Tx) timer.Commands {
 
 // JoinPgx is [Store.Join] for a transaction of pgx's own.
 func (s *Store) JoinPgx(tx pgx.Tx) timer.Commands {
-	return &joined{store: s, send: func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) }}
+	j := &joined{store: s, send: func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) }}
+	if h, ok := s.hosted.Load(tx); ok {
+		j.in = h.(*hosted)
+	}
+	return j
 }
 
 // sendOpen sends statements in the transaction of a connection. Without one each would

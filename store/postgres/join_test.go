@@ -224,8 +224,8 @@ func TestSerializationFailureLeavesTheTransaction(t *testing.T) {
 		if err := tx.Commit(); err != nil {
 			t.Error(err)
 		}
-		c, err := s.Counts(t.Context(), "acme")
-		if want := (timer.Counts{Canceled: 3}); c != want || err != nil {
+		c, err := s.Stats(t.Context(), "acme")
+		if want := (timer.Counts{Canceled: 3}); c.Counts != want || err != nil {
 			t.Errorf("%s: %+v, %v, want %+v", level, c, err, want)
 		}
 	}
@@ -298,7 +298,7 @@ func TestJoinNeedsTheDatabaseOfTheTimers(t *testing.T) {
 		}
 	}
 	for db, want := range map[*sql.DB]int64{s.DB(): 1, other: 0} {
-		if n, err := postgres.New(db, relaxed).Counts(t.Context(), "acme"); n.Scheduled != want || err != nil {
+		if n, err := postgres.New(db, relaxed).Stats(t.Context(), "acme"); n.Scheduled != want || err != nil {
 			t.Errorf("scheduled %+v, %v, want %d", n, err, want)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -295,5 +296,8 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	err = readTx(ctx, s.db, step{text: sqlNow, each: scan(&now)})
 	return now, classify("ask the server for the time", err)
 }
+
+// Shared returns s: instances share the server.
+func (s *Store) Shared() store.Shared { return s }
 
 var _ outbox.Shards = (*Store)(nil)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/jackc/pgx/v5"
@@ -56,11 +57,25 @@ func MigrateFrom(ctx context.Context, db *sql.DB) (from, to int64, err error) {
 	if db.Stats().MaxOpenConnections == 1 {
 		return from, from, errors.New("migrate: the handle has one connection, and two are needed: one holds the lock")
 	}
+	if err := Migratable(ctx, db); err != nil {
+		return from, from, err
+	}
 	if err := locked(ctx, db, func() error { return up(ctx, db) }); err != nil {
 		return from, from, classify("migrate", err)
 	}
 	failpoint.Here("migrated")
 	return from, SchemaVersion, nil
+}
+
+// Migratable returns why the role of a handle may not make the tables, nil if it may.
+func Migratable(ctx context.Context, db *sql.DB) error {
+	var schema string
+	var may bool
+	err := readTx(ctx, db, step{text: sqlMigratable, each: scan(&schema, &may)})
+	if err == nil && !may {
+		err = fmt.Errorf("the role may not make tables in the schema %q: its owner makes them: run timer-service migrate with the URL of that role", schema)
+	}
+	return classify("migrate", err)
 }
 
 // locked runs fn while a transaction holds the lock for migrations, which the

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -24,7 +25,7 @@ type Options struct {
 	Log        *slog.Logger    // default none
 }
 
-// A Store is a [timer.Store] and [timer.Purger] on one PostgreSQL database, the outbox.Table
+// A Store is a [timer.Store] on one PostgreSQL database, the outbox.Table
 // of its shard 0, and the [Reader] of it. All methods are safe for concurrent use.
 type Store struct {
 	*Reader
@@ -68,7 +69,7 @@ func Open(ctx context.Context, url string, opt Options) (_ *Store, err error) {
 			err = errors.Join(fmt.Errorf("open the database: %w", err), s.Close())
 		}
 	}()
-	if err = s.lookAtServer(ctx); err != nil {
+	if err = s.CheckServer(ctx); err != nil {
 		return nil, err
 	}
 	from, _, err := MigrateFrom(ctx, db)
@@ -96,9 +97,7 @@ func New(db *sql.DB, opt Options) *Store {
 }
 
 func newStore(db *sql.DB, opt Options) *Store {
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	return &Store{Reader: &Reader{db: db}, opt: opt, node: store.NewNode(opt.Version), watermark: watermark{began: time.Now()}} //nolint:forbidigo // for the pace, not for timers
 }
 
@@ -129,10 +128,18 @@ func (s *Store) Close() error {
 // DB returns the handle: for [ReferenceServiceCalls], and for tests.
 func (s *Store) DB() *sql.DB { return s.db }
 
+// Timers returns what reads timers.
+func (s *Store) Timers() timer.Reader { return s }
+
+// Operator returns s.
+func (s *Store) Operator() timer.Operator { return s }
+
+// Recovery returns s.
+func (s *Store) Recovery() timer.Recoverer { return s }
+
 var _ interface {
 	timer.Store
 	timer.Reader
-	timer.Purger
 	timer.Operator
 	timer.Recoverer
 	outbox.Table

@@ -11,20 +11,20 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Due returns timers of all tenants by their due time. A page ends with the due time
-// and the place of its last timer.
-func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit int) (page timer.DuePage, err error) {
+// soonest returns a page of the timers of all tenants that are due before a time. A page
+// ends with the due time and the place of its last timer.
+func (r *Reader) soonest(ctx context.Context, f timer.Filter) (page timer.Page, err error) {
 	const form = "%d-%d-%d"
-	limit = timer.PageSize(limit)
+	limit := timer.PageSize(f.Limit)
 	var due int64
 	place := pgtype.TID{Valid: true}
-	if after != "" {
-		if n, _ := fmt.Sscanf(after, form, &due, &place.BlockNumber, &place.OffsetNumber); n != 3 ||
-			fmt.Sprintf(form, due, place.BlockNumber, place.OffsetNumber) != after {
-			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(after))
+	if f.After != "" {
+		if n, _ := fmt.Sscanf(f.After, form, &due, &place.BlockNumber, &place.OffsetNumber); n != 3 ||
+			fmt.Sprintf(form, due, place.BlockNumber, place.OffsetNumber) != f.After {
+			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(f.After))
 		}
 	}
-	args := []any{timer.RoundUp(before), time.UnixMilli(due).UTC(), place, int64(limit + 1)}
+	args := []any{timer.RoundUp(f.DueBefore), time.UnixMilli(due).UTC(), place, int64(limit + 1)}
 	err = r.rows(ctx, "list what is due", sqlSoonest, args, func(rows pgx.Rows) error {
 		if len(page.Entries) == limit {
 			page.Next = fmt.Sprintf(form, due, place.BlockNumber, place.OffsetNumber)
@@ -35,10 +35,7 @@ func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit 
 		page.Entries = append(page.Entries, e)
 		return err
 	})
-	if err != nil {
-		return timer.DuePage{}, err
-	}
-	return page, nil
+	return page, err
 }
 
 // Overdue counts timers that were due before now.
@@ -63,10 +60,7 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 		counts[number] = due
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return counts, nil
+	return counts, err
 }
 
 // Delivery returns where an event is.

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -51,10 +52,19 @@ func (s *Store) DiscardParked(ctx context.Context, seqs ...int64) (discarded int
 	return s.deleting(ctx, "discard parked events", sqlDiscardParked, seqs)
 }
 
+// Purge leaves alone what another transaction is changing, such as the purge of
+// another instance.
+func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (deleted int, err error) {
+	return s.deleting(ctx, "purge", sqlPurge, timer.RoundDown(before), int64(limit))
+}
+
 // deleting runs a statement in a transaction, and returns how many rows it deleted.
 func (s *Store) deleting(ctx context.Context, doing, text string, args ...any) (deleted int, err error) {
 	err = s.writing(ctx, doing, func(_ context.Context, t *transaction) error {
-		t.later(step{text: text, args: args, done: func(tag pgconn.CommandTag) { deleted = int(tag.RowsAffected()) }})
+		t.later(step{text: text, args: args, done: func(tag pgconn.CommandTag) {
+			deleted = int(tag.RowsAffected())
+			failpoint.Here("purging")
+		}})
 		return nil
 	})
 	if err != nil {
@@ -76,7 +86,7 @@ func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c
 		}
 	}
 	err = s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
-		return t.rows(ctx, sqlForget, []any{string(tenant), int64(limit)}, scan(&c.Scheduled, &c.Reached, &c.Canceled))
+		return t.rows(ctx, sqlForget, []any{string(tenant), int64(limit)}, scan(&c.Scheduled, &c.Reached, &c.Expired, &c.Canceled))
 	})
 	if err != nil {
 		return timer.Counts{}, err

@@ -9,15 +9,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Firing returns the pause that the database keeps.
-func (r *Reader) Firing(ctx context.Context) (p timer.Pause, err error) {
-	err = r.seek(ctx, "read whether firing is paused", sqlFiring, nil, func(rows pgx.Rows) error {
-		var since *time.Time
-		err := rows.Scan(&since, &p.By)
-		p.Since = instant(since)
+// Firing returns the pauses that the database keeps.
+func (r *Reader) Firing(ctx context.Context, now time.Time) (timer.Pauses, error) {
+	pauses := make(timer.Pauses)
+	err := r.seek(ctx, "read whether firing is paused", sqlFiring, []any{now}, func(rows pgx.Rows) error {
+		var p timer.Pause
+		var until *time.Time
+		err := rows.Scan((*string)(&p.TenantID), &p.Since, &until, &p.By)
+		p.Since, p.Until = p.Since.UTC(), instant(until)
+		pauses[p.TenantID] = p
 		return err
 	})
-	return p, err
+	return pauses, err
 }
 
 // PauseFiring keeps a pause.
@@ -26,16 +29,20 @@ func (s *Store) PauseFiring(ctx context.Context, p timer.Pause) error {
 	if err != nil {
 		return err
 	}
+	var until *time.Time
+	if !p.Until.IsZero() {
+		until = &p.Until
+	}
 	return s.writing(ctx, "pause firing", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlPause, args: []any{p.Since, p.By}})
+		t.later(step{text: sqlPause, args: []any{string(p.TenantID), p.Since, until, p.By}})
 		return nil
 	})
 }
 
 // ResumeFiring ends a pause.
-func (s *Store) ResumeFiring(ctx context.Context) error {
+func (s *Store) ResumeFiring(ctx context.Context, tenant timer.TenantID) error {
 	return s.writing(ctx, "resume firing", func(_ context.Context, t *transaction) error {
-		t.later(step{text: sqlResume})
+		t.later(step{text: sqlResume, args: []any{string(tenant)}})
 		return nil
 	})
 }

@@ -45,6 +45,7 @@ var (
 	texts  = []string{"tenant-1", "tenant-2"}
 	longs  = []int64{1, 2}
 	ints   = []int32{1, 2}
+	shorts = []int16{0, -1}
 	times  = []time.Time{noon, noon}
 	bytes  = [][]byte{{1}, {2}}
 	places = []pgtype.TID{{BlockNumber: 1, OffsetNumber: 1, Valid: true}, {BlockNumber: 2, OffsetNumber: 1, Valid: true}}
@@ -68,15 +69,17 @@ var plans = map[string]plan{
 	"delete":          {[]any{int32(0), longs, longs, int64(1), int64(2)}, []string{byNumber}},
 	"delete_deferred": {[]any{int32(0), longs, longs, int64(1), int64(2)}, []string{byDeferred}},
 	"due_counts":      {[]any{later, int64(100), noon}, []string{byDue}},
-	"defer":           {[]any{int32(0), longs, texts, texts, times, ints}, []string{byNumber}},
-	"defer_again":     {[]any{int32(0), longs, texts, texts, times, ints}, []string{byDeferred}},
+	"claim":           {[]any{int32(0), "call-", "call-\x7f", int64(100)}, []string{byDeferred, byRetry}},
+	"unclaimed":       {[]any{int64(100)}, []string{byRetry}},
+	"defer":           {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byNumber}},
+	"defer_again":     {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
 	"note":            {[]any{texts, longs, longs, longs, longs}, []string{"timer_positions_pkey"}},
 	"fold":            {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
 	"fresh":           {[]any{int64(1000)}, []string{fresh}},
 	"get":             {[]any{"tenant-1", "call-1"}, []string{byKey}},
 	"head":            {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
-	"list":            {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk)}, []string{byKey}},
+	"list":            {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk), "\x7f"}, []string{byKey}},
 	"next_due":        {[]any{time.Time{}, noon}, []string{byDue}},
 	"hasten":          {[]any{int32(0), noon}, []string{byRetry}},
 	"abandoned":       {nil, []string{byNumber, byDeferred}},
@@ -96,6 +99,7 @@ var plans = map[string]plan{
 	"forget":          {[]any{"tenant-1", int64(100)}, []string{byKey, byKey}},
 	"forget_parked":   {[]any{"tenant-1", int64(100)}, []string{byPlace, byParkedTenant}},
 	"soonest":         {[]any{later, noon, places[0], int64(100)}, []string{byDue}},
+	"resume":          {[]any{"tenant-1"}, []string{"timer_firing_pkey"}},
 	"purge":           {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
 	"reach":           {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
 	"reach_shares":    {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},
@@ -107,10 +111,10 @@ var plans = map[string]plan{
 }
 
 // whole are statements that read or write all there is, while no caller waits.
-var whole = []string{"attach", "broker", "fired_outbox", "firing", "forget_positions", "noted", "positions", "identity", "join", "pause", "registered_before", "resume", "unreferenced"}
+var whole = []string{"attach", "broker", "fired_outbox", "firing", "forget_positions", "noted", "positions", "identity", "join", "pause", "registered_before", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
-var notOurs = []string{"alone", "checksums", "compatible", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "take_over", "try_lock", "version", "writable"}
+var notOurs = []string{"alone", "checksums", "compatible", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "take_over", "try_lock", "version", "writable"}
 
 // TestPlans explains every statement on a populated database, before and after it
 // knows statistics, and with statistics of a time when it was empty: the server
@@ -160,7 +164,7 @@ func TestPlans(t *testing.T) {
 
 func analyze(t *testing.T, s *Store) {
 	t.Helper()
-	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_deferred, timer_outbox_parked, timer_counts, timer_positions`); err != nil {
+	if _, err := s.db.ExecContext(t.Context(), `ANALYZE timer_schedules, timer_outbox, timer_outbox_deferred, timer_outbox_parked, timer_counts, timer_positions, timer_firing`); err != nil {
 		t.Fatal(err)
 	}
 }

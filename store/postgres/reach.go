@@ -167,17 +167,10 @@ func (c *claim) takeShares(ctx context.Context, t *transaction, s shares) error 
 // all alone because there is too much.
 func (c *claim) take(ctx context.Context, t *transaction, text string, args ...any) (backlogged bool, err error) {
 	err = t.rows(ctx, text, args, func(rows pgx.Rows) error {
-		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
-		var due, registered *time.Time
-		var timestamp *int64
-		if err := rows.Scan(&backlogged, (*nullable)(&e.TenantID), (*nullable)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
-			&timestamp, (*nullable)(&e.CommandID), (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data)); err != nil {
-			return fmt.Errorf("read a due timer: %w", err)
+		e, err := scanEntry(rows, &backlogged)
+		if err != nil || e.TenantID == "" { // nothing was claimed
+			return err
 		}
-		if due == nil { // nothing was claimed
-			return nil
-		}
-		e.TimestampMS, e.DueAt, e.RegisteredAt = *timestamp, due.UTC(), registered.UTC()
 		if e.DueAt.After(c.now) {
 			return fmt.Errorf("%w: timer %s is due at %v, later than its index says: %s", timer.ErrFatal, timer.Quote(e.Key.String()), e.DueAt, wayOut)
 		}

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -59,18 +58,30 @@ func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
 	return store.Only(key, entries, err)
 }
 
-// List returns a page of a tenant's timers.
-func (r *Reader) List(ctx context.Context, tenant timer.TenantID, f timer.Filter) (page timer.Page, err error) {
+// List returns a page of timers.
+func (r *Reader) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	return store.List(ctx, f, r.ofTenant, r.correlated, r.soonest)
+}
+
+// correlated returns timers of any tenant that carry the correlation id.
+func (r *Reader) correlated(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	entries, err := r.entries(ctx, "find by correlation id", sqlCorrelated, f.CorrelationID, int64(timer.PageSize(f.Limit)))
+	return timer.Page{Entries: entries}, err
+}
+
+// ofTenant returns a page of a tenant's timers.
+func (r *Reader) ofTenant(ctx context.Context, f timer.Filter) (page timer.Page, err error) {
 	limit := timer.PageSize(f.Limit)
+	after, before := store.Between(f)
 	args := []any{
-		string(tenant), string(f.After), string(f.State), bound(f.DueFrom), bound(f.DueBefore), f.CorrelationID,
-		int64(limit + 1), int64(timer.PageWalk),
+		string(f.TenantID), after, string(f.State), bound(f.DueFrom), bound(f.DueBefore), f.CorrelationID,
+		int64(limit + 1), int64(timer.PageWalk), before,
 	}
-	err = r.rows(ctx, "list "+string(tenant), sqlList, args, func(rows pgx.Rows) error {
+	err = r.rows(ctx, "list "+string(f.TenantID), sqlList, args, func(rows pgx.Rows) error {
 		var edge bool
 		e, err := scanEntry(rows, &edge)
 		if edge {
-			page.Next = e.ServiceCallID
+			page.Next = string(e.ServiceCallID)
 		} else {
 			page.Entries = append(page.Entries, e)
 		}
@@ -82,7 +93,7 @@ func (r *Reader) List(ctx context.Context, tenant timer.TenantID, f timer.Filter
 	slices.SortFunc(page.Entries, func(a, b timer.Entry) int { return strings.Compare(string(a.ServiceCallID), string(b.ServiceCallID)) })
 	if len(page.Entries) > limit {
 		page.Entries = page.Entries[:limit]
-		page.Next = page.Entries[limit-1].ServiceCallID
+		page.Next = string(page.Entries[limit-1].ServiceCallID)
 	}
 	return page, nil
 }
@@ -97,11 +108,6 @@ func bound(t time.Time) *time.Time {
 	return &t
 }
 
-// Correlated returns timers of any tenant that carry the correlation id.
-func (r *Reader) Correlated(ctx context.Context, correlationID string, limit int) ([]timer.Entry, error) {
-	return r.entries(ctx, "find by correlation id", sqlCorrelated, correlationID, int64(timer.PageSize(limit)))
-}
-
 func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (entries []timer.Entry, err error) {
 	err = r.rows(ctx, doing, text, args, func(rows pgx.Rows) error {
 		e, err := scanEntry(rows)
@@ -111,11 +117,15 @@ func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (
 	return entries, err
 }
 
-// Stats adds up the counts of all tenants.
-func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
+// Stats returns the counts of a tenant, or adds up those of all.
+func (r *Reader) Stats(ctx context.Context, tenant timer.TenantID) (st timer.Stats, err error) {
+	if tenant != "" {
+		err = r.rows(ctx, "read the counts of "+string(tenant), sqlCounts, []any{string(tenant)}, scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled))
+		return st, err
+	}
 	var next, oldest *time.Time
 	var first string // id of the oldest event
-	err = r.rows(ctx, "read the counts", sqlStats, nil, scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked))
+	err = r.rows(ctx, "read the counts", sqlStats, nil, scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked))
 	if err != nil {
 		return timer.Stats{}, err
 	}
@@ -124,37 +134,15 @@ func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	return st, nil
 }
 
-// Counts returns the counts of one tenant.
-func (r *Reader) Counts(ctx context.Context, tenant timer.TenantID) (c timer.Counts, err error) {
-	if tenant == "" { // under which those of all are kept
-		return c, nil
-	}
-	err = r.rows(ctx, "read the counts of "+string(tenant), sqlCounts, []any{string(tenant)}, scan(&c.Scheduled, &c.Reached, &c.Canceled))
-	return c, err
-}
-
 // Tenants returns the counts of tenants, in order.
 func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (tenants []timer.TenantCounts, err error) {
 	err = r.rows(ctx, "read the counts of tenants", sqlTenantCounts, []any{string(after), int64(timer.PageSize(limit))}, func(rows pgx.Rows) error {
 		var c timer.TenantCounts
-		err := rows.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Canceled)
+		err := rows.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Expired, &c.Canceled)
 		tenants = append(tenants, c)
 		return err
 	})
 	return tenants, err
-}
-
-// scanEntry reads a timer, after other columns.
-func scanEntry(rows pgx.Rows, before ...any) (e timer.Entry, err error) {
-	var due, reached, canceled *time.Time
-	err = rows.Scan(append(before, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &e.RegisteredAt, &reached, &canceled,
-		(*string)(&e.State), &e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data))...)
-	if err != nil {
-		return e, fmt.Errorf("read a timer: %w", err)
-	}
-	e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)
-	e.RegisteredAt = e.RegisteredAt.UTC()
-	return e, nil
 }
 
 // instant returns the time of a column, zero for null.

@@ -18,7 +18,7 @@ func (s *Store) ready(ctx context.Context) error {
 	if s.known {
 		return nil
 	}
-	if err := s.lookAtServer(ctx); err != nil {
+	if err := s.CheckServer(ctx); err != nil {
 		return err
 	}
 	if err := Verify(ctx, s.db); err != nil {
@@ -45,9 +45,9 @@ func (s *Store) Prepare(ctx context.Context) error {
 	return classify("check the database", s.ready(ctx))
 }
 
-// lookAtServer returns an error that wraps [timer.ErrFatal] if the server can't
+// CheckServer returns an error that wraps [timer.ErrFatal] if the server can't
 // keep what is promised.
-func (s *Store) lookAtServer(ctx context.Context) error {
+func (s *Store) CheckServer(ctx context.Context) error {
 	var number int64
 	var version, synchronous, fsync string
 	if err := readTx(ctx, s.db, step{text: sqlServer, each: scan(&number, &version, &synchronous, &fsync)}); err != nil {

@@ -96,8 +96,8 @@ func TestReferenceKeepsWhatIsThere(t *testing.T) {
 			if _, err := s.Get(t.Context(), schedule("call-1").Key); !errors.Is(err, timer.ErrNotFound) {
 				t.Errorf("a timer whose service call was deleted: %v, want ErrNotFound", err)
 			}
-			counts, err := s.Counts(t.Context(), "acme")
-			if want := (timer.Counts{Scheduled: 1}); err != nil || counts != want {
+			counts, err := s.Stats(t.Context(), "acme")
+			if want := (timer.Counts{Scheduled: 1}); err != nil || counts.Counts != want {
 				t.Errorf("counts: %+v, %v, want %+v", counts, err, want)
 			}
 		})

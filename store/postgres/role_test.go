@@ -64,7 +64,7 @@ func TestServiceNeedsFewRights(t *testing.T) {
 	if n, err := s.Purge(t.Context(), noon.Add(time.Hour), 10); n != 2 || err != nil {
 		t.Errorf("purged %d, %v", n, err)
 	}
-	st, err := s.Stats(t.Context())
+	st, err := s.Stats(t.Context(), "")
 	if err != nil || st != (timer.Stats{Parked: 1}) {
 		t.Errorf("stats %+v, %v", st, err)
 	}
@@ -77,10 +77,10 @@ func TestServiceNeedsFewRights(t *testing.T) {
 	if c, err := s.Forget(t.Context(), "acme", 10); c != (timer.Counts{}) || err != nil {
 		t.Errorf("forgot %+v, %v", c, err)
 	}
-	if err := s.PauseFiring(t.Context(), timer.Pause{Since: noon}); err != nil {
+	if err := s.PauseFiring(t.Context(), timer.Pause{TenantID: "acme", Since: noon}); err != nil {
 		t.Error(err)
 	}
-	if err := s.ResumeFiring(t.Context()); err != nil {
+	if err := s.ResumeFiring(t.Context(), "acme"); err != nil {
 		t.Error(err)
 	}
 	if nodes, err := s.Nodes(t.Context()); err != nil || len(nodes) != 1 || !nodes[0].Self {

@@ -17,7 +17,7 @@ func query(name string) string {
 	if err != nil {
 		panic("postgres: " + err.Error()) // the file is embedded
 	}
-	return strings.TrimSpace(string(text))
+	return store.Columns(strings.TrimSpace(string(text)))
 }
 
 var (
@@ -27,6 +27,7 @@ var (
 	sqlLockSoon        = query("lock_soon")
 	sqlLockTables      = query("lock_tables")
 	sqlExists          = query("exists")
+	sqlMigratable      = query("migratable")
 	sqlVersion         = query("version")
 	sqlCompatible      = query("compatible")
 	sqlTimeouts        = query("timeouts")
@@ -93,4 +94,6 @@ var (
 	sqlDefer           = outbox.Statements{Head: query("defer"), Deferred: query("defer_again")}
 	sqlPark            = outbox.OnBoth(query("park"))
 	sqlHasten          = query("hasten")
+	sqlClaim           = query("claim")
+	sqlUnclaimed       = query("unclaimed")
 )

@@ -29,7 +29,7 @@ var _ outbox.Table = shard{}
 func (s *Store) part(number int32) shard { return shard{s, number} }
 
 // Outbox returns the outbox, which instances share.
-func (s *Store) Outbox() outbox.Outbox { return outbox.Sharded(s) }
+func (s *Store) Outbox() outbox.Outbox { return outbox.Sharded(s).With(s) }
 
 // Head returns the first rows of shard 0 after a number that are not deferred.
 func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
@@ -49,6 +49,11 @@ func (s *Store) Delete(ctx context.Context, rows ...outbox.Place) error {
 // Defer counts an attempt of rows of shard 0 and defers them.
 func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	return s.part(0).Defer(ctx, rows...)
+}
+
+// Claim moves unclaimed rows to the end of shard 0.
+func (s *Store) Claim(ctx context.Context, prefix string, limit int) (claimed int, err error) {
+	return s.part(0).Claim(ctx, prefix, limit)
 }
 
 // Hasten has all deferred rows of shard 0 due now.
@@ -121,18 +126,49 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 			var reasons, destinations []string
 			var times []time.Time
 			var attempts []int32
+			var shards []int16
 			for _, d := range rows {
 				if d.Deferred == deferred {
 					seqs, reasons, destinations = append(seqs, d.Seq), append(reasons, store.Printable(d.Reason)), append(destinations, store.Printable(d.Destination))
 					times, attempts = append(times, d.RetryAt), append(attempts, int32(d.Attempts()))
+					to := s.number
+					if d.Unclaimed {
+						to = unclaimed
+					}
+					shards = append(shards, int16(to))
 				}
 			}
 			if len(seqs) > 0 {
-				t.later(step{text: sqlDefer.On(deferred), args: []any{s.number, seqs, reasons, destinations, times, attempts}})
+				t.later(step{text: sqlDefer.On(deferred), args: []any{s.number, seqs, reasons, destinations, times, attempts, shards}})
 			}
 		}
 		return nil
 	})
+}
+
+// unclaimed is the number of the shard, of deferred events only, that no instance owns.
+const unclaimed = -1
+
+// Claim moves unclaimed rows to the end of the shard.
+func (s shard) Claim(ctx context.Context, prefix string, limit int) (claimed int, err error) {
+	err = s.writing(ctx, "claim events", func(ctx context.Context, t *transaction) error {
+		return t.rows(ctx, sqlClaim, []any{s.number, prefix, outbox.Behind(prefix), int64(limit)}, scan(&claimed))
+	})
+	if err != nil {
+		return 0, err
+	}
+	return claimed, nil
+}
+
+// Unclaimed returns service calls whose events no handler wants.
+func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.ServiceCallID, err error) {
+	err = r.rows(ctx, "find unclaimed events", sqlUnclaimed, []any{int64(limit)}, func(rows pgx.Rows) error {
+		var call timer.ServiceCallID
+		err := rows.Scan(&call)
+		calls = append(calls, call)
+		return err
+	})
+	return calls, err
 }
 
 // Hasten has all deferred rows of the shard due now.

@@ -10,18 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // A hosted is a transaction of Transact, and what was scheduled in it.
 type hosted struct {
-	store *Store
-	conn  *sql.Conn
-	due   time.Time // the earliest; zero if there is none
-}
-
-// send sends statements together.
-func (h *hosted) send(ctx context.Context, steps ...step) error {
-	return onDriver(ctx, h.conn, func(ctx context.Context, c *pgx.Conn) error { return sendOpen(ctx, c, steps...) })
+	send sender    // sends statements together
+	due  time.Time // the earliest; zero if there is none
 }
 
 // beginHosted is what a transaction of Transact is, whatever the database has as its
@@ -51,7 +46,9 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	if _, err := tx.ExecContext(ctx, beginHosted); err != nil {
 		return classify(doing, err)
 	}
-	h := &hosted{store: s, conn: conn}
+	h := &hosted{send: func(ctx context.Context, steps ...step) error {
+		return onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error { return sendOpen(ctx, c, steps...) })
+	}}
 	s.hosted.Store(tx, h)
 	defer s.hosted.Delete(tx)
 	if err := fn(tx); err != nil {
@@ -71,14 +68,19 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 
 // TakeEvent deletes an event of the outbox in a transaction of Transact.
 func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
+	send := oneByOne(tx)
+	if h, ok := s.hosted.Load(tx); ok {
+		send = h.(*hosted).send
+	}
+	return s.takeEvent(ctx, send, row)
+}
+
+func (s *Store) takeEvent(ctx context.Context, send sender, row outbox.Place) (bool, error) {
 	const doing = "take an event"
 	if err := s.ready(ctx); err != nil {
 		return false, classify(doing, err)
 	}
-	t := &transaction{store: s, send: oneByOne(tx)}
-	if h, ok := s.hosted.Load(tx); ok {
-		t.send = h.(*hosted).send
-	}
+	t := &transaction{store: s, send: send}
 	var taken int64
 	database := t.join()
 	t.later(step{text: sqlTake.On(row.Deferred), args: []any{int32(row.Shard), row.Seq}, each: scan(&taken)})
@@ -86,4 +88,58 @@ func (s *Store) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bo
 		return false, inTransaction(doing, err)
 	}
 	return taken > 0, nil
+}
+
+// A Pgx has the transactions of pgx's own on the connections of a [Store].
+type Pgx struct{ store *Store }
+
+// Pgx returns what app.Tx and app.OnDueTx need for transactions of pgx's own.
+func (s *Store) Pgx() Pgx { return Pgx{s} }
+
+// Transact is [Store.Transact] with a transaction of pgx, of a connection of the store's
+// handle. A handle of stdlib.OpenDBFromPool has those of a pool.
+func (p Pgx) Transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
+	const doing = "transact"
+	s := p.store
+	s.working.begin()
+	defer s.working.end()
+	if err := s.ready(ctx); err != nil {
+		return classify(doing, err)
+	}
+	var failed error // of fn
+	h := new(hosted)
+	err := withConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
+		tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
+		if err != nil {
+			return err
+		}
+		defer rollBack(ctx, c) // after a commit it does nothing
+		h.send = func(ctx context.Context, steps ...step) error { return sendOpen(ctx, c, steps...) }
+		s.hosted.Store(tx, h)
+		defer s.hosted.Delete(tx)
+		if failed = fn(tx); failed != nil {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return tx.Commit(ctx)
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return classify(doing, err)
+	case !h.due.IsZero():
+		s.watermark.set(h.due)
+	}
+	return nil
+}
+
+// Join returns what applies commands in a transaction, also in one of the host's.
+func (p Pgx) Join(tx pgx.Tx) timer.Commands { return p.store.JoinPgx(tx) }
+
+// TakeEvent deletes an event of the outbox in a transaction.
+func (p Pgx) TakeEvent(ctx context.Context, tx pgx.Tx, row outbox.Place) (bool, error) {
+	return p.store.takeEvent(ctx, func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) }, row)
 }

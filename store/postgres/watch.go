@@ -45,7 +45,7 @@ func (s *Store) check(ctx context.Context) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	if err := s.lookAtServer(ctx); err != nil {
+	if err := s.CheckServer(ctx); err != nil {
 		return classify("check the server", err)
 	}
 	if err := verifyRunning(ctx, s.db); err != nil {

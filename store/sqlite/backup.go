@@ -89,7 +89,7 @@ func Inspect(ctx context.Context, path string) (c Contents, err error) {
 	if err := known(c.SchemaVersion, err); err != nil {
 		return c, classify(doing, err)
 	}
-	err = db.QueryRowContext(ctx, sqlInspect).Scan(&c.Scheduled, &c.Reached, &c.Canceled, &c.Outbox, &c.Parked)
+	err = db.QueryRowContext(ctx, sqlInspect).Scan(&c.Scheduled, &c.Reached, &c.Expired, &c.Canceled, &c.Outbox, &c.Parked)
 	return c, classify(doing, err)
 }
 

@@ -134,7 +134,7 @@ func checkCopy(t *testing.T, path string, writers []*writer, before []int64) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	st, err := s.Stats(t.Context())
+	st, err := s.Stats(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func checkCopy(t *testing.T, path string, writers []*writer, before []int64) {
 		t.Errorf("%d timers were reached, %d events are there", c.Reached, c.Outbox)
 	}
 	for i, w := range writers {
-		counts, err := s.Counts(t.Context(), w.tenant)
+		counts, err := s.Stats(t.Context(), w.tenant)
 		if err != nil {
 			t.Fatal(err)
 		}

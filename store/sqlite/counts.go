@@ -32,7 +32,7 @@ func (t *transaction) writeCounts(ctx context.Context) error {
 		if *c == (count{}) {
 			continue
 		}
-		if _, err := t.ExecContext(ctx, sqlCount, string(tenant), c.Scheduled, c.Reached, c.Canceled, c.outbox); err != nil {
+		if _, err := t.ExecContext(ctx, sqlCount, string(tenant), c.Scheduled, c.Reached, c.Expired, c.Canceled, c.outbox); err != nil {
 			return err
 		}
 	}

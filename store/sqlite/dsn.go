@@ -16,6 +16,10 @@ const (
 	Relaxed                   // a crash of the process; a loss of power may take the last commits
 )
 
+// logLimit is how large the log stays, in bytes, after a reader of another program has kept
+// it from being used again.
+const logLimit = "journal_size_limit(67108864)"
+
 const busyTimeout = 5 * time.Second // how long a statement waits for another process's lock
 
 // DSN returns the data source name that a host should open its database with,
@@ -29,7 +33,7 @@ func writerPragmas(opt Options) []string {
 	if opt.Durability == Relaxed {
 		synchronous = "normal"
 	}
-	return append(pragmas(opt), "journal_mode(wal)", "synchronous("+synchronous+")", "foreign_keys(on)", "temp_store(memory)")
+	return append(pragmas(opt), "journal_mode(wal)", logLimit, "synchronous("+synchronous+")", "foreign_keys(on)", "temp_store(memory)")
 }
 
 func readerPragmas(opt Options) []string { return append(pragmas(opt), "query_only(on)") }

@@ -20,7 +20,9 @@ func classify(doing string, err error) error {
 		return err
 	}
 	switch code := codeOf(err); {
-	case code&0xff == sqlite3.SQLITE_CORRUPT, code&0xff == sqlite3.SQLITE_NOTADB:
+	case code&0xff == sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w: %s: see that db_path is right; if it is, %s: %w", timer.ErrFatal, doing, wayOut, err)
+	case code&0xff == sqlite3.SQLITE_CORRUPT:
 		return fmt.Errorf("%w: %s: %s: %w", timer.ErrFatal, doing, wayOut, err)
 	case code == sqlite3.SQLITE_READONLY_DBMOVED:
 		return fmt.Errorf("%w: %s: %w", timer.ErrFatal, doing, err)

@@ -95,7 +95,7 @@ func TestFailedOpenLetsGoOfTheLock(t *testing.T) {
 			t.Fatalf("open of a file that is no database: %v, want ErrFatal", err)
 		}
 	}
-	_, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "missing", "timers.db"), sqlite.Options{})
+	_, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "missing", "too", "timers.db"), sqlite.Options{})
 	if err == nil || !strings.Contains(err.Error(), "there is no folder") {
 		t.Errorf("open in a folder that is not there: %v", err)
 	}
@@ -260,7 +260,7 @@ func TestFullDiskPasses(t *testing.T) {
 	if _, err := s.Schedule(t.Context(), noon, schedule("call-x")); err != nil {
 		t.Errorf("schedule with space again: %v", err)
 	}
-	if st, err := s.Stats(t.Context()); err != nil || st.Scheduled != int64(applied) {
+	if st, err := s.Stats(t.Context(), ""); err != nil || st.Scheduled != int64(applied) {
 		t.Errorf("%d timers, %v, want %d: those accepted, and one", st.Scheduled, err, applied)
 	}
 }
@@ -368,10 +368,55 @@ func TestReaderLooksWhileAServiceRuns(t *testing.T) {
 	if r, err = sqlite.OpenReader(t.Context(), path); err != nil { // the log is gone with its last user
 		t.Fatal(err)
 	}
-	if st, err := r.Stats(t.Context()); err != nil || st.Scheduled != 1 {
+	if st, err := r.Stats(t.Context(), ""); err != nil || st.Scheduled != 1 {
 		t.Errorf("stats without a service: %+v, %v", st, err)
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLogShrinksAfterAReaderHasKeptIt has a transaction of another program read the file
+// while much is written.
+func TestLogShrinksAfterAReaderHasKeptIt(t *testing.T) {
+	t.Parallel()
+	const limit = 64 << 20
+	path := filepath.Join(t.TempDir(), "timers.db")
+	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Durability: sqlite.Relaxed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	foreign, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer foreign.Close()
+	tx, err := foreign.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := tx.QueryRowContext(t.Context(), `SELECT count(*) FROM timer_schedules`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DB().ExecContext(t.Context(), `CREATE TABLE ballast (b BLOB)`); err != nil {
+		t.Fatal(err)
+	}
+	for sqlite.LogSize(path) < limit+1<<20 {
+		if _, err := s.DB().ExecContext(t.Context(), `INSERT INTO ballast VALUES (zeroblob(8388608))`); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 { // the first copies what the log has into the file, the next begins it again
+		if _, err := s.Schedule(t.Context(), noon, schedule(timer.ServiceCallID(fmt.Sprint("call-", i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if size := sqlite.LogSize(path); size > limit {
+		t.Errorf("the log has %d bytes, want %d at most", size, limit)
 	}
 }

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,9 +31,30 @@ const (
 // databaseFiles are what the names of a database's files end with.
 var databaseFiles = []string{"", logSuffix, "-shm", "-journal"}
 
+// Usable returns why [Open] would not open a database at a path, nor make one, as far as
+// its folder and the modes of its files say that. It changes nothing.
+func Usable(path string) error {
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(filepath.Dir(dir)); errors.Is(err, fs.ErrNotExist) { // Open makes the last one
+			return fmt.Errorf("there is no folder %s", dir)
+		}
+		if err := access(dir); err != nil {
+			return fmt.Errorf("there is no folder %s, and it can't be made: %w", dir, err)
+		}
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil { // it is not there yet
+		return cmp.Or(guardFolder(path), access(path))
+	}
+	return cmp.Or(guardFolder(path), guardFolder(real), present(real), notMounted(real), readWrite(real))
+}
+
 // guard returns an error if others may read or write the files of a database, or
-// replace them. What is ours is taken from them, which is logged. A folder is left
-// as it is: it may serve others, too.
+// replace them. It takes these permissions from the files of a database that is ours, and
+// logs that. A file that has no timers was named by mistake, and keeps its mode; so does a
+// folder, which may serve other programs, too.
 func guard(path string, log *slog.Logger) error {
 	for _, suffix := range databaseFiles {
 		name := path + suffix
@@ -54,12 +77,28 @@ func guard(path string, log *slog.Logger) error {
 		if !o.ours {
 			return fmt.Errorf(openForOthers, name, info.Mode().Perm())
 		}
-		if err := os.Chmod(name, info.Mode().Perm()&^others); err != nil {
+		if err := keepsTimers(path); err != nil {
+			return err
+		}
+		if err := os.Chmod(name, info.Mode().Perm()&^others); err != nil && !errors.Is(err, fs.ErrNotExist) { // looking at the database may have ended its log
 			return fmt.Errorf(openForOthers+": %w", name, info.Mode().Perm(), err)
 		}
 		log.Warn("others could read or write the database; their permissions were removed", "file", name, "mode", fmt.Sprintf("%04o", info.Mode().Perm()))
 	}
 	return nil
+}
+
+// keepsTimers returns an error unless a file is empty or a database of timers.
+func keepsTimers(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	version, err := VersionOf(context.Background(), path)
+	if err == nil && version == 0 {
+		err = fmt.Errorf("%s has other data than timers, and others may read it (mode %04o): set another db_path, or run chmod 600 on it", path, info.Mode().Perm())
+	}
+	return err
 }
 
 // guardFolder returns an error if all users may replace files in the folder of a
@@ -71,7 +110,8 @@ func guardFolder(path string) error {
 		return err
 	}
 	if _, known := ownerOf(info); known && info.Mode()&writtenByAll != 0 && info.Mode()&fs.ModeSticky == 0 {
-		return fmt.Errorf("all users may replace files in the folder %s (mode %04o): run chmod o-w on it, or choose another one", dir, info.Mode().Perm())
+		return fmt.Errorf("all users may replace files in the folder %s (mode %04o): set db_path to a file in a new folder below, such as %s, which the service makes for itself; or have the folder belong to user %d, with chmod 700",
+			dir, info.Mode().Perm(), filepath.Join(dir, "timer-service", filepath.Base(path)), os.Geteuid())
 	}
 	return nil
 }

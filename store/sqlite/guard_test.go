@@ -4,6 +4,7 @@ package sqlite_test
 
 import (
 	"bytes"
+	"database/sql"
 	"errors"
 	"log/slog"
 	"os"
@@ -90,6 +91,78 @@ func TestFolderInWhichAllMayReplaceFilesIsRefused(t *testing.T) {
 				t.Errorf("%v: the folder holds %q", mode, all)
 			}
 		}
+	}
+}
+
+// TestFolderIsMade has the last folder of the path made, for its owner alone, in one that all
+// may write to as well, and none above it.
+func TestFolderIsMade(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "timer-service", "timers.db")
+	if err := sqlite.Usable(path); err != nil || len(names(t, dir)) > 0 {
+		t.Errorf("usable: %v, and the folder holds %q", err, names(t, dir))
+	}
+	for range 2 {
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("the folder: %v, %v", info.Mode(), err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, path := range map[string]string{"there is no folder " + filepath.Join(dir, "a", "b"): filepath.Join(dir, "a", "b", "timers.db"), filepath.Join(dir, "timer-service", "timers.db") + ", which the service makes": filepath.Join(dir, "timers.db")} {
+		for _, err := range []error{sqlite.Usable(path), sqlite.Create(path)} {
+			if err == nil || !strings.Contains(err.Error(), what) {
+				t.Errorf("%s: %v, want %q", path, err, what)
+			}
+		}
+	}
+}
+
+// TestFileThatIsNoneOfOursKeepsItsMode names one by mistake.
+func TestFileThatIsNoneOfOursKeepsItsMode(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	picture, foreign := filepath.Join(dir, "picture.jpg"), filepath.Join(dir, "places.db")
+	if err := os.WriteFile(picture, []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", foreign)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), `CREATE TABLE places (id INTEGER)`); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{picture, foreign} {
+		before, _ := os.ReadFile(path)
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := sqlite.Open(t.Context(), path, sqlite.Options{}); err == nil {
+			s.Close()
+			t.Errorf("%s was opened", path)
+		} else if !strings.Contains(err.Error(), "db_path") {
+			t.Errorf("%s: %v, want that the path may be wrong", path, err)
+		}
+		after, _ := os.ReadFile(path)
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 || !bytes.Equal(before, after) {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	if all := names(t, dir); !slices.Equal(all, []string{"picture.jpg", "places.db"}) {
+		t.Errorf("the folder holds %q", all)
 	}
 }
 

@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,7 +34,7 @@ func access(path string) error {
 		return err
 	}
 	if err := unix.Access(filepath.Dir(path), unix.W_OK|unix.X_OK); err != nil {
-		return &fs.PathError{Op: "make files beside", Path: path, Err: err}
+		return fmt.Errorf("%w: the folder must belong to user %d, whom the service runs as", &fs.PathError{Op: "make files beside", Path: path, Err: err}, os.Geteuid())
 	}
 	return nil
 }

@@ -17,6 +17,16 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
+// TestHandleWithOneConnectionIsRefused before anything waits for it for ever.
+func TestHandleWithOneConnectionIsRefused(t *testing.T) {
+	t.Parallel()
+	db := openHost(t)
+	db.SetMaxOpenConns(1)
+	if err := sqlite.New(db, sqlite.Options{}).Prepare(t.Context()); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "give it 2 or more") {
+		t.Error(err)
+	}
+}
+
 // TestDeferredHandle uses a handle whose transactions begin without the write
 // lock, from several stores, beside a host that writes too. None may fail
 // because another was faster.
@@ -61,7 +71,7 @@ func TestDeferredHandle(t *testing.T) {
 		})
 	}
 	running.Wait()
-	st, err := sqlite.New(host, sqlite.Options{}).Stats(t.Context())
+	st, err := sqlite.New(host, sqlite.Options{}).Stats(t.Context(), "")
 	if err != nil || st.Reached != writers*rounds {
 		t.Errorf("stats: %+v, %v, want %d reached", st, err, writers*rounds)
 	}
@@ -297,7 +307,7 @@ func TestCloseWaitsForTheTransactionAtWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if st, err := r.Stats(t.Context()); err != nil || st.Outbox != 1 {
+	if st, err := r.Stats(t.Context(), ""); err != nil || st.Outbox != 1 {
 		t.Errorf("stats: %+v, %v, want 1 event", st, err)
 	}
 }

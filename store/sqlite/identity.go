@@ -24,6 +24,16 @@ type identity struct {
 // logSuffix is what SQLite names a write-ahead log by.
 const logSuffix = "-wal"
 
+// LogSize returns how many bytes the write-ahead log of a database file has, 0 if there is
+// none.
+func LogSize(path string) int64 {
+	info, err := os.Stat(path + logSuffix)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
 // sqlFile asks for the path of a database, without links.
 const sqlFile = `SELECT file FROM pragma_database_list WHERE name = 'main'`
 

@@ -47,7 +47,7 @@ func (j *joined) run(ctx context.Context, fn func(context.Context, *transaction)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ready, err := j.store.readyBeside(ctx)
+	ready, err := j.store.ready(ctx)
 	if err != nil {
 		return err
 	}
@@ -127,17 +127,6 @@ func (j *joined) check(ctx context.Context, ready *readiness) error {
 	return nil
 }
 
-// readyBeside is ready while a transaction of the host's may hold the only connection.
-func (s *Store) readyBeside(ctx context.Context) (*readiness, error) {
-	s.mu.Lock()
-	known := s.known
-	s.mu.Unlock()
-	if known == nil && s.db.Stats().MaxOpenConnections == 1 {
-		return nil, errors.New("the store was not used before, and the handle has one connection: call Prepare before the transaction begins")
-	}
-	return s.ready(ctx)
-}
-
 // Transact runs fn in a transaction when it is the store's turn: nothing else writes
 // through the store meanwhile, and no transaction fails because of another's lock.
 func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
@@ -162,7 +151,7 @@ func (s *Store) takeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bo
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	ready, err := s.readyBeside(ctx)
+	ready, err := s.ready(ctx)
 	if err != nil {
 		return false, err
 	}

@@ -85,7 +85,7 @@ func TestTransactionThatSQLiteEndedTakesNothing(t *testing.T) {
 	if err == nil {
 		t.Error("committed what SQLite has rolled back")
 	}
-	st, err := s.Stats(t.Context())
+	st, err := s.Stats(t.Context(), "")
 	if got, want := st.Counts, (timer.Counts{}); got != want || st.Outbox != 1 || err != nil {
 		t.Errorf("stats: %+v, %v, want one event and no timer", st, err)
 	}
@@ -126,12 +126,12 @@ func TestJoinNeedsTheDatabaseOfTheTimers(t *testing.T) {
 			t.Error(err)
 		}
 		if c.want != "" && c.on != empty {
-			if n, err := sqlite.New(c.on, sqlite.Options{}).Counts(t.Context(), "acme"); n != (timer.Counts{}) || err != nil {
+			if n, err := sqlite.New(c.on, sqlite.Options{}).Stats(t.Context(), "acme"); n != (timer.Stats{}) || err != nil {
 				t.Errorf("%s: left %+v, %v", c.name, n, err)
 			}
 		}
 	}
-	if n, err := s.Counts(t.Context(), "acme"); n.Scheduled != 1 || err != nil {
+	if n, err := s.Stats(t.Context(), "acme"); n.Scheduled != 1 || err != nil {
 		t.Errorf("scheduled %+v, %v, want one", n, err)
 	}
 }

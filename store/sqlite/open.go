@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -43,7 +44,7 @@ type Options struct {
 	Log         *slog.Logger    // where a new file is logged, and once what is unsafe about a host's handle; default none
 }
 
-// A Store is a [timer.Store], [timer.Purger] and outbox.Table on one SQLite
+// A Store is a [timer.Store] and outbox.Table on one SQLite
 // database, and the [Reader] of it. All methods are safe for concurrent use.
 type Store struct {
 	*Reader
@@ -117,9 +118,7 @@ func New(db *sql.DB, opt Options) *Store {
 }
 
 func newStore(db *sql.DB, opt Options) *Store {
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
-	}
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
 	s := &Store{Reader: new(Reader), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
 	s.within = s.noting
 	s.turn <- struct{}{}
@@ -186,16 +185,19 @@ func Create(path string) error {
 }
 
 // create is [Create], and returns the path without links, which all who open it
-// have in common. SQLite gives its log and shared memory the mode of the file.
+// have in common. It makes the folder too, but none above it, where a mistake in the path
+// would be. SQLite gives its log and shared memory the mode of the file.
 func create(path string, log *slog.Logger) (string, error) {
-	doing := func(err error) (string, error) { return "", fmt.Errorf("create the database: %w", err) }
-	switch err := guardFolder(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return doing(fmt.Errorf("there is no folder %s", filepath.Dir(path)))
-	case err != nil:
-		return "", err
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	dir := filepath.Dir(path)
+	err := Usable(path)
+	if _, absent := os.Stat(dir); err == nil && errors.Is(absent, fs.ErrNotExist) {
+		log.Info("make the folder of the database", "folder", dir)
+		err = os.Mkdir(dir, 0o700)
 	}
-	_, err := touch(path)
+	if err == nil {
+		_, err = touch(path)
+	}
 	if err == nil {
 		err = present(path)
 	}
@@ -203,15 +205,15 @@ func create(path string, log *slog.Logger) (string, error) {
 		path, err = filepath.EvalSymlinks(path)
 	}
 	if err == nil {
-		err = errors.Join(notMounted(path), readWrite(path))
+		err = Usable(path)
+	}
+	if err == nil {
+		err = guard(path, log)
 	}
 	if err != nil {
-		return doing(err)
+		return "", fmt.Errorf("create the database: %w", err)
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return path, errors.Join(guardFolder(path), guard(path, log))
+	return path, nil
 }
 
 // touch makes an empty file that only its owner reads and writes, unless one is there. That
@@ -238,10 +240,18 @@ func touch(path string) (os.FileInfo, error) {
 	return os.Stat(path)
 }
 
+// Timers returns what reads timers.
+func (s *Store) Timers() timer.Reader { return s }
+
+// Operator returns s.
+func (s *Store) Operator() timer.Operator { return s }
+
+// Recovery returns s.
+func (s *Store) Recovery() timer.Recoverer { return s }
+
 var _ interface {
 	timer.Store
 	timer.Reader
-	timer.Purger
 	timer.Operator
 	timer.Recoverer
 	outbox.Table

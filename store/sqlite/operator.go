@@ -18,15 +18,16 @@ type place struct {
 	rowid int64
 }
 
-// Due returns timers of all tenants by their due time. A page ends with the place of its
-// last timer. Of each tenant only what may be on the page is looked at.
-func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit int) (page timer.DuePage, err error) {
+// soonest returns a page of the timers of all tenants that are due before a time. A page
+// ends with the place of its last timer. Of each tenant it reads only what may be on the
+// page.
+func (r *Reader) soonest(ctx context.Context, f timer.Filter) (page timer.Page, err error) {
 	const doing = "list what is due"
-	limit = timer.PageSize(limit)
+	limit := timer.PageSize(f.Limit)
 	var last place
-	if after != "" {
-		if n, _ := fmt.Sscanf(after, "%d-%d", &last.due, &last.rowid); n != 2 || fmt.Sprintf("%d-%d", last.due, last.rowid) != after {
-			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(after))
+	if f.After != "" {
+		if n, _ := fmt.Sscanf(f.After, "%d-%d", &last.due, &last.rowid); n != 2 || fmt.Sprintf("%d-%d", last.due, last.rowid) != f.After {
+			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(f.After))
 		}
 	}
 	conn, err := r.reads.Conn(ctx) // one for all: a host's handle may have no other
@@ -34,7 +35,7 @@ func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit 
 		return page, classify(doing, err)
 	}
 	defer conn.Close()
-	places, err := soonest(ctx, conn, timer.RoundUp(before).UnixMilli(), last, limit+1)
+	places, err := soonestPlaces(ctx, conn, timer.RoundUp(f.DueBefore).UnixMilli(), last, limit+1)
 	if err != nil {
 		return page, classify(doing, err)
 	}
@@ -50,8 +51,8 @@ func (r *Reader) Due(ctx context.Context, before time.Time, after string, limit 
 	return page, classify(doing, err)
 }
 
-// soonest returns the places of the first timers behind one that are due before a time, in order.
-func soonest(ctx context.Context, conn *sql.Conn, before int64, after place, limit int) (first []place, err error) {
+// soonestPlaces returns the places of the first timers behind one that are due before a time, in order.
+func soonestPlaces(ctx context.Context, conn *sql.Conn, before int64, after place, limit int) (first []place, err error) {
 	err = each(ctx, conn, func(tenants *sql.Rows) error {
 		var tenant string
 		var due int64

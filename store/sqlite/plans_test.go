@@ -66,19 +66,22 @@ var plans = map[string][]string{
 	"fired_outbox_deferred": {"SCAN timer_outbox_deferred", "LIST SUBQUERY 1", eachOf, "CREATE BLOOM FILTER"},
 	"defer":                 {byNumber},
 	"defer_again":           {byDeferred},
+	"claim":                 {byUnclaimed},
+	"claimed":               {byDeferred, "LIST SUBQUERY 1", byUnclaimedOnly},
+	"unclaimed":             {"SEARCH timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=?)"},
 	"deferred": {
 		"CO-ROUTINE destinations", "SETUP", "SCALAR SUBQUERY 1",
-		"SEARCH timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry (destination>?)",
+		"SEARCH timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>?)",
 		"RECURSIVE STEP", "SCAN destinations", "CORRELATED SCALAR SUBQUERY 3",
-		"SEARCH d USING COVERING INDEX idx_timer_outbox_deferred_retry (destination>?)",
+		"SEARCH d USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>?)",
 		"SCAN destinations", "SEARCH d USING INTEGER PRIMARY KEY (rowid=?)",
 		"CORRELATED LIST SUBQUERY 5",
-		"SEARCH due USING COVERING INDEX idx_timer_outbox_deferred_retry (destination=? AND retry_at<?)",
+		"SEARCH due USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination=? AND retry_at<?)",
 	},
 	"delete_deferred": {"SEARCH timer_outbox_deferred USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
 	"get":             {byKey},
 	"head":            {"SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid>?)"},
-	"list":            {"SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>?)"},
+	"list":            {"SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>? AND service_call_id<?)"},
 	"lock":            {byNumber},
 	"mark":            {byRowid, "LIST SUBQUERY 1", "SCAN json_each VIRTUAL TABLE INDEX 1:"},
 	"next_due": {
@@ -97,7 +100,7 @@ var plans = map[string][]string{
 	"tenant_counts":    {"SEARCH timer_counts USING PRIMARY KEY (tenant_id>?)"},
 	"due_tenants":      {nextDues},
 	"tenants":          {"SEARCH timer_counts USING PRIMARY KEY (tenant_id>?)"},
-	"walk_end":         {"SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>?)"},
+	"walk_end":         {"SEARCH timer_schedules USING COVERING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id>? AND service_call_id<?)"},
 }
 
 // notHot are statements for people, or on a table of one row, which may scan tables
@@ -105,19 +108,21 @@ var plans = map[string][]string{
 var notHot = []string{"stats", "inspect", "identity", "firing", "pause", "resume", "registered_before", "noted", "forget_positions", "hasten", "numbered", "renumber"}
 
 const (
-	byKey       = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"
-	byRowid     = "SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid=?)"
-	dueTenants  = "SEARCH c USING COVERING INDEX idx_timer_counts_next_due (next_due<?)"
-	dueTimers   = "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"
-	firstDue    = "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=?)"
-	nextDues    = "SEARCH timer_counts USING COVERING INDEX idx_timer_counts_next_due (next_due<?)"
-	byTenantDue = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"
-	byOver      = "SEARCH timer_schedules USING INDEX idx_timer_schedules_over (<expr><?)"
-	byDeferred  = "SEARCH timer_outbox_deferred USING INTEGER PRIMARY KEY (rowid=?)"
-	byNumber    = "SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid=?)"
-	byParked    = "SEARCH timer_outbox_parked USING INTEGER PRIMARY KEY (rowid=?)"
-	eachOf      = "SCAN json_each VIRTUAL TABLE INDEX 1:"  // what was given as an argument
-	eachRow     = "SCAN jsonb_each VIRTUAL TABLE INDEX 1:" // the same, of which each is an object
+	byKey           = "SEARCH timer_schedules USING INDEX sqlite_autoindex_timer_schedules_1 (tenant_id=? AND service_call_id=?)"
+	byRowid         = "SEARCH timer_schedules USING INTEGER PRIMARY KEY (rowid=?)"
+	dueTenants      = "SEARCH c USING COVERING INDEX idx_timer_counts_next_due (next_due<?)"
+	dueTimers       = "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"
+	firstDue        = "SEARCH s USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=?)"
+	nextDues        = "SEARCH timer_counts USING COVERING INDEX idx_timer_counts_next_due (next_due<?)"
+	byTenantDue     = "SEARCH timer_schedules USING COVERING INDEX idx_timer_schedules_tenant_due (tenant_id=? AND due_at<?)"
+	byOver          = "SEARCH timer_schedules USING INDEX idx_timer_schedules_over (<expr><?)"
+	byDeferred      = "SEARCH timer_outbox_deferred USING INTEGER PRIMARY KEY (rowid=?)"
+	byUnclaimed     = "SEARCH timer_outbox_deferred USING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>? AND destination<?)"
+	byUnclaimedOnly = "SEARCH timer_outbox_deferred USING COVERING INDEX idx_timer_outbox_deferred_retry (unclaimed=? AND destination>? AND destination<?)"
+	byNumber        = "SEARCH timer_outbox USING INTEGER PRIMARY KEY (rowid=?)"
+	byParked        = "SEARCH timer_outbox_parked USING INTEGER PRIMARY KEY (rowid=?)"
+	eachOf          = "SCAN json_each VIRTUAL TABLE INDEX 1:"  // what was given as an argument
+	eachRow         = "SCAN jsonb_each VIRTUAL TABLE INDEX 1:" // the same, of which each is an object
 )
 
 // Statements that are to tell everything, in its order.

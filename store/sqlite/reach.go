@@ -20,8 +20,8 @@ const maxWalk = 10_000
 
 // Reach marks due timers and returns them. While more are due than the limit it
 // first gives each tenant with due timers an equal share, then fills up, tenant by tenant,
-// from the one whose timers are due the longest. What is not allowed is read and left
-// alone, no more than the limit of it.
+// from the one whose timers are due the longest. With an allowance it does not fill up: it
+// would read what is not allowed, such as all that a paused tenant has due.
 func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
@@ -38,22 +38,22 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 			return nil, err
 		}
 	}
-	if rest := limit - len(due.entries); rest > 0 {
+	if rest := limit - len(due.entries); rest > 0 && (allow == nil || !backlogged) {
 		if err := due.read(ctx, t, sqlDue, ms, rest); err != nil {
 			return nil, err
 		}
 	}
-	if due.seen == 0 { // a next due time that has passed is wrong: without this the poller would ask again at once
+	if due.seen == 0 && !backlogged { // a next due time that has passed is wrong: without this the poller would ask again at once
 		_, err := t.ExecContext(ctx, sqlCorrectNextDue, ms)
 		return nil, err
 	}
 	if err := due.mark(ctx, t); err != nil {
 		return nil, err
 	}
-	for tenant, n := range due.taken {
-		c := t.count(tenant)
-		c.Scheduled -= int64(n)
-		c.Reached += int64(n)
+	for i := range due.entries {
+		c := t.count(due.entries[i].TenantID)
+		c.Count(timer.Scheduled, -1)
+		c.Count(due.entries[i].State, 1)
 	}
 	failpoint.Here("claimed")
 	return due.entries, nil
@@ -153,18 +153,15 @@ func (c *claim) share(ctx context.Context, t *transaction, ms int64, limit int) 
 func (c *claim) read(ctx context.Context, t *transaction, text string, args ...any) error {
 	return each(ctx, t, func(rows *sql.Rows) error {
 		c.seen++
-		e := timer.Entry{State: timer.Reached, ReachedAt: c.now}
-		var rowid, due, registered int64
-		err := rows.Scan(&rowid, (*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered,
-			&e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data))
+		var rowid int64
+		e, err := scanEntry(rows, &rowid)
 		if err != nil {
-			return fmt.Errorf("read a due timer: %w", err)
+			return err
 		}
-		if due > c.now.UnixMilli() {
+		if e.DueAt.After(c.now) {
 			return fmt.Errorf("%w: a timer is due later than its index says: %s", timer.ErrFatal, wayOut)
 		}
-		e.DueAt, e.RegisteredAt = time.UnixMilli(due).UTC(), time.UnixMilli(registered).UTC()
-		if c.left(e.TenantID) > 0 {
+		if e.Mark(c.now); c.left(e.TenantID) > 0 {
 			c.taken[e.TenantID]++
 			c.entries, c.rowids = append(c.entries, e), append(c.rowids, rowid)
 		}

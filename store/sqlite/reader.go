@@ -59,26 +59,38 @@ func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
 	return store.Only(key, entries, err)
 }
 
-// List returns a page of a tenant's timers.
-func (r *Reader) List(ctx context.Context, tenant timer.TenantID, f timer.Filter) (timer.Page, error) {
-	doing := "list " + string(tenant)
+// List returns a page of timers.
+func (r *Reader) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	return store.List(ctx, f, r.ofTenant, r.correlated, r.soonest)
+}
+
+// correlated returns timers of any tenant that carry the correlation id.
+func (r *Reader) correlated(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	entries, err := r.entries(ctx, "find by correlation id", sqlCorrelated, f.CorrelationID, timer.PageSize(f.Limit))
+	return timer.Page{Entries: entries}, err
+}
+
+// ofTenant returns a page of a tenant's timers.
+func (r *Reader) ofTenant(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	doing := "list " + string(f.TenantID)
 	limit := timer.PageSize(f.Limit)
+	after, before := store.Between(f)
 	var end sql.NullString // of the walk; null if the page is full before, or the timers end
-	if f != (timer.Filter{After: f.After, Limit: f.Limit}) {
-		err := r.reads.QueryRowContext(ctx, sqlWalkEnd, string(tenant), string(f.After), timer.PageWalk).Scan(&end)
+	if f != (timer.Filter{TenantID: f.TenantID, Prefix: f.Prefix, After: f.After, Limit: f.Limit}) {
+		err := r.reads.QueryRowContext(ctx, sqlWalkEnd, string(f.TenantID), after, timer.PageWalk, before).Scan(&end)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return timer.Page{}, classify(doing, err)
 		}
 	}
-	entries, err := r.entries(ctx, doing, sqlList, string(tenant), string(f.After), end,
-		orNull(string(f.State)), dueAt(f.DueFrom), dueAt(f.DueBefore), orNull(f.CorrelationID), limit+1)
+	entries, err := r.entries(ctx, doing, sqlList, string(f.TenantID), after, end,
+		orNull(string(f.State)), dueAt(f.DueFrom), dueAt(f.DueBefore), orNull(f.CorrelationID), limit+1, before)
 	if err != nil {
 		return timer.Page{}, err
 	}
 	if len(entries) > limit {
-		return timer.Page{Entries: entries[:limit], Next: entries[limit-1].ServiceCallID}, nil
+		return timer.Page{Entries: entries[:limit], Next: string(entries[limit-1].ServiceCallID)}, nil
 	}
-	return timer.Page{Entries: entries, Next: timer.ServiceCallID(end.String)}, nil
+	return timer.Page{Entries: entries, Next: end.String}, nil
 }
 
 // dueAt is a bound of due times, which are whole milliseconds: both bounds are
@@ -90,22 +102,24 @@ func dueAt(t time.Time) any {
 	return timer.RoundUp(t).UnixMilli()
 }
 
-// Correlated returns timers of any tenant that carry the correlation id.
-func (r *Reader) Correlated(ctx context.Context, correlationID string, limit int) ([]timer.Entry, error) {
-	return r.entries(ctx, "find by correlation id", sqlCorrelated, correlationID, timer.PageSize(limit))
-}
-
 func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) ([]timer.Entry, error) {
 	entries, err := readEntries(ctx, r.reads, text, args...)
 	return entries, classify(doing, err)
 }
 
-// Stats adds up the counts of all tenants.
-func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
+// Stats returns the counts of a tenant, or adds up those of all.
+func (r *Reader) Stats(ctx context.Context, tenant timer.TenantID) (st timer.Stats, err error) {
+	if tenant != "" {
+		err = r.reads.QueryRowContext(ctx, sqlCounts, string(tenant)).Scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled)
+		if errors.Is(err, sql.ErrNoRows) {
+			return timer.Stats{}, nil
+		}
+		return st, classify("read the counts of "+string(tenant), err)
+	}
 	var next, oldest sql.NullInt64
 	var first nullable // id of the oldest event
 	err = r.reads.QueryRowContext(ctx, sqlStats).
-		Scan(&st.Scheduled, &st.Reached, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked)
+		Scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled, &st.Outbox, &next, &oldest, &first, &st.Parked)
 	if err != nil {
 		return timer.Stats{}, classify("read the counts", err)
 	}
@@ -114,42 +128,23 @@ func (r *Reader) Stats(ctx context.Context) (st timer.Stats, err error) {
 	return st, nil
 }
 
-// Counts returns the counts of one tenant.
-func (r *Reader) Counts(ctx context.Context, tenant timer.TenantID) (c timer.Counts, err error) {
-	err = r.reads.QueryRowContext(ctx, sqlCounts, string(tenant)).Scan(&c.Scheduled, &c.Reached, &c.Canceled)
-	if errors.Is(err, sql.ErrNoRows) {
-		return timer.Counts{}, nil
-	}
-	return c, classify("read the counts of "+string(tenant), err)
-}
-
 // Tenants returns the counts of tenants, in order.
 func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (tenants []timer.TenantCounts, err error) {
 	err = r.rows(ctx, "read the counts of tenants", func(rows *sql.Rows) error {
 		var c timer.TenantCounts
-		err := rows.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Canceled)
+		err := rows.Scan((*string)(&c.TenantID), &c.Scheduled, &c.Reached, &c.Expired, &c.Canceled)
 		tenants = append(tenants, c)
 		return err
 	}, sqlTenantCounts, string(after), timer.PageSize(limit))
 	return tenants, err
 }
 
-// readEntries reads timers, by the columns of get.sql.
+// readEntries reads timers, by {columns}.
 func readEntries(ctx context.Context, from querier, text string, args ...any) (entries []timer.Entry, err error) {
 	err = each(ctx, from, func(rows *sql.Rows) error {
-		var e timer.Entry
-		var due, reached, canceled sql.NullInt64
-		var registered int64
-		if err := rows.Scan(
-			(*string)(&e.TenantID), (*string)(&e.ServiceCallID), (*nullable)(&e.CorrelationID), &due, &registered, &reached, &canceled,
-			(*string)(&e.State), &e.TimestampMS, &e.CommandID, (*nullable)(&e.Trace.Parent), (*nullable)(&e.Trace.State), (*nullable)(&e.Data),
-		); err != nil {
-			return fmt.Errorf("read a timer: %w", err)
-		}
-		e.DueAt, e.ReachedAt, e.CanceledAt = instant(due), instant(reached), instant(canceled)
-		e.RegisteredAt = time.UnixMilli(registered).UTC()
+		e, err := scanEntry(rows)
 		entries = append(entries, e)
-		return nil
+		return err
 	}, text, args...)
 	return entries, err
 }

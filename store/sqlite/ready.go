@@ -8,11 +8,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A readiness is what has to be known before the first transaction, since that
-// may hold the only connection.
+// A readiness is what has to be known before the first transaction.
 type readiness struct {
 	file       identity
 	statements map[string]*sql.Stmt // of the handle that writes, by text
@@ -27,6 +27,9 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 		return s.known, nil
 	}
 	if s.host {
+		if s.db.Stats().MaxOpenConnections == 1 { // a read inside of a transaction of the host would wait for that one
+			return nil, fmt.Errorf("%w: the handle has one connection: give it 2 or more", timer.ErrFatal)
+		}
 		if err := Verify(ctx, s.db); err != nil {
 			return nil, err
 		}
@@ -150,16 +153,8 @@ func (s *Store) Identity(ctx context.Context) (id, name string, err error) {
 	return id, "sqlite " + ready.file.path + " on " + host, nil
 }
 
-// Attach does nothing: a file belongs to one instance, which has one broker.
-func (s *Store) Attach(context.Context, string, string, bool) (other string, err error) {
-	return "", nil
-}
-
-// Now returns [errors.ErrUnsupported]: the database has no clock of its own.
-func (s *Store) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
-
-// Instances returns 1: a file belongs to one instance.
-func (s *Store) Instances() int { return 1 }
+// Shared returns nil: a file belongs to one instance.
+func (s *Store) Shared() store.Shared { return nil }
 
 // Nodes returns this instance alone.
 func (s *Store) Nodes(context.Context) ([]timer.Node, error) {

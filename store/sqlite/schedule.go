@@ -120,10 +120,9 @@ func (t *transaction) write(ctx context.Context, a *store.Application, groups []
 	if len(changed) == 0 {
 		return nil
 	}
-	args := make([]any, 0, 13*len(changed))
+	var args []any
 	for _, r := range a.Rows(changed) {
-		args = append(args, string(r.TenantID), string(r.ServiceCallID), r.CommandAt, r.CommandID, string(r.State), r.RegisteredAt,
-			orNull(r.DueAt), orNull(r.ReachedAt), orNull(r.CanceledAt), orNull(r.CorrelationID), orNull(r.TraceParent), orNull(r.TraceState), orNull(r.Data))
+		args = append(args, values(&r)...)
 	}
 	text := sqlPutChunk[a.Kind]
 	if len(changed) < putRows {

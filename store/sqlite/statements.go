@@ -17,7 +17,7 @@ func query(name string) string {
 	if err != nil {
 		panic("sqlite: " + err.Error()) // the file is embedded
 	}
-	return strings.TrimSpace(string(text))
+	return store.Columns(strings.TrimSpace(string(text)))
 }
 
 var (
@@ -66,6 +66,9 @@ var (
 	sqlDefer           = outbox.Statements{Head: query("defer"), Deferred: query("defer_again")}
 	sqlPark            = outbox.OnBoth(query("park"))
 	sqlHasten          = query("hasten")
+	sqlClaim           = query("claim")
+	sqlClaimed         = query("claimed")
+	sqlUnclaimed       = query("unclaimed")
 	sqlInspect         = query("inspect")
 	sqlIdentity        = query("identity")
 	sqlNote            = query("note")

@@ -10,12 +10,13 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 var _ outbox.Table = (*Store)(nil)
 
 // Outbox returns the outbox, which this store has for itself.
-func (s *Store) Outbox() outbox.Outbox { return outbox.Single(s) }
+func (s *Store) Outbox() outbox.Outbox { return outbox.Single(s).With(s) }
 
 // Head returns the first rows of the outbox after a number that are not deferred.
 func (s *Store) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
@@ -77,7 +78,7 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	}
 	return s.noting(ctx, "defer events", func(ctx context.Context, t *transaction) error {
 		for _, d := range rows {
-			_, err := t.ExecContext(ctx, sqlDefer.On(d.Deferred), d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts())
+			_, err := t.ExecContext(ctx, sqlDefer.On(d.Deferred), d.Seq, d.Reason, d.Destination, d.RetryAt.UnixMilli(), d.Attempts(), d.Unclaimed)
 			if err == nil && !d.Deferred {
 				_, err = t.ExecContext(ctx, sqlDelete.Head, d.Seq, d.Seq)
 			}
@@ -87,6 +88,33 @@ func (s *Store) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 		}
 		return nil
 	})
+}
+
+// Claim moves unclaimed rows to the end of the outbox.
+func (s *Store) Claim(ctx context.Context, prefix string, limit int) (claimed int, err error) {
+	err = s.writing(ctx, "claim events", func(ctx context.Context, t *transaction) error {
+		n, err := t.change(ctx, sqlClaim, prefix, outbox.Behind(prefix), limit)
+		if err == nil && n > 0 {
+			_, err = t.ExecContext(ctx, sqlClaimed, prefix, outbox.Behind(prefix), n)
+		}
+		claimed = int(n)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return claimed, nil
+}
+
+// Unclaimed returns service calls whose events no handler wants.
+func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.ServiceCallID, err error) {
+	err = r.rows(ctx, "find unclaimed events", func(rows *sql.Rows) error {
+		var call timer.ServiceCallID
+		err := rows.Scan(&call)
+		calls = append(calls, call)
+		return err
+	}, sqlUnclaimed, limit)
+	return calls, err
 }
 
 // Hasten has all deferred rows due now.

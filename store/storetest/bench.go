@@ -318,7 +318,7 @@ func benchDue(tb *testing.B, store Store, timers int) {
 	end := noon.Add(1000 * time.Hour)
 	var last string // page but one
 	for after := ""; ; {
-		page, err := b.store.Due(b.Context(), end, after, timer.MaxPage)
+		page, err := b.store.List(b.Context(), timer.Filter{DueBefore: end, After: after, Limit: timer.MaxPage})
 		b.must(err)
 		if page.Next == "" {
 			break
@@ -326,8 +326,14 @@ func benchDue(tb *testing.B, store Store, timers int) {
 		last, after = after, page.Next
 	}
 	for name, read := range map[string]func() error{
-		"first":   func() error { _, err := b.store.Due(b.Context(), end, "", timer.DefaultPage); return err },
-		"last":    func() error { _, err := b.store.Due(b.Context(), end, last, timer.DefaultPage); return err },
+		"first": func() error {
+			_, err := b.store.List(b.Context(), timer.Filter{DueBefore: end, After: "", Limit: timer.DefaultPage})
+			return err
+		},
+		"last": func() error {
+			_, err := b.store.List(b.Context(), timer.Filter{DueBefore: end, After: last, Limit: timer.DefaultPage})
+			return err
+		},
 		"overdue": func() error { _, err := b.store.Overdue(b.Context(), "", end); return err },
 	} {
 		b.Run(name, func(tb *testing.B) {
@@ -362,7 +368,7 @@ func benchFiring(tb *testing.B, store Store) {
 	b := &bench{B: tb, store: store}
 	b.must(b.store.PauseFiring(b.Context(), timer.Pause{Since: noon, By: "ops"}))
 	for b.Loop() {
-		_, err := b.store.Firing(b.Context())
+		_, err := b.store.Firing(b.Context(), noon)
 		b.must(err)
 	}
 }

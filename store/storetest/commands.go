@@ -50,6 +50,15 @@ func commandsMeetStates(s *suite) {
 			s.same("reached", s.reach(e.ReachedAt, 10), []timer.Entry{e})
 			return e
 		},
+		"Expired": func(k timer.Key) timer.Entry {
+			e := entry(k, timer.Expired, registered)
+			e.ExpiresAt, e.ReachedAt = canceled.Add(-time.Millisecond), canceled
+			c := schedule(k, same, e.DueAt)
+			c.ExpiresAt = e.ExpiresAt
+			apply(s.store.Schedule(s.Context(), registered, c))
+			s.same("expired", s.reach(e.ReachedAt, 10), []timer.Entry{e})
+			return e
+		},
 	}
 
 	// What a command makes of the timer.
@@ -104,6 +113,12 @@ func commandsMeetStates(s *suite) {
 		{"Reached", "cancel", older, timer.WasReached, nothing},
 		{"Reached", "cancel", same, timer.WasSame, nothing},
 		{"Reached", "cancel", newer, timer.WasReached, nothing},
+		{"Expired", "schedule", older, timer.WasExpired, nothing},
+		{"Expired", "schedule", same, timer.WasSame, nothing},
+		{"Expired", "schedule", newer, timer.WasExpired, nothing},
+		{"Expired", "cancel", older, timer.WasExpired, nothing},
+		{"Expired", "cancel", same, timer.WasSame, nothing},
+		{"Expired", "cancel", newer, timer.WasExpired, nothing},
 	} {
 		name := fmt.Sprintf("%s meets %s of age %d", c.state, c.command, c.age)
 		k := key("acme", timer.ServiceCallID(fmt.Sprintf("call-%d", i)))
@@ -163,7 +178,7 @@ func newestWins(s *suite) {
 	a.CommandID, b.CommandID = "B", "a" // bytes are compared, not letters
 	s.same("first", s.schedule(a), []timer.Outcome{timer.DidSchedule})
 	s.same("greater id", s.schedule(b), []timer.Outcome{timer.DidReschedule})
-	s.same("lesser id", s.schedule(a), []timer.Outcome{timer.WasStale})
+	s.same("lesser id", s.schedule(a), []timer.Outcome{timer.WasTied})
 }
 
 func permutations(n int) (all [][]int) {
@@ -259,8 +274,10 @@ func mixedCommands(s *suite) {
 				want[i] = timer.WasSame
 			case before.state == timer.Reached:
 				want[i] = timer.WasReached
-			case c.Version.Compare(before.version) < 0:
+			case c.TimestampMS < before.version.TimestampMS:
 				want[i] = timer.WasStale
+			case c.Version.Compare(before.version) < 0:
+				want[i] = timer.WasTied
 			case before.state == timer.Canceled:
 				want[i] = timer.DidSchedule
 			default:

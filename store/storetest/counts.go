@@ -17,6 +17,7 @@ func (s *suite) countsAreRight() {
 	for _, kept := range tenants {
 		sum.Scheduled += kept.Scheduled
 		sum.Reached += kept.Reached
+		sum.Expired += kept.Expired
 		sum.Canceled += kept.Canceled
 		s.same("counts of "+string(kept.TenantID), kept.Counts, s.counted(kept.TenantID))
 	}
@@ -39,6 +40,8 @@ func (s *suite) counted(tenant timer.TenantID) (c timer.Counts) {
 				c.Scheduled++
 			case timer.Reached:
 				c.Reached++
+			case timer.Expired:
+				c.Expired++
 			case timer.Canceled:
 				c.Canceled++
 			}
@@ -47,6 +50,14 @@ func (s *suite) counted(tenant timer.TenantID) (c timer.Counts) {
 			return c
 		}
 	}
+}
+
+// expiringOrNot has every other command have an expiry.
+func expiringOrNot(random *rand.Rand, c timer.ScheduleTimer) timer.ScheduleTimer {
+	if random.IntN(2) == 0 {
+		c.ExpiresAt = c.DueAt.Add(time.Second)
+	}
+	return c
 }
 
 // countsKept does many things to few timers, in an order that chance chooses.
@@ -61,7 +72,7 @@ func countsKept(s *suite) {
 		switch random.IntN(6) {
 		case 0, 1:
 			_, err := s.store.Schedule(s.Context(), now,
-				schedule(k, age-int64(random.IntN(3)), now.Add(time.Duration(random.IntN(20))*time.Second)),
+				expiringOrNot(random, schedule(k, age-int64(random.IntN(3)), now.Add(time.Duration(random.IntN(20))*time.Second))),
 				schedule(key(k.TenantID, k.ServiceCallID+"x"), age, now))
 			s.must(err)
 		case 2, 3:
@@ -74,16 +85,16 @@ func countsKept(s *suite) {
 			s.must(err)
 		}
 		for _, tenant := range tenants {
-			got, err := s.store.Counts(s.Context(), tenant)
+			got, err := s.store.Stats(s.Context(), tenant)
 			s.must(err)
-			if want := s.counted(tenant); got != want {
+			if want := s.counted(tenant); got.Counts != want {
 				s.Fatalf("after %d steps with seed %d: %s has %+v, want %+v", age, seed, tenant, got, want)
 			}
 		}
 	}
-	none, err := s.store.Counts(s.Context(), "unknown")
+	none, err := s.store.Stats(s.Context(), "unknown")
 	s.must(err)
-	s.same("unknown tenant", none, timer.Counts{})
+	s.same("unknown tenant", none, timer.Stats{})
 }
 
 func tenantPages(s *suite) {

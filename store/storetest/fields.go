@@ -26,6 +26,7 @@ var longest = timer.ScheduleTimer{
 	},
 	Version:       timer.Version{TimestampMS: 1<<53 - 1, CommandID: strings.Repeat("~", 128)},
 	DueAt:         noon.Add(time.Hour),
+	ExpiresAt:     noon.Add(3 * time.Hour),
 	CorrelationID: strings.Repeat(`"`, 128),
 	Trace: timer.Trace{
 		Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -41,7 +42,7 @@ func keepsFields(s *suite) {
 	s.same("outcome", s.schedule(longest), []timer.Outcome{timer.DidReschedule})
 	want := timer.Entry{
 		Key: longest.Key, Version: longest.Version, State: timer.Scheduled, CorrelationID: longest.CorrelationID,
-		Trace: longest.Trace, Data: longest.Data, DueAt: longest.DueAt, RegisteredAt: noon,
+		Trace: longest.Trace, Data: longest.Data, DueAt: longest.DueAt, ExpiresAt: longest.ExpiresAt, RegisteredAt: noon,
 	}
 	s.same("scheduled", s.get(longest.Key), want)
 	want.State, want.ReachedAt = timer.Reached, noon.Add(2*time.Hour)
@@ -97,7 +98,7 @@ func dataOfVersions(s *suite) {
 		e := m.Payload.(timer.DueTimeReached)
 		s.same("event of "+e.Key.String(), e.Data, map[timer.Key]string{with: "11", without: ""}[e.Key])
 	}
-	page, err := s.store.List(s.Context(), "acme", timer.Filter{})
+	page, err := s.store.List(s.Context(), timer.Filter{TenantID: "acme"})
 	s.must(err)
 	s.same("listed", []string{page.Entries[0].Data, page.Entries[1].Data}, []string{"11", ""})
 }
@@ -167,7 +168,7 @@ func tenantsApart(s *suite) {
 	s.same("reached", len(s.reach(noon, 10)), 1)
 	s.same("state", []timer.State{s.get(acme).State, s.get(beta).State}, []timer.State{timer.Reached, timer.Canceled})
 	s.same("schedule of another tenant", s.schedule(schedule(beta, 10, noon)), []timer.Outcome{timer.DidSchedule})
-	list, err := s.store.List(s.Context(), "acme", timer.Filter{})
+	list, err := s.store.List(s.Context(), timer.Filter{TenantID: "acme"})
 	s.must(err)
 	s.same("list of acme", keys(list.Entries), []timer.Key{acme})
 

@@ -23,8 +23,12 @@ func identities(s *suite) {
 }
 
 func attaches(s *suite) {
+	shared := s.store.Shared()
+	if shared == nil {
+		return // it belongs to one process, which has one broker
+	}
 	for _, broker := range []string{"here", "here", "there", "here"} {
-		if other, err := s.store.Attach(s.Context(), broker, "nats://"+broker, false); err != nil || other != "" {
+		if other, err := shared.Attach(s.Context(), broker, "nats://"+broker, false); err != nil || other != "" {
 			s.Errorf("attach to %s: %q is used, %v", broker, other, err)
 		}
 	}

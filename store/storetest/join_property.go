@@ -177,7 +177,7 @@ func (m *joinedModel) fire() {
 
 // check compares the timers and counts of the tenant.
 func (m *joinedModel) check() {
-	page, err := m.s.store.List(m.s.Context(), m.tenant, timer.Filter{})
+	page, err := m.s.store.List(m.s.Context(), timer.Filter{TenantID: m.tenant})
 	m.must(err)
 	got := make(map[timer.ServiceCallID]modelTimer)
 	for _, e := range page.Entries {
@@ -197,9 +197,9 @@ func (m *joinedModel) check() {
 		m.timers[call] = t
 	}
 	m.same("timers", got, m.timers)
-	kept, err := m.s.store.Counts(m.s.Context(), m.tenant)
+	kept, err := m.s.store.Stats(m.s.Context(), m.tenant)
 	m.must(err)
-	m.same("counts", kept, counts)
+	m.same("counts", kept.Counts, counts)
 }
 
 func (m *joinedModel) must(err error) {

@@ -90,7 +90,7 @@ func holdings(t *testing.T, s Store) string {
 	must(err)
 	for _, tenant := range tenants {
 		line("counts", tenant)
-		page, err := s.List(ctx, tenant.TenantID, timer.Filter{Limit: timer.MaxPage})
+		page, err := s.List(ctx, timer.Filter{TenantID: tenant.TenantID, Limit: timer.MaxPage})
 		must(err)
 		for _, e := range page.Entries {
 			again, err := s.Get(ctx, e.Key)
@@ -113,10 +113,10 @@ func holdings(t *testing.T, s Store) string {
 	for _, e := range parked {
 		line("parked", e)
 	}
-	stats, err := s.Stats(ctx)
+	stats, err := s.Stats(ctx, "")
 	must(err)
 	line("stats", stats)
-	firing, err := s.Firing(ctx)
+	firing, err := s.Firing(ctx, noon)
 	must(err)
 	line("paused", firing)
 	noted, err := s.Noted(ctx)

@@ -220,31 +220,115 @@ func twenty(tenant timer.TenantID) (tenants []timer.TenantID) {
 	return tenants
 }
 
-func (s *suite) firing() timer.Pause {
+func (s *suite) firing(now time.Time) timer.Pauses {
 	s.Helper()
-	p, err := s.store.Firing(s.Context())
+	p, err := s.store.Firing(s.Context(), now)
 	s.must(err)
 	return p
 }
 
+func (s *suite) pause(p timer.Pause) {
+	s.Helper()
+	s.must(s.store.PauseFiring(s.Context(), p))
+}
+
+func (s *suite) resume(tenant timer.TenantID) {
+	s.Helper()
+	s.must(s.store.ResumeFiring(s.Context(), tenant))
+}
+
 func pauses(s *suite) {
-	s.same("at first", s.firing(), timer.Pause{})
-	s.must(s.store.ResumeFiring(s.Context()))
-	s.must(s.store.PauseFiring(s.Context(), timer.Pause{Since: noon.Add(time.Microsecond), By: "op\x00s\xff"}))
-	s.same("paused", s.firing(), timer.Pause{Since: noon, By: "ops"})
-	s.must(s.store.PauseFiring(s.Context(), timer.Pause{Since: noon.Add(time.Hour), By: "another"}))
-	s.same("paused again", s.firing(), timer.Pause{Since: noon, By: "ops"})
+	s.same("at first", s.firing(noon), timer.Pauses{})
+	s.resume("")
+	s.pause(timer.Pause{Since: noon.Add(time.Microsecond), By: "op\x00s\xff"})
+	paused := timer.Pauses{"": {Since: noon, By: "ops"}}
+	s.same("paused", s.firing(far), paused)
+	s.pause(timer.Pause{Since: noon.Add(time.Hour), By: "another"})
+	s.same("paused again", s.firing(noon), paused)
 	s.timers("acme", 2, noon)
 	s.same("commands", s.counted("acme"), timer.Counts{Scheduled: 2})
 	for range 2 {
-		s.must(s.store.ResumeFiring(s.Context()))
-		s.same("resumed", s.firing(), timer.Pause{})
+		s.resume("")
+		s.same("resumed", s.firing(noon), timer.Pauses{})
 	}
-	s.must(s.store.PauseFiring(s.Context(), timer.Pause{Since: noon, By: strings.Repeat("x", timer.MaxPausedBy-1) + "\u00e9"}))
-	s.same("cut", s.firing(), timer.Pause{Since: noon, By: strings.Repeat("x", timer.MaxPausedBy-1)})
-	if err := s.store.PauseFiring(s.Context(), timer.Pause{By: "ops"}); !errors.Is(err, timer.ErrInvalid) {
-		s.Errorf("a pause without a time: %v", err)
+	s.pause(timer.Pause{Since: noon, By: strings.Repeat("x", timer.MaxPausedBy-1) + "\u00e9"})
+	s.same("cut", s.firing(noon)[""], timer.Pause{Since: noon, By: strings.Repeat("x", timer.MaxPausedBy-1)})
+	for name, p := range map[string]timer.Pause{
+		"a pause without a time":     {By: "ops"},
+		"a pause that is over":       {Since: noon, Until: noon},
+		"a pause of no valid tenant": {Since: noon, TenantID: timer.NoTenant},
+	} {
+		if err := s.store.PauseFiring(s.Context(), p); !errors.Is(err, timer.ErrInvalid) {
+			s.Errorf("%s: %v", name, err)
+		}
 	}
+}
+
+func pausesOfTenants(s *suite) {
+	acme := timer.Pause{TenantID: "acme", Since: noon, By: "ann"}
+	all := timer.Pause{Since: noon, By: "bob"}
+	s.pause(acme)
+	s.pause(all)
+	s.same("both", s.firing(noon), timer.Pauses{"acme": acme, "": all})
+	s.resume("beta")
+	s.resume("")
+	s.same("one is left", s.firing(noon), timer.Pauses{"acme": acme})
+	s.pause(all)
+	s.resume("acme")
+	s.same("the other is left", s.firing(noon), timer.Pauses{"": all})
+}
+
+func pausesEnd(s *suite) {
+	hour, day := noon.Add(time.Hour), noon.Add(24*time.Hour)
+	p := timer.Pause{TenantID: "acme", Since: noon, Until: hour, By: "ann"}
+	s.pause(p)
+	s.same("before its end", s.firing(hour.Add(-time.Millisecond)), timer.Pauses{"acme": p})
+	s.same("at its end", s.firing(hour), timer.Pauses{})
+	s.pause(timer.Pause{TenantID: "acme", Since: noon.Add(time.Minute), Until: day, By: "bob"})
+	p.Until = day
+	s.same("longer", s.firing(hour), timer.Pauses{"acme": p})
+	s.pause(timer.Pause{TenantID: "acme", Since: hour, By: "bob"})
+	p.Until = time.Time{}
+	s.same("until it is resumed", s.firing(far), timer.Pauses{"acme": p})
+	p.Until = day
+	s.pause(timer.Pause{TenantID: "acme", Since: hour, Until: day})
+	again := timer.Pause{TenantID: "acme", Since: day, By: "eve"}
+	s.pause(again)
+	s.same("anew after its end", s.firing(day), timer.Pauses{"acme": again})
+}
+
+// pausedDelaysNobody has a tenant that may fire nothing and has more due than ten batches
+// hold, beside others with a few.
+func pausedDelaysNobody(s *suite) {
+	s.timers("paused", 10_000, noon.Add(-time.Hour))
+	for _, tenant := range []timer.TenantID{"acme", "beta", "zeta"} {
+		s.timers(tenant, 700, noon)
+	}
+	allow := func(tenant timer.TenantID) int {
+		if tenant == "paused" {
+			return 0
+		}
+		return 1 << 30
+	}
+	now, fired := noon.Add(time.Minute), 0
+	for batches := 0; fired < 2100; batches++ {
+		entries := s.reachAllowed(now, 1000, allow)
+		if len(entries) == 0 || batches > 3 {
+			s.Fatalf("%d of 2100 timers fired in %d batches", fired, batches)
+		}
+		of := make(map[timer.TenantID]int)
+		for _, e := range entries {
+			of[e.TenantID]++
+		}
+		s.same("of the one that is paused", of["paused"], 0)
+		if batches == 0 && (of["acme"] < 333 || of["beta"] < 333 || of["zeta"] < 333) {
+			s.Errorf("shares of the first batch: %v", of)
+		}
+		fired += len(entries)
+	}
+	s.same("then", len(s.reachAllowed(now, 1000, allow)), 0)
+	s.same("what is paused waits", s.counted("paused"), timer.Counts{Scheduled: 10_000})
+	s.same("resumed", len(s.reach(now, 1000)), 1000)
 }
 
 // forgetAll forgets in steps of a limit.
@@ -275,9 +359,9 @@ func forget(s *suite) {
 	s.same("a step of none", c, timer.Counts{})
 	s.same("acme", s.forgetAll("acme", 2), timer.Counts{Scheduled: 21, Reached: 3, Canceled: 2})
 	s.same("once more", s.forgetAll("acme", 2), timer.Counts{})
-	counts, err := s.store.Counts(s.Context(), "acme")
+	counts, err := s.store.Stats(s.Context(), "acme")
 	s.must(err)
-	s.same("counts", counts, timer.Counts{})
+	s.same("counts", counts.Counts, timer.Counts{})
 	s.same("the others", s.stats().Counts, timer.Counts{Scheduled: 42, Reached: 6, Canceled: 4})
 	s.same("parked", numbers(s.parked("", 0, 10)), seqs[1:2])
 	s.same("beta, in one step", s.forgetAll("beta", 1000), timer.Counts{Scheduled: 21, Reached: 3, Canceled: 2})

@@ -104,11 +104,13 @@ func bothRetry(a, b *suite) {
 }
 
 func bothPause(a, b *suite) {
-	pause := timer.Pause{Since: noon, By: "ops"}
-	a.must(a.store.PauseFiring(a.Context(), pause))
-	b.same("paused", b.firing(), pause)
-	b.must(b.store.PauseFiring(b.Context(), timer.Pause{Since: noon.Add(time.Hour)}))
-	a.same("paused again", a.firing(), pause)
-	b.must(b.store.ResumeFiring(b.Context()))
-	a.same("resumed", a.firing(), timer.Pause{})
+	for _, tenant := range []timer.TenantID{"", "acme"} {
+		pause := timer.Pause{TenantID: tenant, Since: noon, By: "ops"}
+		a.pause(pause)
+		b.same("paused", b.firing(noon), timer.Pauses{tenant: pause})
+		b.pause(timer.Pause{TenantID: tenant, Since: noon.Add(time.Hour)})
+		a.same("paused again", a.firing(noon), timer.Pauses{tenant: pause})
+		b.resume(tenant)
+		a.same("resumed", a.firing(noon), timer.Pauses{})
+	}
 }

@@ -14,7 +14,7 @@ import (
 func (s *suite) due(before time.Time, limit int) (keys []timer.Key, pages []int) {
 	s.Helper()
 	for after := ""; ; {
-		page, err := s.store.Due(s.Context(), before, after, limit)
+		page, err := s.store.List(s.Context(), timer.Filter{DueBefore: before, After: after, Limit: limit})
 		s.must(err)
 		pages = append(pages, len(page.Entries))
 		last := time.Time{}
@@ -56,14 +56,14 @@ func duePages(s *suite) {
 	s.same("pages", pages, []int{10, 10})
 	keys, _ = s.due(noon.Add(20*time.Second+time.Millisecond), 7)
 	s.same("and the one due then", keys, want[:21])
-	page, err := s.store.Due(s.Context(), noon.Add(time.Hour), "", 0)
+	page, err := s.store.List(s.Context(), timer.Filter{DueBefore: noon.Add(time.Hour), After: "", Limit: 0})
 	s.must(err)
 	s.same("a page without a limit", len(page.Entries), 25)
 	e := s.get(want[0])
 	s.same("an entry", page.Entries[0], e)
 
 	for _, after := range []string{"x", "1", "1-", "-", "1-2-3-4", " 1-2", "1-2 "} {
-		if _, err := s.store.Due(s.Context(), noon, after, 10); !errors.Is(err, timer.ErrInvalid) {
+		if _, err := s.store.List(s.Context(), timer.Filter{DueBefore: noon, After: after, Limit: 10}); !errors.Is(err, timer.ErrInvalid) {
 			s.Errorf("page after %q: %v, want ErrInvalid", after, err)
 		}
 	}

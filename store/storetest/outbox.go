@@ -318,6 +318,65 @@ func outboxHasten(s *suite) {
 	s.same("head", ids(s.head(0, 10)), []string{rows[2].Message.UUID})
 }
 
+// outboxClaim has rows of the head and deferred ones that no handler wants.
+func outboxClaim(s *suite) {
+	calls := []timer.ServiceCallID{"order-2", "order-1", "order-10", "orders", "a-late-one", "order-3"}
+	events := make([]timer.DueTimeReached, len(calls))
+	for i, call := range calls {
+		events[i] = event(i)
+		events[i].ServiceCallID = call
+	}
+	s.emit(events...)
+	rows := s.head(0, 10)
+	s.deferRow(rows[5].Place, "acme", "failed", noon)
+	rows[5].Place.Deferred = true
+	s.deferRow(rows[4].Place, "acme", "failed", noon)
+	unclaim := func(row outbox.Row, call timer.ServiceCallID) {
+		s.must(s.store.Defer(s.Context(), outbox.Deferral{
+			Place: row.Place, Destination: string(call), Reason: "no handler", RetryAt: noon, Untried: true, Unclaimed: true,
+		}))
+	}
+	for i, row := range rows {
+		if i != 4 {
+			unclaim(row, calls[i])
+		}
+	}
+	unclaimed := func(limit int, want ...timer.ServiceCallID) {
+		s.Helper()
+		got, err := s.store.Unclaimed(s.Context(), limit)
+		s.must(err)
+		s.same("unclaimed", got, want)
+	}
+	claim := func(prefix string, limit, want int) {
+		s.Helper()
+		n, err := s.store.Claim(s.Context(), prefix, limit)
+		s.must(err)
+		s.same("claimed by "+prefix, n, want)
+	}
+	unclaimed(10, "order-1", "order-10", "order-2", "order-3", "orders")
+	unclaimed(2, "order-1", "order-10")
+	st := s.stats()
+	s.same("in the outbox, and the oldest", []any{st.Outbox, st.Oldest}, []any{int64(6), events[0].ReachedAt})
+	s.must(s.store.Hasten(s.Context(), noon.Add(time.Hour)))
+	s.same("only what is wanted is retried", len(s.deferred(noon.Add(24*time.Hour), "", 10, 10)), 1)
+	s.same("at the head", len(s.head(0, 10)), 0)
+
+	claim("invoice-", 10, 0)
+	claim("order-", 3, 3)
+	unclaimed(10, "order-3", "orders")
+	claim("order-", 3, 1)
+	claim("order-", 3, 0)
+	attempts := make(map[string]int)
+	for _, row := range s.head(0, 10) {
+		attempts[row.Message.Metadata.Get(envelope.HeaderServiceCallID)] = row.Attempts
+		s.same("number", row.Seq > rows[5].Seq, true)
+	}
+	s.same("claimed, with their attempts", attempts, map[string]int{"order-1": 0, "order-10": 0, "order-2": 0, "order-3": 1})
+	claim("", 10, 1)
+	unclaimed(10)
+	s.same("in the outbox", s.stats().Outbox, int64(6))
+}
+
 func outboxPark(s *suite) {
 	s.emit(event(1), event(2), event(3))
 	rows := s.head(0, 10)

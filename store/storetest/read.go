@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -17,7 +18,8 @@ func getNothing(s *suite) {
 
 func (s *suite) list(tenant timer.TenantID, f timer.Filter) timer.Page {
 	s.Helper()
-	page, err := s.store.List(s.Context(), tenant, f)
+	f.TenantID = tenant
+	page, err := s.store.List(s.Context(), f)
 	s.must(err)
 	return page
 }
@@ -25,27 +27,27 @@ func (s *suite) list(tenant timer.TenantID, f timer.Filter) timer.Page {
 func listPages(s *suite) {
 	s.timers("acme", 250, noon)
 	s.timers("beta", 3, noon)
-	var after timer.ServiceCallID
+	after := ""
 	for _, want := range []int{100, 100, 50} {
 		page := s.list("acme", timer.Filter{After: after})
 		s.same("page", len(page.Entries), want)
 		for _, e := range page.Entries {
-			if e.TenantID != "acme" || e.ServiceCallID <= after {
+			if e.TenantID != "acme" || string(e.ServiceCallID) <= after {
 				s.Errorf("%s after %s of acme", e.Key, after)
 			}
-			after = e.ServiceCallID
+			after = string(e.ServiceCallID)
 		}
 		if want == 100 {
 			s.same("next", page.Next, after)
 		} else {
-			s.same("next", page.Next, timer.ServiceCallID(""))
+			s.same("next", page.Next, "")
 		}
 	}
 	s.same("after the last", s.list("acme", timer.Filter{After: after}), timer.Page{})
 	page := s.list("acme", timer.Filter{Limit: 7, After: "call-000009"})
 	s.same("page of 7", len(page.Entries), 7)
 	s.same("first", page.Entries[0].ServiceCallID, timer.ServiceCallID("call-000010"))
-	s.same("as many as there are", s.list("beta", timer.Filter{Limit: 3}).Next, timer.ServiceCallID(""))
+	s.same("as many as there are", s.list("beta", timer.Filter{Limit: 3}).Next, "")
 
 	s.timers("great", 1100, noon)
 	s.same("greatest page", len(s.list("great", timer.Filter{Limit: 5000}).Entries), 1000)
@@ -69,7 +71,7 @@ func listStates(s *suite) {
 	}
 	page := s.list("acme", timer.Filter{State: timer.Scheduled, After: "call-000002", Limit: 1})
 	s.same("a page of a state", page.Entries[0].Key, key("acme", "call-000003"))
-	s.same("next", page.Next, timer.ServiceCallID("call-000003"))
+	s.same("next", page.Next, "call-000003")
 }
 
 func listFilters(s *suite) {
@@ -80,7 +82,7 @@ func listFilters(s *suite) {
 	s.schedule(related)
 	calls := func(f timer.Filter) (calls []timer.ServiceCallID) {
 		page := s.list("acme", f)
-		s.same("next", page.Next, timer.ServiceCallID(""))
+		s.same("next", page.Next, "")
 		for _, e := range page.Entries {
 			calls = append(calls, e.ServiceCallID)
 		}
@@ -96,6 +98,70 @@ func listFilters(s *suite) {
 	s.same("all filters", calls(timer.Filter{State: timer.Scheduled, DueFrom: from, DueBefore: before, CorrelationID: "request-7", After: "r"}),
 		[]timer.ServiceCallID{"related"})
 	s.same("nothing", calls(timer.Filter{State: timer.Reached, DueFrom: from}), []timer.ServiceCallID(nil))
+}
+
+// listPrefix lists timers whose service calls begin so, among their neighbors.
+func listPrefix(s *suite) {
+	for _, call := range []timer.ServiceCallID{"order-1", "order-16zzz", "order-17", "order-17.a", "order-17.z", "order-170", "order-18", "-", ".a", "z", "zz"} {
+		s.schedule(schedule(key("acme", call), 1, noon))
+	}
+	s.cancel(cancel(key("acme", "order-17.z"), 2))
+	for prefix, want := range map[string][]timer.ServiceCallID{
+		"order-17":   {"order-17", "order-17.a", "order-17.z", "order-170"},
+		"order-17.":  {"order-17.a", "order-17.z"},
+		"order-17.a": {"order-17.a"},
+		"order-19":   nil,
+		"-":          {"-"},
+		".":          {".a"},
+		"z":          {"z", "zz"},
+	} {
+		var calls []timer.ServiceCallID
+		for f := (timer.Filter{Prefix: prefix, Limit: 2}); ; {
+			page := s.list("acme", f)
+			for _, e := range page.Entries {
+				calls = append(calls, e.ServiceCallID)
+			}
+			if f.After = page.Next; f.After == "" {
+				break
+			}
+		}
+		s.same("prefix "+prefix, calls, want)
+	}
+	s.same("with a state", keys(s.list("acme", timer.Filter{Prefix: "order-17.", State: timer.Scheduled}).Entries), []timer.Key{key("acme", "order-17.a")})
+	_, err := s.store.List(s.Context(), timer.Filter{TenantID: "acme", Prefix: "order 17"})
+	if !errors.Is(err, timer.ErrInvalid) {
+		s.Errorf("a prefix with a space: %v", err)
+	}
+}
+
+// cancelSelected cancels many timers, and leaves alone what is newer, what has fired, and
+// what is another's.
+func cancelSelected(s *suite) {
+	s.timers("acme", 1200, noon)
+	s.timers("other", 2, noon)
+	newer := schedule(key("acme", "call-000007"), 9, noon)
+	s.schedule(newer)
+	related := schedule(key("acme", "related"), 1, noon)
+	related.CorrelationID = "request-7"
+	s.schedule(related)
+	do := func(c timer.CancelTimers) timer.CancelCounts {
+		c.TenantID, c.Version = "acme", version(5)
+		n, err := timer.CancelSelected(s.Context(), c, s.store.List, func(ctx context.Context, all ...timer.CancelTimer) ([]timer.Result, error) {
+			return s.store.Cancel(ctx, noon, all...)
+		})
+		if err != nil {
+			s.Fatal(err)
+		}
+		return n
+	}
+	s.same("correlation", do(timer.CancelTimers{Of: timer.Selection{CorrelationID: "request-7"}}), timer.CancelCounts{Canceled: 1})
+	prefix := timer.CancelTimers{Of: timer.Selection{Prefix: "call-"}}
+	s.same("prefix", do(prefix), timer.CancelCounts{Canceled: 1199, Stale: 1})
+	s.same("again", do(prefix), timer.CancelCounts{Stale: 1})
+	s.same("calls", do(timer.CancelTimers{Of: timer.Selection{Calls: []timer.ServiceCallID{"call-000007", "none"}}}), timer.CancelCounts{Canceled: 1, Stale: 1})
+	s.same("newer", s.get(key("acme", "call-000007")).State, timer.Scheduled)
+	s.same("tombstone", s.get(key("acme", "none")).State, timer.Canceled)
+	s.same("other", len(s.list("other", timer.Filter{State: timer.Scheduled}).Entries), 2)
 }
 
 // listWalks lists two timers among many of another state.
@@ -130,21 +196,33 @@ func correlated(s *suite) {
 		s.schedule(c)
 	}
 	s.schedule(schedule(key("acme", "call-3"), 1, noon))
-	entries, err := s.store.Correlated(s.Context(), "request-7", 10)
+	page, err := s.store.List(s.Context(), timer.Filter{CorrelationID: "request-7", Limit: 10})
 	s.must(err)
-	s.same("found", len(entries), 3)
-	for _, e := range entries {
+	s.same("found", len(page.Entries), 3)
+	for _, e := range page.Entries {
 		s.same("correlation", e.CorrelationID, "request-7")
 	}
-	entries, err = s.store.Correlated(s.Context(), "request-7", 2)
+	page, err = s.store.List(s.Context(), timer.Filter{CorrelationID: "request-7", Limit: 2})
 	s.must(err)
-	s.same("at most 2", len(entries), 2)
-	entries, err = s.store.Correlated(s.Context(), "request-8", 10)
+	s.same("at most 2", len(page.Entries), 2)
+	page, err = s.store.List(s.Context(), timer.Filter{CorrelationID: "request-8", Limit: 10})
 	s.must(err)
-	s.same("unknown", len(entries), 0)
-	entries, err = s.store.Correlated(s.Context(), "", 10)
-	s.must(err)
-	s.same("no correlation", len(entries), 0)
+	s.same("unknown", len(page.Entries), 0)
+	for _, unclear := range []timer.Filter{
+		{},
+		{Limit: 10},
+		{After: "call-1"},
+		{State: timer.Scheduled},
+		{DueFrom: noon},
+		{DueFrom: noon, DueBefore: noon.Add(time.Hour)},
+		{CorrelationID: "request-7", State: timer.Scheduled},
+		{CorrelationID: "request-7", DueBefore: noon},
+		{CorrelationID: "request-7", After: "call-1"},
+	} {
+		if page, err := s.store.List(s.Context(), unclear); !errors.Is(err, timer.ErrInvalid) || len(page.Entries) > 0 {
+			s.Errorf("of all tenants by %+v: %v, want ErrInvalid", unclear, err)
+		}
+	}
 }
 
 func stats(s *suite) {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -23,7 +24,6 @@ import (
 type Store interface {
 	timer.Store
 	timer.Reader
-	timer.Purger
 	timer.Operator
 	timer.Recoverer
 	outbox.Table
@@ -33,7 +33,7 @@ type Store interface {
 // A Database is one that can be told apart from others, see app.Store.
 type Database interface {
 	Identity(ctx context.Context) (id, name string, err error)
-	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
+	Shared() store.Shared
 	Check(ctx context.Context) error
 	DB() *sql.DB // the handle that writes
 }
@@ -77,6 +77,9 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Reach with an allowance: a tenant that may have none stays as it is and delays no other", allowedNone},
 		{"Reach with an allowance: a tenant that may have none displaces no other", allowedNoneBacklogged},
 		{"Reach with an allowance: further calls return all that is allowed", allowedInTurns},
+		{"Reach has a timer expire that is marked when its expiry has come, or after", expires},
+		{"Reach has timers expire also where tenants share a batch", expiresShared},
+		{"An expiry is rounded up, and belongs to the command that set the due time", expiryOfVersions},
 		{"Reach with an allowance: one call goes over thousands of tenants that may not fire", allowedFarAway},
 		{"Next due is the earliest of those that wait", nextDue},
 
@@ -92,6 +95,8 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"List by state", listStates},
 		{"Correlated finds timers of all tenants", correlated},
 		{"List by due time and correlation", listFilters},
+		{"List by a prefix of the service call", listPrefix},
+		{"Many timers are canceled by prefix, correlation or name", cancelSelected},
 		{"List goes over many timers that do not match in bounded steps", listWalks},
 		{"Due: timers of all tenants, soonest first, in pages", duePages},
 		{"Due: pages of timers of one due time", dueTogether},
@@ -123,6 +128,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Outbox: a deferred row leaves the head, and is due at its time", outboxDefer},
 		{"Outbox: due rows come from each destination in turn", outboxDeferMany},
 		{"Outbox: deferred rows can be due at once", outboxHasten},
+		{"Outbox: an unclaimed row is due again when it is claimed by a prefix of its service call", outboxClaim},
 		{"Outbox: a parked row is out of the way and kept", outboxPark},
 
 		{"Parked events in pages, of a tenant and of all", parkedPages},
@@ -131,6 +137,9 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Parked events that are gone count less, retried or discarded", parkedGone},
 		{"Parked events: retry by many at once puts each back once", retryParkedTogether},
 		{"Firing is paused until it is resumed, by the first who paused it", pauses},
+		{"Firing of a tenant is paused and resumed apart from that of all", pausesOfTenants},
+		{"A pause ends at its time, and to pause again moves that", pausesEnd},
+		{"Reach by a tenant that may fire nothing: others fire at full speed", pausedDelaysNobody},
 		{"Forget deletes a tenant's timers and parked events, in steps, and no other's", forget},
 		{"Forget keeps events that wait, and no memory of the tenant", forgetLeaves},
 		{"Forget beside commands and timers that fire: counts stay right", forgetBeside},
@@ -142,6 +151,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"Recovery: positions take the place of others", replacedPositions},
 		{"Recovery: a database is empty that holds no timer, event or position", emptyDatabases},
 		{"Fired: a timer of any state becomes Reached, but for a newer generation", firedStates},
+		{"Fired: a timer that expired stays Expired", firedExpired},
 		{"Fired: times are rounded, and never early", firedTimes},
 		{"Fired: two generations of a timer, in any order", firedTwice},
 		{"Fired: events leave the outbox, deferred or not", firedLeavesOutbox},
@@ -266,7 +276,7 @@ func (s *suite) get(k timer.Key) timer.Entry {
 
 func (s *suite) stats() timer.Stats {
 	s.Helper()
-	st, err := s.store.Stats(s.Context())
+	st, err := s.store.Stats(s.Context(), "")
 	s.must(err)
 	return st
 }

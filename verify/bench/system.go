@@ -11,10 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	port "github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/freeport"
+	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/verify/bench/database"
 	"github.com/event-service-agent/timer-service/verify/crash"
 )
@@ -207,7 +207,7 @@ func (s *system) accepted(ctx context.Context, before int64, timers int) (time.T
 
 // known returns how many timers the database knows, in whatever state.
 func (s *system) known(ctx context.Context) (int64, error) {
-	stats, err := s.reader.Stats(ctx)
+	stats, err := s.reader.Stats(ctx, "")
 	if err != nil {
 		return 0, fmt.Errorf("read the database: %w", err)
 	}

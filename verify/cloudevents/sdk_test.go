@@ -23,7 +23,7 @@ import (
 // Values of every kind that a valid message may hold.
 var (
 	tenants  = rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9_-]{0,63}`)
-	calls    = rapid.StringMatching(`[A-Za-z0-9_.:-]{1,128}`)
+	calls    = rapid.StringMatching(`[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}`)
 	ids      = rapid.StringMatching(`[!-~]{1,128}`)
 	states   = rapid.StringMatching(`([!-~]([ -~]{0,300}[!-~])?)?`)
 	parents  = rapid.StringMatching(`00-[0-9a-f]{31}[1-9a-f]-[0-9a-f]{15}[1-9a-f]-[0-9a-f]{2}`)

@@ -153,6 +153,28 @@ func TestDraft07(t *testing.T) {
 	}
 }
 
+// TestSchemasFitOtherTools: a validator in strict mode takes each of them, and a generator of
+// code makes types with names of them.
+func TestSchemasFitOtherTools(t *testing.T) {
+	t.Parallel()
+	dir := install(t)
+	folder, err := filepath.Abs("../../envelope/schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "node", "schemas.mjs", folder)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, name := range append(schema.Names(), "ScheduleTimerPayload", "ScheduleTimersItem") {
+		if !strings.Contains(string(out), "export interface "+name+" {") {
+			t.Errorf("there is no type %s", name)
+		}
+	}
+}
+
 // install returns a folder with the packages of package.json: this one, if npm has
 // been run in it, or else a new one. The test is skipped without npm, or fails if
 // $TIMER_TEST_REQUIRE is set.
@@ -170,7 +192,7 @@ func install(t *testing.T) string {
 		missing("SKIPPED, NOTHING IS PROVEN: npm is not installed: %v", err)
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"package.json", "package-lock.json"} {
+	for _, name := range []string{"package.json", "package-lock.json", "schemas.mjs"} {
 		content, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -37,22 +38,24 @@ var messages = sync.OnceValue(func() []message {
 			continue
 		}
 		var s struct {
-			Rules []struct {
-				ID, Rule string
-				Reasons  []timer.Reason
-			} `json:"x-rules"`
+			Comment string `json:"$comment"`
 		}
 		if err := json.Unmarshal(schema.Of(name), &s); err != nil {
 			panic(err)
 		}
 		m := message{name, compile(name), make(map[string][]timer.Reason)}
-		for _, r := range s.Rules {
-			m.rules[r.ID] = r.Reasons
+		for _, rule := range ruleForm.FindAllStringSubmatch(s.Comment, -1) {
+			for reason := range strings.FieldsSeq(rule[2]) {
+				m.rules[rule[1]] = append(m.rules[rule[1]], timer.Reason(reason))
+			}
 		}
 		all = append(all, m)
 	}
 	return all
 })
+
+// ruleForm is a line of the comment of a schema: the name of a rule, and reasons.
+var ruleForm = regexp.MustCompile(`(?m)^([a-z]+) \[([a-z0-9_ ]+)\]: .`)
 
 // compile returns the validator of a schema.
 func compile(name string) *jsonschema.Schema {
@@ -171,6 +174,13 @@ func TestExamplesAreValid(t *testing.T) {
 		}
 		for _, example := range s.Examples {
 			bodies = append(bodies, example)
+			sent, _ := envelope.Decode(example) // compared below
+			switch sent.Payload.(type) {
+			case timer.ScheduleTimer, timer.ScheduleTimers, timer.CancelTimer:
+				if err := timer.ValidateTimestamp(sent.TimestampMS, time.Now(), 24*time.Hour); err != nil {
+					t.Errorf("%s: the service refuses its example: %v", m.name, err)
+				}
+			}
 		}
 	}
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "messages.md"))

@@ -21,9 +21,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/service"
 )
 
 // asProgram makes the test binary behave as another program.

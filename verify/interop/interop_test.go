@@ -18,7 +18,7 @@ import (
 	"sync"
 	"testing"
 
-	_ "github.com/event-service-agent/timer-service/app/service" // what the program is made of
+	_ "github.com/event-service-agent/timer-service/service" // what the program is made of
 )
 
 const program = "github.com/event-service-agent/timer-service/cmd/timer-service"

@@ -55,7 +55,7 @@ var intakes = []mutant{
 	},
 	{
 		"I17", "a command that makes a shared commit fail is tried with the others only",
-		[]change{in("handlers", "Handlers.retry", never("maxTries"))},
+		[]change{in("handlers", "Handlers.retry", never("MaxTries"))},
 		intake,
 	},
 	{

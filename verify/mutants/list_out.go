@@ -39,7 +39,7 @@ var publishing = []mutant{
 	},
 	{
 		"B1", "a destination that fails is retried without a pause",
-		[]change{in("outbox", "retryAfter", first("return 0"))},
+		[]change{in("outbox", "window.*", instead("retry.Publish.After", "0*$"))},
 		forwarding,
 	},
 	{

@@ -42,7 +42,7 @@ var timers = []mutant{
 	},
 	{
 		"I5", "a rescheduled timer keeps the correlation of the older command",
-		[]change{query("store/sqlite/query/schedule.sql", "correlation_id = excluded.correlation_id,", "correlation_id = coalesce(timer_schedules.correlation_id, excluded.correlation_id),")},
+		[]change{query("store/sqlite/query/schedule.sql", "{traveling = excluded.}", "traceparent = excluded.traceparent, data = excluded.data")},
 		sqlite,
 	},
 }
@@ -83,7 +83,7 @@ var firing = []mutant{
 		"I9", "Reach takes canceled timers",
 		[]change{
 			query("store/sqlite/query/due.sql", "state = 'Scheduled'", "state <> 'Reached'"),
-			query("store/sqlite/query/mark.sql", "SET state = 'Reached',", "SET canceled_at = NULL, state = 'Reached',"),
+			query("store/sqlite/query/mark.sql", "SET state = CASE", "SET canceled_at = NULL, state = CASE"),
 			query("store/sqlite/query/mark.sql", "WHERE state = 'Scheduled' AND", "WHERE"),
 		},
 		sqlite,

@@ -48,10 +48,10 @@ func program(path, mode string, in io.Reader, out io.Writer) error {
 	opt := app.OnDueOptions{MinDelay: 10 * time.Millisecond, MaxDelay: 50 * time.Millisecond}
 	register := func(timers *app.Timers, db *sql.DB) {
 		if mode == "OnDueTx" {
-			timers.OnDueTx(func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error { return handle(ctx, p, tx, e) }, opt)
+			timers.OnDueTx("", func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error { return handle(ctx, p, tx, e) }, opt)
 			return
 		}
-		timers.OnDue(func(ctx context.Context, e timer.DueTimeReached) error { return handle(ctx, p, db, e) }, opt)
+		timers.OnDue("", func(ctx context.Context, e timer.DueTimeReached) error { return handle(ctx, p, db, e) }, opt)
 	}
 	return runApp(path, handledTable, slog.LevelWarn, register, func(ctx context.Context, timers *app.Timers) error { return book(ctx, timers, p, in) })
 }
@@ -132,7 +132,7 @@ func handle(ctx context.Context, p *printer, to execer, e timer.DueTimeReached) 
 // settled waits until nothing waits any more.
 func settled(ctx context.Context, store *sqlite.Store) error {
 	for {
-		s, err := store.Stats(ctx)
+		s, err := store.Stats(ctx, "")
 		if err != nil || s.Scheduled+s.Outbox == 0 {
 			return err
 		}

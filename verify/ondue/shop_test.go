@@ -44,7 +44,7 @@ func runShop(path string, in io.Reader, out io.Writer) error {
 	s := &shop{printer: &printer{out: out}}
 	register := func(timers *app.Timers, _ *sql.DB) {
 		s.timers = timers
-		timers.OnDueTx(expire, app.OnDueOptions{})
+		timers.OnDueTx("", expire, app.OnDueOptions{})
 	}
 	return runApp(path, ordersTable, slog.LevelError, register, func(ctx context.Context, _ *app.Timers) error { return s.serve(ctx, in) })
 }

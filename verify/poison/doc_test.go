@@ -14,5 +14,5 @@
 package poison_test
 
 import (
-	_ "github.com/event-service-agent/timer-service/app/service" // what the program is made of
+	_ "github.com/event-service-agent/timer-service/service" // what the program is made of
 )

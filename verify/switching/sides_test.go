@@ -18,12 +18,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/event-service-agent/timer-service/app"
-	"github.com/event-service-agent/timer-service/app/service"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/gochannel"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
 	"github.com/event-service-agent/timer-service/config"
 	"github.com/event-service-agent/timer-service/internal/proxy"
+	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 

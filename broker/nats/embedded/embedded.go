@@ -3,6 +3,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ import (
 )
 
 const (
-	startTimeout = 30 * time.Second      // longest start; recovering a large store takes a while
+	startTimeout = 30 * time.Second // longest start; recovering a large store takes a while
+	startPoll    = 100 * time.Millisecond
 	lazySync     = time.Second           // between syncs, if not every message is synced
 	flushWait    = 50 * time.Millisecond // a stream's flusher sleeps at most so long, and the shutdown does not wait for it (nats-server v2.15.2)
 	loopback     = "127.0.0.1"
@@ -86,17 +88,12 @@ func Start(opt Options, log *slog.Logger) (*Server, error) {
 
 // startLocked starts a server in a folder that is locked.
 func startLocked(opt Options, lock *flock.Flock, log *slog.Logger) (*Server, error) {
-	if opt.Host == "" {
-		opt.Host = loopback
-	}
+	opt.Host = cmp.Or(opt.Host, loopback)
 	taken := false
 	if opt.Port > 0 && !opt.DontListen {
-		var err error
-		if taken, err = inUse(opt.Host, opt.Port); err != nil {
+		err := Free(opt.Host, opt.Port)
+		if taken = errors.Is(err, syscall.EADDRINUSE); err != nil && (opt.PortOnly || !taken) {
 			return nil, err
-		}
-		if taken && opt.PortOnly {
-			return nil, fmt.Errorf("%s is taken by another server", net.JoinHostPort(opt.Host, strconv.Itoa(opt.Port)))
 		}
 	}
 	if opt.Port <= 0 || taken {
@@ -153,11 +150,11 @@ func (s *Server) launch() error {
 	if err != nil {
 		return err
 	}
-	n.SetLoggerV2(serverLog{s.log, s.failed}, false, false, false)
+	fatal := make(chan error, 1)
+	n.SetLoggerV2(serverLog{s.log, s.failed, fatal}, false, false, false)
 	n.Start()
-	switch {
-	case !n.ReadyForConnections(startTimeout):
-		err = fmt.Errorf("no answer on %s within %v", net.JoinHostPort(opt.Host, strconv.Itoa(opt.Port)), startTimeout)
+	switch err = s.answers(n, fatal); {
+	case err != nil:
 	case !n.JetStreamEnabled():
 		err = fmt.Errorf("JetStream can't keep its data in %s; see the log", s.dir)
 	default:
@@ -175,6 +172,21 @@ func (s *Server) launch() error {
 	return err
 }
 
+// answers waits until a server that was started answers, or says why it cannot.
+func (s *Server) answers(n *server.Server, fatal <-chan error) error {
+	late := time.After(startTimeout)
+	for !n.ReadyForConnections(startPoll) {
+		select {
+		case err := <-fatal:
+			return err
+		case <-late:
+			return fmt.Errorf("no answer on %s within %v", net.JoinHostPort(s.opt.Host, strconv.Itoa(s.opt.Port)), startTimeout)
+		default:
+		}
+	}
+	return nil
+}
+
 // current returns the server that runs, or the last that did.
 func (s *Server) current() *server.Server {
 	s.mu.Lock()
@@ -187,16 +199,17 @@ func shutDown(n *server.Server) {
 	n.WaitForShutdown()
 }
 
-// inUse reports whether another process listens on a port.
-func inUse(host string, port int) (bool, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return true, nil
+// Free returns why no server can listen on a port, nil if one can.
+func Free(host string, port int) error {
+	at := net.JoinHostPort(host, strconv.Itoa(port))
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", at)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is taken by another server: %w", at, err)
+	case err != nil:
+		return err
 	}
-	if err != nil {
-		return false, err
-	}
-	return false, l.Close()
+	return l.Close()
 }
 
 // URL returns where clients of this machine connect; empty if the server does not

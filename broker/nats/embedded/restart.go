@@ -52,6 +52,7 @@ func (s *Server) restartAfterFailures() {
 type serverLog struct {
 	log    *slog.Logger
 	failed chan<- struct{}
+	fatal  chan<- error // has space for one: why the server could not start
 }
 
 func (l serverLog) write(level slog.Level, format string, v ...any) {
@@ -65,7 +66,13 @@ func (l serverLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, f
 func (l serverLog) Warnf(format string, v ...any) { l.write(slog.LevelWarn, format, v...) }
 
 // Fatalf writes why the server can't go on. It does not end the process.
-func (l serverLog) Fatalf(format string, v ...any) { l.write(slog.LevelError, format, v...) }
+func (l serverLog) Fatalf(format string, v ...any) {
+	l.write(slog.LevelError, format, v...)
+	select {
+	case l.fatal <- fmt.Errorf("start the embedded NATS server: "+format, v...):
+	default:
+	}
+}
 
 // Errorf writes what went wrong.
 func (l serverLog) Errorf(format string, v ...any) {

@@ -3,6 +3,8 @@ package embedded
 import (
 	"errors"
 	"log/slog"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,5 +35,24 @@ func TestRestartLetsGuestsIn(t *testing.T) {
 	}
 	if !errors.Is(guest.LastError(), natsgo.ErrPermissionViolation) {
 		t.Errorf("a guest may publish events after a restart: %v", guest.LastError())
+	}
+}
+
+// TestAStartThatFailsSaysWhy takes the port of a server while it is down.
+func TestAStartThatFailsSaysWhy(t *testing.T) {
+	t.Parallel()
+	s, err := Start(Options{StoreDir: t.TempDir(), SyncLazily: true}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Shutdown()
+	shutDown(s.current())
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", strings.TrimPrefix(s.URL(), "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := s.launch(); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("a server whose port another one took: %v", err)
 	}
 }

@@ -90,7 +90,7 @@ func build(version string, at time.Time, arch, binary string) (v1.Image, error) 
 	config.Created, config.OS, config.Architecture = v1.Time{Time: at}, "linux", arch
 	config.Config = v1.Config{
 		User:       fmt.Sprintf("%d:%d", user, user),
-		Env:        []string{"PATH=/usr/local/bin", "TIMER_DB_PATH=/data/timers.db"},
+		Env:        []string{"PATH=/usr/local/bin", "TIMER_DB_PATH=/data/timer-service/timers.db"},
 		Entrypoint: []string{"timer-service"},
 		Cmd:        []string{"serve"},
 		Volumes:    map[string]struct{}{"/data": {}},

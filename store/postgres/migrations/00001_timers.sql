@@ -5,8 +5,9 @@
 -- Texts compare byte by byte, as Go does, whatever the database's collation.
 CREATE TABLE timer_schedules (
     due_at          timestamptz(3),            -- null for a tombstone: canceled before it was scheduled
+    expires_at      timestamptz(3),            -- from when on it must not fire any more; null if it may at any time
     registered_at   timestamptz(3) NOT NULL,   -- first acceptance; never moves
-    reached_at      timestamptz(3),
+    reached_at      timestamptz(3),            -- when it was marked: it fired, or it expired
     canceled_at     timestamptz(3),            -- when it was last canceled, by our clock: retention counts from it
     command_at      bigint NOT NULL,           -- version of the newest command: its timestamp as it came, in Unix milliseconds,
     command_id      text COLLATE "C" NOT NULL, -- and its id
@@ -22,9 +23,11 @@ CREATE TABLE timer_schedules (
     CONSTRAINT service_call_id_has_1_to_128_characters CHECK (length(service_call_id) BETWEEN 1 AND 128),
     CONSTRAINT command_id_has_1_to_128_characters      CHECK (length(command_id) BETWEEN 1 AND 128),
     CONSTRAINT command_at_is_not_negative              CHECK (command_at >= 0),
-    CONSTRAINT state_is_known                          CHECK (state = 'Scheduled' OR state = 'Reached' OR state = 'Canceled'),
+    CONSTRAINT state_is_known                          CHECK (state = 'Scheduled' OR state = 'Reached' OR state = 'Expired' OR state = 'Canceled'),
     CONSTRAINT only_a_tombstone_has_no_due_at          CHECK (state = 'Canceled' OR due_at IS NOT NULL),
-    CONSTRAINT reached_at_goes_with_reached            CHECK ((state = 'Reached') = (reached_at IS NOT NULL)),
+    CONSTRAINT reached_at_goes_with_a_mark             CHECK ((state = 'Reached' OR state = 'Expired') = (reached_at IS NOT NULL)),
+    CONSTRAINT expired_goes_with_expires_at            CHECK (reached_at IS NULL OR (state = 'Expired') = (expires_at IS NOT NULL AND expires_at <= reached_at)),
+    CONSTRAINT expires_at_is_after_due_at              CHECK (expires_at > due_at),
     CONSTRAINT canceled_at_goes_with_canceled          CHECK ((state = 'Canceled') = (canceled_at IS NOT NULL)),
     CONSTRAINT never_early                             CHECK (reached_at >= due_at),
     CONSTRAINT data_has_at_most_4096_bytes             CHECK (octet_length(data) <= 4096)
@@ -68,6 +71,7 @@ SELECT tenant_id,
        service_call_id,
        correlation_id,
        to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS due_at,
+       to_char(expires_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS expires_at,
        to_char(registered_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS registered_at,
        to_char(reached_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS reached_at,
        to_char(canceled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS canceled_at,
@@ -124,8 +128,8 @@ CREATE TABLE timer_outbox_deferred (
     appended_at timestamptz(3) NOT NULL,
     retry_at    timestamptz(3) NOT NULL,
     attempts    integer NOT NULL,
-    shard       smallint NOT NULL,
-    destination text COLLATE "C" NOT NULL, -- what failed: the topic, and its partition if that is known
+    shard       smallint NOT NULL,         -- as in timer_outbox; -1: no handler wants it, and the destination is its service call
+    destination text COLLATE "C" NOT NULL, -- what failed: the topic, and its partition if that is known, or the tenant and the prefix of a handler
     id          text COLLATE "C" NOT NULL,
     payload     bytea NOT NULL,
     headers     text COLLATE "C" NOT NULL,
@@ -159,6 +163,7 @@ CREATE INDEX idx_timer_outbox_parked_tenant
 CREATE TABLE timer_counts (
     scheduled bigint  NOT NULL DEFAULT 0,
     reached   bigint  NOT NULL DEFAULT 0,
+    expired   bigint  NOT NULL DEFAULT 0,
     canceled  bigint  NOT NULL DEFAULT 0,
     outbox    bigint  NOT NULL DEFAULT 0,
     folded    boolean NOT NULL DEFAULT false,
@@ -189,10 +194,11 @@ ALTER TABLE timer_counts REPLICA IDENTITY FULL;
 CREATE FUNCTION timer_schedules_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('
-        INSERT INTO %I.timer_counts (tenant_id, scheduled, reached, canceled)
+        INSERT INTO %I.timer_counts (tenant_id, scheduled, reached, expired, canceled)
         SELECT tenant_id,
                -count(*) FILTER (WHERE state = ''Scheduled''),
                -count(*) FILTER (WHERE state = ''Reached''),
+               -count(*) FILTER (WHERE state = ''Expired''),
                -count(*) FILTER (WHERE state = ''Canceled'')
           FROM deleted
          GROUP BY tenant_id', TG_TABLE_SCHEMA);
@@ -212,8 +218,8 @@ CREATE TRIGGER timer_schedules_deleted
 CREATE FUNCTION timer_schedules_truncated() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('
-        INSERT INTO %1$I.timer_counts (tenant_id, scheduled, reached, canceled)
-        SELECT tenant_id, -sum(scheduled), -sum(reached), -sum(canceled)
+        INSERT INTO %1$I.timer_counts (tenant_id, scheduled, reached, expired, canceled)
+        SELECT tenant_id, -sum(scheduled), -sum(reached), -sum(expired), -sum(canceled)
           FROM %1$I.timer_counts
          WHERE tenant_id <> ''''
          GROUP BY tenant_id', TG_TABLE_SCHEMA);
@@ -234,12 +240,19 @@ CREATE TABLE timer_database (
     id            text COLLATE "C" NOT NULL DEFAULT gen_random_uuid()::text,
     broker        text COLLATE "C", -- id of the broker; null until the first use
     broker_name   text,             -- for people
-    paused_at     timestamptz(3),   -- since when nothing fires; null while timers fire
-    paused_by     text,
     CONSTRAINT one_row CHECK (one)
 );
 
 INSERT INTO timer_database DEFAULT VALUES;
+
+-- Tenants whose timers do not fire, since an operator paused that. The row of no tenant is
+-- about all. A backup of a database that is paused is paused.
+CREATE TABLE timer_firing (
+    paused_at    timestamptz(3) NOT NULL,
+    paused_until timestamptz(3), -- null: until it is resumed
+    tenant_id    text COLLATE "C" PRIMARY KEY,
+    paused_by    text NOT NULL
+);
 
 -- How far each log of the broker is known to this database: noted in the transactions
 -- that apply what was read of it. A backup has the positions that it stands at, so a

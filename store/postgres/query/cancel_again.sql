@@ -1,5 +1,5 @@
--- Take timers back that status.sql has locked and that are not Reached, as the rows in the
--- JSON array $1 say. Those that were Canceled already get the newer version, else an older
+-- Take timers back that status.sql has locked and that are neither Reached nor Expired, as the
+-- rows in the JSON array $1 say. Those that were Canceled already get the newer version, else an older
 -- ScheduleTimer that this command supersedes could still fire, and are kept as long from
 -- now. Fetches each row by its place.
   WITH command AS MATERIALIZED (

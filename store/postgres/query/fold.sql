@@ -11,20 +11,20 @@
        DELETE FROM timer_counts AS c
         USING fresh
         WHERE c.ctid = fresh.place
-       RETURNING c.tenant_id, c.scheduled, c.reached, c.canceled, c.outbox),
+       RETURNING c.tenant_id, c.scheduled, c.reached, c.expired, c.canceled, c.outbox),
        sums AS MATERIALIZED (
-       SELECT tenant_id, sum(scheduled) AS scheduled, sum(reached) AS reached, sum(canceled) AS canceled, sum(outbox) AS outbox
+       SELECT tenant_id, sum(scheduled) AS scheduled, sum(reached) AS reached, sum(expired) AS expired, sum(canceled) AS canceled, sum(outbox) AS outbox
          FROM (SELECT * FROM gone
                 UNION ALL
-               SELECT '', scheduled, reached, canceled, outbox FROM gone WHERE tenant_id <> '') AS differences
+               SELECT '', scheduled, reached, expired, canceled, outbox FROM gone WHERE tenant_id <> '') AS differences
         GROUP BY tenant_id),
        totals AS MATERIALIZED (
        SELECT sums.tenant_id, before.place,
               sums.scheduled + coalesce(before.scheduled, 0) AS scheduled, sums.reached + coalesce(before.reached, 0) AS reached,
-              sums.canceled + coalesce(before.canceled, 0) AS canceled, sums.outbox + coalesce(before.outbox, 0) AS outbox
+              sums.expired + coalesce(before.expired, 0) AS expired, sums.canceled + coalesce(before.canceled, 0) AS canceled, sums.outbox + coalesce(before.outbox, 0) AS outbox
          FROM sums
          LEFT JOIN LATERAL (
-              SELECT ctid AS place, scheduled, reached, canceled, outbox
+              SELECT ctid AS place, scheduled, reached, expired, canceled, outbox
                 FROM timer_counts AS c
                WHERE c.folded AND c.tenant_id = sums.tenant_id
               OFFSET 0) AS before ON true),
@@ -32,13 +32,14 @@
        DELETE FROM timer_counts AS c
         USING totals
         WHERE c.ctid = totals.place
-          AND totals.scheduled = 0 AND totals.reached = 0 AND totals.canceled = 0 AND totals.outbox = 0)
-INSERT INTO timer_counts (tenant_id, scheduled, reached, canceled, outbox, folded)
-SELECT tenant_id, scheduled, reached, canceled, outbox, true
+          AND totals.scheduled = 0 AND totals.reached = 0 AND totals.expired = 0 AND totals.canceled = 0 AND totals.outbox = 0)
+INSERT INTO timer_counts (tenant_id, scheduled, reached, expired, canceled, outbox, folded)
+SELECT tenant_id, scheduled, reached, expired, canceled, outbox, true
   FROM totals
- WHERE NOT (scheduled = 0 AND reached = 0 AND canceled = 0 AND outbox = 0)
+ WHERE NOT (scheduled = 0 AND reached = 0 AND expired = 0 AND canceled = 0 AND outbox = 0)
     ON CONFLICT (tenant_id) WHERE folded DO UPDATE
    SET scheduled = excluded.scheduled,
        reached = excluded.reached,
+       expired = excluded.expired,
        canceled = excluded.canceled,
        outbox = excluded.outbox

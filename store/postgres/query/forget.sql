@@ -15,5 +15,6 @@
        RETURNING state)
 SELECT count(*) FILTER (WHERE state = 'Scheduled'),
        count(*) FILTER (WHERE state = 'Reached'),
+       count(*) FILTER (WHERE state = 'Expired'),
        count(*) FILTER (WHERE state = 'Canceled')
   FROM gone

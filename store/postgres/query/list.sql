@@ -1,11 +1,10 @@
--- Timers of a tenant after a service call: of the next $8 the first $7 that match,
+-- Timers of a tenant after a service call and before $9: of the next $8 the first $7 that match,
 -- and, if these are fewer, the last of the $8 too, whether it matches or not: the
 -- first column marks it. Seeks the primary key.
   WITH walk AS MATERIALIZED (
-       SELECT tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state,
-              command_at, command_id, traceparent, tracestate, data
+       SELECT {columns}
          FROM timer_schedules
-        WHERE tenant_id = $1 AND service_call_id > $2
+        WHERE tenant_id = $1 AND service_call_id > $2 AND service_call_id < $9
         ORDER BY tenant_id, service_call_id
         LIMIT $8),
        found AS MATERIALIZED (

@@ -6,7 +6,7 @@ SELECT coalesce(greatest(
          CROSS JOIN LATERAL (
                SELECT o.seq FROM timer_outbox AS o WHERE o.shard = shards.shard::smallint AND o.seq <> $1 ORDER BY o.shard DESC, o.seq DESC LIMIT 1) AS last),
        (SELECT max(last.seq)
-          FROM generate_series(0, 255) AS shards (shard)
+          FROM generate_series(-1, 255) AS shards (shard)
          CROSS JOIN LATERAL (
                SELECT o.seq FROM timer_outbox_deferred AS o WHERE o.shard = shards.shard::smallint ORDER BY o.shard DESC, o.seq DESC LIMIT 1) AS last),
        (SELECT seq FROM timer_outbox_parked ORDER BY seq DESC LIMIT 1)), 0)

@@ -1,5 +1,5 @@
--- Claim and mark in one statement: at most $2 due timers become Reached at $1 and
--- come back, the oldest first. Those due before $4 are left alone. If $3, and more
+-- Claim and mark in one statement: at most $2 due timers become Reached or Expired at $1
+-- and come back, the oldest first. Those due before $4 are left alone. If $3, and more
 -- than $2 are due, none does: the first column says so. What another transaction is
 -- changing is left alone. A row that is due later than its entry in the index says
 -- comes back too, though no row may be Reached before it is due: the index is damaged.
@@ -20,18 +20,16 @@
         LIMIT $2
           FOR UPDATE SKIP LOCKED),
        reached AS (
-       UPDATE timer_schedules AS t
-          SET state = 'Reached', reached_at = greatest($1, t.due_at)
+       UPDATE timer_schedules AS s
+          SET state = CASE WHEN s.expires_at <= $1 THEN 'Expired' ELSE 'Reached' END, reached_at = greatest($1, s.due_at)
          FROM claimed
-        WHERE t.ctid = claimed.place
-       RETURNING t.tenant_id, t.service_call_id, t.correlation_id, t.due_at, t.registered_at,
-                 t.command_at, t.command_id, t.traceparent, t.tracestate, t.data),
+        WHERE s.ctid = claimed.place
+       RETURNING {s.columns}),
        counted AS (
-       INSERT INTO timer_counts (tenant_id, scheduled, reached)
-       SELECT tenant_id, -count(*), count(*)
+       INSERT INTO timer_counts (tenant_id, scheduled, reached, expired)
+       SELECT tenant_id, -count(*), count(*) FILTER (WHERE state = 'Reached'), count(*) FILTER (WHERE state = 'Expired')
          FROM reached
         GROUP BY tenant_id)
-SELECT due.backlogged, tenant_id, service_call_id, correlation_id, due_at, registered_at,
-       command_at, command_id, traceparent, tracestate, data
+SELECT due.backlogged, {columns}
   FROM due
   LEFT JOIN reached ON true

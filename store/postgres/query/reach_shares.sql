@@ -13,17 +13,15 @@
                LIMIT share.n
                  FOR UPDATE SKIP LOCKED) AS due),
        reached AS (
-       UPDATE timer_schedules AS t
-          SET state = 'Reached', reached_at = greatest($1, t.due_at)
+       UPDATE timer_schedules AS s
+          SET state = CASE WHEN s.expires_at <= $1 THEN 'Expired' ELSE 'Reached' END, reached_at = greatest($1, s.due_at)
          FROM claimed
-        WHERE t.ctid = claimed.place
-       RETURNING t.tenant_id, t.service_call_id, t.correlation_id, t.due_at, t.registered_at,
-                 t.command_at, t.command_id, t.traceparent, t.tracestate, t.data),
+        WHERE s.ctid = claimed.place
+       RETURNING {s.columns}),
        counted AS (
-       INSERT INTO timer_counts (tenant_id, scheduled, reached)
-       SELECT tenant_id, -count(*), count(*)
+       INSERT INTO timer_counts (tenant_id, scheduled, reached, expired)
+       SELECT tenant_id, -count(*), count(*) FILTER (WHERE state = 'Reached'), count(*) FILTER (WHERE state = 'Expired')
          FROM reached
         GROUP BY tenant_id)
-SELECT true, tenant_id, service_call_id, correlation_id, due_at, registered_at,
-       command_at, command_id, traceparent, tracestate, data
+SELECT true, {columns}
   FROM reached

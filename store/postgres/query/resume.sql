@@ -1,4 +1,3 @@
--- Fire again. The table has one row.
-UPDATE timer_database
-   SET paused_at = NULL, paused_by = NULL
- WHERE paused_at IS NOT NULL
+-- End the pause of a tenant, or of all. Seeks the primary key.
+DELETE FROM timer_firing
+ WHERE tenant_id = $1

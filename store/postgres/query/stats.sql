@@ -14,7 +14,7 @@ WITH RECURSIVE shards (shard, appended_at, id) AS (
              ORDER BY o.shard, o.seq
              LIMIT 1) AS first),
      deferred (shard, appended_at, id) AS (
-     SELECT -1::smallint, NULL::timestamptz(3), NULL::text COLLATE "C"
+     SELECT -2::smallint, NULL::timestamptz(3), NULL::text COLLATE "C"
       UNION ALL
      SELECT first.shard, first.appended_at, first.id
        FROM deferred
@@ -24,7 +24,7 @@ WITH RECURSIVE shards (shard, appended_at, id) AS (
              WHERE o.shard > deferred.shard
              ORDER BY o.shard, o.seq
              LIMIT 1) AS first)
-SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint,
+SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint, coalesce(sum(expired), 0)::bigint,
        coalesce(sum(canceled), 0)::bigint, coalesce(sum(outbox), 0)::bigint,
        (SELECT due_at
           FROM timer_schedules
@@ -34,10 +34,10 @@ SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint,
        least((SELECT min(appended_at) FROM shards), (SELECT min(appended_at) FROM deferred)),
        coalesce(least((SELECT min(id) FROM shards), (SELECT min(id) FROM deferred)), ''),
        (SELECT count(*) FROM (SELECT seq FROM timer_outbox_parked ORDER BY seq) AS parked)
-  FROM (SELECT scheduled, reached, canceled, outbox
+  FROM (SELECT scheduled, reached, expired, canceled, outbox
           FROM timer_counts
          WHERE folded AND tenant_id = ''
          UNION ALL
-        SELECT scheduled, reached, canceled, outbox
+        SELECT scheduled, reached, expired, canceled, outbox
           FROM timer_counts
          WHERE NOT folded) AS counts

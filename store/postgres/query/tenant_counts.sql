@@ -19,16 +19,17 @@ WITH RECURSIVE tenants (tenant_id) AS (
                       ORDER BY c.tenant_id
                       LIMIT 1)) AS either) AS next
       WHERE next.tenant_id IS NOT NULL)
-SELECT tenant_id, scheduled, reached, canceled
+SELECT tenant_id, scheduled, reached, expired, canceled
   FROM tenants
  CROSS JOIN LATERAL (
-       SELECT sum(scheduled)::bigint AS scheduled, sum(reached)::bigint AS reached, sum(canceled)::bigint AS canceled
-         FROM (SELECT scheduled, reached, canceled
+       SELECT sum(scheduled)::bigint AS scheduled, sum(reached)::bigint AS reached,
+              sum(expired)::bigint AS expired, sum(canceled)::bigint AS canceled
+         FROM (SELECT scheduled, reached, expired, canceled
                  FROM timer_counts AS c
                 WHERE c.folded AND c.tenant_id = tenants.tenant_id
                 UNION ALL
-               SELECT scheduled, reached, canceled
+               SELECT scheduled, reached, expired, canceled
                  FROM timer_counts AS c
                 WHERE NOT c.folded AND c.tenant_id = tenants.tenant_id) AS counts) AS sums
- WHERE tenant_id <> $1 AND scheduled + reached + canceled > 0
+ WHERE tenant_id <> $1 AND scheduled + reached + expired + canceled > 0
  LIMIT $2

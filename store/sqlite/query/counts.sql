@@ -1,4 +1,4 @@
 -- The counts of a tenant. Seeks the primary key.
-SELECT scheduled, reached, canceled
+SELECT scheduled, reached, expired, canceled
   FROM timer_counts
  WHERE tenant_id = ?1

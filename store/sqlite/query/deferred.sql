@@ -3,13 +3,13 @@
 WITH RECURSIVE destinations (destination) AS (
      SELECT (SELECT destination
                FROM timer_outbox_deferred
-              WHERE destination >= ?2
+              WHERE unclaimed = 0 AND destination >= ?2
               ORDER BY destination
               LIMIT 1)
       UNION ALL
      SELECT (SELECT d.destination
                FROM timer_outbox_deferred AS d
-              WHERE d.destination > destinations.destination
+              WHERE d.unclaimed = 0 AND d.destination > destinations.destination
               ORDER BY d.destination
               LIMIT 1)
        FROM destinations
@@ -20,7 +20,7 @@ SELECT d.seq, d.id, d.payload, d.headers, d.attempts, d.destination
  WHERE d.seq IN (
        SELECT due.seq
          FROM timer_outbox_deferred AS due
-        WHERE due.destination = destinations.destination AND due.retry_at <= ?1
+        WHERE due.unclaimed = 0 AND due.destination = destinations.destination AND due.retry_at <= ?1
         ORDER BY due.retry_at
         LIMIT +?4)
  LIMIT +?3

@@ -1,3 +1,5 @@
--- Since when firing is paused, and by whom. The table has one row.
-SELECT paused_at, coalesce(paused_by, '')
-  FROM timer_database
+-- The pauses of firing that are in force at ?1, of tenants and, without one, of all.
+-- There are few rows: one for each pause.
+SELECT tenant_id, paused_at, paused_until, paused_by
+  FROM timer_firing
+ WHERE paused_until IS NULL OR paused_until > ?1

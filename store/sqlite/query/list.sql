@@ -1,9 +1,8 @@
--- A page of a tenant's timers, from the last of the page before to ?3. Seeks the
--- primary key.
-SELECT tenant_id, service_call_id, correlation_id, due_at, registered_at, reached_at, canceled_at, state,
-       command_at, command_id, traceparent, tracestate, data
+-- A page of a tenant's timers, from the last of the page before to ?3, before ?9. Seeks
+-- the primary key.
+SELECT {columns}
   FROM timer_schedules
- WHERE tenant_id = ?1 AND service_call_id > ?2
+ WHERE tenant_id = ?1 AND service_call_id > ?2 AND service_call_id < ?9
    AND (?3 IS NULL OR service_call_id <= ?3)
    AND (?4 IS NULL OR state = ?4)
    AND (?5 IS NULL OR due_at >= ?5)

@@ -5,5 +5,5 @@
 -- SQLite would copy each page before its first change (13,200 instead of 19,100 timers
 -- a second in BenchmarkSQLite/fire/batch=1000, measured 2026-11).
 UPDATE OR FAIL timer_schedules
-   SET state = 'Reached', reached_at = ?1
+   SET state = CASE WHEN expires_at <= ?1 THEN 'Expired' ELSE 'Reached' END, reached_at = ?1
  WHERE state = 'Scheduled' AND rowid IN (SELECT value FROM json_each(?2))

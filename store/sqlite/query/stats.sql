@@ -1,5 +1,5 @@
 -- Totals for operators, from a row a tenant.
-SELECT coalesce(sum(scheduled), 0), coalesce(sum(reached), 0), coalesce(sum(canceled), 0), coalesce(sum(outbox), 0),
+SELECT coalesce(sum(scheduled), 0), coalesce(sum(reached), 0), coalesce(sum(expired), 0), coalesce(sum(canceled), 0), coalesce(sum(outbox), 0),
        min(next_due),
        (SELECT min(appended_at)
           FROM (SELECT appended_at FROM (SELECT appended_at FROM timer_outbox ORDER BY seq LIMIT 1)

@@ -2,6 +2,6 @@
 -- Seeks the primary key.
 SELECT service_call_id
   FROM timer_schedules
- WHERE tenant_id = ?1 AND service_call_id > ?2
+ WHERE tenant_id = ?1 AND service_call_id > ?2 AND service_call_id < ?4
  ORDER BY service_call_id
  LIMIT 1 OFFSET ?3 - 1

@@ -33,7 +33,7 @@ type Options struct {
 type Store interface {
 	timer.Store
 	timer.Reader
-	timer.Purger
+	timer.Operator
 	outbox.Table
 	Outbox() outbox.Outbox
 	io.Closer

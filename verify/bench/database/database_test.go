@@ -54,7 +54,7 @@ func TestFill(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		stats, err := s.Stats(t.Context())
+		stats, err := s.Stats(t.Context(), "")
 		if err != nil || stats.Scheduled != 1025 || !stats.NextDue.Equal(late.From) {
 			t.Errorf("stats %+v, %v", stats, err)
 		}

@@ -76,7 +76,7 @@ func Churn(ctx context.Context, d database.Database, opt ChurnOptions) (lines []
 		Reached: c.reached,
 		Polled:  func(took time.Duration, _ error) { slower(&c.slowestPoll, took) },
 	})
-	retention := store.NewRetention(c, clock, log, store.RetentionOptions{Keep: opt.Keep, Every: min(opt.Keep, time.Minute)})
+	retention := store.NewRetention(c.Purge, clock, log, store.RetentionOptions{Keep: opt.Keep, Every: min(opt.Keep, time.Minute)})
 
 	parts, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithTimeout(ctx, opt.Duration)
@@ -171,7 +171,7 @@ func (c *churn) report(ctx context.Context) (lines []Line, err error) {
 			Load: machine.Load(),
 		}
 		last, fired, purged = now, c.fired.Load(), c.purged.Load()
-		stats, err := c.store.Stats(ctx)
+		stats, err := c.store.Stats(ctx, "")
 		if err != nil {
 			return lines, err
 		}

@@ -93,7 +93,7 @@ func stats(t *testing.T, d database.Database) timer.Stats {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	stats, err := r.Stats(t.Context())
+	stats, err := r.Stats(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ var poisons = [...]poison{
 	{"a timestamp in quotes", own, envelope("timestampMs", `"1700000000000"`)},
 	{"a timestamp with a fraction", own, envelope("timestampMs", "1700000000000.5")},
 	{"a timestamp below zero", own, envelope("timestampMs", "-1")},
-	{"a correlation that is null", own, envelope("correlationId", "null")},
+	{"a correlation that is empty", own, envelope("correlationId", `""`)},
 	{"no service call", own, payload("serviceCallId", "")},
 	{"a service call that is a path", own, payload("serviceCallId", `"a/b"`)},
 	{"no due time", own, payload("dueAt", "")},

@@ -43,7 +43,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if eq .Values.mode "postgres" }}
 {{ include "timer.fromSecret" (list "TIMER_DB_URL" .Values.postgres.urlSecret .) }}
 {{- else }}
-- {name: TIMER_DB_PATH, value: /data/timers.db}
+- {name: TIMER_DB_PATH, value: /data/timer-service/timers.db}
 {{- end }}
 {{- if $b.embedded }}
 - {name: TIMER_NATS_LISTEN, value: "0.0.0.0:4222"}

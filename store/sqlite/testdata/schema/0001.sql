@@ -15,8 +15,9 @@ CREATE TABLE timer_schedules (
     service_call_id TEXT    NOT NULL,
     correlation_id  TEXT,             -- of the command that set the due time
     due_at          INTEGER,          -- null for a tombstone: canceled before it was scheduled
+    expires_at      INTEGER,          -- from when on it must not fire any more; null if it may at any time
     registered_at   INTEGER NOT NULL, -- first acceptance; never moves
-    reached_at      INTEGER,
+    reached_at      INTEGER,          -- when it was marked: it fired, or it expired
     canceled_at     INTEGER,          -- when it was last canceled, by our clock: retention counts from it
     state           TEXT    NOT NULL,
     command_at      INTEGER NOT NULL, -- version of the newest command: its timestamp,
@@ -29,9 +30,11 @@ CREATE TABLE timer_schedules (
     CONSTRAINT service_call_id_has_1_to_128_characters CHECK (length(service_call_id) BETWEEN 1 AND 128),
     CONSTRAINT command_id_has_1_to_128_characters      CHECK (length(command_id) BETWEEN 1 AND 128),
     CONSTRAINT command_at_is_not_negative              CHECK (command_at >= 0),
-    CONSTRAINT state_is_known                          CHECK (state = 'Scheduled' OR state = 'Reached' OR state = 'Canceled'),
+    CONSTRAINT state_is_known                          CHECK (state = 'Scheduled' OR state = 'Reached' OR state = 'Expired' OR state = 'Canceled'),
     CONSTRAINT only_a_tombstone_has_no_due_at          CHECK (state = 'Canceled' OR due_at IS NOT NULL),
-    CONSTRAINT reached_at_goes_with_reached            CHECK ((state = 'Reached') = (reached_at IS NOT NULL)),
+    CONSTRAINT reached_at_goes_with_a_mark             CHECK ((state = 'Reached' OR state = 'Expired') = (reached_at IS NOT NULL)),
+    CONSTRAINT expired_goes_with_expires_at            CHECK (reached_at IS NULL OR (state = 'Expired') = (expires_at IS NOT NULL AND expires_at <= reached_at)),
+    CONSTRAINT expires_at_is_after_due_at              CHECK (expires_at > due_at),
     CONSTRAINT canceled_at_goes_with_canceled          CHECK ((state = 'Canceled') = (canceled_at IS NOT NULL)),
     CONSTRAINT never_early                             CHECK (reached_at >= due_at),
     CONSTRAINT data_has_at_most_4096_bytes             CHECK (length(CAST(data AS BLOB)) <= 4096)
@@ -58,6 +61,7 @@ SELECT tenant_id,
        service_call_id,
        correlation_id,
        strftime('%Y-%m-%dT%H:%M:%fZ', due_at / 1000.0, 'unixepoch') AS due_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', expires_at / 1000.0, 'unixepoch') AS expires_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', registered_at / 1000.0, 'unixepoch') AS registered_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', reached_at / 1000.0, 'unixepoch') AS reached_at,
        strftime('%Y-%m-%dT%H:%M:%fZ', canceled_at / 1000.0, 'unixepoch') AS canceled_at,
@@ -107,13 +111,14 @@ CREATE TABLE timer_outbox_deferred (
     appended_at INTEGER NOT NULL,
     attempts    INTEGER NOT NULL,
     last_error  TEXT    NOT NULL,
-    destination TEXT    NOT NULL, -- what failed: the topic, and its partition if that is known
-    retry_at    INTEGER NOT NULL
+    destination TEXT    NOT NULL, -- what failed: the topic, and its partition if that is known, or the tenant and the prefix of a handler
+    retry_at    INTEGER NOT NULL,
+    unclaimed   INTEGER NOT NULL DEFAULT 0 -- 1: no handler wants it, and the destination is its service call
 ) STRICT;
 
 -- Each round of retries takes the first rows of some destinations.
 CREATE INDEX idx_timer_outbox_deferred_retry
-    ON timer_outbox_deferred (destination, retry_at);
+    ON timer_outbox_deferred (unclaimed, destination, retry_at);
 
 -- How many timers each tenant has in which state. Kept by every transaction that
 -- changes timers, so that nobody counts millions of rows; deletes, which nobody
@@ -123,6 +128,7 @@ CREATE TABLE timer_counts (
     tenant_id TEXT    NOT NULL PRIMARY KEY,
     scheduled INTEGER NOT NULL DEFAULT 0,
     reached   INTEGER NOT NULL DEFAULT 0,
+    expired   INTEGER NOT NULL DEFAULT 0,
     canceled  INTEGER NOT NULL DEFAULT 0,
     outbox    INTEGER NOT NULL DEFAULT 0,
     next_due  INTEGER -- the earliest due time of the timers that wait; null if none does
@@ -131,7 +137,7 @@ CREATE TABLE timer_counts (
 INSERT INTO timer_counts (tenant_id) VALUES ('');
 
 -- What is due is found tenant by tenant: an index of all timers by due time would cost
--- each command whose timer is due at a random time a page of its own (ADR 36).
+-- each command whose timer is due at a random time a page of its own (docs/adr/measured.md).
 CREATE INDEX idx_timer_counts_next_due
     ON timer_counts (next_due)
  WHERE next_due IS NOT NULL;
@@ -142,6 +148,7 @@ CREATE TRIGGER timer_schedules_deleted
        UPDATE timer_counts
           SET scheduled = scheduled - (OLD.state = 'Scheduled'),
               reached = reached - (OLD.state = 'Reached'),
+              expired = expired - (OLD.state = 'Expired'),
               canceled = canceled - (OLD.state = 'Canceled'),
               next_due = CASE WHEN OLD.state = 'Scheduled'
                               THEN (SELECT min(due_at) FROM timer_schedules WHERE tenant_id = OLD.tenant_id AND state = 'Scheduled')
@@ -149,7 +156,7 @@ CREATE TRIGGER timer_schedules_deleted
                           END
         WHERE tenant_id = OLD.tenant_id;
        DELETE FROM timer_counts
-        WHERE tenant_id = OLD.tenant_id AND scheduled = 0 AND reached = 0 AND canceled = 0;
+        WHERE tenant_id = OLD.tenant_id AND scheduled = 0 AND reached = 0 AND expired = 0 AND canceled = 0;
    END;
 
 -- A due time that is changed, by a command or by hand.
@@ -163,13 +170,10 @@ CREATE TRIGGER timer_schedules_moved
 
 -- Which database this is: one row, with a UUID (version 4). A broker keeps the same
 -- one, so that no two databases share its commands. A backup has it too; an import is
--- another database. What operators change is here too: a backup of a database that is
--- paused is paused.
+-- another database.
 CREATE TABLE timer_database (
     one           INTEGER PRIMARY KEY,
     id            TEXT NOT NULL,
-    paused_at     INTEGER, -- since when nothing fires; null while timers fire
-    paused_by     TEXT,
     CONSTRAINT one_row              CHECK (one = 1),
     CONSTRAINT id_has_36_characters CHECK (length(id) = 36)
 ) STRICT;
@@ -177,6 +181,15 @@ CREATE TABLE timer_database (
 INSERT INTO timer_database (one, id)
 VALUES (1, lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) || '-' ||
                  substr('89ab', 1 + (random() & 3), 1) || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6))));
+
+-- Tenants whose timers do not fire, since an operator paused that. The row of no tenant is
+-- about all. A backup of a database that is paused is paused.
+CREATE TABLE timer_firing (
+    tenant_id    TEXT    NOT NULL PRIMARY KEY,
+    paused_at    INTEGER NOT NULL,
+    paused_until INTEGER, -- null: until it is resumed
+    paused_by    TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- How far each log of the broker is known to this database: noted in the transactions
 -- that apply what was read of it. A backup has the positions that it stands at, so a
@@ -224,5 +237,6 @@ INSERT INTO timer_counts (tenant_id, scheduled, reached, canceled, next_due) VAL
 INSERT INTO timer_counts (tenant_id, scheduled, reached, canceled, next_due) VALUES ('beta', 1, 1, 0, 7289654399999);
 UPDATE timer_counts SET outbox = 3 WHERE tenant_id = '';
 UPDATE timer_database SET id = '3b2f0c52-7a3e-4d0e-9f6b-0d9f5f1f2a11';
-UPDATE timer_database SET paused_at = 1905253200000, paused_by = 'an operator';
+INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('', 1905253200000, NULL, 'an operator');
+INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by) VALUES ('acme', 1905253200000, 7289654400000, 'a guest');
 INSERT INTO timer_positions (log, done, seen) VALUES ('svc@1', 17, 23);

@@ -1,0 +1,151 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"reflect"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Limits of one request with many commands.
+const (
+	MaxCommands      = 1000
+	MaxCommandsBytes = 1 << 20
+)
+
+// linesTimeout is how long they may take to be published: a broker may sync each to its disk.
+const linesTimeout = 20 * time.Second
+
+// RecordSeparator as the first character of a body says that one is before each envelope:
+// there may be line breaks in them then (RFC 7464).
+const RecordSeparator = "\x1e"
+
+const commandsPath = "/v1/commands"
+
+// Results of a line.
+const (
+	Published = "published" // the broker has stored the command
+	Refused   = "refused"   // nothing was published, and no retry can help
+	Failed    = "failed"    // the broker did not answer, but may have the command
+)
+
+// A LineResult is what became of one line of a request with many commands.
+type LineResult struct {
+	Line   int          `json:"line" doc:"Its number in the request, from 1."`
+	ID     string       `json:"id,omitempty" doc:"Of the command, if the line has one."`
+	Result string       `json:"result" enum:"published,refused,failed" doc:"published: the broker has stored the command. refused: nothing was published, see reason and detail. failed: the broker did not answer, but may have the command; send it again."`
+	Reason timer.Reason `json:"reason,omitempty" doc:"As of a dead letter."`
+	Detail string       `json:"detail,omitempty" doc:"The same for people."`
+}
+
+type (
+	linesInput struct {
+		RawBody []byte `contentType:"application/jsonl"`
+	}
+	linesOutput struct {
+		ContentType string `header:"Content-Type"`
+		Body        []byte
+	}
+)
+
+func (a *api) addLines() {
+	op := huma.Operation{
+		OperationID: "publish-commands", Method: http.MethodPost, Path: commandsPath, Summary: "Publish many commands",
+		Description: "A body of lines, at most 1000 in 1 MiB, each of which is the envelope of a ScheduleTimer, ScheduleTimers, CancelTimer or CancelTimers. With the control character RS before each (application/json-seq) they may have line breaks. The answer has a line for each that is not empty, in their order. " +
+			"Each command is published with an id of its own for the broker: one that is sent again is published again, and the service ignores its version, which it has.",
+		MaxBodyBytes: MaxCommandsBytes + 1, SkipValidateBody: true, Errors: []int{http.StatusRequestEntityTooLarge},
+		Responses: map[string]*huma.Response{"200": a.linesOf(reflect.TypeFor[LineResult](), "LineResult")},
+	}
+	register(a, op, filtered, a.publishLines)
+}
+
+func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, error) {
+	separator := "\n"
+	body, separated := bytes.CutPrefix(in.RawBody, []byte(RecordSeparator))
+	if separated {
+		separator = RecordSeparator
+	}
+	lines := bytes.Split(body, []byte(separator))
+	switch {
+	case accessOf(ctx).readOnly:
+		return nil, errReadOnly
+	case a.broker == nil:
+		return nil, errNoBroker
+	case len(lines) > MaxCommands+1: // after the last line there is an empty one
+		return nil, timer.Invalid(timer.ReasonTooLarge, "there are more than %d lines", MaxCommands)
+	}
+	var results []*LineResult
+	var messages []broker.Message
+	var waiting []*LineResult // of the messages
+	for i, line := range lines {
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		r := &LineResult{Line: i + 1, Result: Published}
+		results = append(results, r)
+		m, id, err := a.command(ctx, line)
+		if r.ID = id; err != nil {
+			r.refuse(err)
+			continue
+		}
+		messages, waiting = append(messages, m), append(waiting, r)
+	}
+	for i, err := range a.actions.publish(ctx, linesTimeout, messages...) {
+		if err != nil {
+			waiting[i].refuse(brokerProblem(err))
+		}
+	}
+	var answer bytes.Buffer
+	for _, r := range results {
+		_ = json.NewEncoder(&answer).Encode(r) // a buffer takes all, and the type can be encoded
+	}
+	return &linesOutput{JSONLines, answer.Bytes()}, nil
+}
+
+// command returns the message of a command, and its id if that can be read, or why it is
+// not published for who asks.
+func (a *api) command(ctx context.Context, body []byte) (m broker.Message, id string, err error) {
+	decoded, err := envelope.Decode(body)
+	var headers map[string]string
+	switch c := decoded.Payload.(type) {
+	case timer.ScheduleTimer:
+		headers = envelope.ScheduleHeaders(c)
+	case timer.ScheduleTimers:
+		headers = envelope.ScheduleManyHeaders(c)
+	case timer.CancelTimer:
+		headers = envelope.CancelHeaders(c)
+	case timer.CancelTimers:
+		headers = envelope.CancelManyHeaders(c)
+	default:
+		if err == nil {
+			err = timer.Invalid(timer.ReasonUnknownType, "%s is not a command", timer.Quote(decoded.Type))
+		}
+		return m, decoded.ID, err
+	}
+	m = broker.Message{Topic: a.broker.Routing().CommandsOf(decoded.TenantID), Message: message.NewMessage(uuid.Must(uuid.NewV7()).String(), body)}
+	maps.Copy(m.Metadata, headers)
+	return m, decoded.ID, a.actions.allow(ctx, decoded.TenantID)
+}
+
+// refuse notes why a line was not published: an error that [explain] knows.
+func (r *LineResult) refuse(err error) {
+	code, text := explain(err)
+	if r.Result, r.Detail = Refused, text; code == http.StatusServiceUnavailable {
+		r.Result = Failed
+	}
+	if invalid, ok := errors.AsType[*timer.InvalidError](err); ok {
+		r.Reason = invalid.Reason
+	}
+}

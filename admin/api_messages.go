@@ -1,0 +1,213 @@
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"reflect"
+	"time"
+	"unicode/utf8"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// JSONLines is the type of a body that has a JSON value on each line.
+const JSONLines = "application/jsonl"
+
+// writeTimeout is how long a client of a stream may take to read a message.
+const writeTimeout = 5 * time.Second
+
+// A Message is one that the broker has delivered.
+type Message struct {
+	At       string            `json:"at" format:"date-time" doc:"When it arrived at the service."`
+	Topic    string            `json:"topic"`
+	Position string            `json:"position,omitempty" doc:"In its topic."`
+	ID       string            `json:"id" doc:"Of the message, not of the command in it."`
+	Headers  map[string]string `json:"headers,omitempty"`
+	Body     json.RawMessage   `json:"body,omitempty" doc:"As JSON if it is, else as text."`
+	Base64   *string           `json:"bodyBase64,omitempty" doc:"Instead, if it is not UTF-8."`
+}
+
+func showMessage(m *message.Message) Message {
+	s := Message{
+		At: stamp(time.Now()), Topic: m.Metadata.Get(broker.MetaTopic), Position: m.Metadata.Get(broker.MetaPosition), ID: m.UUID,
+		Headers: maps.Clone(m.Metadata), Body: json.RawMessage(m.Payload),
+	}
+	for _, name := range []string{broker.MetaTopic, broker.MetaPosition, broker.MetaDelivery, broker.MetaNoID} {
+		delete(s.Headers, name)
+	}
+	switch {
+	case !utf8.Valid(m.Payload):
+		s.Body, s.Base64 = nil, new(base64.StdEncoding.EncodeToString(m.Payload))
+	case !json.Valid(m.Payload):
+		s.Body, _ = json.Marshal(string(m.Payload)) // a string can be marshaled
+	}
+	return s
+}
+
+type messagesInput struct {
+	Kind   string `path:"kind" enum:"commands,events,receipts,deadletters"`
+	Tenant string `query:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" doc:"Only messages of this tenant; _ for dead letters that name no valid tenant." example:"acme"`
+}
+
+func (a *api) addMessages() {
+	op := huma.Operation{
+		OperationID: "tail", Method: http.MethodGet, Path: "/v1/messages/{kind}", Summary: "Messages at the broker from now on, as lines of JSON",
+		Description: "No message is taken from another consumer, and none is repeated: a client that reads too slowly misses some. An empty line every 15 s says that the connection works. " +
+			"Where the broker can't listen to the topics of all tenants at once, name one. There are 50 connections at most, together with those of /v1/events, and 10 with the tokens of one tenant.",
+		Responses: map[string]*huma.Response{"200": a.linesOf(reflect.TypeFor[Message](), "Message")},
+	}
+	register(a, op, filtered, a.messages)
+}
+
+// linesOf describes an answer of lines, each with a value of a type.
+func (a *api) linesOf(line reflect.Type, name string) *huma.Response {
+	return &huma.Response{Description: "A line for each. The schema is that of a line.", Content: map[string]*huma.MediaType{
+		JSONLines: {Schema: a.huma.OpenAPI().Components.Schemas.Schema(line, true, name)},
+	}}
+}
+
+// messages answers with what comes to a topic, until the client goes, the server stops, or,
+// at a heartbeat, the token is right no more.
+func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResponse, error) {
+	tenant, err := only(ctx, in.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	if a.broker == nil {
+		return nil, errNoBroker
+	}
+	topic, shared, err := topicOf(a.broker.Routing(), in.Kind, tenant)
+	if err != nil {
+		return nil, err
+	}
+	end, refused := a.listening.begin(accessOf(ctx).tenant)
+	if refused != nil {
+		return nil, refused
+	}
+	messages, closeTail, err := a.tail(ctx, topic)
+	if err != nil {
+		end()
+		if errors.Is(err, broker.ErrRefused) && tenant == "" && !shared { // a wildcard that the service may not subscribe to
+			return nil, errNameTenant
+		}
+		return nil, readProblem(err)
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer end()
+		defer closeTail()
+		c.SetHeader("Content-Type", JSONLines)
+		c.SetStatus(http.StatusOK)
+		if c.Method() != http.MethodHead { // it would wait for a body
+			a.stream(c, messages, func(m *message.Message) bool { return !shared || tenant == "" || tenantOf(m) == tenant })
+		}
+	}}, nil
+}
+
+// tail returns what comes to a topic from now on, until it is closed.
+func (a *api) tail(ctx context.Context, topic string) (messages <-chan *message.Message, closeTail func(), err error) {
+	t := a.broker.Tail()
+	closeTail = func() { _ = t.Close() } // nothing is lost with it
+	if messages, err = t.Subscribe(ctx, topic); err != nil {
+		closeTail()
+		a.log.WarnContext(ctx, "the messages of a topic can't be read", "topic", topic, "error", err)
+	}
+	return messages, closeTail, err
+}
+
+// stream writes the messages that are wanted, a line each.
+func (a *api) stream(c huma.Context, messages <-chan *message.Message, wanted func(*message.Message) bool) {
+	w := streamTo(c)
+	heartbeat := time.NewTicker(heartbeatInterval)
+	defer heartbeat.Stop()
+	for line := []byte(nil); ; { // the first one is empty, so that the client sees at once that it is connected
+		if w.write(line) != nil {
+			return
+		}
+		line = nil
+		select {
+		case <-c.Context().Done():
+			return
+		case <-a.actions.stopping:
+			return
+		case m, open := <-messages:
+			if !open {
+				return
+			}
+			m.Ack()
+			if wanted(m) {
+				line, _ = json.Marshal(showMessage(m)) // its body is valid JSON
+				line = append(line, '\n')
+			}
+		case <-heartbeat.C:
+			if !accessOf(c.Context()).stillRight() {
+				return
+			}
+			line = []byte("\n")
+		}
+	}
+}
+
+// A streamWriter writes to a client for as long as that reads.
+type streamWriter struct {
+	http.ResponseWriter
+	*http.ResponseController
+}
+
+// streamTo returns the writer of an answer that does not end by itself.
+func streamTo(c huma.Context) streamWriter {
+	_, w := humago.Unwrap(c)
+	s := streamWriter{w, http.NewResponseController(w)}
+	_ = s.SetReadDeadline(time.Time{})     // that of the request would end it
+	c.SetHeader("X-Accel-Buffering", "no") // of nginx, which else keeps lines back
+	return s
+}
+
+// write writes a line at once.
+func (s streamWriter) write(line []byte) error {
+	_ = s.SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder has none
+	_, err := s.Write(line)
+	return errors.Join(err, s.Flush())
+}
+
+// topicOf returns the topic of messages of a kind and tenant, or of all tenants, and
+// whether it is the same for all of them.
+func topicOf(r broker.Routing, kind string, tenant timer.TenantID) (topic string, shared bool, err error) {
+	template, of := r.Commands, r.CommandsOf
+	switch kind {
+	case "events":
+		template, of = r.Events, r.EventsOf
+	case "receipts":
+		template, of = r.Receipts, r.ReceiptsOf
+	case "deadletters":
+		template, of = r.DeadLetters, r.DeadLettersOf
+	}
+	shared = of(timer.NoTenant) == template
+	switch {
+	case template == "":
+		return "", false, errNoReceipts
+	case tenant == "" && !shared && r.Wildcard == "":
+		return "", false, errNameTenant
+	case tenant == "":
+		tenant = timer.TenantID(r.Wildcard)
+	}
+	return of(tenant), shared, nil
+}
+
+// tenantOf returns the tenant of a message on a shared topic: that of its header, which
+// dead letters have, else that of its body.
+func tenantOf(m *message.Message) timer.TenantID {
+	if tenant := timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID)); tenant != "" {
+		return tenant
+	}
+	return envelope.TenantOf(m.Payload)
+}

@@ -1,0 +1,112 @@
+package admin_test
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// TestCancelsManyTimers counts, cancels and waits, by each selection. One of the timers has a
+// command of a clock that is ahead.
+func TestCancelsManyTimers(t *testing.T) {
+	t.Parallel()
+	s, store := working(t, app.Options{})
+	hour := time.Now().Add(time.Hour)
+	var commands []timer.ScheduleTimer
+	for _, call := range []string{"many-1.a", "many-1.b", "many-10", "many-2.a", "many-2.b", "many-2.c"} {
+		commands = append(commands, command("acme", call, hour, 1))
+	}
+	commands[1].TimestampMS = time.Now().Add(20 * time.Second).UnixMilli()
+	commands[2].CorrelationID = "req-many"
+	if _, err := store.Schedule(t.Context(), time.Now(), commands...); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/v1/tenants/acme/timers?"
+	for _, test := range []struct {
+		query, result string
+		code, timers  int
+		left          []timer.ServiceCallID
+	}{
+		{"prefix=many-1.&dryRun=true", "counted", 200, 2, []timer.ServiceCallID{"many-1.a", "many-1.b", "many-10", "many-2.a", "many-2.b", "many-2.c"}},
+		{"prefix=many-1.&wait=20s", "canceled", 200, 2, []timer.ServiceCallID{"many-10", "many-2.a", "many-2.b", "many-2.c"}},
+		{"correlationId=req-many&wait=20s", "canceled", 200, 1, []timer.ServiceCallID{"many-2.a", "many-2.b", "many-2.c"}},
+		{"call=many-2.a&call=many-2.b&call=unknown&wait=20s", "canceled", 200, 2, []timer.ServiceCallID{"many-2.c"}},
+		{"prefix=many-3.", "published", 202, 0, []timer.ServiceCallID{"many-2.c"}},
+	} {
+		code, body, _ := ask(t, s, "DELETE", path+test.query)
+		first, _ := body["first"].([]any)
+		if code != test.code || body["result"] != test.result || body["timers"] != float64(test.timers) || len(first) != test.timers || (body["id"] == nil) != (test.result == "counted") {
+			t.Errorf("%s: %d %v", test.query, code, body)
+		}
+		page, err := store.List(t.Context(), timer.Filter{TenantID: "acme", Prefix: "many-", State: timer.Scheduled})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []timer.ServiceCallID
+		for _, e := range page.Entries {
+			left = append(left, e.ServiceCallID)
+		}
+		if !slices.Equal(left, test.left) {
+			t.Errorf("%s: %v are left, want %v", test.query, left, test.left)
+		}
+	}
+	if code, body, _ := ask(t, s, "GET", path+"prefix=many-2.&state=Scheduled"); code != 200 || len(body["timers"].([]any)) != 1 {
+		t.Errorf("listed by prefix: %d %v", code, body)
+	}
+	for query, detail := range map[string]string{
+		"":                                   "exactly one of",
+		"prefix=a&correlationId=b":           "exactly one of",
+		"prefix=a%20b":                       "prefix",
+		"prefix=a&wait=5":                    "wait must be a duration",
+		"call=a&call=a":                      "is that of",
+		"call=a%20b":                         "no service call id",
+		"prefix=" + strings.Repeat("a", 129): "prefix",
+	} {
+		if code, body, _ := ask(t, s, "DELETE", path+query); code != 422 || !strings.Contains(strings.ToLower(body["detail"].(string)+errorsIn(body)), detail) {
+			t.Errorf("%s: %d %v, want %s", query, code, body, detail)
+		}
+	}
+}
+
+// errorsIn returns the errors of a problem.
+func errorsIn(problem map[string]any) (text string) {
+	all, _ := problem["errors"].([]any)
+	for _, e := range all {
+		text += " " + e.(map[string]any)["location"].(string)
+	}
+	return text
+}
+
+// TestPagesCancelManyTimers follows the button of a page to the question and its answer.
+func TestPagesCancelManyTimers(t *testing.T) {
+	t.Parallel()
+	s, store := working(t, app.Options{})
+	for _, call := range []string{"many-1.a", "many-1.b"} {
+		c := command("acme", call, time.Now().Add(time.Hour), 1)
+		c.CorrelationID = "req-many"
+		if _, err := store.Schedule(t.Context(), time.Now(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, form := range map[string]url.Values{
+		"/timers?tenant=acme&prefix=many-1.": {"tenant": {"acme"}, "prefix": {"many-1."}},
+		"/search?q=req-many":                 {"tenant": {"acme"}, "correlation": {"req-many"}},
+	} {
+		deed := map[bool]string{true: "/do/cancel-prefix", false: "/do/cancel-correlated"}[form.Has("prefix")]
+		if _, page := get(s, path); !strings.Contains(page, deed+"?") {
+			t.Errorf("%s has no button for %s", path, deed)
+		}
+		if _, page := get(s, deed+"?"+form.Encode()); !strings.Contains(page, "2 timers to cancel: many-1.a, many-1.b.") {
+			t.Errorf("%s asks: %s", deed, page)
+		}
+	}
+	_, page := submit(s, "/do/cancel-prefix", url.Values{"tenant": {"acme"}, "prefix": {"many-1."}})
+	if !strings.Contains(page, "to cancel 2 timers is at the broker") {
+		t.Errorf("answers: %s", page)
+	}
+}

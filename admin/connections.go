@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	maxListeners       = 50
+	maxTenantListeners = 10 // of them with the token of one tenant
+)
+
+// Why one more client can't listen.
+var (
+	errTenantListens = huma.Error429TooManyRequests(fmt.Sprintf("%d connections of your tenant listen already: end one first", maxTenantListeners))
+	errAllListen     = huma.Error503ServiceUnavailable("too many connections listen already: try again later")
+)
+
+// Connections bounds how many clients listen at once. The zero value is ready to use, also
+// concurrently.
+type connections struct {
+	mu     sync.Mutex
+	owners []timer.TenantID // of each client: the tenant whose token it has; empty: that of all
+}
+
+// begin adds a client, which is to call end when it has gone, unless there are too many.
+func (c *connections) begin(owner timer.TenantID) (end func(), refused huma.StatusError) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	its := 0
+	for _, other := range c.owners {
+		if other == owner {
+			its++
+		}
+	}
+	switch {
+	case owner != "" && its >= maxTenantListeners:
+		return nil, errTenantListens
+	case len(c.owners) >= maxListeners:
+		return nil, errAllListen
+	}
+	c.owners = append(c.owners, owner)
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		i := slices.Index(c.owners, owner)
+		c.owners = slices.Delete(c.owners, i, i+1)
+	}, nil
+}

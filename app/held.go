@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// maxHeld is how many tenants that are paused, or over their fire rate, have their timers
+// counted at a time.
+const maxHeld = 100
+
+// A heldReader counts timers apart that are due and do not fire because people paused that, or
+// that wait for the fire rate of their tenant: they are no backlog of the service.
+type heldReader struct {
+	timer.Reader
+	limits  *quota.Limiter // nil: there are none
+	clock   timer.Clock
+	cleared func() time.Time // when all other timers that were due had fired
+}
+
+// Reader reads timers of the store, for those who look after the service: what waits until
+// firing is resumed is counted apart, as [timer.Stats.Paused], and what waits for the fire
+// rate of its tenant, as [timer.Stats.Held].
+func (a *App) Reader() timer.Reader {
+	return heldReader{a.store.Timers(), a.opt.Quotas, a.opt.Clock, func() time.Time { return a.poller.Status().Cleared }}
+}
+
+// Overdue leaves out timers that are held.
+func (r heldReader) Overdue(ctx context.Context, tenant timer.TenantID, now time.Time) (timer.Overdue, error) {
+	o, err := r.Reader.Overdue(ctx, tenant, now)
+	if err != nil || o.Timers == 0 {
+		return o, err
+	}
+	h, err := r.held(ctx, tenant, now)
+	since := h.behind(o.Oldest)
+	if tenant == "" && since.After(o.Oldest) && now.Sub(since) < time.Second { // all else has fired just now
+		return timer.Overdue{}, err
+	}
+	if o.Timers -= h.paused + h.limited; o.Timers <= 0 {
+		return timer.Overdue{}, err
+	}
+	o.Oldest = since
+	return o, err
+}
+
+// Stats says how many timers that are held are due, and leaves them out of the earliest due
+// time.
+func (r heldReader) Stats(ctx context.Context, tenant timer.TenantID) (timer.Stats, error) {
+	s, err := r.Reader.Stats(ctx, tenant)
+	if err != nil {
+		return s, err
+	}
+	h, err := r.held(ctx, tenant, r.clock.Now())
+	s.Paused, s.Held, s.NextDue = h.paused, h.limited, h.behind(s.NextDue)
+	return s, err
+}
+
+// held is how many timers are due and held.
+type held struct {
+	paused, limited int64
+	cleared         time.Time // when all other timers that were due had fired; zero if none is held
+}
+
+// held counts the timers that are due and held of a tenant, or of all, up to [maxHeld] of them.
+func (r heldReader) held(ctx context.Context, tenant timer.TenantID, now time.Time) (h held, err error) {
+	pauses, err := r.Firing(ctx, now)
+	if err != nil {
+		return h, err
+	}
+	limited := r.limits.Held()
+	if len(pauses)+len(limited) > 0 {
+		h.cleared = r.cleared()
+	}
+	counted := make(map[timer.TenantID]bool)
+	count := func(of timer.TenantID, into *int64) {
+		if err != nil || counted[of] || len(counted) == maxHeld || tenant != "" && of != tenant {
+			return
+		}
+		counted[of] = true
+		var o timer.Overdue
+		o, err = r.Reader.Overdue(ctx, of, now)
+		*into += o.Timers
+	}
+	if pauses.Of(tenant, now).Paused() { // all that was asked for
+		count(tenant, &h.paused)
+		return h, err
+	}
+	for of := range pauses {
+		count(of, &h.paused)
+	}
+	for of := range limited {
+		count(of, &h.limited)
+	}
+	return h, err
+}
+
+// behind returns since when a timer is due that may fire: one that is due for longer is held.
+func (h held) behind(due time.Time) time.Time {
+	if !due.IsZero() && due.Before(h.cleared) {
+		return h.cleared
+	}
+	return due
+}

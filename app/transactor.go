@@ -1,0 +1,107 @@
+package app
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Transactor begins transactions of type T on the database of the timers, for [Tx] and
+// [OnDueTx]: with a [pgx.Tx] that is what Pgx of a *postgres.Store returns.
+//
+// [pgx.Tx]: https://pkg.go.dev/github.com/jackc/pgx/v5#Tx
+type Transactor[T any] interface {
+	// Transact runs fn in a transaction, as [Store] does.
+	Transact(ctx context.Context, fn func(tx T) error) error
+
+	// Join returns what applies commands in a transaction, as [Store] does.
+	Join(tx T) timer.Commands
+
+	// TakeEvent deletes an event in a transaction, as [outbox.Taker] does.
+	TakeEvent(ctx context.Context, tx T, row outbox.Place) (bool, error)
+}
+
+// Tx is [Timers.Tx] with transactions of another type: what fn schedules and cancels by in
+// is committed with what it writes in tx, or rolled back, and is on time.
+func Tx[T any](ctx context.Context, t *Timers, db Transactor[T], fn func(tx T, in Joined) error) error {
+	if err := t.beside(ctx); err != nil {
+		return fmt.Errorf("begin a transaction: %w", err)
+	}
+	var b booked
+	committed := false
+	defer func() { // also after a panic
+		if committed || t.app.opt.Quotas == nil {
+			return
+		}
+		for _, d := range b.decided { // what it scheduled does not wait
+			t.app.opt.Quotas.Decremented(d.TenantID)
+		}
+	}()
+	book := func(more booked) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		b.sooner(more.due)
+		b.decided = append(b.decided, more.decided...)
+	}
+	err := db.Transact(ctx, func(tx T) error {
+		t.mu.Lock()
+		t.open[tx] = book
+		t.mu.Unlock()
+		defer func() {
+			t.mu.Lock()
+			delete(t.open, tx)
+			t.mu.Unlock()
+		}()
+		return fn(tx, Joined{timers: t, commands: db.Join(tx), booked: book, joins: true})
+	})
+	if committed = err == nil; committed {
+		t.committed(b)
+	}
+	return err
+}
+
+// OnDueTx is [Timers.OnDueTx] with transactions of another type: the event is deleted
+// with the commit of what handle writes in tx, and schedules or cancels by in.
+func OnDueTx[T any](
+	t *Timers, db Transactor[T], prefix string, handle func(ctx context.Context, tx T, in Joined, e timer.DueTimeReached) error, opt OnDueOptions,
+) {
+	opt = opt.withDefaults()
+	handling := opt.Timeout
+	opt.Timeout *= 2 // of both: to wait for the transaction, and to handle the event
+	t.app.onDue(prefix, func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		waiting := time.AfterFunc(handling, cancel)
+		defer waiting.Stop()
+		begun := false
+		err = Tx(ctx, t, db, func(tx T, in Joined) error {
+			if !waiting.Stop() {
+				return ctx.Err()
+			}
+			there, err := db.TakeEvent(ctx, tx, row)
+			if err != nil || !there { // another one has handled it
+				return err
+			}
+			begun = true
+			ctx, cancel := context.WithTimeout(ctx, handling)
+			defer cancel()
+			return handle(context.WithValue(ctx, within{}, t), tx, in, e)
+		})
+		if err != nil && !begun {
+			err = fmt.Errorf("%w: %w", outbox.ErrNotBegun, err)
+		}
+		return err == nil, err
+	}, opt)
+}
+
+// ofSQL has the transactions of database/sql.
+type ofSQL struct{ Store }
+
+// TakeEvent takes an event out of the outbox.
+func (s ofSQL) TakeEvent(ctx context.Context, tx *sql.Tx, row outbox.Place) (bool, error) {
+	return s.Outbox().TakeEvent(ctx, tx, row)
+}

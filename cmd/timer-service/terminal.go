@@ -1,0 +1,54 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// Size of what is no terminal.
+const defaultWidth, defaultHeight = 80, 24
+
+// terminalOf returns the descriptor of a reader or writer that is a terminal, and -1 of any
+// other.
+func terminalOf(w any) int {
+	if c, ok := w.(*checked); ok {
+		w = c.w
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) { //nolint:gosec // descriptors are small
+		return int(f.Fd()) //nolint:gosec // descriptors are small
+	}
+	return -1
+}
+
+// isTerminal reports whether a reader or writer is a terminal.
+func isTerminal(w any) bool { return terminalOf(w) >= 0 }
+
+// terminalSize returns how many columns and lines a terminal has.
+func terminalSize(w any) (width, height int) {
+	width, height, err := term.GetSize(terminalOf(w))
+	if err != nil || width <= 0 || height <= 0 {
+		return defaultWidth, defaultHeight
+	}
+	return width, height
+}
+
+// onQ calls quit when q or Ctrl-C is pressed on a terminal. It returns what ends that.
+func onQ(in io.Reader, quit func()) (restore func()) {
+	fd := terminalOf(in)
+	state, err := term.MakeRaw(fd)
+	if err != nil {
+		return func() {}
+	}
+	go func() {
+		const ctrlC = 3
+		for key := []byte{0}; key[0] != 'q' && key[0] != ctrlC; {
+			if _, err := in.Read(key); err != nil {
+				break
+			}
+		}
+		quit()
+	}()
+	return func() { _ = term.Restore(fd, state) }
+}

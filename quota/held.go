@@ -1,0 +1,38 @@
+package quota
+
+import (
+	"maps"
+	"time"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	// heldTime is for how long a tenant counts as held after it has waited: its events
+	// reach the broker a moment later.
+	heldTime = time.Minute
+	heldFor  = time.Second // how long a list of these tenants is good for
+)
+
+// hold notes that a tenant waits for its fire rate. The lock must be held.
+func (l *Limiter) hold(tenant timer.TenantID, now time.Time) {
+	if _, known := l.held[tenant]; !known {
+		l.listedAt = time.Time{}
+	}
+	l.held[tenant] = now
+}
+
+// Held returns the tenants that have waited for their fire rate a moment ago, and when. Their
+// events are late by their own limit. The map is not to be changed. A nil Limiter holds none.
+func (l *Limiter) Held() map[timer.TenantID]time.Time {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.clock.Now(); len(l.held) > 0 && now.Sub(l.listedAt) > heldFor {
+		maps.DeleteFunc(l.held, func(_ timer.TenantID, at time.Time) bool { return now.Sub(at) > heldTime })
+		l.listed, l.listedAt = maps.Clone(l.held), now
+	}
+	return l.listed
+}

@@ -1,0 +1,127 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/symptom"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/telemetry"
+)
+
+// largeLog is from which size on the log of a SQLite file is worth a word, in bytes.
+const largeLog = 256 << 20
+
+// keepMonitor runs the checks of health, also without HTTP: the log says what they
+// find, and the supervisor is notified.
+func keepMonitor(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, a *app.App, b *Backups) *admin.Monitor {
+	m := admin.NewMonitor(func(ctx context.Context) []app.Check {
+		all := a.Checks(ctx)
+		if size := sqlite.LogSize(cfg.DBPath); cfg.DBURL.Empty() && size > largeLog {
+			all = append(all, found(symptom.LogLarge, cfg.DBPath+"-wal", size>>20))
+		}
+		if b != nil {
+			all = append(all, b.check())
+		}
+		return all
+	}, log)
+	keepLooking(lc, sd, log, "health", m.Run)
+	return m
+}
+
+// keepHistory samples how late events are, for the dashboard.
+func keepHistory(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, c *app.Counters, a *app.App) *admin.History {
+	h := admin.NewHistory(c, a.Reader().Stats)
+	keepLooking(lc, sd, log, "history", h.Run)
+	return h
+}
+
+// keepTelemetry has metrics collected until the stop.
+func keepTelemetry(lc fx.Lifecycle, cfg config.Config, log *slog.Logger, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor, u *unprotected, b *Backups) error {
+	lc.Append(fx.StopHook(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		defer cancel()
+		if err := t.Shutdown(ctx); err != nil {
+			log.WarnContext(ctx, "the last metrics were not sent", "error", err)
+		}
+	}))
+	sources := telemetry.Sources{
+		Stats: a.Reader().Stats, Status: a.Status, Instances: func() int { return app.InstancesOf(s) }, Recovery: a.Recovery, Unprotected: u.Last, Full: u.Full,
+		Ready: func() map[string]bool {
+			green := make(map[string]bool)
+			for _, p := range m.Health().Parts {
+				green[p.Part] = !p.Red
+			}
+			return green
+		},
+	}
+	if cfg.DBURL.Empty() {
+		sources.Disk = func() float64 { return sqlite.DiskUsed(cfg.DBPath) }
+		sources.Log = func() int64 { return sqlite.LogSize(cfg.DBPath) }
+	}
+	if b != nil {
+		sources.Backups = b.status
+	}
+	return t.Observe(sources)
+}
+
+// served is what HTTP shows and changes.
+type served struct {
+	fx.In
+
+	App         *app.App
+	Unprotected *unprotected
+	Store       app.Store
+	Broker      broker.Broker
+	Monitor     *admin.Monitor
+	History     *admin.History
+	Telemetry   *telemetry.Telemetry
+	Traces      *telemetry.Traces
+	Events      *admin.Events
+	Quotas      *quotas
+}
+
+// openAdmin answers HTTP, if the configuration has an address or a socket for it.
+func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what served, d *description, reload *reloader) error {
+	addr, chosen := cfg.HTTPAddress()
+	if addr == "" && cfg.Socket() == "" {
+		return nil
+	}
+	token := cfg.HTTPToken.Reveal()
+	if n := len(token); n > 0 && n < config.MinToken {
+		log.Warn("http_token is short enough to be guessed: openssl rand -hex 16 makes one that is not", "least_characters", config.MinToken)
+	}
+	if cfg.HTTPReadOnly && cfg.Socket() == "" {
+		log.Warn("http_read_only is set, and there is no http_socket: nobody can pause firing; set http_socket to a path where a socket can be")
+	}
+	opt := admin.Options{
+		Addr: addr, Moves: !chosen, Socket: cfg.Socket(), Prefix: cfg.HTTPPrefix, Origin: cfg.HTTPOrigin, Proxies: cfg.HTTPTrustedProxies, Token: token, ReadOnly: cfg.HTTPReadOnly, Pprof: cfg.HTTPPprof,
+		Monitor: what.Monitor, History: what.History, Metrics: what.Telemetry.Handler(), Events: what.Events,
+		Timers: what.App.Reader(), Operator: what.Store.Operator(), Service: what.App, Broker: what.Broker, MaxClockAhead: cfg.MaxClockAhead,
+		Unprotected: what.Unprotected.Last, Traced: what.Traces.Handler,
+	}
+	if what.Quotas != nil {
+		opt.Quotas = what.Quotas.limiter
+	}
+	s := admin.New(log, opt)
+	if cfg.HTTPTenantTokensFile != "" {
+		tokens := watchTokens(cfg.HTTPTenantTokensFile, s, log)
+		if _, err := tokens.now(); err != nil {
+			return err
+		}
+		reload.tokens = tokens
+		keepLooking(lc, sd, log, "tenant tokens", tokens.Run)
+	}
+	if err := s.Listen(context.Background()); err != nil {
+		return err
+	}
+	d.http = s.Address()
+	keepLooking(lc, sd, log, "HTTP", s.Run)
+	return nil
+}

@@ -1,0 +1,211 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/fsync"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/internal/symptom"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+	"github.com/event-service-agent/timer-service/telemetry"
+)
+
+// Names of files in the folder of the backups. Others are left alone.
+const (
+	copyName = "timers-20060102T150405Z.db" // of a good copy, with its time
+	partial  = ".partial"                   // is added while it is written and checked
+	damaged  = ".damaged"                   // is added if it failed the check
+)
+
+// abandoned is how old an incomplete copy is that no process works on any more.
+const abandoned = time.Hour
+
+// Backups copies the SQLite database into a folder again and again, and keeps the newest
+// copies.
+type Backups struct {
+	cfg   config.Config
+	log   *slog.Logger
+	began time.Time
+
+	inspect func(ctx context.Context, path string) (Contents, error)
+
+	mu       sync.Mutex
+	last     time.Time // of the newest good copy; zero if there is none
+	bytes    int64     // of the same
+	failures int64
+	failure  error // of the last try; nil if it was good
+}
+
+func newBackups(cfg config.Config, log *slog.Logger) *Backups {
+	return &Backups{cfg: cfg, log: log, began: time.Now(), inspect: sqlite.Inspect}
+}
+
+// keepBackups makes copies until the stop. It returns nil if the configuration asks for
+// none.
+func keepBackups(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, cfg config.Config, _ closingStore) *Backups {
+	if cfg.BackupEvery == 0 {
+		return nil
+	}
+	b := newBackups(cfg, log)
+	app.KeepRunning(lc, sd, log, "backups", b.Run, nil, closeTimeout)
+	return b
+}
+
+// Run makes a copy whenever the newest one is older than backup_every, until ctx is done,
+// and returns nil. One that failed is tried again after a tenth of that.
+func (b *Backups) Run(ctx context.Context) error {
+	for {
+		if !pause.For(ctx, b.due(time.Now())) {
+			return nil
+		}
+		err := b.copy(ctx, time.Now())
+		if ctx.Err() != nil {
+			return nil
+		}
+		b.mu.Lock()
+		if b.failure = err; err != nil {
+			b.failures++
+		}
+		b.mu.Unlock()
+		if err == nil {
+			continue
+		}
+		retry := max(b.cfg.BackupEvery/10, time.Second)
+		b.log.ErrorContext(ctx, "the backup failed, the copies before it stay", "error", err, "retry_in", retry)
+		if !pause.For(ctx, retry) {
+			return nil
+		}
+	}
+}
+
+// due returns in how long a copy is to be made, going by the newest that is there.
+func (b *Backups) due(now time.Time) time.Duration {
+	all, _ := copies(b.cfg.BackupDir, now) // an error is that of the copy, too
+	if len(all) == 0 {
+		return 0
+	}
+	newest := all[len(all)-1]
+	at, _ := time.Parse(copyName, newest)
+	info, err := os.Stat(filepath.Join(b.cfg.BackupDir, newest))
+	if err == nil {
+		b.mu.Lock()
+		b.last, b.bytes = at, info.Size()
+		b.mu.Unlock()
+	}
+	return min(b.cfg.BackupEvery, b.cfg.BackupEvery-now.Sub(at)) // the clock may have been ahead
+}
+
+// copy makes one copy, and removes those that are too many.
+func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
+	dir := b.cfg.BackupDir
+	name := filepath.Join(dir, now.UTC().Format(copyName))
+	if err := clean(dir, now); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return cmp.Or(err, fmt.Errorf("%s exists", name))
+	}
+	defer func() { err = errors.Join(err, remove(name+partial)) }() // once it is renamed there is none
+	if err := sqlite.Backup(ctx, b.cfg.DBPath, name+partial); err != nil {
+		return err
+	}
+	if _, err := b.inspect(ctx, name+partial); err != nil && ctx.Err() == nil {
+		return errors.Join(fmt.Errorf("check the copy, which is kept as %s: %w", name+damaged, err), keepDamaged(dir, name))
+	}
+	info, err := os.Stat(name + partial)
+	if err := errors.Join(ctx.Err(), err, fsync.File(name+partial)); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Rename(name+partial, name), fsync.Folder(dir)); err != nil {
+		return err
+	}
+	b.log.InfoContext(ctx, "backed up the database", "file", name, "bytes", info.Size(), "took", time.Since(now).Round(time.Millisecond))
+	all, err := copies(dir, now)
+	for len(all) > b.cfg.BackupKeep {
+		err = errors.Join(err, remove(filepath.Join(dir, all[0])))
+		all = all[1:]
+	}
+	return err
+}
+
+// keepDamaged keeps a copy that failed its check, in place of the one before it that did.
+func keepDamaged(dir, name string) error {
+	before, err := filepath.Glob(filepath.Join(dir, "timers-*.db"+damaged))
+	for _, old := range before {
+		err = errors.Join(err, remove(old))
+	}
+	return errors.Join(err, os.Rename(name+partial, name+damaged))
+}
+
+// copies returns the names of the good copies in a folder, the oldest first.
+func copies(dir string, now time.Time) ([]string, error) {
+	files, err := os.ReadDir(dir)
+	var all []string
+	for _, f := range files {
+		if at, err := time.Parse(copyName, f.Name()); err == nil && !at.After(now) && at.Format(copyName) == f.Name() && f.Type().IsRegular() {
+			all = append(all, f.Name())
+		}
+	}
+	slices.Sort(all)
+	return all, err
+}
+
+// clean removes what a process left behind that was killed while it made a copy.
+func clean(dir string, now time.Time) error {
+	files, err := os.ReadDir(dir)
+	for _, f := range files {
+		name, cut := strings.CutSuffix(f.Name(), partial)
+		if _, err := time.Parse(copyName, name); err != nil || !cut {
+			continue
+		}
+		if info, err := f.Info(); err == nil && now.Sub(info.ModTime()) > abandoned {
+			_ = remove(filepath.Join(dir, f.Name()))
+		}
+	}
+	return err
+}
+
+// remove removes a file, if it is there.
+func remove(name string) error {
+	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// status returns how the copies are, for metrics.
+func (b *Backups) status() telemetry.Backups {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return telemetry.Backups{Age: time.Since(cmp.Or(b.last, b.began)), Every: b.cfg.BackupEvery, Bytes: b.bytes, Failures: b.failures}
+}
+
+// check is what is worth knowing about the copies. It is never red: timers fire without.
+func (b *Backups) check() app.Check {
+	s := b.status()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.Age <= 2*s.Every {
+		return app.Check{Part: symptom.BackupOld.Part}
+	}
+	why := ""
+	if b.failure != nil {
+		why = ": " + b.failure.Error()
+	}
+	return found(symptom.BackupOld, s.Age.Round(time.Second), why, b.cfg.BackupDir)
+}

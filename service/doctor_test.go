@@ -1,0 +1,487 @@
+package service_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/longtest"
+	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/service"
+	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/store/sqlite"
+)
+
+// States of checks.
+const (
+	fine    = "fine"
+	warning = "warning" // there is something to do
+	red     = "red"
+)
+
+// finds fails the test unless a check of the part has the state, and the words in its
+// reason and its advice.
+func finds(t *testing.T, all []app.Check, state, part string, words ...string) {
+	t.Helper()
+	for _, c := range all {
+		said := true
+		for _, word := range words {
+			said = said && strings.Contains(c.Reason+" -> "+c.Advice, word)
+		}
+		is := map[bool]string{true: warning, false: fine}[c.Advice != ""]
+		if c.Red {
+			is = red
+		}
+		if is == state && c.Part == part && said {
+			if c.Red && c.Advice == "" {
+				t.Errorf("%s says not what to do: %s", part, c.Reason)
+			}
+			return
+		}
+	}
+	t.Errorf("nothing is %s of %s with %q:", state, part, words)
+	for _, c := range all {
+		t.Logf("%+v", c)
+	}
+}
+
+func examine(t *testing.T, cfg config.Config) []app.Check {
+	t.Helper()
+	all := service.Examine(t.Context(), cfg, nil)
+	for _, f := range all {
+		if strings.Contains(f.Reason+f.Advice, "hunter2") { // the password of all tests
+			t.Errorf("a check shows a password: %+v", f)
+		}
+	}
+	return all
+}
+
+func migrated(t *testing.T, cfg config.Config) {
+	t.Helper()
+	if _, _, err := service.Migrate(t.Context(), cfg, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func execSQLite(t *testing.T, cfg config.Config, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", cfg.DBPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), statement)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExamineFiles has mistakes with files.
+func TestExamineFiles(t *testing.T) {
+	t.Parallel()
+	file := func(t *testing.T, text string, mode os.FileMode) string {
+		name := filepath.Join(t.TempDir(), "file")
+		if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chmod(name, mode)); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	for _, test := range []struct {
+		name  string
+		harm  func(t *testing.T, cfg config.Config) config.Config
+		check string
+		state string
+		says  []string
+	}{
+		{"nothing", func(_ *testing.T, cfg config.Config) config.Config { return cfg }, "database", fine, []string{"takes writes"}},
+		{"a database that others may read", func(t *testing.T, cfg config.Config) config.Config {
+			if err := os.Chmod(cfg.DBPath, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return cfg
+		}, "files", red, []string{"0644", "chmod 600"}},
+		{"a secret that others may read", func(t *testing.T, cfg config.Config) config.Config {
+			dir := strings.TrimSuffix(cfg.DBPath, ".db") + ".nats"
+			if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "secret"), nil, 0o640)); err != nil {
+				t.Fatal(err)
+			}
+			return cfg
+		}, "files", red, []string{"0640", "embedded server"}},
+		{"a key that others may read", func(t *testing.T, cfg config.Config) config.Config {
+			cfg.NATSCredentials = file(t, "x", 0o604)
+			return cfg
+		}, "files", red, []string{"0604", "nats_credentials"}},
+		{"a key that is absent", func(_ *testing.T, cfg config.Config) config.Config {
+			cfg.NATSNKey = "/nowhere/key"
+			return cfg
+		}, "files", red, []string{"/nowhere/key"}},
+		{"settings with a password that others may read", func(t *testing.T, _ config.Config) config.Config {
+			name := file(t, "http_token: hunter2\n", 0o644)
+			cfg, err := config.Load(nil, nil, name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cfg
+		}, "files", red, []string{"0644", "passwords"}},
+		{"a folder that is absent", func(_ *testing.T, cfg config.Config) config.Config {
+			cfg.DBPath = "/nowhere/data/timers.db"
+			return cfg
+		}, "disk", red, []string{"mkdir -p /nowhere"}},
+		{"a folder that the service makes", func(t *testing.T, cfg config.Config) config.Config {
+			cfg.DBPath = filepath.Join(t.TempDir(), "data", "timers.db")
+			return cfg
+		}, "disk", fine, []string{"is writable"}},
+		{"a folder that all may write to", func(t *testing.T, cfg config.Config) config.Config {
+			if err := os.Chmod(filepath.Dir(cfg.DBPath), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			return cfg
+		}, "disk", red, []string{"all users may replace files", filepath.Join("timer-service", "timers.db"), "would not start"}},
+		{"quotas that can't be read", func(t *testing.T, cfg config.Config) config.Config {
+			cfg.QuotasFile = file(t, "limits: [", 0o600)
+			return cfg
+		}, "settings", red, []string{"quotas_file"}},
+		{"tokens of tenants that are absent", func(_ *testing.T, cfg config.Config) config.Config {
+			cfg.HTTPTenantTokensFile = "/nowhere/tokens.yaml"
+			return cfg
+		}, "settings", red, []string{"http_tenant_tokens_file"}},
+		{"tokens of tenants that others may read", func(t *testing.T, cfg config.Config) config.Config {
+			cfg.HTTPTenantTokensFile = file(t, "acme: 0123456789abcdef\n", 0o644)
+			return cfg
+		}, "files", red, []string{"0644", "http_tenant_tokens_file"}},
+		{"a file that is no database", func(t *testing.T, cfg config.Config) config.Config {
+			cfg.DBPath = file(t, strings.Repeat("no database ", 1000), 0o600)
+			return cfg
+		}, "database", red, []string{"not a database"}},
+		{"a newer schema", func(t *testing.T, cfg config.Config) config.Config {
+			execSQLite(t, cfg, `INSERT INTO timer_schema (version_id, is_applied) VALUES (99, 1)`)
+			return cfg
+		}, "schema", red, []string{"99", "newer"}},
+		{"a database from before the first release", func(t *testing.T, cfg config.Config) config.Config {
+			execSQLite(t, cfg, `ALTER TABLE timer_schema RENAME TO timer_schema_version`)
+			return cfg
+		}, "database", red, []string{"before release 0.1.0", "export"}},
+		{"a damaged file", func(t *testing.T, cfg config.Config) config.Config {
+			execSQLite(t, cfg, `PRAGMA ignore_check_constraints = on; INSERT INTO timer_schedules (tenant_id, service_call_id, registered_at, state, command_at, command_id) VALUES ('a', 'b', 0, 'none', 0, 'c')`)
+			return cfg
+		}, "database", red, []string{"restore a backup, or delete the file"}},
+		{"a large file", func(t *testing.T, cfg config.Config) config.Config {
+			if err := os.Truncate(cfg.DBPath, sqlite.QuickCheckSize); err != nil {
+				t.Fatal(err)
+			}
+			return cfg
+		}, "file", fine, []string{"1024 MiB have no damage"}},
+		{"relaxed durability", func(_ *testing.T, cfg config.Config) config.Config {
+			cfg.Durability = config.Relaxed
+			return cfg
+		}, "settings", warning, []string{"loss of power"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			cfg := load(t)
+			migrated(t, cfg)
+			finds(t, examine(t, test.harm(t, cfg)), test.state, test.check, test.says...)
+		})
+	}
+}
+
+// TestExamineChangesNothing compares the folder before and after.
+func TestExamineChangesNothing(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	examine(t, cfg)
+	names := func() (all string) {
+		entries, err := os.ReadDir(filepath.Dir(cfg.DBPath))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			text, err := os.ReadFile(filepath.Join(filepath.Dir(cfg.DBPath), e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += fmt.Sprintf("%s %x\n", e.Name(), text)
+		}
+		return all
+	}
+	if got := names(); got != "" {
+		t.Errorf("before there was a database it made files")
+	}
+	migrated(t, cfg)
+	before := names()
+	examine(t, cfg)
+	if after := names(); after != before {
+		t.Errorf("the files have changed")
+	}
+}
+
+// TestExamineWhileAServiceRuns checks one that is well, and then one that holds the write lock.
+func TestExamineWhileAServiceRuns(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	r := run(t, cfg)
+	r.line("ready")
+	all := examine(t, cfg)
+	for check, words := range map[string][]string{
+		"lock": {"a service runs", fmt.Sprint("pid ", os.Getpid())}, "database": {"takes writes"}, "broker": {"embedded server at nats://"}, "stream": {""},
+		"limits": {"retention limits", "storage file", "discard new", "duplicate window 2m", "kept for 3d"}, "owner": {"this database"}, "clock": {"agrees"}, "backup": {"still has"},
+		"versions": {"SQLite 3.", "NATS 2."},
+	} {
+		finds(t, all, fine, check, words...)
+	}
+	db, err := sql.Open("sqlite", "file:"+cfg.DBPath+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	finds(t, examine(t, cfg), red, "database", "lock", "lsof")
+}
+
+// elsewhere returns the configuration of a service at a server with a stream, and what
+// changes that.
+func elsewhere(t *testing.T) (config.Config, jetstream.JetStream) {
+	t.Helper()
+	url := natsServer(t)
+	conn, err := natsgo.Connect(url, natsgo.Timeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load(t, "TIMER_BROKER_URL="+url), js
+}
+
+// TestExamineTheBroker has mistakes with one.
+func TestExamineTheBroker(t *testing.T) {
+	t.Parallel()
+	t.Run("it is away", func(t *testing.T) {
+		t.Parallel()
+		finds(t, examine(t, load(t, "TIMER_BROKER_URL=nats://hunter2@127.0.0.1:1")), red, "broker", "127.0.0.1:1", "start the broker")
+	})
+	t.Run("its stream may lose messages", func(t *testing.T) {
+		t.Parallel()
+		cfg, js := elsewhere(t)
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+			Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Discard: jetstream.DiscardOld, MaxBytes: 1 << 20, Duplicates: 2 * time.Minute,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		all := examine(t, cfg)
+		finds(t, all, red, "stream", "discard is old", "set it to: new")
+		finds(t, all, warning, "limits", "longer than retention")
+	})
+	t.Run("nothing is provisioned, and must be", func(t *testing.T) {
+		t.Parallel()
+		cfg, _ := elsewhere(t)
+		finds(t, examine(t, cfg), fine, "stream", "stream svc is made when the service starts")
+		cfg.Provision = config.Verify
+		finds(t, examine(t, cfg), red, "stream", "stream svc is missing", "timer-service provision")
+	})
+	t.Run("it is full", func(t *testing.T) {
+		t.Parallel()
+		cfg, js := elsewhere(t)
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "svc", Subjects: []string{"svc.>", "timer.commands"}, Discard: jetstream.DiscardNew, MaxBytes: 64 << 10, Duplicates: 2 * time.Minute}); err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			if _, err := js.Publish(t.Context(), "svc.acme.serviceCall", make([]byte, 10<<10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		finds(t, examine(t, cfg), red, "limits", "max_bytes")
+	})
+	t.Run("its commands belong to another database", func(t *testing.T) {
+		t.Parallel()
+		cfg, js := elsewhere(t)
+		r := run(t, cfg)
+		r.line("ready")
+		other := load(t, "TIMER_BROKER_URL="+cfg.BrokerURL.Reveal())
+		finds(t, examine(t, other), warning, "owner", cfg.DBPath, "--takeover")
+		migrated(t, other)
+		finds(t, examine(t, other), red, "owner", cfg.DBPath, other.DBPath, "--takeover")
+
+		schedule := func(call string, at int64) {
+			body := fmt.Sprintf(`{"id":%q,"type":"ScheduleTimer","tenantId":"acme","timestampMs":%d,"payload":{"tenantId":"acme","serviceCallId":%q,"dueAt":"2030-01-01T00:00:00Z"}}`, call, at, call)
+			if _, err := js.Publish(t.Context(), "timer.commands", []byte(body)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		schedule("a", time.Now().Add(-time.Hour).UnixMilli())
+		until(t, "a timer", func() bool { return waiting(t, cfg) == 1 })
+		stream, err := js.Stream(t.Context(), "svc")
+		if err == nil {
+			err = stream.Purge(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		schedule("b", time.Now().UnixMilli())
+		until(t, "another timer", func() bool { return waiting(t, cfg) == 2 })
+		finds(t, examine(t, cfg), warning, "backup", "only a backup", ": 1;", "timer-service backup")
+	})
+	t.Run("it is RabbitMQ", func(t *testing.T) {
+		t.Parallel()
+		s := rabbitSite(t)
+		cfg := load(t, s.environ...)
+		r := run(t, cfg)
+		r.line("ready")
+		all := examine(t, cfg)
+		finds(t, all, fine, "broker", "answers")
+		finds(t, all, fine, "owner", "this database")
+		finds(t, all, fine, "backup", "backup only")
+		finds(t, all, fine, "versions", "RabbitMQ ")
+	})
+	t.Run("it is Kafka", func(t *testing.T) {
+		t.Parallel()
+		s := kafkaSite(t)
+		cfg := load(t, s.environ...)
+		r := run(t, cfg)
+		r.line("ready")
+		all := examine(t, cfg)
+		finds(t, all, fine, "broker", "answers")
+		finds(t, all, fine, "owner", "this database")
+		finds(t, all, fine, "versions", "Kafka ")
+	})
+	t.Run("its port is taken", func(t *testing.T) {
+		t.Parallel()
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		cfg := load(t, "TIMER_NATS_PORT="+port)
+		finds(t, examine(t, cfg), red, "broker", "is taken by another server")
+		if err := service.Run(t.Context(), cfg, io.Discard, quiet); err == nil || !strings.Contains(err.Error(), "is taken by another server") {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	t.Run("it is in the process", func(t *testing.T) {
+		t.Parallel()
+		all := examine(t, load(t, "TIMER_BROKER=gochannel"))
+		finds(t, all, fine, "broker", "inside the service")
+		finds(t, all, warning, "settings", "gochannel")
+	})
+}
+
+func waiting(t *testing.T, cfg config.Config) int64 {
+	t.Helper()
+	r, err := service.Reader(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	st, err := r.Stats(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st.Scheduled
+}
+
+// TestExamineHTTP has the address taken by another program.
+func TestExamineHTTP(t *testing.T) {
+	t.Parallel()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	cfg := load(t, "TIMER_HTTP_ADDR="+l.Addr().String())
+	finds(t, examine(t, cfg), red, "http", "another program", l.Addr().String())
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	finds(t, examine(t, cfg), fine, "http", "is free")
+	finds(t, examine(t, load(t, "TIMER_HTTP_ADDR=")), fine, "http", "no HTTP")
+	_, err = config.Try(nil, []string{"TIMER_HTTP_ADDR=0.0.0.0:8080"}, "")
+	finds(t, service.Examine(t.Context(), cfg, []error{err}), red, "settings", "http_token")
+}
+
+// TestExaminePostgres checks a database as a role that may not use the tables, and as
+// one that may.
+func TestExaminePostgres(t *testing.T) {
+	t.Parallel()
+	place := pgtest.URL(t)
+	cfg := load(t, "TIMER_DB_URL="+place, "TIMER_BROKER=gochannel")
+	finds(t, examine(t, cfg), fine, "schema", "has none yet")
+	admin, err := postgres.Connect(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	role := fmt.Sprint("doctor_", time.Now().UnixNano())
+	for _, statement := range []string{
+		`CREATE ROLE ` + role + ` LOGIN PASSWORD 'x'`,
+		`DO $$ BEGIN EXECUTE 'GRANT USAGE ON SCHEMA ' || quote_ident(current_schema()) || ' TO ` + role + `'; END $$`,
+	} {
+		if _, err := admin.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scheme, rest, _ := strings.Cut(place, "://")
+	if _, host, found := strings.Cut(rest, "@"); found {
+		rest = host
+	}
+	theirs := load(t, "TIMER_DB_URL="+scheme+"://"+role+":x@"+rest, "TIMER_BROKER=gochannel")
+	finds(t, examine(t, theirs), red, "schema", "may not make tables", "timer-service migrate")
+	if _, _, err := service.Migrate(t.Context(), theirs, false); err == nil || !strings.Contains(err.Error(), "may not make tables") {
+		t.Errorf("a role that may not migrate does: %v", err)
+	}
+	migrated(t, cfg)
+	all := examine(t, cfg)
+	for check, word := range map[string]string{"schema": "that of this binary", "permissions": "all tables", "database": "takes writes", "clock": "the database", "versions": "PostgreSQL 1"} {
+		finds(t, all, fine, check, word)
+	}
+	if _, err := admin.ExecContext(t.Context(), `DO $$ BEGIN EXECUTE 'GRANT SELECT ON ALL TABLES IN SCHEMA ' || quote_ident(current_schema()) || ' TO `+role+`'; END $$`); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if _, err := admin.Exec(`DROP OWNED BY ` + role + `; DROP ROLE ` + role); err != nil {
+			t.Error(err)
+		}
+	}()
+	finds(t, examine(t, theirs), red, "permissions", "timer_schedules", "GRANT")
+	finds(t, examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@127.0.0.1:1/timers", "TIMER_BROKER=gochannel")), red, "database", "127.0.0.1:1", "db_url")
+}
+
+// TestExamineNeverHangs has servers that say nothing.
+func TestExamineNeverHangs(t *testing.T) {
+	t.Parallel()
+	longtest.Skip(t, "waits for deadlines")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	all := examine(t, load(t, "TIMER_DB_URL=postgres://u:hunter2@"+l.Addr().String()+"/timers", "TIMER_BROKER_URL=nats://u:hunter2@"+l.Addr().String(), "TIMER_HTTP_ADDR="+l.Addr().String()))
+	for _, check := range []string{"database", "broker", "http"} {
+		finds(t, all, red, check)
+	}
+}

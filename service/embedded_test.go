@@ -1,0 +1,175 @@
+package service_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/service"
+)
+
+// TestSecretOfTheEmbeddedServer has a guest and an owner at the embedded server:
+// what each may do, and what is beside the data.
+func TestSecretOfTheEmbeddedServer(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	dir := strings.TrimSuffix(cfg.DBPath, ".db") + ".nats"
+	secret := filepath.Join(dir, "secret")
+	var last string
+	for range 2 {
+		r := run(t, cfg)
+		address := r.line("ready")
+		guest, err := natsgo.Connect(address, natsgo.Timeout(time.Minute), natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, subject := range []string{"$JS.API.STREAM.PURGE.svc", "$JS.API.STREAM.DELETE.svc", "svc.acme.serviceCall", "svc.acme.dlq", "$JS.API.CONSUMER.MSG.NEXT.svc.timer-service_timer-commands"} {
+			if err := errors.Join(guest.Publish(subject, nil), guest.FlushTimeout(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if err := guest.LastError(); !errors.Is(err, natsgo.ErrPermissionViolation) || !strings.Contains(err.Error(), `"`+subject+`"`) {
+				t.Errorf("a guest may publish to %s: %v", subject, err)
+			}
+		}
+		guest.Close()
+
+		owner := connected(t, cfg)
+		if err := owner.(broker.DeadLetters).VisitDeadLetters(t.Context(), "", func(*message.Message) (bool, error) { return false, nil }); err != nil {
+			t.Errorf("the owner sees no dead letters: %v", err)
+		}
+		info, err := os.Stat(secret)
+		if err != nil || info.Mode() != 0o600 {
+			t.Fatalf("the secret: %v, %v", info, err)
+		}
+		text, err := os.ReadFile(secret)
+		if err != nil || last != "" && string(text) != last || len(strings.TrimSpace(string(text))) < 20 {
+			t.Fatalf("the secret is %q, it was %q (%v)", text, last, err)
+		}
+		last = string(text)
+		if err := r.finish(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+
+	if err := os.Chmod(secret, 0o644); err != nil { // others may have read it
+		t.Fatal(err)
+	}
+	run(t, cfg).line("ready")
+	if text, err := os.ReadFile(secret); err != nil || string(text) == last {
+		t.Errorf("a secret that others could read is kept (%v)", err)
+	}
+}
+
+func TestTokenOfTheEmbeddedServer(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "TIMER_NATS_TOKEN=hunter2")
+	r := run(t, cfg)
+	if says := r.line("broker"); strings.Contains(says, "hunter2") {
+		t.Errorf("broker says %q", says)
+	}
+	address := r.line("ready")
+	if _, err := natsgo.Connect(address, natsgo.Timeout(time.Minute)); !errors.Is(err, natsgo.ErrAuthorization) {
+		t.Errorf("without the token: %v", err)
+	}
+	elsewhere := load(t, "TIMER_BROKER_URL="+address, "TIMER_NATS_TOKEN=hunter2")
+	for i, cfg := range []config.Config{cfg, elsewhere} {
+		b := connected(t, cfg)
+		events := tails(t, b, "svc.acme.serviceCall")
+		id := fmt.Sprint("c-", i)
+		command := message.NewMessage(id, fmt.Appendf(nil, `{"id":%q,"type":"ScheduleTimer","tenantId":"acme","timestampMs":%d,`+
+			`"payload":{"tenantId":"acme","serviceCallId":%q,"dueAt":"2026-01-01T00:00:03Z"}}`, id, time.Now().UnixMilli(), id))
+		if err := broker.NewWatermillPublisher(b.Publisher()).Publish("timer.commands", command); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-events:
+		case <-time.After(time.Minute):
+			t.Fatal("no event came")
+		}
+	}
+}
+
+// taken listens on the default port, unless another server does already.
+func taken(t *testing.T) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:4222")
+	switch {
+	case err == nil:
+		t.Cleanup(func() { l.Close() })
+	case !errors.Is(err, syscall.EADDRINUSE):
+		t.Fatal(err)
+	}
+}
+
+// TestDefaultPortThatIsTaken starts twice: the port that the service moves to at
+// the first start is the one of the second.
+func TestDefaultPortThatIsTaken(t *testing.T) {
+	t.Parallel()
+	taken(t)
+	cfg := load(t, "TIMER_NATS_PORT=")
+	r := run(t, cfg)
+	if says := r.line("broker"); !strings.Contains(says, "port 4222 is taken") {
+		t.Errorf("broker says %q", says)
+	}
+	first := r.line("ready")
+	if _, found, err := service.Client(cfg, quiet); err != nil || found != first || strings.HasSuffix(first, ":4222") {
+		t.Errorf("a client connects to %q, %v; the service is at %q", found, err, first)
+	}
+	if err := r.finish(); err != nil {
+		t.Fatal(err)
+	}
+	r = run(t, cfg)
+	if says := r.line("broker"); !strings.Contains(says, "the default was taken once") {
+		t.Errorf("broker says %q", says)
+	}
+	if second := r.line("ready"); second != first {
+		t.Errorf("the second start is at %s, the first was at %s", second, first)
+	}
+}
+
+func TestChosenPortThatIsTaken(t *testing.T) {
+	t.Parallel()
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	_, port, _ := net.SplitHostPort(other.Addr().String())
+	for _, setting := range []string{"TIMER_NATS_PORT=" + port, "TIMER_NATS_LISTEN=" + other.Addr().String()} {
+		cfg := load(t, "TIMER_NATS_PORT=", setting)
+		err := service.Run(t.Context(), cfg, io.Discard, quiet)
+		if err == nil || !strings.Contains(err.Error(), other.Addr().String()+" is taken by another server") {
+			t.Errorf("%s: %v, want an error that names the address", setting, err)
+		}
+	}
+}
+
+// TestListensElsewhere listens on all interfaces, with a token.
+func TestListensElsewhere(t *testing.T) {
+	t.Parallel()
+	r := run(t, load(t, "TIMER_NATS_PORT=", "TIMER_NATS_LISTEN=0.0.0.0:0", "TIMER_NATS_TOKEN=hunter2"))
+	if says := r.line("broker"); !strings.Contains(says, "listens on 0.0.0.0") {
+		t.Errorf("broker says %q", says)
+	}
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(r.line("ready"), "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := natsgo.Connect("nats://hunter2@127.0.0.2:"+port, natsgo.Timeout(time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}

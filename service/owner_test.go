@@ -1,0 +1,197 @@
+package service_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker/nats/embedded"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/internal/pgtest"
+	"github.com/event-service-agent/timer-service/service"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// natsServer starts a server of its own, and returns its URL.
+func natsServer(t *testing.T) string {
+	t.Helper()
+	server, err := embedded.Start(embedded.Options{StoreDir: t.TempDir()}, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	return server.URL()
+}
+
+// ends returns the error with which a service ends by itself.
+func (r *running) ends() error {
+	r.t.Helper()
+	for r.lines.Scan() {
+	}
+	r.once.Do(func() {
+		select {
+		case r.err = <-r.ended:
+		case <-time.After(time.Minute):
+			r.t.Fatal("the service did not end")
+		}
+	})
+	return r.err
+}
+
+// refused fails the test unless a service ended because of what all the words say.
+func refused(t *testing.T, err error, words ...string) {
+	t.Helper()
+	if !errors.Is(err, timer.ErrFatal) {
+		t.Fatalf("Run: %v, want ErrFatal", err)
+	}
+	for _, word := range append(words, "--takeover") {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("Run: %v, want %q in it", err, word)
+		}
+	}
+}
+
+// TestOneDatabaseOwnsTheCommands starts a service with a database of its own beside
+// another one on the same broker: it is refused by name, and then takes over.
+func TestOneDatabaseOwnsTheCommands(t *testing.T) {
+	t.Parallel()
+	url := natsServer(t)
+	first, second := load(t, "TIMER_BROKER_URL="+url), load(t, "TIMER_BROKER_URL="+url)
+	for _, cfg := range []config.Config{first, second} {
+		due(t, cfg.DBPath, "call", time.Now().Add(time.Hour)) // one that is empty might take the place of one that was lost
+	}
+	owner := run(t, first)
+	owner.line("ready")
+	refused(t, service.Run(t.Context(), second, io.Discard, quiet),
+		"timer.commands on "+url, "sqlite "+first.DBPath+" on ", "sqlite "+second.DBPath+" on ")
+
+	second.Takeover = true
+	taker := run(t, second)
+	taker.line("ready")
+	refused(t, owner.ends(), "sqlite "+second.DBPath)
+	if err := taker.finish(); err != nil {
+		t.Errorf("the one that took over: %v", err)
+	}
+	refused(t, service.Run(t.Context(), first, io.Discard, quiet), "sqlite "+second.DBPath)
+
+	second.Takeover = false
+	again := run(t, second)
+	again.line("ready")
+	if err := again.finish(); err != nil {
+		t.Errorf("the owner, started again: %v", err)
+	}
+}
+
+// TestLostDatabaseIsReplaced starts a service whose database file is gone: one that is to
+// ask does not start.
+func TestLostDatabaseIsReplaced(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "TIMER_BROKER_URL="+natsServer(t))
+	r := run(t, cfg)
+	r.line("ready")
+	if err := r.finish(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(cfg.DBPath + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.Recover = config.Ask
+	if err := service.Run(t.Context(), cfg, io.Discard, quiet); !errors.Is(err, timer.ErrFatal) || !strings.Contains(err.Error(), "timer-service recover --dry-run") {
+		t.Errorf("Run: %v, want ErrFatal, and what to do", err)
+	}
+	cfg.Recover = config.Auto
+	again := run(t, cfg)
+	again.line("ready")
+	if err := again.finish(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCommandsTopicsHaveOwnersOfTheirOwn shares a broker between services whose
+// commands are apart.
+func TestCommandsTopicsHaveOwnersOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	url := natsServer(t)
+	for i := range 2 {
+		r := run(t, load(t, "TIMER_BROKER_URL="+url, fmt.Sprintf("TIMER_COMMANDS_TOPIC=svc.commands-%d", i)))
+		r.line("ready")
+		defer func() {
+			if err := r.finish(); err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		}()
+	}
+}
+
+// TestInstancesOfOneDatabaseShareOneBroker runs two instances on one PostgreSQL
+// database and one broker, and a third one with another broker.
+func TestInstancesOfOneDatabaseShareOneBroker(t *testing.T) {
+	t.Parallel()
+	database := "TIMER_DB_URL=" + pgtest.URL(t)
+	here, there := natsServer(t), natsServer(t)
+	instances := []*running{run(t, load(t, database, "TIMER_BROKER_URL="+here)), run(t, load(t, database, "TIMER_BROKER_URL="+here))}
+	for _, r := range instances {
+		r.line("ready")
+	}
+	elsewhere := load(t, database, "TIMER_BROKER_URL="+there)
+	refused(t, service.Run(t.Context(), elsewhere, io.Discard, quiet), here, there)
+	for _, r := range instances {
+		if err := r.finish(); err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	}
+	moved := run(t, elsewhere)
+	moved.line("ready")
+
+	back := load(t, database, "TIMER_BROKER_URL="+here)
+	back.Takeover = true
+	taker := run(t, back)
+	taker.line("ready")
+	refused(t, moved.ends(), here, there)
+	if err := taker.finish(); err != nil {
+		t.Errorf("the one that took over: %v", err)
+	}
+}
+
+// TestDatabaseThatRabbitMQCanNotBringBackIsNamed removes it, and starts twice.
+func TestDatabaseThatRabbitMQCanNotBringBackIsNamed(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "r") // RabbitMQ has space for a short name only
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	cfg := load(t, append(rabbitSite(t).environ, "TIMER_DB_PATH="+filepath.Join(dir, "t.db"))...)
+	r := run(t, cfg)
+	r.line("ready")
+	if err := r.finish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(cfg.DBPath); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		err := service.Run(t.Context(), cfg, io.Discard, quiet)
+		refused(t, err, "belong to another database that was at the same place", "RabbitMQ keeps no message that was acked")
+		if strings.Contains(err.Error(), "not empty") {
+			t.Errorf("it is empty: %v", err)
+		}
+	}
+	cfg.Takeover = true
+	r = run(t, cfg)
+	r.line("ready")
+	if err := r.finish(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,258 @@
+// Package service is the standalone assembly: it opens the store and the broker
+// that the configuration names and runs the app on them. It is the one package
+// that imports the drivers.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"go.uber.org/dig"
+	"go.uber.org/fx"
+	"go.uber.org/fx/fxevent"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/telemetry"
+)
+
+// startTimeout bounds the start; a migration of a large database is the longest
+// part of it. An absent broker does not delay the start.
+const startTimeout = 5 * time.Minute
+
+// Run serves until ctx is done, then stops cleanly and returns nil. At SIGHUP it
+// loads the quotas again. To out it
+// prints a line for each part, and "ready" when commands are handled and timers fire. It returns an
+// error if something can't start, or if a part dies.
+func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) error {
+	log = slog.New(telemetry.LogHandler(log.Handler()))
+	hangUp := make(chan os.Signal, 1) // asks to reload; else it would end the process
+	signal.Notify(hangUp, syscall.SIGHUP)
+	defer signal.Stop(hangUp)
+	counters := new(app.Counters)
+	limits, err := loadQuotas(cfg, counters, log)
+	if err != nil {
+		return err
+	}
+	metrics, err := telemetry.New(ctx, cfg.Version, counters)
+	if err != nil {
+		return err
+	}
+	traces, err := telemetry.NewTraces(ctx, cfg.Version)
+	if err != nil {
+		return err
+	}
+	defer func() { // when all parts have ended
+		exporting, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+		defer cancel()
+		if err := traces.Shutdown(exporting); err != nil {
+			log.WarnContext(ctx, "the last spans were not sent", "error", err)
+		}
+	}()
+	opt := options(cfg, counters, limits)
+	events := admin.NewEvents(counters)
+	opt.Hooks = metrics.Hooks().And(events.Hooks())
+	opt.Tracing = traces.Tracing(string(cfg.Broker))
+	service := fx.New(
+		fx.WithLogger(func() fxevent.Logger {
+			if !cfg.LogFX {
+				return fxevent.NopLogger
+			}
+			l := &fxevent.SlogLogger{Logger: log}
+			l.UseErrorLevel(slog.LevelInfo) // Run returns it
+			return l
+		}),
+		fx.StartTimeout(startTimeout),
+		fx.StopTimeout(stopTimeout(cfg)),
+		fx.Supply(cfg, log, counters, limits, metrics, traces, events, &reloader{cfg: cfg, log: log, quotas: limits, asked: hangUp}, fx.Annotate(out, fx.As(new(io.Writer)))),
+		fx.Provide(
+			func(lc fx.Lifecycle) (closingStore, error) { return openStore(ctx, lc, cfg, log) },
+			func(s closingStore) app.Store { return s },
+			openBroker, keepMonitor, keepHistory, keepUnprotected, keepBackups,
+		),
+		app.Module(opt),
+		fx.Invoke(keepQuotas, keepReloading, keepTelemetry, openAdmin),
+		fx.Invoke(announce, notifySystemd),
+	)
+	if service.Err() != nil && ctx.Err() != nil {
+		return nil // stopped while it waited for the database
+	}
+	died := false
+	started, err := during(ctx, service, func() error {
+		select {
+		case <-ctx.Done():
+		case end := <-service.Wait():
+			died = end.ExitCode != 0 // else it is a signal, which fx listens to as well
+		}
+		return nil
+	})
+	if !started {
+		return err
+	}
+	logCounters(log, counters)
+	if died && err == nil {
+		err = errors.New("a part of the service ended by itself; see the log")
+	}
+	if err == nil {
+		fmt.Fprintln(out, "stopped")
+	}
+	return err
+}
+
+// during starts parts, works, and stops them. The end of ctx does not interrupt a start:
+// fx would leave its hooks running. What was started is stopped in any case.
+func during(ctx context.Context, parts *fx.App, work func() error) (started bool, err error) {
+	if err := parts.Err(); err != nil {
+		return false, dig.RootCause(err)
+	}
+	ctx = context.WithoutCancel(ctx)
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := parts.Start(starting); err != nil {
+		return false, dig.RootCause(err) // fx has stopped what had started
+	}
+	err = work()
+	stopping, cancel := context.WithTimeout(ctx, parts.StopTimeout())
+	defer cancel()
+	return true, errors.Join(err, parts.Stop(stopping))
+}
+
+// options returns those of the app, as the configuration has them.
+func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
+	opt := app.Options{
+		PollingInterval: cfg.PollingInterval,
+		BatchSize:       cfg.BatchSize,
+		Retention:       cfg.Retention,
+		Horizon:         cfg.Horizon,
+		MaxClockAhead:   cfg.MaxClockAhead,
+		IgnoreOthers:    cfg.UnknownTypes == config.Ignore,
+		DrainTimeout:    cfg.DrainTimeout,
+		CatchUpTimeout:  cfg.CatchUpTimeout,
+		Counters:        counters,
+		Takeover:        cfg.Takeover,
+		AskToRecover:    cfg.Recover == config.Ask,
+		RunBroker:       true,
+		BrokerName:      brokerName(cfg),
+	}
+	if q != nil {
+		opt.Quotas = q.limiter
+	}
+	return opt
+}
+
+// keepQuotas loads the quotas again when their file changes.
+func keepQuotas(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s app.Store, q *quotas) {
+	if q == nil {
+		return
+	}
+	q.instances = func() int { return app.InstancesOf(s) } // nothing runs yet
+	app.KeepRunning(lc, sd, log, "quotas", q.Run, nil, closeTimeout)
+}
+
+// announce prints a line for each part once everything runs. It is invoked last, so
+// that its hook starts last.
+func announce(
+	lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker, m *admin.Monitor, d *description, q *quotas,
+) {
+	r := b.Routing()
+	ctx, cancel := context.WithCancel(context.Background())
+	lc.Append(fx.StartStopHook(
+		func() {
+			line := func(part, format string, args ...any) {
+				fmt.Fprintf(out, "%-10s "+format+"\n", append([]any{part}, args...)...)
+			}
+			form := ""
+			if cfg.EventFormat == config.CloudEvents {
+				form = ", as CloudEvents from " + cfg.EventSource
+			}
+			if q == nil {
+				q = new(quotas)
+			}
+			for _, l := range []struct {
+				part string
+				is   bool // the service has it
+				text string
+			}{
+				{"dashboard", d.http != "", d.http + "/"},
+				{"store", true, storeName(cfg) + ", " + string(cfg.Durability)},
+				{"backups", cfg.BackupEvery > 0, fmt.Sprintf("every %s into %s, the newest %d are kept", config.FormatDuration(cfg.BackupEvery), cfg.BackupDir, cfg.BackupKeep)},
+				{"broker", true, d.broker},
+				{"router", true, "commands from " + r.Commands + ", dead letters to " + r.DeadLetters},
+				{"poller", true, fmt.Sprintf("sleeps until the next timer is due, at most %s; %d timers a batch", cfg.PollingInterval, cfg.BatchSize)},
+				{"quotas", q.file != "", q.file + ": " + q.summary},
+				{"forwarder", true, "events to " + r.Events + form},
+				{"receipts", r.Receipts != "", "to " + r.Receipts},
+				{"http", d.http != "", d.http + ", with the API on /docs, /readyz?verbose and /metrics"},
+			} {
+				if l.is {
+					line(l.part, "%s", l.text)
+				}
+			}
+			switch {
+			case b.Ready(ctx) != nil:
+				line("waiting", "for the broker at %s; retried until it answers", d.address)
+			case settles(ctx, m):
+				line("ready", "%s", d.address)
+				return
+			default:
+				line("waiting", "for what timer-service health says")
+			}
+			go func() {
+				if awaitReady(ctx, m.Health, 100*time.Millisecond) {
+					line("ready", "%s", d.address)
+				}
+			}()
+		},
+		cancel,
+	))
+}
+
+// settleTime is how long the parts may take to run, with a broker and a database that
+// answer.
+const settleTime = 2 * time.Second
+
+// settles waits for the parts that begin with the service, checking again and again, and
+// reports whether all are ready.
+func settles(ctx context.Context, m *admin.Monitor) bool {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	return awaitReady(ctx, func() admin.Health { return m.Refresh(ctx) }, 20*time.Millisecond)
+}
+
+// awaitReady waits until no check is red, so that health says the same from then on. It
+// returns false if ctx ended before.
+func awaitReady(ctx context.Context, health func() admin.Health, every time.Duration) bool {
+	t := time.NewTicker(every)
+	defer t.Stop()
+	for !health().Ready() {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-t.C:
+		}
+	}
+	return ctx.Err() == nil
+}
+
+func logCounters(log *slog.Logger, c *app.Counters) {
+	attrs := []any{"reached", c.Reached(), "expired", c.Expired(), "forwarded", c.Forwarded(), "parked", c.Parked()}
+	if late := c.Lateness(); late.Events > 0 {
+		attrs = append(attrs, "lateness_p99", late.Quantile(0.99).Round(time.Millisecond), "lateness_max", late.Max.Round(time.Millisecond))
+	}
+	if used, refused := c.Quotas(); used+refused > 0 {
+		attrs = append(attrs, "quotas_used", used, "quotas_refused", refused)
+	}
+	for result, n := range c.Commands() {
+		attrs = append(attrs, slog.Int64(result.Type+"."+result.Outcome, n))
+	}
+	log.Info("stopped", attrs...)
+}

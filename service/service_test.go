@@ -1,0 +1,222 @@
+package service_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/event-service-agent/timer-service/config"
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/apiclient"
+	"github.com/event-service-agent/timer-service/service"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func load(t *testing.T, environ ...string) config.Config {
+	t.Helper()
+	cfg, err := config.Load(nil, append([]string{
+		"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db"), "TIMER_NATS_PORT=0",
+	}, environ...), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// A running is a service at work.
+type running struct {
+	t     *testing.T
+	lines *bufio.Scanner
+	stop  context.CancelFunc
+	ended chan error
+	once  sync.Once
+	err   error // of Run, once it was waited for
+}
+
+func run(t *testing.T, cfg config.Config) *running {
+	t.Helper()
+	return runLogged(t, cfg, quiet)
+}
+
+func runLogged(t *testing.T, cfg config.Config, log *slog.Logger) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	in, out := io.Pipe()
+	r := &running{t: t, lines: bufio.NewScanner(in), stop: stop, ended: make(chan error, 1)}
+	go func() {
+		r.ended <- service.Run(ctx, cfg, out, log)
+		out.Close()
+	}()
+	t.Cleanup(func() { r.finish() })
+	return r
+}
+
+// line returns the rest of the next line that begins with the part.
+func (r *running) line(part string) string {
+	r.t.Helper()
+	for r.lines.Scan() {
+		if name, rest, _ := strings.Cut(r.lines.Text(), " "); name == part {
+			return strings.TrimSpace(rest)
+		}
+	}
+	r.t.Fatalf("the service printed no %q", part)
+	return ""
+}
+
+// finish stops the service and returns its error.
+func (r *running) finish() error {
+	r.stop()
+	for r.lines.Scan() { // a pipe blocks its writer
+	}
+	r.once.Do(func() { r.err = <-r.ended })
+	return r.err
+}
+
+func TestPrintsALineAPartAndReady(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	r := run(t, cfg)
+	for _, part := range []string{"store", "broker", "router", "poller", "forwarder"} {
+		if r.line(part) == "" {
+			t.Errorf("%s says nothing", part)
+		}
+	}
+	address := r.line("ready")
+	b, found, err := service.Client(cfg, quiet)
+	if err != nil || found != address || b == nil {
+		t.Errorf("a client connects to %q, %v; the service is at %q", found, err, address)
+	}
+	if err := r.finish(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestSaysThatEventsAreCloudEvents(t *testing.T) {
+	t.Parallel()
+	r := run(t, load(t, "TIMER_BROKER=gochannel", "TIMER_EVENT_FORMAT=cloudevents", "TIMER_EVENT_SOURCE=urn:example:timers"))
+	if says := r.line("forwarder"); !strings.HasSuffix(says, "as CloudEvents from urn:example:timers") {
+		t.Errorf("forwarder says %q", says)
+	}
+}
+
+// Config can't ask package envelope what a source may be, and asks for more.
+func TestConfiguredSourcesAreValid(t *testing.T) {
+	t.Parallel()
+	accepted := 0
+	for _, source := range []string{
+		"/timer-service", "a", "a/b:c", "urn:example:timers", "mailto:a@b.example", "https://h:8080/a%20b?c=(d)&e='f'#g!$*+,;=", "//h", "?", "#", "..", "1-555:2",
+		"/a b", "/\"", "/%", "/%2", "/%zz", "/\\", "/^", "/`", "/{}", "/|", "/<>", "/\x7f", "/\u00e9", "1:2", ":", "http://[::1", "http://h:port/", "http://h%zz/",
+	} {
+		if _, err := config.Load(nil, []string{"TIMER_EVENT_SOURCE=" + source}, ""); err != nil {
+			continue
+		}
+		accepted++
+		if err := envelope.ValidateSource(source); err != nil {
+			t.Errorf("%q is a setting, but %v", source, err)
+		}
+	}
+	if accepted < 10 {
+		t.Errorf("only %d are accepted", accepted)
+	}
+}
+
+func TestWaitsForAnAbsentBroker(t *testing.T) {
+	t.Parallel()
+	s := natsSite(t)
+	s.proxy.Refuse()
+	url := s.environ[0]
+	r := run(t, load(t, url))
+	if says := r.line("waiting"); !strings.Contains(says, url[strings.LastIndexByte(url, ':'):]) {
+		t.Errorf("waiting says %q", says)
+	}
+	s.proxy.Pass()
+	r.line("ready")
+	if err := r.finish(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestStopsCleanlyWhileItWaits(t *testing.T) {
+	t.Parallel()
+	r := run(t, load(t, "TIMER_BROKER_URL=nats://127.0.0.1:1"))
+	r.line("waiting")
+	if err := r.finish(); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
+func TestSecondInstanceIsRefused(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	run(t, cfg).line("ready")
+	err := service.Run(t.Context(), cfg, io.Discard, quiet)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("pid %d", os.Getpid())) {
+		t.Errorf("Run: %v, want an error that names the owner", err)
+	}
+}
+
+func TestCorruptDatabaseIsFatal(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	if err := os.WriteFile(cfg.DBPath, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := service.Run(t.Context(), cfg, io.Discard, quiet); !errors.Is(err, timer.ErrFatal) {
+		t.Errorf("Run: %v, want ErrFatal", err)
+	}
+}
+
+func TestGoChannelHasNoClients(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "TIMER_BROKER=gochannel")
+	r := run(t, cfg)
+	if says := r.line("broker"); !strings.Contains(says, "nothing is durable") {
+		t.Errorf("broker says %q", says)
+	}
+	r.line("ready")
+	if _, _, err := service.Client(cfg, quiet); !errors.Is(err, service.ErrNoClient) {
+		t.Errorf("Client: %v, want ErrNoClient", err)
+	}
+}
+
+// TestHealthNamesALogThatGrows makes that of the database large.
+func TestHealthNamesALogThatGrows(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "TIMER_HTTP_ADDR=127.0.0.1:0")
+	r := run(t, cfg)
+	address, _, _ := strings.Cut(r.line("http"), ",")
+	r.line("ready")
+	c := apiclient.New(address, "")
+	line := func() (reason string) {
+		is, err := c.Readiness(t.Context())
+		if err != nil || !is.Ready {
+			t.Fatalf("%+v, %v", is, err)
+		}
+		for _, p := range is.Parts {
+			if p.Part == "log" {
+				reason = p.Reason
+			}
+		}
+		return reason
+	}
+	if reason := line(); reason != "" {
+		t.Errorf("at first: %s", reason)
+	}
+	if err := os.Truncate(cfg.DBPath+"-wal", 300<<20); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "word of the log", func() bool { return strings.Contains(line(), cfg.DBPath+"-wal, has 300 MiB") })
+	if err := r.finish(); err != nil {
+		t.Error(err)
+	}
+}

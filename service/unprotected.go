@@ -1,0 +1,147 @@
+package service
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/fx"
+
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+const (
+	countInterval  = time.Minute      // between two counts, at least
+	countShare     = 100              // of the time is spent on counting at most one in so many
+	countTimeout   = 10 * time.Second // of a count
+	maxUnprotected = 1_000_000        // rows that a count looks at
+)
+
+// publishDelay is how much later than its timestampMs a command may come to the broker:
+// producers retry, and their clocks differ.
+const publishDelay = time.Minute
+
+// An unprotected counts again and again the timers that only a backup protects.
+type unprotected struct {
+	logs  func(context.Context) ([]broker.Log, error)
+	store countedStore
+	log   *slog.Logger
+	last  atomic.Pointer[timer.Unprotected]
+	full  atomic.Uint64 // bits of how full the broker is
+	said  time.Time     // when it was last logged that it fills
+}
+
+// keepUnprotected counts the timers that only a backup protects until the stop.
+func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s closingStore, b broker.Broker) *unprotected {
+	u := &unprotected{
+		logs:  func(context.Context) ([]broker.Log, error) { return nil, nil },
+		store: s, log: log,
+	}
+	if kept, _ := b.History(); kept != nil {
+		u.logs = func(ctx context.Context) ([]broker.Log, error) { return kept.Logs(ctx, roleName) }
+	}
+	keepLooking(lc, sd, log, "unprotected", u.Run)
+	return u
+}
+
+// Last returns the last count; one without a time if there is none yet.
+func (u *unprotected) Last() timer.Unprotected {
+	if last := u.last.Load(); last != nil {
+		return *last
+	}
+	return timer.Unprotected{}
+}
+
+// Run counts until ctx is done, and returns nil. While broker or database are away the
+// last count stays.
+func (u *unprotected) Run(ctx context.Context) error {
+	for {
+		began := time.Now()
+		counting, cancel := context.WithTimeout(ctx, countTimeout)
+		found, err := u.count(counting)
+		cancel()
+		next := countInterval
+		if err != nil && u.last.Load() == nil {
+			next = databasePause // broker and database may not be there yet at the start
+		} else if err != nil {
+			u.log.DebugContext(ctx, "timers that only a backup protects were not counted", "error", err)
+		} else {
+			found.At = time.Now().UTC()
+			u.last.Store(&found)
+		}
+		if !pause.For(ctx, max(next, countShare*time.Since(began))) {
+			return nil
+		}
+	}
+}
+
+// count counts them.
+func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
+	logs, err := u.logs(ctx)
+	if err != nil {
+		return timer.Unprotected{}, err
+	}
+	u.noteFull(ctx, logs)
+	return onlyInBackups(ctx, u.store, oldestKept(logs, time.Now()))
+}
+
+// fullInterval is how long there is no other line about a broker that is nearly full.
+const fullInterval = time.Hour
+
+// noteFull notes how full the broker is, by the log that has least room.
+func (u *unprotected) noteFull(ctx context.Context, logs []broker.Log) {
+	most := 0.0
+	for _, l := range logs {
+		if l.MaxBytes > 0 {
+			most = max(most, float64(l.Bytes)/float64(l.MaxBytes))
+		}
+	}
+	u.full.Store(math.Float64bits(most))
+	if now := time.Now(); 100*most >= nearlyFull && now.Sub(u.said) >= fullInterval {
+		u.said = now
+		u.log.WarnContext(ctx, "the broker is nearly full: raise its limit, or have it forget sooner", "used_percent", int(100*most))
+	}
+}
+
+// Full returns how much of what the broker takes is used, from 0 to 1; 0 where it has no
+// limit that is known.
+func (u *unprotected) Full() float64 { return math.Float64frombits(u.full.Load()) }
+
+// A countedStore is one whose timers are counted.
+type countedStore interface {
+	Timers() timer.Reader
+	RegisteredBefore(ctx context.Context, before time.Time, limit int) (timer.Unprotected, error)
+}
+
+// onlyInBackups counts the timers that only a backup protects, where the broker has all
+// commands since a time. Where it keeps nothing, which is the zero time, they are all
+// that wait.
+func onlyInBackups(ctx context.Context, s countedStore, since time.Time) (timer.Unprotected, error) {
+	if since.IsZero() {
+		st, err := s.Timers().Stats(ctx, "")
+		return timer.Unprotected{Timers: st.Scheduled}, err
+	}
+	only, err := s.RegisteredBefore(ctx, since.Add(-publishDelay), maxUnprotected)
+	only.Before = since
+	return only, err
+}
+
+// oldestKept returns since when the broker has all commands, at least: a log may have
+// lost what another one still has. One that is empty had none for as long as it keeps
+// messages, unless all are: then it has those from now on. It returns zero if there is
+// no log.
+func oldestKept(logs []broker.Log, now time.Time) (since time.Time) {
+	for _, l := range logs {
+		if l.Oldest.After(since) {
+			since = l.Oldest
+		}
+	}
+	if since.IsZero() && len(logs) > 0 {
+		return now
+	}
+	return since
+}

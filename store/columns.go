@@ -1,0 +1,45 @@
+package store
+
+import "strings"
+
+// decided are the columns of a timer that say where it stands, and traveling the columns
+// that travel from the command to the event. Both stores read and write them in this order.
+const (
+	decided   = "tenant_id, service_call_id, command_at, command_id, state, registered_at, due_at, expires_at, reached_at, canceled_at"
+	traveling = "correlation_id, traceparent, tracestate, data"
+)
+
+// Columns returns the text of a statement with the columns of a timer where it names them:
+//
+//	{columns}              all of them
+//	{s.columns}            all of them, of the table s
+//	{traveling}            the columns that travel with a timer
+//	{traveling = c.}       each of these set to the one of the table c
+//	{traveling text}       each of these with its type
+//	{values}               an argument for each of all
+func Columns(text string) string {
+	all := decided + ", " + traveling
+	return strings.NewReplacer(
+		"{columns}", all,
+		"{s.columns}", each(all, "s.", ""),
+		"{traveling}", traveling,
+		"{traveling = c.}", assigned("c"),
+		"{traveling = excluded.}", assigned("excluded"),
+		"{traveling text}", each(traveling, "", " text"),
+		"{values}", "?"+strings.Repeat(", ?", strings.Count(all, ",")),
+	).Replace(text)
+}
+
+// each puts a text before and one behind each column of a list.
+func each(list, before, behind string) string {
+	return before + strings.ReplaceAll(list, ", ", behind+", "+before) + behind
+}
+
+// assigned sets the columns that travel to those of a table.
+func assigned(from string) string {
+	columns := strings.Split(traveling, ", ")
+	for i, c := range columns {
+		columns[i] = c + " = " + from + "." + c
+	}
+	return strings.Join(columns, ", ")
+}
