@@ -72,14 +72,19 @@ func (c *consumer) catchUp(ctx context.Context, q queue, until func(func() (bool
 	return until(func() (bool, error) { return c.taken.Load() >= sent, nil })
 }
 
-// count asks how many messages are ready. The server answers on the channel of the
-// consumer, behind what it has sent there.
+// count asks how many messages are ready, and returns when what had left the queue by
+// then has come. The server sends what leaves the queue while it asks the queue behind its
+// answer, and before the answer to the next question on that channel.
 func (c *consumer) count(ctx context.Context, q queue) error {
 	err := await(ctx, c.broker.begin(fmt.Sprintf("messages of %p", c), func() error {
 		c.calls.Lock()
 		defer c.calls.Unlock()
 		found, err := c.channel.QueueDeclarePassive(q.name, true, false, false, false, nil)
+		if err != nil {
+			return err
+		}
 		c.ready.Store(int64(found.Messages))
+		_, err = c.channel.QueueDeclarePassive(q.name, true, false, false, false, nil)
 		return err
 	}))
 	if err != nil {

@@ -1,0 +1,56 @@
+package rabbitmq_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+)
+
+// The server sends what has left a queue after it has answered how much is left.
+func TestCatchUpWaitsForWhatHasLeftTheQueueAndHasNotCome(t *testing.T) {
+	t.Parallel()
+	r := open(t)
+	const n = 3000
+	var acked atomic.Int64
+	b := [...]*rabbitmq.Broker{r.ready(r.opt), r.ready(r.opt)}
+	subscribed := func(i int) (end func()) {
+		s := b[i].Subscriber("timer-service")
+		messages, err := s.Subscribe(t.Context(), r.opt.Routing.Commands)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for msg := range messages {
+				acked.Add(1)
+				msg.Ack()
+			}
+		}()
+		return func() { _ = s.Close() }
+	}
+	subscribed(0)()
+	for range 10 {
+		acked.Store(0)
+		for range n {
+			r.send(amqp.Publishing{Body: []byte("command")})
+		}
+		until(t, "backlog", func() bool {
+			q, err := r.raw.QueueDeclarePassive(r.opt.Routing.Commands, true, false, false, false, nil)
+			return err == nil && q.Messages == n
+		})
+		first, second := subscribed(0), subscribed(1)
+		for i := range b {
+			if err := b[i].CatchUp(t.Context(), "timer-service"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := acked.Load(); got != n {
+			t.Errorf("%d of %d messages were acked when both had caught up", got, n)
+		}
+		until(t, "the last message", func() bool { return acked.Load() == n })
+		first()
+		second()
+	}
+}
