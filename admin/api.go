@@ -93,6 +93,7 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan str
 	a.addTenants()
 	a.addCommands()
 	a.addCancelMany()
+	a.addRefire()
 	a.addLines()
 	a.addMessages()
 	a.addDeadLetters()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,15 @@ func (s onStore) Forget(ctx context.Context, tenant timer.TenantID) (timer.Count
 		return timer.Counts{Scheduled: 7}, errors.New("disk full")
 	}
 	return s.Store.Forget(ctx, tenant, 10_000)
+}
+
+func (s onStore) Refire(ctx context.Context, which timer.Refire) (timer.Refired, error) {
+	which, err := which.Validate(fired.Add(time.Hour))
+	if which.TenantID == "slow" {
+		return timer.Refired{Events: 2, Next: "more"}, context.DeadlineExceeded
+	}
+	e, _ := s.Get(ctx, timer.Key{TenantID: "acme", ServiceCallID: "order-1"})
+	return timer.Refired{Events: 1, First: []timer.Entry{e}, CompleteFrom: fired.Add(-time.Hour)}, err
 }
 
 func (s onStore) Nodes(context.Context) ([]timer.Node, error) {
@@ -235,6 +245,58 @@ func TestWhatIsPausedIsShown(t *testing.T) {
 	for _, listed := range got["tenants"].([]any) {
 		if is := listed.(map[string]any); (is["tenantId"] == "acme") != (is["pause"] != nil) {
 			t.Errorf("tenants: %v", is)
+		}
+	}
+}
+
+// TestRefireIsForThoseWhoSeeAll, and says what was done, also if that is not all. A dry run changes
+// nothing, so that nothing of it is in the audit log.
+func TestRefireIsForThoseWhoSeeAll(t *testing.T) {
+	t.Parallel()
+	s, _ := operated(t, nil)
+	for _, test := range []struct {
+		token, query string
+		code         int
+		want         string
+	}{
+		{"full", "", 422, "since"},
+		{"full", "?since=yesterday", 422, "since"},
+		{"full", "?since=2099-01-01T00:00:00Z", 422, "since is not before"},
+		{"full", "?since=2026-01-01T00:00:00Z&until=soon", 422, "until"},
+		{"full", "?since=2026-01-01T00:00:00Z&prefix=a%2Fb", 422, "prefix"},
+		{"full", "?since=2026-01-01T00:00:00Z&tenant=a.b", 422, "tenant"},
+		{"acme", "?since=2026-01-01T00:00:00Z&tenant=acme", 403, ""},
+		{"full", "?since=2026-01-01T00:00:00Z&dryRun=true", 200, `"events":1`},
+		{"full", "?since=2026-01-01T00:00:00Z", 200, `"completeFrom":"2025-12-31T23:00:00.000Z"`},
+		{"full", "?since=2026-01-01T00:00:00Z&tenant=slow", 200, `"next":"more"`},
+	} {
+		if code, text := do(s, "POST", "/v1/timers:refire"+test.query, with(test.token)...); code != test.code || !strings.Contains(text, test.want) {
+			t.Errorf("%s as %s: %d %s, want %d and %s", test.query, test.token, code, text, test.code, test.want)
+		}
+	}
+	var log []string
+	_, got, _ := send(t, s, "GET", "/v1/audit", "", with("full")...)
+	for _, a := range got["actions"].([]any) {
+		if a := a.(map[string]any); strings.HasSuffix(fmt.Sprint(a["result"]), "event") || strings.Contains(fmt.Sprint(a["result"]), "not all") {
+			log = append(log, fmt.Sprintf("%v: %v", a["target"], a["result"]))
+		}
+	}
+	if want := []string{"slow since 2026-01-01T00:00:00.000Z: 2 events, not all", "all tenants since 2026-01-01T00:00:00.000Z: 1 event"}; !slices.Equal(log, want) {
+		t.Errorf("the audit log has %q, want %q", log, want)
+	}
+	for _, test := range [][3]string{
+		{"refire", "since=10m", "since is not before"}, // by the clock of this test
+		{"refire", "since=", "choose how far back"},
+		{"refire-tenant", "since=10m", "the tenant is missing"},
+		{"refire", "since=1000000h", "1 event published again. Timers that fired or expired before 2025-12-31T23:00:00.000Z may be deleted."},
+		{"refire-tenant", "since=1000000h&tenant=slow", "2 events published again, not all"},
+	} {
+		form, err := url.ParseQuery(test[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, text := submit(s, "/do/"+test[0], form, with("full")...); !strings.Contains(text, test[2]) {
+			t.Errorf("%s with %s shows\n%s\nwant %q", test[0], test[1], text, test[2])
 		}
 	}
 }

@@ -22,6 +22,8 @@ type Service interface {
 	Resume(ctx context.Context, tenant timer.TenantID) error
 	// Retry puts parked events back into the outbox, and returns how many.
 	Retry(ctx context.Context, seqs ...int64) (int, error)
+	// Refire publishes events again, until ctx ends.
+	Refire(ctx context.Context, which timer.Refire) (timer.Refired, error)
 	// Forget deletes all timers and parked events of a tenant, and returns how many
 	// timers, also with an error.
 	Forget(ctx context.Context, tenant timer.TenantID) (timer.Counts, error)

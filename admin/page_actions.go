@@ -22,7 +22,8 @@ type deed struct {
 	Means   string   // what happens then
 	Of      string   // the field that names what is changed, beside the tenant
 	Label   string   // what that is called
-	Choices []string // what the field may be, beside empty, where people choose it
+	Choices []string // what the field may be, where people choose it
+	Empty   string   // what an empty field means; empty: it may not be
 	Back    string   // path of the page to go on with
 
 	OfTenant bool                                                                                    // it is about a tenant, which the request names
@@ -70,6 +71,8 @@ var deeds = map[string]deed{
 	"pause-tenant":  pauseDeed("of this tenant", "No timer of this tenant fires", deed{Back: "/tenants", OfTenant: true}),
 	"resume":        resumeDeed("for all tenants", "Timers fire again on all nodes, first those that became due meanwhile. A tenant that is paused by name stays so.", deed{Back: "/"}),
 	"resume-tenant": resumeDeed("of this tenant", "Its timers fire again on all nodes, first those that became due meanwhile.", deed{Back: "/tenants", OfTenant: true}),
+	"refire":        refireDeed(deed{Back: "/"}),
+	"refire-tenant": refireDeed(deed{Back: "/tenants", OfTenant: true}),
 	"forget": {
 		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants", Service: true,
 		Means: "All its timers are deleted for good, those that wait too, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
@@ -90,7 +93,7 @@ var deeds = map[string]deed{
 // pauseDeed returns the deed that pauses firing.
 func pauseDeed(of, means string, d deed) deed {
 	d.Title, d.Button, d.Danger, d.Service = "Pause firing", "Pause firing "+of, true, true
-	d.Of, d.Label, d.Choices = "for", "For how long", []string{"15m", "1h", "4h", "24h"}
+	d.Of, d.Label, d.Choices, d.Empty = "for", "For how long", []string{"15m", "1h", "4h", "24h"}, "until it is resumed"
 	d.Means = means + ", on all nodes, until firing is resumed or the pause ends. Commands are taken, and nothing is lost: what becomes due meanwhile fires then, late."
 	d.do = func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
 		if text == "" {
@@ -111,6 +114,26 @@ func resumeDeed(of, means string, d deed) deed {
 	d.Title, d.Button, d.Means, d.Service = "Resume firing", "Resume firing "+of, means, true
 	d.do = func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
 		return "Timers fire again.", a.resume(ctx, tenant)
+	}
+	return d
+}
+
+// refireDeed returns the deed that publishes events again.
+func refireDeed(d deed) deed {
+	d.Title, d.Button, d.Service = "Publish events again", "Publish them again", true
+	d.Of, d.Label, d.Choices = "since", "Of timers that fired or expired in the last", []string{"10m", "30m", "1h", "4h", "24h"}
+	d.Means = "For consumers that lost events, or a broker that lost what it had stored. Each event keeps its id: a consumer that remembers it drops it. At most 2,000 a second are published. The verb refire takes any time, and a prefix."
+	d.do = func(ctx context.Context, a *actions, tenant timer.TenantID, text string) (string, error) {
+		length, err := time.ParseDuration(text)
+		if err != nil {
+			return "", huma.Error400BadRequest("choose how far back the events are wanted")
+		}
+		did, err := a.refire(ctx, timer.Refire{TenantID: tenant, Since: time.Now().Add(-length)})
+		line := count(int64(did.Events), "event") + " published again"
+		if did.Next != "" {
+			return line + ", not all: the verb refire goes on until the end.", errMore
+		}
+		return line + ". Timers that fired or expired before " + did.CompleteFrom + " may be deleted.", err
 	}
 	return d
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
-	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/app"
@@ -443,21 +442,9 @@ func TestRecoversNothingThatIsAnothers(t *testing.T) {
 // emptyBroker deletes all that the server keeps.
 func (s *site) emptyBroker() {
 	s.t.Helper()
-	conn, err := natsgo.Connect("", natsgo.InProcessServer(s.server))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for name := range js.StreamNames(s.t.Context()).Name() {
-		if err := js.DeleteStream(s.t.Context(), name); err != nil {
-			s.t.Fatal(err)
-		}
-	}
+	s.streams(func(js jetstream.JetStream, name string) error { return js.DeleteStream(s.t.Context(), name) })
 	s.client = s.connect() // makes the stream again
+	var err error
 	if s.events, err = s.client.Subscriber("consumer").Subscribe(s.t.Context(), s.client.Routing().EventsOf("*")); err != nil {
 		s.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	watermillsql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/google/uuid"
 
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
@@ -27,13 +28,18 @@ type Insert struct {
 // Append encodes events in a format and adds them to the outbox, in the order
 // given, inside the caller's transaction. They keep the format while they wait,
 // whatever those appended later have. The time of the append is when the event
-// was reached.
+// was reached. An event that is published again is a row and a message with an id of its own,
+// which no broker takes for a repetition; what it carries is as it was.
 func Append(ctx context.Context, tx Tx, insert Insert, format envelope.Format, events ...timer.DueTimeReached) error {
 	return add(ctx, tx, insert, events, func(e timer.DueTimeReached) encoded {
 		e.ID = envelope.EventID(e)
-		m := message.NewMessage(e.ID, format.Reached(e))
+		id, at := e.ID, e.ReachedAt
+		if !e.Again.IsZero() {
+			id, at = uuid.NewString(), e.Again
+		}
+		m := message.NewMessage(id, format.Reached(e))
 		m.Metadata = format.HeadersOf(e)
-		return encoded{m, envelope.EncodeHeaders(m.Metadata), e.ReachedAt.UnixMilli()}
+		return encoded{m, envelope.EncodeHeaders(m.Metadata), at.UnixMilli()}
 	})
 }
 

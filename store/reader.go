@@ -20,7 +20,7 @@ func Only(key timer.Key, entries []timer.Entry, err error) (timer.Entry, error) 
 }
 
 // List answers a filter with the list that it asks for, see [timer.Reader].
-func List(ctx context.Context, f timer.Filter, ofTenant, correlated, soonest func(context.Context, timer.Filter) (timer.Page, error)) (timer.Page, error) {
+func List(ctx context.Context, f timer.Filter, ofTenant, correlated, soonest, over func(context.Context, timer.Filter) (timer.Page, error)) (timer.Page, error) {
 	if err := f.Validate(); err != nil {
 		return timer.Page{}, err
 	}
@@ -29,6 +29,8 @@ func List(ctx context.Context, f timer.Filter, ofTenant, correlated, soonest fun
 		return ofTenant(ctx, f)
 	case f.CorrelationID != "":
 		return correlated(ctx, f)
+	case !f.OverFrom.IsZero():
+		return over(ctx, f)
 	}
 	return soonest(ctx, f)
 }

@@ -45,6 +45,46 @@ type Operator interface {
 	Nodes(ctx context.Context) ([]Node, error)
 }
 
+// A Refire selects events that are published again, for consumers or a broker that lost them.
+type Refire struct {
+	TenantID TenantID  // of this tenant; empty: of all
+	Prefix   string    // of service calls that begin so; empty: of all
+	Since    time.Time // of timers that were Reached or Expired then or later
+	Until    time.Time // and before then; zero: now
+	After    string    // behind what was done before: [Refired.Next]; empty: from the start
+	DryRun   bool      // only count them
+}
+
+// Validate returns the request with Until set, at a time. The error wraps [ErrInvalid] if a
+// field is not well formed, Since is missing, or not before Until and now.
+func (r Refire) Validate(now time.Time) (Refire, error) {
+	if r.Until.IsZero() || r.Until.After(now) {
+		r.Until = now
+	}
+	switch {
+	case r.Since.IsZero():
+		return r, Invalid(ReasonMissingField, "since is missing: the time from which on the events are wanted")
+	case !r.Since.Before(r.Until):
+		return r, Invalid(ReasonBadField, "since is not before until and now")
+	case r.TenantID != "":
+		if err := r.TenantID.Validate(); err != nil {
+			return r, err
+		}
+	}
+	return r, optionalPrefix("prefix", r.Prefix)
+}
+
+// Refired is what came of a [Refire].
+type Refired struct {
+	Events       int       // how many were published again, or counted
+	First        []Entry   // timers of the first of them, at most [FirstRefired]
+	Next         string    // [Refire.After] of the call that goes on; empty: that is all
+	CompleteFrom time.Time // timers that were Reached or Expired before may be deleted
+}
+
+// FirstRefired is how many timers a [Refired] shows.
+const FirstRefired = 10
+
 // A ParkedEvent is one that the broker refused for good.
 type ParkedEvent struct {
 	Seq           int64  // its number

@@ -132,8 +132,9 @@ type Reader interface {
 // A Filter says which timers [Reader.List] returns, and in which order. With a TenantID
 // they are the timers of the tenant that match all the rest, ordered by service call id.
 // Without one the filter is for operators, and one other field says which timers of all
-// tenants they are: CorrelationID the timers that carry it, in no order and on one page, or
-// DueBefore the timers that are Scheduled and due before then, soonest first.
+// tenants they are: CorrelationID the timers that carry it, in no order and on one page,
+// DueBefore the timers that are Scheduled and due before then, soonest first, or OverFrom the
+// timers that are over since then, in the order of that.
 type Filter struct {
 	TenantID      TenantID
 	Prefix        string    // only timers whose service call begins so; any if empty
@@ -141,6 +142,7 @@ type Filter struct {
 	DueFrom       time.Time // only timers due then or later; any if zero
 	DueBefore     time.Time // only timers due before then; any if zero
 	CorrelationID string    // only timers that carry it; any if empty
+	OverFrom      time.Time // timers of all tenants that were Reached, Expired or Canceled then or later
 	After         string    // only what comes behind: [Page.Next] of the page before; with a TenantID any service call id
 	Limit         int       // entries a page; default 100, at most 1000
 }
@@ -148,14 +150,15 @@ type Filter struct {
 // Validate returns an [ErrInvalid] if no timers can be listed by the filter.
 func (f Filter) Validate() error {
 	switch {
-	case f.TenantID != "":
+	case f.TenantID != "" && f.OverFrom.IsZero():
 		return cmp.Or(optionalPrefix("prefix", f.Prefix), optionalPrefix("after", f.After))
 	case f.CorrelationID != "" && f == Filter{CorrelationID: f.CorrelationID, Limit: f.Limit}:
 		return nil
-	case !f.DueBefore.IsZero() && f == Filter{DueBefore: f.DueBefore, After: f.After, Limit: f.Limit}:
+	case !f.DueBefore.IsZero() && f == Filter{DueBefore: f.DueBefore, After: f.After, Limit: f.Limit},
+		!f.OverFrom.IsZero() && f == Filter{OverFrom: f.OverFrom, After: f.After, Limit: f.Limit}:
 		return nil
 	}
-	return Invalid(ReasonMissingField, "name a tenant, or else either a correlation id or a time before which timers are due, and nothing more")
+	return Invalid(ReasonMissingField, "name a tenant, or else a correlation id, a time before which timers are due, or one since when they are over, and nothing more")
 }
 
 // Entries of a page of [Reader].

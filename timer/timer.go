@@ -64,6 +64,7 @@ type DueTimeReached struct {
 	CorrelationID string    // that of the command; may be empty
 	Trace         Trace     // that of the command, or of the firing if that is traced; may be empty
 	Data          string    // that of the command, byte for byte; may be empty
+	Again         time.Time // when it is to be published once more, as a message with an id of its own; zero the first time; not on the wire
 }
 
 // Lateness is how long after its due time the timer fired.
@@ -95,7 +96,7 @@ type TimerExpired struct {
 
 // Event returns the event as stores and brokers have it: its State is Expired.
 func (e TimerExpired) Event() DueTimeReached {
-	return DueTimeReached{e.Key, e.ID, e.CommandID, e.DueAt, e.ExpiresAt, e.ExpiredAt, e.CorrelationID, e.Trace, e.Data}
+	return DueTimeReached{e.Key, e.ID, e.CommandID, e.DueAt, e.ExpiresAt, e.ExpiredAt, e.CorrelationID, e.Trace, e.Data, time.Time{}}
 }
 
 // EventOf returns the event of a timer, which is a [DueTimeReached] or a [TimerExpired], as
@@ -153,6 +154,14 @@ type Entry struct {
 // Command returns the command that sets a timer as this one was set.
 func (e Entry) Command() ScheduleTimer {
 	return ScheduleTimer{Key: e.Key, Version: e.Version, DueAt: e.DueAt, ExpiresAt: e.ExpiresAt, CorrelationID: e.CorrelationID, Trace: e.Trace, Data: e.Data}
+}
+
+// OverAt returns since when an entry is over: Reached, Expired or Canceled.
+func (e Entry) OverAt() time.Time {
+	if e.State == Canceled {
+		return e.CanceledAt
+	}
+	return e.ReachedAt
 }
 
 // Mark makes an entry that is due Reached at a time, or Expired.

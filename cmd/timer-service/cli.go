@@ -16,9 +16,7 @@ import (
 // program is the name of the command.
 const program = "timer-service"
 
-const description = `A durable timer service. Try "timer-service serve", and beside it
-"timer-service schedule acme order-1 --in 3s --wait". Exit codes: 0 success, 1 failure,
-2 wrong usage, 3 not found.`
+const description = `Exit codes: 0 success, 1 failure, 2 wrong usage, 3 not found.`
 
 // A cli is the grammar of the command line. Every setting is a flag too, see
 // [settingFlags].
@@ -31,7 +29,7 @@ type cli struct {
 	HelpAll helpAll `group:"global" help:"Show this help with the settings."`
 
 	Serve      serveCmd      `cmd:"" help:"Run the service until SIGINT or SIGTERM."`
-	Schedule   scheduleCmd   `cmd:"" help:"Schedule a timer, or the timers of a file."`
+	Schedule   scheduleCmd   `cmd:"" help:"Schedule timers, as in: schedule acme order-1 --in 3s --wait"`
 	Cancel     cancelCmd     `cmd:"" help:"Cancel a timer."`
 	Get        getCmd        `cmd:"" help:"Show one timer."`
 	List       listCmd       `cmd:"" help:"List the timers of a tenant, or those due soon."`
@@ -45,6 +43,7 @@ type cli struct {
 	Parked     parkedCmd     `cmd:"" help:"List, show, retry or discard events that the broker refused."`
 	Pause      pauseCmd      `cmd:"" help:"Fire no timer of any tenant, or of one, until firing is resumed."`
 	Resume     resumeCmd     `cmd:"" help:"Fire again, first what is overdue."`
+	Refire     refireCmd     `cmd:"" help:"Publish events again that consumers or the broker lost."`
 	Tenants    tenantsCmd    `cmd:"" help:"Forget a tenant: delete its timers."`
 	Quotas     quotasCmd     `cmd:"" help:"Show what tenants may have, and what they use."`
 	Backup     backupCmd     `cmd:"" help:"Copy the SQLite database, also while the service runs."`

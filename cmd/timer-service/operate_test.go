@@ -65,6 +65,23 @@ func TestParkedEvents(t *testing.T) {
 	}
 }
 
+// TestRefire publishes the events of two tenants again, and counts them before.
+func TestRefire(t *testing.T) {
+	t.Parallel()
+	server, _ := answering(t)
+	remote := []string{"TIMER_SERVER=" + server}
+	for _, line := range []string{"schedule acme a-1 --in 0 --wait", "schedule acme b-1 --in 0 --wait", "schedule beta a-1 --in 0 --wait", "schedule acme a-2 --in 1h"} {
+		do(t, remote, strings.Fields(line)...).wants(t, exitOK)
+	}
+	do(t, remote, "refire", "--since", "1h", "--dry-run").wants(t, exitOK).prints(t, "events to publish again: 3\n    acme/a-1  reached at 20").prints(t, "complete from 20")
+	do(t, remote, "refire", "acme", "--since", "1h", "--prefix", "a-").wants(t, exitOK).prints(t, "events published again: 1\n    acme/a-1")
+	do(t, remote, "refire", "--since", "2020-01-31T12:00:00Z", "-o", "json").wants(t, exitOK).prints(t, `{"dryRun":false,"events":3,"first":[{`)
+	do(t, remote, "refire", "--since", "2099-01-31T12:00:00Z").wants(t, exitFailure).says(t, "since is not before until and now")
+	do(t, remote, "refire").wants(t, exitUsage).says(t, "--since")
+	do(t, remote, "refire", "--since", "soon").wants(t, exitUsage).says(t, "such as 2h or 7d")
+	do(t, []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db")}, "refire", "--since", "1h").wants(t, exitFailure).says(t, "start one, or name one with --server")
+}
+
 // TestForgetTenant deletes timers in each state and their parked events, and asks first.
 func TestForgetTenant(t *testing.T) {
 	t.Parallel()

@@ -64,6 +64,7 @@ func TestEveryVerbPrintsJSON(t *testing.T) {
 		{"parked discard", "18"},
 		{"pause", "acme --until 2h"},
 		{"resume", "acme"},
+		{"refire", "acme --since 1h --dry-run"},
 		{"tenants forget", "acme --yes"},
 		{"backup", filepath.Join(dir, "backup.db")},
 		{"export", filepath.Join(dir, "export.jsonl") + " --db-path=" + filepath.Join(dir, "backup.db")},

@@ -11,27 +11,39 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// soonest returns a page of the timers of all tenants that are due before a time. A page
-// ends with the due time and the place of its last timer.
-func (r *Reader) soonest(ctx context.Context, f timer.Filter) (page timer.Page, err error) {
+// soonest returns a page of the timers of all tenants that are due before a time.
+func (r *Reader) soonest(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	return r.walk(ctx, "list what is due", f, time.UnixMilli(0), func(e timer.Entry) time.Time { return e.DueAt }, sqlSoonest, timer.RoundUp(f.DueBefore))
+}
+
+// over returns a page of the timers of all tenants that are over since a time.
+func (r *Reader) over(ctx context.Context, f timer.Filter) (timer.Page, error) {
+	return r.walk(ctx, "list what is over", f, timer.RoundUp(f.OverFrom), timer.Entry.OverAt, sqlOverFrom)
+}
+
+// walk returns a page of the timers of all tenants in the order of a time of theirs, from one
+// on. It ends with the time and the place of its last timer. The statement gets these two of the
+// page before, and the limit, behind its other arguments.
+func (r *Reader) walk(
+	ctx context.Context, doing string, f timer.Filter, from time.Time, of func(timer.Entry) time.Time, text string, args ...any,
+) (page timer.Page, err error) {
 	const form = "%d-%d-%d"
 	limit := timer.PageSize(f.Limit)
-	var due int64
+	at := from.UnixMilli()
 	place := pgtype.TID{Valid: true}
 	if f.After != "" {
-		if n, _ := fmt.Sscanf(f.After, form, &due, &place.BlockNumber, &place.OffsetNumber); n != 3 ||
-			fmt.Sprintf(form, due, place.BlockNumber, place.OffsetNumber) != f.After {
+		if n, _ := fmt.Sscanf(f.After, form, &at, &place.BlockNumber, &place.OffsetNumber); n != 3 ||
+			fmt.Sprintf(form, at, place.BlockNumber, place.OffsetNumber) != f.After {
 			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(f.After))
 		}
 	}
-	args := []any{timer.RoundUp(f.DueBefore), time.UnixMilli(due).UTC(), place, int64(limit + 1)}
-	err = r.rows(ctx, "list what is due", sqlSoonest, args, func(rows pgx.Rows) error {
+	err = r.rows(ctx, doing, text, append(args, time.UnixMilli(at).UTC(), place, int64(limit+1)), func(rows pgx.Rows) error {
 		if len(page.Entries) == limit {
-			page.Next = fmt.Sprintf(form, due, place.BlockNumber, place.OffsetNumber)
+			page.Next = fmt.Sprintf(form, at, place.BlockNumber, place.OffsetNumber)
 			return nil
 		}
 		e, err := scanEntry(rows, &place)
-		due = e.DueAt.UnixMilli()
+		at = of(e).UnixMilli()
 		page.Entries = append(page.Entries, e)
 		return err
 	})

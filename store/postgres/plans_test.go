@@ -100,6 +100,7 @@ var plans = map[string]plan{
 	"forget_parked":   {[]any{"tenant-1", int64(100)}, []string{byPlace, byParkedTenant}},
 	"soonest":         {[]any{later, noon, places[0], int64(100)}, []string{byDue}},
 	"resume":          {[]any{"tenant-1"}, []string{"timer_firing_pkey"}},
+	"over_from":       {[]any{noon, places[0], int64(100)}, []string{"idx_timer_schedules_over"}},
 	"purge":           {[]any{later, int64(500)}, []string{byPlace, "idx_timer_schedules_over"}},
 	"reach":           {[]any{later, int64(100), true, noon}, []string{byPlace, byDue, byDue}},
 	"reach_shares":    {[]any{later, texts, longs, noon}, []string{byPlace, byTenant}},

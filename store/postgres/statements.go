@@ -68,6 +68,7 @@ var (
 	sqlList            = query("list")
 	sqlCorrelated      = query("correlated")
 	sqlSoonest         = query("soonest")
+	sqlOverFrom        = query("over_from")
 	sqlOverdue         = store.Question{All: query("overdue"), Tenant: query("overdue_tenant")}
 	sqlDelivery        = query("delivery")
 	sqlUpcoming        = store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")}

@@ -12,10 +12,24 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A place is that of a timer among all that wait.
+// A place is that of a timer among all that wait, or among all that are over.
 type place struct {
-	due   int64 // in milliseconds
+	at    int64 // when it is due, or since when it is over, in milliseconds
 	rowid int64
+}
+
+// next returns [timer.Page.Next] of a page that ends there.
+func (p place) next() string { return fmt.Sprintf("%d-%d", p.at, p.rowid) }
+
+// placeAfter returns the place that a page begins behind, the first one for an empty text.
+func placeAfter(text string, first place) (p place, err error) {
+	if text == "" {
+		return first, nil
+	}
+	if n, _ := fmt.Sscanf(text, "%d-%d", &p.at, &p.rowid); n != 2 || p.next() != text {
+		err = timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(text))
+	}
+	return p, err
 }
 
 // soonest returns a page of the timers of all tenants that are due before a time. A page
@@ -24,11 +38,9 @@ type place struct {
 func (r *Reader) soonest(ctx context.Context, f timer.Filter) (page timer.Page, err error) {
 	const doing = "list what is due"
 	limit := timer.PageSize(f.Limit)
-	var last place
-	if f.After != "" {
-		if n, _ := fmt.Sscanf(f.After, "%d-%d", &last.due, &last.rowid); n != 2 || fmt.Sprintf("%d-%d", last.due, last.rowid) != f.After {
-			return page, timer.Invalid(timer.ReasonBadField, "%s does not end a page of this store", timer.Quote(f.After))
-		}
+	last, err := placeAfter(f.After, place{})
+	if err != nil {
+		return page, err
 	}
 	conn, err := r.reads.Conn(ctx) // one for all: a host's handle may have no other
 	if err != nil {
@@ -41,7 +53,7 @@ func (r *Reader) soonest(ctx context.Context, f timer.Filter) (page timer.Page, 
 	}
 	if len(places) > limit {
 		places = places[:limit]
-		page.Next = fmt.Sprintf("%d-%d", places[limit-1].due, places[limit-1].rowid)
+		page.Next = places[limit-1].next()
 	}
 	rowids := make([]int64, len(places))
 	for i, p := range places {
@@ -61,20 +73,40 @@ func soonestPlaces(ctx context.Context, conn *sql.Conn, before int64, after plac
 		}
 		if err := each(ctx, conn, func(rows *sql.Rows) error {
 			var p place
-			err := rows.Scan(&p.due, &p.rowid)
+			err := rows.Scan(&p.at, &p.rowid)
 			first = append(first, p)
 			return err
-		}, sqlSoonest, before, after.due, after.rowid, limit, tenant); err != nil {
+		}, sqlSoonest, before, after.at, after.rowid, limit, tenant); err != nil {
 			return err
 		}
-		slices.SortFunc(first, func(a, b place) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.rowid, b.rowid)) })
+		slices.SortFunc(first, func(a, b place) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.rowid, b.rowid)) })
 		if len(first) >= limit {
 			first = first[:limit]
-			before = first[limit-1].due + 1
+			before = first[limit-1].at + 1
 		}
 		return nil
 	}, sqlSoonestTenants, before)
 	return first, err
+}
+
+// over returns a page of the timers of all tenants that are over since a time.
+func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err error) {
+	limit := timer.PageSize(f.Limit)
+	last, err := placeAfter(f.After, place{at: timer.RoundUp(f.OverFrom).UnixMilli()})
+	if err != nil {
+		return page, err
+	}
+	err = r.rows(ctx, "list what is over", func(rows *sql.Rows) error {
+		if len(page.Entries) == limit {
+			page.Next = last.next()
+			return nil
+		}
+		e, err := scanEntry(rows, &last.rowid)
+		last.at = e.OverAt().UnixMilli()
+		page.Entries = append(page.Entries, e)
+		return err
+	}, sqlOverFrom, last.at, last.rowid, limit+1)
+	return page, err
 }
 
 // Overdue counts timers that were due before now.

@@ -93,6 +93,7 @@ var plans = map[string][]string{
 	"correct_next_due": {"SEARCH timer_counts USING INDEX idx_timer_counts_next_due (next_due<?)", "CORRELATED SCALAR SUBQUERY 1", firstDue},
 	"park":             {byNumber},
 	"park_deferred":    {byDeferred},
+	"over_from":        {"SEARCH timer_schedules USING INDEX idx_timer_schedules_over (<expr>>?)"},
 	"over":             {"SCALAR SUBQUERY 1", byOver},
 	"purge":            {byRowid, "LIST SUBQUERY 1", byOver},
 	"schedule":         nil,

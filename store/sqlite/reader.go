@@ -61,7 +61,7 @@ func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
 
 // List returns a page of timers.
 func (r *Reader) List(ctx context.Context, f timer.Filter) (timer.Page, error) {
-	return store.List(ctx, f, r.ofTenant, r.correlated, r.soonest)
+	return store.List(ctx, f, r.ofTenant, r.correlated, r.soonest, r.over)
 }
 
 // correlated returns timers of any tenant that carry the correlation id.

@@ -38,6 +38,7 @@ var (
 	sqlSoonest         = query("soonest")
 	sqlSoonestTenants  = query("soonest_tenants")
 	sqlRows            = query("rows")
+	sqlOverFrom        = query("over_from")
 	sqlOverdue         = store.Question{All: query("overdue"), Tenant: query("overdue_tenant")}
 	sqlDelivery        = query("delivery")
 	sqlUpcoming        = store.Question{All: query("upcoming"), Tenant: query("upcoming_tenant")}

@@ -69,6 +69,59 @@ func duePages(s *suite) {
 	}
 }
 
+// overPages has timers that fired, expired, and were canceled, some of them at the same time.
+func overPages(s *suite) {
+	var want []timer.Key
+	for i := range 25 {
+		k := key(timer.TenantID(fmt.Sprint("tenant-", 9-i%7)), timer.ServiceCallID(fmt.Sprint("call-", 25-i)))
+		at := noon.Add(time.Duration(i/2) * time.Second)
+		c := schedule(k, 1, at)
+		switch i % 3 {
+		case 0:
+			c.DueAt, c.ExpiresAt = at.Add(-time.Hour), at
+		case 1:
+			_, err := s.store.Cancel(s.Context(), at, cancel(k, 2))
+			s.must(err)
+			want = append(want, k)
+			continue
+		}
+		s.schedule(c)
+		s.same("fired", len(s.fire(at, 10)), 1)
+		want = append(want, k)
+	}
+	s.timers("wait", 3, noon.Add(time.Hour))
+	list := func(from time.Time, limit int) (keys []timer.Key, pages []int) {
+		f := timer.Filter{OverFrom: from, Limit: limit}
+		s.must(timer.EachPage(s.Context(), &f, s.store.List, func(entries []timer.Entry) error {
+			pages = append(pages, len(entries))
+			for _, e := range entries {
+				keys = append(keys, e.Key)
+				s.same("an entry", e, s.get(e.Key))
+			}
+			return nil
+		}))
+		return keys, pages
+	}
+	keys, pages := list(noon, 10)
+	s.same("all", keys, want)
+	s.same("pages", pages, []int{10, 10, 5})
+	keys, _ = list(noon.Add(6*time.Second), 1)
+	s.same("from a time on", keys, want[12:])
+	keys, pages = list(noon.Add(6*time.Second+1), 100)
+	s.same("a time is rounded up", keys, want[14:])
+	s.same("one page", pages, []int{11})
+	keys, pages = list(noon.Add(time.Hour), 100)
+	s.same("none", keys, []timer.Key(nil))
+	s.same("an empty page", pages, []int{0})
+	for _, f := range []timer.Filter{
+		{OverFrom: noon, After: "x"}, {OverFrom: noon, After: "1"}, {OverFrom: noon, TenantID: "acme"}, {OverFrom: noon, DueBefore: noon}, {OverFrom: noon, CorrelationID: "request"},
+	} {
+		if _, err := s.store.List(s.Context(), f); !errors.Is(err, timer.ErrInvalid) {
+			s.Errorf("filter %+v: %v, want ErrInvalid", f, err)
+		}
+	}
+}
+
 // Many timers of one due time are in no order, but come once.
 func dueTogether(s *suite) {
 	const many = 250

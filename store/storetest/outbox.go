@@ -57,6 +57,34 @@ func outboxOrder(s *suite) {
 	}
 }
 
+// outboxAgain has an event in the outbox twice, and removes it by its id, as a recovery does with
+// what the broker has.
+func outboxAgain(s *suite) {
+	s.schedule(schedule(key("acme", "call"), 1, noon))
+	first := s.fire(noon, 1)[0]
+	again := first
+	again.Again = noon.Add(time.Hour)
+	s.emit(again, again)
+	rows := s.head(0, 10)
+	s.same("rows", len(rows), 3)
+	seen := make(map[string]bool)
+	for _, row := range rows {
+		seen[row.Message.UUID] = true
+		s.same("body", string(row.Message.Payload), string(rows[0].Message.Payload))
+		s.same("headers", row.Message.Metadata, rows[0].Message.Metadata)
+	}
+	s.same("ids of messages", len(seen), 3)
+	stats, err := s.store.Stats(s.Context(), "")
+	s.must(err)
+	s.same("events that wait, the oldest since", []any{stats.Outbox, stats.Oldest}, []any{int64(3), noon})
+	first.ID = envelope.EventID(first)
+	s.fired(keep, first)
+	s.same("rows that the broker does not have", ids(s.head(0, 10)), ids(rows[1:]))
+	stats, err = s.store.Stats(s.Context(), "")
+	s.must(err)
+	s.same("of them the oldest since", stats.Oldest, again.Again)
+}
+
 func outboxMessage(s *suite) {
 	s.schedule(longest)
 	s.schedule(schedule(key("acme", "bare"), 1, noon.Add(2*time.Hour)))

@@ -100,6 +100,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 		{"List goes over many timers that do not match in bounded steps", listWalks},
 		{"Due: timers of all tenants, soonest first, in pages", duePages},
 		{"Due: pages of timers of one due time", dueTogether},
+		{"Over: timers of all tenants that are over since a time, in the order of that, in pages", overPages},
 		{"Overdue counts to a limit, of a tenant and of all", overdue},
 		{"Upcoming counts by interval, of a tenant and of all", upcoming},
 		{"Upcoming counts to a limit", upcomingMany},
@@ -119,6 +120,7 @@ func Run(t *testing.T, open func(testing.TB) Store) {
 
 		{"Outbox: events come in the order they were appended", outboxOrder},
 		{"Outbox: a row is the message that consumers get", outboxMessage},
+		{"Outbox: an event that is published again is a message of its own, appended then", outboxAgain},
 		{"Outbox: commands that want a receipt have one, in their transaction", outboxReceipts},
 		{"Outbox: rows in pages", outboxPages},
 		{"Outbox: a reader behind a writer gets each row once", outboxFollows},

@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Refired is what came of publishing events again.
+type Refired struct {
+	Events       int     `json:"events" doc:"How many events were published again, or would be."`
+	First        []Timer `json:"first,omitempty" doc:"Timers of the first of them, up to ten, without their data."`
+	Next         string  `json:"next,omitempty" doc:"There was no time for all: send it as after, with the same since and until, to go on."`
+	Until        string  `json:"until" format:"date-time" doc:"Timers that were reached or expired before then."`
+	CompleteFrom string  `json:"completeFrom" format:"date-time" doc:"Of timers that were reached or expired before then some may be deleted, and their events with them."`
+}
+
+type (
+	refireInput struct {
+		TenantQuery
+		Prefix string `query:"prefix" maxLength:"128" doc:"Only of timers whose service call begins so."`
+		Since  string `query:"since" required:"true" doc:"Of timers that were reached or expired then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+		Until  string `query:"until" doc:"And before then. None: now."`
+		After  string `query:"after" maxLength:"128" doc:"Go on: next of the answer before."`
+		DryRun bool   `query:"dryRun" doc:"Only count them."`
+	}
+	refireOutput struct{ Body Refired }
+)
+
+func (a *api) addRefire() {
+	op := huma.Operation{
+		OperationID: "refire-timers", Method: http.MethodPost, Path: "/v1/timers:refire",
+		Summary: "Publish the events of timers again that were reached or expired since a time, under the same ids",
+	}
+	change(a, op, adminToken, func(ctx context.Context, in *refireInput) (*refireOutput, error) {
+		since, badSince := timeOf("since", in.Since)
+		until, badUntil := timeOf("until", in.Until)
+		if err := cmp.Or(badSince, badUntil); err != nil {
+			return nil, err
+		}
+		did, err := a.actions.refire(ctx, timer.Refire{
+			TenantID: timer.TenantID(in.Tenant), Prefix: in.Prefix, Since: since, Until: until, After: in.After, DryRun: in.DryRun,
+		})
+		return &refireOutput{did}, err
+	})
+}
+
+// refire publishes events again, for those who may change what concerns all tenants. An
+// answer comes in time, with the place where the next request goes on if that was not all.
+func (a *actions) refire(ctx context.Context, which timer.Refire) (Refired, error) {
+	if which.Until.IsZero() {
+		which.Until = time.Now()
+	}
+	var did timer.Refired
+	target := string(cmp.Or(which.TenantID, allTenants)) + " since " + stamp(which.Since)
+	publish := func() (string, error) {
+		if a.service == nil {
+			return "", errNoService
+		}
+		ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+		defer cancel()
+		var err error
+		did, err = a.service.Refire(ctx, which)
+		if errors.Is(err, context.DeadlineExceeded) && did.Next != "" {
+			return count(int64(did.Events), "event") + ", not all", nil
+		}
+		return count(int64(did.Events), "event"), err
+	}
+	var err error
+	if which.DryRun {
+		if err = a.allow(ctx, ""); err == nil {
+			_, err = publish()
+		}
+	} else {
+		err = a.do(ctx, "publish events again", "", target, publish)
+	}
+	shown := Refired{Events: did.Events, Next: did.Next, Until: stamp(which.Until), CompleteFrom: stamp(did.CompleteFrom)}
+	for _, e := range did.First {
+		e.Data = ""
+		shown.First = append(shown.First, show(e))
+	}
+	return shown, err
+}

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// Events are published again in small steps with pauses in between, 2,000 a second at most,
+// and none while the outbox is behind: what fires now is not late for it.
+const (
+	refireBatch   = 200
+	refirePause   = 100 * time.Millisecond
+	refireBacklog = 1000
+)
+
+// errRefired ends the walk of [App.Refire] before the end of the timers.
+var errRefired = errors.New("all events were published again")
+
+// Refire has events published again that were published before, in the order in which their
+// timers fired, or expired: for a consumer that lost them, or for a broker that lost what it
+// had stored. An event keeps its id and its times; the message has an id of its own, so that no
+// broker drops it, and a consumer that remembers the event does. Handlers of OnDue get it, too.
+//
+// It goes on until ctx ends: with its error it returns what was done, and the next call goes on
+// from [timer.Refired.Next]. What was canceled meanwhile has no event, and what was deleted, by
+// [Options.Retention] or [App.Forget], is gone. The error wraps [timer.ErrInvalid] if
+// [timer.Refire.Validate] says so.
+func (a *App) Refire(ctx context.Context, which timer.Refire) (r timer.Refired, err error) {
+	now := a.opt.Clock.Now()
+	if which, err = which.Validate(now); err != nil {
+		return r, err
+	}
+	r.CompleteFrom = timer.RoundUp(now.Add(-cmp.Or(a.opt.Retention, store.DefaultKeep)))
+	walk := timer.Filter{OverFrom: which.Since, After: which.After, Limit: refireBatch}
+	err = timer.EachPage(ctx, &walk, a.store.Timers().List, func(entries []timer.Entry) error {
+		var events []timer.DueTimeReached
+		for _, e := range entries {
+			if !e.OverAt().Before(which.Until) {
+				break
+			}
+			if !e.State.Marked() || which.TenantID != "" && e.TenantID != which.TenantID || !strings.HasPrefix(string(e.ServiceCallID), which.Prefix) {
+				continue
+			}
+			again := e.Event()
+			again.Again = now
+			events = append(events, again)
+			if len(r.First) < timer.FirstRefired {
+				r.First = append(r.First, e)
+			}
+		}
+		if !which.DryRun && len(events) > 0 {
+			if err := a.again(ctx, events, r.Events > 0); err != nil {
+				return err
+			}
+		}
+		r.Events += len(events)
+		if n := len(entries); n > 0 && !entries[n-1].OverAt().Before(which.Until) {
+			walk.After = ""
+			return errRefired
+		}
+		return nil
+	})
+	if errors.Is(err, errRefired) {
+		err = nil
+	}
+	r.Next = walk.After
+	return r, err
+}
+
+// again appends events to the outbox once more, after a pause if others were just before.
+func (a *App) again(ctx context.Context, events []timer.DueTimeReached, behind bool) error {
+	if behind && !pause.For(ctx, refirePause) {
+		return ctx.Err()
+	}
+	if err := pause.Until(ctx, func() (bool, error) { return a.forwarder.Waiting() < refireBacklog, nil }); err != nil {
+		return err
+	}
+	if err := a.store.Update(ctx, func(tx timer.Tx) error { return tx.Emit(ctx, events...) }); err != nil {
+		return err
+	}
+	a.forwarder.Appended(len(events))
+	return nil
+}
