@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/longtest"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -268,6 +270,7 @@ func TestServerThatIsTooOldEndsRun(t *testing.T) {
 // TestUsedIsAboutOthers has a group with this process, and with others.
 func TestUsedIsAboutOthers(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	for _, test := range []struct {
 		name       string
 		own, other string // instances

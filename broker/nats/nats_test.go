@@ -107,6 +107,7 @@ func openListening(t testing.TB) brokertest.Server {
 
 func TestContractOverTheNetwork(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	f := features
 	f.FakeTime = false
 	if longtest.Wanted() {

@@ -7,11 +7,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker/rabbitmq"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 // The server sends what has left a queue after it has answered how much is left.
 func TestCatchUpWaitsForWhatHasLeftTheQueueAndHasNotCome(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	r := open(t)
 	const n = 3000
 	var acked atomic.Int64

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/longtest"
+
 	"github.com/google/uuid"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -27,6 +29,7 @@ func (r *rabbit) newTenants(n int) (all []broker.Message) {
 // until the known one has its messages.
 func TestKnownTenantsDoNotWaitForTheQueuesOfNewOnes(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	r := open(t)
 	goOn := make(chan struct{})
 	b := r.ready(r.opt)

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/longtest"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -101,6 +103,7 @@ func TestHeadersThatKillConnectionsAreTakenOut(t *testing.T) {
 
 func TestLargeMessagesWaitInTheNetwork(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	r := open(t)
 	b := r.ready(r.opt)
 	const n, size = 40, 4 << 20

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/longtest"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -124,6 +126,7 @@ func TestRetryQueuesOutliveTheExchange(t *testing.T) {
 
 func TestLargeMessagesThatWaitInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	r := open(t)
 	r.ready(r.opt)
 	client := r.opt

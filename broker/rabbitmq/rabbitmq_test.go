@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/event-service-agent/timer-service/internal/longtest"
+
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -52,6 +54,7 @@ func TestContract(t *testing.T) {
 
 func TestContractOfQuorumQueues(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	f := features
 	f.Reorders = true
 	f.LosesAcks = true // seen in one of 150 runs beside eight busy loops: the stop took 35 ms, with RabbitMQ 3.10

@@ -3,6 +3,8 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/event-service-agent/timer-service/internal/longtest"
+
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/store/storetest"
@@ -18,6 +20,7 @@ func TestOwnHandle(t *testing.T) {
 // statements as pgx does by default.
 func TestHostHandle(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	storetest.Run(t, func(t testing.TB) storetest.Store { return postgres.New(migrated(t, pgtest.URL(t)), relaxed) })
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/event-service-agent/timer-service/internal/longtest"
+
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/store/storetest"
 )
@@ -20,6 +22,7 @@ func TestOwnFile(t *testing.T) {
 // connections.
 func TestHostHandle(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	storetest.Run(t, func(t testing.TB) storetest.Store {
 		relaxed := strings.Replace(sqlite.DSN(filepath.Join(t.TempDir(), "host.db")), "synchronous%28full%29", "synchronous%28normal%29", 1)
 		return sqlite.New(migrated(t, relaxed), sqlite.Options{})

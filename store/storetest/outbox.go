@@ -124,14 +124,15 @@ func outboxPages(s *suite) {
 // outboxFollows reads behind a writer that is faster, as the forwarder does. A
 // store may keep in memory what was appended last: no reader must notice.
 func outboxFollows(s *suite) {
+	const page = 70
 	var want, got []string
 	last, next := int64(0), 0
 	read := func() int {
-		rows := s.head(last, 700)
+		rows := s.head(last, page)
 		if n := len(rows); n > 0 {
 			got, last = append(got, ids(rows)...), rows[n-1].Seq
 		}
-		if len(rows) < 700 { // then there are no more
+		if len(rows) < page { // then there are no more
 			s.same("number of rows", len(got), len(want))
 		}
 		return len(rows)
@@ -147,14 +148,14 @@ func outboxFollows(s *suite) {
 	}
 	for round := range 12 {
 		for range round + 1 {
-			emit(300)
+			emit(30)
 		}
 		read()
 		read()
 	}
 	for read() > 0 {
 	}
-	emit(10_000)
+	emit(1000)
 	for read() > 0 {
 	}
 	s.same("ids", got, want)
