@@ -1,0 +1,187 @@
+package timertest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/event-service-agent/timer-service/app"
+	"github.com/event-service-agent/timer-service/broker"
+	"github.com/event-service-agent/timer-service/internal/pause"
+	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/store/postgres"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// A Postgres is the timer service on a PostgreSQL database, with a clock that stands still
+// until the test moves it by [Postgres.Advance]: a bubble of testing/synctest does not wait for
+// a server. Make it with [StartPostgres]. It is for the goroutine of the test, but for Now.
+type Postgres struct {
+	t      testing.TB
+	app    *app.App
+	store  *postgres.Store
+	role   string
+	broker broker.Broker // nil if there is none
+	ended  chan struct{} // closed when the app has ended
+	err    error         // of the app; valid once ended is closed
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+// PostgresOptions tune [StartPostgres]. The zero value is ready to use.
+type PostgresOptions struct {
+	App         app.Options    // of the service; its Clock is that of the test
+	Broker      broker.Broker  // which runs already; nil: handlers of OnDue have all events
+	BeforeStart func(*app.App) // registers handlers, or hands Timers to the code under test; may be nil
+	Now         time.Time      // what the clock says at first; default the time of the call, cut to seconds
+	Log         *slog.Logger   // default: warnings and errors go to the test
+}
+
+// settleLimit is how much real time [Postgres.Advance] waits for one step.
+const settleLimit = 30 * time.Second
+
+// StartPostgres starts the service on the database of a store, which it migrates, and returns
+// when commands are taken. It stops with the end of the test; the store is closed by the test. No
+// other instance may use the database, since that would have another time.
+func StartPostgres(t testing.TB, s *postgres.Store, opt PostgresOptions) *Postgres {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	p := &Postgres{t: t, store: s, broker: opt.Broker, role: cmp.Or(opt.App.Role, defaultRole), ended: make(chan struct{}), now: opt.Now}
+	if p.now.IsZero() {
+		p.now = time.Now().Truncate(time.Second)
+	}
+	log := cmp.Or(opt.Log, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	opt.App.Clock = p
+	opt.App.Role = p.role
+	err := postgres.Migrate(ctx, s.DB())
+	if err == nil {
+		p.app, err = app.New(timed{s, p}, opt.Broker, log, opt.App)
+	}
+	if err != nil {
+		cancel()
+		t.Fatal("start the timer service: ", err)
+	}
+	if opt.BeforeStart != nil {
+		opt.BeforeStart(p.app)
+	}
+	go func() {
+		defer close(p.ended)
+		p.err = p.app.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if <-p.ended; p.err != nil {
+			t.Error("stop the timer service: ", p.err)
+		}
+	})
+	select {
+	case <-p.app.Running():
+	case <-p.ended:
+		t.Fatal("the timer service has ended: ", p.err)
+	}
+	return p
+}
+
+// Now returns the time of the service. It is a [timer.Clock], for the code under test.
+func (p *Postgres) Now() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// App returns the app that runs.
+func (p *Postgres) App() *app.App { return p.app }
+
+// Advance moves the clock on, from one time at which something is due to the next, and returns
+// when all of it has happened: commands at the broker are applied, what is due has fired, and its
+// events are published, or handled. What a handler schedules fires in its turn, and a handler that
+// fails has its event again when its delay is over. The test fails if a step takes half a minute
+// of real time, such as while firing is paused.
+func (p *Postgres) Advance(d time.Duration) {
+	p.t.Helper()
+	for end := p.Now().Add(d); ; {
+		next := p.settle()
+		at := p.Now()
+		if !at.Before(end) {
+			return
+		}
+		if next.IsZero() || next.After(end) {
+			next = end
+		}
+		p.mu.Lock()
+		p.now = next
+		p.mu.Unlock()
+	}
+}
+
+// settle waits until nothing is left to do at the time of the clock, and returns when something is
+// to be done next; the zero time if that is never.
+func (p *Postgres) settle() (next time.Time) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), settleLimit)
+	defer cancel()
+	left := "commands at the broker"
+	if p.broker != nil {
+		if err := p.broker.CatchUp(ctx, p.role); err != nil {
+			p.t.Fatalf("%s are left: %v", left, err)
+		}
+	}
+	err := pause.Until(ctx, func() (done bool, err error) {
+		if isClosed(p.ended) {
+			return false, errors.Join(errors.New("the timer service has ended"), p.err)
+		}
+		left, next, err = p.left(ctx)
+		p.app.Timers().Wake()
+		return left == "", err
+	})
+	if err != nil {
+		p.t.Fatalf("at %v: %v; left to do: %s", p.Now().UTC(), err, left)
+	}
+	return next
+}
+
+// left says what is left to do now, "" if nothing is, and when something is to be done next.
+func (p *Postgres) left(ctx context.Context) (left string, next time.Time, err error) {
+	now := p.Now()
+	overdue, err := p.store.Timers().Overdue(ctx, "", now.Add(time.Millisecond))
+	if err != nil || overdue.Timers > 0 {
+		return fmt.Sprintf("%d timers that are due", overdue.Timers), next, err
+	}
+	var waiting, again int
+	var retry *time.Time
+	err = p.store.DB().QueryRowContext(ctx, sqlLeft, now).Scan(&waiting, &again, &retry)
+	if err != nil || waiting+again > 0 {
+		return fmt.Sprintf("%d events in the outbox", waiting+again), next, err
+	}
+	if next, err = p.store.NextDue(ctx, now); err == nil && retry != nil && (next.IsZero() || retry.Before(next)) {
+		next = *retry
+	}
+	return "", next, err
+}
+
+// sqlLeft counts events to be sent, and events to be sent again now, and finds when the next is.
+const sqlLeft = `
+SELECT (SELECT count(*) FROM timer_outbox),
+       (SELECT count(*) FROM timer_outbox_deferred WHERE shard >= 0 AND retry_at <= $1),
+       (SELECT min(retry_at) FROM timer_outbox_deferred WHERE shard >= 0)`
+
+// timed is a store whose instances go by the clock of a test.
+type timed struct {
+	*postgres.Store
+	clock timer.Clock
+}
+
+func (s timed) Shared() store.Shared { return timedShared{s.Store.Shared(), s.clock} }
+
+type timedShared struct {
+	store.Shared
+	clock timer.Clock
+}
+
+func (s timedShared) Now(context.Context) (time.Time, error) { return s.clock.Now(), nil }
