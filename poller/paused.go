@@ -60,7 +60,7 @@ func (p *pausing) tell(ctx context.Context, pauses timer.Pauses) {
 	}
 	for tenant, pause := range pauses {
 		if pause != p.known[tenant] {
-			p.log.WarnContext(ctx, "firing is paused until it is resumed", of(pause, "since", pause.Since, "by", pause.By)...)
+			p.log.WarnContext(ctx, "firing is paused", of(pause, "since", pause.Since, "by", pause.By)...)
 		}
 	}
 	for tenant, before := range p.known {

@@ -73,8 +73,11 @@ type firing struct{ admin.Firing }
 
 func (f *firing) text() string {
 	lines := []string{"timers fire"}
-	if f.Paused {
+	switch {
+	case f.Paused:
 		lines[0] = "firing is paused " + pauseText(f.Pause)
+	case len(f.Tenants) > 0:
+		lines[0] = "timers of all other tenants fire"
 	}
 	for _, t := range f.Tenants {
 		lines = append(lines, fmt.Sprintf("firing of %s is paused %s", t.TenantID, pauseText(t.Pause)))

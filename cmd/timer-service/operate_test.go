@@ -27,7 +27,7 @@ func TestOperate(t *testing.T) {
 	do(t, running, "stats", "-o", "json").wants(t, exitOK).prints(t, `"firing":{"paused":true,"since":"20`)
 	do(t, running, "pause", "acme", "--until", "2h").wants(t, exitOK).prints(t, "firing of acme is paused since 20").prints(t, "(in 2 h)")
 	do(t, running, "stats", "acme").wants(t, exitOK).prints(t, "paused since 20")
-	do(t, running, "resume").wants(t, exitOK).prints(t, "timers fire").prints(t, "firing of acme is paused since 20")
+	do(t, running, "resume").wants(t, exitOK).prints(t, "timers of all other tenants fire").prints(t, "firing of acme is paused since 20")
 	do(t, running, "pause", "acme", "--until", "2000-01-01T00:00:00Z").wants(t, exitFailure).says(t, "is over")
 	do(t, running, "pause", "acme", "--until", "soon").wants(t, exitUsage).says(t, "2030-01-31T12:00:00Z")
 	do(t, running, "resume", "acme").wants(t, exitOK).prints(t, "timers fire\n")
