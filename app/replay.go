@@ -46,7 +46,7 @@ func (r *recovery) commands(ctx context.Context, from []timer.Position, applied 
 	return nil
 }
 
-// ends raises numbers to those of the last messages of a batch.
+// ends sets the number of each log in a batch to that of its last message there, if that is higher.
 func ends(numbers map[string]int64, batch []broker.Stored) {
 	for _, m := range batch {
 		numbers[m.Log] = max(numbers[m.Log], m.Number)

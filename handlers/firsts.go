@@ -2,17 +2,17 @@ package handlers
 
 import "sync"
 
-// maxFirsts bounds what firsts keeps: texts come from outside.
+// maxFirsts bounds how many texts a firsts remembers, since they come from outside.
 const maxFirsts = 100
 
-// A firsts knows texts. The zero value knows none.
+// A firsts remembers texts, so that each is logged once. The zero value is empty.
 type firsts struct {
 	mu    sync.Mutex
 	known map[string]bool
 }
 
-// add reports whether a text is new, and knows it from now on. When it knows many,
-// none is new any more.
+// add remembers a text, and reports whether it is new. When maxFirsts texts are
+// remembered, no text is new any more.
 func (f *firsts) add(text string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

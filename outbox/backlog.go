@@ -7,17 +7,16 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// A backlog counts the rows that the head of a table has for a sender: those that
-// it has not read yet. Deferred rows do not count, since they delay no other, nor do
-// receipts, which no firing makes. The
-// zero value is that of a sender that has read nothing.
+// A backlog counts the rows at the head of a table that a sender has not read yet.
+// Deferred rows do not count, since they delay no others, nor do receipts, since firing
+// makes none. The zero value is for a sender that has read nothing.
 type backlog struct {
 	mu       sync.Mutex
 	appended int   // rows that the sender was notified of
-	seen     int   // rows that it has read, of all these; may be ahead of appended
+	seen     int   // rows that it has read; may be ahead of appended
 	newest   int64 // the last row that it has read
 	started  bool
-	complete bool // it has read the last row once: before, it does not know how many there are
+	complete bool // it has read up to the last row once; before, the number of rows is not known
 }
 
 // add notes that rows were appended.
@@ -34,8 +33,8 @@ func (b *backlog) notified() int {
 	return b.appended
 }
 
-// observe notes rows that were read, and whether they are the last ones. Then all
-// that were appended before the read have been seen, whether they are there or not.
+// observe notes rows that were read, and whether they end with the last row of the table.
+// Then all rows that were appended before the read count as seen.
 func (b *backlog) observe(rows []Row, appended int, last bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +53,7 @@ func (b *backlog) observe(rows []Row, appended int, last bool) {
 	}
 }
 
-// waiting returns how many rows wait; very many if that is not known.
+// waiting returns how many rows wait, or [math.MaxInt] if that is not known.
 func (b *backlog) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

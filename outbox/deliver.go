@@ -58,7 +58,7 @@ func (d Delivery) withDefaults() Delivery {
 	return d
 }
 
-// delivery returns the one that has the event of a row; nil if none has.
+// delivery returns the delivery that has the event of a row, or nil.
 func (f *Forwarder) delivery(row Row) *Delivery {
 	call := row.Message.Metadata.Get(envelope.HeaderServiceCallID)
 	for i := range f.opt.Deliver { // the longest prefix first
@@ -69,13 +69,13 @@ func (f *Forwarder) delivery(row Row) *Delivery {
 	return nil
 }
 
-// destination is what rows have in common that share the calls with others: the tenant,
-// and the prefix if there is one.
+// destination returns the name under which a row shares the calls with other rows: its
+// tenant, and the prefix of the delivery if it has one.
 func (d *Delivery) destination(row Row) string {
 	return strings.TrimSuffix(tenant(row)+" "+d.Prefix, " ")
 }
 
-// retryAfter is how long a row is deferred that has failed so often before.
+// retryAfter returns how long a row is deferred after a failure that follows so many others.
 func (d Delivery) retryAfter(attempts int) time.Duration {
 	return retry.Policy{First: d.MinDelay, Factor: retry.OnDue.Factor, Longest: d.MaxDelay, Jitter: retry.OnDue.Jitter}.After(attempts + 1)
 }
@@ -92,14 +92,15 @@ var (
 // tenant returns the tenant of a row.
 func tenant(row Row) string { return row.Message.Metadata.Get(envelope.HeaderTenantID) }
 
-// patience is how long rows of the head wait for a slot while their tenant has many
-// others that do.
+// patience is how long a row of the head waits for a slot while its tenant has a crowd of
+// rows that wait, too. Then the row is deferred.
 const patience = 3 * time.Second
 
-// many is how many rows of a tenant these are.
-func (w *window) many(d *Delivery) int { return min(4*d.Concurrency, max(1, w.opt.Batch/8)) }
+// crowd returns how many waiting rows of one tenant make a crowd.
+func (w *window) crowd(d *Delivery) int { return min(4*d.Concurrency, max(1, w.opt.Batch/8)) }
 
-// share is how many rows of one delivery may wait for a slot while others are to be read.
+// share returns how many rows of one delivery may wait for a slot while rows of other
+// deliveries are to be read.
 func (w *window) share() int {
 	if n := len(w.opt.Deliver); n > 1 {
 		return w.opt.Batch / (2 * n)
@@ -107,9 +108,9 @@ func (w *window) share() int {
 	return math.MaxInt
 }
 
-// deliver hands the events of rows over, and returns the other rows. Where a tenant has
-// many that wait for a slot, further ones are left to a later round of retries; so are
-// those of the head where a whole delivery is slow, and has its share that waits.
+// deliver hands the events of rows over to handlers, and returns the rows that go to the
+// broker. A deferred row of a tenant with a crowd is left to a later round of retries. A
+// row of the head is deferred if its delivery is slow and has its share of rows that wait.
 func (w *window) deliver(rows []Row) (others []Row) {
 	var o outcome
 	now := w.clock.Now()
@@ -126,7 +127,7 @@ func (w *window) deliver(rows []Row) (others []Row) {
 			continue
 		}
 		switch destination := d.destination(row); {
-		case row.Destination != "" && d.slots.waits(destination) >= w.many(d):
+		case row.Destination != "" && d.slots.waits(destination) >= w.crowd(d):
 			w.land(row.Place)
 		case row.Destination == "" && d.slots.slow(now, w.share()):
 			o.deferred = append(o.deferred, d.untried(row, now))
@@ -145,9 +146,10 @@ func (w *window) deliver(rows []Row) (others []Row) {
 // unclaimed is why a row waits for a handler.
 const unclaimed = "no handler of OnDue has a prefix of its service call id"
 
-// claim moves the events that wait for a handler which this process has to the head of the
-// outbox: at the start, and where instances share the outbox again and again, since
-// another one may not want what it has fired. Without a handler the broker has them all.
+// claim moves events that wait for a handler, and for which this process has one, to the
+// head of the outbox. It does so at the start, and again and again where instances share
+// the outbox, since another instance may have fired events that it has no handler for. A
+// process without handlers claims all events, for the broker.
 func (s *sender) claim(ctx context.Context) {
 	var prefixes []string
 	for _, d := range s.opt.Deliver {
@@ -182,12 +184,13 @@ func (s *sender) claim(ctx context.Context) {
 	}
 }
 
-// untried defers a row until there are slots.
+// untried defers a row, without counting an attempt, until there are slots.
 func (d *Delivery) untried(row Row, now time.Time) Deferral {
 	return Deferral{Place: row.Place, Destination: d.destination(row), Reason: "many events wait for the handler", RetryAt: now, Untried: true}
 }
 
-// await hands a row over when it has a slot.
+// await waits for the slot of a row and hands the row over. A row of the head whose patience
+// ends is deferred.
 func (w *window) await(d *Delivery, row Row, destination string, slot <-chan struct{}) {
 	var impatient <-chan time.Time
 	if row.Destination == "" {
@@ -201,7 +204,7 @@ func (w *window) await(d *Delivery, row Row, destination string, slot <-chan str
 			w.handle(d, row, destination)
 			return
 		case <-impatient:
-			if now := w.clock.Now(); d.slots.leave(now, destination, slot, w.many(d), w.share()) {
+			if now := w.clock.Now(); d.slots.leave(now, destination, slot, w.crowd(d), w.share()) {
 				w.handled(row, outcome{handled: true, first: row.Message, deferred: []Deferral{d.untried(row, now)}})
 				return
 			}

@@ -14,14 +14,14 @@ const (
 	maxFailing  = 10_000           // rows that are remembered
 )
 
-// Failing remembers which rows fail, in their handler or at the broker, and since when.
+// A failing remembers which rows fail, in their handler or at the broker, and since when.
 type failing struct {
-	keep time.Duration // after which a row that has not failed again is gone
+	keep time.Duration // after which a row that has not failed again is forgotten
 	mu   sync.Mutex
 	rows map[int64]failure
 }
 
-// A failure is what is wrong with a row.
+// A failure says since when a row fails, and why.
 type failure struct {
 	since time.Time // of the first failure in this process
 	last  time.Time // of the last one
@@ -29,7 +29,7 @@ type failure struct {
 	err   error     // of the last failure, with the key
 }
 
-// note notes what came of a row.
+// note notes that a row failed, or with a nil error that it did not.
 func (f *failing) note(now time.Time, row Row, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,8 +52,8 @@ func (f *failing) note(now time.Time, row Row, err error) {
 	f.rows[row.Seq] = was
 }
 
-// long returns how many rows of a tenant, or of all if that is "", have failed for ten
-// minutes or longer, and what is wrong with the first of them.
+// long returns how many rows of a tenant, or of all tenants if it is empty, have failed for
+// ten minutes or longer, and the error of the first of them.
 func (f *failing) long(now time.Time, tenant timer.TenantID) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

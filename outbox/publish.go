@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	slowPublish = 100 * time.Millisecond // after which a batch does not hold up the next one
+	slowPublish = 100 * time.Millisecond // after which the next batch no longer waits for a batch
 	maxTimeout  = 10 * time.Second       // of a publish; a row without a result by then is deferred
-	minTimeout  = time.Second            // the same while some destination does not answer, see window.adapt
+	minTimeout  = time.Second            // of a publish while some destination does not answer, see window.adapt
 )
 
-// A window is what a loop has in flight, which is at most a batch of rows: one
-// publish, or several if some are slow because a destination does not answer.
+// A window holds the rows that a loop has in flight, at most a batch. They are of one
+// publish, or of several while some are slow because a destination does not answer.
 type window struct {
 	*sender
 	finish    func(outcome) // settles a batch
@@ -58,8 +58,8 @@ func (w *window) vacancy(ctx context.Context) int {
 	return 0
 }
 
-// publish publishes rows and settles them. It returns the destinations of those
-// that got through, or nil if the publish is slow: then the rest happens later.
+// publish publishes rows and settles them. It returns the destinations that took a row. If
+// the publish is slow it returns nil, and settles the rows later.
 func (w *window) publish(rows []Row) map[string]bool {
 	rows = w.except(rows, damaged)
 	if len(w.opt.Deliver) > 0 {
@@ -93,8 +93,8 @@ func (w *window) publish(rows []Row) map[string]bool {
 	}
 }
 
-// except defers the rows for which why returns a reason, and a destination, and returns
-// the others.
+// except defers each row for which why returns a destination and a reason, and returns the
+// other rows.
 func (w *window) except(rows []Row, why func(Row) (destination, reason string)) (others []Row) {
 	now, others := w.clock.Now(), rows[:0]
 	var o outcome
@@ -113,7 +113,8 @@ func (w *window) except(rows []Row, why func(Row) (destination, reason string)) 
 	return others
 }
 
-// damaged says why the headers of a row can't be read: someone has to repair or delete it.
+// damaged returns the reason of a row whose headers can't be read: a person has to repair or
+// delete it.
 func damaged(row Row) (destination, reason string) {
 	if row.Err == nil {
 		return "", ""
@@ -121,9 +122,9 @@ func damaged(row Row) (destination, reason string) {
 	return "damaged", readable(row.Err)
 }
 
-// adapt halves the timeout when it was too short for a part of a batch, since a
-// destination that does not answer then delays the others less, and raises it by
-// and by when it was not.
+// adapt halves the timeout of publishes when a part of a batch timed out, so that a
+// destination that does not answer delays the others less. After batches that did not time
+// out it raises the timeout step by step.
 func (w *window) adapt(timedOut bool, errs []error) {
 	d := time.Duration(w.timeout.Load())
 	switch {
@@ -199,7 +200,7 @@ func about(event *message.Message, more ...any) []any {
 	}, more...)
 }
 
-// destination names what failed: the topic, and its partition if the error says so.
+// destination names the topic that failed, and the partition if the error names one.
 func destination(topic string, err error) string {
 	if part, ok := errors.AsType[broker.PartitionError](err); ok {
 		return topic + "/" + part.Partition

@@ -2,20 +2,20 @@ package outbox
 
 import "time"
 
-// rereadInterval is the least time between rereads, and how late a row may commit,
-// behind rows with higher numbers, that one finds.
+// rereadInterval is the least time between two rereads. A row that commits at most so
+// long after rows with higher numbers is found by a reread.
 const rereadInterval = 50 * time.Millisecond
 
-// rereads has a sender find rows that commit late soon. Several transactions append to
-// a shard at once, so one may commit, and wake the sender, when it has read rows with
-// higher numbers. After each wake it reads again what it has read for the last 50 ms and
-// more: at once, or when 50 ms are over since it last did so. What is still in flight of
-// these rows is not published again.
+// A rereads says from which row a sender reads again. Several transactions append to a
+// shard at once, so a row may commit, and wake the sender, after the sender has read rows
+// with higher numbers. After such a wake the sender reads again the rows of at least the
+// last 50 ms: at once, or 50 ms after the last reread. It does not publish again the rows
+// that are still in flight.
 type rereads struct {
 	on           bool        // several transactions append at once
-	timer        *time.Timer // fires when it is time for a reread that a wake has asked for
-	last         time.Time   // when there was one
-	older, newer int64       // the last row read at the last but one, and at the last
+	timer        *time.Timer // fires when the next reread is to begin
+	last         time.Time   // when the last reread began
+	older, newer int64       // the last row that had been read when the reread before the last began, and the last
 }
 
 func newRereads(on bool) *rereads {
@@ -24,7 +24,7 @@ func newRereads(on bool) *rereads {
 	return r
 }
 
-// woken notes a wake, and reports whether it is time for a reread.
+// woken is called when the sender was woken, and reports whether it should reread now.
 func (r *rereads) woken(now time.Time) bool {
 	if !r.on {
 		return false

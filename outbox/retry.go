@@ -12,7 +12,7 @@ import (
 
 const (
 	retryInterval = 50 * time.Millisecond // least pause between rounds in which no row gets through
-	retryPause    = 10                    // times what such a round took is its pause, at most maxRetryPause
+	retryPause    = 10                    // the pause after such a round is so many times as long as the round, at most maxRetryPause
 	maxRetryPause = 5 * time.Second
 	retryRows     = 128         // rows of a round
 	retryEach     = 16          // rows of a destination in a round
@@ -22,10 +22,10 @@ const (
 // never is later than any time that a row is retried at.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// sendDeferred retries deferred rows in rounds. A round is small and takes the due
-// rows of a few destinations, the next round those of the next ones: so what one
-// destination has waiting, however much, costs little and delays no other. Where
-// rows get through it goes on with those behind them.
+// sendDeferred retries deferred rows in rounds. A round is small: it takes due rows of a few
+// destinations, and the next round takes rows of the next destinations. However many rows
+// one destination has, it costs little and delays no other. Where rows get through, the
+// sender goes on with the rows behind them.
 func (s *sender) sendDeferred(ctx context.Context, w *window) {
 	from := "" // the destination where the round begins
 	failures := 0
@@ -74,8 +74,8 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 	}
 }
 
-// follow publishes due rows of destinations where rows got through, in batches that
-// grow, as long as that goes on. It reports whether any got through.
+// follow publishes further due rows of the destinations where rows got through, in batches
+// that grow, until none gets through. It reports whether any did.
 func (s *sender) follow(ctx context.Context, w *window, through map[string]bool) bool {
 	if len(through) == 0 {
 		return false

@@ -12,19 +12,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// firstBatch is how many rows a sender begins with, also after an outage; it
-// doubles up to the batch. A process that is killed again and again then makes
-// progress in each life: the rows that it has published are deleted before many
-// more are.
+// firstBatch is how many rows a sender publishes first after a start or an outage. The
+// number doubles up to the batch. A process that is killed again and again makes progress
+// in each life this way: it has deleted the first rows before it publishes many more.
 const firstBatch = 64
 
-// busyIntervals is how many intervals pass at most before a sender that has a backlog
-// reads it again from the first row: what is in flight, and is read in vain then, was a
-// third of all that it read.
+// A sender with a backlog reads it from the first row again only after busyIntervals
+// intervals. Each time it reads in vain the rows that are in flight: when it did so after
+// each interval, they were a third of all rows that it read.
 const busyIntervals = 4
 
-// A sender forwards one table. One loop reads the head, one the deferred rows, and
-// a third goroutine settles what the first has published while that goes on.
+// A sender forwards one table. One goroutine reads and publishes the head, one the
+// deferred rows, and a third settles the rows that the first has published.
 //
 //	read ─► in flight ─► Publish ─► deleted, deferred or parked ─► no longer in flight
 type sender struct {
@@ -38,14 +37,14 @@ type sender struct {
 
 	fail       context.CancelCauseFunc // ends run
 	stopping   context.Context         // ends with the context of run
-	publishing context.Context         // ends with the time that a stop gives to the broker, or to handlers
-	settling   context.Context         // ends with the time that a stop gives to the table
+	publishing context.Context         // ends when a stop gives the broker, or handlers, no more time
+	settling   context.Context         // ends when a stop gives the table no more time
 
 	mu       sync.Mutex
 	inFlight map[Place]struct{}    // rows that were read and are not settled
-	landed   time.Time             // when the last row was settled, or the first of those in flight was read
-	readings map[*reading]struct{} // under way
-	refusals map[int64]int         // how often the broker refused a row that is deferred
+	landed   time.Time             // when a row was settled last, or when a row was read while none was in flight
+	readings map[*reading]struct{} // reads of the table that are under way
+	refusals map[int64]int         // how often the broker refused a deferred row, by its number
 
 	unanswered unanswered
 	unmoved    unmoved
@@ -60,7 +59,7 @@ func newSender(f *Forwarder, table Table) *sender {
 	}
 }
 
-// run sends until ctx is done and what is in flight is settled.
+// run sends until ctx is done and the rows in flight are settled.
 func (s *sender) run(ctx context.Context) error {
 	ctx, s.fail = context.WithCancelCause(ctx)
 	defer s.fail(nil)
@@ -101,9 +100,10 @@ func (s *sender) run(ctx context.Context) error {
 }
 
 // sendHead reads the outbox from the first row to the last, again and again, and
-// publishes what is not in flight. At the end it waits for new rows. Those that
-// commit late are found when it reads again from an earlier row, see rereads, or
-// from the first one, at the interval, or at each fourth while there is a backlog.
+// publishes the rows that are not in flight. Behind the last row it waits for new ones.
+// It finds rows that commit late when it reads again from an earlier row, see rereads, or
+// from the first one, which it does after each interval, or with a backlog after each
+// fourth.
 func (s *sender) sendHead(ctx context.Context, w *window) {
 	var after int64 // the last row read
 	failures := 0
@@ -171,7 +171,7 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 	}
 }
 
-// pauseAfter waits after an error of the table. One that is fatal ends run.
+// pauseAfter waits after an error of the table. A fatal error ends run.
 func (s *sender) pauseAfter(ctx context.Context, failures *int, err error) {
 	if errors.Is(err, timer.ErrFatal) {
 		s.fail(err)
@@ -189,7 +189,7 @@ func (s *sender) pauseAfter(ctx context.Context, failures *int, err error) {
 // were settled after it began.
 type reading struct {
 	began   time.Time
-	settled map[Place]struct{} // these
+	settled map[Place]struct{} // rows that were settled after it began
 }
 
 // beginReading is called before the table is read.
@@ -201,8 +201,8 @@ func (s *sender) beginReading() *reading {
 	return r
 }
 
-// take ends a reading and returns those of the rows read that are to be published:
-// neither in flight nor settled meanwhile. They are in flight from now on.
+// take ends a reading. Of the rows that were read it returns the rows to be published,
+// which are neither in flight nor settled meanwhile, and notes that they are in flight.
 func (s *sender) take(r *reading, rows []Row) (taken []Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,9 +234,9 @@ func (s *sender) land(rows ...Place) {
 	}
 }
 
-// refused counts a refusal of a row, and returns how many there were. They are not
-// the attempts of the row, which may have failed for other reasons. A restart
-// forgets them: then the broker is asked so often again.
+// refused counts a refusal of a row by the broker, and returns how many there were. An
+// attempt may also fail for other reasons, so the row has more attempts. The counts are
+// lost with a restart: then the broker is asked as often again.
 func (s *sender) refused(seq int64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,8 +264,8 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// left reports whether there are rows: at the head, or only deferred ones. What can't be
-// read may have some.
+// left reports whether there are rows at the head, or only deferred ones. A table that
+// can't be read may have some.
 func (s *sender) left(ctx context.Context) (head, deferred bool) {
 	rows, err := s.table.Head(ctx, 0, 1)
 	if err != nil || len(rows) > 0 {
@@ -293,9 +293,9 @@ func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
 	}
 }
 
-// drainAbandoned waits until the table is empty, or ctx is done. It returns true before
-// that if only deferred rows are left, and have had their turn, while the instance may
-// own no more.
+// drainAbandoned waits until a table that another instance has abandoned is empty, or ctx
+// is done. It returns true earlier if only deferred rows are left, each has been tried
+// for a turn, and full says that the instance may own no further table.
 func (s *sender) drainAbandoned(ctx context.Context, full func() bool) bool {
 	for began := s.clock.Now(); ; {
 		wait := retryInterval

@@ -13,33 +13,33 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Acked rows are deleted together: those of one flush interval, up to a number. A
-// timer that fires alone then costs two commits, not three.
+// Acked rows of one flush interval are deleted together, up to a number. A timer that fires
+// alone then costs two commits instead of three.
 const (
 	flushInterval = 50 * time.Millisecond
 	maxFlush      = 4096
 )
 
-// An outcome is what became of a batch.
+// An outcome says what becomes of the rows of a batch.
 type outcome struct {
 	acked    []Place
-	gone     []Place // were handled, and deleted by that
+	gone     []Place // a handler has deleted them in its transaction
 	deferred []Deferral
-	first    *message.Message // of the deferred, for the log; nil if that can't be read
+	first    *message.Message // the first deferred event, for the log; nil if it can't be read
 	parked   []refusal
 	unsent   []Place // the broker was unavailable
 	reason   error   // of the unsent
-	handled  bool    // deferred is by a handler in this process
+	handled  bool    // a handler in this process had the deferred rows, not the broker
 }
 
 // A refusal is a row that failed for the last time.
 type refusal struct {
 	row     Row
 	err     error
-	handled bool // by a handler in this process, not by the broker
+	handled bool // a handler in this process refused it, not the broker
 }
 
-// settlePublished settles what the head has published until there is no more.
+// settlePublished settles the outcomes of the head until the channel is closed.
 func (s *sender) settlePublished() {
 	for o := range s.published {
 		flush := time.NewTimer(flushInterval)
@@ -59,7 +59,7 @@ func (s *sender) settlePublished() {
 }
 
 // settle changes the table as an outcome says. Rows that can't be changed stay where they
-// are, and delay no other.
+// are, and delay no other rows.
 func (s *sender) settle(o outcome) {
 	if len(o.acked) > 0 {
 		s.remove(o.acked, 1)
@@ -96,11 +96,11 @@ func (s *sender) settle(o outcome) {
 	}
 }
 
-// unmovedFor is how long rows that could not be moved are left alone.
+// unmovedFor is how long rows that could not be moved are not published again.
 const unmovedFor = 5 * time.Second
 
-// move takes rows out of the head of the table, and reports whether that worked. If not,
-// they are read and published again later, since they failed.
+// move takes rows that failed out of the head of the table, and reports whether that worked.
+// If it did not, the rows are read and published again later.
 func (s *sender) move(rows []Place, change func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(s.settling, tableTimeout)
 	defer cancel()
@@ -123,14 +123,14 @@ func (s *sender) move(rows []Place, change func(context.Context) error) bool {
 	return false
 }
 
-// unmoved remembers why rows could not be moved.
+// An unmoved remembers why rows could not be moved.
 type unmoved struct {
 	mu         sync.Mutex
 	err        error
 	at, logged time.Time
 }
 
-// note notes how a move ended, and reports whether to log that.
+// note notes the error of a move, or nil, and reports whether to log it.
 func (u *unmoved) note(now time.Time, err error) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -146,7 +146,7 @@ func (u *unmoved) note(now time.Time, err error) bool {
 	return true
 }
 
-// last returns the error of the last move, if that was within a minute.
+// last returns the error of the last move that failed, if that was within a minute.
 func (u *unmoved) last(now time.Time) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -156,14 +156,15 @@ func (u *unmoved) last(now time.Time) error {
 	return u.err
 }
 
-// maxKept is how many rows may wait to be deleted while others go on. A process that ends
-// publishes them again.
+// maxKept is how many rows may wait to be deleted while others are published. If the process
+// ends, the next one publishes them again.
 const maxKept = 100
 
-// remove deletes rows that were acked, however long that takes, so that none is published
-// again because of an error of the table. Where that has failed so many times more, though
-// the table can be read, the error may be about a single row: then the rows are deleted in
-// halves, and a row that can't be deleted alone is left for a while, unless many are.
+// remove deletes rows that were acked. It tries as long as it takes, so that no row is
+// published again because of an error of the table. When it has failed more times while
+// the table can be read, the error may be about a single row. Then it deletes the rows in
+// halves, and leaves a row that can't be deleted alone for a while, unless many such rows
+// are left already.
 func (s *sender) remove(rows []Place, more int) {
 	for failures := 0; ; more-- {
 		ctx, cancel := context.WithTimeout(s.settling, tableTimeout)

@@ -22,10 +22,10 @@ type Shards interface {
 	// events there from now on.
 	Own(ctx context.Context) (Lease, error)
 
-	// TakeOver makes this instance the owner of an abandoned shard: one that has rows
-	// and no owner. It returns nil without an error if there is none. Of several it
-	// takes one that has rows which are not deferred, if there is any, and of those
-	// that have only deferred ones not always the same.
+	// TakeOver makes this instance the owner of an abandoned shard, which has rows and no
+	// owner. It returns nil without an error if there is none. It prefers a shard with
+	// rows that are not deferred. Among shards with deferred rows only it does not
+	// always choose the same.
 	TakeOver(ctx context.Context) (Lease, error)
 }
 
@@ -39,9 +39,9 @@ type Lease interface {
 }
 
 const (
-	// sharedInterval bounds [Options].Interval. An instance that lost its lease, and
-	// does not know yet, appends to a shard of another. Such a row may commit behind
-	// later ones, and is found at the interval only.
+	// sharedInterval bounds [Options].Interval. An instance that has lost its lease without
+	// knowing it appends to a shard of another instance. Such a row may commit after rows
+	// with higher numbers, and is then found only after the interval.
 	sharedInterval = 500 * time.Millisecond
 
 	takeOverInterval = 500 * time.Millisecond // about how long an abandoned shard has no owner
@@ -58,7 +58,7 @@ func (f *Forwarder) runShards(ctx context.Context) error {
 	return parts.Wait()
 }
 
-// runOwn owns a shard, and another one when that is lost.
+// runOwn owns a shard and forwards it. When the shard is lost it owns another one.
 func (f *Forwarder) runOwn(ctx context.Context) error {
 	failures := 0
 	for {
@@ -89,8 +89,8 @@ func (f *Forwarder) runOwn(ctx context.Context) error {
 	}
 }
 
-// runAbandoned takes over abandoned shards until they are empty. It takes no lease
-// that it has no sender for: another instance may have one.
+// runAbandoned takes over abandoned shards until they are empty. It takes no lease while it
+// has no sender for the shard, since another instance may have one.
 func (f *Forwarder) runAbandoned(ctx context.Context) error {
 	senders, ctx := errgroup.WithContext(ctx)
 	slots := make(chan struct{}, maxTakenOver)
@@ -126,15 +126,15 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 	return senders.Wait()
 }
 
-// turns are those of abandoned shards of which only deferred rows are left.
+// turns decide how long the instance owns abandoned shards that have only deferred rows left.
 type turns struct {
 	full func() bool // whether the instance may own no more
 	over sync.Map    // numbers of the shards that it has given back
 }
 
-// empty forwards a shard until it is empty. While the instance may own no more, it is
-// given back when it has had its turn and only deferred rows are left, which may fail for
-// as long as they like: others may have rows that do not.
+// empty forwards a shard until it is empty. While the instance may own no further shard, it
+// gives the shard back after a turn if only deferred rows are left. Those may fail for any
+// length of time, and other shards may have rows that do not.
 func (f *Forwarder) empty(ctx context.Context, lease Lease, turns *turns) error {
 	if _, again := turns.over.LoadAndDelete(lease.Shard()); !again {
 		f.log.InfoContext(ctx, "takes over a shard of the outbox whose owner is gone", "shard", lease.Shard())
@@ -154,8 +154,8 @@ func (f *Forwarder) empty(ctx context.Context, lease Lease, turns *turns) error 
 	return runLease(ctx, lease, s)
 }
 
-// runLease forwards a shard until ctx is done or the lease is lost, and ends it: at the
-// latest when nothing is settled any more, though a handler does not end.
+// runLease forwards a shard until ctx is done or the lease is lost, and then ends the lease.
+// It does not wait for a handler longer than rows are settled.
 func runLease(ctx context.Context, lease Lease, s *sender) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Slots limit how many handlers are at work at once. One that becomes free goes to the
-// destination that holds the fewest of those that wait, so that one whose handlers are
-// slow delays no other by more than it takes until one of them ends.
+// Slots limit how many handlers are at work at once. A slot that becomes free goes to the
+// waiting destination that holds the fewest, so that a destination whose handlers are slow
+// delays others only until one of its handlers ends.
 type slots struct {
 	mu      sync.Mutex
 	free    int
-	held    map[string]int             // by destination
+	held    map[string]int             // slots in use, by destination
 	waiting map[string][]chan struct{} // calls by destination, the oldest first
 	turns   []string                   // destinations that wait, in turn
 	queued  int                        // calls that wait
-	left    time.Time                  // when one has left that had waited long
+	left    time.Time                  // when a call gave up last, after a long wait
 }
 
 func newSlots(n int) *slots {
 	return &slots{free: n, held: make(map[string]int), waiting: make(map[string][]chan struct{})}
 }
 
-// enter returns what is closed when a call for a destination has a slot.
+// enter returns a channel that is closed when a call for a destination has a slot.
 func (s *slots) enter(destination string) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	granted := make(chan struct{})
-	if s.free > 0 { // so none waits
+	if s.free > 0 { // so no call waits
 		s.free--
 		s.held[destination]++
 		close(granted)
@@ -42,9 +42,9 @@ func (s *slots) enter(destination string) <-chan struct{} {
 	return granted
 }
 
-// leave gives up a call that waits, if its destination has more than so many that do, or
-// all destinations have more than their share. It returns false if it goes on waiting, or
-// has a slot.
+// leave gives up a call that waits, if more than most calls of its destination wait, or more
+// than share calls of all destinations. It returns false if the call goes on waiting, or has
+// a slot.
 func (s *slots) leave(now time.Time, destination string, call <-chan struct{}, most, share int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *slots) release(destination string) {
 	s.wait(d, s.waiting[d][1:])
 }
 
-// wait sets the calls of a destination that wait. The lock must be held.
+// wait sets which calls of a destination wait. The lock must be held.
 func (s *slots) wait(destination string, calls []chan struct{}) {
 	if len(calls) > 0 {
 		s.waiting[destination] = calls
@@ -98,7 +98,7 @@ func (s *slots) wait(destination string, calls []chan struct{}) {
 	s.turns = slices.DeleteFunc(s.turns, func(d string) bool { return d == destination })
 }
 
-// slow reports whether calls have left a moment ago, and so many still wait.
+// slow reports whether a call gave up a moment ago, and at least share calls still wait.
 func (s *slots) slow(now time.Time, share int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 type Status struct {
 	Owns    bool          // it has a table, or a shard of one
 	Waiting int           // see [Forwarder.Waiting]
-	Stuck   time.Duration // how long rows have been read or published without an end to any; zero if none are
+	Stuck   time.Duration // how long no read or publish has come to an end; zero if none is under way
 	Failing int           // rows that have failed for ten minutes or longer, in their handler or at the broker
-	Failed  error         // what was wrong last with the first of these, and whose event it is
+	Failed  error         // the last error of the first of them, with the key of its timer
 	Unmoved error         // why rows could not be deferred, parked or deleted, the last time within a minute; nil if they could
 }
 
@@ -38,7 +38,7 @@ func (f *Forwarder) Failing(tenant timer.TenantID) int {
 	return n
 }
 
-// stuck returns how long nothing has come to an end, of all that is under way.
+// stuck returns how long no read or publish that is under way has come to an end.
 func (s *sender) stuck() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,19 +9,19 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// unansweredFor is how long the head publishes nothing to a topic that did not answer,
-// unless that answers or times out again meanwhile.
+// unansweredFor is how long the head publishes nothing to a topic after a publish that
+// timed out. An answer ends that time earlier, and another timeout begins it anew.
 const unansweredFor = 30 * time.Second
 
-// unanswered is the topics whose last publish timed out, and when. Their rows would hold
-// the in-flight slots of the head, so it leaves them to the retries.
+// unanswered remembers the topics whose last publish timed out, and when. Their rows would
+// take up the window of the head, so the head leaves them to the retries.
 type unanswered struct {
 	mu sync.Mutex
 	at map[string]time.Time
 }
 
-// note notes the results of a batch. A topic that has taken one of its rows answers, and
-// one of events may still do so in other partitions.
+// note notes the results of a batch. A topic that has taken one row of the batch answers, even
+// if a partition of it does not.
 func (u *unanswered) note(now time.Time, timedOut bool, messages []broker.Message, errs []error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -56,7 +56,8 @@ func (u *unanswered) has(now time.Time, topic string) bool {
 	return is
 }
 
-// why says why a row is left to the retries: its topic does not answer.
+// why returns the destination of a row and the reason to leave it to the retries, if its
+// topic does not answer.
 func (u *unanswered) why(now time.Time, topic string) (destination, reason string) {
 	if !u.has(now, topic) {
 		return "", ""

@@ -17,29 +17,29 @@ const (
 // A guard stops firing when the clock jumps forward. A wrong clock fires timers
 // hours early, and Reached is final.
 //
-// A jump is what the clock gained on elapsed since the last poll, however long ago
-// that was. A clock that was wrong before and is right now looks the same; so does
-// a machine that wakes from suspend. So the guard asks a reference, and lets
-// timers fire when that agrees, or when no reference has contradicted for
-// waitLimit. Once contradicted it waits until the two agree again: a reference
-// that stops answering has not agreed. A clock that steps back needs no guard:
-// what is Reached does not fire again.
+// The clock has jumped if since the last poll, however long ago that was, it advanced by
+// more than the elapsed time and jumpLimit. A clock that was wrong and has been corrected
+// looks the same, and so does a machine that wakes from suspend. The guard therefore asks
+// a reference. Timers fire again when the reference agrees, or when no reference has
+// contradicted the clock for waitLimit. After a contradiction the guard waits until the
+// two agree: a reference that stops answering has not agreed. A clock that steps back
+// needs no guard, since a timer that is Reached does not fire again.
 //
-// At the first poll there is nothing to compare with, and the reference is asked
-// at once. Without one the clock is believed.
+// At the first poll there is no earlier time to compare with, so the guard asks the
+// reference at once. Without a reference it believes the clock.
 type guard struct {
 	log       *slog.Logger
 	reference func(context.Context) (time.Time, error) // nil if there is none
 	elapsed   func() time.Duration                     // since any fixed moment, by a clock that is never set
 
 	base         time.Time     // the clock when it was believed last; zero before the first poll
-	baseElapsed  time.Duration // elapsed at that time
-	waiting      bool          // nothing fires
-	since        time.Duration // elapsed when that began
-	contradicted bool          // the reference disagreed meanwhile
+	baseElapsed  time.Duration // elapsed at the time of base
+	waiting      bool          // no timer fires
+	since        time.Duration // elapsed when the wait began
+	contradicted bool          // the reference disagreed during the wait
 }
 
-// gained returns by how much the clock is further than it should be.
+// gained returns by how much the clock is ahead of the elapsed time since it was believed last.
 func (g *guard) gained(now time.Time) time.Duration {
 	if g.base.IsZero() {
 		return 0
@@ -50,8 +50,8 @@ func (g *guard) gained(now time.Time) time.Duration {
 // jumped reports whether the clock jumped since it was believed last.
 func (g *guard) jumped(now time.Time) bool { return g.gained(now) > jumpLimit }
 
-// doubts reports whether something says that the clock is wrong. That the reference does
-// not answer at the first poll says nothing.
+// doubts reports whether the guard has a reason to take the clock for wrong. A reference
+// that does not answer at the first poll is no reason.
 func (g *guard) doubts() bool { return g.waiting && (g.contradicted || !g.base.IsZero()) }
 
 // wait returns zero if now can be believed, else how long to wait before

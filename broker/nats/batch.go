@@ -41,7 +41,7 @@ func (p publisher) partSize(ctx context.Context, s *session, messages int) int {
 }
 
 // askForBatches finds out whether the stream takes batches, for a client, which
-// has not verified the stream. A client that may not ask does without.
+// has not verified the stream. A client that has no permission to ask publishes without batches.
 func (p publisher) askForBatches(ctx context.Context, s *session) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
