@@ -21,7 +21,7 @@ const (
 	longWait        = time.Second     // which is logged
 )
 
-// A catchUp keeps timers from firing before the backlog of commands was read: a
+// A catchUp keeps timers from firing before the backlog of commands was read, since a
 // cancellation may wait there.
 //
 //	        connected                  CatchUp returned, or the timeout passed
@@ -29,7 +29,7 @@ const (
 //	  ▲                      │  ▲                                                  │
 //	  └──────────────────────┘  └── broker or store failed, process was stopped ───┘
 //
-// It checks only when the poller asks, and asks the broker only while catching up.
+// It does something only when the poller asks, and asks the broker only while it catches up.
 type catchUp struct {
 	broker  broker.Broker
 	role    string
@@ -46,7 +46,7 @@ type catchUp struct {
 	stops  int64     // of the process, by a signal or its machine
 }
 
-// failures count what a catch-up has to follow.
+// failures counts the events after which the backlog has to be read again.
 type failures struct{ broker, store, polls, stops int64 }
 
 // polled counts polls that failed.
@@ -113,8 +113,8 @@ func (c *catchUp) wait(ctx context.Context) (ok, inTime bool) {
 	}
 }
 
-// read waits for the backlog until a time. If the broker can't tell, there is
-// nothing to wait for.
+// read waits until the backlog was read, at the longest until a time. If the broker has no
+// way to tell, it does not wait.
 func (c *catchUp) read(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -124,7 +124,7 @@ func (c *catchUp) read(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// failures returns those so far, and why the broker is away now.
+// failures returns the failures so far, and why the broker is away now.
 func (c *catchUp) failures() (failures, error) {
 	n, away := c.broker.Interruptions()
 	return failures{broker: n, store: c.store(), polls: c.polls.Load(), stops: c.stops}, away

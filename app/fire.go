@@ -14,12 +14,11 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// minBacklog is how many events may wait for the forwarder at least before the
-// poller pauses. Events of other tenants wait behind them for as long as the broker
-// takes for so many.
+// minBacklog is the least number of events that wait for the forwarder when the poller
+// pauses. Events of other tenants wait behind them while the broker takes them.
 const minBacklog = 2000
 
-// newPoller returns what turns timers that are due into events.
+// newPoller returns the poller, which turns timers that are due into events.
 func (a *App) newPoller(behind *catchUp) *poller.Poller {
 	backlog := max(minBacklog, 2*a.opt.BatchSize) // one batch would put the poller to sleep after each: the forwarder has not read it yet
 	began := time.Now()
@@ -50,8 +49,8 @@ func (a *App) newPoller(behind *catchUp) *poller.Poller {
 	return poller.New(a.store, a.opt.Clock, a.log, opt)
 }
 
-// newForwarder returns what brings events from the outbox to the broker, or to the
-// handlers of OnDue.
+// newForwarder returns the forwarder, which brings events from the outbox to the broker, or
+// to the handlers of OnDue.
 func (a *App) newForwarder() *outbox.Forwarder {
 	receipts := a.receipts() != nil
 	settled := a.opt.Tracing.Settle
@@ -88,16 +87,16 @@ func (a *App) newForwarder() *outbox.Forwarder {
 	})
 }
 
-// verifiedShards belong to a database that running instances share, as long as each holds
-// a shard. It was verified at the start. An instance that has lost its shard, and with it
-// its part in the lock, verifies the database again before it shares that.
+// verifiedShards are the shards of a database that was verified. Running instances share
+// the lock of the database while each holds a shard. An instance that has lost its shard, and
+// with it its part in the lock, verifies the database again before it owns another one.
 type verifiedShards struct {
 	outbox.Shards
 	app   *App
 	again bool
 }
 
-// Own shares the database.
+// Own verifies the database, except the first time, and owns a shard.
 func (v *verifiedShards) Own(ctx context.Context) (lease outbox.Lease, err error) {
 	if v.again {
 		err = v.app.recovery.again(ctx)
@@ -112,8 +111,8 @@ func (v *verifiedShards) Own(ctx context.Context) (lease outbox.Lease, err error
 	return lease, err
 }
 
-// receipts returns what is called after each commit with receipts; nil if there are
-// none.
+// receipts returns a function to be called after each commit with receipts, or nil if there
+// are no receipts.
 func (a *App) receipts() func() {
 	if a.broker.Routing().Receipts == "" {
 		return nil
@@ -125,9 +124,9 @@ func isReceipt(m *message.Message) bool {
 	return envelope.IsReceipt(m.Metadata.Get(envelope.HeaderType))
 }
 
-// eventTopic names the topic of an event or a receipt by the tenant in its headers. It
-// is empty for a receipt that was written when there were receipts, and is published
-// when there are none any more: brokers refuse it, so it is parked.
+// eventTopic returns the topic of an event or a receipt by the tenant in its headers. The
+// topic is empty for a receipt that is left from a time when receipts were wanted: brokers
+// refuse it, so it is parked.
 func eventTopic(r broker.Routing) func(*message.Message) string {
 	return func(event *message.Message) string {
 		if isReceipt(event) {

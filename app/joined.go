@@ -12,8 +12,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Joined schedules and cancels in one transaction. Get it with [Timers.In]; it is
-// for the goroutine of the transaction, and as long as that is open.
+// A Joined schedules and cancels in one transaction. Get it with [Timers.In]. It is for the
+// goroutine of the transaction, while the transaction is open.
 type Joined struct {
 	timers   *Timers
 	commands timer.Commands
@@ -153,7 +153,7 @@ func (a *App) command(ctx context.Context, now time.Time, t client.Timer) (timer
 	return c, nil
 }
 
-// decision is what became of a command.
+// decision returns the decision about a command that had a result.
 func decision(kind string, key timer.Key, version timer.Version, correlationID string, due time.Time, r timer.Result) handlers.Decision {
 	d := handlers.Decision{
 		Result: handlers.Result{Type: kind, Outcome: r.Outcome.String()},
@@ -168,8 +168,7 @@ func decision(kind string, key timer.Key, version timer.Version, correlationID s
 	return d
 }
 
-// without returns why a command is without effect, nil if it is not, or if it was
-// accepted before.
+// without returns why a command has no effect, or nil if it has one or was accepted before.
 func without(r timer.Result) error {
 	switch {
 	case r.Err != nil:

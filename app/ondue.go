@@ -29,16 +29,16 @@ type OnDueOptions struct {
 
 // OnDue has the events whose service call ids begin with a prefix, such as "order-",
 // handled in this process, straight from the outbox. Of several handlers the one with the
-// longest prefix has an event, and "" is for all that no other one has. Once there is a
-// handler no event goes to the broker: what no handler has is kept, and said in
-// [App.Checks], until a start brings one. OnDue panics after the start, if the prefix has
-// a handler, and if no service call id can begin with it.
+// longest prefix gets an event; the prefix "" matches all events. Once there is a handler
+// no event goes to the broker: an event that matches no handler is kept, and reported by
+// [App.Checks], until the app starts with a handler for it. OnDue panics after the start,
+// if the prefix has a handler already, and if no service call id can begin with it.
 //
-// An event is deleted after handle has returned nil. After an error or a panic, or
-// if the process ends in between, it is handled again, so that handle must bear to
-// see it twice: at least once. An error that wraps [timer.ErrInvalid] says that no
-// retry can help: the event is parked, with the error, and can be retried
-// ([Timers.Retry]). Handle is called by many goroutines at once, in no
+// An event is deleted after handle has returned nil. After an error or a panic, or if the
+// process ends before that, it is handled again: each event is handled at least once, and
+// handle must expect to see it twice. With an error that wraps [timer.ErrInvalid] handle
+// says that no retry can help: the event is parked with the error, and can be retried by
+// [Timers.Retry]. Handle is called by many goroutines at once, in no
 // order, with the trace of the event in its context. A stop waits for calls at work,
 // at most [Options].DrainTimeout; then their context ends.
 func (t *Timers) OnDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReached) error, opt OnDueOptions) {
@@ -51,18 +51,18 @@ func (t *Timers) OnDue(prefix string, handle func(ctx context.Context, e timer.D
 // together with the deletion of the event, or not at all. On this database an event
 // takes effect exactly once, however often the process ends. [Timers.ScheduleTx] and
 // [Timers.CancelTx] work in it; Schedule, Cancel and Tx with the context of handle
-// return an error, since they would wait for it, or commit what is done again after a
-// rollback. On SQLite nothing else is written while handle is at
-// work, so it should do nothing but that. An attempt begins with the transaction:
-// to wait for that, or for the database, is none.
+// return an error, since they would wait for the transaction, or commit work that is
+// repeated after a rollback. On SQLite nothing else is written while handle is at work, so
+// it should only read and write the database. An attempt begins with the transaction: the
+// wait for it, or for the database, does not count as one.
 func (t *Timers) OnDueTx(prefix string, handle func(ctx context.Context, tx *sql.Tx, e timer.DueTimeReached) error, opt OnDueOptions) {
 	OnDueTx(t, ofSQL{t.app.store}, prefix, func(ctx context.Context, tx *sql.Tx, _ Joined, e timer.DueTimeReached) error {
 		return handle(ctx, tx, e)
 	}, opt)
 }
 
-// within is the key of the Timers whose OnDueTx has a context, so that calls which would
-// wait for its transaction can say so.
+// within is the context key of the Timers whose OnDueTx runs the handler, so that a call
+// that would wait for its transaction returns an error.
 type within struct{}
 
 var errWithin = errors.New("a handler of OnDueTx has a transaction, which this would wait for or commit beside: call ScheduleTx or CancelTx with it")
@@ -88,7 +88,7 @@ var (
 	errAgain   = errors.New("an App runs once: make another one with New")
 )
 
-// onDue makes handle the one for events with a prefix. Row is where the event is.
+// onDue registers handle for events with a prefix. Its row is the place of the event.
 func (a *App) onDue(prefix string, handle func(ctx context.Context, e timer.DueTimeReached, row outbox.Place) (deleted bool, err error), opt OnDueOptions) {
 	switch {
 	case a.started.Load():
@@ -119,16 +119,16 @@ func (a *App) onDue(prefix string, handle func(ctx context.Context, e timer.DueT
 	a.forwarder = a.newForwarder()
 }
 
-// atWork has the apps that run in this process, by their database.
+// atWork holds the apps that run in this process, by their database.
 var atWork = struct {
 	sync.Mutex
 	apps map[string][]*App
 }{apps: make(map[string][]*App)}
 
-// enter returns an error if another app of this process runs on the database, and either
-// has a handler: that one would get events of the other. Nothing but the process knows of
-// both, since they may share a handle, and instances of other processes are welcome. Leave
-// must be called at the end.
+// enter returns an error if another app of this process runs on the database and one of the
+// two has a handler, which would get events of the other. Only the process can know of both,
+// since they may share a handle and other processes may run instances. The caller must call
+// leave at the end.
 func (a *App) enter(ctx context.Context) (leave func(), err error) {
 	id, name, err := a.store.Identity(ctx)
 	if err != nil {

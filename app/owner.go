@@ -25,11 +25,11 @@ const (
 	sessionEnds = 15 * time.Second       // within which a broker notices it
 )
 
-// An owner sees to it that one database alone takes the commands, and that its
-// instances use one broker: of two databases one would get a timer and the other
-// its cancellation, of two brokers one would get an event and the other its reader.
-// A database that takes the place of one that was lost, or is older than the broker
-// knows, is recovered first.
+// An owner makes sure that only one database takes the commands, and that all its
+// instances use one broker. With two databases one might get a timer and the other its
+// cancellation; with two brokers an event might go to one and its consumer read from the
+// other. A database that replaces a lost one, or that is older than the broker knows, is
+// recovered first.
 //
 //	                  no one yet, or this one        another one
 //	Claim at the broker ──────────► Attach in the database ──► fatal
@@ -62,7 +62,7 @@ func newOwner(s Store, b broker.Broker, r *recovery, log *slog.Logger, opt Optio
 	return o
 }
 
-// is reports whether this database has owned the commands.
+// is reports whether this database owns the commands, or has owned them.
 func (o *owner) is() bool { return closed(o.owned) }
 
 // before returns a Run that begins when this database owns the commands.
@@ -84,9 +84,9 @@ var (
 	errTaken = errors.New("another process takes the commands now")
 )
 
-// run claims the commands, as long as it takes, and looks again and again until ctx
-// is done. It returns an error that wraps [timer.ErrFatal] if they belong to another
-// database, or if this one belongs to another broker.
+// run claims the commands, however long that takes, and repeats the claim until ctx is
+// done. It returns an error that wraps [timer.ErrFatal] if the commands belong to another
+// database, or if this database belongs to another broker.
 func (o *owner) run(ctx context.Context) error {
 	o.began = time.Now()
 	logged := ""
@@ -172,8 +172,8 @@ func (o *owner) claim(ctx context.Context) (err error) {
 	return err
 }
 
-// replace returns nil if this database takes the place of another one: it is empty, and
-// the commands were acked to one that was lost.
+// replace returns nil if this database may replace another one: it is empty, and the
+// commands were acked to a database that was lost.
 func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 	lost, err := false, error(nil)
 	if !o.is() { // else that one has taken over
@@ -190,9 +190,9 @@ func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 		timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database), err)
 }
 
-// alone returns an error if the database belongs to one process, has been moved, and
-// another process takes the commands already: that runs on a copy. One on the same file
-// is excluded by its lock.
+// alone returns an error if another process takes the commands already, on a copy of a
+// database that belongs to one process. A process on the same file is kept out by the lock
+// of the file.
 func (o *owner) alone(ctx context.Context, it broker.Owner) error {
 	kept := o.recovery.history
 	if kept == nil || o.is() || o.takeover || it.Name == o.me.Name || o.store.Shared() != nil {
@@ -205,7 +205,7 @@ func (o *owner) alone(ctx context.Context, it broker.Owner) error {
 		timer.ErrFatal, errTaken, o.commands(), o.at, it.Name, o.me.Name, o.me.Database)
 }
 
-// ignore returns err unless it is one that has no effect.
+// ignore returns err, or nil if err wraps the other error.
 func ignore(err, without error) error {
 	if errors.Is(err, without) {
 		return nil
@@ -213,7 +213,7 @@ func ignore(err, without error) error {
 	return err
 }
 
-// commands names what is owned.
+// commands returns the topic of the commands that are owned.
 func (o *owner) commands() string { return o.broker.Routing().Commands }
 
 func closed(c <-chan struct{}) bool {

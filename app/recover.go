@@ -15,7 +15,7 @@ import (
 // connectTimeout is how long Recover waits for the broker.
 const connectTimeout = 15 * time.Second
 
-// A Recovered is what a recovery has done, or would do.
+// A Recovered says what a recovery has done, or would do.
 type Recovered struct {
 	Reason   string // why the database is recovered; empty: it need not be, and nothing was done
 	Commands int64  // that were read

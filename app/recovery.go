@@ -17,8 +17,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A recovery makes a database that was lost, or is older than the broker knows, whole
-// again before anything is taken or fires.
+// A recovery restores a database that was lost, or that is older than the broker knows,
+// before a command is taken or a timer fires.
 //
 //	database: Committed, Observed of each log   broker: Acked, Delivered, Last of each log
 //
@@ -26,10 +26,11 @@ import (
 //	                       Committed                Acked           Delivered
 //	                           └── read again, if Acked > Observed ─────┘
 //
-// Commands that the database has change nothing: the version of a command decides.
-// Then the events that were published since are read: their timers are Reached, and do
-// not fire again. Both may be interrupted: until the end, when Observed rises, the
-// database is older than the broker knows, and the next start goes on from Committed.
+// A command that the database has already changes nothing, since its version decides.
+// After the commands the recovery reads the events that were published since: it marks
+// their timers as Reached, so that they do not fire again. It may be interrupted at any
+// time: until the end, when Observed rises, the database counts as older than the broker
+// knows, and the next start goes on from Committed.
 type recovery struct {
 	store    restored
 	timers   timer.Reader
@@ -71,16 +72,16 @@ func newRecovery(s Store, b broker.Broker, h *handlers.Handlers, log *slog.Logge
 	return r
 }
 
-// RecoveryProgress is how far a recovery is.
+// A RecoveryProgress says how far a recovery is.
 type RecoveryProgress struct {
 	Recovered       // so far
 	Ahead     int64 // numbers of the broker's logs of which commands are still to be read
 }
 
-// Recovery returns how far the recovery is that is under way, or nil.
+// Recovery returns the progress of the recovery that is under way, or nil.
 func (a *App) Recovery() *RecoveryProgress { return a.recovery.progress.Load() }
 
-// positions is what the store notes with each transaction.
+// positions returns the positions that the store notes with each transaction.
 func (r *recovery) positions() []timer.Position {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,8 +98,8 @@ func (r *recovery) positions() []timer.Position {
 	return noted
 }
 
-// compare returns what database and broker know of each other. The broker is asked first:
-// what it has acked by then is in the database, and noted there.
+// compare returns what the database and the broker know of each other. It asks the broker
+// first: what the broker counts as acked by then is in the database, and noted there.
 func (r *recovery) compare(ctx context.Context) (c comparison, err error) {
 	if r.history == nil {
 		return c, fmt.Errorf("%s: %w", r.lacks, errors.ErrUnsupported)
@@ -113,8 +114,8 @@ func (r *recovery) compare(ctx context.Context) (c comparison, err error) {
 // errAsk says that a recovery has to be asked for.
 var errAsk = errors.New("run timer-service recover, or start with recover set to auto; timer-service recover --dry-run says what it would change")
 
-// replaces reports whether the database is empty, and the commands belonged to one that
-// was lost: no process takes them any more.
+// replaces reports whether the database is empty and the commands belonged to a database
+// that was lost: no process takes them any more.
 func (r *recovery) replaces(ctx context.Context, owner string) (bool, error) {
 	if r.history == nil {
 		return false, nil
@@ -137,9 +138,9 @@ func (r *recovery) replaces(ctx context.Context, owner string) (bool, error) {
 	return true, nil
 }
 
-// run verifies the database, and recovers it if it has to be. It does nothing where other
-// instances run on the database: they have verified it. Begun is called before a recovery
-// begins.
+// run verifies the database, and recovers it if that is needed. It does nothing if other
+// instances run on the database, since they have verified it. It calls begun before it
+// recovers.
 func (r *recovery) run(ctx context.Context, begun func()) error {
 	return r.store.Alone(ctx, func(ctx context.Context) error {
 		c, reason, err := r.verify(ctx)
@@ -161,8 +162,8 @@ func (r *recovery) run(ctx context.Context, begun func()) error {
 	})
 }
 
-// again verifies the database for an instance that runs, and changes nothing in it. Where
-// the database has to be recovered, the error wraps [timer.ErrFatal].
+// again verifies the database for an instance that runs already, and changes nothing in it.
+// If the database has to be recovered, the error wraps [timer.ErrFatal].
 func (r *recovery) again(ctx context.Context) error {
 	return r.store.Alone(ctx, func(ctx context.Context) error {
 		c, reason, err := r.dry().verify(ctx)
@@ -202,16 +203,16 @@ func (r *recovery) asked(ctx context.Context, c comparison, reason string) error
 	return fmt.Errorf("%w: the database has to be recovered: %s: %w", timer.ErrFatal, reason, errAsk)
 }
 
-// changes reports whether a recovery would change more timers than commands wait that
-// were delivered and not acked: these are in no database yet.
+// changes reports whether a recovery would change more timers than there are commands that
+// were delivered and not acked. Those are in no database yet.
 func (r *recovery) changes(ctx context.Context, c comparison, reason string) (bool, error) {
 	dry := r.dry()
 	err := dry.recover(ctx, c, reason)
 	return dry.done.Timers > c.pending() || dry.done.Reached > 0, err
 }
 
-// goOn begins with the database as it is. What a version before noted nothing of is taken
-// to be in it. Of a log whose end the broker has lost less is noted than was.
+// goOn begins with the database as it is. Logs of which nothing was noted are taken to be
+// in it. If the broker has lost the end of a log, the position that is noted moves back.
 func (r *recovery) goOn(ctx context.Context, c comparison) error {
 	var noted []timer.Position
 	changed := false
@@ -239,10 +240,10 @@ func (r *recovery) goOn(ctx context.Context, c comparison) error {
 	return r.store.ReplacePositions(ctx, noted)
 }
 
-// rereadEvents reads the events that were published after the database last noted
-// something, and returns why it has to be recovered if their timers are not Reached
-// there. If they are, as after a crash, the events leave the outbox: they need not be
-// published again.
+// rereadEvents reads the events that were published after the database last noted a
+// position. If the timer of one is not Reached in the database, it returns why the database
+// has to be recovered. Else, as after a crash, it removes the events from the outbox, so
+// that they are not published again.
 func (r *recovery) rereadEvents(ctx context.Context, c comparison) (reason string, err error) {
 	if len(c.Positions) == 0 {
 		return "", nil
@@ -263,9 +264,10 @@ func (r *recovery) rereadEvents(ctx context.Context, c comparison) (reason strin
 	return reason, err
 }
 
-// rereadCommands reads what was delivered after the database last noted something, and
-// returns why it has to be recovered if more of that was acked than can have been while
-// the database was written. What was not acked is delivered again anyway.
+// rereadCommands reads the commands that were delivered after the database last noted a
+// position. If more of them were acked than can have been acked since the last write of the
+// database, it returns why the database has to be recovered. Commands that were not acked
+// are delivered again anyway.
 func (r *recovery) rereadCommands(ctx context.Context, c comparison) (reason string, err error) {
 	var from []timer.Position
 	behind, pending := false, int64(0)
@@ -290,8 +292,8 @@ func (r *recovery) rereadCommands(ctx context.Context, c comparison) (reason str
 // errFired ends a replay.
 var errFired = errors.New("a timer has fired that is not Reached")
 
-// recover reads commands and events again. The store notes after each batch of commands
-// how far that is.
+// recover reads commands and events again. After each batch of commands the store notes how
+// far they have been read.
 func (r *recovery) recover(ctx context.Context, c comparison, reason string) error {
 	p := RecoveryProgress{Recovered: Recovered{Reason: reason}}
 	p.Ahead = c.ahead(nil)
@@ -346,7 +348,8 @@ func (r *recovery) recover(ctx context.Context, c comparison, reason string) err
 	return nil
 }
 
-// replaying begins to note how far commands are read again, or ends it.
+// replaying sets the positions up to which commands have been read again, or with nil ends
+// the noting of them.
 func (r *recovery) replaying(from map[string]int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// commands applies the commands that were delivered before, behind positions, without the
-// commands that became dead letters. It calls applied after each batch, with the last number
-// of each log in it. While a batch is applied the next one is read and decoded.
+// commands applies the commands behind positions that were delivered before, except those
+// commands that became dead letters. It calls applied after each batch, with the number of
+// the last message of each log. While a batch is applied it reads and decodes the next one.
 func (r *recovery) commands(ctx context.Context, from []timer.Position, applied func(last map[string]int64, messages int, changed int64)) error {
 	if err := r.readMarks(ctx, from); err != nil {
 		return fmt.Errorf("read dead letters: %w", err)
@@ -83,7 +83,7 @@ func (r *recovery) apply(ctx context.Context, commands []*decoded) (changed int6
 	return changed, nil
 }
 
-// decoded are commands that came at about the same time.
+// A decoded holds commands that were stored within sameTime.
 type decoded struct {
 	schedules []timer.ScheduleTimer
 	cancels   []timer.CancelTimer
@@ -91,12 +91,12 @@ type decoded struct {
 	first     time.Time          // when the first of them was stored: they count as registered then
 }
 
-// sameTime is how much earlier than it came a command may count as registered: few at a
-// time are slow.
+// sameTime is how much earlier than it was stored a command may count as registered, so that
+// many are applied at once.
 const sameTime = 10 * time.Second
 
-// decode decodes a batch, without what is, was or will be a dead letter, and what was
-// forgotten.
+// decode decodes a batch. It leaves out commands that are invalid or became dead letters, and
+// commands of tenants that were forgotten later.
 func (r *recovery) decode(ctx context.Context, batch []broker.Stored) (all []*decoded, err error) {
 	for _, m := range batch {
 		if r.marks.dead[placeOf(m.Message.Metadata, broker.MetaTopic, broker.MetaPosition)] {
@@ -132,14 +132,14 @@ func changes(results []timer.Result) (n int64) {
 	return n
 }
 
-// A place is where a message stands.
+// A place is the topic and position of a message.
 type place struct{ topic, position string }
 
 func placeOf(headers map[string]string, topic, position string) place {
 	return place{headers[topic], headers[position]}
 }
 
-// Marks are what dead letters, and marks of operators among them, say of commands.
+// Marks are what dead letters, and the marks of operators among them, say about commands.
 type marks struct {
 	dead      map[place]bool               // commands that became dead letters
 	forgotten map[timer.TenantID]time.Time // until when what a tenant had is forgotten
@@ -176,7 +176,7 @@ func (m *marks) note(mark broker.Stored) {
 	m.firing[tenant] = pause
 }
 
-// pauseAgain has firing paused, or not, as operators decided last.
+// pauseAgain pauses or resumes firing, as operators decided last.
 func (r *recovery) pauseAgain(ctx context.Context) (err error) {
 	for tenant, pause := range r.marks.firing {
 		if pause.InForce(pause.Since) {
@@ -208,8 +208,8 @@ func (r *recovery) readMarks(ctx context.Context, from []timer.Position) error {
 	})
 }
 
-// events notes that the timers of events are Reached or Expired that stand behind positions. It
-// calls noted after each batch.
+// events marks the timers of the events behind positions as Reached or Expired. It calls noted
+// after each batch.
 func (r *recovery) events(ctx context.Context, from []timer.Position, noted func(batch []broker.Stored, changed int)) error {
 	if err := broker.Replay(ctx, r.history, r.role, broker.Events, from, func(batch []broker.Stored) error {
 		events := slices.DeleteFunc(eventsOf(batch), func(e timer.DueTimeReached) bool { return r.marks.forgot(e.TenantID, e.ReachedAt) })

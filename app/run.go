@@ -16,12 +16,12 @@ const (
 )
 
 // Run runs all parts until ctx is done, then stops them in the order of the
-// flow: the intake first, then the poller, then the forwarder when the outbox
-// is empty or DrainTimeout has passed. It returns within [Options.StopTimeout],
-// with an error if a part died, or did not end in time, and at once with one if another
-// app of this process runs on the database and either has a handler of OnDue. With [Options].RunBroker the
-// broker runs around all that, and an absent one delays the start by a second. An App runs
-// once.
+// flow: the intake first, then the poller, then the forwarder when the outbox is empty or
+// DrainTimeout has passed. It returns within [Options.StopTimeout] after the end of ctx,
+// with an error if a part died or did not end in time. It returns an error at once if
+// another app of this process runs on the database and one of the two has a handler of
+// OnDue. With [Options].RunBroker it runs the broker, too; a broker that is away delays the
+// start by a second. An App runs once.
 func (a *App) Run(ctx context.Context) (failed error) {
 	if a.started.Swap(true) {
 		return errAgain
@@ -49,7 +49,7 @@ func (a *App) Run(ctx context.Context) (failed error) {
 	return a.runParts(ctx, died, leave)
 }
 
-// runParts runs all parts but the broker. It calls leave when they begin to stop.
+// runParts runs all parts except the broker. It calls leave when they begin to stop.
 func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) error {
 	owner := start(ctx, died, "owner", a.owner.run)
 	forwarder := start(ctx, died, "forwarder", a.owner.before(a.forwarder.Run))
@@ -95,16 +95,16 @@ func (a *App) runParts(ctx context.Context, died chan struct{}, leave func()) er
 	return failed
 }
 
-// awaitReady waits until the broker is ready, but no longer than a second: the parts
-// that use an absent one wait for it.
+// awaitReady waits until the broker is ready, for a second at most. Parts that use a broker
+// that is away wait for it by themselves.
 func awaitReady(ctx context.Context, b broker.Broker) {
 	ctx, cancel := context.WithTimeout(ctx, brokerStart)
 	defer cancel()
 	_ = broker.AwaitReady(ctx, b)
 }
 
-// sharing returns a Run that begins when this instance shares the database: events have
-// somewhere to go, and no other instance recovers it.
+// sharing returns a Run that begins when this instance shares the database: then there is a
+// shard for its events, and no other instance recovers the database.
 func (a *App) sharing(run func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		select {
