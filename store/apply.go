@@ -10,7 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Kind says what an [Application] applies.
+// A Kind says which messages an [Application] applies.
 type Kind int
 
 // Kinds.
@@ -21,12 +21,12 @@ const (
 	kindEnd // how many there are
 )
 
-// ByKind is a text for each kind, such as a statement.
+// A ByKind holds a text for each kind, such as a statement.
 type ByKind [kindEnd]string
 
-// An Application is commands, or events that were published, on their way into a store.
-// Every store sorts them by key, reads the status of the timers, has it decide, and writes
-// one row for each timer that changes.
+// An Application holds commands, or events that were published, on their way into a store.
+// A store sorts them by key, reads the status of the timers, lets the Application decide, and
+// writes one row for each timer that changes.
 type Application struct {
 	Kind    Kind
 	Doing   string         // for errors
@@ -42,7 +42,7 @@ type Application struct {
 	receipts func(results []timer.Result, first, end int) []timer.Receipt
 }
 
-// A Group is the commands of one key.
+// A Group holds the commands of one key.
 type Group struct {
 	Key           timer.Key
 	Before, After timer.Status // of the timer
@@ -52,7 +52,7 @@ type Group struct {
 }
 
 // A Row is a timer as it is written, by the names of the columns. Times are Unix
-// milliseconds; what is empty is null.
+// milliseconds; an empty field is null.
 type Row struct {
 	rowKey
 	CommandAt     int64       `json:"command_at"`
@@ -99,8 +99,8 @@ func Schedule(now time.Time, commands []timer.ScheduleTimer) *Application {
 	}
 }
 
-// Cancel returns the application of commands. Where a foreign key asks for a service call
-// that does not exist, there is nothing to cancel.
+// Cancel returns the application of commands. A command whose service call does not exist,
+// where a foreign key requires one, has no effect.
 func Cancel(now time.Time, commands []timer.CancelTimer) *Application {
 	return &Application{
 		Kind: Cancels, Doing: "cancel", Now: now, Results: make([]timer.Result, len(commands)),
@@ -126,9 +126,9 @@ func version(before timer.Status, v timer.Version, latest bool) timer.Version {
 	return v
 }
 
-// Fired returns the application of events that were published, as [Published] returns them:
-// as if they were commands, each of another key, that make a timer Reached or Expired. Where a foreign
-// key asks for a service call that does not exist, there is nothing to fire.
+// Fired returns the application of events that were published, as [Published] returns them.
+// The events act as commands, each of another key, that make a timer Reached or Expired. An
+// event whose service call does not exist, where a foreign key requires one, has no effect.
 func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
 	return &Application{
 		Kind: Events, Doing: "bring in published events", Results: make([]timer.Result, len(events)),
@@ -175,7 +175,8 @@ func (a *Application) Receipts(first, end int) []timer.Receipt {
 	return a.receipts(a.Results[first:end], first, end)
 }
 
-// Half returns where to cut commands in two, between two messages: end if there is one.
+// Half returns the index at which to cut commands in two, between two messages. It returns end
+// if they are of one message.
 func (a *Application) Half(first, end int) int {
 	half := a.message(first, end)
 	for next := half; 2*(half-first) < end-first && next < end; next = a.message(next, end) {
@@ -250,7 +251,7 @@ func (a *Application) RefuseAbsent(groups []*Group, exists []bool) (left []*Grou
 	})
 }
 
-// Groups sorts commands by key, and forgets results that they have.
+// Groups sorts commands by key, and drops the results of earlier tries.
 func (a *Application) Groups(first, end int) []*Group {
 	clear(a.Results[first:end])
 	order := make([]int, 0, end-first)
@@ -269,8 +270,8 @@ func (a *Application) Groups(first, end int) []*Group {
 	return groups
 }
 
-// Decide applies the commands of keys to where their timers stand, and returns the groups
-// of which one changes its timer.
+// Decide applies the commands of each key to the status of its timer, and returns the groups
+// that change their timer.
 func (a *Application) Decide(groups []*Group) (changed []*Group) {
 	changed = make([]*Group, 0, len(groups))
 	for _, g := range groups {

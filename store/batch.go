@@ -21,16 +21,16 @@ type BatchOptions struct {
 	Limit int // commands a commit; default 2000
 }
 
-// Batching: after a commit of many commands the next one waits a little, so that
-// it is one of many too. Otherwise a fast intake makes the disk sync for a few
-// commands again and again, and delays a broker on the same disk as well.
+// Batching: after a commit of many commands the next commit waits a little, so that it has
+// many commands, too. Otherwise a fast intake makes the disk sync for a few commands again
+// and again, which also delays a broker on the same disk.
 const (
 	batchThreshold = 32                   // commands of a commit after which the next one waits
 	batchingDelay  = 3 * time.Millisecond // how long
 )
 
-// A transaction outlives the deadline of the caller that leads, who returns then, since
-// others share it. What bounds it:
+// A transaction outlives the deadline of the caller that leads it, since others share it; that
+// caller returns at the deadline. These bound the transaction:
 const (
 	commitTimeout = 30 * time.Second // in any case
 	stopTimeout   = time.Second      // after all callers were canceled, which means that the service stops
@@ -38,9 +38,9 @@ const (
 
 // A Batch is a [timer.Store] around a store that lets concurrent commands share
 // a commit: those that arrive while one commit is being synced make up the next.
-// A command alone is not delayed. There is no goroutine behind it: the caller
-// that comes first commits for all that have come. Then the first of those that
-// came meanwhile does the same for them.
+// A command alone is not delayed. A Batch has no goroutine: the caller that comes first
+// commits for all callers that have come. Then the first of the callers that came meanwhile
+// does the same for them.
 type Batch struct {
 	timer.Store
 	schedules group[timer.ScheduleTimer]
@@ -60,8 +60,8 @@ func NewBatch(inner timer.Store, opt BatchOptions) *Batch {
 	}
 }
 
-// maxAlone is how many calls at once have a commit of their own: those that wait for a
-// lock must leave connections to what fires.
+// maxAlone is how many calls at once have a commit of their own. Calls that wait for a lock
+// must leave connections to the poller and the forwarder.
 const maxAlone = 2
 
 // Alone is a [Batch] without sharing: each call has a commit of its own.
@@ -179,11 +179,11 @@ func (g *group[C]) leave(ctx context.Context, c *call[C]) error {
 	return ctx.Err()
 }
 
-// errPanicked is what callers get whose commit ended in a panic of its leader.
+// errPanicked is the error of the callers whose commit ended in a panic of its leader.
 var errPanicked = errors.New("the shared commit panicked")
 
-// commitUntil commits, and returns at the deadline of the caller if that comes first: what
-// the commit waits for may be a transaction of that caller.
+// commitUntil commits, and returns at the deadline of the caller if that comes first: the
+// commit may wait for a transaction of that very caller.
 func (g *group[C]) commitUntil(ctx context.Context) {
 	if _, has := ctx.Deadline(); !has {
 		g.commit(ctx)
@@ -209,7 +209,7 @@ func (g *group[C]) commitUntil(ctx context.Context) {
 	}
 }
 
-// commit applies what has gathered, mostly with the commands of the caller among it, and
+// commit applies the commands that have gathered, in most cases with those of the caller, and
 // lets the next caller lead.
 func (g *group[C]) commit(ctx context.Context) {
 	batch, commands := g.take()

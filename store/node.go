@@ -21,12 +21,13 @@ func NewNode(version string) timer.Node {
 	}
 }
 
-// Shared is what instances have in common that share a database. Methods are safe for
-// concurrent use.
+// A Shared is a database that instances share, as far as they have to agree. Methods are safe
+// for concurrent use.
 type Shared interface {
-	// Attach notes that this instance uses the broker with an id, of that name for
-	// people. If instances run that use another one it returns the name of that, and
-	// changes nothing unless takeover: then those learn it when they call Attach again.
+	// Attach notes that this instance uses the broker with an id; name is for people. If
+	// running instances use another broker, it returns the name of that broker and changes
+	// nothing. With takeover it notes the new broker all the same, and those instances
+	// learn it when they call Attach again.
 	Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error)
 
 	// Now returns the time by the clock of the database.

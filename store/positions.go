@@ -10,8 +10,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Positions are what the transactions of this process note of the broker's logs, see
-// [timer.Recoverer]. The zero value notes nothing.
+// Positions are the positions in the broker's logs that the transactions of this process
+// note, see [timer.Recoverer]. The zero value notes nothing.
 type Positions struct {
 	current atomic.Pointer[func() []timer.Position]
 
@@ -37,9 +37,9 @@ func (p *Positions) Current() []timer.Position {
 	return nil
 }
 
-// Advances returns the positions that are ahead of what was committed, or are of a log of
-// which nothing was. They are sorted by
-// log, so that two transactions write them in the same order.
+// Advances returns the positions that are ahead of the committed ones, or whose log has no
+// committed one. They are sorted by log, so that two transactions write them in the same
+// order.
 func (p *Positions) Advances(positions []timer.Position) (advances []Advance) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

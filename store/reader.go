@@ -46,7 +46,7 @@ func Between(f timer.Filter) (after, before string) {
 	return max(f.After, after), f.Prefix + del
 }
 
-// A Question is a statement about all tenants, and the same about one.
+// A Question has two statements that ask the same: about all tenants, and about one.
 type Question struct{ All, Tenant string }
 
 // Of returns the statement for a tenant, or for all if that is empty, and its arguments,

@@ -49,8 +49,8 @@ func NewRetention(purge func(context.Context, time.Time, int) (int, error), cloc
 	return &Retention{purge: purge, clock: clock, log: log, opt: opt}
 }
 
-// busier is by how much a pause is shorter after a sweep that found something: less
-// than a minute instead of an hour.
+// busier is the factor by which a pause is shorter after a sweep that deleted timers: less than
+// a minute instead of an hour.
 const busier = 64
 
 // Run sweeps now and then until ctx is done; then it returns nil. It returns an
@@ -98,7 +98,7 @@ func (r *Retention) sweep(ctx context.Context) (deleted int, err error) {
 	}
 }
 
-// now returns the time that is surely over.
+// now returns the earlier of the times that the two clocks tell.
 func (r *Retention) now(ctx context.Context) (time.Time, error) {
 	now := r.clock.Now()
 	if r.opt.Reference == nil {

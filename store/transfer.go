@@ -19,7 +19,7 @@ import (
 // Nothing was imported.
 var ErrNotEmpty = errors.New("the database is not empty")
 
-// A Source is what an export is read from. A [timer.Reader] is one.
+// A Source is a store that an export is read from. A [timer.Reader] is one.
 type Source interface {
 	Stats(ctx context.Context, tenant timer.TenantID) (timer.Stats, error)
 	Tenants(ctx context.Context, after timer.TenantID, limit int) ([]timer.TenantCounts, error)

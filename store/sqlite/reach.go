@@ -114,8 +114,8 @@ func (t *transaction) visit(ctx context.Context, look func(tenant string) bool, 
 	return n, err
 }
 
-// A claim is timers that were read, to be marked. No other transaction can change them in
-// between: the transaction holds the write lock.
+// A claim holds timers that were read and are to be marked. No other transaction can change
+// them in between, since this one holds the write lock.
 type claim struct {
 	now     time.Time
 	seen    int // how many were read
@@ -125,7 +125,7 @@ type claim struct {
 	taken   map[timer.TenantID]int
 }
 
-// left returns how many more of a tenant are allowed.
+// left returns how many more timers of a tenant may fire.
 func (c *claim) left(tenant timer.TenantID) int {
 	if c.allow == nil {
 		return math.MaxInt
@@ -169,7 +169,7 @@ func (c *claim) read(ctx context.Context, t *transaction, text string, args ...a
 	}, text, args...)
 }
 
-// mark marks what was read.
+// mark marks the timers that were read.
 func (c *claim) mark(ctx context.Context, t *transaction) error {
 	if len(c.rowids) == 0 {
 		return nil

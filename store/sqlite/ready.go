@@ -12,14 +12,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A readiness is what has to be known before the first transaction.
+// A readiness holds facts about the database that are needed before the first transaction.
 type readiness struct {
 	file       identity
 	statements map[string]*sql.Stmt // of the handle that writes, by text
 	polls      map[string]*sql.Stmt // of the handle that reads: the forwarder repeats them
 }
 
-// ready finds out what is not known yet. A host's handle is verified first.
+// ready finds out the facts that are not known yet. It verifies a host's handle first.
 func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,8 +65,8 @@ func (s *Store) ready(ctx context.Context) (*readiness, error) {
 	return r, nil
 }
 
-// renumber has the numbers of events go on behind those of the rows that are there. A
-// file that was made from the rows of another one, as by .recover, begins again.
+// renumber sets the next number of an event behind the numbers of all rows. In a file that
+// was made from the rows of another one, as by .recover, the count would begin again.
 func (s *Store) renumber(ctx context.Context) error {
 	var last, highest int64
 	err := s.db.QueryRowContext(ctx, sqlNumbered).Scan(&last, &highest)

@@ -12,8 +12,8 @@ import (
 // CommitPositions makes transactions that apply commands, or settle events, note positions.
 func (s *Store) CommitPositions(positions func() []timer.Position) { s.positions.SetCurrent(positions) }
 
-// noting is [Store.writing] for a transaction that notes the positions there are as
-// it begins.
+// noting is [Store.writing] for a transaction that notes the positions as they are at its
+// begin.
 func (s *Store) noting(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	var advances []store.Advance
 	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
@@ -43,7 +43,7 @@ func (t *transaction) note(ctx context.Context, advances []store.Advance) error 
 	return err
 }
 
-// Noted returns what is noted of the broker's logs.
+// Noted returns the positions that the database has noted of the broker's logs.
 func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	err = r.rows(ctx, "read the positions", func(rows *sql.Rows) error {
 		var done, seen sql.NullInt64
@@ -58,7 +58,7 @@ func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	return n, err
 }
 
-// ReplacePositions notes positions in place of all that there are.
+// ReplacePositions notes positions in place of all others.
 func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
 	all := new(store.Positions).Advances(positions)
 	err := s.writing(ctx, "replace the positions", func(ctx context.Context, t *transaction) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// commands are [timer.Commands] in transactions that a function makes.
+// A commands applies [timer.Commands] in transactions that a function begins.
 type commands struct {
 	within func(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error
 }
@@ -76,7 +76,7 @@ func (t *transaction) putMessage(ctx, endless context.Context, a *store.Applicat
 const putRows = 50
 
 // put applies the commands of keys, many with one statement. A statement that the database
-// refuses leaves no trace, so the keys of that are tried one by one.
+// refuses leaves no trace; then put tries its keys one by one.
 func (t *transaction) put(ctx, endless context.Context, a *store.Application, groups []*store.Group, rows int) error {
 	for some := range slices.Chunk(groups, rows) {
 		if err := ctx.Err(); err != nil {
@@ -101,7 +101,7 @@ func (t *transaction) put(ctx, endless context.Context, a *store.Application, gr
 }
 
 // write writes the timers that change. No other transaction can change them between the
-// two statements: this one has the write lock.
+// two statements, since this one holds the write lock.
 func (t *transaction) write(ctx context.Context, a *store.Application, groups []*store.Group) error {
 	err := each(ctx, t, func(found *sql.Rows) error {
 		var n int
@@ -139,7 +139,7 @@ func (t *transaction) write(ctx context.Context, a *store.Application, groups []
 	return nil
 }
 
-// orNull returns a value as an argument; what is empty is null.
+// orNull returns a value as an argument, and null for the zero value.
 func orNull[T comparable](value T) any {
 	if value == *new(T) {
 		return nil

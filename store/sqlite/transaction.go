@@ -9,8 +9,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A transaction is the write side of the database while it is our turn. It uses
-// prepared statements where there are any.
+// A transaction writes to the database while this process has the turn. It uses prepared
+// statements where there are any.
 type transaction struct {
 	store *Store
 	tx    *sql.Tx
@@ -20,16 +20,16 @@ type transaction struct {
 	counts map[timer.TenantID]*count
 }
 
-// writing runs fn in a transaction, when it is our turn. It commits if fn
-// returns nil, and only into the file that was opened.
+// writing waits for the turn and runs fn in a transaction. It commits if fn returns nil, and
+// only into the file that was opened.
 //
-// Statements get a context without an end: each is short, and one that can be
-// interrupted costs a goroutine. The end of ctx is looked for between them.
+// Statements get a context without an end: each is short, and a context that can end costs a
+// goroutine a statement. The end of ctx is looked for between statements.
 func (s *Store) writing(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	return classify(doing, s.transact(ctx, fn))
 }
 
-// transact is writing without saying what was being done.
+// transact is writing whose errors do not say what was being done.
 func (s *Store) transact(ctx context.Context, fn func(context.Context, *transaction) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	return nil
 }
 
-// in returns the write side in a transaction, without prepared statements.
+// in returns a transaction that a host began, without prepared statements.
 func (s *Store) in(tx *sql.Tx) *transaction {
 	return &transaction{store: s, tx: tx, used: make(map[string]*sql.Stmt, 4), counts: make(map[timer.TenantID]*count)}
 }
