@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/longtest"
+
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/event-service-agent/timer-service/app"
@@ -102,6 +104,9 @@ func TestATenantOverItsQuotaDelaysNoOtherTenant(t *testing.T) {
 		"accept rate": {Accept: quota.Rate{PerSecond: 0.001, Burst: 10}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if l.Live == 0 {
+				longtest.NotShort(t)
+			}
 			inBubbles(t, func(t *testing.T, b *bench) {
 				over, others := 1500, 100
 				if b.broker.Routing() == nats.DefaultRouting() { // which has 4096 in flight
