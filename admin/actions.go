@@ -236,5 +236,5 @@ var (
 	errNoDeadLetter    = huma.Error404NotFound("there is no such dead letter")
 	errVisiting        = huma.Error429TooManyRequests("another request of your tenant reads dead letters already: try again when it has ended")
 	errOtherTenant     = huma.Error404NotFound("there is nothing of this tenant that your token may see")
-	errOneTenant       = huma.Error403Forbidden("your token is for one tenant, and this concerns all: it needs http_token")
+	errOneTenant       = huma.Error403Forbidden("your token is for one tenant, and this is for operators: it needs http_token")
 )

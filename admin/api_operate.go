@@ -163,7 +163,7 @@ func (a *api) addOperations(limits *quota.Limiter) {
 		return a.firing(ctx, nil)
 	})
 	forget := huma.Operation{OperationID: "forget-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant}", Summary: "Delete all timers and parked events of a tenant"}
-	change(a, forget, tenantToken, a.forget)
+	change(a, forget, adminToken, a.forget)
 	add(a, "/v1/nodes", "list-nodes", "Instances that share the database", adminToken, a.nodes)
 	add(a, "/v1/audit", "list-actions", "What people changed on this instance, newest first", adminToken, a.auditLog)
 	add(a, "/v1/quotas", "list-quotas", "What tenants may have, and what they use", filtered, func(ctx context.Context, in *quotasInput) (*quotasOutput, error) {

@@ -162,7 +162,12 @@ func acts(t *testing.T, s *site) {
 	do("/parked", "Retry…", "Retry this event", "The event is in the outbox again")
 	tb.click("Go on")
 	tb.await("There is no parked event")
-	do("/tenants", "forget… forgotten", "Delete all timers of this tenant", "1 timer deleted: 1 waited")
+	tb.open("/tenants")
+	tb.click("forget… forgotten")
+	tb.await("1 timer to delete: 1 waiting")
+	tb.do(chromedp.SendKeys(chromedp.CSS("input[name=confirm]"), "forgotten"))
+	tb.click("Delete all timers of this tenant")
+	tb.await("Done. 1 timer deleted: 1 waiting")
 	if state := s.state(t, "forgotten", "order-1"); state != "" {
 		t.Errorf("a timer of a forgotten tenant is %s", state)
 	}

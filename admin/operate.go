@@ -103,11 +103,12 @@ func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID
 }
 
 // forget deletes all timers and parked events of a tenant, and returns how many
-// timers, also with an error: errMore if there was no time for all. A client that hangs
-// up does not end it, but the stop of the server does.
+// timers, also with an error: errMore if there was no time for all. It is for those who may
+// change what concerns all tenants. A client that hangs up does not end it, but the stop of
+// the server does.
 func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.Counts, err error) {
 	more := false
-	err = a.do(ctx, "forget tenant", tenant, string(tenant), func() (string, error) {
+	err = a.do(ctx, "forget tenant", "", string(tenant), func() (string, error) {
 		if a.service == nil {
 			return "", errNoService
 		}

@@ -23,6 +23,7 @@ type deed struct {
 	Of      string   // the field that names what is changed, beside the tenant
 	Label   string   // what that is called
 	Choices []string // what the field may be, where people choose it
+	Typed   bool     // people type the field on the page that asks
 	Empty   string   // what an empty field means; empty: it may not be
 	Back    string   // path of the page to go on with
 
@@ -73,21 +74,7 @@ var deeds = map[string]deed{
 	"resume-tenant": resumeDeed("of this tenant", "Its timers fire again on all nodes, first those that became due meanwhile.", deed{Back: "/tenants", OfTenant: true}),
 	"refire":        refireDeed(deed{Back: "/"}),
 	"refire-tenant": refireDeed(deed{Back: "/tenants", OfTenant: true}),
-	"forget": {
-		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants", Service: true,
-		Means: "All its timers are deleted for good, those that wait too, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
-		do: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
-			n, err := a.forget(ctx, tenant)
-			did := count(n.Total(), "timer") + " deleted: " + num(n.Scheduled) + " waited, " + num(n.Reached) + " had fired, " + num(n.Expired) + " had expired, " + num(n.Canceled) + " canceled."
-			switch {
-			case errors.Is(err, errMore):
-				return count(n.Total(), "timer") + " deleted so far, not all: ask again.", err
-			case err != nil && n.Total() > 0:
-				return "", huma.Error503ServiceUnavailable(count(n.Total(), "timer") + " deleted so far, then the database did not answer: ask again. The audit log has the error.")
-			}
-			return did, err
-		},
-	},
+	"forget":        forgetDeed(),
 }
 
 // pauseDeed returns the deed that pauses firing.
@@ -136,6 +123,40 @@ func refireDeed(d deed) deed {
 		return line + ". Timers that fired or expired before " + did.CompleteFrom + " may be deleted.", err
 	}
 	return d
+}
+
+// forgetDeed returns the deed that deletes what there is of a tenant. Its name must be typed.
+func forgetDeed() deed {
+	return deed{
+		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants", Service: true,
+		Of: "confirm", Label: "Type the name of the tenant", Typed: true,
+		Means: "All its timers are deleted for good, those that wait too, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
+		found: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
+			if err := a.allow(ctx, ""); err != nil {
+				return "", err
+			}
+			s, err := a.timers.Stats(ctx, tenant)
+			return count(s.Total(), "timer") + " to delete: " + tally(s.Counts) + ".", err
+		},
+		do: func(ctx context.Context, a *actions, tenant timer.TenantID, typed string) (string, error) {
+			if typed != string(tenant) {
+				return "", huma.Error422UnprocessableEntity("the name that was typed is not that of the tenant: nothing was deleted")
+			}
+			n, err := a.forget(ctx, tenant)
+			switch {
+			case errors.Is(err, errMore):
+				return count(n.Total(), "timer") + " deleted so far, not all: ask again.", err
+			case err != nil && n.Total() > 0:
+				return "", huma.Error503ServiceUnavailable(count(n.Total(), "timer") + " deleted so far, then the database did not answer: ask again. The audit log has the error.")
+			}
+			return count(n.Total(), "timer") + " deleted: " + tally(n) + ".", err
+		},
+	}
+}
+
+// tally says how many timers are in each state.
+func tally(n timer.Counts) string {
+	return num(n.Scheduled) + " waiting, " + num(n.Reached) + " fired, " + num(n.Expired) + " expired, " + num(n.Canceled) + " canceled"
 }
 
 // cancelMany returns the deed that cancels the timers that a field of the form selects.
@@ -251,7 +272,7 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 	if d.Of == "call" {
 		a.Return = p.timerPath(timer.Key{TenantID: a.Tenant, ServiceCallID: timer.ServiceCallID(a.What)})
 	}
-	if d.found != nil {
+	if d.Back == "/timers" {
 		a.Return = p.opt.Prefix + "/timers?" + url.Values{"tenant": {string(a.Tenant)}, "prefix": {form.Get("prefix")}}.Encode()
 	}
 	found.Body = a

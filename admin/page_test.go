@@ -38,7 +38,7 @@ func TestPagesShowOneTenantToItsToken(t *testing.T) {
 		"/": 303, "/nodes": 403, "/audit": 403,
 		"/timers": 200, "/timers?tenant=acme": 200, "/timers?tenant=globex": 404, "/tenants": 200, "/parked": 200, "/dead-letters": 200,
 		"/timer?tenant=acme&call=order-1": 200, "/timer?tenant=globex&call=order-1": 404, "/parked?tenant=globex": 404, "/dead-letters?tenant=_": 404,
-		"/search?q=globex": 200, "/do/cancel?tenant=globex&call=order-1": 404, "/do/forget?tenant=globex": 404, "/do/cancel?tenant=acme&call=order-3": 200,
+		"/search?q=globex": 200, "/do/cancel?tenant=globex&call=order-1": 404, "/do/forget?tenant=globex": 404, "/do/forget?tenant=acme": 403, "/do/cancel?tenant=acme&call=order-3": 200,
 	} {
 		code, body := get(s, path, token...)
 		if code != want {
@@ -53,13 +53,19 @@ func TestPagesShowOneTenantToItsToken(t *testing.T) {
 	}
 	for path, form := range map[string]url.Values{
 		"/do/cancel":  {"tenant": {"globex"}, "call": {"order-1"}},
-		"/do/forget":  {"tenant": {"globex"}},
+		"/do/forget":  {"tenant": {"acme"}, "confirm": {"acme"}},
 		"/do/discard": {"tenant": {"globex"}, "id": {"any"}},
 		"/do/pause":   {},
 	} {
 		if code, body := submit(s, path, form, token...); code != 404 && code != 403 || strings.Contains(body, "Done.") {
 			t.Errorf("POST %s: %d %s", path, code, body)
 		}
+	}
+	if _, body := get(s, "/tenants", token...); strings.Contains(body, "/do/forget") {
+		t.Errorf("the tenant is offered to forget itself:\n%s", body)
+	}
+	if c, err := store.Stats(t.Context(), "acme"); err != nil || c.Total() != 4 {
+		t.Errorf("the tenant has %+v (%v)", c.Counts, err)
 	}
 	if e, err := store.Get(t.Context(), timer.Key{TenantID: "globex", ServiceCallID: "order-1"}); err != nil || e.State != timer.Scheduled {
 		t.Errorf("the timer of another tenant: %v %v", e, err)
@@ -100,12 +106,19 @@ func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
 	if code, _ := submit(s, "/do/forget", form, "Sec-Fetch-Site", "cross-site"); code != 403 {
 		t.Errorf("from another site: %d", code)
 	}
-	if code, _ := get(s, "/do/forget?tenant=globex"); code != 200 {
-		t.Errorf("the question: %d", code)
+	if code, body := get(s, "/do/forget?tenant=globex"); code != 200 || !strings.Contains(body, "1 timer to delete: 1 waiting, 0 fired") || !strings.Contains(body, `<input name="confirm" required`) {
+		t.Errorf("the question: %d %s", code, body)
+	}
+	for _, typed := range []string{"", "Globex", "acme"} {
+		form.Set("confirm", typed)
+		if code, body := submit(s, "/do/forget", form, "Sec-Fetch-Site", "same-origin"); code != 422 || !strings.Contains(body, "nothing was deleted") {
+			t.Errorf("the name %q: %d %s", typed, code, body)
+		}
 	}
 	if c, err := store.Stats(t.Context(), "globex"); err != nil || c.Scheduled != 1 {
 		t.Fatalf("asked only, and there are %v (%v)", c, err)
 	}
+	form.Set("confirm", "globex")
 	if code, body := submit(s, "/do/forget", form, "Sec-Fetch-Site", "same-origin"); code != 200 || !strings.Contains(body, "Done.") {
 		t.Errorf("from our page: %d %s", code, body)
 	}
@@ -219,9 +232,9 @@ func TestPageOfAForgetThatIsNotComplete(t *testing.T) {
 	}{
 		"slow":   {200, "Done in part.</b> 7 timers deleted so far, not all: ask again."},
 		"broken": {503, "Failed:</b> 7 timers deleted so far, then the database did not answer"},
-		"globex": {200, "Done.</b> 1 timer deleted: 1 waited"},
+		"globex": {200, "Done.</b> 1 timer deleted: 1 waiting"},
 	} {
-		if code, body := submit(s, "/do/forget", url.Values{"tenant": {tenant}}); code != want.code || !strings.Contains(body, want.says) {
+		if code, body := submit(s, "/do/forget", url.Values{"tenant": {tenant}, "confirm": {tenant}}); code != want.code || !strings.Contains(body, want.says) {
 			t.Errorf("%s: %d, no %q in\n%s", tenant, code, want.says, body)
 		}
 	}

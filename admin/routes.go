@@ -45,7 +45,8 @@ func (rs *routes) handle(pattern string, rule rule, answer http.HandlerFunc) {
 
 // mustHave returns a rule that a route may have.
 func mustHave(rule rule, pattern string) rule {
-	if rule < public || rule > adminToken || (rule == tenantToken) != strings.Contains(pattern, "{tenant}") {
+	ofTenant := strings.Contains(pattern, "{tenant}")
+	if rule < public || rule > adminToken || rule == tenantToken && !ofTenant || ofTenant && rule != tenantToken && rule != adminToken {
 		panic("admin: the route " + pattern + " has no rule that fits") // a mistake of ours
 	}
 	return rule

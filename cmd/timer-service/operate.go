@@ -105,7 +105,8 @@ type tenantsForgetCmd struct {
 
 // Help is printed below the summary.
 func (tenantsForgetCmd) Help() string {
-	return `Deletes timers in any state, for good, and asks for the name once more before it does.
+	return `Deletes timers in any state, for good. Before it does, it says how many there are, and asks
+for the name once more. It needs the token of all tenants.
 Messages of the tenant that are at the broker stay there, and what it schedules later
 is accepted.
 
@@ -118,17 +119,21 @@ Examples:
 // Run forgets the tenant.
 func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 	tenant := string(t.Tenant)
-	if !t.Yes {
-		if !isTerminal(e.stdin) {
-			return wrong("tenants forget", "there is no terminal to ask for the name: give --yes to delete without a question")
-		}
-		if err := confirm(e.stdin, e.stderr, tenant); err != nil {
-			return err
-		}
+	if !t.Yes && !isTerminal(e.stdin) {
+		return wrong("tenants forget", "there is no terminal to ask for the name: give --yes to delete without a question")
 	}
 	o, err := e.service(ctx)
 	if err != nil {
 		return err
+	}
+	if !t.Yes {
+		n, err := apiclient.Get[admin.TenantStats](ctx, o, apiclient.Path("tenants", tenant))
+		if err == nil {
+			err = confirm(e.stdin, e.stderr, tenant, timer.Counts(n.Counts).Total())
+		}
+		if err != nil {
+			return err
+		}
 	}
 	sum := &forgotten{admin.Tenant{TenantID: t.Tenant}}
 	defer func() { e.out.print(sum) }()
@@ -148,9 +153,9 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 	}
 }
 
-// confirm asks for the name of a tenant.
-func confirm(in io.Reader, out io.Writer, tenant string) error {
-	fmt.Fprintf(out, "This deletes all timers of %s. Its name once more: ", tenant)
+// confirm asks for the name of a tenant that has so many timers.
+func confirm(in io.Reader, out io.Writer, tenant string, timers int64) error {
+	fmt.Fprintf(out, "This deletes all timers of %s: %d. Its name once more: ", tenant, timers)
 	line, _ := bufio.NewReader(in).ReadString('\n')
 	if strings.TrimSpace(line) != tenant {
 		return errors.New("nothing was deleted: that is not its name; --yes does not ask")

@@ -93,7 +93,7 @@ func TestForgetTenant(t *testing.T) {
 	park(t, strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH="), "17")
 	for input, want := range map[string]bool{"acme\n": true, "acme": true, " acme \r\n": true, "ACME\n": false, "\n": false, "": false, "acme b\n": false} {
 		var out strings.Builder
-		if err := confirm(strings.NewReader(input), &out, "acme"); (err == nil) != want || !strings.Contains(out.String(), "all timers of acme") {
+		if err := confirm(strings.NewReader(input), &out, "acme", 1200); (err == nil) != want || !strings.Contains(out.String(), "all timers of acme: 1200.") {
 			t.Errorf("%q: %v after %q", input, err, out.String())
 		}
 	}
