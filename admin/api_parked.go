@@ -27,7 +27,7 @@ type ParkedEvent struct {
 // ParkedEvents are a page.
 type ParkedEvents struct {
 	Parked []ParkedEvent `json:"parked" nullable:"false"`
-	Next   string        `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page."`
+	Next   string        `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page. A page may be short."`
 }
 
 func showParked(e timer.ParkedEvent) ParkedEvent {
@@ -51,8 +51,11 @@ func (q TenantQuery) of(ctx context.Context) (timer.TenantID, error) {
 type (
 	parkedListInput struct {
 		TenantQuery
-		Limit int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
-		After int64 `query:"after" minimum:"0" doc:"The page after this number: next of the page before."`
+		Reason        string `query:"reason" maxLength:"256" doc:"Only those whose reason has this text, in upper or lower case."`
+		Since         string `query:"since" doc:"Only those that were parked then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
+		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those that carry it."`
+		Limit         int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
+		After         int64  `query:"after" minimum:"0" doc:"The page after this number: next of the page before."`
 	}
 	parkedListOutput struct{ Body ParkedEvents }
 	parkedInput      struct {
@@ -79,10 +82,15 @@ func (a *api) parkedList(ctx context.Context, in *parkedListInput) (*parkedListO
 	if err != nil {
 		return nil, err
 	}
-	page, err := a.timers.Parked(ctx, tenant, in.After, in.Limit)
+	since, err := timeOf("since", in.Since)
+	if err != nil {
+		return nil, err
+	}
+	s := selection{Tenant: tenant, Reason: in.Reason, Correlation: in.CorrelationID, From: since}
+	page, next, err := s.parked(ctx, a.timers, in.After, in.Limit)
 	out := &parkedListOutput{ParkedEvents{Parked: all(page, showParked)}}
-	if len(page) == in.Limit {
-		out.Body.Next = strconv.FormatInt(page[in.Limit-1].Seq, 10)
+	if next > 0 {
+		out.Body.Next = strconv.FormatInt(next, 10)
 	}
 	return out, err
 }

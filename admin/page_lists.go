@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -70,11 +69,12 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 
 // A deadLetterList is a page of dead letters.
 type deadLetterList struct {
-	Tenant     string
-	NameTenant bool // the broker lists those of one tenant only
+	selection
+	Reasons    []timer.Reason // of which people choose
+	NameTenant bool           // the broker lists those of one tenant only
 	Rows       []deadLetter
+	First      string // the first page, where this is another one
 	Next       string // the next page
-	Paged      bool   // this is not the first
 }
 
 // A deadLetter is a dead letter for people.
@@ -87,26 +87,28 @@ type deadLetter struct {
 
 func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) {
 	after := r.URL.Query().Get("after")
-	l := &deadLetterList{Paged: after != ""}
+	l := &deadLetterList{Reasons: reasons}
 	found := page{Name: "dead_letters.html", Title: "Dead letters", Nav: "dead-letters", Body: l}
 	if strings.ContainsFunc(after, unicode.IsControl) { // ids may be those of other programs
 		return found, errBadAfter
 	}
-	tenant, err := only(ctx, strings.TrimSpace(r.URL.Query().Get("tenant")))
-	if err != nil {
+	var err error
+	if l.selection, err = selected(ctx, r.URL.Query()); err != nil {
 		return found, err
 	}
-	l.Tenant = string(tenant)
-	rows, next, err := p.actions.deadLetters(ctx, deadletter.Filter{Tenant: tenant}, after, rowsPerPage)
+	if after != "" {
+		l.First = p.opt.Prefix + "/dead-letters?" + l.Query("")
+	}
+	rows, next, err := p.actions.deadLetters(ctx, l.letters(), after, rowsPerPage)
 	for _, m := range rows {
 		text, cut := readable(m.Body)
 		l.Rows = append(l.Rows, deadLetter{m, text, cut, m.Replays >= deadletter.MaxReplays || m.Truncated})
 	}
 	if next != "" {
-		l.Next = p.opt.Prefix + "/dead-letters?" + url.Values{"tenant": {l.Tenant}, "after": {next}}.Encode()
+		l.Next = p.opt.Prefix + "/dead-letters?" + l.Query(next)
 	}
 	var status huma.StatusError
-	if tenant == "" && errors.As(err, &status) && status.GetStatus() == http.StatusUnprocessableEntity {
+	if l.Tenant == "" && errors.As(err, &status) && status.GetStatus() == http.StatusUnprocessableEntity {
 		l.NameTenant, err = true, nil // see broker.ErrNameTenant
 	}
 	return found, err
@@ -114,10 +116,10 @@ func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) 
 
 // A parkedList is a page of events that the broker refused for good.
 type parkedList struct {
-	Tenant string
-	Rows   []parkedRow
-	Next   string // the next page
-	Paged  bool   // this is not the first
+	selection
+	Rows  []parkedRow
+	First string // the first page, where this is another one
+	Next  string // the next page
 }
 
 type parkedRow struct {
@@ -128,23 +130,25 @@ type parkedRow struct {
 
 func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {
 	after, bad := strconv.ParseInt(cmp.Or(r.URL.Query().Get("after"), "0"), 10, 64)
-	l := &parkedList{Paged: after > 0}
+	l := &parkedList{}
 	found := page{Name: "parked.html", Title: "Parked events", Nav: "parked", Body: l}
 	if bad != nil || after < 0 {
 		return found, errBadAfter
 	}
-	tenant, err := only(ctx, strings.TrimSpace(r.URL.Query().Get("tenant")))
-	if err != nil {
+	var err error
+	if l.selection, err = selected(ctx, r.URL.Query()); err != nil {
 		return found, err
 	}
-	l.Tenant = string(tenant)
-	rows, err := p.opt.Timers.Parked(ctx, tenant, after, rowsPerPage)
+	if after > 0 {
+		l.First = p.opt.Prefix + "/parked?" + l.Query("")
+	}
+	rows, next, err := l.selection.parked(ctx, p.opt.Timers, after, rowsPerPage)
 	for _, e := range rows {
 		text, cut := readable(e.Body)
 		l.Rows = append(l.Rows, parkedRow{e, text, cut})
 	}
-	if len(rows) == rowsPerPage {
-		l.Next = p.opt.Prefix + "/parked?" + url.Values{"tenant": {l.Tenant}, "after": {strconv.FormatInt(rows[len(rows)-1].Seq, 10)}}.Encode()
+	if next > 0 {
+		l.Next = p.opt.Prefix + "/parked?" + l.Query(strconv.FormatInt(next, 10))
 	}
 	return found, err
 }

@@ -58,10 +58,19 @@ func TestParkedEvents(t *testing.T) {
 	do(t, environ, "parked", "discard", "18", "-o", "json").wants(t, exitOK).prints(t, `{"result":"discarded","seq":18}`)
 	do(t, environ, "parked", "list").wants(t, exitOK).says(t, "no parked events")
 	park(t, strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH="), "19", "20")
-	do(t, environ, "parked", "retry", "--all", "--tenant", "other").wants(t, exitOK)
+	for _, none := range [][]string{{"--tenant", "other"}, {"--reason", "not found"}, {"--since", "1h"}, {"--correlation", "req-7"}} { // each was parked in 1970
+		if got := do(t, environ, append([]string{"parked", "discard", "--all"}, none...)...).wants(t, exitOK).stdout; got != "" {
+			t.Errorf("%q selects %s", none, got)
+		}
+	}
+	do(t, environ, "parked", "list", "--reason", "MAXIMUM payload").wants(t, exitOK).prints(t, "19").prints(t, "20")
 	do(t, environ, "parked", "retry", "--all").wants(t, exitOK).prints(t, "retried    19").prints(t, "retried    20")
-	for _, args := range [][]string{{}, {"17", "--all"}, {"17", "--tenant", "acme"}} {
-		do(t, environ, append([]string{"parked", "retry"}, args...)...).wants(t, exitUsage)
+	park(t, strings.TrimPrefix(atBroker[0], "TIMER_DB_PATH="), "21", "22")
+	do(t, environ, "parked", "discard", "--all", "--reason", "payload").wants(t, exitOK).prints(t, "discarded  21").prints(t, "discarded  22")
+	for _, args := range [][]string{{}, {"17", "--all"}, {"17", "--tenant", "acme"}, {"17", "--reason", "x"}} {
+		for _, verb := range []string{"retry", "discard"} {
+			do(t, environ, append([]string{"parked", verb}, args...)...).wants(t, exitUsage)
+		}
 	}
 }
 

@@ -19,32 +19,42 @@ type parkedCmd struct {
 	Discard parkedDiscardCmd `cmd:"" help:"Delete parked events for good."`
 }
 
+// parkedFlags select parked events.
+type parkedFlags struct {
+	Reason      string `placeholder:"TEXT" help:"Only those whose reason has this text, in upper or lower case."`
+	Since       since  `placeholder:"7d" help:"Only those that were parked within this duration, or since a time in RFC 3339."`
+	Correlation string `placeholder:"ID" help:"Only those with this correlation id."`
+}
+
+// changeFlags are those of retry and discard.
+type changeFlags struct {
+	Seqs   []int64        `arg:"" optional:"" name:"seq" help:"Their numbers, as parked list prints them."`
+	All    bool           `help:"All that are parked now and that the other flags select, instead of numbers."`
+	Tenant timer.TenantID `placeholder:"TENANT" help:"Only those of this tenant."`
+	parkedFlags
+}
+
 type (
 	parkedListCmd struct {
 		Tenant timer.TenantID `arg:"" optional:"" help:"Only those of this tenant."`
-		Limit  pageSize       `default:"100" help:"How many at most, up to 1000."`
-		After  number         `placeholder:"SEQ" help:"Only those after this number."`
+		parkedFlags
+		Limit pageSize `default:"100" help:"How many at most, up to 1000."`
+		After number   `placeholder:"SEQ" help:"Only those after this number."`
 	}
 	parkedShowCmd struct {
 		Seq int64 `arg:"" help:"Its number, as parked list prints it."`
 	}
-	parkedRetryCmd struct {
-		Seqs   []int64        `arg:"" optional:"" name:"seq" help:"Their numbers, as parked list prints them."`
-		All    bool           `help:"All that are parked now, instead of numbers."`
-		Tenant timer.TenantID `placeholder:"TENANT" help:"With --all: only those of this tenant."`
-	}
-	parkedDiscardCmd struct {
-		Seqs []int64 `arg:"" name:"seq" help:"Their numbers, as parked list prints them."`
-	}
+	parkedRetryCmd   struct{ changeFlags }
+	parkedDiscardCmd struct{ changeFlags }
 )
 
 // Validate refuses what does not say which events.
-func (p *parkedRetryCmd) Validate() error {
+func (c *changeFlags) Validate() error {
 	switch {
-	case p.All == (len(p.Seqs) > 0):
+	case c.All == (len(c.Seqs) > 0):
 		return errors.New("give numbers, or --all, and not both")
-	case p.Tenant != "" && !p.All:
-		return errors.New("--tenant goes with --all")
+	case !c.All && (c.Tenant != "" || c.parkedFlags != parkedFlags{}):
+		return errors.New("--tenant, --reason, --since and --correlation go with --all")
 	}
 	return nil
 }
@@ -57,7 +67,8 @@ no consumer was notified. Repair the cause, then retry them.
 Examples:
 
     timer-service parked list
-    timer-service parked list acme -o json`
+    timer-service parked list acme -o json
+    timer-service parked list --reason "too large" --since 24h`
 }
 
 // Help is printed below the summary.
@@ -65,17 +76,17 @@ func (parkedShowCmd) Help() string { return "Examples:\n\n    timer-service park
 
 // Help is printed below the summary.
 func (parkedRetryCmd) Help() string {
-	return "Examples:\n\n    timer-service parked retry 17 18\n    timer-service parked retry --all --tenant acme"
+	return "Examples:\n\n    timer-service parked retry 17 18\n    timer-service parked retry --all --tenant acme --since 24h"
 }
 
 // Help is printed below the summary.
 func (parkedDiscardCmd) Help() string {
-	return "Their timers stay as they are: no consumer learns that they fired.\n\nExamples:\n\n    timer-service parked discard 17"
+	return "Their timers stay as they are: no consumer learns that they fired.\n\nExamples:\n\n    timer-service parked discard 17\n    timer-service parked discard --all --reason \"too large\""
 }
 
 // Run prints the events.
 func (p *parkedListCmd) Run(ctx context.Context, e *env, r reader) error {
-	page, err := listParked(ctx, r.Client, p.Tenant, fmt.Sprint(p.After), int(p.Limit))
+	page, err := p.list(ctx, r.Client, p.Tenant, fmt.Sprint(p.After), int(p.Limit))
 	if err != nil {
 		return err
 	}
@@ -87,10 +98,10 @@ func (p *parkedListCmd) Run(ctx context.Context, e *env, r reader) error {
 	return nil
 }
 
-// listParked returns a page of parked events, of a tenant or of all.
-func listParked(ctx context.Context, c *apiclient.Client, tenant timer.TenantID, after string, limit int) (admin.ParkedEvents, error) {
+// list returns a page of parked events that the flags select, of a tenant or of all.
+func (f parkedFlags) list(ctx context.Context, c *apiclient.Client, tenant timer.TenantID, after string, limit int) (admin.ParkedEvents, error) {
 	return apiclient.Get[admin.ParkedEvents](ctx, c, apiclient.Path("parked")+apiclient.Query(
-		"tenant", string(tenant), "after", after, "limit", strconv.Itoa(limit)))
+		"tenant", string(tenant), "reason", f.Reason, "since", instant(f.Since).text(), "correlationId", f.Correlation, "after", after, "limit", strconv.Itoa(limit)))
 }
 
 // errNoParked says that there is no parked event with a number.
@@ -116,33 +127,31 @@ func noParked(err error, seq int64) error {
 
 // Run retries the events.
 func (p *parkedRetryCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	for after := ""; p.All; { // before any is retried: what is refused again is parked again
-		page, err := listParked(ctx, c, p.Tenant, after, timer.MaxPage)
+	return p.run(ctx, e, c, "retried", http.MethodPost, ":retry")
+}
+
+// Run discards the events.
+func (p *parkedDiscardCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
+	return p.run(ctx, e, c, "discarded", http.MethodDelete, "")
+}
+
+// run asks for each event with a method and a verb behind its path, and prints a line.
+func (c *changeFlags) run(ctx context.Context, e *env, to *apiclient.Client, did, method, pathVerb string) error {
+	for after := ""; c.All; { // before any is changed: what is refused again is parked again
+		page, err := c.list(ctx, to, c.Tenant, after, timer.MaxPage)
 		if err != nil {
 			return err
 		}
 		for _, event := range page.Parked {
-			p.Seqs = append(p.Seqs, event.Seq)
+			c.Seqs = append(c.Seqs, event.Seq)
 		}
 		if after = page.Next; after == "" {
 			break
 		}
 	}
-	return changeParked(ctx, e, c, p.Seqs, "retried", http.MethodPost, ":retry")
-}
-
-// Run discards the events.
-func (p *parkedDiscardCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	return changeParked(ctx, e, c, p.Seqs, "discarded", http.MethodDelete, "")
-}
-
-func parkedPath(seq int64) string { return apiclient.Path("parked", strconv.FormatInt(seq, 10)) }
-
-// changeParked asks for each event with a method and a verb behind its path, and prints a line.
-func changeParked(ctx context.Context, e *env, c *apiclient.Client, seqs []int64, did, method, pathVerb string) error {
 	var missing error
-	for _, seq := range seqs {
-		switch _, err := c.Send(ctx, method, parkedPath(seq)+pathVerb, nil); {
+	for _, seq := range c.Seqs {
+		switch _, err := to.Send(ctx, method, parkedPath(seq)+pathVerb, nil); {
 		case errors.Is(err, timer.ErrNotFound):
 			missing = errors.Join(missing, noParked(err, seq))
 		case err != nil:
@@ -153,6 +162,8 @@ func changeParked(ctx context.Context, e *env, c *apiclient.Client, seqs []int64
 	}
 	return missing
 }
+
+func parkedPath(seq int64) string { return apiclient.Path("parked", strconv.FormatInt(seq, 10)) }
 
 // A changedEvent is a parked event that was retried or discarded.
 type changedEvent struct {

@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/event-service-agent/timer-service/broker/deadletter"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// parkedReads is how many times a page of parked events reads the database at most.
+const parkedReads = 100
+
+// reasons are those of dead letters that the service makes.
+var reasons = []timer.Reason{
+	timer.ReasonTooLarge, timer.ReasonNotUTF8, timer.ReasonNotJSON, timer.ReasonTooDeep, timer.ReasonDuplicateKey, timer.ReasonMissingField, timer.ReasonBadField,
+	timer.ReasonBadTime, timer.ReasonTenantMismatch, timer.ReasonKeyMismatch, timer.ReasonUnknownType, timer.ReasonBeyondHorizon, timer.ReasonRefused, timer.ReasonOverQuota,
+}
+
+// A selection is which dead letters, or which parked events, people ask for: those that fit
+// all of its fields. An empty field fits any.
+type selection struct {
+	Tenant      timer.TenantID
+	Reason      string // of a dead letter; of a parked event a part of it, in upper or lower case
+	Correlation string // id
+	Since       string // as it was typed
+	From        time.Time
+}
+
+// selected reads a selection from a form. It is of the only tenant that the one who asks
+// may see.
+func selected(ctx context.Context, form url.Values) (s selection, err error) {
+	get := func(name string) string { return strings.TrimSpace(form.Get(name)) }
+	s = selection{Reason: get("reason"), Correlation: get("correlation"), Since: get("since")}
+	if s.Tenant, err = only(ctx, get("tenant")); err != nil {
+		return s, err
+	}
+	s.From, err = day(s.Since)
+	return s, err
+}
+
+// Query returns the form again, with the page after one.
+func (s selection) Query(after string) string {
+	form := make(url.Values)
+	for name, value := range map[string]string{"tenant": string(s.Tenant), "reason": s.Reason, "correlation": s.Correlation, "since": s.Since, "after": after} {
+		if value != "" {
+			form.Set(name, value)
+		}
+	}
+	return form.Encode()
+}
+
+// letters returns the filter of dead letters.
+func (s selection) letters() deadletter.Filter {
+	f := deadletter.Filter{Tenant: s.Tenant, Correlation: s.Correlation, Since: s.From}
+	if s.Reason != "" {
+		f.Reasons = []timer.Reason{timer.Reason(s.Reason)}
+	}
+	return f
+}
+
+// fits reports whether a parked event of its tenant is selected.
+func (s selection) fits(e timer.ParkedEvent) bool {
+	return strings.Contains(strings.ToLower(e.Reason), strings.ToLower(s.Reason)) && (s.Correlation == "" || s.Correlation == e.CorrelationID) && !e.ParkedAt.Before(s.From)
+}
+
+// parked returns a page of the parked events that are selected, oldest first, behind a
+// number, and the number behind which the next page begins, if there may be one. Among
+// very many others a page may be short.
+func (s selection) parked(ctx context.Context, timers timer.Reader, after int64, limit int) (page []timer.ParkedEvent, next int64, err error) {
+	for range parkedReads {
+		rows, err := timers.Parked(ctx, s.Tenant, after, limit)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, e := range rows {
+			after = e.Seq
+			if s.fits(e) {
+				page = append(page, e)
+			}
+			if len(page) == limit {
+				return page, after, nil
+			}
+		}
+		if len(rows) < limit {
+			return page, 0, nil
+		}
+	}
+	return page, after, nil
+}
