@@ -157,9 +157,15 @@ func acts(t *testing.T, s *site) {
 	tb.await("it will not fire")
 	do("/dead-letters?tenant=acme", "Replay…", "Replay this dead letter", "The original command is at the broker")
 	do("/dead-letters?tenant=acme", "Discard…", "Discard this dead letter", "The dead letter is removed for good")
+	tb.open("/dead-letters?tenant=acme&reason=unknown_type")
+	tb.click("Replay all of these…")
+	tb.await("dead letters of acme, with the reason")
+	tb.click("Replay these dead letters")
+	tb.await("refused again: unknown_type, ")
+	tb.check("replay all")
 	do("/parked", "Discard…", "Discard this event", "The event is deleted for good")
 	s.broker.accepts.Store(true)
-	do("/parked", "Retry…", "Retry this event", "The event is in the outbox again")
+	do("/parked?reason=REFUSED", "Retry all of these…", "Retry these events", "1 of 1 events in the outbox again")
 	tb.click("Go on")
 	tb.await("There is no parked event")
 	tb.open("/tenants")
@@ -184,7 +190,7 @@ func acts(t *testing.T, s *site) {
 	tb.await("Not done: there is no such parked event")
 	tb.forgive("404")
 	tb.open("/audit")
-	for _, what := range []string{"cancel timer", "acme.order-04", "replay dead letter", "discard dead letter", "retry parked event", "forget tenant", "pause firing", "127.0.0.1"} {
+	for _, what := range []string{"cancel timer", "acme.order-04", "replay dead letter", "discard dead letter", "retry parked events", "forget tenant", "pause firing", "127.0.0.1"} {
 		tb.await(what)
 	}
 	tb.check("actions")

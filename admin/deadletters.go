@@ -20,7 +20,7 @@ const (
 )
 
 // pageTimeouts are those of pages that take longer than [readTimeout].
-var pageTimeouts = map[string]time.Duration{"/dead-letters": visitTimeout}
+var pageTimeouts = map[string]time.Duration{"/dead-letters": visitTimeout, "/do/{deed}": visitTimeout}
 
 // errFull ends a visit.
 var errFull = errors.New("the page is full")
@@ -112,10 +112,7 @@ func (a *actions) discard(ctx context.Context, tenant timer.TenantID, deadLetter
 }
 
 // remove replays or discards a dead letter.
-func (a *actions) remove(
-	ctx context.Context, what string, tenant timer.TenantID, id string,
-	work func(*deadletter.Service, context.Context, deadletter.Filter, func(deadletter.Result)) (deadletter.Summary, error),
-) error {
+func (a *actions) remove(ctx context.Context, what string, tenant timer.TenantID, id string, work removal) error {
 	if tenant == "" {
 		return huma.Error422UnprocessableEntity("name the tenant of the dead letter") // all were visited
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -75,6 +76,22 @@ var deeds = map[string]deed{
 	"refire":        refireDeed(deed{Back: "/"}),
 	"refire-tenant": refireDeed(deed{Back: "/tenants", OfTenant: true}),
 	"forget":        forgetDeed(),
+	"replay-all": lettersDeed(deed{
+		Title: "Replay many dead letters", Button: "Replay these dead letters",
+		Means: "The original commands go to the broker once more, and their dead letters are removed. The answer names those that are refused again within two seconds; others may follow.",
+	}, "replay dead letters", "replayed", (*deadletter.Service).Replay),
+	"discard-all": lettersDeed(deed{
+		Title: "Discard many dead letters", Button: "Discard these dead letters", Danger: true,
+		Means: "The dead letters are removed for good. What their commands asked for will not happen.",
+	}, "discard dead letters", "discarded", (*deadletter.Service).Discard),
+	"retry-all-parked": parkedDeed(deed{
+		Title: "Retry many parked events", Button: "Retry these events",
+		Means: "The events go back into the outbox and are published as if they were new. Those that the broker refuses again are parked again, with the reason.",
+	}, "retry parked events", "in the outbox again", func(a *actions) func(context.Context, ...int64) (int, error) { return a.service.Retry }),
+	"discard-all-parked": parkedDeed(deed{
+		Title: "Discard many parked events", Button: "Discard these events", Danger: true,
+		Means: "The events are deleted for good: their consumers never learn that these timers have fired, or expired.",
+	}, "discard parked events", "deleted for good", func(a *actions) func(context.Context, ...int64) (int, error) { return a.operator.DiscardParked }),
 }
 
 // pauseDeed returns the deed that pauses firing.
@@ -274,6 +291,9 @@ func (p *pages) asked(ctx context.Context, r *http.Request, form url.Values) (pa
 	}
 	if d.Back == "/timers" {
 		a.Return = p.opt.Prefix + "/timers?" + url.Values{"tenant": {string(a.Tenant)}, "prefix": {form.Get("prefix")}}.Encode()
+	}
+	if d.Of == "filter" {
+		a.Return += "?" + a.What
 	}
 	found.Body = a
 	_, err := only(ctx, form.Get("tenant"))

@@ -1,0 +1,166 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/broker/gochannel"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// bulk asks on the page of a deed, then does it, and returns both answers without their
+// frame.
+func bulk(t *testing.T, s *admin.Server, deed, filter, token string) (asks, answers string) {
+	t.Helper()
+	show := func(code int, body string) string {
+		_, body, _ = strings.Cut(body, `<div id="live"`)
+		return fmt.Sprint(code, " ", body)
+	}
+	asks = show(get(s, "/do/"+deed+"?"+url.Values{"filter": {filter}}.Encode(), with(token)...))
+	return asks, show(submit(s, "/do/"+deed, url.Values{"filter": {filter}}, with(token)...))
+}
+
+// TestAllOfASelectionAtOnce replays and discards dead letters, and says what came of each.
+func TestAllOfASelectionAtOnce(t *testing.T) {
+	t.Parallel()
+	b := channel(t)
+	s, _ := operated(t, func(opt *admin.Options) { opt.Broker = b })
+	for i := range 4 {
+		refuse(t, b, "acme", fmt.Sprint("a-", i), "bad_field", `{"n":1}`, i)
+	}
+	refuse(t, b, "acme", "a-json", "not_json", "{", 0)
+	refuse(t, b, "globex", "g-1", "bad_field", `{"n":1}`, 0)
+	left := func() (ids string) {
+		_, got, _ := send(t, s, "GET", "/v1/dead-letters", "", with("full")...)
+		for _, d := range got["deadLetters"].([]any) {
+			ids += d.(map[string]any)["id"].(string) + " "
+		}
+		return ids
+	}
+	for _, test := range []struct {
+		deed, filter, token, asks, answers, left string
+	}{
+		{"replay-all", "tenant=globex", "acme", "404 ", "404 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
+		{"replay-all", "tenant=acme;reason=not_json", "full", "400 ", "400 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
+		{"discard-all", "since=yesterday", "full", "400 ", "422 ", "a-0 a-1 a-2 a-3 a-json g-1 "},
+		{"discard-all", "correlation=req-9", "full", "0 dead letters of all tenants, with the correlation id", "0 dead letters discarded.", "a-0 a-1 a-2 a-3 a-json g-1 "},
+		{"discard-all", "reason=not_json&since=2026-01-01", "full", "1 dead letter of all tenants, with the reason &#34;not_json&#34;, since 2026-01-01T00:00:00.000Z.", "Done.</b> 1 dead letter discarded.", "a-0 a-1 a-2 a-3 g-1 "},
+		{"replay-all", "", "acme", "4 dead letters of acme.", "Done in part.</b> 3 dead letters replayed.\nacme &#34;a-3&#34; stays: it was replayed 3 times already</p>", "a-3 g-1 "},
+		{"discard-all", "", "full", "2 dead letters of all tenants.", "Done.</b> 2 dead letters discarded.", ""},
+	} {
+		asks, answers := bulk(t, s, test.deed, test.filter, test.token)
+		if !strings.Contains(asks, test.asks) || !strings.Contains(answers, test.answers) {
+			t.Errorf("%s of %q: no %q in\n%s\nor no %q in\n%s", test.deed, test.filter, test.asks, asks, test.answers, answers)
+		}
+		if got := left(); got != test.left {
+			t.Errorf("%s of %q leaves %q, want %q", test.deed, test.filter, got, test.left)
+		}
+	}
+	_, audit := get(s, "/audit", with("full")...)
+	for _, text := range []string{"replay dead letters", "3 dead letters, 1 refused", "of all tenants, with the reason &#34;not_json&#34;"} {
+		if !strings.Contains(audit, text) {
+			t.Errorf("no %q in the audit log", text)
+		}
+	}
+}
+
+// TestBulkOfASlowBrokerSaysThatItIsNotAll of what was selected.
+func TestBulkOfASlowBrokerSaysThatItIsNotAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for letters, want := range map[int][2]string{
+			100: {"200 At least 9 dead letters of acme.", "200 Done in part.</b> 9 dead letters discarded so far, not all: ask again."},
+			0:   {"503 ", "503 Failed:</b> the broker did not answer in time"},
+		} {
+			b := slow{gochannel.New(gochannel.Options{}, quiet), letters}
+			s := admin.New(quiet, admin.Options{Monitor: admin.NewMonitor(nil, quiet), Timers: unread{}, Broker: b})
+			asks, answers := bulk(t, s, "discard-all", "tenant=acme", "")
+			for i, body := range []string{asks, answers} {
+				code, says, _ := strings.Cut(want[i], " ")
+				if !strings.HasPrefix(body, code) || !strings.Contains(body, says) {
+					t.Errorf("%d dead letters: no %q in\n%s", letters, want[i], body)
+				}
+			}
+		}
+	})
+}
+
+// failing changes so many batches, and then fails.
+type failing struct{ batches int }
+
+func (f *failing) change(n int) (int, error) {
+	if f.batches--; f.batches < 0 {
+		return 0, errors.New("disk full")
+	}
+	return n, nil
+}
+
+type failsToRetry struct {
+	admin.Service
+	*failing
+}
+
+func (f failsToRetry) Retry(_ context.Context, seqs ...int64) (int, error) {
+	return f.change(len(seqs))
+}
+
+type failsToDiscard struct {
+	timer.Operator
+	*failing
+}
+
+func (f failsToDiscard) DiscardParked(_ context.Context, seqs ...int64) (int, error) {
+	return f.change(len(seqs) - 1) // another instance was faster
+}
+
+// manyEvents are parked.
+type manyEvents struct{ timer.Reader }
+
+func (manyEvents) Parked(_ context.Context, _ timer.TenantID, after int64, limit int) (page []timer.ParkedEvent, err error) {
+	for seq := after + 1; seq <= 1234 && len(page) < limit; seq++ {
+		page = append(page, timer.ParkedEvent{Seq: seq, TenantID: "acme"})
+	}
+	return page, nil
+}
+
+// TestAllParkedEventsAtOnce are retried or discarded, in batches.
+func TestAllParkedEventsAtOnce(t *testing.T) {
+	t.Parallel()
+	s, store := operated(t, nil)
+	for _, test := range []struct{ deed, filter, token, asks, answers string }{
+		{"retry-all-parked", "tenant=globex", "acme", "404 ", "404 "},
+		{"retry-all-parked", "reason=small", "full", "0 parked events of all tenants, with the reason", "Done.</b> 0 of 0 events in the outbox again."},
+		{"retry-all-parked", "", "acme", "1 parked event of acme.", "Done.</b> 1 of 1 events in the outbox again."},
+		{"discard-all-parked", "reason=LARGE", "full", "1 parked event of all tenants", "Done.</b> 1 of 1 events deleted for good."},
+	} {
+		asks, answers := bulk(t, s, test.deed, test.filter, test.token)
+		if !strings.Contains(asks, test.asks) || !strings.Contains(answers, test.answers) {
+			t.Errorf("%s of %q: no %q in\n%s\nor no %q in\n%s", test.deed, test.filter, test.asks, asks, test.answers, answers)
+		}
+	}
+	if stats, err := store.Stats(t.Context(), ""); err != nil || stats.Parked != 0 || stats.Outbox != 1 {
+		t.Errorf("%d parked, %d in the outbox (%v)", stats.Parked, stats.Outbox, err)
+	}
+	for deed, test := range map[string]struct {
+		batches int
+		says    string
+	}{
+		"retry-all-parked":   {3, "200 Done in part.</b> 600 of 1,234 events in the outbox again, not all: ask again."},
+		"discard-all-parked": {9, "200 Done.</b> 1,227 of 1,234 events deleted for good: the others were retried or discarded meanwhile."},
+	} {
+		f := &failing{test.batches}
+		s, _ := operated(t, func(opt *admin.Options) {
+			opt.Timers, opt.Service, opt.Operator = manyEvents{opt.Timers}, failsToRetry{opt.Service, f}, failsToDiscard{opt.Operator, f}
+		})
+		_, answers := bulk(t, s, deed, "tenant=acme", "full")
+		code, says, _ := strings.Cut(test.says, " ")
+		if !strings.HasPrefix(answers, code) || !strings.Contains(answers, says) {
+			t.Errorf("%s: no %q in\n%s", deed, test.says, answers)
+		}
+	}
+}
