@@ -206,26 +206,36 @@ func (a *api) auditLog(context.Context, *struct{}) (*auditOutput, error) {
 
 func (a *api) quotas(ctx context.Context, limits *quota.Limiter, in *quotasInput) (*quotasOutput, error) {
 	tenant, err := in.of(ctx)
-	out := &quotasOutput{Quotas{Tenants: []TenantQuota{}}}
-	if err != nil || limits == nil {
-		return out, err
+	if err != nil {
+		return nil, err
 	}
-	out.Body.Limited, out.Body.Default = true, new(showLimits(limits.Default()))
+	found, err := quotasOf(ctx, a.timers, limits, tenant, timer.TenantID(in.After), in.Limit)
+	return &quotasOutput{found}, err
+}
+
+// quotasOf returns a page of what tenants may have, and what they use, after one, or that of
+// one tenant only. Limits may be nil.
+func quotasOf(ctx context.Context, timers timer.Reader, limits *quota.Limiter, tenant, after timer.TenantID, limit int) (Quotas, error) {
+	found := Quotas{Tenants: []TenantQuota{}}
+	if limits == nil {
+		return found, nil
+	}
+	found.Limited, found.Default = true, new(showLimits(limits.Default()))
 	tenants := []timer.TenantID{tenant}
 	if tenant == "" {
-		tenants = limits.Tenants(timer.TenantID(in.After), in.Limit)
-		if len(tenants) == in.Limit {
-			out.Body.Next = string(tenants[in.Limit-1])
+		tenants = limits.Tenants(after, limit)
+		if len(tenants) == limit {
+			found.Next = string(tenants[limit-1])
 		}
 	}
 	for _, t := range tenants {
-		counts, err := a.timers.Stats(ctx, t)
+		counts, err := timers.Stats(ctx, t)
 		if err != nil {
-			return nil, err
+			return found, err
 		}
-		out.Body.Tenants = append(out.Body.Tenants, showQuota(limits.Usage(t), counts.Scheduled))
+		found.Tenants = append(found.Tenants, showQuota(limits.Usage(t), counts.Scheduled))
 	}
-	return out, nil
+	return found, nil
 }
 
 func showLimits(l quota.Limits) Limits {

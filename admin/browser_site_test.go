@@ -17,6 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -75,7 +76,11 @@ func newSite(t *testing.T) *site {
 	during(t, history.Run)
 	monitor := admin.NewMonitor(a.Checks, quiet)
 	during(t, monitor.Run)
-	options := admin.Options{Monitor: monitor, Timers: s.store, History: history, Broker: s.broker, Operator: s.store, Service: a}
+	limits, err := quota.New(quota.Config{Default: quota.Limits{Live: 100_000}, Tenants: map[timer.TenantID]quota.Limits{"acme": {Accept: quota.Rate{PerSecond: 2000}, Fire: quota.Rate{PerSecond: 1000}, Horizon: 365 * 24 * time.Hour}}}, timer.ClockFunc(time.Now), quota.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := admin.Options{Monitor: monitor, Timers: s.store, History: history, Broker: s.broker, Operator: s.store, Service: a, Quotas: limits}
 	serve := func(opt admin.Options) string {
 		server := httptest.NewServer(admin.New(quiet, opt))
 		t.Cleanup(server.Close)

@@ -49,6 +49,7 @@ func withoutScripts(t *testing.T, s *site) {
 	call(tb, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	tb.open("/")
 	tb.await("Due in the next hour")
+	tb.await("3 of this instance since its start: commands that were refused")
 	if strings.Contains(tb.text(), "Pause refresh") {
 		t.Error("a control that does nothing is shown")
 	}

@@ -157,6 +157,16 @@ func accepted(c *app.Counters) (n int64) {
 	return n
 }
 
+// refused returns how many commands became dead letters.
+func refused(c *app.Counters) (n int64) {
+	for result, count := range c.Commands() {
+		if result.Outcome == handlers.OutcomeInvalid {
+			n += count
+		}
+	}
+	return n
+}
+
 // earliest returns the earlier of two times, of which zero is none.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {

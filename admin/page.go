@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -26,8 +27,10 @@ const (
 	objectiveShare = 0.99
 )
 
-// firingTimeout is how long a page waits to learn whether firing is paused.
-const firingTimeout = time.Second
+const (
+	firingTimeout = time.Second // how long a page waits to learn whether firing is paused, and what is parked
+	countedParked = 100         // parked events that each page counts
+)
 
 // A pages shows the service to people, in a browser. Each page is made here, works
 // without JavaScript, and is asked for again by htmx.
@@ -52,18 +55,21 @@ type page struct {
 // A view is a page with what all pages show.
 type view struct {
 	page
-	Prefix   string
-	Self     string // where it came from
-	Search   string // what was searched for
-	ReadOnly bool   // nothing can be changed
-	Commands bool   // commands can be sent, and dead letters changed: there is a broker
-	Operates bool   // the service can be changed
-	One      bool   // who asks may see one tenant only
-	Session  bool   // who asks can log out
-	Now      time.Time
-	Health   Health
-	Firing   timer.Pauses // of all and of tenants, as far as the one who asks may see them
-	Links    []link
+	Prefix    string
+	Self      string // where it came from
+	Search    string // what was searched for
+	ReadOnly  bool   // nothing can be changed
+	Commands  bool   // commands can be sent, and dead letters changed: there is a broker
+	Operates  bool   // the service can be changed
+	One       bool   // who asks may see one tenant only
+	Session   bool   // who asks can log out
+	Now       time.Time
+	Health    Health
+	Firing    timer.Pauses     // of all and of tenants, as far as the one who asks may see them
+	Limited   bool             // there are quotas
+	Throttled []timer.TenantID // over a quota, as far as the one who asks may see them
+	Parked    int64            // events that the broker refused, up to [countedParked]
+	Links     []link
 }
 
 // Paused reports whether firing of a tenant is paused by name.
@@ -81,6 +87,7 @@ var links = []link{
 	{"tenants", "/tenants", "Tenants", false},
 	{"dead-letters", "/dead-letters", "Dead letters", false},
 	{"parked", "/parked", "Parked events", false},
+	{"quotas", "/quotas", "Quotas", false},
 	{"nodes", "/nodes", "Nodes", true},
 	{"audit", "/audit", "Audit", true},
 	{"docs", "/docs", "API", false},
@@ -108,6 +115,7 @@ func (p *pages) serve(on *routes) {
 	p.get(on, "/tenants", filtered, p.tenants)
 	p.get(on, "/dead-letters", filtered, p.deadLetters)
 	p.get(on, "/parked", filtered, p.parked)
+	p.get(on, "/quotas", filtered, p.quotas)
 	p.get(on, "/nodes", adminToken, p.nodes)
 	p.get(on, "/audit", adminToken, p.audit)
 	p.act(on)
@@ -169,13 +177,16 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	ctx, cancel := context.WithTimeout(r.Context(), firingTimeout)
 	defer cancel()
 	firing, _ := p.opt.Timers.Firing(ctx, now) // what the database does not answer the health says
+	throttled := p.opt.Quotas.Throttled()
 	if one != "" {
 		firing = timer.Pauses{"": firing.Of(one, now)}
+		throttled = slices.DeleteFunc(throttled, func(t timer.TenantID) bool { return t != one })
 	}
+	parked, _ := p.opt.Timers.Parked(ctx, one, 0, countedParked)
 	v := view{
 		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
 		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,
-		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Links: links,
+		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Limited: p.opt.Quotas != nil, Throttled: throttled, Parked: int64(len(parked)), Links: links,
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if found.Code != 0 {

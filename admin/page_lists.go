@@ -158,6 +158,18 @@ func (p *pages) audit(context.Context, *http.Request) (page, error) {
 	return page{Name: "audit.html", Title: "Audit", Nav: "audit", Live: true, Body: p.actions.audit.recent()}, nil
 }
 
+// quotas lists what tenants may have, and what they use.
+func (p *pages) quotas(ctx context.Context, r *http.Request) (page, error) {
+	after := timer.TenantID(r.URL.Query().Get("after"))
+	found := page{Name: "quotas.html", Title: "Quotas", Nav: "quotas", Live: true}
+	if err := optional(string(after), after.Validate()); err != nil {
+		return found, err
+	}
+	var err error
+	found.Body, err = quotasOf(ctx, p.opt.Timers, p.opt.Quotas, accessOf(ctx).tenant, after, tenantsPerPage)
+	return found, err
+}
+
 // nodes lists the instances that share the database.
 func (p *pages) nodes(ctx context.Context, _ *http.Request) (page, error) {
 	found := page{Name: "nodes.html", Title: "Nodes", Nav: "nodes", Live: true}

@@ -1,10 +1,15 @@
 package admin_test
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
+	"github.com/event-service-agent/timer-service/quota"
+	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestPagesShowWhatAFormSelects of dead letters, and of parked events.
@@ -48,5 +53,80 @@ func TestPagesShowWhatAFormSelects(t *testing.T) {
 		if code == 200 && !strings.Contains(body, path+"?reason=a%26b&amp;since=2026-01-01T00%3A01&amp;tenant=acme\">First page") || code != 200 && code != 404 {
 			t.Errorf("%s: the first page has another form: %d %s", path, code, body)
 		}
+	}
+}
+
+// TestQuotasHaveAPage that shows limits and use, and the navigation leads to it where there
+// are quotas. Each page says who is throttled, to a tenant of itself only.
+func TestQuotasHaveAPage(t *testing.T) {
+	t.Parallel()
+	limits, err := quota.New(quota.Config{
+		Default: quota.Limits{Live: 10_000}, Tenants: map[timer.TenantID]quota.Limits{"globex": {Accept: quota.Rate{PerSecond: 0.5}, Horizon: time.Hour, Policy: quota.DeadLetter}},
+	}, timer.ClockFunc(time.Now), quota.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := operated(t, func(opt *admin.Options) { opt.Quotas = limits })
+	plain := func(path, token string) string {
+		code, body := get(s, path, with(token)...)
+		if code != 200 {
+			t.Errorf("%s: %d", path, code)
+		}
+		return strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, " ")), " ")
+	}
+	if got := plain("/quotas", "full"); !strings.Contains(got, "globex 1 – 0.5 1 – – 1 h dead_letter –") || strings.Contains(got, "acme") || strings.Contains(got, "Throttled") {
+		t.Error(got)
+	}
+	if got := plain("/quotas", "acme"); !strings.Contains(got, "acme default 2 10,000 – – – – – delay –") || strings.Contains(got, "globex") {
+		t.Error(got)
+	}
+	c := timer.ScheduleTimer{Key: timer.Key{TenantID: "globex", ServiceCallID: "order-1"}, DueAt: time.Now()}
+	for i := range 2 {
+		if exceeded, err := limits.Allow(t.Context(), nil, false, c); err != nil || (exceeded == nil) != (i == 0) {
+			t.Fatal(exceeded, err)
+		}
+		limits.Done("globex", 1, timer.Result{Outcome: timer.DidSchedule})
+	}
+	for token, want := range map[string]string{"full": "Throttled: globex was over a quota", "globex": "Throttled: your tenant was over a quota"} {
+		if got := plain("/timers", token); !strings.Contains(got, want) {
+			t.Errorf("%s: no %q in %s", token, want, got)
+		}
+	}
+	if got := plain("/timers", "acme"); strings.Contains(got, "Throttled") || !strings.Contains(got, "Quotas") {
+		t.Errorf("of another tenant: %s", got)
+	}
+	if code, _ := get(s, "/quotas?after=%00", with("full")...); code != 400 {
+		t.Errorf("a page after no tenant: %d", code)
+	}
+	without, _ := operated(t, nil)
+	if code, body := get(without, "/quotas", with("full")...); code != 200 || !strings.Contains(body, "quotas_file is not set") || strings.Contains(body, `href="/quotas"`) {
+		t.Errorf("without quotas: %d %s", code, body)
+	}
+}
+
+// TestNavigationCountsWhatIsParked of those that the one who asks may see, on each page.
+func TestNavigationCountsWhatIsParked(t *testing.T) {
+	t.Parallel()
+	s, store := operated(t, nil)
+	for token, n := range map[string]int{"full": 2, "acme": 1} {
+		if _, body := get(s, "/timers", with(token)...); !strings.Contains(body, fmt.Sprintf(`Parked events <b class="bad">%d</b></a>`, n)) {
+			t.Errorf("%s: no %d in\n%s", token, n, body)
+		}
+	}
+	many, _ := operated(t, func(opt *admin.Options) { opt.Timers = manyEvents{opt.Timers} })
+	if _, body := get(many, "/timers", with("full")...); !strings.Contains(body, `Parked events <b class="bad">100&#43;</b></a>`) {
+		t.Errorf("no 100+ in\n%s", body)
+	}
+	all, err := store.Parked(t.Context(), "", 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if _, err := store.DiscardParked(t.Context(), e.Seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, body := get(s, "/timers", with("full")...); !strings.Contains(body, "Parked events</a>") {
+		t.Errorf("none is parked:\n%s", body)
 	}
 }

@@ -28,6 +28,7 @@ type overview struct {
 	Budget  budget
 	Chart   chart
 	Rates   []pace
+	Refused int64 // commands that became dead letters, on this instance since its start
 
 	Red, Notes []Part
 
@@ -86,7 +87,7 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 		o.Unprotected = p.opt.Unprotected()
 	}
 	if p.opt.History != nil {
-		o.Chart = draw(o.measure(p.opt.History, now, err))
+		o.Chart, o.Refused = draw(o.measure(p.opt.History, now, err)), refused(p.opt.History.counters)
 	}
 	for _, part := range p.opt.Monitor.Health().Parts {
 		switch {

@@ -152,4 +152,8 @@ func (*patient) SetWriteDeadline(time.Time) error { return nil }
 // unread is a database that nothing is asked of but whether firing is paused.
 type unread struct{ timer.Reader }
 
+func (unread) Parked(context.Context, timer.TenantID, int64, int) ([]timer.ParkedEvent, error) {
+	return nil, nil
+}
+
 func (unread) Firing(context.Context, time.Time) (timer.Pauses, error) { return nil, nil }

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
@@ -35,4 +36,23 @@ func (l *Limiter) Held() map[timer.TenantID]time.Time {
 		l.listed, l.listedAt = maps.Clone(l.held), now
 	}
 	return l.listed
+}
+
+// Throttled returns the tenants that within the last minute have waited for their fire rate,
+// or exceeded another limit, in order. A nil Limiter throttles none.
+func (l *Limiter) Throttled() []timer.TenantID {
+	if l == nil {
+		return nil
+	}
+	tenants := slices.Collect(maps.Keys(l.Held()))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.clock.Now()
+	for tenant, u := range l.usages {
+		if now.Sub(u.exceeded) < quietTime {
+			tenants = append(tenants, tenant)
+		}
+	}
+	slices.Sort(tenants)
+	return slices.Compact(tenants)
 }

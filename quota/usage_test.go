@@ -41,3 +41,37 @@ func TestUsageSaysWhatIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestThrottledAreThoseOverAQuota within the last minute: by their fire rate, or by another
+// limit.
+func TestThrottledAreThoseOverAQuota(t *testing.T) {
+	t.Parallel()
+	var none *quota.Limiter
+	if got := none.Throttled(); len(got) != 0 {
+		t.Errorf("without quotas: %v", got)
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	l, err := quota.New(quota.Config{Default: quota.Limits{Accept: quota.Rate{PerSecond: 1}, Fire: quota.Rate{PerSecond: 1}}}, timer.ClockFunc(func() time.Time { return now }), quota.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tenant := range []timer.TenantID{"beta", "acme", "acme"} {
+		if _, err := l.Allow(t.Context(), nil, false, timer.ScheduleTimer{Key: timer.Key{TenantID: tenant, ServiceCallID: "order-1"}, DueAt: now}); err != nil {
+			t.Fatal(err)
+		}
+		l.Done(tenant, 1, timer.Result{Outcome: timer.DidSchedule})
+	}
+	for range 2 {
+		l.Allowance(now)("globex")
+		l.Fired(now, []timer.DueTimeReached{{Key: timer.Key{TenantID: "globex"}}})
+	}
+	for _, test := range []struct {
+		after time.Duration
+		want  []timer.TenantID
+	}{{0, []timer.TenantID{"acme", "globex"}}, {59 * time.Second, []timer.TenantID{"acme", "globex"}}, {2 * time.Second, nil}} {
+		now = now.Add(test.after)
+		if got := l.Throttled(); !slices.Equal(got, test.want) {
+			t.Errorf("at %v: %v, want %v", now, got, test.want)
+		}
+	}
+}
