@@ -202,12 +202,16 @@ var shown = map[string]string{
 	"/tenants":                              "refused",
 	"/dead-letters":                         "unknown_type",
 	"/parked":                               "refused by the broker",
+	"/quotas":                               "2,000",
 	"/nodes":                                "this one",
 	"/audit":                                "What people changed",
 	"/do/cancel?tenant=acme&call=order-01":  "Cancel this timer",
 	"/timers?tenant=acme&prefix=order-0":    "Cancel those that begin with order-0",
-	"/do/cancel-prefix?tenant=acme&prefix=order-0": "10 timers to cancel",
-	"/do/nothing": "there is no such action",
+	"/do/cancel-prefix?tenant=acme&prefix=order-0":   "10 timers to cancel",
+	"/do/discard-all-parked?filter=tenant%3Drefused": "2 parked events of refused",
+	"/do/replay-all?filter=tenant%3Dacme":            "3 dead letters of acme",
+	"/do/forget?tenant=forgotten":                    "Type the name of the tenant",
+	"/do/nothing":                                    "there is no such action",
 }
 
 // TestPagesInABrowser has one Chromium open all pages in many ways.
@@ -270,6 +274,9 @@ func appears(t *testing.T, s *site, scheme string, width int64) {
 		eval[bool](tb, `document.querySelectorAll("details").forEach(d => d.open = true), true`)
 		if wide := eval[int](tb, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
 			t.Errorf("%s is %d pixels too wide", path, wide)
+		}
+		if n := eval[int](tb, `[...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth || e.querySelector("td:not([data-th])")).length`); n > 0 {
+			t.Errorf("%s has a table that must be scrolled, or a cell without the name of its column", path)
 		}
 		if n := eval[int](tb, `document.querySelectorAll("img[src=x], main script").length`); n > 0 {
 			t.Errorf("%s: hostile text is no text", path)
