@@ -27,12 +27,13 @@ func TestPagesShowWhatAFormSelects(t *testing.T) {
 		"/dead-letters?correlation=req-7":                    "",
 		"/dead-letters?since=2026-01-01T00:00":               "dead-a-1 dead-a-2 dead-g-1",
 		"/dead-letters?since=2026-01-01T00:01&tenant=globex": "",
-		"/parked":                                      "acme/order-1 globex/gone",
-		"/parked?reason=LARGE":                         "acme/order-1 globex/gone",
-		"/parked?reason=small":                         "",
-		"/parked?correlation=req-7":                    "acme/order-1",
+
 		"/parked?since=2026-01-01T00:01&tenant=globex": "globex/gone",
-		"/parked?since=2026-01-01T00:02":               "",
+		"/parked":                        "acme/order-1 globex/gone",
+		"/parked?reason=LARGE":           "acme/order-1 globex/gone",
+		"/parked?reason=small":           "",
+		"/parked?correlation=req-7":      "acme/order-1",
+		"/parked?since=2026-01-01T00:02": "",
 	} {
 		code, body := get(s, path, with("full")...)
 		var found []string
