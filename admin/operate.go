@@ -42,8 +42,8 @@ var (
 	errNoParked  = huma.Error404NotFound("there is no such parked event")
 )
 
-// errMore says that a tenant has more timers than could be deleted in time.
-var errMore = huma.Error503ServiceUnavailable("some timers are left, for they are many: ask again")
+// errMore says that there is more than could be changed in time.
+var errMore = huma.Error503ServiceUnavailable("some are left, for they are many: ask again")
 
 // pause pauses firing of a tenant, or of all, until a time unless that is zero. It is for
 // those who may change what concerns all tenants: a tenant could resume what they paused.

@@ -68,7 +68,7 @@ type view struct {
 	Firing    timer.Pauses     // of all and of tenants, as far as the one who asks may see them
 	Limited   bool             // there are quotas
 	Throttled []timer.TenantID // over a quota, as far as the one who asks may see them
-	Parked    int64            // events that the broker refused, up to [countedParked]
+	Parked    string           // how many events the broker refused, up to [countedParked]
 	Links     []link
 }
 
@@ -186,7 +186,7 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	v := view{
 		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
 		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,
-		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Limited: p.opt.Quotas != nil, Throttled: throttled, Parked: int64(len(parked)), Links: links,
+		One: one != "", Session: p.opt.Token != "", Now: now, Health: p.opt.Monitor.Health(), Firing: firing, Limited: p.opt.Quotas != nil, Throttled: throttled, Parked: atLeast(int64(len(parked)), countedParked), Links: links,
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if found.Code != 0 {

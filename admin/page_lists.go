@@ -73,7 +73,8 @@ type deadLetterList struct {
 	Reasons    []timer.Reason // of which people choose
 	NameTenant bool           // the broker lists those of one tenant only
 	Rows       []deadLetter
-	First      string // the first page, where this is another one
+	First      string // the first page
+	Paged      bool   // this is another one
 	Next       string // the next page
 }
 
@@ -87,18 +88,16 @@ type deadLetter struct {
 
 func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) {
 	after := r.URL.Query().Get("after")
-	l := &deadLetterList{Reasons: reasons}
+	l := &deadLetterList{Reasons: reasons, Paged: after != ""}
 	found := page{Name: "dead_letters.html", Title: "Dead letters", Nav: "dead-letters", Body: l}
 	if strings.ContainsFunc(after, unicode.IsControl) { // ids may be those of other programs
 		return found, errBadAfter
 	}
 	var err error
-	if l.selection, err = selected(ctx, r.URL.Query()); err != nil {
+	if l.selection, err = selected(ctx, r.URL.RawQuery); err != nil {
 		return found, err
 	}
-	if after != "" {
-		l.First = p.opt.Prefix + "/dead-letters?" + l.Query("")
-	}
+	l.First = p.opt.Prefix + "/dead-letters?" + l.Query("")
 	rows, next, err := p.actions.deadLetters(ctx, l.letters(), after, rowsPerPage)
 	for _, m := range rows {
 		text, cut := readable(m.Body)
@@ -118,7 +117,8 @@ func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) 
 type parkedList struct {
 	selection
 	Rows  []parkedRow
-	First string // the first page, where this is another one
+	First string // the first page
+	Paged bool   // this is another one
 	Next  string // the next page
 }
 
@@ -130,18 +130,16 @@ type parkedRow struct {
 
 func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {
 	after, bad := strconv.ParseInt(cmp.Or(r.URL.Query().Get("after"), "0"), 10, 64)
-	l := &parkedList{}
+	l := &parkedList{Paged: after > 0}
 	found := page{Name: "parked.html", Title: "Parked events", Nav: "parked", Body: l}
 	if bad != nil || after < 0 {
 		return found, errBadAfter
 	}
 	var err error
-	if l.selection, err = selected(ctx, r.URL.Query()); err != nil {
+	if l.selection, err = selected(ctx, r.URL.RawQuery); err != nil {
 		return found, err
 	}
-	if after > 0 {
-		l.First = p.opt.Prefix + "/parked?" + l.Query("")
-	}
+	l.First = p.opt.Prefix + "/parked?" + l.Query("")
 	rows, next, err := l.selection.parked(ctx, p.opt.Timers, after, rowsPerPage)
 	for _, e := range rows {
 		text, cut := readable(e.Body)

@@ -51,7 +51,7 @@ func TestPagesShowWhatAFormSelects(t *testing.T) {
 			t.Errorf("%s of a time that is none: %d %s", path, code, body)
 		}
 		code, body := get(s, path+"?tenant=acme&reason=a%26b&since=2026-01-01T00:01&after=1", with("full")...)
-		if code == 200 && !strings.Contains(body, path+"?reason=a%26b&amp;since=2026-01-01T00%3A01&amp;tenant=acme\">First page") || code != 200 && code != 404 {
+		if code == 200 && !strings.Contains(body, path+"?after=&amp;correlation=&amp;reason=a%26b&amp;since=2026-01-01T00%3A01&amp;tenant=acme\">First page") || code != 200 && code != 404 {
 			t.Errorf("%s: the first page has another form: %d %s", path, code, body)
 		}
 	}

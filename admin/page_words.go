@@ -21,8 +21,6 @@ var words = template.FuncMap{
 	"when":     func(at, now time.Time) when { return when{at, now} },
 	"count":    func(n reflect.Value, thing string) string { return count(n.Int(), thing) }, // of any type of integer
 	"table":    func(rows []timer.Entry, prefix string, now time.Time) table { return table{rows, prefix, now} },
-	"parked":   func(n int64) string { return atLeast(n, countedParked) },
-	"limit":    limitText,
 	"left":     leftText,
 	"ms":       func(n int64) time.Duration { return time.Duration(n) * time.Millisecond },
 	"overdue":  func(n int64) string { return atLeast(n, timer.MaxOverdue) },
@@ -56,14 +54,6 @@ func atLeast(n, limit int64) string {
 		return num(n) + "+"
 	}
 	return num(n)
-}
-
-// limitText returns a rate, or that there is none.
-func limitText(rate float64) string {
-	if rate == 0 {
-		return "–"
-	}
-	return humanize.Commaf(rate)
 }
 
 // leftText returns how much of a rate is left, or that there is none.

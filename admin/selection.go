@@ -1,10 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/timer"
@@ -29,9 +32,13 @@ type selection struct {
 	From        time.Time
 }
 
-// selected reads a selection from a form. It is of the only tenant that the one who asks
-// may see.
-func selected(ctx context.Context, form url.Values) (s selection, err error) {
+// selected reads a selection from the query of a form. It is of the only tenant that the one
+// who asks may see.
+func selected(ctx context.Context, query string) (s selection, err error) {
+	form, err := url.ParseQuery(query)
+	if err != nil {
+		return s, huma.Error400BadRequest("the form can't be read")
+	}
 	get := func(name string) string { return strings.TrimSpace(form.Get(name)) }
 	s = selection{Reason: get("reason"), Correlation: get("correlation"), Since: get("since")}
 	if s.Tenant, err = only(ctx, get("tenant")); err != nil {
@@ -41,15 +48,20 @@ func selected(ctx context.Context, form url.Values) (s selection, err error) {
 	return s, err
 }
 
-// Query returns the form again, with the page after one.
+// Query returns the form again, for the page after one.
 func (s selection) Query(after string) string {
-	form := make(url.Values)
-	for name, value := range map[string]string{"tenant": string(s.Tenant), "reason": s.Reason, "correlation": s.Correlation, "since": s.Since, "after": after} {
-		if value != "" {
-			form.Set(name, value)
+	return url.Values{"tenant": {string(s.Tenant)}, "reason": {s.Reason}, "correlation": {s.Correlation}, "since": {s.Since}, "after": {after}}.Encode()
+}
+
+// String says for people what is selected.
+func (s selection) String() string {
+	text := "of " + cmp.Or(string(s.Tenant), allTenants)
+	for _, of := range [][2]string{{"reason", s.Reason}, {"correlation id", s.Correlation}, {"since", stamp(s.From)}} {
+		if of[1] != "" {
+			text += ", " + of[0] + " " + quote(of[1])
 		}
 	}
-	return form.Encode()
+	return text
 }
 
 // letters returns the filter of dead letters.

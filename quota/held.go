@@ -47,12 +47,10 @@ func (l *Limiter) Throttled() []timer.TenantID {
 	tenants := slices.Collect(maps.Keys(l.Held()))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.clock.Now()
 	for tenant, u := range l.usages {
-		if now.Sub(u.exceeded) < quietTime {
+		if l.clock.Now().Sub(u.exceeded) < quietTime {
 			tenants = append(tenants, tenant)
 		}
 	}
-	slices.Sort(tenants)
-	return slices.Compact(tenants)
+	return slices.Compact(slices.Sorted(slices.Values(tenants)))
 }
