@@ -120,18 +120,18 @@ func TestParkedEventsAreListedRetriedAndDiscarded(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Fatal(all, err)
 	}
-	first, second := fmt.Sprint(all[0].Seq), fmt.Sprint(all[1].Seq)
+	first, second := fmt.Sprint(all[1].Seq), fmt.Sprint(all[0].Seq)
 	for _, test := range []struct{ token, query, want string }{
-		{"full", "", "200 acme.order-1 globex.gone"},
-		{"full", "?limit=1", "200 acme.order-1 " + first},
-		{"full", "?limit=1&after=" + first, "200 globex.gone " + second},
-		{"full", "?after=" + second, "200"},
+		{"full", "", "200 globex.gone acme.order-1"},
+		{"full", "?limit=1", "200 globex.gone " + second},
+		{"full", "?limit=1&after=" + second, "200 acme.order-1 " + first},
+		{"full", "?after=" + first, "200"},
 		{"full", "?tenant=globex", "200 globex.gone"},
 		{"full", "?tenant=none", "200"},
-		{"full", "?reason=TOO+large", "200 acme.order-1 globex.gone"},
+		{"full", "?reason=TOO+large", "200 globex.gone acme.order-1"},
 		{"full", "?reason=timeout", "200"},
 		{"full", "?correlationId=req-7", "200 acme.order-1"},
-		{"full", "?since=2026-01-01T00:01:00Z", "200 acme.order-1 globex.gone"},
+		{"full", "?since=2026-01-01T00:01:00Z", "200 globex.gone acme.order-1"},
 		{"full", "?since=2026-01-01T00:01:01Z", "200"},
 		{"full", "?since=yesterday", "422"},
 		{"acme", "?reason=too+large", "200 acme.order-1"},

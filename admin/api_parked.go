@@ -55,7 +55,7 @@ type (
 		Since         string `query:"since" doc:"Only those that were parked then or later, as RFC 3339 with a zone." example:"2030-01-31T12:00:00Z"`
 		CorrelationID string `query:"correlationId" maxLength:"128" doc:"Only those that carry it."`
 		Limit         int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"How many at most."`
-		After         int64  `query:"after" minimum:"0" doc:"The page after this number: next of the page before."`
+		After         int64  `query:"after" minimum:"0" doc:"The page before this number: next of the page that came before it."`
 	}
 	parkedListOutput struct{ Body ParkedEvents }
 	parkedInput      struct {
@@ -65,7 +65,7 @@ type (
 )
 
 func (a *api) addParked() {
-	add(a, "/v1/parked", "list-parked-events", "Events that the broker refused for good, oldest first", filtered, a.parkedList)
+	add(a, "/v1/parked", "list-parked-events", "Events that the broker refused for good, newest first", filtered, a.parkedList)
 	add(a, "/v1/parked/{seq}", "get-parked-event", "A parked event, with its body", filtered, a.parkedEvent)
 	retry := huma.Operation{OperationID: "retry-parked-event", Method: http.MethodPost, Path: "/v1/parked/{seq}:retry", Summary: "Put a parked event back into the outbox, as if it were new"}
 	change(a, retry, filtered, func(ctx context.Context, in *parkedInput) (*struct{}, error) {

@@ -137,6 +137,7 @@ func (a *actions) seqs(ctx context.Context, s selection) (seqs []int64, err erro
 			seqs = append(seqs, e.Seq)
 		}
 		if after = next; next == 0 || err != nil {
+			slices.Sort(seqs) // so that they are retried in the order in which they were parked
 			return seqs, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -56,6 +58,38 @@ func (a *actions) deadLetters(ctx context.Context, f deadletter.Filter, after st
 		return nil, "", errManyDeadLetters
 	}
 	return page, "", a.visitFailed(ctx, err)
+}
+
+// newestDeadLetters returns a page of the dead letters that fit a filter, newest first, before
+// the place where the page before ended, and where this one ends, if there are more. It reads
+// all of them, since a broker has them in the order of its logs. If there was no time for that,
+// partial is true, and the page has the newest of those that were read.
+func (a *actions) newestDeadLetters(
+	ctx context.Context, f deadletter.Filter, before string, limit int,
+) (page []deadletter.Message, next string, partial bool, err error) {
+	place := func(m deadletter.Message) string { return fmt.Sprintf("%013d %s", max(m.LastAt.UnixMilli(), 0), m.ID) }
+	some := false
+	err = a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
+		_, err := s.List(ctx, f, func(m deadletter.Message) error {
+			some = true
+			at := place(m)
+			if before != "" && at >= before {
+				return nil
+			}
+			i, _ := slices.BinarySearchFunc(page, at, func(m deadletter.Message, at string) int { return strings.Compare(at, place(m)) })
+			page = slices.Insert(page, i, m)
+			page = page[:min(len(page), limit+1)]
+			return nil
+		})
+		return err
+	})
+	if some && errors.Is(err, context.DeadlineExceeded) {
+		partial, err = true, nil
+	}
+	if len(page) > limit {
+		page, next = page[:limit], place(page[limit-1])
+	}
+	return page, next, partial, a.visitFailed(ctx, err)
 }
 
 // deadLetter returns the dead letter of a tenant that has an id.

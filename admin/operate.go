@@ -92,7 +92,7 @@ func (a *actions) parked(ctx context.Context, what string, seq int64, change fun
 // parkedEvent returns the parked event with a number, of a tenant or of all if it is
 // empty.
 func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID, seq int64) (timer.ParkedEvent, error) {
-	page, err := timers.Parked(ctx, tenant, seq-1, 1)
+	page, err := timers.Parked(ctx, tenant, seq+1, 1)
 	if err == nil && (len(page) == 0 || page[0].Seq != seq) {
 		err = errNoParked
 	}

@@ -72,6 +72,7 @@ type deadLetterList struct {
 	selection
 	Reasons    []timer.Reason // of which people choose
 	NameTenant bool           // the broker lists those of one tenant only
+	Partial    bool           // there was no time to read all of them
 	Rows       []deadLetter
 	First      string // the first page
 	Paged      bool   // this is another one
@@ -98,7 +99,8 @@ func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) 
 		return found, err
 	}
 	l.First = p.opt.Prefix + "/dead-letters?" + l.Query("")
-	rows, next, err := p.actions.deadLetters(ctx, l.letters(), after, rowsPerPage)
+	rows, next, partial, err := p.actions.newestDeadLetters(ctx, l.letters(), after, rowsPerPage)
+	l.Partial = partial
 	for _, m := range rows {
 		text, cut := readable(m.Body)
 		l.Rows = append(l.Rows, deadLetter{m, text, cut, m.Replays >= deadletter.MaxReplays || m.Truncated})

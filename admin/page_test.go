@@ -290,7 +290,7 @@ func TestPagesWithoutABrokerChangeTheService(t *testing.T) {
 	if err != nil || len(parked) != 2 {
 		t.Fatal(parked, err)
 	}
-	seq := fmt.Sprint(parked[0].Seq)
+	seq := fmt.Sprint(parked[1].Seq)
 	for path, want := range map[string]string{
 		"/parked": "/do/retry-parked?tenant=acme&amp;seq=" + seq, "/tenants": "/do/forget?tenant=acme", "/": "/do/pause",
 		"/do/retry-parked?tenant=acme&seq=" + seq: "Retry this event",

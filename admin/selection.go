@@ -78,27 +78,27 @@ func (s selection) fits(e timer.ParkedEvent) bool {
 	return strings.Contains(strings.ToLower(e.Reason), strings.ToLower(s.Reason)) && (s.Correlation == "" || s.Correlation == e.CorrelationID) && !e.ParkedAt.Before(s.From)
 }
 
-// parked returns a page of the parked events that are selected, oldest first, behind a
-// number, and the number behind which the next page begins, if there may be one. Among
-// very many others a page may be short.
-func (s selection) parked(ctx context.Context, timers timer.Reader, after int64, limit int) (page []timer.ParkedEvent, next int64, err error) {
+// parked returns a page of the parked events that are selected, newest first, before a
+// number or from the newest on if it is 0, and the number before which the next page begins,
+// if there may be one. Among very many others a page may be short.
+func (s selection) parked(ctx context.Context, timers timer.Reader, before int64, limit int) (page []timer.ParkedEvent, next int64, err error) {
 	for range parkedReads {
-		rows, err := timers.Parked(ctx, s.Tenant, after, limit)
+		rows, err := timers.Parked(ctx, s.Tenant, before, limit)
 		if err != nil {
 			return nil, 0, err
 		}
 		for _, e := range rows {
-			after = e.Seq
+			before = e.Seq
 			if s.fits(e) {
 				page = append(page, e)
 			}
 			if len(page) == limit {
-				return page, after, nil
+				return page, before, nil
 			}
 		}
 		if len(rows) < limit {
 			return page, 0, nil
 		}
 	}
-	return page, after, nil
+	return page, before, nil
 }

@@ -153,10 +153,10 @@ func (t *Timers) Counts(ctx context.Context, tenant timer.TenantID) (Counts, err
 	return Counts{stats.Counts, t.app.forwarder.Failing(tenant), len(parked)}, err
 }
 
-// Parked returns the events that were parked behind a number, in the order of their
-// numbers, of one tenant or, if that is "", of all.
-func (t *Timers) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error) {
-	return t.app.store.Timers().Parked(ctx, tenant, after, limit)
+// Parked returns events that were parked, newest first, before a number or from the newest
+// on if it is 0, of a tenant or of all if it is empty.
+func (t *Timers) Parked(ctx context.Context, tenant timer.TenantID, before int64, limit int) ([]timer.ParkedEvent, error) {
+	return t.app.store.Timers().Parked(ctx, tenant, before, limit)
 }
 
 // Retry puts parked events back into the outbox, as [App.Retry].

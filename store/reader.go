@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -44,6 +45,14 @@ func Between(f timer.Filter) (after, before string) {
 		after = f.Prefix[:last] + string(f.Prefix[last]-1) + del
 	}
 	return max(f.After, after), f.Prefix + del
+}
+
+// Newest returns the number before which all parked events are that are asked for.
+func Newest(before int64) int64 {
+	if before == 0 {
+		return math.MaxInt64
+	}
+	return before
 }
 
 // A Question has two statements that ask the same: about all tenants, and about one.

@@ -109,9 +109,9 @@ type Reader interface {
 	// [CheckIntervals] refuses is an error that wraps [ErrInvalid].
 	Upcoming(ctx context.Context, tenant TenantID, from time.Time, width time.Duration, n int) ([]int64, error)
 
-	// Parked returns events that were parked, oldest first, behind a number, of a
-	// tenant or of all if it is empty.
-	Parked(ctx context.Context, tenant TenantID, after int64, limit int) ([]ParkedEvent, error)
+	// Parked returns events that were parked, newest first, before a number or from the
+	// newest on if it is 0, of a tenant or of all if it is empty.
+	Parked(ctx context.Context, tenant TenantID, before int64, limit int) ([]ParkedEvent, error)
 
 	// Unclaimed returns the service calls of up to limit events that wait in the outbox
 	// because no handler of a host's program wants them, in their order.

@@ -13,7 +13,7 @@ import (
 )
 
 type parkedCmd struct {
-	List    parkedListCmd    `cmd:"" help:"List parked events, oldest first."`
+	List    parkedListCmd    `cmd:"" help:"List parked events, newest first."`
 	Show    parkedShowCmd    `cmd:"" help:"Show a parked event with its body."`
 	Retry   parkedRetryCmd   `cmd:"" help:"Put parked events back into the outbox, as if they were new."`
 	Discard parkedDiscardCmd `cmd:"" help:"Delete parked events for good."`
@@ -39,7 +39,7 @@ type (
 		Tenant timer.TenantID `arg:"" optional:"" help:"Only those of this tenant."`
 		parkedFlags
 		Limit pageSize `default:"100" help:"How many at most, up to 1000."`
-		After number   `placeholder:"SEQ" help:"Only those after this number."`
+		After number   `placeholder:"SEQ" help:"Only those before this number: the page after the one that ends with it."`
 	}
 	parkedShowCmd struct {
 		Seq int64 `arg:"" help:"Its number, as parked list prints it."`

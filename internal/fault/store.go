@@ -122,8 +122,8 @@ func (r *reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 }
 
 // Parked fails as "parked".
-func (r *reader) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) ([]timer.ParkedEvent, error) {
-	return get(r.decide, "parked", func() ([]timer.ParkedEvent, error) { return r.Reader.Parked(ctx, tenant, after, limit) })
+func (r *reader) Parked(ctx context.Context, tenant timer.TenantID, before int64, limit int) ([]timer.ParkedEvent, error) {
+	return get(r.decide, "parked", func() ([]timer.ParkedEvent, error) { return r.Reader.Parked(ctx, tenant, before, limit) })
 }
 
 // Firing fails as "firing".

@@ -11,8 +11,8 @@ import (
 )
 
 // Parked returns a page of parked events.
-func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, after int64, limit int) (events []timer.ParkedEvent, err error) {
-	text, args := sqlParked.Of(tenant, after, timer.PageSize(limit))
+func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, before int64, limit int) (events []timer.ParkedEvent, err error) {
+	text, args := sqlParked.Of(tenant, store.Newest(before), timer.PageSize(limit))
 	err = r.rows(ctx, "list parked events", func(rows *sql.Rows) error {
 		var e timer.ParkedEvent
 		var headers string

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -87,9 +88,9 @@ func (s *suite) park(tenants ...timer.TenantID) (seqs []int64) {
 	return seqs
 }
 
-func (s *suite) parked(tenant timer.TenantID, after int64, limit int) []timer.ParkedEvent {
+func (s *suite) parked(tenant timer.TenantID, before int64, limit int) []timer.ParkedEvent {
 	s.Helper()
-	events, err := s.store.Parked(s.Context(), tenant, after, limit)
+	events, err := s.store.Parked(s.Context(), tenant, before, limit)
 	s.must(err)
 	return events
 }
@@ -105,18 +106,18 @@ func numbers(events []timer.ParkedEvent) (seqs []int64) {
 func parkedPages(s *suite) {
 	s.same("nothing", s.parked("", 0, 10), []timer.ParkedEvent(nil))
 	seqs := s.park("acme", "beta", "acme", "acme", "beta")
-	s.same("all", numbers(s.parked("", 0, 0)), seqs)
-	s.same("a page", numbers(s.parked("", 0, 2)), seqs[:2])
-	s.same("the next", numbers(s.parked("", seqs[1], 2)), seqs[2:4])
-	s.same("the last", numbers(s.parked("", seqs[3], 2)), seqs[4:])
-	s.same("behind the last", numbers(s.parked("", seqs[4], 2)), []int64(nil))
-	s.same("of a tenant", numbers(s.parked("acme", 0, 2)), []int64{seqs[0], seqs[2]})
-	s.same("the next of it", numbers(s.parked("acme", seqs[2], 2)), []int64{seqs[3]})
-	s.same("of another", numbers(s.parked("beta", 0, 10)), []int64{seqs[1], seqs[4]})
+	s.same("all", numbers(s.parked("", 0, 0)), []int64{seqs[4], seqs[3], seqs[2], seqs[1], seqs[0]})
+	s.same("a page", numbers(s.parked("", 0, 2)), []int64{seqs[4], seqs[3]})
+	s.same("the next", numbers(s.parked("", seqs[3], 2)), []int64{seqs[2], seqs[1]})
+	s.same("the last", numbers(s.parked("", seqs[1], 2)), seqs[:1])
+	s.same("before the oldest", numbers(s.parked("", seqs[0], 2)), []int64(nil))
+	s.same("of a tenant", numbers(s.parked("acme", 0, 2)), []int64{seqs[3], seqs[2]})
+	s.same("the next of it", numbers(s.parked("acme", seqs[2], 2)), seqs[:1])
+	s.same("of another", numbers(s.parked("beta", 0, 10)), []int64{seqs[4], seqs[1]})
 	s.same("of a third", numbers(s.parked("gamma", 0, 10)), []int64(nil))
 	want := event(2)
 	want.CorrelationID = "request-\u00e9\"-2"
-	got := s.parked("acme", seqs[1], 1)[0]
+	got := s.parked("acme", seqs[3], 1)[0]
 	if !strings.Contains(string(got.Body), `"serviceCallId":"call-2"`) {
 		s.Errorf("body %s", got.Body)
 	}
@@ -137,6 +138,7 @@ func (s *suite) retry(now time.Time, seqs ...int64) int {
 func retryParked(s *suite) {
 	seqs := s.park("acme", "beta", "acme")
 	before := s.parked("", 0, 10)
+	slices.Reverse(before)
 	s.emit(event(7))
 	waits := s.head(0, 10)[0]
 	later := noon.Add(time.Hour)
@@ -156,8 +158,8 @@ func retryParked(s *suite) {
 	st := s.stats()
 	s.same("outbox and parked", []int64{st.Outbox, st.Parked}, []int64{3, 1})
 	s.must(s.store.Park(s.Context(), later, rows[1].Place, "refused again"))
-	s.same("parked again", numbers(s.parked("", seqs[2], 10)), []int64{rows[1].Seq})
-	s.same("attempts", s.parked("", seqs[2], 10)[0].Attempts, 1)
+	s.same("parked again", numbers(s.parked("", 0, 1)), []int64{rows[1].Seq})
+	s.same("attempts", s.parked("", 0, 1)[0].Attempts, 1)
 }
 
 func discardParked(s *suite) {
