@@ -208,7 +208,9 @@ func TestReceiptsGoToTheBrokerAllTheSame(t *testing.T) {
 			return false, nil
 		}}}})
 		l.append("event", "receipt", "event")
+		l.mu.Lock()
 		l.rows[1].Message.Metadata.Set(envelope.HeaderType, string(timer.TimerScheduled))
+		l.mu.Unlock()
 		f.Appended(2)
 		f.Wake()
 		time.Sleep(time.Second)

@@ -50,7 +50,9 @@ func TestDamagedRowIsDeferredAlone(t *testing.T) {
 		l, p := new(table), new(model)
 		f := forward(t, l, p, outbox.Options{})
 		l.append("a", "b", "c")
+		l.mu.Lock()
 		l.rows[1].Err = errors.New("no JSON")
+		l.mu.Unlock()
 		f.Appended(3)
 		time.Sleep(time.Hour)
 		synctest.Wait()
@@ -82,7 +84,9 @@ func TestRowWithDamagedAttemptsIsDeferred(t *testing.T) {
 		}
 		f := forward(t, l, p, outbox.Options{})
 		l.append("a", "b", "c")
+		l.mu.Lock()
 		l.rows[1].Attempts = math.MinInt32
+		l.mu.Unlock()
 		f.Appended(3)
 		time.Sleep(time.Minute)
 		synctest.Wait()

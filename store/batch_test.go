@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/event-service-agent/timer-service/internal/longtest"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/outbox"
@@ -23,6 +25,7 @@ import (
 // TestBatchIsAStore runs the contract through group commit.
 func TestBatchIsAStore(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	storetest.Run(t, func(t testing.TB) storetest.Store {
 		s := open(t, sqlite.Options{Durability: sqlite.Relaxed})
 		return struct {

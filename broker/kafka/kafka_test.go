@@ -108,7 +108,10 @@ func (c *cluster) server(opts ...kgo.Opt) brokertest.Server {
 
 func TestContract(t *testing.T) { brokertest.Run(t, features, open) }
 
-func TestWatermill(t *testing.T) { brokertest.Watermill(t, features, open) }
+func TestWatermill(t *testing.T) {
+	longtest.NotShort(t)
+	brokertest.Watermill(t, features, open)
+}
 
 func BenchmarkBroker(b *testing.B) {
 	brokertest.Bench(b, features, func(t testing.TB) brokertest.Server { return serve(t).server() })

@@ -121,6 +121,7 @@ func name() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
 func TestWatermill(t *testing.T) {
 	t.Parallel()
+	longtest.NotShort(t)
 	brokertest.Watermill(t, features, openLazily)
 }
 
