@@ -49,9 +49,18 @@ func withConn(ctx context.Context, db *sql.DB, fn func(context.Context, *pgx.Con
 	return err
 }
 
-// onDriver runs fn with what is behind a connection.
-func onDriver(ctx context.Context, conn *sql.Conn, fn func(context.Context, *pgx.Conn) error) error {
+// onDriver runs fn with the connection of pgx behind one of database/sql. That closes the
+// connection when the context of its transaction ends, and Raw panics if that happens while it
+// takes the connection: then the connection is done, as it would be a moment later.
+func onDriver(ctx context.Context, conn *sql.Conn, fn func(context.Context, *pgx.Conn) error) (err error) {
+	taken := false
+	defer func() {
+		if !taken && recover() != nil {
+			err = sql.ErrConnDone
+		}
+	}()
 	return conn.Raw(func(driver any) error {
+		taken = true
 		c, ok := driver.(*stdlib.Conn)
 		if !ok {
 			return fmt.Errorf("%w: the handle's driver is %T: open it with pgx's, sql.Open(\"pgx\", url)", timer.ErrFatal, driver)
