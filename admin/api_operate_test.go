@@ -47,10 +47,10 @@ func (s onStore) Forget(ctx context.Context, tenant timer.TenantID) (timer.Count
 func (s onStore) Refire(ctx context.Context, which timer.Refire) (timer.Refired, error) {
 	which, err := which.Validate(fired.Add(time.Hour))
 	if which.TenantID == "slow" {
-		return timer.Refired{Events: 2, Next: "more"}, context.DeadlineExceeded
+		return timer.Refired{Events: 2, Next: "more", Until: which.Until}, context.DeadlineExceeded
 	}
 	e, _ := s.Get(ctx, timer.Key{TenantID: "acme", ServiceCallID: "order-1"})
-	return timer.Refired{Events: 1, First: []timer.Entry{e}, CompleteFrom: fired.Add(-time.Hour)}, err
+	return timer.Refired{Events: 1, First: []timer.Entry{e}, Until: which.Until, CompleteFrom: fired.Add(-time.Hour)}, err
 }
 
 func (s onStore) Nodes(context.Context) ([]timer.Node, error) {

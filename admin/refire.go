@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -54,9 +53,6 @@ func (a *api) addRefire() {
 // refire publishes events again, for those who may change what concerns all tenants. An
 // answer comes in time, with the place where the next request goes on if that was not all.
 func (a *actions) refire(ctx context.Context, which timer.Refire) (Refired, error) {
-	if which.Until.IsZero() {
-		which.Until = time.Now()
-	}
 	var did timer.Refired
 	target := string(cmp.Or(which.TenantID, allTenants)) + " since " + stamp(which.Since)
 	publish := func() (string, error) {
@@ -80,7 +76,7 @@ func (a *actions) refire(ctx context.Context, which timer.Refire) (Refired, erro
 	} else {
 		err = a.do(ctx, "publish events again", "", target, publish)
 	}
-	shown := Refired{Events: did.Events, Next: did.Next, Until: stamp(which.Until), CompleteFrom: stamp(did.CompleteFrom)}
+	shown := Refired{Events: did.Events, Next: did.Next, Until: stamp(did.Until), CompleteFrom: stamp(did.CompleteFrom)}
 	for _, e := range did.First {
 		e.Data = ""
 		shown.First = append(shown.First, show(e))

@@ -37,12 +37,13 @@ func (a *App) Refire(ctx context.Context, which timer.Refire) (r timer.Refired, 
 	if which, err = which.Validate(now); err != nil {
 		return r, err
 	}
-	r.CompleteFrom = timer.RoundUp(now.Add(-cmp.Or(a.opt.Retention, store.DefaultKeep)))
+	r.Until, r.CompleteFrom = timer.RoundUp(which.Until), timer.RoundUp(now.Add(-cmp.Or(a.opt.Retention, store.DefaultKeep)))
 	walk := timer.Filter{OverFrom: which.Since, After: which.After, Limit: refireBatch}
 	err = timer.EachPage(ctx, &walk, a.store.Timers().List, func(entries []timer.Entry) error {
 		var events []timer.DueTimeReached
+		end := false
 		for _, e := range entries {
-			if !e.OverAt().Before(which.Until) {
+			if end = !e.OverAt().Before(which.Until); end {
 				break
 			}
 			if !e.State.Marked() || which.TenantID != "" && e.TenantID != which.TenantID || !strings.HasPrefix(string(e.ServiceCallID), which.Prefix) {
@@ -61,7 +62,7 @@ func (a *App) Refire(ctx context.Context, which timer.Refire) (r timer.Refired, 
 			}
 		}
 		r.Events += len(events)
-		if n := len(entries); n > 0 && !entries[n-1].OverAt().Before(which.Until) {
+		if end {
 			walk.After = ""
 			return errRefired
 		}

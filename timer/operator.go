@@ -79,6 +79,7 @@ type Refired struct {
 	Events       int       // how many were published again, or counted
 	First        []Entry   // timers of the first of them, at most [FirstRefired]
 	Next         string    // [Refire.After] of the call that goes on; empty: that is all
+	Until        time.Time // [Refire.Until], or the time of the call, for the call that goes on
 	CompleteFrom time.Time // timers that were Reached or Expired before may be deleted
 }
 

@@ -209,12 +209,6 @@ func (m moment) text(now time.Time) string {
 	return envelope.FormatTime(time.Time(m.at))
 }
 
-// ago is text for a duration that is over: so much before now.
-func (m moment) ago(now time.Time) string {
-	m.far = -m.far
-	return m.text(now)
-}
-
 // milliseconds returns the duration as the API takes it, rounded up.
 func (d duration) milliseconds() string {
 	return fmt.Sprintf("%dms", (time.Duration(d) + time.Millisecond - 1).Milliseconds())

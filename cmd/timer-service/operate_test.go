@@ -87,7 +87,7 @@ func TestRefire(t *testing.T) {
 	do(t, remote, "refire", "--since", "2020-01-31T12:00:00Z", "-o", "json").wants(t, exitOK).prints(t, `{"dryRun":false,"events":3,"first":[{`)
 	do(t, remote, "refire", "--since", "2099-01-31T12:00:00Z").wants(t, exitFailure).says(t, "since is not before until and now")
 	do(t, remote, "refire").wants(t, exitUsage).says(t, "--since")
-	do(t, remote, "refire", "--since", "soon").wants(t, exitUsage).says(t, "such as 2h or 7d")
+	do(t, remote, "refire", "--since", "soon").wants(t, exitUsage).says(t, "such as 90m or 7d")
 	do(t, []string{"TIMER_DB_PATH=" + filepath.Join(t.TempDir(), "timers.db")}, "refire", "--since", "1h").wants(t, exitFailure).says(t, "start one, or name one with --server")
 }
 

@@ -4,17 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/event-service-agent/timer-service/admin"
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 type refireCmd struct {
 	Tenant timer.TenantID `arg:"" optional:"" help:"Only events of this tenant; without it, of all."`
-	Since  moment         `required:"" placeholder:"2h" help:"Of timers that were reached or expired in this time (2h, 7d), or since this time (RFC 3339)."`
+	Since  since          `required:"" placeholder:"2h" help:"Of timers that were reached or expired in this time (2h, 7d), or since this time (RFC 3339)."`
 	Prefix string         `placeholder:"CALL" help:"Only of timers whose service call begins so."`
 	DryRun bool           `help:"Only say how many there are."`
 }
@@ -38,8 +36,7 @@ Examples:
 
 // Run asks until all are published again.
 func (r *refireCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
-	now := time.Now()
-	since, dry := r.Since.ago(now), ""
+	dry := ""
 	if r.DryRun {
 		dry = "true"
 	}
@@ -49,14 +46,14 @@ func (r *refireCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error 
 			e.out.print(sum)
 		}
 	}()
-	for until, after := envelope.FormatTime(now), ""; ; {
-		query := apiclient.Query("tenant", string(r.Tenant), "prefix", r.Prefix, "since", since, "until", until, "after", after, "dryRun", dry)
+	for until, after := "", ""; ; {
+		query := apiclient.Query("tenant", string(r.Tenant), "prefix", r.Prefix, "since", instant(r.Since).text(), "until", until, "after", after, "dryRun", dry)
 		did, err := apiclient.Do[admin.Refired](ctx, c, http.MethodPost, apiclient.Path("timers:refire")+query, nil)
 		if err != nil {
 			return err
 		}
 		sum.add(did)
-		if after = did.Next; after == "" {
+		if until, after = did.Until, did.Next; after == "" {
 			return nil
 		}
 	}
