@@ -92,12 +92,12 @@ var (
 // tenant returns the tenant of a row.
 func tenant(row Row) string { return row.Message.Metadata.Get(envelope.HeaderTenantID) }
 
-// patience is how long a row of the head waits for a slot while its tenant has a crowd of
-// rows that wait, too. Then the row is deferred.
-const patience = 3 * time.Second
+// maxWait is how long a row of the head waits for a slot while more than maxWaiting rows of
+// its tenant wait. Then the row is deferred.
+const maxWait = 3 * time.Second
 
-// crowd returns how many waiting rows of one tenant make a crowd.
-func (w *window) crowd(d *Delivery) int { return min(4*d.Concurrency, max(1, w.opt.Batch/8)) }
+// maxWaiting returns how many rows of one tenant may wait for a slot at any length.
+func (w *window) maxWaiting(d *Delivery) int { return min(4*d.Concurrency, max(1, w.opt.Batch/8)) }
 
 // share returns how many rows of one delivery may wait for a slot while rows of other
 // deliveries are to be read.
@@ -109,8 +109,8 @@ func (w *window) share() int {
 }
 
 // deliver hands the events of rows over to handlers, and returns the rows that go to the
-// broker. A deferred row of a tenant with a crowd is left to a later round of retries. A
-// row of the head is deferred if its delivery is slow and has its share of rows that wait.
+// broker. A deferred row is left to a later round of retries if maxWaiting rows of its tenant
+// wait. A row of the head is deferred if its delivery is slow and its share of rows waits.
 func (w *window) deliver(rows []Row) (others []Row) {
 	var o outcome
 	now := w.clock.Now()
@@ -127,7 +127,7 @@ func (w *window) deliver(rows []Row) (others []Row) {
 			continue
 		}
 		switch destination := d.destination(row); {
-		case row.Destination != "" && d.slots.waits(destination) >= w.crowd(d):
+		case row.Destination != "" && d.slots.waits(destination) >= w.maxWaiting(d):
 			w.land(row.Place)
 		case row.Destination == "" && d.slots.slow(now, w.share()):
 			o.deferred = append(o.deferred, d.untried(row, now))
@@ -189,12 +189,12 @@ func (d *Delivery) untried(row Row, now time.Time) Deferral {
 	return Deferral{Place: row.Place, Destination: d.destination(row), Reason: "many events wait for the handler", RetryAt: now, Untried: true}
 }
 
-// await waits for the slot of a row and hands the row over. A row of the head whose patience
-// ends is deferred.
+// await waits for the slot of a row and hands the row over. It defers a row of the head after
+// maxWait if too many rows wait.
 func (w *window) await(d *Delivery, row Row, destination string, slot <-chan struct{}) {
 	var impatient <-chan time.Time
 	if row.Destination == "" {
-		limit := time.NewTimer(patience)
+		limit := time.NewTimer(maxWait)
 		defer limit.Stop()
 		impatient = limit.C
 	}
@@ -204,7 +204,7 @@ func (w *window) await(d *Delivery, row Row, destination string, slot <-chan str
 			w.handle(d, row, destination)
 			return
 		case <-impatient:
-			if now := w.clock.Now(); d.slots.leave(now, destination, slot, w.crowd(d), w.share()) {
+			if now := w.clock.Now(); d.slots.leave(now, destination, slot, w.maxWaiting(d), w.share()) {
 				w.handled(row, outcome{handled: true, first: row.Message, deferred: []Deferral{d.untried(row, now)}})
 				return
 			}

@@ -350,7 +350,7 @@ func TestSlowTenantHoldsUpNoOther(t *testing.T) {
 }
 
 // TestUntriedRowsCountNoAttempt has more rows of a tenant wait than are handled before
-// patience ends: each has as many attempts as any other.
+// maxWait is over: each has as many attempts as any other.
 func TestUntriedRowsCountNoAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

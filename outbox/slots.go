@@ -102,7 +102,7 @@ func (s *slots) wait(destination string, calls []chan struct{}) {
 func (s *slots) slow(now time.Time, share int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.queued >= share && now.Sub(s.left).Abs() < patience
+	return s.queued >= share && now.Sub(s.left).Abs() < maxWait
 }
 
 // waits returns how many calls for a destination wait.

@@ -27,7 +27,7 @@ type options struct {
 
 func newOptions(t testing.TB, all []Option) options {
 	opt := options{
-		log:      slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+		log:      logTo(t),
 		serve:    serveMemory,
 		decorate: func(s app.Store) fault.Full { return s },
 	}
@@ -38,6 +38,11 @@ func newOptions(t testing.TB, all []Option) options {
 		opt.app.Role = defaultRole
 	}
 	return opt
+}
+
+// logTo returns a log whose warnings and errors go to a test.
+func logTo(t testing.TB) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
 // Options has the service run with opt, whose zero value is the default. With a Clock

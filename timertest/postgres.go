@@ -20,7 +20,8 @@ import (
 
 // A Postgres is the timer service on a PostgreSQL database, with a clock that stands still
 // until the test moves it by [Postgres.Advance]: a bubble of testing/synctest does not wait for
-// a server. Make it with [StartPostgres]. It is for the goroutine of the test, but for Now.
+// a server. Make it with [StartPostgres]. All methods
+// except Now are for the goroutine of the test.
 type Postgres struct {
 	t      testing.TB
 	app    *app.App
@@ -56,7 +57,7 @@ func StartPostgres(t testing.TB, s *postgres.Store, opt PostgresOptions) *Postgr
 	if p.now.IsZero() {
 		p.now = time.Now().Truncate(time.Second)
 	}
-	log := cmp.Or(opt.Log, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	log := cmp.Or(opt.Log, logTo(t))
 	opt.App.Clock = p
 	opt.App.Role = p.role
 	err := postgres.Migrate(ctx, s.DB())

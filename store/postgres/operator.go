@@ -18,7 +18,7 @@ func (r *Reader) soonest(ctx context.Context, f timer.Filter) (timer.Page, error
 
 // over returns a page of the timers of all tenants that are over since a time.
 func (r *Reader) over(ctx context.Context, f timer.Filter) (timer.Page, error) {
-	return r.walk(ctx, "list what is over", f, timer.RoundUp(f.OverFrom), timer.Entry.OverAt, sqlOverFrom)
+	return r.walk(ctx, "list timers that are over", f, timer.RoundUp(f.OverFrom), timer.Entry.OverAt, sqlOverFrom)
 }
 
 // walk returns a page of the timers of all tenants in the order of a time of theirs, from one

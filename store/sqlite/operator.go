@@ -96,7 +96,7 @@ func (r *Reader) over(ctx context.Context, f timer.Filter) (page timer.Page, err
 	if err != nil {
 		return page, err
 	}
-	err = r.rows(ctx, "list what is over", func(rows *sql.Rows) error {
+	err = r.rows(ctx, "list timers that are over", func(rows *sql.Rows) error {
 		if len(page.Entries) == limit {
 			page.Next = last.next()
 			return nil
