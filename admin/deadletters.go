@@ -63,22 +63,26 @@ func (a *actions) deadLetters(ctx context.Context, f deadletter.Filter, after st
 // newestDeadLetters returns a page of the dead letters that fit a filter, newest first, before
 // the place where the page before ended, and where this one ends, if there are more. It reads
 // all of them, since a broker has them in the order of its logs. If there was no time for that,
-// partial is true, and the page has the newest of those that were read.
+// partial is true, and the page has the newest dead letters among the ones that were read.
 func (a *actions) newestDeadLetters(
 	ctx context.Context, f deadletter.Filter, before string, limit int,
 ) (page []deadletter.Message, next string, partial bool, err error) {
-	place := func(m deadletter.Message) string { return fmt.Sprintf("%013d %s", max(m.LastAt.UnixMilli(), 0), m.ID) }
+	type placed struct {
+		at     string
+		letter deadletter.Message
+	}
+	var newest []placed
 	some := false
 	err = a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
 		_, err := s.List(ctx, f, func(m deadletter.Message) error {
 			some = true
-			at := place(m)
+			at := fmt.Sprintf("%013d %s", max(m.LastAt.UnixMilli(), 0), m.ID)
 			if before != "" && at >= before {
 				return nil
 			}
-			i, _ := slices.BinarySearchFunc(page, at, func(m deadletter.Message, at string) int { return strings.Compare(at, place(m)) })
-			page = slices.Insert(page, i, m)
-			page = page[:min(len(page), limit+1)]
+			i, _ := slices.BinarySearchFunc(newest, at, func(p placed, at string) int { return strings.Compare(at, p.at) })
+			newest = slices.Insert(newest, i, placed{at, m})
+			newest = newest[:min(len(newest), limit+1)]
 			return nil
 		})
 		return err
@@ -86,10 +90,10 @@ func (a *actions) newestDeadLetters(
 	if some && errors.Is(err, context.DeadlineExceeded) {
 		partial, err = true, nil
 	}
-	if len(page) > limit {
-		page, next = page[:limit], place(page[limit-1])
+	if len(newest) > limit {
+		newest, next = newest[:limit], newest[limit-1].at
 	}
-	return page, next, partial, a.visitFailed(ctx, err)
+	return all(newest, func(p placed) deadletter.Message { return p.letter }), next, partial, a.visitFailed(ctx, err)
 }
 
 // deadLetter returns the dead letter of a tenant that has an id.

@@ -182,7 +182,10 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 		firing = timer.Pauses{"": firing.Of(one, now)}
 		throttled = slices.DeleteFunc(throttled, func(t timer.TenantID) bool { return t != one })
 	}
-	parked, _ := p.opt.Timers.Parked(ctx, one, 0, countedParked)
+	var parked []timer.ParkedEvent
+	if r.Header.Get("HX-Request") == "" { // a refresh leaves the navigation as it is
+		parked, _ = p.opt.Timers.Parked(ctx, one, 0, countedParked)
+	}
 	v := view{
 		page: found, Prefix: p.opt.Prefix, Self: p.opt.Prefix + r.URL.RequestURI(), Search: r.URL.Query().Get("q"),
 		ReadOnly: !commands && !operates, Commands: commands, Operates: operates,

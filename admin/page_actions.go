@@ -79,7 +79,7 @@ var deeds = map[string]deed{
 	"forget":        forgetDeed(),
 	"replay-all": lettersDeed(deed{
 		Title: "Replay many dead letters", Button: "Replay these dead letters",
-		Means: "The original commands go to the broker once more, and their dead letters are removed. The answer names those that are refused again within two seconds; others may follow.",
+		Means: "The original commands go to the broker once more, and their dead letters are removed. The answer names each command that is refused again within two seconds; others may follow.",
 	}, "replay dead letters", "replayed", (*deadletter.Service).Replay),
 	"discard-all": lettersDeed(deed{
 		Title: "Discard many dead letters", Button: "Discard these dead letters", Danger: true,
@@ -87,7 +87,7 @@ var deeds = map[string]deed{
 	}, "discard dead letters", "discarded", (*deadletter.Service).Discard),
 	"retry-all-parked": parkedDeed(deed{
 		Title: "Retry many parked events", Button: "Retry these events",
-		Means: "The events go back into the outbox and are published as if they were new. Those that the broker refuses again are parked again, with the reason.",
+		Means: "The events go back into the outbox and are published as if they were new. An event that the broker refuses again is parked again, with the reason.",
 	}, "retry parked events", "in the outbox again", func(a *actions) func(context.Context, ...int64) (int, error) { return a.service.Retry }),
 	"discard-all-parked": parkedDeed(deed{
 		Title: "Discard many parked events", Button: "Discard these events", Danger: true,
@@ -148,7 +148,7 @@ func forgetDeed() deed {
 	return deed{
 		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants", Service: true,
 		Of: "confirm", Label: "Type the name of the tenant", Typed: true,
-		Means: "All its timers are deleted for good, those that wait too, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
+		Means: "All its timers are deleted for good, also if they wait, and its parked events. Nothing of them fires. Its dead letters stay. Commands that come later schedule new timers.",
 		found: func(ctx context.Context, a *actions, tenant timer.TenantID, _ string) (string, error) {
 			s, err := a.timers.Stats(ctx, tenant)
 			return count(s.Total(), "timer") + " to delete: " + tally(s.Counts) + ".", cmp.Or(a.allow(ctx, ""), err)

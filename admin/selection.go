@@ -22,8 +22,8 @@ var reasons = []timer.Reason{
 	timer.ReasonBadTime, timer.ReasonTenantMismatch, timer.ReasonKeyMismatch, timer.ReasonUnknownType, timer.ReasonBeyondHorizon, timer.ReasonRefused, timer.ReasonOverQuota,
 }
 
-// A selection is which dead letters, or which parked events, people ask for: those that fit
-// all of its fields. An empty field fits any.
+// A selection says which dead letters, or which parked events, people ask for. All fields must
+// fit; an empty field fits any.
 type selection struct {
 	Tenant      timer.TenantID
 	Reason      string // of a dead letter; of a parked event a part of it, in upper or lower case
