@@ -2,8 +2,9 @@
 // Watermill router and its middleware to a handler, which applies it to the store
 // and returns after the commit. Then the router acks it.
 //
-//	broker ─► router: the host's middleware, CorrelationID, decode and trace, count,
-//	                  poison queue, explain, quota, retry, circuit breaker, recoverer
+//	broker ─► decode
+//	       ─► router: the host's middleware, CorrelationID, trace, count, poison queue,
+//	                  explain, quota, retry, circuit breaker, recoverer
 //	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer, CancelTimers ─► group commit
 //
 // Thousands of messages are in flight at once, in no order: the version of a

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -51,6 +52,31 @@ func TestMiddlewareOfAHostSeesEveryMessage(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Errorf("seen (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestMiddlewareOfAHostMayChangeAMessage has one that takes a seal off each body, and calls
+// the others a second time.
+func TestMiddlewareOfAHostMayChangeAMessage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newHarness()
+		d.middleware = []message.HandlerMiddleware{func(next message.HandlerFunc) message.HandlerFunc {
+			return func(msg *message.Message) ([]*message.Message, error) {
+				msg.Payload = bytes.TrimPrefix(msg.Payload, []byte("sealed"))
+				if _, err := next(msg); err != nil {
+					return nil, err
+				}
+				return next(msg)
+			}
+		}}
+		d.run(t, routing)
+		if !d.deliver("sealed" + order("acme", 0)) {
+			t.Fatal("not acked")
+		}
+		if len(d.applied) != 2 || len(d.dead) != 0 {
+			t.Errorf("%d commands applied, want 2; dead letters: %v", len(d.applied), d.dead)
 		}
 	})
 }

@@ -44,6 +44,7 @@ func (h *Handlers) router() (*message.Router, error) {
 		h.breakCircuit,
 		h.recoverer,
 	})...)
+	router.AddSubscriberDecorators(h.decodeAhead)
 	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, func(msg *message.Message) ([]*message.Message, error) {
 		return nil, h.apply(msg)
 	})
