@@ -60,7 +60,7 @@ func Drain(ctx context.Context, opt Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	if err := k.await(ctx, s, 10*time.Second); err != nil {
+	if err := k.await(ctx, s, time.Until(due)+10*time.Second); err != nil {
 		return r, err
 	}
 	after, err := s.rest(ctx)
