@@ -18,6 +18,14 @@ import (
 // that takes about as long as a commit (10 ms).
 const maxWalk = 10_000
 
+// NextDue returns the earliest due time after the one given, of all Scheduled
+// timers.
+func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
+	var due sql.NullInt64
+	err := each(ctx, polled{s}, func(rows *sql.Rows) error { return rows.Scan(&due) }, sqlNextDue, after.UnixMilli())
+	return instant(due), classify("find the next due time", err)
+}
+
 // Reach marks due timers and returns them. While more are due than the limit it
 // first gives each tenant with due timers an equal share, then fills up, tenant by tenant,
 // from the one whose timers are due the longest. With an allowance it does not fill up: it

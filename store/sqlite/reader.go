@@ -45,14 +45,6 @@ func (r *Reader) rows(ctx context.Context, doing string, fn func(*sql.Rows) erro
 	return classify(doing, each(ctx, r.reads, fn, text, args...))
 }
 
-// NextDue returns the earliest due time after the one given, of all Scheduled
-// timers.
-func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
-	var due sql.NullInt64
-	err := r.reads.QueryRowContext(ctx, sqlNextDue, after.UnixMilli()).Scan(&due)
-	return instant(due), classify("find the next due time", err)
-}
-
 // Get returns the timer, or [timer.ErrNotFound].
 func (r *Reader) Get(ctx context.Context, key timer.Key) (timer.Entry, error) {
 	entries, err := r.entries(ctx, "get "+key.String(), sqlGet, string(key.TenantID), string(key.ServiceCallID))

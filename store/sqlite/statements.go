@@ -107,6 +107,6 @@ var writing = []string{
 	sqlNote, sqlFiredOutbox.Head, sqlFiredOutbox.Deferred,
 }
 
-// polling are the statements of the forwarder that read. It repeats them many times a
-// second while rows are deferred, and to prepare one takes longer than to run it.
-var polling = []string{sqlHead, sqlDeferred}
+// polling are the statements that read and are repeated many times a second. To prepare one
+// takes longer than to run it.
+var polling = []string{sqlNextDue, sqlHead, sqlDeferred}
