@@ -150,21 +150,36 @@ func (s *riverSystem) await(ctx context.Context) error {
 	return nil
 }
 
-// judge returns how late the jobs were that are due from then on.
-func (s *riverSystem) judge(since time.Time) (*Lateness, error) {
-	var h histogram
+// judge returns how late the jobs were that were due in each window.
+func (s *riverSystem) judge(in ...window) ([]*Lateness, error) {
+	late := make([]histogram, len(in))
 	for _, a := range s.sink.came {
 		if a.at.Before(a.due) {
 			return nil, errors.New("void: a job came early")
 		}
-		if !a.due.Before(since) {
-			h.add(a.at.Sub(a.due))
+		for n, w := range in {
+			if w.holds(a.due) {
+				late[n].add(a.at.Sub(a.due))
+			}
 		}
 	}
 	if s.sink.extra > 0 {
 		return nil, fmt.Errorf("void: %d jobs came again", s.sink.extra)
 	}
-	return h.lateness(), nil
+	all := make([]*Lateness, len(in))
+	for n := range in {
+		all[n] = late[n].lateness()
+	}
+	return all, nil
+}
+
+// judgeAlone notes how late the jobs were that were due from then on.
+func (s *riverSystem) judgeAlone(r *Result, since time.Time) error {
+	all, err := s.judge(from(since))
+	if err == nil {
+		r.Lateness = all[0]
+	}
+	return err
 }
 
 func (s *riverSystem) result(workload string) Result {
@@ -225,12 +240,10 @@ func River(ctx context.Context, opt Options) (r Result, err error) {
 	r.Timers = opt.Timers
 	r.Accepted, r.Delivered = rate(opt.Timers, accepted.Sub(began)), rate(opt.Timers, s.sink.last().Sub(due))
 	r.IntakeCPU, r.FiringCPU = between.since(before, opt.Timers), after.since(between, opt.Timers)
-	r.Lateness, err = s.judge(due)
-	return r, err
+	return r, s.judgeAlone(&r, due)
 }
 
-// RiverSteady gives the work of [Steady] to River, each job due six seconds later
-// or more, within which its scheduler comes by.
+// RiverSteady gives the work of [Steady] to River.
 func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
 	opt.Store = database.Postgres
 	opt = opt.withDefaults()
@@ -244,24 +257,8 @@ func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	inserts, within := errgroup.WithContext(ctx)
-	began, pace := time.Now(), time.NewTicker(tick)
-	defer pace.Stop()
-	for sent := 0; sent < total && within.Err() == nil; {
-		now := time.Now()
-		var jobs []river.InsertManyParams
-		for asked := min(total, int(now.Sub(began).Seconds()*float64(opt.Rate))); sent < asked; sent++ {
-			jobs = append(jobs, s.job(sent, timer.RoundUp(now.Add(riverLead+time.Duration(rand.Int64N(int64(leadMax)))))))
-		}
-		if len(jobs) > 0 {
-			inserts.Go(func() error {
-				_, err := s.client.InsertManyFast(within, jobs)
-				return err
-			})
-		}
-		<-pace.C
-	}
-	if err := inserts.Wait(); err != nil {
+	began := time.Now()
+	if err := s.keep(ctx, total); err != nil {
 		return r, err
 	}
 	if err := s.await(ctx); err != nil {
@@ -273,6 +270,28 @@ func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
 	}
 	r = s.result("river steady")
 	r.Timers, r.Rate, r.CPU = total, opt.Rate, after.since(before, total)
-	r.Lateness, err = s.judge(began.Add(warmUp + riverLead + leadMax))
-	return r, err
+	return r, s.judgeAlone(&r, began.Add(warmUp+riverLead+leadMax))
+}
+
+// keep inserts jobs at the rate, each due six seconds later or more, within which River's
+// scheduler comes by.
+func (s *riverSystem) keep(ctx context.Context, total int) error {
+	inserts, within := errgroup.WithContext(ctx)
+	began, pace := time.Now(), time.NewTicker(tick)
+	defer pace.Stop()
+	for sent := 0; sent < total && within.Err() == nil; {
+		now := time.Now()
+		var jobs []river.InsertManyParams
+		for asked := min(total, int(now.Sub(began).Seconds()*float64(s.opt.Rate))); sent < asked; sent++ {
+			jobs = append(jobs, s.job(sent, timer.RoundUp(now.Add(riverLead+time.Duration(rand.Int64N(int64(leadMax)))))))
+		}
+		if len(jobs) > 0 {
+			inserts.Go(func() error {
+				_, err := s.client.InsertManyFast(within, jobs)
+				return err
+			})
+		}
+		<-pace.C
+	}
+	return inserts.Wait()
 }

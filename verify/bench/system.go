@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	port "github.com/event-service-agent/timer-service/broker"
@@ -32,6 +33,7 @@ type system struct {
 	fell chan struct{} // closed when an instance has ended
 	fall error         // how; set before fell is closed
 	once sync.Once     // the first fall
+	stop atomic.Bool   // an instance is to end
 
 	client port.Broker
 	reader database.Reader // of the database
@@ -117,19 +119,22 @@ func (s *system) configure(brokerURL string) (err error) {
 
 // start starts the instances, one after the other.
 func (s *system) start(ctx context.Context) (err error) {
-	bin := s.opt.Bin
-	if bin == "" {
-		if bin, err = crash.Build(ctx, s.dir); err != nil {
+	if s.opt.Bin == "" {
+		if s.opt.Bin, err = crash.Build(ctx, s.dir); err != nil {
 			return err
 		}
 	}
 	s.close = append(s.close, func() error { return stopAll(s.instances) })
+	return s.startInstances(ctx)
+}
+
+func (s *system) startInstances(ctx context.Context) error {
 	for range s.opt.Instances {
 		environ, err := s.scraped(ctx)
 		if err != nil {
 			return err
 		}
-		i, err := start(ctx, bin, environ, s.fallen)
+		i, err := start(ctx, s.opt.Bin, environ, s.fallen)
 		if i != nil {
 			s.instances = append(s.instances, i)
 		}
@@ -142,10 +147,25 @@ func (s *system) start(ctx context.Context) (err error) {
 
 // fallen notes that an instance has ended.
 func (s *system) fallen(err error) {
+	if s.stop.Load() {
+		return
+	}
 	s.once.Do(func() {
 		s.fall = fmt.Errorf("the service ended: %w", err)
 		close(s.fell)
 	})
+}
+
+// restart stops the instances and starts as many.
+func (s *system) restart(ctx context.Context) error {
+	s.stop.Store(true)
+	err := stopAll(s.instances)
+	s.instances = nil
+	s.stop.Store(false)
+	if err != nil {
+		return err
+	}
+	return s.startInstances(ctx)
 }
 
 // connect makes the client, as producers and consumers have it, and opens the

@@ -50,6 +50,7 @@ type cli struct {
 	Disk    diskCmd    `cmd:"" help:"What a sync costs in the folder of --dir."`
 	Table   tableCmd   `cmd:"" help:"The rows of the table in docs/performance.md, in Markdown."`
 
+	Held     heldCmd     `cmd:"" help:"A steady rate on PostgreSQL while a transaction holds a snapshot, beside River: how late timers are before, meanwhile and afterwards."`
 	Growth   growthCmd   `cmd:"" help:"The same with more and more timers waiting: what the store's calls cost, how late timers are, how large it is."`
 	Churn    churnCmd    `cmd:"" help:"Schedule, fire, forward and purge at full speed, without a broker: whether retention and vacuum keep up."`
 	Fairness fairnessCmd `cmd:"" help:"One tenant with very many timers that are due at one instant: how late those of small tenants are beside it."`
@@ -164,6 +165,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = c.churn(ctx, opt, stdout)
 	case "compare <old> <new>":
 		err = c.compare(ctx, opt, stdout)
+	case "held":
+		err = c.held(ctx, opt, stdout)
 	case "disk":
 		err = c.disk(ctx, stdout)
 	case "table":

@@ -1,0 +1,309 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/event-service-agent/timer-service/verify/bench/database"
+)
+
+// HeldOptions say for how long [Held] does what.
+type HeldOptions struct {
+	Clean    time.Duration // before the snapshot, and behind its end
+	Held     time.Duration // the snapshot is held; after two thirds the service is restarted
+	Deferred int           // events that the broker refuses, which are there from the start
+	Aside    time.Duration // how long pgbench runs alone, and beside each; default not at all
+}
+
+// settleTime is how long a database may take after the end of a snapshot.
+const settleTime = time.Minute
+
+// A Snapshot is how late timers were before a snapshot was held, meanwhile, in the minute
+// after its end, and later; and what pgbench did meanwhile.
+type Snapshot struct {
+	Name   string
+	Timers int
+	Late   []*Lateness // in the order above
+	Aside  Aside
+}
+
+// Aside is what a bystander got of the database: transactions a second, and the 99th
+// percentile of how long they took, in milliseconds.
+type Aside struct{ PerSecond, P99 float64 }
+
+// Held measures a steady load on PostgreSQL while a transaction of somebody else holds a
+// snapshot, so that vacuum removes no row that is dead; then the same of River. An error
+// that begins with "void" says that the figures mean nothing.
+func Held(ctx context.Context, opt Options, held HeldOptions) (all []Snapshot, err error) {
+	opt.Store = database.Postgres
+	opt = opt.withDefaults()
+	if held.Aside > 0 {
+		alone, err := asideAlone(ctx, opt, held.Aside)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Snapshot{Name: "pgbench alone", Aside: alone})
+	}
+	for _, measure := range []func(context.Context, Options, HeldOptions) (Snapshot, error){heldService, heldRiver} {
+		one, err := measure(ctx, opt, held)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func (h HeldOptions) total(rate int) int {
+	return int(float64(rate) * (warmUp + h.Clean + h.Held + settleTime + h.Clean + h.Aside).Seconds())
+}
+
+// windows are those of a [Snapshot], from the begin of the load on.
+func (h HeldOptions) windows(began time.Time) []window {
+	hold := began.Add(warmUp + leadMax + h.Clean)
+	end := hold.Add(h.Held)
+	return []window{
+		{began.Add(warmUp + leadMax), hold}, {hold, end}, {end, end.Add(settleTime)}, {end.Add(settleTime), end.Add(settleTime + h.Clean)},
+	}
+}
+
+func heldService(ctx context.Context, opt Options, h HeldOptions) (r Snapshot, err error) {
+	s := newSystem(opt)
+	defer func() { err = errors.Join(err, s.shut()) }()
+	d, err := opt.database(ctx)
+	if err != nil {
+		return r, err
+	}
+	s.close = append(s.close, d.Drop)
+	url := d.Settings()["TIMER_DB_URL"]
+	if err := refused(ctx, d, h.Deferred); err != nil {
+		return r, err
+	}
+	if err := s.serve(ctx, d); err != nil {
+		return r, err
+	}
+	k := newSink(h.total(opt.Rate))
+	if err := k.listen(ctx, s); err != nil {
+		return r, err
+	}
+	began := time.Now()
+	work, within := errgroup.WithContext(ctx)
+	work.Go(func() error { return h.hold(within, url, began, opt, func() error { return s.restart(ctx) }) })
+	work.Go(func() (err error) { r.Aside, err = h.aside(within, url, began); return err })
+	commands, err := s.keep(within, func(sent int) bool { return sent < h.total(opt.Rate) })
+	if err := errors.Join(work.Wait(), err); err != nil {
+		return r, err
+	}
+	if err := k.await(ctx, s, 10*time.Second); err != nil {
+		return r, err
+	}
+	if err := s.stillThere(ctx, url, h.Deferred); err != nil {
+		return r, err
+	}
+	r.Name, r.Timers = "timer-service", len(commands)
+	r.Late, err = k.judgeEach(commands, h.windows(began)...)
+	return r, err
+}
+
+func heldRiver(ctx context.Context, opt Options, h HeldOptions) (r Snapshot, err error) {
+	s, err := openRiver(ctx, opt, h.total(opt.Rate))
+	defer func() { err = errors.Join(err, s.shut()) }()
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	work, within := errgroup.WithContext(ctx)
+	// River's jobs are due six seconds later than timers are.
+	url := s.database.Settings()["TIMER_DB_URL"]
+	work.Go(func() error { return h.hold(within, url, began.Add(riverLead), opt, func() error { return nil }) })
+	work.Go(func() (err error) { r.Aside, err = h.aside(within, url, began.Add(riverLead)); return err })
+	if err := errors.Join(s.keep(within, h.total(opt.Rate)), work.Wait()); err != nil {
+		return r, err
+	}
+	if err := s.await(ctx); err != nil {
+		return r, err
+	}
+	r.Name, r.Timers = "River", h.total(opt.Rate)
+	r.Late, err = s.judge(h.windows(began.Add(riverLead))...)
+	return r, err
+}
+
+// hold holds a snapshot in the second window, and calls midway after two thirds of it.
+func (h HeldOptions) hold(ctx context.Context, url string, began time.Time, opt Options, midway func() error) error {
+	span := h.windows(began)[1]
+	if err := until(ctx, span.from); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // ends the transaction, too
+	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class"); err != nil {
+		return err
+	}
+	fmt.Fprintln(opt.Progress, "a snapshot is held for", h.Held)
+	if err := until(ctx, span.from.Add(h.Held*2/3)); err != nil {
+		return err
+	}
+	if err := midway(); err != nil {
+		return err
+	}
+	if err := until(ctx, span.until); err != nil {
+		return err
+	}
+	fmt.Fprintln(opt.Progress, "the snapshot is let go")
+	return nil
+}
+
+func until(ctx context.Context, at time.Time) error {
+	select {
+	case <-time.After(time.Until(at)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// refused puts events into the outbox that the broker refuses: their tenant's name is no
+// part of a subject.
+func refused(ctx context.Context, d database.Database, n int) error {
+	store, err := d.Open(ctx) // which makes the schema
+	if err != nil {
+		return err
+	}
+	if err := store.Close(); err != nil {
+		return err
+	}
+	conn, err := pgx.Connect(ctx, d.Settings()["TIMER_DB_URL"])
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is open
+	_, err = conn.Exec(ctx, `INSERT INTO timer_outbox (appended_at, shard, id, payload, headers)
+SELECT now(), 0, 'refused-' || n, '{}', '{"tenantId": "no subject ' || n % 10 || '"}' FROM generate_series(1, $1) AS n`, n)
+	return err
+}
+
+// stillThere returns an error if fewer events were refused than were to be.
+func (s *system) stillThere(ctx context.Context, url string, n int) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is open
+	var left int
+	err = conn.QueryRow(ctx, `SELECT (SELECT count(*) FROM timer_outbox_deferred) + (SELECT count(*) FROM timer_outbox_parked)`).Scan(&left)
+	if err == nil && left != n {
+		err = fmt.Errorf("void: %d events are deferred or parked, not %d", left, n)
+	}
+	return err
+}
+
+// asideAlone runs pgbench on a database that has nothing else.
+func asideAlone(ctx context.Context, opt Options, took time.Duration) (a Aside, err error) {
+	d, err := opt.database(ctx)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, d.Drop()) }()
+	return pgbench(ctx, d.Settings()["TIMER_DB_URL"], took)
+}
+
+// aside runs pgbench behind the last window.
+func (h HeldOptions) aside(ctx context.Context, url string, began time.Time) (Aside, error) {
+	if h.Aside == 0 {
+		return Aside{}, nil
+	}
+	if err := until(ctx, h.windows(began)[3].until); err != nil {
+		return Aside{}, err
+	}
+	return pgbench(ctx, url, h.Aside)
+}
+
+var perSecond = regexp.MustCompile(`tps = ([0-9.]+)`)
+
+// pgbench runs it with two clients that update one row each. Tables are made before, in a
+// time that does not count.
+func pgbench(ctx context.Context, url string, took time.Duration) (a Aside, err error) {
+	if out, err := exec.CommandContext(ctx, "pgbench", "--initialize", "--quiet", url).CombinedOutput(); err != nil {
+		return a, fmt.Errorf("pgbench: %w\n%s", err, out)
+	}
+	dir, err := os.MkdirTemp("", "timer-bench-")
+	if err != nil {
+		return a, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	seconds := strconv.Itoa(max(1, int(took.Seconds())-2))
+	run := exec.CommandContext(ctx, "pgbench", "--skip-some-updates", "--no-vacuum", "--client=2", "--time="+seconds, "--log", "--log-prefix="+filepath.Join(dir, "log"), url)
+	out, err := run.CombinedOutput()
+	if err != nil {
+		return a, fmt.Errorf("pgbench: %w\n%s", err, out)
+	}
+	found := perSecond.FindSubmatch(out)
+	if found == nil {
+		return a, fmt.Errorf("pgbench has no rate in its output:\n%s", out)
+	}
+	if a.PerSecond, err = strconv.ParseFloat(string(found[1]), 64); err != nil {
+		return a, err
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "log*"))
+	if err != nil {
+		return a, err
+	}
+	var all []float64
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return a, err
+		}
+		for line := range strings.Lines(string(text)) { // client, number, microseconds, …
+			if fields := strings.Fields(line); len(fields) > 2 {
+				us, err := strconv.ParseFloat(fields[2], 64)
+				if err != nil {
+					return a, fmt.Errorf("pgbench: read its log: %w", err)
+				}
+				all = append(all, us/1000)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return a, errors.New("pgbench has logged no transaction")
+	}
+	slices.Sort(all)
+	a.P99 = all[int(math.Ceil(0.99*float64(len(all))))-1]
+	return a, nil
+}
+
+// WriteHeld writes a table in Markdown.
+func WriteHeld(out io.Writer, all []Snapshot) {
+	fmt.Fprintln(out, "| | timers | p50 / p99 ms before | held | the minute after | later | pgbench beside it: transactions/s, p99 ms |")
+	fmt.Fprintln(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+	for _, s := range all {
+		late := make([]string, 4)
+		for n, l := range s.Late {
+			if l != nil {
+				late[n] = fmt.Sprintf("%.1f / %.1f", l.P50, l.P99)
+			}
+		}
+		aside := ""
+		if s.Aside.PerSecond > 0 {
+			aside = fmt.Sprintf("%.0f, %.1f", s.Aside.PerSecond, s.Aside.P99)
+		}
+		fmt.Fprintf(out, "| %s | %d | %s | %s |\n", s.Name, s.Timers, strings.Join(late, " | "), aside)
+	}
+}
