@@ -18,7 +18,7 @@ func TestBringsFewModules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../docs/clients/go.md")
+	page, err := os.ReadFile("../docs/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestBringsFewModules(t *testing.T) {
 	}
 	for _, module := range modules {
 		if !strings.Contains(string(page), "`"+module+"`") {
-			t.Errorf("docs/clients/go.md does not name %s, which this package brings", module)
+			t.Errorf("docs/clients.md does not name %s, which this package brings", module)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestBringsFewModules(t *testing.T) {
 // and are tested.
 func TestDocsShowTheExamples(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/clients/go.md")
+	page, err := os.ReadFile("../docs/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}

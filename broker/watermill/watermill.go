@@ -4,7 +4,7 @@
 // What a pair can't do this package can't add. It gives each message a result,
 // bounds what is in flight, delays retries and ends in order; whether messages
 // are durable, how many come at once and what a role is, is up to the pair.
-// docs/brokers/watermill.md says which promises hold with three of them.
+// docs/brokers/README.md says which promises hold with three of them.
 //
 //	Publish ──one message a call, some calls at once──► message.Publisher
 //	handler ◄── inflight.Window ◄── message.Subscriber of the role

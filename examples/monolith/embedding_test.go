@@ -117,7 +117,7 @@ func TestDocsShowThisExample(t *testing.T) {
 		}
 		source.WriteString(unindented(string(text)))
 	}
-	for _, name := range []string{"../../README.md", "../../docs/embedding.md", "../../docs/recipes.md"} {
+	for _, name := range []string{"../../README.md", "../../docs/embedding.md"} {
 		page, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func (p pair) subscriber(group string) (message.Subscriber, error) {
 	}, nil)
 }
 
-// options says how the timers use the pair: docs/brokers/watermill.md has the reasons.
+// options says how the timers use the pair: docs/brokers/README.md has the reasons.
 func (p pair) options() wm.Options {
 	return wm.Options{
 		Batch: 1000, // one call is one INSERT, which works for all messages or for none

@@ -1,5 +1,5 @@
 // Package hosts_test shows that a program keeps its timers in the transactions of the
-// library that it uses for its own tables: docs/recipes.md has these lines.
+// library that it uses for its own tables: docs/embedding.md has these lines.
 package hosts_test
 
 import (
