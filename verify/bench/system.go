@@ -158,6 +158,7 @@ func (s *system) fallen(err error) {
 
 // restart stops the instances and starts as many.
 func (s *system) restart(ctx context.Context) error {
+	began := time.Now()
 	s.stop.Store(true)
 	err := stopAll(s.instances)
 	s.instances = nil
@@ -165,7 +166,10 @@ func (s *system) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.startInstances(ctx)
+	stopped := time.Since(began)
+	err = s.startInstances(ctx)
+	fmt.Fprintf(s.opt.Progress, "the service stopped in %v and started in %v\n", stopped.Round(time.Millisecond), (time.Since(began) - stopped).Round(time.Millisecond))
+	return err
 }
 
 // connect makes the client, as producers and consumers have it, and opens the

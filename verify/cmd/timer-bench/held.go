@@ -12,7 +12,7 @@ type heldCmd struct {
 	Rate     int           `default:"1000" help:"Timers a second."`
 	Held     time.Duration `default:"30m" help:"How long the snapshot is held. After two thirds the service is restarted."`
 	Clean    time.Duration `default:"1m" help:"How long timers come before that, and from a minute after its end."`
-	Deferred int           `default:"1000" help:"Events that the broker refuses, which are deferred meanwhile."`
+	Deferred int           `default:"1000" help:"Events that the broker refuses again and again, so that they are deferred meanwhile."`
 	Aside    time.Duration `default:"0s" help:"How long pgbench runs alone, and in the end beside each."`
 }
 
