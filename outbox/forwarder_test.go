@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -216,9 +217,7 @@ func TestFailedChangesAreTriedAgain(t *testing.T) {
 		f.Appended(3)
 		time.Sleep(time.Minute)
 		well.Store(true)
-		if err := f.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		l.emptied()
 		if diff := cmp.Diff([]string{"id-1", "id-2"}, p.ids["a"]); diff != "" || l.parked[3] == "" {
 			t.Errorf("parked %v, published (-want +got):\n%s", l.parked, diff)
 		}
@@ -305,6 +304,30 @@ func TestFatalStoreEndsTheForwarder(t *testing.T) {
 		f := outbox.New(outbox.Single(l), new(model), payload, timer.ClockFunc(time.Now), slog.New(slog.DiscardHandler), outbox.Options{})
 		if err := f.Run(t.Context()); !errors.Is(err, timer.ErrFatal) {
 			t.Errorf("Run: %v, want ErrFatal", err)
+		}
+	})
+}
+
+// TestDrainWaitsForNoDeferredRow has the broker refuse a row for long. A stop, which drains,
+// would take as long as it may.
+func TestDrainWaitsForNoDeferredRow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, p, began := new(table), new(model), time.Now()
+		p.publish = func(m broker.Message) error {
+			if m.UUID == "id-2" {
+				return fmt.Errorf("%w: too large", broker.ErrRefused)
+			}
+			return nil
+		}
+		f := forward(t, l, p, outbox.Options{})
+		l.append("a", "a", "a")
+		f.Appended(3)
+		if err := f.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > time.Second || !slices.Equal(l.left(), []int64{2}) {
+			t.Errorf("drained after %v, rows %v are left, want at once and row 2", took, l.left())
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -234,6 +235,14 @@ func (t *table) left() []int64 {
 	}
 	slices.Sort(seqs)
 	return seqs
+}
+
+// emptied waits until no row is left, not even a deferred one.
+func (t *table) emptied() {
+	for len(t.left()) > 0 {
+		time.Sleep(time.Second)
+	}
+	synctest.Wait()
 }
 
 // A queue has the earliest entry first.

@@ -326,9 +326,9 @@ func (f *Forwarder) Waiting() int {
 	return math.MaxInt
 }
 
-// Drain waits until the table, or the own shard, is empty. It returns the error of
-// ctx if that ends first, and nil at once if no shard was ever owned. Run must be
-// running, and nothing should append any more.
+// Drain waits until the table, or the own shard, has no rows but deferred ones, which may have
+// to wait for long. It returns the error of ctx if that ends first, and nil at once if no
+// shard was ever owned. Run must be running, and nothing should append any more.
 func (f *Forwarder) Drain(ctx context.Context) error {
 	select {
 	case <-f.ready:

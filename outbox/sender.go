@@ -275,10 +275,10 @@ func (s *sender) left(ctx context.Context) (head, deferred bool) {
 	return false, err != nil || len(rows) > 0
 }
 
-// drain waits until the table is empty, or over is closed. Then it returns errOver.
+// drain waits until only deferred rows are left, or over is closed. Then it returns errOver.
 func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
 	for {
-		if head, deferred := s.left(ctx); !head && !deferred {
+		if head, _ := s.left(ctx); !head {
 			return nil
 		}
 		s.wakeUp()

@@ -46,10 +46,7 @@ func TestSettledSaysWhatBecameOfEachEvent(t *testing.T) {
 		}})
 		l.append("a", "b", "c")
 		f.Appended(3)
-		if err := f.Drain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
+		l.emptied()
 		mu.Lock()
 		defer mu.Unlock()
 		want := map[string]settled{"id-1": {Topic: "a"}, "id-2": {Topic: "b", Attempts: 2}, "id-3": {Topic: "c", Attempts: 4, Refused: true}}
