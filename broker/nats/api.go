@@ -11,9 +11,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ask asks JetStream something that the client library can't, or only after
-// asking something else first, and decodes the answer into into. An error of
-// JetStream is a [jetstream.APIError].
+// ask sends a request to the JetStream API and decodes the answer into into. It is for
+// requests that the client library can't send, or sends only after another request. An
+// error of JetStream is a [jetstream.APIError].
 func (b *Broker) ask(ctx context.Context, s *session, subject string, question, into any) error {
 	subject = b.api(subject)
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
@@ -54,11 +54,14 @@ func (b *Broker) api(subject string) string {
 // A getRequest asks for a message of the stream, as the server reads it.
 type getRequest struct {
 	Sequence uint64 `json:"seq,omitempty"`
-	Last     string `json:"last_by_subj,omitempty"` // the last one on this subject, without a Sequence
-	Filter   string `json:"next_by_subj,omitempty"` // the first from Sequence on that matches; empty: the one at Sequence
+	// Last asks for the last message on this subject. Sequence is 0 then.
+	Last string `json:"last_by_subj,omitempty"`
+	// Filter asks for the first message from Sequence on that matches. If it is empty, the
+	// request is for the message at Sequence.
+	Filter string `json:"next_by_subj,omitempty"`
 }
 
-// A stored message is one as the stream keeps it.
+// A stored message is a message as the stream keeps it.
 type stored struct {
 	Subject  string    `json:"subject"`
 	Sequence uint64    `json:"seq"`

@@ -8,10 +8,10 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 )
 
-// Security is how a [Broker] authenticates, and how it verifies the server. Files
-// are read at every connect, so that they can be replaced while it runs. At most
-// one of Credentials, NKey, Username and Token is set; what the URL names wins
-// over Username and Token.
+// Security is how a [Broker] authenticates, and how it verifies the server. Files are
+// read at every connect, so that they can be replaced while the broker runs. At most one
+// of Credentials, NKey, Username and Token is set; credentials in the URL win over
+// Username and Token.
 type Security struct {
 	Credentials string // file with a JWT and its seed (.creds)
 	NKey        string // file with the seed of an nkey
@@ -19,13 +19,15 @@ type Security struct {
 	Password    string
 	Token       string
 
-	CA   string // file (PEM) with the certificates that sign the server's; with it nothing is sent without TLS
+	// CA is a file (PEM) with the certificates that sign the server's. If it is set,
+	// nothing is sent without TLS.
+	CA   string
 	Cert string // file (PEM) with the certificate that is shown to the server, with a Key
 	Key  string
 }
 
-// options returns those of the connection. An error is retried: the file may be
-// replaced.
+// options returns the options of the connection. Its error is retried, since the file may
+// be replaced.
 func (s Security) options() (options []natsgo.Option, err error) {
 	if s.Credentials != "" {
 		options = append(options, natsgo.UserCredentials(s.Credentials))
@@ -52,8 +54,8 @@ func (s Security) options() (options []natsgo.Option, err error) {
 	return options, nil
 }
 
-// explain adds what the server refuses, without any secret, which the client
-// library does not say.
+// explain adds which credentials the server refuses, without any secret. The client
+// library does not say that.
 func (s Security) explain(err error, url string) error {
 	denied := errors.Is(err, natsgo.ErrAuthorization) || errors.Is(err, natsgo.ErrAuthExpired) ||
 		errors.Is(err, natsgo.ErrAuthRevoked) || errors.Is(err, natsgo.ErrAccountAuthExpired)

@@ -12,9 +12,9 @@ import (
 // An atomic batch is stored as a whole or not at all, with one ack, and costs the
 // server one sync of its disk. ADR 0006 says what it gains.
 const (
-	minBatch   = 100  // messages; fewer are sent one by one
-	maxBatch   = 1000 // messages a server takes in one batch
-	maxBatches = 16   // in flight at once; a server takes 50 of a stream
+	minBatch   = 100  // messages; a smaller call is sent one by one
+	maxBatch   = 1000 // messages that a server takes in one batch
+	maxBatches = 16   // in flight at once; a server takes 50 for each stream
 )
 
 // Headers of an atomic batch, see the NATS ADR-50.
@@ -40,8 +40,8 @@ func (p publisher) partSize(ctx context.Context, s *session, messages int) int {
 	return messages
 }
 
-// askForBatches finds out whether the stream takes batches, for a client, which
-// has not verified the stream. A client that has no permission to ask publishes without batches.
+// askForBatches finds out for a client, which has not verified the stream, whether the
+// stream takes batches. A client without the permission to ask publishes without batches.
 func (p publisher) askForBatches(ctx context.Context, s *session) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -50,10 +50,11 @@ func (p publisher) askForBatches(ctx context.Context, s *session) {
 	}
 }
 
-// publishBatch publishes messages as an atomic batch and reports whether it was
-// stored. One message that the server does not take fails the batch, and so does
-// one it has already: then all are to be sent again, one by one. If the batch was
-// stored and its ack was lost, the stream knows the ids of its messages.
+// publishBatch publishes messages as an atomic batch and reports whether it was stored.
+// The batch fails if the server refuses one of its messages, or has stored one before.
+// Then the caller sends all of them again, one by one. If the batch was stored and its
+// ack was lost, the stream knows the ids of its messages, so that they are not stored
+// twice.
 func (p publisher) publishBatch(ctx context.Context, s *session, batch []outgoing) bool {
 	if len(batch) < minBatch || !s.batches.Load() {
 		return false

@@ -21,15 +21,15 @@ func (b *Broker) Interruptions() (int64, error) {
 	return n, away
 }
 
-// CatchUp waits until the consumer has delivered the last command that was in the
-// stream when it was called, until all before it was received here, and until it is
-// settled. It does not go by the consumer's number of pending messages: the server
-// counts a message there a moment after it has acked its publisher.
+// CatchUp waits until the consumer has delivered the last command that was in the stream
+// when CatchUp was called, until this process has received all deliveries before it, and
+// until these are settled. It does not use the consumer's number of pending messages: the
+// server counts a message there a moment after it has acked the publisher.
 //
-// What the consumer has delivered and is not acked is not waited for in general:
-// a process that has died would delay all others by the ack wait. What was lost
-// with the connection of this process is: there is a gap in the order of deliveries,
-// and it comes again after the ack wait.
+// In general CatchUp does not wait for deliveries that are not acked: a process that has
+// died would delay all others by the ack wait. It does wait for messages that were lost
+// with the connection of this process: they leave a gap in the order of deliveries, and
+// are redelivered after the ack wait.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
 	return b.withSession(ctx, func(ctx context.Context, session *session) error {
 		return b.catchUp(ctx, session, b.commandsOf(role))
@@ -41,8 +41,8 @@ func (b *Broker) commandsOf(role string) string {
 	return b.opt.Prefix + durable(role, b.opt.Routing.Subscription())
 }
 
-// withSession calls fn with a context that ends when the connection is lost, which
-// is the error then. There is an error at once if there is none.
+// withSession calls fn with a context that ends when the connection is lost; the error is
+// [connection.ErrNotConnected] then. Without a connection it returns an error at once.
 func (b *Broker) withSession(ctx context.Context, fn func(context.Context, *session) error) error {
 	session, err := b.current()
 	if err != nil {
@@ -75,7 +75,7 @@ func (b *Broker) catchUp(ctx context.Context, session *session, durable string) 
 			return false, fmt.Errorf("consumer %s: %w", durable, err)
 		}
 		lost := b.recent.Load() > 0 && misses(subs, info.Delivered.Consumer) && info.NumAckPending > held(subs)
-		if info.Delivered.Stream < last && info.NumPending == 0 { // or the last one was removed meanwhile
+		if info.Delivered.Stream < last && info.NumPending == 0 { // or the last command was removed meanwhile
 			now, err := b.lastCommand(ctx, session)
 			if err != nil {
 				return false, err
@@ -108,7 +108,7 @@ func (b *Broker) setOpen(s *subscription, open bool) {
 	}
 }
 
-// subscriptions returns those of a consumer that have found it.
+// subscriptions returns the subscriptions that have found the consumer.
 func (b *Broker) subscriptions(durable string) (subs []*subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,19 +133,19 @@ func (b *Broker) lastCommand(ctx context.Context, s *session) (uint64, error) {
 	return last.Sequence, nil
 }
 
-// A barrier is the answer to a request for a message that does not wait for one.
-// The server sends it behind what it has delivered here before.
+// A barrier is the answer to a request for a message that does not wait for one. The
+// server sends it behind everything that it has delivered to this process before.
 type barrier struct {
 	answer *natsgo.Msg
-	passed chan struct{} // closed when all before it was received
+	passed chan struct{} // closed when everything before the answer was received
 }
 
-// maxBarriers is how often the server is asked until it says that nothing is
-// waiting. While new messages come all the time it may never say so.
+// maxBarriers is the most requests until receiveAll gives up on the answer that nothing
+// is waiting. While new messages keep coming the server may never give it.
 const maxBarriers = 10
 
-// receiveAll waits until what the server has delivered to subscriptions of this
-// process was received.
+// receiveAll waits until the subscriptions of this process have received everything that
+// the server has delivered to them.
 func (b *Broker) receiveAll(ctx context.Context, session *session, durable string, subs []*subscription) error {
 	asked := 0
 	return pause.Until(ctx, func() (bool, error) {
@@ -174,8 +174,8 @@ func (b *Broker) receiveAll(ctx context.Context, session *session, durable strin
 	})
 }
 
-// nextNow asks a consumer for a message if there is one now. The answer is that,
-// or a status.
+// nextNow asks a consumer for a message that it has now. The answer is that message, or a
+// status.
 func (b *Broker) nextNow(ctx context.Context, session *session, durable string) (*natsgo.Msg, error) {
 	subject := b.api("CONSUMER.MSG.NEXT." + b.opt.Stream + "." + durable)
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
@@ -186,7 +186,8 @@ func (b *Broker) nextNow(ctx context.Context, session *session, durable string) 
 	return answer, cause(ctx, err)
 }
 
-// pass receives what came before a barrier, and the message that it may hold.
+// pass receives everything that came before a barrier, and the message that the barrier
+// may hold.
 func (s *subscription) pass(p *puller, b barrier, in <-chan *natsgo.Msg) error {
 	defer close(b.passed)
 	for len(in) > 0 {
@@ -207,8 +208,8 @@ func (s *subscription) begun() bool {
 	return !s.created.IsZero()
 }
 
-// misses reports whether not all came that was delivered until now, to this process
-// or another one.
+// misses reports whether some delivery so far, to this process or another one, did not
+// come to these subscriptions.
 func misses(subs []*subscription, delivered uint64) bool {
 	var newest uint64
 	gap := false
@@ -220,7 +221,7 @@ func misses(subs []*subscription, delivered uint64) bool {
 	return gap || delivered > newest
 }
 
-// held returns how many messages subscriptions hold.
+// held returns how many messages the subscriptions hold.
 func held(subs []*subscription) (n int) {
 	for _, s := range subs {
 		s.mu.Lock()

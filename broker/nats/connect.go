@@ -28,21 +28,21 @@ type session struct {
 	conn    *natsgo.Conn
 	js      jetstream.JetStream
 	unacked *semaphore.Weighted // messages sent and not acked
-	owned   bool                // whether to close it
-	batches atomic.Bool         // whether to use atomic batches
-	ask     sync.Once           // of a client, which has not looked up the stream
+	owned   bool                // the driver opened conn and has to close it
+	batches atomic.Bool         // the stream takes atomic batches and they are faster
+	ask     sync.Once           // guards askForBatches
 }
 
 // lost reports whether the connection is lost. It does not ask the client library.
 func (s *session) lost() bool { return s.Err() != nil }
 
 // whileConnected returns a context that ends with ctx, or when the connection is lost,
-// which it may be already. Stop ends it too, and must be called.
+// which may have happened already. Stop ends it too, and must be called.
 func (s *session) whileConnected(ctx context.Context) (_ context.Context, stop func()) {
 	return pause.WhileBoth(ctx, s)
 }
 
-// newKeeper returns what keeps the session.
+// newKeeper returns the keeper, which connects again whenever the session is lost.
 func (b *Broker) newKeeper() *connection.Keeper[*session] {
 	return connection.New(connection.Options[*session]{
 		Server: "NATS",
@@ -70,10 +70,10 @@ func (b *Broker) Run(ctx context.Context) error {
 	return b.keeper.Run(ctx)
 }
 
-// ping returns nil if the server answers. It may have lost its JetStream, or all that
-// could answer for the stream, and work otherwise.
+// ping returns nil if the server answers. A server can lose JetStream, or all replicas of
+// the stream, and answer otherwise, so the driver asks for the stream.
 func (b *Broker) ping(ctx context.Context, s *session) error {
-	if b.opt.Client { // which may not ask for the stream
+	if b.opt.Client { // a client may lack the permission to look up the stream
 		return s.conn.FlushWithContext(ctx)
 	}
 	_, err := b.lookUpStream(ctx, s)
@@ -86,7 +86,7 @@ func (b *Broker) dial(ctx context.Context) (s *session, err error) {
 	if s.conn == nil {
 		s.conn, err = b.connect(ctx)
 		s.owned = true
-	} else { // which connects by itself
+	} else { // the host's connection connects by itself
 		err = pause.Until(ctx, func() (bool, error) {
 			if s.conn.IsClosed() {
 				return false, connection.Fatal(errors.New("the connection of the host was closed"))
@@ -101,15 +101,15 @@ func (b *Broker) dial(ctx context.Context) (s *session, err error) {
 	if s.js, err = jetstream.NewWithAPIPrefix(s.conn, strings.TrimSuffix(b.api(""), "."),
 		jetstream.WithDefaultTimeout(apiTimeout),
 		jetstream.WithPublishAsyncTimeout(publishTimeout),
-		jetstream.WithPublishAsyncMaxPending(math.MaxInt), // the session has a limit of its own, which heeds contexts
+		jetstream.WithPublishAsyncMaxPending(math.MaxInt), // unacked limits it, and heeds contexts
 	); err != nil {
 		return nil, connection.Fatal(err)
 	}
 	return s, nil
 }
 
-// connect makes a connection of the client library, which tries each server for as long
-// as [natsgo.Timeout] says. It returns the error of ctx if that is done first.
+// connect makes a connection with the client library, which tries each server for as long
+// as [natsgo.Timeout] says. If ctx is done first, connect returns its error.
 func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 	secure, err := b.opt.Security.options()
 	if err != nil {
@@ -118,11 +118,11 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 	options := append([]natsgo.Option{
 		natsgo.Name(b.opt.Name),
 		natsgo.CustomInboxPrefix(b.opt.Inbox),
-		natsgo.NoReconnect(), // the keeper connects again, with the files of then
+		natsgo.NoReconnect(), // the keeper connects again, and reads the files again
 		natsgo.PingInterval(5 * time.Second),
 		natsgo.MaxPingsOutstanding(2),
 		natsgo.Timeout(5 * time.Second),
-		natsgo.FlusherTimeout(5 * time.Second), // a half-open connection must not hold a writer for a minute
+		natsgo.FlusherTimeout(5 * time.Second), // else a half-open connection blocks for a minute
 		natsgo.ErrorHandler(b.asyncError),
 	}, secure...)
 	if b.opt.Server != nil {
@@ -134,13 +134,14 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 	}
 	made := make(chan result, 1)
 	servers := strings.Join(append([]string{b.opt.URL}, b.peers...), ",")
-	go func() { // ends when the last server was tried
+	go func() { // it ends when the last server was tried
 		conn, err := natsgo.Connect(servers, append(options, b.opt.Connect...)...)
 		made <- result{conn, err}
 	}()
 	select {
 	case r := <-made:
-		if u, ok := errors.AsType[*url.Error](r.err); ok { // without the URL, which may hold a password
+		// The URL is left out, since it may hold a password.
+		if u, ok := errors.AsType[*url.Error](r.err); ok {
 			return nil, connection.Fatal(fmt.Errorf("connect with NATS: %w", u.Err))
 		}
 		return r.conn, b.opt.Security.explain(r.err, b.opt.URL)
@@ -154,27 +155,30 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 	}
 }
 
-// flushTimeout is how long the end of Run waits for the server to read what was
-// sent, such as acks. A server that does not answer must not hold up a stop.
+// flushTimeout is how long the end of Run waits for the server to read acks and other
+// messages that were sent. A server that does not answer must not delay a stop.
 const flushTimeout = 500 * time.Millisecond
 
-// closeTimeout is how long it waits for the client library, which holds its lock while
-// it connects.
+// closeTimeout is how long the end of Run waits for the client library, which holds its
+// lock while it connects.
 const closeTimeout = 250 * time.Millisecond
 
-// closeSession sends what is on its way, such as acks, and closes the connection. The
-// calls are made by a goroutine that is waited for no longer than a stop may take.
+// closeSession flushes acks and other messages that were sent, and closes the connection.
+// A goroutine makes the calls, so that closeSession returns within the time that a stop
+// may take.
 func closeSession(s *session) {
 	closed := make(chan struct{})
-	go func() { // ends as soon as the library unlocks its lock
+	go func() { // it ends as soon as the library unlocks its lock
 		defer close(closed)
 		if !s.lost() {
-			if !s.owned { // else it ends with the connection; to clean up may leave a goroutine that had not begun (nats.go v1.55)
+			// The publisher of an owned connection ends with it. Cleaning that up may leave a
+			// goroutine that had not begun (nats.go v1.55).
+			if !s.owned {
 				s.js.CleanupPublisher()
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 			defer cancel()
-			_ = s.conn.FlushWithContext(ctx) // what is lost now comes again
+			_ = s.conn.FlushWithContext(ctx) // if an ack is lost now, its message is redelivered
 		}
 		if s.owned {
 			s.conn.Close()
@@ -189,7 +193,8 @@ func closeSession(s *session) {
 // watch returns when the connection is lost, or ctx is done.
 func (b *Broker) watch(ctx context.Context, s *session) error {
 	lost := s.conn.StatusChanged(natsgo.RECONNECTING, natsgo.DISCONNECTED, natsgo.CLOSED)
-	defer func() { go s.conn.RemoveStatusListener(lost) }() // a connection of the host may hold its lock while it connects
+	// A connection of the host may hold its lock while it connects, hence the goroutine.
+	defer func() { go s.conn.RemoveStatusListener(lost) }()
 	if s.conn.IsConnected() {
 		select {
 		case <-lost:
@@ -205,8 +210,8 @@ func (b *Broker) watch(ctx context.Context, s *session) error {
 	return lastError(s.conn)
 }
 
-// forget ends the time in which something may come again that was lost with a
-// connection.
+// forget ends the time in which messages that were lost with a connection may be
+// redelivered.
 func (b *Broker) forget() {
 	if b.recent.Add(-1) > 0 {
 		return
@@ -220,7 +225,7 @@ func (b *Broker) forget() {
 	}
 }
 
-// verifySession makes sure that the stream is there and fit.
+// verifySession makes sure that the stream exists and is fit.
 func (b *Broker) verifySession(ctx context.Context, s *session) error {
 	ctx, end := s.whileConnected(ctx)
 	defer end()
@@ -239,11 +244,11 @@ func (b *Broker) verifySession(ctx context.Context, s *session) error {
 	return err
 }
 
-// lastError returns why there is no connection, nil if the client library does
-// not say so at once.
+// lastError returns why there is no connection, or nil if the client library does not
+// answer at once.
 func lastError(conn *natsgo.Conn) error {
 	last := make(chan error, 1)
-	go func() { last <- conn.LastError() }() // ends as soon as the library unlocks its lock
+	go func() { last <- conn.LastError() }() // it ends as soon as the library unlocks its lock
 	select {
 	case err := <-last:
 		return err
@@ -252,8 +257,8 @@ func lastError(conn *natsgo.Conn) error {
 	}
 }
 
-// current returns the session if there is a connection now, else an error that
-// wraps [broker.ErrUnavailable].
+// current returns the session while there is a connection, else an error that wraps
+// [broker.ErrUnavailable].
 func (b *Broker) current() (*session, error) {
 	s, err := b.keeper.Current()
 	if err == nil && s.lost() {
@@ -262,8 +267,9 @@ func (b *Broker) current() (*session, error) {
 	return s, err
 }
 
-// asyncError logs what the client library can't return, equal lines once a minute. Broken headers are those
-// of a message, which is delivered all the same.
+// asyncError logs errors that the client library can't return, equal ones once a minute.
+// An error about broken headers is logged as debug only, since its message is delivered
+// all the same.
 func (b *Broker) asyncError(_ *natsgo.Conn, sub *natsgo.Subscription, err error) {
 	subject := ""
 	if sub != nil {

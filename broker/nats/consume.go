@@ -16,7 +16,7 @@ import (
 // stopTimeout is the longest wait for the end of what the server is sending.
 const stopTimeout = time.Second
 
-// consume receives messages until ctx is done, however often that fails.
+// consume receives messages until ctx is done, and starts over after each failure.
 func (s *subscription) consume(ctx context.Context) {
 	defer s.broker.setSubscriptionError(s, nil)
 	for failures := 1; ; failures++ {
@@ -46,9 +46,9 @@ func (s *subscription) consume(ctx context.Context) {
 	}
 }
 
-// consumeFrom makes the durable consumer, or finds it, and receives its messages
-// until ctx is done; then it returns nil. It returns an error on anything
-// unexpected: the next call starts over.
+// consumeFrom makes or finds the durable consumer, and receives its messages until ctx is
+// done; then it returns nil. It returns an error on anything unexpected, and the next
+// call starts over.
 func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 	connected, end := ses.whileConnected(ctx)
 	defer end()
@@ -58,7 +58,7 @@ func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 	if err := s.consumer(connected, ses); err != nil {
 		return err
 	}
-	in := make(chan *natsgo.Msg, 2*maxHeld) // all that the server may send, and statuses
+	in := make(chan *natsgo.Msg, 2*maxHeld) // it holds all messages that were asked for, and statuses
 	inbox, err := ses.conn.ChanSubscribe(ses.conn.NewInbox(), in)
 	if err != nil {
 		return err
@@ -74,26 +74,28 @@ func (s *subscription) consumeFrom(ctx context.Context, ses *session) error {
 	return err
 }
 
-// leave closes an inbox when the server has sent what was on its way. One that is closed
-// on this side first throws that away, and it comes again after the ack wait only.
+// leave closes an inbox when everything that the server was sending has arrived. If the
+// inbox were closed on this side first, those messages would be thrown away, and be
+// redelivered only after the ack wait.
 //
 // A client that reconnects holds its lock until a server has answered (nats.go v1.55.0).
-// So the calls are made by a goroutine that is waited for no longer than a stop may take.
+// So a goroutine makes the calls, and leave returns within the time that a stop may take.
 func leave(conn *natsgo.Conn, inbox *natsgo.Subscription) {
 	ending, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	go func() {
 		defer cancel()
-		// In process hardly anything is on its way. There it is not drained, since
-		// that takes a timer which may be of another synctest bubble (nats.go v1.55.0).
-		if conn.Opts.InProcessServer == nil && inbox.Drain() == nil { // it fails only if the connection is closed
-			_ = conn.FlushWithContext(ending) // if it fails, what is on the wire comes again
+		// In process hardly anything is on its way. That connection is not drained, since
+		// draining takes a timer that may be of another synctest bubble (nats.go v1.55.0).
+		// Drain and Unsubscribe fail only if the connection is closed.
+		if conn.Opts.InProcessServer == nil && inbox.Drain() == nil {
+			_ = conn.FlushWithContext(ending) // if it fails, messages on the wire are redelivered
 		}
-		_ = inbox.Unsubscribe() // as above
+		_ = inbox.Unsubscribe()
 	}()
 	<-ending.Done()
 }
 
-// consumer makes the durable consumer, or finds it.
+// consumer makes or finds the durable consumer.
 func (s *subscription) consumer(ctx context.Context, ses *session) error {
 	created, err := s.broker.ensureConsumer(ctx, ses, s.durable, s.topic)
 	if err != nil {
@@ -116,7 +118,7 @@ func (s *subscription) consumer(ctx context.Context, ses *session) error {
 // errEdited says that the settings of the consumer were changed.
 var errEdited = errors.New("the settings of the consumer were changed")
 
-// errSilent says that the server does not do what it was asked for.
+// errSilent says that the server does not send the heartbeats that it was asked for.
 var errSilent = errors.New("no heartbeat of the consumer")
 
 // pull asks for messages and receives them, until ctx is done or something
@@ -139,7 +141,7 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 			}
 			return connection.ErrNotConnected
 		case <-silence.C:
-			if p.open > 0 && len(in) == 0 { // else the window was full meanwhile
+			if p.open > 0 && len(in) == 0 { // else nothing was asked for, since the window was full
 				return errSilent
 			}
 		case <-s.unfit:
@@ -158,7 +160,7 @@ func (s *subscription) pull(ctx, connected context.Context, p *puller, in <-chan
 	}
 }
 
-// read reads what came to the inbox: a message, or a status of the server.
+// read handles one arrival at the inbox: a message, or a status of the server.
 func (s *subscription) read(p *puller, m *natsgo.Msg) error {
 	if s.silent {
 		s.silent = false
@@ -167,16 +169,16 @@ func (s *subscription) read(p *puller, m *natsgo.Msg) error {
 	if !fromStream(m) {
 		return p.status(m)
 	}
-	p.came(1) // what was asked for before a reconnect comes too
+	p.came(1) // it also counts messages that were asked for before a reconnect
 	if d, err := s.newDelivery(m); err == nil {
 		s.receive(d)
 	}
 	return nil
 }
 
-// exhaust receives what the server is still sending: all it was asked for, if
-// it has that much. What is on the wire when the inbox is closed comes again
-// after the ack wait only.
+// exhaust receives the messages that the server is still sending, at most those that it
+// was asked for. Messages on the wire when the inbox is closed are redelivered only after
+// the ack wait.
 func (s *subscription) exhaust(p *puller, in <-chan *natsgo.Msg) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
@@ -187,12 +189,12 @@ func (s *subscription) exhaust(p *puller, in <-chan *natsgo.Msg) {
 	}
 }
 
-// empty receives what has come to the inbox, and returns how much it was.
+// empty receives all arrivals that wait in the inbox, and returns their number.
 func (s *subscription) empty(p *puller, in <-chan *natsgo.Msg) (n int) {
 	for ; ; n++ {
 		select {
 		case m := <-in:
-			_ = s.read(p, m) // nothing is asked for any more
+			_ = s.read(p, m) // an error has no effect, since nothing more is asked for
 		default:
 			return n
 		}

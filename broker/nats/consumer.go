@@ -10,18 +10,20 @@ import (
 )
 
 const (
-	ackWait       = 5 * time.Second // after which a message comes again, unless the server is notified that it is in progress
-	minAckPending = 256             // fewer, and messages that wait for a retry hold up others
-	minWaiting    = 16              // instances that may ask for messages at the same time
+	// ackWait is how long the server waits for an ack, or for a notice that the message is
+	// in progress, before it redelivers a message.
+	ackWait       = 5 * time.Second
+	minAckPending = 256 // with a lower limit, messages that wait for a retry hold up others
+	minWaiting    = 16  // instances that may ask for messages at the same time
 
-	followInterval = time.Second // between two looks at a consumer that is used
-	verifyEvery    = 10          // how many of them there are between two looks at one that is idle
+	followInterval = time.Second // between two polls of a consumer that is in use
+	verifyEvery    = 10          // intervals between two polls of an idle consumer
 )
 
-// errMissing says that something is missing that only an administrator makes.
+// errMissing says that an object is missing that only an administrator makes.
 var errMissing = errors.New("it is missing; an administrator makes it with: timer-service provision")
 
-// consumerConfig returns that of the durable consumer of a role and a topic.
+// consumerConfig returns the configuration of the durable consumer of a role and a topic.
 func consumerConfig(durable, topic string) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable:       durable,
@@ -30,13 +32,13 @@ func consumerConfig(durable, topic string) jetstream.ConsumerConfig {
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait,
 		MaxDeliver:    -1, // a limit would park messages silently
-		MaxAckPending: -1, // those that wait for a retry count, too
+		MaxAckPending: -1, // messages that wait for a retry count against it, too
 	}
 }
 
-// ensureConsumer finds the durable consumer, makes it if it is absent, and sets again
-// what was changed, unless only an administrator may. It returns when the consumer was
-// created.
+// ensureConsumer finds the durable consumer, makes it if it is absent, and resets
+// settings that were changed, unless only an administrator may. It returns when the
+// consumer was created.
 func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic string) (time.Time, error) {
 	want := consumerConfig(durable, topic)
 	info, err := b.lookUpConsumer(ctx, s, durable)
@@ -61,10 +63,11 @@ func (b *Broker) ensureConsumer(ctx context.Context, s *session, durable, topic 
 	return time.Time{}, fmt.Errorf("consumer %s: %w", durable, err)
 }
 
-// follow looks at the consumer until ctx is done: up to where the role has acked its
-// commands, soon after that may have changed, and now and then whether someone has
-// changed its settings, which the server does not tell who uses it. Then the consumer is
-// found again. One that is paused is left so.
+// follow polls the consumer until ctx is done. Soon after messages came or were settled,
+// it asks up to where the role has acked its commands. Now and then it verifies that
+// nobody has changed the consumer's settings, since the server does not notify its users
+// of that; if they were changed, the consumer is looked up and set again. A paused
+// consumer stays paused.
 func (s *subscription) follow(ctx context.Context) {
 	t := time.NewTicker(followInterval)
 	defer t.Stop()
@@ -81,7 +84,7 @@ func (s *subscription) follow(ctx context.Context) {
 		}
 		info, err := s.broker.lookUpConsumer(ctx, session, s.durable)
 		if err != nil {
-			continue // the next message, or the next time, has it asked again
+			continue // a later poll asks again
 		}
 		s.mu.Lock()
 		if s.role != "" && info.Created.Equal(s.created) {
@@ -104,15 +107,15 @@ func (s *subscription) follow(ctx context.Context) {
 	}
 }
 
-// lookUpConsumer asks for a consumer. The client library refuses to return one
-// that pushes.
+// lookUpConsumer asks for a consumer. The client library refuses to return a push
+// consumer.
 func (b *Broker) lookUpConsumer(ctx context.Context, s *session, durable string) (*jetstream.ConsumerInfo, error) {
 	var info jetstream.ConsumerInfo
 	err := b.ask(ctx, s, "CONSUMER.INFO."+b.opt.Stream+"."+durable, struct{}{}, &info)
 	return &info, err
 }
 
-// makeConsumer makes a consumer, or changes the one there is.
+// makeConsumer makes a consumer, or changes the existing one.
 func (b *Broker) makeConsumer(ctx context.Context, s *session, config jetstream.ConsumerConfig) (*jetstream.ConsumerInfo, error) {
 	ctx, stop := b.requesting(ctx, b.api("CONSUMER."))
 	defer stop()

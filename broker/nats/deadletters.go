@@ -14,11 +14,11 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that
-// the stream has when it begins, oldest first. If visit returns true it is
-// deleted. See [broker.DeadLetters] for the contract.
+// VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that the
+// stream has when the visit begins, oldest first. If visit returns true the dead letter
+// is deleted. See [broker.DeadLetters] for the contract.
 //
-// It asks for one after the other, and makes no consumer, so that it needs no more
+// It reads one message after the other, and makes no consumer, so that it needs no more
 // permissions than to read and delete messages of the stream.
 func (b *Broker) VisitDeadLetters(
 	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
@@ -65,7 +65,7 @@ func (b *Broker) visit(
 		next.Sequence = found.Sequence + 1
 		deadLetter := found.message()
 		if owner, ok := b.opt.Routing.DeadLetterOf(found.Subject, deadLetter); !ok || tenant != "" && owner != tenant {
-			continue // of a topic that all tenants share
+			continue // it is another tenant's, in a topic that all share
 		}
 		remove, err := visit(deadLetter)
 		if err == nil && remove {
@@ -80,14 +80,14 @@ func (b *Broker) visit(
 
 // message returns the message as it was published.
 func (m stored) message() *message.Message {
-	header, _ := natsgo.DecodeHeadersMsg(m.Header) // one with broken headers must be visited, too
+	header, _ := natsgo.DecodeHeadersMsg(m.Header) // broken headers must not hide a message
 	msg := unmarshal(m.Subject, header, m.Data)
 	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(m.Sequence, 10)
 	return msg
 }
 
-// remove deletes a message. One that was deleted meanwhile is fine, and one that
-// has its number now, since the stream was made anew, stays.
+// remove deletes a message. It returns nil if the message was deleted meanwhile. If the
+// stream was created again, another message has the number now, and stays.
 func (b *Broker) remove(ctx context.Context, s *session, old stored) error {
 	now, err := b.get(ctx, s, getRequest{Sequence: old.Sequence})
 	switch {
@@ -101,7 +101,7 @@ func (b *Broker) remove(ctx context.Context, s *session, old stored) error {
 	var done struct{}
 	err = b.ask(ctx, s, "STREAM.MSG.DELETE."+b.opt.Stream, struct {
 		Sequence uint64 `json:"seq"`
-		NoErase  bool   `json:"no_erase"` // what is deleted need not be overwritten
+		NoErase  bool   `json:"no_erase"` // the bytes on disk need not be overwritten
 	}{old.Sequence, true}, &done)
 	if err != nil && !missing(err) {
 		return fmt.Errorf("remove %d: %w", old.Sequence, err)
@@ -109,7 +109,7 @@ func (b *Broker) remove(ctx context.Context, s *session, old stored) error {
 	return nil
 }
 
-// codeSequenceNotFound is the error of a message to be deleted that is not there.
+// codeSequenceNotFound is the error for deleting a message that is not there.
 const codeSequenceNotFound = 10043
 
 // missing reports whether there is no such message.

@@ -12,26 +12,27 @@ import (
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
-// A position identifies a message, also after its stream was deleted and made
-// again: then sequences begin anew.
+// A position identifies a message. The time distinguishes messages of a stream that was
+// deleted and made again, where sequences begin anew.
 type position struct {
 	sequence uint64
 	stored   int64 // Unix nanoseconds
 }
 
-// A delivery is a message that was received and is not settled. It is what the
-// window has in flight, see [inflight.Delivery].
+// A delivery is a message that was received and is not settled. The window has it in
+// flight, see [inflight.Delivery].
 type delivery struct {
 	position
 	to       *subscription
 	in       *natsgo.Msg
 	bytes    int
-	number   int       // how often it was delivered, from 1
-	order    uint64    // among all deliveries of the consumer
-	consumer time.Time // when the consumer it came from was created
+	number   int       // how often the message was delivered, from 1
+	order    uint64    // number among all deliveries of the consumer
+	consumer time.Time // when the consumer that delivered it was created
 }
 
-// newDelivery returns what came. It returns an error if that is no message of a stream.
+// newDelivery returns the delivery of a message. It returns an error if in is not a
+// message of a stream.
 func (s *subscription) newDelivery(in *natsgo.Msg) (*delivery, error) {
 	meta, err := in.Metadata()
 	if err != nil {
@@ -47,8 +48,8 @@ func (s *subscription) newDelivery(in *natsgo.Msg) (*delivery, error) {
 	}, nil
 }
 
-// headerBytes is about what a header takes in memory beside its text, where a
-// message may have a hundred thousand short ones.
+// headerBytes is about how much memory a header takes beside its text. A message may have
+// a hundred thousand short headers.
 const headerBytes = 128
 
 // weight returns about how many bytes of memory a message takes.
@@ -67,8 +68,7 @@ func (d *delivery) Message() *message.Message {
 // Stale reports whether the consumer that the message came from was deleted.
 func (d *delivery) Stale() bool { return d.to.stale(d) }
 
-// Ack acks the message at the server. If that is lost the message
-// comes again.
+// Ack acks the message at the server. If the ack is lost, the message is redelivered.
 func (d *delivery) Ack() {
 	if !d.Stale() {
 		d.to.sent(d.send("+ACK"))
@@ -86,7 +86,7 @@ func (d *delivery) Retry(delay time.Duration) bool {
 	return true
 }
 
-// Return has the subscription return the message when it has ended.
+// Return has the subscription nak the message when it has ended.
 func (d *delivery) Return() {
 	d.to.drop(d)
 	d.to.returned = append(d.to.returned, d)
@@ -100,12 +100,11 @@ func (d *delivery) nak(delay time.Duration) error {
 	return d.send(fmt.Sprintf(`-NAK {"delay": %d}`, delay.Nanoseconds()))
 }
 
-// send answers the server, perhaps on another connection than that on which the message
-// came.
-func (d *delivery) send(what string) error {
+// send answers the server, perhaps on another connection than the message came on.
+func (d *delivery) send(answer string) error {
 	s, err := d.to.broker.current()
 	if err != nil {
 		return err
 	}
-	return s.conn.Publish(d.in.Reply, []byte(what))
+	return s.conn.Publish(d.in.Reply, []byte(answer))
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// The server does not answer what it does not permit: it notifies the connection,
-// later, in a text. So that no request waits in vain, each is notified of what was
-// denied.
+// The server does not answer a request that it does not permit. It notifies the
+// connection later, in a text. All open requests are notified of each denial, so that
+// none waits for an answer that does not come.
 
-// deniedSubject matches the text about a message, or a subscription, with its
-// subject.
+// deniedSubject matches the server's text about a denied message or subscription, and
+// captures its subject.
 var deniedSubject = regexp.MustCompile(`(Publish|Subscription) to "([^"]+)"`)
 
-// denied returns the error of a permission that is missing as [broker.ErrDenied].
+// denied wraps the error about a missing permission in [broker.ErrDenied].
 func denied(err error) error { return fmt.Errorf("%w: %w", broker.ErrDenied, err) }
 
-// toSubscribe is what the server calls a subscription that it denies.
+// toSubscribe returns how the server's text names a subscription that it denies.
 func toSubscribe(subject string) string { return `Subscription to "` + subject + `"` }
 
-// deny notifies all requests that something was denied. It reports whether that is not
-// known yet: the acks of a consumer are denied one by one.
+// deny notifies all requests that something was denied. It returns false if the denial is
+// known already: the acks of a consumer are denied one by one.
 func (b *Broker) deny(err error) (news bool) {
 	b.mu.Lock()
 	b.denied = err
@@ -58,8 +58,8 @@ func (b *Broker) deny(err error) (news bool) {
 	return true
 }
 
-// denyAcks notes that the acks of a consumer are denied, so that its messages come again
-// and again, until the consumer is found anew with the next connection.
+// denyAcks notes that the acks of a consumer are denied. Its messages are redelivered
+// again and again, until the next connection looks up the consumer.
 func (b *Broker) denyAcks(subject string, err error) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,8 +73,9 @@ func (b *Broker) denyAcks(subject string, err error) (news bool) {
 }
 
 // requesting returns a context that ends with ctx, or when the subject of a request is
-// denied, which is its cause then. One that ends in a dot stands for all that begin
-// with it. Stop ends it too, and must be called.
+// denied. In the second case the denial is the cause of the context. A request that ends
+// in a dot stands for all subjects that begin with it. Stop ends the context too, and
+// must be called.
 func (b *Broker) requesting(ctx context.Context, request string) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b.mu.Lock()
@@ -94,7 +95,7 @@ func (b *Broker) requesting(ctx context.Context, request string) (_ context.Cont
 	}
 }
 
-// cause returns why a request failed.
+// cause returns why a request failed: a denied permission, or err.
 func cause(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); err != nil && errors.Is(why, natsgo.ErrPermissionViolation) {
 		return why
@@ -102,7 +103,7 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// suspect adds what was denied last to an error that may come from it.
+// suspect adds the last denial to an error that may come from it.
 func (b *Broker) suspect(err error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,14 +113,14 @@ func (b *Broker) suspect(err error) error {
 	return fmt.Errorf("%w (%w)", err, b.denied)
 }
 
-// clearDenied forgets what was denied: permissions may have changed.
+// clearDenied forgets the last denial, since permissions may have changed.
 func (b *Broker) clearDenied() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.denied = nil
 }
 
-// setSubscriptionError notes what is wrong with a subscription, nil if nothing is.
+// setSubscriptionError notes the error of a subscription, or clears it with nil.
 func (b *Broker) setSubscriptionError(s *subscription, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -130,7 +131,7 @@ func (b *Broker) setSubscriptionError(s *subscription, err error) {
 	}
 }
 
-// subscriptionErrors returns what is wrong with subscriptions.
+// subscriptionErrors returns the errors of all subscriptions, joined and sorted.
 func (b *Broker) subscriptionErrors() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,21 +10,20 @@ import (
 // maxLookUps is how many messages are looked up at once.
 const maxLookUps = 32
 
-// A duplicate is a message that was not stored, since the stream has one with its
-// id: another message, or this one, when it was sent before.
+// A duplicate is a message that was not stored, since the stream has a message with its
+// id: a different message, or this one, sent before.
 type duplicate struct {
 	outgoing
-	sequence uint64 // of the message that has the id
+	sequence uint64 // sequence of the stored message with that id
 }
 
-// verifyDuplicates publishes duplicates again, without an id, unless the message
-// that has their id was published to their own subject. The ids of events and dead
-// letters follow from what is no secret, and a stream compares ids whatever the
-// subject: a producer of commands could otherwise claim the ids of events to
-// come, which would be lost.
+// verifyDuplicates publishes duplicates again, without an id, unless the stored message
+// with their id was published to the same subject. Anyone can compute the ids of events
+// and dead letters, and a stream compares ids whatever the subject. So a producer of
+// commands could otherwise claim the ids of future events, and they would be lost.
 //
-// If a message can't be looked up its duplicate is published again: two copies are
-// better than none.
+// If the stored message can't be looked up its duplicate is published again: two copies
+// are better than none.
 func (p publisher) verifyDuplicates(ctx context.Context, s *session, known []duplicate) {
 	if p.opt.Client || len(known) == 0 {
 		return

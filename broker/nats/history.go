@@ -14,19 +14,19 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// followUps is how often the server is asked how far a role has acked after the last
-// message: it counts acks a moment later.
+// followUps is how often the server is asked up to where a role has acked, after the last
+// message came or was settled. The server counts an ack a moment after it was sent.
 const followUps = 2
 
-// A record is what this process knows of a stream. One that is deleted and made again
-// is another stream, with a record of its own. A nil one notes nothing.
+// A record is what this process knows about a stream. A stream that is deleted and made
+// again gets a new record. A nil record notes nothing.
 type record struct {
-	name    string        // of the log
-	created time.Time     // when the stream was
-	seen    atomic.Uint64 // the highest sequence that was received or published
+	name    string        // name of the log
+	created time.Time     // when the stream was created
+	seen    atomic.Uint64 // highest sequence that was received or published
 
 	mu   sync.Mutex
-	done map[string]uint64 // by role: the highest sequence up to which all commands were acked
+	done map[string]uint64 // sequence up to which a role has acked all commands
 }
 
 // note notes that a message was received or published.
@@ -41,7 +41,7 @@ func (r *record) note(sequence uint64) {
 	}
 }
 
-// settle notes up to where a role has acked all commands.
+// settle notes the sequence up to which a role has acked all commands.
 func (r *record) settle(role string, sequence uint64) {
 	if r == nil {
 		return
@@ -51,13 +51,13 @@ func (r *record) settle(role string, sequence uint64) {
 	r.done[role] = max(r.done[role], sequence)
 }
 
-// logOf returns the name of the log that a stream is.
+// logOf returns the name of a stream as a log. It differs if the stream is made again.
 func logOf(info *jetstream.StreamInfo) string {
 	return info.Config.Name + "@" + info.Created.UTC().Format(time.RFC3339Nano)
 }
 
-// identify returns the record of a stream that was found. It is a new one if the stream
-// is.
+// identify returns the record of a stream that was looked up. It makes a new record if
+// the stream is a new one.
 func (b *Broker) identify(info *jetstream.StreamInfo) *record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,7 +69,7 @@ func (b *Broker) identify(info *jetstream.StreamInfo) *record {
 	return known
 }
 
-// knownStream returns the record of the stream that is there now, nil for a client.
+// knownStream returns the record of the existing stream, nil for a client.
 func (b *Broker) knownStream(ctx context.Context, s *session) (*record, error) {
 	if b.opt.Client {
 		return nil, nil
@@ -81,8 +81,9 @@ func (b *Broker) knownStream(ctx context.Context, s *session) (*record, error) {
 	return b.identify(info), nil
 }
 
-// Positions returns how far the role has acked the commands of the stream, as the server
-// said a moment ago, and how far this process has received or published.
+// Positions returns up to where the role has acked the commands of the stream, as the
+// server said a moment ago, and the highest sequence that this process has received or
+// published.
 func (b *Broker) Positions(role string) []timer.Position {
 	r := b.known.Load()
 	if r == nil {
@@ -98,10 +99,11 @@ func (b *Broker) Positions(role string) []timer.Position {
 	return []timer.Position{{Log: r.name, Committed: number(done), Observed: number(seen)}}
 }
 
-// number returns a sequence as positions have it.
+// number converts a sequence or a size to the type that positions and logs use.
 func number(n uint64) int64 { return int64(min(n, 1<<62)) } //nolint:gosec // bounded
 
-// hasNews reports whether messages came or were settled since the server was asked.
+// hasNews reports whether messages came or were settled recently, so that the server is
+// to be asked again. It is true for [followUps] calls.
 func (s *subscription) hasNews() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +112,7 @@ func (s *subscription) hasNews() bool {
 	return news
 }
 
-// History returns b: the stream keeps what was read.
+// History returns b, since the stream keeps messages that were acked.
 func (b *Broker) History() (broker.History, string) { return b, "" }
 
 // Logs returns the stream, if it is there.
@@ -134,7 +136,7 @@ func (b *Broker) lookUpLog(ctx context.Context, s *session, role string) (found 
 	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return found, fmt.Errorf("consumer %s: %w", b.commandsOf(role), err)
 	}
-	stream, err := b.lookUpStream(ctx, s) // behind the consumer, so that Last is not below Delivered
+	stream, err := b.lookUpStream(ctx, s) // asked after the consumer, so that Last >= Delivered
 	if err != nil {
 		return found, fmt.Errorf("stream %s: %w", b.opt.Stream, err)
 	}
@@ -152,8 +154,8 @@ func (b *Broker) lookUpLog(ctx context.Context, s *session, role string) (found 
 }
 
 // oldestCommand returns when the oldest command of the stream was stored, zero if there
-// is none. What is consumed may have been removed before, and dead letters stay: the age
-// of the stream says nothing.
+// is none. The age of the stream does not tell: consumed messages may have been removed,
+// and dead letters stay.
 func (b *Broker) oldestCommand(ctx context.Context, s *session) (time.Time, error) {
 	first, err := b.get(ctx, s, getRequest{Sequence: 1, Filter: b.opt.Routing.Subscription()})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -163,16 +165,16 @@ func (b *Broker) oldestCommand(ctx context.Context, s *session) (time.Time, erro
 }
 
 // Used reports whether the server keeps more requests for commands of the role than this
-// process has made. It keeps those of a process that has ended, or is cut off, until they
-// expire: 5 s. After this process was cut off its own may count that long, too. A process
-// that asks for nothing since it has 2,048 messages in progress, none of which was
-// settled for 5 s, does not count.
+// process has made. It keeps the requests of a process that has ended, or is cut off,
+// until they expire after 5 s. After this process was cut off its own requests may count
+// that long, too. A process that has 2,048 messages in progress asks for no more. If it
+// settles none of them for 5 s, it does not count.
 func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
 	durable := b.commandsOf(role)
 	err = b.withSession(ctx, func(ctx context.Context, s *session) error {
 		ours := b.waiting(durable)
 		info, err := b.lookUpConsumer(ctx, s, durable)
-		used = int64(info.NumWaiting) > max(ours, b.waiting(durable)) // which may have changed meanwhile
+		used = int64(info.NumWaiting) > max(ours, b.waiting(durable)) // ours may have grown meanwhile
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -184,7 +186,7 @@ func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
 	return used, nil
 }
 
-// waiting returns how many requests of this process the server may keep, at most.
+// waiting returns the most requests of this process that the server may keep now.
 func (b *Broker) waiting(durable string) (n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// Inspect returns what the server and the stream are, and who owns the commands of
-// a role. It changes nothing, and connects by itself: Run need not run. A stream
-// that is absent is no error.
+// Inspect describes the server, the stream, and the owner of the commands of a role. It
+// changes nothing, and makes its own connection: Run need not run. An absent stream is no
+// error.
 func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspection, err error) {
 	err = b.connected(ctx, func(b *Broker, s *session) error {
 		found.Version, found.Rereads = "NATS "+s.conn.ConnectedServerVersion(), true
@@ -32,7 +32,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 		}
 		switch {
 		case !found.Oldest.IsZero():
-		case info.State.LastSeq > 0: // one that has no commands, and may have had some
+		case info.State.LastSeq > 0: // the stream has no commands now, but may have had some
 			found.Oldest = info.TimeStamp
 		default:
 			found.Oldest = info.Created
@@ -46,7 +46,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 	return found, err
 }
 
-// word returns what the configuration of a server calls a value.
+// word returns the name of a value in the server's configuration.
 func word(v json.Marshaler) string {
 	text, _ := v.MarshalJSON() // it fails only for a value that no server knows
 	return strings.Trim(string(text), `"`)

@@ -11,12 +11,13 @@ import (
 // errFull says that the stream takes no more.
 var errFull = errors.New("the stream is full")
 
-// ours is in the metadata of a stream that the service has made, whose limits it may
+// ours is a metadata key of streams that the service has created, whose limits it may
 // change.
 const ours = "timer-service"
 
-// checkLimit returns an error while the stream is full: the largest message does not fit.
-// Such a stream is read all the same: what is consumed makes room.
+// checkLimit returns an error while the stream is full, that is, has no room for the
+// largest message. Such a stream is read all the same, since consumed messages can be
+// removed.
 func checkLimit(info *jetstream.StreamInfo) *error {
 	limit, used := info.Config.MaxBytes, number(info.State.Bytes)
 	if limit > 0 && limit-used < min(1<<20, limit/16) {
@@ -27,10 +28,10 @@ func checkLimit(info *jetstream.StreamInfo) *error {
 	return nil
 }
 
-// applyLimits sets how much a stream holds, and for how long, to what the configuration
-// says, if the service has made it, and says if it can't. A limit that would drop messages,
-// or that what is there would fill, is not set, and what the disk of an embedded server has
-// left changes none.
+// applyLimits sets the size and age limits of the stream to the configured ones if the
+// service has created it, and logs it if it can't. It sets no limit that would drop
+// messages, or that the stored messages would fill. The space that the disk of an
+// embedded server has left changes no limit.
 func (b *Broker) applyLimits(ctx context.Context, s *session, info *jetstream.StreamInfo) {
 	is, want := info.Config, info.Config
 	if bytes := b.maxBytes(); bytes >= b.opt.MaxBytes || is.MaxBytes >= b.opt.MaxBytes {

@@ -22,8 +22,8 @@ const maxMessageID = 512
 // marshaler makes the messages that users of watermill-nats read and write.
 var marshaler wmnats.NATSMarshaler
 
-// marshal makes a message for the wire, or returns a [broker.ErrRefused]. What
-// can't be a header, or is a command to the server, is left out.
+// marshal makes a message for the wire, or returns a [broker.ErrRefused]. It leaves out
+// metadata that can't be a header, or that the server would take for a command.
 func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 	if err := checkSubject(subject); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func marshal(subject string, msg *message.Message) (*natsgo.Msg, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", broker.ErrRefused, err)
 	}
-	if msg.Metadata[envelope.HeaderMessageID] == msg.UUID { // which says the same to those who have no Watermill
+	if msg.Metadata[envelope.HeaderMessageID] == msg.UUID { // any client can read that header
 		out.Header.Del(wmnats.WatermillUUIDHdr)
 	}
 	if msg.UUID != "" {
@@ -57,8 +57,8 @@ func sendable(msg *message.Message) *message.Message {
 	return msg
 }
 
-// unmarshal makes a message of whatever came on a subject. It never fails: what makes no
-// sense must reach the handlers, to become a dead letter.
+// unmarshal makes a message of anything that came on a subject. It never fails, since a
+// malformed message must reach the handlers to become a dead letter.
 func unmarshal(subject string, header natsgo.Header, body []byte) *message.Message {
 	msg := broker.Received(idOf(header), subject, body)
 	for name, values := range header {
@@ -69,8 +69,8 @@ func unmarshal(subject string, header natsgo.Header, body []byte) *message.Messa
 	return msg
 }
 
-// idOf returns the id of a message: what the broker knows it by, else what a
-// producer may have called it, or "" if it has none.
+// idOf returns the id of a message: its id for deduplication, else an id that its
+// producer may have given it, or "" if it has none.
 func idOf(header natsgo.Header) string {
 	for _, name := range []string{natsgo.MsgIdHdr, wmnats.WatermillUUIDHdr, envelope.HeaderMessageID} {
 		if id := header.Get(name); id != "" {
@@ -80,14 +80,14 @@ func idOf(header natsgo.Header) string {
 	return ""
 }
 
-// reserved reports whether a header is not metadata: to the server it is a
-// command, or it is ours.
+// reserved reports whether a header is not metadata, but a command to the server or a
+// header of this driver.
 func reserved(name string) bool {
 	const prefix = "Nats-"
 	return name == wmnats.WatermillUUIDHdr || broker.IsMeta(name) || len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }
 
-// validValue reports whether value comes out of a header as it went in.
+// validValue reports whether a value is read from a header exactly as it was written.
 func validValue(value string) bool {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {

@@ -8,39 +8,42 @@
 //
 // # Stream (stream.go, provision.go)
 //
-// One stream holds commands, events and dead letters. It is created if it is
-// absent. One that exists is verified and never changed; one that could drop a
-// message silently is refused, with an error that names the setting.
+// One stream holds commands, events and dead letters. If it is absent, the driver
+// creates it. The driver verifies an existing stream and changes nothing in it except
+// the limits of a stream that it has created itself. It refuses a stream that could drop
+// a message silently, with an error that names the setting.
 //
 // # Publishing (publisher.go, batch.go, duplicates.go)
 //
 // All messages of a call are sent at once and each waits for its own ack. With
-// [Options.AtomicBatches] a call of 100 or more goes out in batches of 1,000, if
-// the stream takes them. A batch that is refused, perhaps because of one message, is sent again one by one.
+// [Options.AtomicBatches] a call of 100 or more messages is sent in batches of 1,000, if
+// the stream takes batches. If a batch is refused, perhaps because of one message, its
+// messages are sent again one by one.
 //
 // # Subscribing (consumer.go, subscription.go, consume.go, pull.go)
 //
 // Every role and topic has a durable pull consumer, which outlives the
 // subscription and counts deliveries without a limit. Instances of a role share
-// its messages. The server waits 5 s for an ack, and is notified of what is in
-// progress: what a killed process had comes back within 5 s. A nacked message
-// waits at the server for its retry.
+// its messages. The server waits 5 s for an ack, and the driver notifies it which
+// messages are in progress. So the messages of a killed process are redelivered within
+// 5 s. A nacked message waits at the server for its retry.
 //
 // # History (history.go, replay.go)
 //
-// The stream is the log. How far it was received and published is counted here, how
-// far commands were acked is what the consumer says, asked for behind the messages.
-// A replay reads with a temporary consumer of its own, which acks nothing.
+// The stream is the log. This process counts how far it has received and published.
+// The server knows how far commands were acked; the driver asks for that after messages
+// were received or settled. A replay reads with a temporary consumer, which acks nothing.
 //
 // # Owners (owner.go)
 //
-// A second stream holds one message for each consumer: which database owns it.
+// A second stream holds one message for each consumer, which names the database that
+// owns it.
 //
 // # Connection (connect.go, auth.go, denied.go)
 //
-// A session is one connection. The driver makes one after the other for ever, reads its
-// files again each time, and finds a half-open connection within 15 seconds. While there
-// is none, Publish fails at once, and subscriptions wait.
+// A session is one connection. When it is lost, the driver makes the next one, for ever.
+// It reads its files again each time, and finds a half-open connection within 15 seconds.
+// Without a connection, Publish fails at once, and subscriptions wait.
 package nats
 
 import (
@@ -63,39 +66,44 @@ import (
 	"github.com/event-service-agent/timer-service/internal/option"
 )
 
-// Options tune a [Broker]. The zero value is ready to use with a server on this
-// machine. Of URL, Server and Conn set one at most.
+// Options tune a [Broker]. The zero value is ready to use with a server on this machine.
+// At most one of URL, Server and Conn is set.
 type Options struct {
 	URL    string       // servers, with commas between them; default nats://127.0.0.1:4222
 	Server Server       // server in this process, such as that of broker/nats/embedded
 	Conn   *natsgo.Conn // connection of the host, which keeps and closes it
 
-	Security Security        // how the client authenticates; default not at all, without TLS unless the URL or the server asks for it
-	Connect  []natsgo.Option // more options for the connection; they win over our own
+	// Security is how the client authenticates. By default it does not authenticate, and
+	// it uses TLS only if the URL or the server asks for it.
+	Security Security
+	Connect  []natsgo.Option // more options for the connection; they win over the driver's own
 	Name     string          // name of the connection, for operators; default "timer-service"
-	Inbox    string          // what subjects for answers begin with; default "_INBOX_" and the Name; "_INBOX" without credentials at the embedded server of the service; a Conn has its own
+	// Inbox is the prefix of subjects for answers. It is "_INBOX_" and the Name by default,
+	// and "_INBOX" without credentials at the embedded server of the service. A Conn has its
+	// own prefix.
+	Inbox string
 	// AtomicBatches publishes calls of 100 messages or more in atomic batches, if the
-	// stream takes them. A server that syncs each write is about ten times as fast
-	// with them, any other slower. A Server of this process decides by itself.
+	// stream takes them. They make a server that syncs each write about ten times as
+	// fast, and any other server slower. With a Server, [Server.Syncs] turns them on, too.
 	AtomicBatches bool
 
 	Domain string // JetStream domain that the stream is in; default that of the server
 
 	Routing  broker.Routing // default [DefaultRouting]
 	Stream   string         // stream that holds all topics; default "svc"
-	MaxBytes int64          // size limit of the stream, if it has to be created; default 8 GiB
-	MaxAge   time.Duration  // how long the stream keeps messages, if it has to be created; default 3 days
+	MaxBytes int64          // size limit of a stream that is created; default 8 GiB
+	MaxAge   time.Duration  // how long a stream that is created keeps messages; default 3 days
 	MinAge   time.Duration  // how long a stream must keep messages; default 1 day
 	Prefix   string         // put before the names of durable consumers
 	Role     string         // whose consumer [Broker.Provision] makes; default "timer-service"
-	Verify   bool           // create and change nothing: wait until an administrator has
-	Client   bool           // use the stream as it is: do not create it, do not verify it
+	Verify   bool           // create and change nothing; wait for what an administrator makes
+	Client   bool           // use the stream as it is, and neither create nor verify it
 }
 
 // A Server is a NATS server in this process.
 type Server interface {
 	natsgo.InProcessConnProvider
-	Syncs() bool     // whether the disk has what was acked
+	Syncs() bool     // whether acked messages are on disk
 	Capacity() int64 // how large a stream may become, in bytes
 }
 
@@ -121,22 +129,26 @@ type Broker struct {
 	log *slog.Logger
 
 	keeper  *connection.Keeper[*session]
-	term    *inflight.Term // of subscriptions, ends with Run
+	term    *inflight.Term // lifetime of the subscriptions; it ends with Run
 	batches chan struct{}  // a slot for each atomic batch in flight
 	outages atomic.Int64   // how often the connection was lost
-	errors  *digest.Digest // that the client library can't return
-	pins    *digest.Digest // that stand in the way of a removal
-	recent  atomic.Int64   // how often within the last ack wait: what was lost with it comes again
-	known   atomic.Pointer[record]
-	peers   []string              // servers of the cluster that the last connection has named; for the keeper
-	seen    bool                  // whether the stream was there when it was last looked up; for the keeper
-	full    atomic.Pointer[error] // that the stream takes no more, as it was last looked up; nil if it does
+	errors  *digest.Digest // errors that the client library reports asynchronously
+	pins    *digest.Digest // reasons why consumed messages can't be removed
+	// recent is how often the connection was lost within the last ack wait. Messages that
+	// were lost with it are redelivered within that time.
+	recent atomic.Int64
+	known  atomic.Pointer[record]
+	full   atomic.Pointer[error] // why the stream takes no more, by the last lookup; or nil
+
+	// Only the goroutine of the keeper uses these.
+	peers []string // servers of the cluster that the last connection has named
+	seen  bool     // the last lookup found the stream
 
 	mu          sync.Mutex
-	open        map[*subscription]bool                     // those that have not ended
-	failing     map[*subscription]error                    // errors of subscriptions without a fit consumer
-	denied      error                                      // what the server denied last
-	requests    map[uint64]func(subject string, err error) // notified of what is denied
+	open        map[*subscription]bool                     // subscriptions that have not ended
+	failing     map[*subscription]error                    // why they get no messages, or can't ack
+	denied      error                                      // the server's last denial
+	requests    map[uint64]func(subject string, err error) // called with denied permissions
 	lastRequest uint64
 }
 
@@ -195,9 +207,9 @@ func (b *Broker) Ready(ctx context.Context) error {
 	return b.subscriptionErrors()
 }
 
-// Now returns the time of the server, a second source beside our own clock. It
-// returns [errors.ErrUnsupported] if the server does not return it (before 2.10),
-// or runs in this process.
+// Now returns the time of the server, a second source beside our own clock. It returns
+// [errors.ErrUnsupported] if the server does not report its time (before 2.10), or runs
+// in this process.
 func (b *Broker) Now(ctx context.Context) (time.Time, error) {
 	if b.opt.Server != nil {
 		return time.Time{}, fmt.Errorf("the embedded server has no clock of its own: %w", errors.ErrUnsupported)

@@ -11,15 +11,15 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// The owner of a durable consumer is the only message on a subject of its own, in a
-// small stream beside ours, which keeps it for ever. The server takes a new one only
-// from who has seen the last.
+// The owner of a durable consumer is the only message on a subject of its own, in a small
+// stream beside ours, which keeps it for ever. The server accepts a new owner only from a
+// client that names the sequence of the last one.
 
 // ownerStream returns the name of the stream that holds owners.
 func (b *Broker) ownerStream() string { return b.opt.Stream + "-owner" }
 
-// ownerConfig is that of the stream that holds owners. It is no key-value bucket:
-// subjects of those do not cross a leaf node.
+// ownerConfig returns the configuration of the stream that holds owners. It is not a
+// key-value bucket, since the subjects of a bucket do not cross a leaf node.
 func (b *Broker) ownerConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              b.ownerStream(),
@@ -28,7 +28,7 @@ func (b *Broker) ownerConfig() jetstream.StreamConfig {
 		Storage:           jetstream.FileStorage,
 		Discard:           jetstream.DiscardNew,
 		MaxMsgsPerSubject: 1,
-		MaxBytes:          1 << 20, // some servers ask for a limit
+		MaxBytes:          1 << 20, // some servers require a limit
 	}
 }
 
@@ -62,13 +62,13 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 		}
 		if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
 			return broker.Owner{}, fmt.Errorf("own the commands: %w", err)
-		} // another one was faster
+		} // another process was faster
 	}
 	return broker.Owner{}, ctx.Err()
 }
 
-// keptOwner returns the owner that is kept on a subject, and its sequence in the
-// stream, 0 if there is none.
+// keptOwner returns the owner that is kept on a subject, and its sequence in the stream,
+// which is 0 if there is none.
 func (b *Broker) keptOwner(ctx context.Context, s *session, subject string) (broker.Owner, uint64, error) {
 	kept, err := b.getFrom(ctx, s, b.ownerStream(), getRequest{Last: subject})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -77,8 +77,8 @@ func (b *Broker) keptOwner(ctx context.Context, s *session, subject string) (bro
 	return broker.ParseOwner(string(kept.Data)), kept.Sequence, err
 }
 
-// keepOwner keeps an owner if the last message on the subject is still the one
-// with the sequence given.
+// keepOwner stores an owner if the last message on the subject still has the given
+// sequence.
 func (b *Broker) keepOwner(ctx context.Context, s *session, subject string, owner broker.Owner, last uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -90,7 +90,7 @@ func (b *Broker) keepOwner(ctx context.Context, s *session, subject string, owne
 	return cause(ctx, err)
 }
 
-// makeOwners makes the stream that holds owners, with as many replicas as ours has.
+// makeOwners makes the stream that holds owners, with as many replicas as our stream has.
 func (b *Broker) makeOwners(ctx context.Context, s *session) error {
 	ours, err := b.lookUpStream(ctx, s)
 	if err != nil {

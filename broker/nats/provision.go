@@ -13,9 +13,10 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// Provision makes the stream, the one that keeps owners, and the durable consumer of
-// [Options.Role], or, if dry, only returns what it would make. What exists is verified
-// and never changed. It needs the permissions of an administrator, unless all is there.
+// Provision makes the stream, the stream that keeps owners, and the durable consumer of
+// [Options.Role]. If dry, it only returns what it would make. It verifies existing
+// objects and never changes them. It needs the permissions of an administrator, unless
+// all objects exist.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
 	err = b.connected(ctx, func(b *Broker, s *session) error {
 		for _, o := range b.objects(ctx, s) {
@@ -28,7 +29,7 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 				fits = o.permitted()
 			case missing:
 				if fits = o.create(); fits == nil {
-					fits = o.fits() // some settings can't be chosen
+					fits = o.fits() // the server ignores some settings
 				}
 			}
 			if fits != nil {
@@ -43,7 +44,7 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 	return changes, err
 }
 
-// connected has f use a connection of its own, whether Run runs or not.
+// connected calls f with a connection of its own, so that Run need not run.
 func (b *Broker) connected(ctx context.Context, f func(*Broker, *session) error) error {
 	if err := b.opt.Routing.Validate(); err != nil {
 		return fmt.Errorf("routing: %w", err)
@@ -62,17 +63,18 @@ func (b *Broker) connected(ctx context.Context, f func(*Broker, *session) error)
 	return f(b, s)
 }
 
-// An object is what has to be at the server.
+// An object is a stream or consumer that the server must have.
 type object struct {
 	broker.Change
 
-	fits      func() error // why it can't be used as it is, or that it is not there
-	permitted func() error // why it can't be made, as far as that can be asked
+	fits      func() error // returns why it can't be used as it is, or that it is missing
+	permitted func() error // returns why it can't be made, if the server can be asked
 	create    func() error
 }
 
 // permitted returns an error if the server denies a request that makes something. The
-// request names nothing that could be made, and the server says that.
+// request is empty, so a server that permits it answers that it is invalid, and makes
+// nothing.
 func (b *Broker) permitted(ctx context.Context, s *session, subject string) error {
 	err := b.ask(ctx, s, subject, struct{}{}, new(struct{}))
 	if _, answered := errors.AsType[*jetstream.APIError](err); answered {
@@ -81,9 +83,9 @@ func (b *Broker) permitted(ctx context.Context, s *session, subject string) erro
 	return err
 }
 
-// creatable returns why a stream can't be made: for a permission, or a limit of the server.
-// What it asks for is refused in any case, for several mistakes: a single server says
-// before that whether it has the space.
+// creatable returns why a stream can't be made: the user lacks a permission, or a limit
+// of the server is too low. The request has several mistakes, so that it never makes a
+// stream. A single server reports a lack of space before these mistakes.
 func (b *Broker) creatable(ctx context.Context, s *session, stream jetstream.StreamConfig) error {
 	stream.Subjects, stream.MaxAge = []string{"..", ">"}, 1
 	err := b.ask(ctx, s, "STREAM.CREATE."+stream.Name, stream, new(struct{}))
@@ -93,8 +95,8 @@ func (b *Broker) creatable(ctx context.Context, s *session, stream jetstream.Str
 	return b.tooLarge(err)
 }
 
-// free returns an error if another stream has one of our subjects. Who may not ask for that
-// learns it when the stream is made.
+// free returns an error if another stream has one of our subjects. A user without the
+// permission to ask gets nil here, and the error when the stream is made.
 func (b *Broker) free(ctx context.Context, s *session) error {
 	for _, subject := range subjects(b.opt.Routing) {
 		var found struct {
@@ -156,7 +158,8 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 				Object: "stream " + owners.Name,
 				Detail: fmt.Sprintf("subjects %s; file storage; the last message of each, for ever", owners.Subjects[0]),
 			},
-			func() error { // asks as a service does at its start, whose user may not ask for more
+			// A service asks the same at its start, and its user may have no other permission.
+			func() error {
 				_, _, err := b.keptOwner(ctx, s, owners.Name+"."+consumer.Durable)
 				return err
 			},
@@ -166,12 +169,12 @@ func (b *Broker) objects(ctx context.Context, s *session) []object {
 	}
 }
 
-// The oldest version that is supported: it was the first to name consumers in the
-// subjects they are made on.
+// The oldest supported version was the first to name consumers in the subjects they are
+// made on.
 const oldestMajor, oldestMinor = 2, 9
 
-// modern returns an error that wraps errUnfit if a server is too old. One that
-// has no version that can be parsed is accepted.
+// modern returns an error that wraps errUnfit if a server is too old. A version that
+// can't be parsed is accepted.
 func modern(version string) error {
 	var major, minor int
 	if n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor); n < 2 {

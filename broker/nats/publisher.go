@@ -21,21 +21,21 @@ const (
 	maxUnacked     = 8192             // messages sent and not acked, of all calls together
 )
 
-// once has the client library send a message once: what is sent again later comes
+// once disables retries of the client library: a message that is sent again later arrives
 // behind others of its key.
 var once = jetstream.WithRetryAttempts(0)
 
 // publisher publishes to the stream. See [broker.Publisher] for its contract.
 type publisher struct{ *Broker }
 
-// An outgoing message is one of a call of Publish that may be sent.
+// An outgoing message is a message of a Publish call that can be sent.
 type outgoing struct {
 	*natsgo.Msg
-	result *error // nil until something is wrong
+	result *error // its result in the call; nil until it fails
 }
 
-// Publish publishes messages: a thousand in one atomic batch where the stream
-// takes batches, else pipelined, each with an ack of its own.
+// Publish publishes messages: a thousand in one atomic batch if the stream takes batches,
+// else pipelined, each with an ack of its own.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	results := make([]error, len(messages))
 	out := make([]outgoing, 0, len(messages))
@@ -69,13 +69,13 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	return results
 }
 
-// send publishes messages one behind the other, waits for all acks, and sets the
-// result of each that failed. It returns those that the stream had already.
+// send publishes messages without waiting between them, waits for all acks, and sets the
+// result of each that failed. It returns the messages that the stream had already.
 func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (duplicates []duplicate) {
 	connected, end := s.whileConnected(ctx)
 	defer end()
-	known := p.known.Load()                     // before anything is sent: an ack of another stream is not noted for this one
-	waiting := make(map[string]context.Context) // by subject: until that is denied
+	known := p.known.Load()                     // first, so that acks of a later stream are not noted in it
+	waiting := make(map[string]context.Context) // by subject; it ends when the subject is denied
 	for part := range slices.Chunk(messages, maxUnacked) {
 		if s.unacked.Acquire(connected, int64(len(part))) != nil {
 			for _, m := range part {
@@ -95,7 +95,7 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (d
 			}
 			var err error
 			if acks[i], err = s.js.PublishMsgAsync(m.Msg, once); err != nil {
-				if s.conn.IsClosed() { // which the error may say in a text alone
+				if s.conn.IsClosed() { // the error may say so only in its text
 					err = unavailable(err)
 				}
 				*m.result, acks[i] = result(err), nil
@@ -129,7 +129,7 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (d
 	return duplicates
 }
 
-// await waits for an ack, or for the end of ctx, of which it returns the cause.
+// await waits for an ack, or for the end of ctx, and returns the cause of that end.
 func await(ctx context.Context, ack jetstream.PubAckFuture) (*jetstream.PubAck, error) {
 	select {
 	case a := <-ack.Ok():
@@ -139,14 +139,14 @@ func await(ctx context.Context, ack jetstream.PubAckFuture) (*jetstream.PubAck, 
 	case <-ctx.Done():
 	}
 	select {
-	case a := <-ack.Ok(): // it came before
+	case a := <-ack.Ok(): // it came before ctx ended
 		return a, nil
 	default:
 		return nil, context.Cause(ctx)
 	}
 }
 
-// noAck says that it is not known whether a message was stored.
+// noAck returns the error of a message of which it is not known whether it was stored.
 func noAck(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return connection.ErrNotConnected
@@ -162,8 +162,8 @@ const (
 	codeHeadersTooLarge = 10097
 )
 
-// result returns the result of a message that failed, as [broker.Publisher] asks
-// for: refused for good, the broker is away or full, or what the error is.
+// result returns the result of a message that failed, as [broker.Publisher] asks for:
+// refused for good, unavailable since the broker is away or full, or else err itself.
 func result(err error) error {
 	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
 		switch {
@@ -179,8 +179,9 @@ func result(err error) error {
 	switch {
 	case slices.ContainsFunc([]error{natsgo.ErrMaxPayload, natsgo.ErrBadSubject}, is):
 		return refused(err)
+	// Without the subscription to the inbox no subject gets acks.
 	case slices.ContainsFunc([]error{natsgo.ErrConnectionClosed, natsgo.ErrDisconnected, natsgo.ErrReconnectBufExceeded, jetstream.ErrJetStreamPublisherClosed}, is),
-		is(broker.ErrDenied) && strings.Contains(err.Error(), "Subscription to"): // so that no ack comes, whatever the subject
+		is(broker.ErrDenied) && strings.Contains(err.Error(), "Subscription to"):
 		return unavailable(err)
 	}
 	return err

@@ -23,41 +23,42 @@ import (
 
 const (
 	replayBatch    = 2000                   // messages in a batch
-	replayInactive = 5 * time.Second        // after which the server deletes the consumer of a replay that asks for nothing
-	replayTries    = 10                     // in a row that read nothing, while there is a connection
-	replayTurn     = 250 * time.Millisecond // how often to look whether the replay of another process has ended
+	replayInactive = 5 * time.Second        // the server deletes an idle consumer after that
+	replayTries    = 10                     // attempts in a row that read nothing, while connected
+	replayTurn     = 250 * time.Millisecond // how often to poll for the end of another replay
 )
 
 var (
-	// errReplay says that the consumer of a replay is gone, or that messages were lost
-	// on the way. The next one goes on behind the last message that was visited.
+	// errReplay says that the consumer of a replay is gone, or that messages were lost on
+	// the way. The next attempt goes on behind the last message that was visited.
 	errReplay = errors.New("the replay was interrupted")
-	// errRemade says that the sequences are of another stream now.
+	// errRemade says that the stream was made again, so that the sequences of before are
+	// invalid.
 	errRemade = errors.New("it was deleted and made again")
 )
 
-// A replay reads messages that the stream holds, with a temporary consumer that has a
-// fixed name, so that a user can be permitted to make it. The next batch is on its way
-// while one is visited. The server keeps nothing of how far it is: whatever happens, it
-// looks for the next message, and makes a consumer that begins there.
+// A replay reads messages of the stream with a temporary consumer. The consumer has a
+// fixed name, so that a user can be permitted to make it. While one batch is visited the
+// next is on its way. The server keeps no position of the replay: after an interruption
+// the replay looks for the next message, and makes a consumer that begins there.
 type replay struct {
 	*Broker
-	consumer string // its name
-	id       string // tells its consumer from that of another replay
+	consumer string // name of the consumer
+	id       string // distinguishes its consumer from that of another replay
 	filter   string // subject
-	log      string // that the sequences are of
-	next     uint64 // sequence
-	end      uint64 // the last one
-	replicas int    // of the stream, and the consumer
-	order    uint64 // of the last message that came, among those of the consumer
+	log      string // name of the log
+	next     uint64 // first sequence that was not visited
+	end      uint64 // last sequence to visit
+	replicas int    // replicas of the stream and of the consumer
+	order    uint64 // number of the last delivery of the consumer
 	passed   bool   // the end was reached
 	visit    func([]broker.Stored) error
-	failed   error // of visit
+	failed   error // error of visit
 }
 
 // Read reads the messages of a kind that the stream holds, see [broker.History]. It goes
-// on after the connection was lost. Of several that read a kind, in whatever process, one
-// waits for the other.
+// on after the connection was lost. Several calls that read the same kind, in any
+// process, run one after the other.
 func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
 	r := replay{Broker: b, consumer: b.commandsOf(b.opt.Role) + replayNames[kind], id: nuid.Next(), visit: visit}
 	r.filter = map[broker.Kind]string{
@@ -90,12 +91,12 @@ func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[str
 	return nil
 }
 
-// replayNames end the names of consumers.
+// replayNames are the suffixes of the consumers' names.
 var replayNames = map[broker.Kind]string{
 	broker.Commands: "_replay-commands", broker.Events: "_replay-events", broker.DeadLetter: "_replay-dead-letters",
 }
 
-// run reads until the end, however often it is interrupted.
+// run reads until the end, and goes on after interruptions.
 func (r *replay) run(ctx context.Context) error {
 	for tries := 1; ; tries++ {
 		before := r.next
@@ -116,15 +117,15 @@ func (r *replay) run(ctx context.Context) error {
 	}
 }
 
-// final reports whether no other try can help after an error: the server, or Run, has
-// said so. All others may come from a connection that was lost a moment ago.
+// final reports whether no retry can help after an error, since the server, or Run, has
+// said so. All other errors may come from a connection that was lost a moment ago.
 func final(err error) bool {
 	api, refused := errors.AsType[*jetstream.APIError](err)
 	return refused && api.Code != http.StatusServiceUnavailable || errors.Is(err, natsgo.ErrPermissionViolation) || errors.Is(err, errRemade) || errors.Is(err, connection.ErrClosed)
 }
 
-// readAll reads until the end on one connection. Whether there is more is asked of the
-// stream: a replica of it, which the consumer may read, can be behind.
+// readAll reads until the end on one connection. It asks the stream whether there is
+// more, since the consumer may read from a replica that is behind.
 func (r *replay) readAll(ctx context.Context, s *session) error {
 	info, err := r.lookUpStream(ctx, s)
 	switch {
@@ -155,13 +156,14 @@ func (r *replay) readAll(ctx context.Context, s *session) error {
 	return nil
 }
 
-// read makes a consumer that begins with a message, and reads what the server sends.
+// read makes a consumer that begins with the message first, and reads what the server
+// sends.
 func (r *replay) read(ctx context.Context, s *session, first uint64) error {
 	if err := r.makeConsumer(ctx, s, first); err != nil {
 		return err
 	}
 	defer r.deleteConsumer(context.WithoutCancel(ctx), s)
-	in := make(chan *natsgo.Msg, 2*replayBatch+64) // two batches, and statuses
+	in := make(chan *natsgo.Msg, 2*replayBatch+64) // it holds two batches, and statuses
 	sub, err := s.conn.ChanSubscribe(s.conn.NewInbox(), in)
 	if err != nil {
 		return err
@@ -196,7 +198,7 @@ func (r *replay) read(ctx context.Context, s *session, first uint64) error {
 	return nil
 }
 
-// receive receives what was asked for, or what there is of it.
+// receive receives the messages that were asked for, or those of them that exist.
 func (r *replay) receive(ctx context.Context, p *puller, in <-chan *natsgo.Msg) (batch []broker.Stored, err error) {
 	silence := time.NewTimer(apiTimeout)
 	defer silence.Stop()
@@ -234,8 +236,8 @@ func (r *replay) receive(ctx context.Context, p *puller, in <-chan *natsgo.Msg) 
 	return batch, nil
 }
 
-// makeConsumer makes the consumer. If there is one it waits until that is gone, which
-// is a moment after the process that made it has ended.
+// makeConsumer makes the consumer. If a consumer of that name exists, makeConsumer waits
+// until it is gone. That is a moment after the process that made it has ended.
 func (r *replay) makeConsumer(ctx context.Context, s *session, first uint64) error {
 	for {
 		info, err := r.lookUpConsumer(ctx, s, r.consumer)
@@ -246,7 +248,7 @@ func (r *replay) makeConsumer(ctx context.Context, s *session, first uint64) err
 			} // another replay was faster
 		case err != nil:
 			return fmt.Errorf("consumer %s: %w", r.consumer, err)
-		case info.Config.Description == r.id: // of before the connection was lost
+		case info.Config.Description == r.id: // it was made before the connection was lost
 			r.deleteConsumer(ctx, s)
 		case !pause.For(ctx, replayTurn):
 			return ctx.Err()
@@ -273,17 +275,18 @@ func (r *replay) createConsumer(ctx context.Context, s *session, first uint64) e
 	return cause(ctx, err)
 }
 
-// codeCannotUpdate is the error of a server before 2.10 for a consumer that exists.
+// codeCannotUpdate is the error of a server before 2.10 if the consumer exists.
 const codeCannotUpdate = 10012
 
-// taken reports whether there is another consumer of the name.
+// taken reports whether another consumer has the name.
 func taken(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && (api.ErrorCode == jetstream.JSErrCodeConsumerAlreadyExists || api.ErrorCode == jetstream.JSErrCodeConsumerExists ||
 		api.ErrorCode == codeCannotUpdate && strings.HasSuffix(api.Description, "can not be updated"))
 }
 
-// deleteConsumer deletes the consumer. If that fails the server does, a moment later.
+// deleteConsumer deletes the consumer. If that fails the server deletes it a moment
+// later.
 func (r *replay) deleteConsumer(ctx context.Context, s *session) {
 	if !s.lost() {
 		_ = r.ask(ctx, s, "CONSUMER.DELETE."+r.opt.Stream+"."+r.consumer, struct{}{}, new(struct{}))

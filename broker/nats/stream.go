@@ -28,8 +28,8 @@ var (
 // (nats-server v2.15.2).
 const deleteTime = 2 * time.Second
 
-// provision makes sure that the stream is there and fit. An error that wraps
-// errUnfit needs an operator; others are retried.
+// provision makes sure that the stream exists and is fit. An error that wraps errUnfit
+// needs an operator; others are retried.
 func (b *Broker) provision(ctx context.Context, s *session) error {
 	if b.opt.Client {
 		return nil
@@ -67,8 +67,8 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	return nil
 }
 
-// lookUpStream returns the stream as the server describes it: without what an older one
-// does not know.
+// lookUpStream returns the stream as the server describes it. An older server leaves out
+// settings that it does not know.
 func (b *Broker) lookUpStream(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
 	var info jetstream.StreamInfo
 	err := b.ask(ctx, s, "STREAM.INFO."+b.opt.Stream, struct{}{}, &info)
@@ -83,7 +83,7 @@ func (b *Broker) verify(c jetstream.StreamConfig) error {
 	return nil
 }
 
-// streamConfig is that of the stream that is created.
+// streamConfig returns the configuration for creating the stream.
 func (b *Broker) streamConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:               b.opt.Stream,
@@ -100,8 +100,8 @@ func (b *Broker) streamConfig() jetstream.StreamConfig {
 	}
 }
 
-// create creates the stream. A server that does not know atomic batches (before
-// 2.12) creates it without.
+// create creates the stream. A server that does not know atomic batches (before 2.12)
+// creates it without them.
 func (b *Broker) create(ctx context.Context, s *session) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -121,8 +121,7 @@ func (b *Broker) create(ctx context.Context, s *session) (*jetstream.StreamInfo,
 	return stream.CachedInfo(), nil
 }
 
-// tooLarge adds what to do to an error that says that the server has no space for the
-// stream.
+// tooLarge adds advice to an error that says that the server has no space for the stream.
 func (b *Broker) tooLarge(err error) error {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	if ok && slices.Contains(noSpace, api.ErrorCode) {
@@ -137,13 +136,13 @@ const (
 	codeSubjectOverlap = 10065 // another stream has one of the subjects
 )
 
-// noSpace are the codes of limits of the server or the account that a stream is too large
-// for, or one too many.
+// noSpace are the error codes for a stream that exceeds a limit of the server or the
+// account, by its size or as one too many.
 var noSpace = []jetstream.ErrorCode{10002, 10023, 10027, 10047, 10113, 10122}
 
-// maxBytes is the size limit of the stream. An embedded server promises no more
-// than the disk has: a full disk stops a stream until the server restarts, a
-// full stream returns an error.
+// maxBytes returns the size limit of the stream. For an embedded server it is at most the
+// space on disk: a full disk stops a stream until the server restarts, while a full
+// stream only returns an error.
 func (b *Broker) maxBytes() int64 {
 	if b.opt.Server == nil {
 		return b.opt.MaxBytes
@@ -187,7 +186,7 @@ func verify(c jetstream.StreamConfig, r broker.Routing, minAge time.Duration) er
 	return nil
 }
 
-// patterns are the subjects of a routing, with a wildcard for the tenant.
+// patterns returns the subjects of a routing, with a wildcard for the tenant.
 func patterns(r broker.Routing) []string {
 	all := []string{r.Subscription(), r.EventsOf("*"), r.DeadLettersOf("*")}
 	if r.Receipts != "" {
@@ -196,8 +195,8 @@ func patterns(r broker.Routing) []string {
 	return all
 }
 
-// subjects are those that a stream for a routing is created with: whatever
-// begins like a topic that holds a tenant, and the other topics themselves.
+// subjects returns the subjects for creating a stream for a routing. For a topic that
+// holds a tenant it is all that begins like the topic; other topics stand for themselves.
 func subjects(r broker.Routing) (all []string) {
 	for _, p := range patterns(r) {
 		if before, _, found := strings.Cut(p, ".*."); found && !strings.Contains(before, "*") {
@@ -215,8 +214,8 @@ func covered(filters []string, subject string) bool {
 	return slices.ContainsFunc(filters, func(f string) bool { return covers(f, subject) })
 }
 
-// covers reports whether everything that a subject matches, which may hold
-// wildcards too, is matched by the filter.
+// covers reports whether a filter matches everything that a subject matches. The subject
+// may hold wildcards, too.
 func covers(filter, subject string) bool {
 	fs, ss := strings.Split(filter, "."), strings.Split(subject, ".")
 	for i, f := range fs {

@@ -8,9 +8,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// maxSubject is the length of the longest subject that is published to, in
-// bytes. A line of the protocol over 4 KiB makes the server close the
-// connection, for good.
+// maxSubject is the length in bytes of the longest subject that is published to. A
+// protocol line over 4 KiB makes the server close the connection, for good.
 const maxSubject = 1024
 
 // checkSubject returns a [broker.ErrRefused] unless a message may be published

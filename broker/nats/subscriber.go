@@ -11,20 +11,21 @@ import (
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-// maxDurable is how much of the name of a consumer is for people.
+// maxDurable is the most bytes of a consumer's name that people can read; a hash follows.
 const maxDurable = 128
 
-// subscriber subscribes for a role. See [broker.Broker] for its contract. After
-// Close messages in flight can still be acked, for as long as the server waits
-// for them and [Broker.Run] runs.
+// subscriber subscribes for a role. See [broker.Broker] for its contract. After Close,
+// messages in flight can still be acked for as long as the server waits for their acks
+// and [Broker.Run] runs.
 type subscriber struct {
 	*inflight.Subscriptions
 	broker *Broker
 	role   string
 }
 
-// Subscribe delivers what the role has not acked yet, of a topic that may hold
-// wildcards, in no order. It returns an error only after Close, or if the topic can't be one.
+// Subscribe delivers the messages of a topic that the role has not acked yet, in no
+// order. The topic may hold wildcards. Subscribe returns an error only after Close, or if
+// the topic is invalid.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	if err := checkFilter(topic); err != nil {
 		return nil, err
@@ -58,11 +59,11 @@ func durable(role, topic string) string {
 	if clean == role+"_"+name && !strings.Contains(role, "_") && !strings.ContainsAny(topic, "_-*>") && len(clean) <= maxDurable {
 		return clean
 	}
-	sum := sha256.Sum256([]byte(role + "\n" + topic)) // else two topics could share a position
+	sum := sha256.Sum256([]byte(role + "\n" + topic)) // without it two topics could share a position
 	return clean[:min(len(clean), maxDurable)] + "-" + hex.EncodeToString(sum[:4])
 }
 
-// token makes s fit the name of a consumer.
+// token replaces the characters that the name of a consumer can't have.
 func token(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

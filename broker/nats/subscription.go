@@ -15,9 +15,9 @@ import (
 
 const (
 	heartbeat    = ackWait / 3      // how often the server is notified that messages are in progress
-	maxHeld      = 2048             // messages received and not settled; the rest waits at the server
-	maxHeldBytes = 64 << 20         // that they take, about
-	settleWait   = 30 * time.Second // after Close, for handlers that still work on messages
+	maxHeld      = 2048             // messages received and not settled; more wait at the server
+	maxHeldBytes = 64 << 20         // about how many bytes these may take
+	settleWait   = 30 * time.Second // longest wait after Close for handlers to settle their messages
 )
 
 // A subscription is one call of Subscribe. It asks the consumer for messages
@@ -28,25 +28,25 @@ type subscription struct {
 	to      *subscriber
 	topic   string
 	durable string
-	role    string // whose commands these are; empty if they are none
+	role    string // role that takes the commands; empty if the topic is not the commands
 	window  *inflight.Window
-	barrier chan barrier  // read when all that came before was received
-	unfit   chan struct{} // holds one: someone has changed the consumer
-	crowded chan struct{} // holds one: the stream was found to be crowded
-	silent  bool          // the server did not do what it was asked for; for the goroutine that receives
-	waiting atomic.Int64  // requests that the server may keep, at most
+	barrier chan barrier
+	unfit   chan struct{} // signals that someone has changed the consumer
+	crowded chan struct{} // signals that the stream is above three quarters of its limit
+	silent  bool          // heartbeats were missing; only the receiving goroutine uses it
+	waiting atomic.Int64  // most requests that the server may keep now
 
 	mu       sync.Mutex
 	held     map[position]*delivery
-	bytes    int           // of those held
-	freed    chan struct{} // holds one: something was settled
+	bytes    int           // bytes of the held messages
+	freed    chan struct{} // signals that a message was settled
 	received int           // messages so far
-	newest   uint64        // order of the last delivery that came; 0 if none did
-	gap      bool          // one before it did not come, and a connection was lost
-	created  time.Time     // when the consumer was
-	known    *record       // of the stream that the consumer reads; nil if it is not known
-	news     int           // how often to ask how far the role has acked
-	returned []*delivery   // no handler has them, and the intake has ended
+	newest   uint64        // order of the last delivery that came; 0 before the first
+	gap      bool          // a delivery before newest did not come, and a connection was lost
+	created  time.Time     // when the consumer was created
+	known    *record       // record of the stream that the consumer reads; nil if it is not known
+	news     int           // how often the server is still to be asked up to where the role has acked
+	returned []*delivery   // to be returned to the server, since no handler got them before the end
 }
 
 func newSubscription(ctx context.Context, to *subscriber, durable, topic string) *subscription {
@@ -80,7 +80,7 @@ func (s *subscription) run(ctx context.Context) {
 	s.consume(ctx)
 	s.window.Close()
 	s.to.Left()
-	for _, d := range s.returned { // not before: the server would send them here again
+	for _, d := range s.returned { // earlier, the server would send them here again
 		s.sent(d.nak(0))
 	}
 
@@ -101,14 +101,14 @@ func (s *subscription) keepAlive(done <-chan struct{}) {
 		held := slices.Collect(maps.Values(s.held))
 		s.mu.Unlock()
 		for _, d := range held {
-			_ = d.send("+WPI") // if it can't be sent the message comes again
+			_ = d.send("+WPI") // if it can't be sent the message is redelivered
 		}
 	}
 }
 
-// receive holds a message and adds it to the window. One that is held already was
-// delivered again since the server did not hear of it in time: it is settled by
-// the delivery that is held.
+// receive holds a message and adds it to the window. If the message is held already, the
+// server has redelivered it since no notice or ack came in time. Then the held delivery
+// settles it.
 func (s *subscription) receive(d *delivery) {
 	s.mu.Lock()
 	if s.newest > 0 && d.order > s.newest+1 && s.broker.recent.Load() > 0 {
@@ -132,7 +132,7 @@ func (s *subscription) receive(d *delivery) {
 	}
 }
 
-// drop notes that a message is settled, or will come again.
+// drop forgets a message that is settled, or that will be redelivered.
 func (s *subscription) drop(d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,8 +165,7 @@ func (s *subscription) count() int {
 	return s.received
 }
 
-// renew notes when the consumer was created that messages come from now on, and of
-// which stream they are.
+// renew notes when the current consumer was created, and the record of its stream.
 func (s *subscription) renew(created time.Time, known *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,16 +175,15 @@ func (s *subscription) renew(created time.Time, known *record) {
 	s.created, s.known = created, known
 }
 
-// stale reports whether the consumer that a message came from was deleted. An ack
-// would go to the consumer that has its name now, where it could be for another
-// message.
+// stale reports whether the consumer that a message came from was deleted. An ack would
+// go to the consumer that has its name now, and could ack another message there.
 func (s *subscription) stale(d *delivery) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !d.consumer.Equal(s.created)
 }
 
-// sent logs that an ack could not be sent, so that its message comes again.
+// sent logs that an ack could not be sent, so that its message is redelivered.
 func (s *subscription) sent(err error) {
 	if err != nil {
 		s.broker.errors.Note(1, []any{"consumer", s.durable, "error", fmt.Errorf("acks are not sent, and messages come again: %w", err)})

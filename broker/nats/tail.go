@@ -10,20 +10,20 @@ import (
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-// tailBuffer is how many messages a reader of a tail may be behind. More are
-// dropped, which is logged.
+// tailBuffer is how many messages a reader of a tail may be behind. Further messages are
+// dropped, and that is logged.
 const tailBuffer = 8192
 
 // A listener is a subscription on one connection.
 type listener struct {
 	sub       *natsgo.Subscription
 	in        chan *natsgo.Msg
-	permitted context.Context // ends when the server denies the subscription, or the connection is lost
-	stop      func()          // ends that too
+	permitted context.Context // ends when the subscription is denied, or the connection lost
+	stop      func()          // ends permitted, too
 }
 
-// tail subscribes, and waits until the server knows. It needs no permission but that to
-// subscribe: people and tenants have no other.
+// tail subscribes, and waits until the server has the subscription. It needs only the
+// permission to subscribe, since people and tenants have no other.
 func (b *Broker) tail(ctx context.Context, topic string) (inflight.Listener, error) {
 	if err := checkFilter(topic); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (b *Broker) tail(ctx context.Context, topic string) (inflight.Listener, err
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	err = s.conn.FlushWithContext(ctx)
-	// The library notifies of a denial later than it has read the answer to the flush.
+	// The library reports a denial later than it has read the answer to the flush.
 	if last := lastError(s.conn); err == nil && last != before && last != nil && strings.Contains(last.Error(), toSubscribe(topic)) { //nolint:errorlint // each denial is an error of its own
 		err = denied(last)
 	}

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	trimStep     = 10_000 // sequences in one removal, which holds up the stream
-	maxUncovered = 100    // subjects that no consumer reads, each of which is looked up
+	trimStep     = 10_000 // sequences in one removal; the stream waits for the end of a removal
+	maxUncovered = 100    // most subjects without a consumer that are looked up one by one
 )
 
-// crowded reports whether a stream is one that the service has made and is above three
-// quarters of its limit.
+// crowded reports whether the service has made the stream and it is above three quarters
+// of its limit.
 func crowded(info *jetstream.StreamInfo) bool {
 	_, made := info.Config.Metadata[ours]
 	return made && info.Config.MaxBytes > 0 && crowds(info, info.Config.MaxBytes)
 }
 
-// crowds reports whether what a stream has is above three quarters of a limit.
+// crowds reports whether the stored messages take more than three quarters of a limit.
 func crowds(info *jetstream.StreamInfo, limit int64) bool {
 	return number(info.State.Bytes) > limit/4*3
 }
 
-// notifyCrowded has subscriptions to commands remove what is consumed.
+// notifyCrowded makes the subscriptions to commands remove consumed messages.
 func (b *Broker) notifyCrowded() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,9 +37,9 @@ func (b *Broker) notifyCrowded() {
 	}
 }
 
-// trim removes what is consumed, whenever the stream is found to be crowded, until ctx is
-// done. A subscription does it, not the connection: while a lost database is recovered
-// nobody has subscribed to the commands, and the recovery needs what was acked.
+// trim removes consumed messages whenever the stream is found to be crowded, until ctx is
+// done. A subscription calls it, not the connection: while a lost database is recovered,
+// no subscription to the commands exists, and the recovery needs acked messages.
 func (s *subscription) trim(ctx context.Context) {
 	for {
 		select {
@@ -61,16 +61,16 @@ func (s *subscription) trim(ctx context.Context) {
 	}
 }
 
-// A pin is what stands in the way of a removal. Why is empty if nothing does.
+// A pin is a reason why messages can't be removed. Why is empty if there is none.
 type pin struct {
 	why   string
-	about []any // attributes of a log line, of now
+	about []any // current values, as attributes of a log line
 }
 
-// removeConsumed removes the oldest messages that are consumed until the stream is down to
-// five eighths of its limit, or returns what stands in the way. Commands go before what
-// followed from them: a recovery that found a command without its event would have it
-// fire again. Dead letters stay, and so does all that is on other subjects.
+// removeConsumed removes the oldest consumed messages until the stream is down to five
+// eighths of its limit, or returns what prevents that. It removes commands before the
+// events that followed from them: a recovery that found a command without its event would
+// fire it again. Dead letters and messages on other subjects stay.
 func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (stands pin, err error) {
 	ctx, stop := b.requesting(ctx, b.api(""))
 	defer stop()
@@ -112,13 +112,13 @@ func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (s
 	if number(info.State.Bytes) < was {
 		b.log.InfoContext(ctx, "removed consumed messages: the stream was above three quarters of its limit",
 			"stream", b.opt.Stream, "bytes", info.State.Bytes, "was", was, "max_bytes", info.Config.MaxBytes)
-		b.keeper.Recheck() // it was perhaps full
+		b.keeper.Recheck() // the stream may have been full
 	}
 	return stands, err
 }
 
-// removable returns the subjects of what may be removed when it is consumed, in the order
-// of removal.
+// removable returns the subjects of messages that may be removed once consumed, in the
+// order of removal.
 func (b *Broker) removable() []string {
 	subjects := []string{b.opt.Routing.Subscription()}
 	if b.opt.Routing.Receipts != "" {
@@ -127,8 +127,9 @@ func (b *Broker) removable() []string {
 	return append(subjects, b.opt.Routing.EventsOf("*"))
 }
 
-// consumed returns the sequence up to which all that may be removed is consumed, and
-// what comes next: a consumer that has not acked a message, or a subject that none reads.
+// consumed returns the sequence up to which all removable messages are consumed, and the
+// reason why it is not higher: a consumer that has not acked a message, or a subject that
+// no consumer reads.
 func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, role string) (upTo uint64, stands pin, err error) {
 	upTo = stream.CachedInfo().State.LastSeq
 	var consumers []*jetstream.ConsumerInfo
@@ -164,7 +165,7 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 			}
 		}
 	}
-	if len(unread) > maxUncovered { // too many to look up: the first message of all is as old
+	if len(unread) > maxUncovered { // too many to look up; the first removable message is never newer
 		unread = b.removable()
 	}
 	if len(unread) > 0 {
@@ -187,7 +188,7 @@ func reads(c *jetstream.ConsumerInfo, subject string) bool {
 	return c.Config.FilterSubject == "" || covers(c.Config.FilterSubject, subject)
 }
 
-// firstOf returns the sequence of the first message on any of some subjects.
+// firstOf returns the sequence of the first message on any of the subjects.
 func (b *Broker) firstOf(ctx context.Context, s *session, subjects ...string) (first uint64, found bool, err error) {
 	for _, subject := range subjects {
 		m, err := b.get(ctx, s, getRequest{Sequence: 1, Filter: subject})
