@@ -24,7 +24,7 @@ type SASL string
 // Ways to log in.
 const (
 	NoSASL      SASL = ""
-	Plain       SASL = "plain" // sends the password as it is: only with TLS
+	Plain       SASL = "plain" // sends the password in the clear, so use it only with TLS
 	ScramSHA256 SASL = "scram-sha-256"
 	ScramSHA512 SASL = "scram-sha-512"
 )
@@ -41,7 +41,7 @@ const (
 	clientID    = "timer-service" // how the servers name us in their logs
 )
 
-// An address is what the URL of the options says.
+// An address is the parsed URL of the options.
 type address struct {
 	seeds              []string
 	tls                bool
@@ -87,14 +87,14 @@ func (b *Broker) base() ([]kgo.Opt, error) {
 	}
 	opts := []kgo.Opt{
 		kgo.ClientID(clientID),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), // what a transaction aborted was never said
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), // messages of an aborted transaction do not count
 		kgo.SeedBrokers(a.seeds...),
 		kgo.WithLogger(logger{b.log}),
 		kgo.DialTimeout(dialTimeout),
 		kgo.RetryTimeout(apiTimeout),
 		kgo.RetryBackoffFn(retry.Connection.After),
-		kgo.MetadataMinAge(250 * time.Millisecond), // a leader that moved is found soon
-		kgo.MetadataMaxAge(10 * time.Second),       // and so are new topics and partitions
+		kgo.MetadataMinAge(250 * time.Millisecond), // finds a leader that moved soon
+		kgo.MetadataMaxAge(10 * time.Second),       // finds new topics and partitions soon
 		kgo.DisableClientMetrics(),
 	}
 	if a.tls {
@@ -119,8 +119,8 @@ func (b *Broker) base() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// dialTLS makes a connection with the certificates of now: files may have been
-// replaced since the last one.
+// dialTLS makes a connection with the current certificates: files may have been replaced
+// since the last one.
 func (b *Broker) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if b.opt.TLS != nil {

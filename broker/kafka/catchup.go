@@ -20,17 +20,16 @@ import (
 // askTimeout is the longest wait for an answer about offsets.
 const askTimeout = 3 * time.Second
 
-// Interruptions returns how often a request for messages failed, or the cluster
-// did not answer, and why it is away now. The client library connects again by
-// itself.
+// Interruptions returns how often a request for messages failed, or the cluster did not
+// answer, and why it is away now. The client library reconnects by itself.
 func (b *Broker) Interruptions() (int64, error) {
 	n := b.outages.Load()
 	_, away := b.keeper.Current()
 	return n, away
 }
 
-// outages counts how often messages have stopped to come from a server: a request for
-// them failed, and the one before did not.
+// outages counts how often messages have stopped to come from a server, that is, how
+// often a request for them failed after one that did not.
 type outages struct {
 	atomic.Int64
 	mu     sync.Mutex
@@ -54,12 +53,12 @@ func (o *outages) OnBrokerE2E(server kgo.BrokerMetadata, key int16, e2e kgo.Brok
 	o.broken[server.NodeID] = err != nil
 }
 
-// CatchUp waits until all before the ends of the partitions is handled, or waits
-// for its retry. Of a partition that another process reads, it waits for what that
-// commits.
+// CatchUp waits until all messages below the current ends of the partitions are handled,
+// or wait for their retry. For a partition that another process reads, it waits until
+// that process has committed them.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
 	id := groupID{role, b.opt.Routing.Subscription()}
-	var unread map[partition]int64 // the end of each partition that is not read so far
+	var unread map[partition]int64 // ends of the partitions that are not read up to there
 	err := pause.Until(ctx, func() (bool, error) {
 		client, err := b.keeper.Current()
 		if err != nil {
@@ -108,8 +107,8 @@ func unanswered(ctx context.Context, err error) error {
 	return fmt.Errorf("%w with Kafka: %w", ErrNotConnected, err)
 }
 
-// handled deletes those partitions of which all before the end is handled here, or
-// waits for its retry.
+// handled deletes the partitions of which all messages below the end are handled here, or
+// wait for their retry.
 func (g *group) handled(unread map[partition]int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
 
-// commitOften commits what was handled, until ctx is done.
+// commitOften commits handled messages at short intervals, until ctx is done.
 func (g *group) commitOften(ctx context.Context, member *kgo.Client) {
 	t := time.NewTicker(commitInterval)
 	defer t.Stop()
@@ -32,9 +32,9 @@ func (g *group) commitOften(ctx context.Context, member *kgo.Client) {
 	}
 }
 
-// commit commits what was handled since the last time. Committing must be held: an offset
-// that is computed before another must be committed before it, and while the partition is
-// ours.
+// commit commits the messages that were handled since the last commit. The caller holds
+// committing. Offsets must be committed in the order in which they were computed, and
+// while the partition is ours.
 func (g *group) commit(ctx context.Context, member *kgo.Client) error {
 	offsets := make(map[string]map[int32]kgo.EpochOffset)
 	g.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
-// newKeeper returns what keeps the client that publishes. The client connects
-// again by itself; the keeper knows whether it is connected, and makes topics.
+// newKeeper returns the keeper of the client that publishes. The client reconnects by
+// itself. The keeper knows whether it is connected, and makes topics.
 func newKeeper(b *Broker) *connection.Keeper[*kgo.Client] {
 	begun := false
 	var prepared time.Time // zero if the last check has failed
@@ -97,8 +97,8 @@ func (b *Broker) dial(more ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// explain adds to an error what it may mean: some servers answer nothing to a
-// user whom they refuse.
+// explain adds a possible reason to an error: some servers close the connection of a user
+// whom they refuse, without an answer.
 func (b *Broker) explain(err error) error {
 	if b.opt.SASL != NoSASL && errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: the server closed the connection, perhaps it refuses the user, the password or the way to log in", err)
@@ -106,8 +106,8 @@ func (b *Broker) explain(err error) error {
 	return err
 }
 
-// answers returns nil if the cluster is there. It asks twice: an outage ends all
-// calls of Publish, and a server that pauses for some seconds is none.
+// answers returns nil if the cluster answers. It asks twice, since an outage ends all
+// calls of Publish, and a server that pauses for some seconds is no outage.
 func answers(ctx context.Context, client *kgo.Client) error {
 	err := ping(ctx, client)
 	if err != nil && ctx.Err() == nil {

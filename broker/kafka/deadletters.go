@@ -16,9 +16,9 @@ import (
 // removeTimeout is the longest wait until a dead letter is removed.
 const removeTimeout = 20 * time.Second
 
-// VisitDeadLetters visits the dead letters of a tenant, see [broker.DeadLetters].
-// One is removed by a tombstone, a record with its key and no value: it is not
-// visited again, and Kafka frees its space when it compacts the topic.
+// VisitDeadLetters visits the dead letters of a tenant, see [broker.DeadLetters]. It
+// removes one with a tombstone, a record with its key and no value. Then the dead letter
+// is not visited again, and Kafka frees its space when it compacts the topic.
 func (b *Broker) VisitDeadLetters(
 	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
@@ -35,8 +35,8 @@ func (b *Broker) VisitDeadLetters(
 	return nil
 }
 
-// visit reads the topics twice: dead letters are long, and what removes them comes after
-// them.
+// visit reads the topics twice. The tombstones come after the dead letters that they
+// remove, and dead letters are too long to keep in memory.
 func (b *Broker) visit(
 	ctx context.Context, client *kgo.Client, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
@@ -53,7 +53,7 @@ func (b *Broker) visit(
 		return err
 	}
 	defer remover.Close()
-	last := make(map[recordID]int64) // offset of the last record of each dead letter, -1 if that is a tombstone
+	last := make(map[recordID]int64) // offset of each dead letter's last record; -1 for a tombstone
 	if err := b.read(ctx, client, broker.DeadLetter, extents, func(batch []read) error {
 		for _, r := range batch {
 			if last[idOf(r.Record)] = r.Offset; r.Value == nil {
@@ -85,17 +85,17 @@ func (b *Broker) visit(
 	})
 }
 
-// A recordID is what the records of a dead letter have in common: itself, those of
-// its key before it, and the tombstone that removes it.
+// A recordID is the same for all records of a dead letter: the dead letter, earlier
+// records with its key, and the tombstone that removes it.
 type recordID struct {
 	partition
 
 	key string
 }
 
-// idOf returns which dead letter a record is of. One that another program
-// published may have no key, where the topic is not compacted: the key of its
-// tombstone then is its position.
+// idOf returns the dead letter that a record belongs to. In a topic that is not
+// compacted, a dead letter of another program may have no key. Then its position is the
+// key of its tombstone.
 func idOf(r *kgo.Record) recordID {
 	id := partition{r.Topic, r.Partition}
 	if len(r.Key) == 0 {

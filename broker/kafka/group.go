@@ -14,45 +14,48 @@ import (
 )
 
 const (
-	maxQueued      = 2048     // messages that no window has, beyond which nothing is polled
-	maxQueuedBytes = 32 << 20 // the same of their memory, about
-	maxHeld        = 100_000  // messages that wait for their retry in memory, the same
-	maxHeldBytes   = 128 << 20
-	pollAtOnce     = 2048
+	// Above one of these limits the group polls no more messages.
+	maxQueued      = 2048      // messages that wait for a window
+	maxQueuedBytes = 32 << 20  // about how much memory they take
+	maxHeld        = 100_000   // messages that wait in memory for their retry
+	maxHeldBytes   = 128 << 20 // about how much memory they take
+
+	pollAtOnce = 2048 // messages of a poll
 )
 
-// A groupID names a position: a role, and a topic that may hold the wildcard.
+// A groupID identifies a consumer group: by a role, and a topic that may hold the
+// wildcard.
 type groupID struct{ role, topic string }
 
 // name returns the name of the consumer group. It is stable, since Kafka keeps
 // the position under it.
 func (id groupID) name(prefix string) string { return prefix + id.role + "." + id.topic }
 
-// A group is this process as a member of a consumer group: one member for all
-// subscriptions of a role and a topic, which take from one queue. It outlives
-// them until what they have in flight is settled.
+// A group is this process as a member of a consumer group. All subscriptions of a role
+// and a topic share one member, and take from one queue. The group outlives them until
+// their messages in flight are settled.
 type group struct {
 	broker *Broker
 	id     groupID
-	before *group             // the member that this one follows; nil if there is none
-	stop   context.CancelFunc // called when there is no subscription any more
+	before *group             // the group that has to leave first; nil if there is none
+	stop   context.CancelFunc // called when the last subscription has ended
 	gone   chan struct{}      // closed when the member has left
 
-	queued chan struct{} // holds one: the queue may have a delivery
+	queued chan struct{} // signals that the queue may have a delivery
 
 	committing sync.Mutex // held while offsets are computed and committed
 
 	mu              sync.Mutex
 	users           int         // subscriptions that have not ended
-	member          *kgo.Client // the last one that has joined; nil before the first
+	member          *kgo.Client // client that has joined last; nil before the first
 	parts           map[partition]*part
-	queue           []*delivery // those that no window has
+	queue           []*delivery // deliveries that wait for a window
 	queuedBytes     int
 	held, heldBytes int
-	retries         repeated // errors of messages that are published again
+	retries         repeated // errors of publishing messages again
 }
 
-// join returns the group of a role and a topic, with one more user.
+// join returns the group of a role and a topic for one more subscription.
 func (b *Broker) join(id groupID) *group {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,8 +88,8 @@ func (b *Broker) group(id groupID) *group {
 	return b.groups[id]
 }
 
-// leave ends a subscription. What its window still has is delivered to another
-// one.
+// leave ends a subscription. Another subscription gets the deliveries that are left in
+// its window.
 func (g *group) leave(left []inflight.Delivery) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +99,7 @@ func (g *group) leave(left []inflight.Delivery) {
 			g.enqueue(d)
 		}
 	}
-	signal(g.queued) // this one may have taken the signal for another
+	signal(g.queued) // this subscription may have taken a signal that another one needs
 	if g.users--; g.users == 0 {
 		g.stop()
 	}
@@ -111,7 +114,7 @@ func signal(c chan struct{}) {
 
 // take returns the next delivery, nil if ctx is done first.
 func (g *group) take(ctx context.Context) *delivery {
-	for ctx.Err() == nil { // else what the window returns would be taken again
+	for ctx.Err() == nil { // it must not take back what its own window has returned
 		if d := g.next(); d != nil {
 			return d
 		}
@@ -137,14 +140,14 @@ func (g *group) next() *delivery {
 		}
 		d.become(inFlight)
 		if len(g.queue) > 0 {
-			signal(g.queued) // for another subscription
+			signal(g.queued) // signal another subscription
 		}
 		return d
 	}
 	return nil
 }
 
-// enqueue has a delivery taken by a window.
+// enqueue queues a delivery for a window.
 func (g *group) enqueue(d *delivery) {
 	d.become(queued)
 	g.queue = append(g.queue, d)
@@ -152,7 +155,7 @@ func (g *group) enqueue(d *delivery) {
 	signal(g.queued)
 }
 
-// receive accepts what was polled. Rebalances wait until it returns.
+// receive accepts polled records. Rebalances wait until it returns.
 func (g *group) receive(fetches kgo.Fetches) {
 	now := g.broker.opt.Clock.Now()
 	g.mu.Lock()
@@ -199,8 +202,8 @@ func (g *group) awaitCapacity(ctx context.Context) bool {
 	}) == nil
 }
 
-// drain publishes what partitions hold for a retry, and waits until nothing of
-// them is in flight, for a few seconds at most.
+// drain publishes the messages that partitions hold for a retry, and waits until none of
+// their messages is in flight, for a few seconds at most.
 func (g *group) drain(ctx context.Context, parts []*part) {
 	var again []*delivery
 	g.mu.Lock()
@@ -218,7 +221,7 @@ func (g *group) drain(ctx context.Context, parts []*part) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
-	_ = pause.Until(ctx, func() (bool, error) { // what is not acked by then comes again
+	_ = pause.Until(ctx, func() (bool, error) { // messages without an ack by then are redelivered
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return !slices.ContainsFunc(parts, (*part).busy), nil

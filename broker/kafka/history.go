@@ -16,11 +16,11 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// History returns b: Kafka keeps what was read.
+// History returns b, since Kafka keeps messages that were acked.
 func (b *Broker) History() (broker.History, string) { return b, "" }
 
-// Logs returns the partitions of the commands. Kafka delivers all above the committed
-// offset again. What they take is that of the fullest disk.
+// Logs returns the partitions of the commands. Delivered is the committed offset, since
+// Kafka redelivers everything above it. Bytes and MaxBytes are those of the fullest disk.
 func (b *Broker) Logs(ctx context.Context, role string) ([]broker.Log, error) {
 	client, err := b.keeper.Current()
 	if err != nil {
@@ -72,7 +72,7 @@ func (b *Broker) logs(ctx context.Context, client *kgo.Client, role string) (log
 // committedBy returns the offsets that a group has committed.
 func committedBy(ctx context.Context, admin *kadm.Client, group string) (kadm.OffsetResponses, error) {
 	offsets, err := admin.FetchOffsets(ctx, group)
-	if errors.Is(err, kerr.GroupIDNotFound) { // it is new
+	if errors.Is(err, kerr.GroupIDNotFound) { // the group is new
 		return nil, nil
 	}
 	if err = cmp.Or(err, offsets.Error()); err != nil {
@@ -81,7 +81,7 @@ func committedBy(ctx context.Context, admin *kadm.Client, group string) (kadm.Of
 	return offsets, nil
 }
 
-// An extent is what a partition holds.
+// An extent is the range of offsets that a partition holds.
 type extent struct {
 	partition
 	log   string // as in [timer.Position]
@@ -89,7 +89,8 @@ type extent struct {
 	end   int64  // the offset after the last
 }
 
-// extentsOf returns what the partitions of the topics of a template hold, in their order.
+// extentsOf returns the extents of all partitions of the topics of a template, in their
+// order.
 func extentsOf(ctx context.Context, client *kgo.Client, template string) (extents []extent, err error) {
 	asking, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -117,14 +118,14 @@ func extentsOf(ctx context.Context, client *kgo.Client, template string) (extent
 	return extents, nil
 }
 
-// topicsLike returns the topics of a template that are there.
+// topicsLike returns the existing topics of a template.
 func topicsLike(ctx context.Context, admin *kadm.Client, template string) (kadm.TopicDetails, error) {
-	var wanted []string // all
+	var wanted []string // empty: all topics
 	if !strings.Contains(template, tenantToken) {
 		wanted = []string{template}
 	}
-	// The client remembers for a while that a topic was missing, unless the answer
-	// is to have the permissions.
+	// The client remembers for a while that a topic was missing, unless it is to ask for
+	// permissions, too.
 	details, err := admin.ListTopics(kadm.WithAuthorizedOps(ctx), wanted...)
 	if err != nil {
 		return nil, fmt.Errorf("find topics like %s: %w", template, err)
@@ -140,8 +141,9 @@ func topicsLike(ctx context.Context, admin *kadm.Client, template string) (kadm.
 	return details, nil
 }
 
-// Used reports whether the consumer group of a role and the commands has a member that
-// is not this process. One of our own name is this process before it was started again.
+// Used reports whether the consumer group of a role and the commands has a member other
+// than this process. A member with the name of our Instance is this process before its
+// restart.
 func (b *Broker) Used(ctx context.Context, role string) (bool, error) {
 	client, err := b.keeper.Current()
 	if err != nil {
@@ -167,7 +169,8 @@ func (b *Broker) Used(ctx context.Context, role string) (bool, error) {
 	}), nil
 }
 
-// memberID returns the id of this process as a member of the group, empty if it is none.
+// memberID returns the id of this process as a member of the group, or "" if it is not a
+// member.
 func (g *group) memberID() (id string) {
 	if g == nil {
 		return ""

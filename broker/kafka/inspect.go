@@ -9,9 +9,9 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// Inspect returns what the cluster is, and who owns the commands that a role takes. It
-// changes nothing, and connects by itself: Run need not run. Topics that are absent are
-// no error.
+// Inspect describes the cluster and the owner of the commands that a role takes. It
+// changes nothing, and makes its own connection: Run need not run. Absent topics are no
+// error.
 func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspection, err error) {
 	if err := b.validate(); err != nil {
 		return found, err
@@ -38,9 +38,9 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 	return found, err
 }
 
-// oldest returns since when all commands are there, of all that were ever written; zero
-// if none was. A partition may have lost what another one still has, and one without
-// records has lost all that it had.
+// oldest returns the time since which no command was removed, zero if none was ever
+// written. It is the latest of all partitions, since one may have lost commands of a time
+// that another one still has. A partition without records has lost all that it had.
 func oldest(logs []broker.Log, now time.Time) (since time.Time) {
 	for _, l := range logs {
 		if l.Last > 0 && l.Oldest.IsZero() {

@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	// ErrNotConnected says that no broker of the cluster answers now; the driver
-	// goes on trying.
+	// ErrNotConnected says that no broker of the cluster answers now. The driver goes on
+	// trying.
 	ErrNotConnected = connection.ErrNotConnected
 	// ErrClosed says that the broker's Run has ended, or the subscriber was closed.
 	ErrClosed = connection.ErrClosed
@@ -30,21 +30,28 @@ var (
 // Options tune a [Broker]. The zero value is ready to use with a cluster on this
 // machine.
 type Options struct {
-	URL      string                      // brokers to ask first, with commas between them: kafka://host:port, kafka+ssl://host:port, host:port; default 127.0.0.1:9092
-	SASL     SASL                        // how to log in; default [NoSASL]
-	Username string                      // for SASL
-	Password string                      // for SASL; never printed
-	TLS      func() (*tls.Config, error) // for kafka+ssl, called for each new connection; nil trusts what the system trusts
-	Connect  []kgo.Opt                   // more options for every connection; they win over our own
-	Clock    timer.Clock                 // times of retries; default: that of the system
+	// URL lists the brokers to ask first, with commas between them: kafka://host:port,
+	// kafka+ssl://host:port, host:port; default 127.0.0.1:9092.
+	URL      string
+	SASL     SASL   // how to log in; default [NoSASL]
+	Username string // user name for SASL
+	Password string // password for SASL; never printed
+	// TLS returns the configuration for kafka+ssl. It is called for each new connection.
+	// With nil the certificates of the system are trusted.
+	TLS     func() (*tls.Config, error)
+	Connect []kgo.Opt   // more options for every connection; they win over the driver's own
+	Clock   timer.Clock // clock for retries; default: the system's clock
 
 	Routing    broker.Routing // default [DefaultRouting]
-	Partitions int32          // of topics for commands and events, if they have to be created; default 12
-	MaxAge     time.Duration  // how long those keep messages, if they have to be created; default 3 days
+	Partitions int32          // partitions of created topics for commands and events; default 12
+	MaxAge     time.Duration  // how long such topics keep messages; default 3 days
 	Prefix     string         // put before the names of consumer groups
-	Instance   string         // name of this process among those of a group, the same after a restart: when it is started again it goes on at once; empty: a new member each time
-	Client     bool           // use the topics as they are: do not create them, do not verify them
-	Verify     bool           // create no topics: verify those that are there, wait for those that are not
+	// Instance names this process among the members of its groups. With a name that is the
+	// same after a restart, a restarted process goes on at once. If it is empty, each start
+	// makes a new member.
+	Instance string
+	Client   bool // use the topics as they are, and neither create nor verify them
+	Verify   bool // create no topics, but verify existing ones and wait for missing ones
 }
 
 // Limits.
@@ -52,7 +59,7 @@ const (
 	defaultPartitions = 12
 	defaultMaxAge     = 3 * 24 * time.Hour
 	apiTimeout        = 10 * time.Second // longest wait for an answer about topics
-	checkInterval     = 5 * time.Second  // between checks of the cluster that nothing asked for
+	checkInterval     = 5 * time.Second  // between regular checks of the cluster
 	verifyInterval    = time.Minute      // between checks of the settings of topics, and of disks
 )
 
@@ -68,13 +75,13 @@ type Broker struct {
 	opt    Options
 	log    *slog.Logger
 	keeper *connection.Keeper[*kgo.Client] // keeps the client that publishes, and asks about topics
-	term   *inflight.Term                  // of subscriptions, ends with Run
+	term   *inflight.Term                  // lifetime of the subscriptions; it ends with Run
 
-	outages outages // of all consumers, and of the cluster
-	warned  bool    // of topics of tenants; for the keeper
+	outages outages // outages of all consumers, and of the cluster
+	warned  bool    // unfit topics of tenants were logged; only the keeper uses it
 
 	mu      sync.Mutex
-	topics  map[string]topicState // that were found or made
+	topics  map[string]topicState // topics that were found or made
 	written map[partition]*writtenLog
 	groups  map[groupID]*group   // consumers, by role and topic
 	owned   map[string]time.Time // when an owner was written, by role

@@ -6,19 +6,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// A disk is one that a server keeps messages on.
+// A disk is a disk of a server with messages.
 type disk struct{ used, size int64 } // bytes
 
 func (d disk) ratio() float64 { return float64(d.used) / float64(max(d.size, 1)) }
 
-// fullestDisk returns the fullest disk of the servers. Servers before Kafka 3.3 do not say it,
-// nor does any to a user who may not describe the cluster.
+// fullestDisk returns the fullest disk of the servers, or none if it is not known.
+// Servers before Kafka 3.3 do not report disks, and no server does to a user who may not
+// describe the cluster.
 func (b *Broker) fullestDisk(ctx context.Context, admin *kadm.Client) (fullest disk) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	var some kadm.TopicsSet // without any, the answer has all partitions that there are
+	var some kadm.TopicsSet // an empty set would ask for all partitions
 	some.Add(b.ownerTopic(), 0)
-	found, _ := admin.DescribeAllLogDirs(ctx, some) // a server that does not answer is missing
+	found, _ := admin.DescribeAllLogDirs(ctx, some) // servers that do not answer are left out
 	found.Each(func(dir kadm.DescribedLogDir) {
 		if d := (disk{dir.TotalBytes - dir.UsableBytes, dir.TotalBytes}); d.ratio() > fullest.ratio() {
 			fullest = d

@@ -7,11 +7,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// logger logs what the client library logs, at the debug level: what is a warning
-// there is followed by a retry, and a driver that can't go on logs that itself.
+// logger logs the client library's log at the debug level. Its warnings are followed by a
+// retry, and the driver itself logs when it can't go on.
 type logger struct{ log *slog.Logger }
 
-// Level returns the least severe level that is wanted.
+// Level returns the least severe level to log.
 func (l logger) Level() kgo.LogLevel {
 	if l.log.Enabled(context.Background(), slog.LevelDebug) {
 		return kgo.LogLevelInfo
@@ -19,17 +19,17 @@ func (l logger) Level() kgo.LogLevel {
 	return kgo.LogLevelNone
 }
 
-// Log logs.
+// Log logs a line of the client library.
 func (l logger) Log(_ kgo.LogLevel, text string, keyvals ...any) {
 	l.log.DebugContext(context.Background(), "Kafka client", append([]any{"event", text}, keyvals...)...)
 }
 
-// A repeated error is that of something that is tried again and again. It is logged unless
-// it is like the one before.
+// repeated filters the errors of an action that is retried again and again. An error is
+// logged unless it equals the one before.
 type repeated struct{ last string }
 
-// isNew reports whether an error, nil if the last try succeeded, is to be logged. One that
-// ctx has caused is not.
+// isNew reports whether an error is to be logged. Err is nil if the last attempt
+// succeeded. Errors after the end of ctx are not logged.
 func (r *repeated) isNew(ctx context.Context, err error) bool {
 	text, last := "", r.last
 	if err != nil {

@@ -16,19 +16,20 @@ import (
 )
 
 const (
-	sessionTimeout   = 10 * time.Second       // after which the partitions of a process that died go to others
-	heartbeat        = 2 * time.Second        // must be well below
-	rebalanceTimeout = 30 * time.Second       // longest time that others wait for us to let go of partitions
-	drainTimeout     = 3 * time.Second        // longest wait for what is in flight before we do
+	sessionTimeout   = 10 * time.Second       // until others get the partitions of a dead process
+	heartbeat        = 2 * time.Second        // interval of heartbeats, well below sessionTimeout
+	rebalanceTimeout = 30 * time.Second       // longest wait of others for us to release partitions
+	drainTimeout     = 3 * time.Second        // longest wait for messages in flight before that
 	commitInterval   = 200 * time.Millisecond // between commits, while there is something to commit
 	commitTimeout    = 3 * time.Second
 	rejoinPause      = 500 * time.Millisecond // before the group is joined again after an error
-	newTopics        = 3 * time.Second        // until a new topic of a pattern is found
-	maxBatch         = 256 << 20              // bytes of a batch when it is unpacked; servers accept a packed million
+	newTopics        = 3 * time.Second        // longest time until a new topic of a pattern is found
+	// maxBatch is the most bytes of a decompressed batch. Servers accept a compressed
+	// batch of a million bytes, which may be far larger.
+	maxBatch = 256 << 20
 )
 
-// run is a member of the consumer group until ctx is done, since there is no subscription
-// any more.
+// run is a member of the consumer group until ctx is done, when no subscription is left.
 func (g *group) run(ctx context.Context) {
 	defer close(g.gone)
 	if g.before != nil {
@@ -46,12 +47,13 @@ func (g *group) run(ctx context.Context) {
 
 func (g *group) name() string { return g.id.name(g.broker.opt.Prefix) }
 
-// options returns those of the client that consumes.
+// options returns the options of the client that consumes.
 func (g *group) options() []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.ConsumerGroup(g.name()),
 		kgo.ConsumeTopics(g.id.topic),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // a role that comes late, or a log that was cut, gets what there is
+		// A new role reads from the beginning, and so does one whose offset was removed.
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(sessionTimeout),
@@ -64,7 +66,9 @@ func (g *group) options() []kgo.Opt {
 		kgo.OnPartitionsRevoked(g.revoked),
 		kgo.OnPartitionsLost(g.lost),
 		kgo.WithHooks(&g.broker.outages),
-		kgo.KeepControlRecords(), // which end a transaction: the end of a log that holds nothing else is reached too
+		// Control records end a transaction. Without them the end of a log that holds
+		// nothing else would never be reached.
+		kgo.KeepControlRecords(),
 	}
 	if g.broker.opt.Instance != "" {
 		opts = append(opts, kgo.InstanceID(g.broker.opt.Instance))
@@ -75,8 +79,8 @@ func (g *group) options() []kgo.Opt {
 	return opts
 }
 
-// consume joins the group and polls until ctx is done. It returns an error if it
-// has to begin again.
+// consume joins the group and polls until ctx is done. It returns an error if it has to
+// start over.
 func (g *group) consume(ctx context.Context) error {
 	client, err := g.broker.keeper.Await(ctx)
 	if err != nil {
@@ -104,14 +108,14 @@ func (g *group) consume(ctx context.Context) error {
 	leaving, cancel := context.WithTimeout(context.Background(), drainTimeout+2*commitTimeout)
 	defer cancel()
 	member.AllowRebalance()
-	_ = member.LeaveGroupContext(leaving) // after it has called [group.revoked]; if it fails the session ends by itself
+	_ = member.LeaveGroupContext(leaving) // it calls [group.revoked]; else the session times out
 	member.CloseAllowingRebalance()
 	return err
 }
 
-// poll takes what comes, as long as there is capacity, until ctx is done. It
-// returns an error if the topic was deleted and made again: the client library
-// stays with the one it knew.
+// poll polls messages while there is capacity, until ctx is done. It returns an error if
+// the topic was deleted and made again, since the client library goes on with the deleted
+// one.
 func (g *group) poll(ctx context.Context, member *kgo.Client) error {
 	var errs repeated
 	for g.awaitCapacity(ctx) {
@@ -130,9 +134,9 @@ func (g *group) poll(ctx context.Context, member *kgo.Client) error {
 	return nil
 }
 
-// skipTooLarge returns all errors of a poll. The library recovers from them by
-// itself, but for a batch that is too large when it is unpacked. That one is
-// skipped: it would be met again for ever.
+// skipTooLarge returns all errors of a poll. The library recovers from them by itself,
+// except from a batch that is too large when it is decompressed. skipTooLarge skips such
+// a batch, since it would fail for ever.
 func skipTooLarge(member *kgo.Client, fetches kgo.Fetches) (all error) {
 	fetches.EachError(func(topic string, number int32, err error) {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -149,7 +153,7 @@ func skipTooLarge(member *kgo.Client, fetches kgo.Fetches) (all error) {
 	return all
 }
 
-// assigned begins with partitions.
+// assigned begins to consume partitions.
 func (g *group) assigned(_ context.Context, _ *kgo.Client, got map[string][]int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,8 +165,8 @@ func (g *group) assigned(_ context.Context, _ *kgo.Client, got map[string][]int3
 	}
 }
 
-// revoked lets go of partitions, for a rebalance or since we leave the group, after what
-// is in flight was settled and committed, within a few seconds.
+// revoked releases partitions, for a rebalance or since we leave the group. Before,
+// messages in flight get a few seconds to be settled, and are committed.
 func (g *group) revoked(ctx context.Context, member *kgo.Client, revoked map[string][]int32) {
 	g.mu.Lock()
 	parts := g.partsOf(revoked)
@@ -182,7 +186,7 @@ func (g *group) revoked(ctx context.Context, member *kgo.Client, revoked map[str
 	g.lose(revoked)
 }
 
-// lost lets go of partitions that other members have already.
+// lost forgets partitions that other members have already.
 func (g *group) lost(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
 	if len(lost) > 0 {
 		g.broker.log.WarnContext(ctx, "partitions lost, messages will come again", "group", g.name())
@@ -192,7 +196,7 @@ func (g *group) lost(ctx context.Context, _ *kgo.Client, lost map[string][]int32
 	g.lose(lost)
 }
 
-// lose forgets partitions. What is held of them no longer counts.
+// lose forgets partitions. Their held messages count no longer.
 func (g *group) lose(lost map[string][]int32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -207,7 +211,7 @@ func (g *group) lose(lost map[string][]int32) {
 	}
 }
 
-// partsOf returns those of some partitions that are ours. The lock must be held.
+// partsOf returns those of the partitions that are ours. The caller holds the lock.
 func (g *group) partsOf(numbers map[string][]int32) (parts []*part) {
 	for id, p := range g.parts {
 		if slices.Contains(numbers[id.topic], id.number) {

@@ -13,11 +13,11 @@ import (
 )
 
 // headerUUID holds the id of a message whose metadata do not name it. Users of
-// watermill-kafka read and write it too.
+// watermill-kafka read and write it, too.
 const headerUUID = "_watermill_message_uuid"
 
-// marshal makes a record. Its key is [broker.Key], so that all of a timer is in
-// one partition; a dead letter is keyed by its own id, so that it can be removed.
+// marshal makes a record. Its key is [broker.Key], so that all messages of a timer are in
+// one partition. The key of a dead letter is its own id, so that it can be removed.
 func marshal(topic string, k kind, msg *message.Message) *kgo.Record {
 	id := msg.UUID
 	if id == "" {
@@ -29,7 +29,7 @@ func marshal(topic string, k kind, msg *message.Message) *kgo.Record {
 		Headers: make([]kgo.RecordHeader, 0, len(msg.Metadata)+1),
 	}
 	if r.Value == nil {
-		r.Value = []byte{} // none at all would be a tombstone
+		r.Value = []byte{} // a record without a value would be a tombstone
 	}
 	if k == deadLetters {
 		r.Key = []byte(id)
@@ -47,8 +47,8 @@ func marshal(topic string, k kind, msg *message.Message) *kgo.Record {
 	return r
 }
 
-// unmarshal makes a message of any record. It never fails: what can't be decoded
-// must reach the handlers, to become a dead letter.
+// unmarshal makes a message of any record. It never fails, since a malformed message must
+// reach the handlers to become a dead letter.
 func unmarshal(r *kgo.Record) *message.Message {
 	msg := broker.Received(cmp.Or(header(r, headerUUID), header(r, envelope.HeaderMessageID)), r.Topic, r.Value)
 	for _, h := range r.Headers {
@@ -60,12 +60,12 @@ func unmarshal(r *kgo.Record) *message.Message {
 	return msg
 }
 
-// position returns partition and offset of a record.
+// position returns the partition and offset of a record.
 func position(r *kgo.Record) string {
 	return strconv.Itoa(int(r.Partition)) + "/" + strconv.FormatInt(r.Offset, 10)
 }
 
-// header returns the first header with a name, "" if there is none.
+// header returns the first header with a name, or "" if there is none.
 func header(r *kgo.Record, name string) string {
 	for _, h := range r.Headers {
 		if h.Key == name {
@@ -75,12 +75,12 @@ func header(r *kgo.Record, name string) string {
 	return ""
 }
 
-// reserved reports whether a header is not metadata but ours.
+// reserved reports whether a header is not metadata, but a header of this driver.
 func reserved(name string) bool {
 	return name == headerUUID || name == headerRetryAt || name == headerDeliveries || broker.IsMeta(name)
 }
 
-// headerBytes is about the memory of a header beside its text.
+// headerBytes is about how much memory a header takes beside its text.
 const headerBytes = 64
 
 // weight returns about how many bytes of memory a record needs.

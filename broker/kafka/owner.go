@@ -14,15 +14,15 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// The owner of a consumer group is the metadata of an offset that a group beside it
-// has committed, and that has no other meaning. Kafka can't compare before it writes:
-// the last of those that write at once is the owner, so each reads again after a
-// while. Kafka forgets the offsets of a group without members after seven days by
-// default (offsets.retention.minutes), so a service that runs writes again.
+// A second group beside a consumer group keeps its owner: as the metadata of a committed
+// offset, which has no other meaning. Kafka can't compare before it writes. If several
+// processes write at once, the last one is the owner, so each reads again after
+// ownerPause. Kafka forgets the offsets of a group without members after seven days by
+// default (offsets.retention.minutes), so a running service writes again at intervals.
 const (
 	ownerSuffix  = ".owner"
-	ownerPause   = 500 * time.Millisecond // longer than others take from reading to writing
-	ownerRefresh = time.Hour
+	ownerPause   = 500 * time.Millisecond // longer than another process takes from reading to writing
+	ownerRefresh = time.Hour              // how often a running service writes its owner again
 )
 
 // Claim keeps the owner of the consumer group of a role and the commands.
@@ -61,7 +61,8 @@ func (b *Broker) ownerGroup(role string) string {
 	return groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix) + ownerSuffix
 }
 
-// ownerTopic returns the topic of which the offset is committed: one that is there.
+// ownerTopic returns the topic of which the offset is committed. It is a topic that
+// exists.
 func (b *Broker) ownerTopic() string {
 	if topics := b.fixed(); len(topics) > 0 {
 		return topics[0]
@@ -82,7 +83,7 @@ func (b *Broker) owner(ctx context.Context, client *kgo.Client, role string) (ow
 	if err != nil {
 		return owner, false, fmt.Errorf("find the owner of the commands: %w", err)
 	}
-	for _, offset := range offsets.Sorted() { // there is one, whose topic is the client library's guess
+	for _, offset := range offsets.Sorted() { // one; the library guesses its topic
 		if offset.Metadata != "" {
 			return broker.ParseOwner(offset.Metadata), true, nil
 		}
@@ -90,7 +91,7 @@ func (b *Broker) owner(ctx context.Context, client *kgo.Client, role string) (ow
 	return owner, false, nil
 }
 
-// own makes owner the owner of a role's commands, and notes when.
+// own writes owner as the owner of a role's commands, and notes the time.
 func (b *Broker) own(ctx context.Context, client *kgo.Client, role string, owner broker.Owner) error {
 	topic := b.ownerTopic()
 	if _, err := b.ensure(ctx, client, topic); err != nil {
@@ -98,8 +99,8 @@ func (b *Broker) own(ctx context.Context, client *kgo.Client, role string, owner
 	}
 	var offsets kadm.Offsets
 	offsets.Add(kadm.Offset{Topic: topic, LeaderEpoch: -1, Metadata: owner.String()})
-	// What is asked for here is not used. But it has the client library find the topic
-	// anew, which may have been made a moment ago (kadm v1.19.0).
+	// The answer is not used. But asking for permissions makes the client library look up
+	// the topic again, which may have been made a moment ago (kadm v1.19.0).
 	responses, err := kadm.NewClient(client).CommitOffsets(kadm.WithAuthorizedOps(ctx), b.ownerGroup(role), offsets)
 	if err = errors.Join(err, responses.Error()); err != nil {
 		return fmt.Errorf("own the commands: group %s: %w", b.ownerGroup(role), err)

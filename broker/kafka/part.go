@@ -11,38 +11,38 @@ import (
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-// A partition names one of a topic.
+// A partition identifies a partition of a topic.
 type partition struct {
 	topic  string
 	number int32
 }
 
-// A part is a partition while it is assigned to us. Kafka keeps one number a
-// partition, below which everything is handled: the lowest offset that is open.
-// The group's lock guards it.
+// A part is a partition while it is assigned to us. Its lowest open offset is the one to
+// commit: below it everything is handled. The group's lock guards a part.
 type part struct {
 	partition
 	group   *group
-	leaving bool // it goes to another member: no more of it is delivered
+	leaving bool // it goes to another member, so nothing more of it is delivered
 	gone    bool // it was revoked or lost
 
-	id  kadm.TopicID // of the topic
-	log string       // as in [timer.Position]; empty before the first record
+	id  kadm.TopicID // id of the topic
+	log string       // name of the log as in [timer.Position]; empty before the first record
 
-	open      map[int64]*delivery // what was polled and is not handled, by offset
-	below     int64               // an offset below which everything is handled; what [part.low] found last
-	committed int64               // what was committed last; -1 if nothing was since the partition is ours
-	next      int64               // offset after the last that was polled; -1 before the first
-	epoch     int32               // of the leader then
+	open      map[int64]*delivery // polled deliveries that are not handled, by offset
+	below     int64               // last result of [part.low]; everything below it is handled
+	committed int64               // last committed offset; -1 before our first commit
+	next      int64               // offset after the last polled record; -1 before the first
+	epoch     int32               // epoch of the leader that the last record came from
 }
 
 func newPart(g *group, p partition) *part {
 	return &part{partition: p, group: g, open: make(map[int64]*delivery), below: -1, committed: -1, next: -1, epoch: -1}
 }
 
-// add takes a record that was polled.
+// add adds a record that was polled.
 func (p *part) add(r *kgo.Record, now time.Time) *delivery {
-	if r.Offset < p.next { // the log was cut there, or the topic was made again: what was at this offset and above is gone
+	// The log was cut at this offset, or the topic was made again: records from here on are gone.
+	if r.Offset < p.next {
 		for offset, d := range p.open {
 			if offset >= r.Offset {
 				d.settle()
@@ -57,9 +57,10 @@ func (p *part) add(r *kgo.Record, now time.Time) *delivery {
 	return d
 }
 
-// low returns the offset below which everything is handled; -1 if it is unknown.
-// It is asked for often, while as many as a hundred thousand may be open: it goes on
-// where it ended, and looks at all of them only after a gap that is longer.
+// low returns the offset below which everything is handled; -1 if it is unknown. It is
+// called often, while up to a hundred thousand deliveries may be open. So it goes on from
+// its last result, and looks at all open deliveries only after a gap that is longer than
+// their number.
 func (p *part) low() int64 {
 	for range p.open {
 		if p.open[p.below] != nil {
@@ -74,7 +75,7 @@ func (p *part) low() int64 {
 	return p.below
 }
 
-// has reports whether a delivery with an offset below the given one is in one of some
+// has reports whether a delivery with an offset below the given one is in one of the
 // states.
 func (p *part) has(below int64, states ...state) bool {
 	for offset, d := range p.open {
@@ -88,20 +89,14 @@ func (p *part) has(below int64, states ...state) bool {
 // busy reports whether a delivery is in flight, or on its way to the end of the topic.
 func (p *part) busy() bool { return p.has(p.next, inFlight, publishing) }
 
-// A state is that of a delivery:
-//
-//	queued ──take──► inFlight ──ack──► settled
-//	  ▲  ▲ └──────◄──return──┘ │         ▲
-//	  │  └─────time───┐      nack       │ stored
-//	polled ─early──► held ◄────┘         │
-//	                  └──too long──► publishing
+// A state is the state of a delivery:
 type state int
 
 // States of deliveries.
 const (
 	polled state = iota
 	queued
-	held       // in memory, until its time has come
+	held       // in memory until its retry is due
 	inFlight   // in a window
 	publishing // on its way to the end of the topic
 	settled
@@ -113,8 +108,8 @@ type delivery struct {
 	record    *kgo.Record
 	state     state
 	count     int       // how often it was delivered
-	notBefore time.Time // when it is delivered next
-	release   time.Time // until when it may be held
+	notBefore time.Time // when it is to be delivered next
+	release   time.Time // when it has to be published again if it is still held
 }
 
 // become changes the state.
@@ -129,7 +124,7 @@ func (d *delivery) become(s state) {
 	d.state = s
 }
 
-// settle notes that a delivery needs no other.
+// settle marks a delivery as handled, so that it needs no redelivery.
 func (d *delivery) settle() {
 	if !d.stale() {
 		delete(d.part.open, d.record.Offset)
@@ -137,8 +132,8 @@ func (d *delivery) settle() {
 	}
 }
 
-// stale reports whether the record is handled, is no more, or is delivered to
-// another member.
+// stale reports whether the record is handled, was removed from its log, or belongs to
+// another member now.
 func (d *delivery) stale() bool { return d.state == settled || d.part.gone }
 
 // Bytes returns about how much memory the record takes.
@@ -154,15 +149,15 @@ func (d *delivery) Stale() bool {
 	return d.stale()
 }
 
-// Ack has the record committed.
+// Ack marks the record as handled; a later commit includes it.
 func (d *delivery) Ack() {
 	d.part.group.mu.Lock()
 	defer d.part.group.mu.Unlock()
 	d.settle()
 }
 
-// Return has the record delivered by another subscription of this process, or by
-// the member that the partition is assigned to next.
+// Return queues the record for another subscription of this process. If there is none,
+// the next member of the partition gets it.
 func (d *delivery) Return() {
 	d.part.group.mu.Lock()
 	defer d.part.group.mu.Unlock()

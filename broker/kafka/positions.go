@@ -9,27 +9,29 @@ import (
 )
 
 // A log of a [timer.Position] is a partition. The number of a record is its offset + 1,
-// so that 0 is none. So the Done N means that all below the offset N is handled, as
-// what Kafka commits; and a reader goes on behind the number N at the offset N.
+// so that 0 stands for no record. So Committed is N if everything below the offset N is
+// handled, which is the offset that Kafka commits, and a reader goes on behind the number
+// N at the offset N.
 //
-// logName returns the name of a partition's log. The id of the topic tells it from one
-// that is deleted and made again.
+// logName returns the name of a partition's log. The id of the topic distinguishes it
+// from a topic of the same name that was deleted or made again.
 func logName(p partition, id kadm.TopicID) string {
 	return p.topic + "/" + strconv.Itoa(int(p.number)) + "@" + id.String()
 }
 
-// maxWritten is how many logs are remembered that this process has written. Those of a
-// tenant may be its own, and hostile tenants are many. What is forgotten is read again
-// in a recovery, without harm.
+// maxWritten is the most logs that this process remembers having written to. A tenant may
+// have logs of its own, and hostile tenants may be many. Messages of a log that is
+// forgotten are read again in a recovery, which is harmless.
 const maxWritten = 1000
 
-// A writtenLog is one of events or dead letters that this process has published to.
+// A writtenLog is a log of events or dead letters that this process has published to.
 type writtenLog struct {
 	id   kadm.TopicID
 	seen timer.Position
 }
 
-// note notes what was published for [Broker.Positions]. The lock must be held.
+// note notes the offset of a published record for [Broker.Positions]. The caller holds
+// the lock.
 func (b *Broker) note(o *outgoing) {
 	if !o.topic.logged {
 		return
@@ -46,8 +48,8 @@ func (b *Broker) note(o *outgoing) {
 	l.seen.Observed = max(l.seen.Observed, o.record.Offset+1)
 }
 
-// Positions returns how far the partitions of commands are handled that are assigned to
-// this process, and how far it has published events and dead letters.
+// Positions returns how far the partitions of commands that are assigned to this process
+// are handled, and how far it has published events and dead letters.
 func (b *Broker) Positions(role string) []timer.Position {
 	var all []timer.Position
 	b.mu.Lock()

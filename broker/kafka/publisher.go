@@ -15,20 +15,22 @@ import (
 )
 
 const (
-	openTimeout   = 10 * time.Second       // longest wait of a call for topics that are searched or made
-	cancelTimeout = 500 * time.Millisecond // longest wait for records that were given up; the library notices within 250 ms
-	maxRecord     = 1_000_000              // bytes of the largest record, and of a batch; Kafka's own default is a little more
-	maxBuffered   = 256 << 20              // bytes of all calls together that have no result yet
+	openTimeout = 10 * time.Second // longest wait of a call for topics that are looked up or made
+	// cancelTimeout is the longest wait for records that were given up. The library
+	// notices within 250 ms.
+	cancelTimeout = 500 * time.Millisecond
+	maxRecord     = 1_000_000 // bytes of a record or a batch; Kafka's default limit is a little higher
+	maxBuffered   = 256 << 20 // bytes without a result yet, of all calls together
 )
 
-// A call gives up the rest of its messages when none had a result for a while. The while is
-// short while a partition of its topics is known to fail, since a retry of its messages must
-// not delay those beside them.
+// A call gives up the rest of its messages when none got a result for a while. That while
+// is short if a partition of its topics is known to fail, since a retry of its messages
+// must not delay the other messages of the call.
 const (
-	silence     = 10 * time.Second // before the first result
-	giveUp      = 2 * time.Second  // after any other
-	failingWait = 200 * time.Millisecond
-	failingTime = time.Minute // since the last failure
+	silence     = 10 * time.Second       // until the first result
+	giveUp      = 2 * time.Second        // between results
+	failingWait = 200 * time.Millisecond // replaces both for a failing topic
+	failingTime = time.Minute            // how long a topic counts as failing after a failure
 )
 
 // errNoAnswer says that a message may have been stored, or not.
@@ -37,38 +39,40 @@ var errNoAnswer = errors.New("no answer")
 // producing returns the options of a client that publishes.
 func (b *Broker) producing() []kgo.Opt {
 	return []kgo.Opt{
-		kgo.RequiredAcks(kgo.AllISRAcks()),       // and idempotent, which is the default
-		kgo.AllowIdempotentProduceCancellation(), // what a call has given up is not sent later: its caller publishes it again
+		kgo.RequiredAcks(kgo.AllISRAcks()), // the producer is idempotent by default
+		// A record that a call has given up must not be sent later, since the caller
+		// publishes it again.
+		kgo.AllowIdempotentProduceCancellation(),
 		kgo.ProducerLinger(0),
-		kgo.ProducerBatchCompression(kgo.NoCompression()), // readable by every client; bodies are small
+		kgo.ProducerBatchCompression(kgo.NoCompression()), // every client reads it; bodies are small
 		kgo.ProducerBatchMaxBytes(maxRecord),
 		kgo.MaxBufferedBytes(maxBuffered),
 		kgo.MaxBufferedRecords(1 << 20),
 		kgo.ProduceRequestTimeout(5 * time.Second),
-		kgo.UnknownTopicRetries(10), // a topic that was made just now
+		kgo.UnknownTopicRetries(10), // a topic may have been made just now
 	}
 }
 
 // publisher publishes. See [broker.Publisher] for its contract.
 type publisher struct{ *Broker }
 
-// An outgoing message is one that Publish sends.
+// An outgoing message is a message of a call to Publish.
 type outgoing struct {
 	topic  *opened
 	record *kgo.Record // nil if the topic is unusable
-	err    error       // its result
+	err    error       // result in the call
 }
 
-// An opened topic is one that a call publishes to.
+// An opened topic is a topic that a call publishes to.
 type opened struct {
-	topicState // before anything is sent
+	topicState // state before the call has sent anything
 
-	unusable error // what is wrong with it
-	logged   bool  // whether it is one of [Broker.Positions]
+	unusable error // why it can't be used; nil if it can
+	logged   bool  // it is reported by [Broker.Positions]
 }
 
-// Publish publishes messages. It gives up those of a partition that accepts
-// nothing after 2 seconds.
+// Publish publishes messages. It gives up the messages of a partition that accepts
+// nothing for 2 seconds.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	if len(messages) == 0 {
 		return nil
@@ -80,8 +84,8 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	all := p.open(ctx, client, messages)
 	sent := slices.DeleteFunc(slices.Clone(all), func(o *outgoing) bool { return o.record == nil })
 	p.send(ctx, client, sent)
-	// A batch is refused as a whole if it is larger than its topic takes, or a record of it
-	// is at fault: its records are sent again in smaller ones.
+	// The server refuses a whole batch if it is larger than the topic allows, or if one of
+	// its records is at fault. So its records are sent again in smaller batches.
 	for size := len(sent); size > 1; {
 		size = (size + 1) / 2
 		sent = slices.DeleteFunc(sent, func(o *outgoing) bool { return !ofBatch(o.err) })
@@ -103,7 +107,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	return results
 }
 
-// unknownPartition is that of a record before the client library has chosen one.
+// unknownPartition is the partition of a record before the client library has chosen one.
 const unknownPartition = -1
 
 // failure returns the result of a message that failed, with its partition if it
@@ -116,7 +120,7 @@ func failure(topic string, r *kgo.Record, err error) error {
 	return broker.PartitionError{Partition: strconv.Itoa(int(r.Partition)), Err: err}
 }
 
-// learn notes that a topic fails, or is no more. The lock must be held.
+// learn notes that a topic fails, or does not exist any more. The caller holds the lock.
 func (b *Broker) learn(r *kgo.Record, err error) {
 	if errors.Is(err, broker.ErrRefused) {
 		return
@@ -151,7 +155,7 @@ func (p publisher) open(ctx context.Context, client *kgo.Client, messages []brok
 	return all
 }
 
-// A call sends records at once.
+// A call is a set of records that are sent together.
 type call struct {
 	client  *kgo.Client
 	sent    []*outgoing
@@ -159,7 +163,7 @@ type call struct {
 	missing int // records without a result
 }
 
-// A result is that of the record with a number.
+// A result is the result of the record with index i.
 type result struct {
 	i         int
 	partition int32
@@ -167,8 +171,8 @@ type result struct {
 	err       error
 }
 
-// send sends records in their order and waits for their results, until ctx
-// ends, the connection is lost, or nothing has moved for a while.
+// send sends records in their order and waits for their results, until ctx ends, the
+// connection is lost, or no result has come for a while.
 func (p publisher) send(ctx context.Context, client *kgo.Client, sent []*outgoing) {
 	c := call{client: client, sent: sent, settled: make(chan result, len(sent)), missing: len(sent)}
 	sending, cancel := context.WithCancel(ctx)
@@ -182,7 +186,7 @@ func (p publisher) send(ctx context.Context, client *kgo.Client, sent []*outgoin
 		c.produce(sending, i)
 	}
 	if why := c.collect(sending, first, next); why != nil {
-		cancel() // the client library gives up what it has, and sends none of it later
+		cancel() // the client library gives up its records, and sends none of them later
 		c.abandon(why)
 	}
 }
@@ -194,8 +198,8 @@ func (c *call) produce(ctx context.Context, i int) {
 	})
 }
 
-// collect receives results, the first one of which may take longer than the next. It
-// returns why it does not wait for the rest of them, nil if it has all.
+// collect receives results. The first one may take longer than the following ones. It
+// returns nil when it has all, else the reason why it stopped waiting.
 func (c *call) collect(ctx context.Context, first, next time.Duration) error {
 	idle := time.NewTimer(first)
 	defer idle.Stop()
@@ -206,7 +210,7 @@ func (c *call) collect(ctx context.Context, first, next time.Duration) error {
 				if resent++; resent <= 3*len(c.sent) {
 					c.produce(ctx, r.i)
 				} else {
-					idle.Reset(failingWait) // no server may be there at all
+					idle.Reset(failingWait) // perhaps no server exists
 				}
 				continue
 			}
@@ -214,8 +218,8 @@ func (c *call) collect(ctx context.Context, first, next time.Duration) error {
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", errNoAnswer, ctx.Err())
 		case <-idle.C:
-			// A server that pauses for some seconds fails no message: it has the
-			// time of two pings.
+			// A server that pauses for some seconds must not fail messages, so it has the time of
+			// two pings.
 			err := answers(ctx, c.client)
 			switch {
 			case err != nil && ctx.Err() == nil:
@@ -235,8 +239,8 @@ func (c *call) note(r result) {
 	c.missing--
 }
 
-// abandon waits for the library to give up what is left: it may have been stored
-// just now. What was not has the reason as its result.
+// abandon waits until the library has given up the remaining records, since some may have
+// been stored just now. The others get the reason as their result.
 func (c *call) abandon(why error) {
 	late := time.NewTimer(cancelTimeout)
 	defer late.Stop()
@@ -252,7 +256,7 @@ func (c *call) abandon(why error) {
 		}
 	}
 	for _, o := range c.sent {
-		if o.err == errNoAnswer { //nolint:errorlint // that very one
+		if o.err == errNoAnswer { //nolint:errorlint // it is set unwrapped
 			o.err = why
 		}
 	}
@@ -265,15 +269,14 @@ func sideEffect(err error) bool {
 	return err != nil && !errors.As(err, new(*kerr.Error)) && !errors.Is(err, kgo.ErrMaxBuffered) && !errors.Is(err, kgo.ErrClientClosed)
 }
 
-// ofBatch reports whether an error is about all records that were sent in one
-// batch.
+// ofBatch reports whether an error applies to all records of a batch.
 func ofBatch(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) || errors.Is(err, kerr.InvalidRecord)
 }
 
 // classify makes an error a [broker.ErrRefused] if no retry can help, a
-// [broker.ErrUnavailable] if there is no connection any more, and a [broker.ErrDenied] if
-// a permission is missing.
+// [broker.ErrUnavailable] if the client is closed, and a [broker.ErrDenied] if a
+// permission is missing.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, broker.ErrRefused), errors.Is(err, broker.ErrDenied):

@@ -16,29 +16,29 @@ import (
 
 const (
 	readAtOnce  = 2000             // records of a batch
-	readTimeout = 5 * time.Second  // longest wait for the next record, where there should be one
-	readStall   = 30 * time.Second // longest time without a record, where there should be one
+	readTimeout = 5 * time.Second  // longest wait for a record before the offsets are checked
+	readStall   = 30 * time.Second // longest time without a record that should exist
 )
 
-// A reading is one pass over what partitions hold, without a group. A server that is
-// away for longer than some seconds ends it.
+// A reading reads the records of partitions once, without a group. It fails if a server
+// is away for longer than some seconds.
 type reading struct {
-	asker     *kgo.Client // asks for offsets
+	asker     *kgo.Client // client for requests of offsets
 	reader    *kgo.Client
-	compacted bool                  // the last records of a partition may be gone
-	unread    map[partition]*extent // from the next record on
+	compacted bool                  // compaction may have removed the last records of a partition
+	unread    map[partition]*extent // rest of each partition
 	visit     func(batch []read) error
 }
 
-// A read is a record that was read. One without a value says that the dead letter with
-// its key was removed.
+// A read is a record with its log. A record without a value says that the dead letter
+// with its key was removed.
 type read struct {
 	*kgo.Record
 
-	log string // as in [timer.Position]
+	log string // name as in [timer.Position]
 }
 
-// read calls visit with the records of extents, oldest first in each, in batches.
+// read calls visit with batches of the records of extents, oldest first in each extent.
 func (b *Broker) read(ctx context.Context, client *kgo.Client, kind broker.Kind, extents []extent, visit func(batch []read) error) error {
 	r := reading{asker: client, compacted: kind == broker.DeadLetter, unread: make(map[partition]*extent), visit: visit}
 	var starts kadm.Offsets
@@ -53,10 +53,10 @@ func (b *Broker) read(ctx context.Context, client *kgo.Client, kind broker.Kind,
 		return nil
 	}
 	var err error
-	if r.reader, err = b.dial( // it fetches while visit works, one fetch a server
+	if r.reader, err = b.dial( // it fetches while visit works, one fetch for each server
 		kgo.ConsumePartitions(starts.KOffsets()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // a log that is cut meanwhile is read from what is left
-		kgo.KeepControlRecords(),                          // so that the end is met, whatever record is there
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // continues if the log is cut meanwhile
+		kgo.KeepControlRecords(),                          // the last record may be one
 		kgo.FetchMaxBytes(8<<20),
 		kgo.FetchMaxWait(100*time.Millisecond),
 		kgo.MaxDecompressBatchBytes(maxBatch),
@@ -67,7 +67,7 @@ func (b *Broker) read(ctx context.Context, client *kgo.Client, kind broker.Kind,
 	return r.run(ctx)
 }
 
-// run reads until nothing is unread.
+// run reads until all extents are read.
 func (r *reading) run(ctx context.Context) error {
 	for stalled := time.Duration(0); len(r.unread) > 0; {
 		polling, cancel := context.WithTimeout(ctx, readTimeout)
@@ -100,8 +100,8 @@ func (r *reading) run(ctx context.Context) error {
 	return nil
 }
 
-// receive returns the records that were fetched and are unread, and whether there was
-// anything that is. A batch that is too large when it is unpacked is skipped.
+// receive returns the fetched records that are unread, and whether the position in any
+// partition has advanced. It skips a batch that is too large when it is decompressed.
 func (r *reading) receive(fetches kgo.Fetches) (batch []read, progress bool) {
 	batch = make([]read, 0, fetches.NumRecords())
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
@@ -111,7 +111,7 @@ func (r *reading) receive(fetches kgo.Fetches) (batch []read, progress bool) {
 		}
 		before := e.start
 		for _, record := range f.Records {
-			if record.Offset >= e.start && record.Offset < e.end && !record.Attrs.IsControl() { // else it is the end of a transaction
+			if record.Offset >= e.start && record.Offset < e.end && !record.Attrs.IsControl() {
 				batch = append(batch, read{record, e.log})
 			}
 			e.start = max(e.start, record.Offset+1)
@@ -125,7 +125,7 @@ func (r *reading) receive(fetches kgo.Fetches) (batch []read, progress bool) {
 	return batch, progress
 }
 
-// finish ends with the partitions that were read.
+// finish stops reading the partitions that were read to their end.
 func (r *reading) finish() {
 	for id, e := range r.unread {
 		if e.start >= e.end {
@@ -135,8 +135,8 @@ func (r *reading) finish() {
 	}
 }
 
-// recheck finds, when no record comes, which partitions have none any more: they were
-// cut, or the last dead letters were compacted away.
+// recheck runs when no record comes. It finds the partitions that have no more records,
+// since they were cut, or since their last dead letters were compacted away.
 func (r *reading) recheck(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()

@@ -9,27 +9,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A message that waits for its next delivery is held in memory for a while. If
-// it has to wait for longer it is published again, to the end of its topic, with
-// headers that say when it is to be delivered and how often it was. Then its old
-// record is handled, so that no message keeps the committed offset back.
+// A message that waits for its retry is held in memory for up to maxHold. If it has to
+// wait for longer it is published again, to the end of its topic, with headers that name
+// the time of its next delivery and its count of deliveries. Then its old record is
+// handled, so that no message keeps the committed offset back.
 const (
-	headerRetryAt    = "timer-service-retry-at"   // not to be delivered before, Unix milliseconds
+	headerRetryAt    = "timer-service-retry-at"   // earliest time of delivery, Unix ms
 	headerDeliveries = "timer-service-deliveries" // how often it was delivered
 )
 
-// Any producer can set these headers, so they are bounded: to what our own
+// Any producer can set these headers, so their values are limited to those that our own
 // handlers can ask for.
 const (
-	maxHold       = 30 * time.Second // a record is held at most
+	maxHold       = 30 * time.Second // longest time that a record is held
 	maxRetry      = time.Hour        // longest delay; see [broker.RetryDelay]
 	maxDeliveries = 1_000_000
 	retryTimeout  = 10 * time.Second // longest wait until a message is published again
-	retryPause    = 5 * time.Second  // until that is tried again
+	retryPause    = 5 * time.Second  // until a failed publish is tried again
 )
 
-// retryOf reads the headers of a retry: how often the message was delivered, and
-// when it is to be delivered next.
+// retryOf reads the headers of a retry: how often the message was delivered, and when its
+// next delivery is due.
 func retryOf(r *kgo.Record, now time.Time) (deliveries int, notBefore time.Time) {
 	number := func(name string, most int64) int64 {
 		n, _ := strconv.ParseInt(header(r, name), 10, 64)
@@ -52,7 +52,7 @@ func (d *delivery) again() *kgo.Record {
 	}
 }
 
-// Retry has the record delivered again after a delay.
+// Retry schedules the next delivery of the record after a delay.
 func (d *delivery) Retry(delay time.Duration) bool {
 	g, now := d.part.group, d.part.group.broker.opt.Clock.Now()
 	g.mu.Lock()
@@ -63,8 +63,8 @@ func (d *delivery) Retry(delay time.Duration) bool {
 	return true
 }
 
-// schedule queues a delivery whose time has come, and holds any other. A delivery that was
-// held for very long has to be published again instead.
+// schedule queues a delivery that is due, and holds any other. When a delivery was held
+// for maxHold, schedule publishes it again instead.
 func (g *group) schedule(d *delivery, now time.Time) {
 	hold := min(d.notBefore.Sub(now), d.release.Sub(now))
 	switch {
@@ -73,7 +73,7 @@ func (g *group) schedule(d *delivery, now time.Time) {
 		g.enqueue(d)
 	case hold <= 0:
 		d.become(publishing)
-		go d.republish() // which needs the lock, perhaps at once
+		go d.republish() // in a goroutine, since it takes the lock
 	default:
 		d.become(held)
 		time.AfterFunc(hold, d.wake)
@@ -90,8 +90,8 @@ func (d *delivery) wake() {
 	}
 }
 
-// republish publishes a message again. After that its record is handled; if it
-// fails the message is held for another while.
+// republish publishes a message again. Then its record is handled. If that fails the
+// message is held for another retryPause.
 func (d *delivery) republish() {
 	client, err := d.part.group.broker.keeper.Current()
 	if err != nil {

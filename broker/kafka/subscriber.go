@@ -9,13 +9,12 @@ import (
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-// closeWait is how long messages in flight can be acked after Close. Then they
-// are delivered to others.
+// closeWait is how long messages in flight can be acked after Close. After that they are
+// delivered to other subscriptions.
 const closeWait = 30 * time.Second
 
-// subscriber subscribes for a role. See [broker.Broker] for its contract. After
-// Close messages in flight can still be acked for 30 seconds, while [Broker.Run]
-// runs.
+// subscriber subscribes for a role. See [broker.Broker] for its contract. After Close,
+// messages in flight can still be acked for 30 seconds, while [Broker.Run] runs.
 type subscriber struct {
 	*inflight.Subscriptions
 	broker *Broker
@@ -29,9 +28,9 @@ type subscription struct {
 	window *inflight.Window
 }
 
-// Subscribe delivers what the role has not acked yet, of a topic that may hold
-// the wildcard. It returns an error only after Close, or if the topic can't be
-// one.
+// Subscribe delivers the messages of a topic that the role has not acked yet. The topic
+// may hold the wildcard. Subscribe returns an error only after Close, or if the topic is
+// invalid.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	if err := checkFilter(topic); err != nil {
 		return nil, err
@@ -53,8 +52,8 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	return sub.window.Messages(), nil
 }
 
-// run fills the window until ctx is done. Then it closes the window, and waits for what
-// is in flight.
+// run fills the window until ctx is done. Then it closes the window, and waits for
+// messages in flight.
 func (s *subscription) run(ctx context.Context) {
 	for d := s.group.take(ctx); d != nil; d = s.group.take(ctx) {
 		s.window.Add(d, d.count+1)

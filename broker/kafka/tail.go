@@ -20,10 +20,10 @@ import (
 	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
-// Times between two polls for what is new.
+// Intervals between two polls for new partitions or topics.
 const (
-	partitionsInterval = 5 * time.Second        // partitions of a topic
-	topicInterval      = 200 * time.Millisecond // a topic that is not there
+	partitionsInterval = 5 * time.Second        // for new partitions of a topic
+	topicInterval      = 200 * time.Millisecond // for a topic that does not exist yet
 )
 
 // A listener reads a topic.
@@ -34,14 +34,15 @@ type listener struct {
 	known  map[int32]kgo.Offset // partitions that it reads
 }
 
-// listen returns a listener that reads a topic from its end. What is published while
-// the connection is broken comes later.
+// listen returns a listener that reads a topic from its end. Messages that are published
+// while the connection is broken come later.
 func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, error) {
 	client, err := b.keeper.Current()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), apiTimeout) // which has the library find a topic anew
+	// Asking for permissions makes the library look up a topic again.
+	ctx, cancel := context.WithTimeout(kadm.WithAuthorizedOps(ctx), apiTimeout)
 	defer cancel()
 	var ends kadm.ListedOffsets
 	admin := kadm.NewClient(client)
@@ -53,11 +54,11 @@ func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, e
 		if err = cmp.Or(err, ends.Error()); err == nil {
 			break
 		}
-		if kerr.IsRetriable(err) && pause.For(ctx, retry.Connection.After(n)) { // there is no leader yet
+		if kerr.IsRetriable(err) && pause.For(ctx, retry.Connection.After(n)) { // no leader yet
 			err = nil
 		}
 	}
-	if err != nil && !errors.Is(err, errMissing) { // else it begins when the topic is made
+	if err != nil && !errors.Is(err, errMissing) { // a missing topic is read from when it is made
 		return nil, classify(err)
 	}
 	l := &listener{broker: b, topic: topic, known: make(map[int32]kgo.Offset)}
@@ -67,7 +68,7 @@ func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, e
 }
 
 // readable returns a [broker.ErrDenied] if the server says that this user may not read a
-// topic: else nothing would ever come of it.
+// topic. Without this check the tail would get no message and no error.
 func readable(ctx context.Context, admin *kadm.Client, topic string) error {
 	found, err := admin.ListTopics(ctx, topic)
 	if may := found[topic].AuthorizedOperations; err == nil && len(may) > 0 && !slices.Contains(may, kadm.OpRead) {
@@ -76,8 +77,8 @@ func readable(ctx context.Context, admin *kadm.Client, topic string) error {
 	return err
 }
 
-// Receive sends messages until ctx is done, with those of partitions that are
-// added meanwhile.
+// Receive sends messages until ctx is done. It also reads partitions that are added
+// meanwhile.
 func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool) {
 	var errs repeated
 	for ; ctx.Err() == nil; l.addPartitions(ctx) {
@@ -105,11 +106,11 @@ func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool
 	}
 }
 
-// addPartitions reads partitions that are new from their beginning.
+// addPartitions begins to read new partitions, from their beginning.
 func (l *listener) addPartitions(ctx context.Context) {
 	details, err := kadm.NewClient(l.Client).ListTopics(ctx, l.topic)
 	if err != nil || details[l.topic].Err != nil {
-		return // the next time may succeed
+		return // the next call may succeed
 	}
 	added := make(map[int32]kgo.Offset)
 	for number := range details[l.topic].Partitions {

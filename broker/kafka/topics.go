@@ -18,7 +18,7 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// errMissing says that a topic is not there, and that it is not ours to make.
+// errMissing says that a topic does not exist, and that the driver may not make it.
 var errMissing = errors.New("missing")
 
 // maxTopic is the length of the longest name of a topic.
@@ -36,8 +36,8 @@ const (
 
 func (k kind) String() string { return [...]string{"events", "commands", "dead letters"}[k] }
 
-// kindOf returns what a topic is for. One that the routing does not know is like
-// one for events: it keeps everything for a time.
+// kindOf returns the kind of a topic. A topic that the routing does not name is treated
+// like one for events, which keeps everything for a time.
 func kindOf(r broker.Routing, topic string) kind {
 	switch {
 	case matches(r.Commands, topic):
@@ -48,7 +48,7 @@ func kindOf(r broker.Routing, topic string) kind {
 	return events
 }
 
-// matches reports whether a topic is one of a template.
+// matches reports whether a topic matches a template.
 func matches(template, topic string) bool {
 	before, after, named := strings.Cut(template, tenantToken)
 	if !named {
@@ -60,8 +60,8 @@ func matches(template, topic string) bool {
 
 const tenantToken = "{tenant}"
 
-// checkTopic returns a [broker.ErrRefused] unless Kafka accepts the name. It
-// refuses empty parts between dots too: they come from empty tenants.
+// checkTopic returns a [broker.ErrRefused] unless Kafka accepts the name. It refuses
+// empty parts between dots, too, since they come from empty tenants.
 func checkTopic(topic string) error {
 	bad := func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
@@ -79,17 +79,17 @@ func checkTopic(topic string) error {
 	return nil
 }
 
-// A plan is a topic as the service makes it.
+// A plan says how the service makes a topic.
 type plan struct {
 	topic      string
 	partitions int32
 	settings   map[string]*string
 }
 
-// planFor returns how a topic is made.
+// planFor returns the plan for a topic.
 func (b *Broker) planFor(topic string) plan {
 	if kindOf(b.opt.Routing, topic) == deadLetters {
-		// Dead letters are there until a tombstone for their key removes them.
+		// Dead letters stay until a tombstone with their key removes them.
 		return plan{topic, 1, map[string]*string{settingCleanup: new("compact")}}
 	}
 	return plan{topic, b.opt.Partitions, map[string]*string{
@@ -100,7 +100,7 @@ func (b *Broker) planFor(topic string) plan {
 	}}
 }
 
-// change says what the plan makes.
+// change describes the topic that the plan makes.
 func (p plan) change() broker.Change {
 	detail := fmt.Sprintf("partitions=%d, replication factor of the cluster", p.partitions)
 	for _, name := range slices.Sorted(maps.Keys(p.settings)) {
@@ -109,8 +109,8 @@ func (p plan) change() broker.Change {
 	return broker.Change{Object: "topic " + p.topic, Detail: detail}
 }
 
-// fixed returns the topics that are there before the first message: those whose
-// names do not hold the tenant.
+// fixed returns the topics that exist before the first message, since their names do not
+// hold the tenant.
 func (b *Broker) fixed() (topics []string) {
 	for _, t := range []string{b.opt.Routing.Commands, b.opt.Routing.Events, b.opt.Routing.DeadLetters, b.opt.Routing.Receipts} {
 		if t != "" && !strings.Contains(t, tenantToken) && !slices.Contains(topics, t) {
@@ -120,8 +120,8 @@ func (b *Broker) fixed() (topics []string) {
 	return topics
 }
 
-// Provision makes the topics that do not hold the tenant, or, if dry, returns what
-// it would make. The others are made with their first message.
+// Provision makes the topics whose names do not hold the tenant. If dry, it only returns
+// what it would make. The other topics are made with their first message.
 func (b *Broker) Provision(ctx context.Context, dry bool) ([]broker.Change, error) {
 	if err := b.validate(); err != nil {
 		return nil, err
@@ -159,11 +159,12 @@ func (b *Broker) provision(ctx context.Context, client *kgo.Client, dry bool) (c
 			return changes, err
 		}
 	}
-	old, err := tooOld(ctx, client) // last: where a login is refused the library repeats this request for long
+	// This comes last: if the login is refused, the library repeats this request for long.
+	old, err := tooOld(ctx, client)
 	return changes, cmp.Or(err, errors.Join(unfit, old))
 }
 
-// prepare makes the topics that have to be there, or says which are missing.
+// prepare makes the required topics, or says which are missing.
 func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	if b.opt.Client {
 		return ping(ctx, client)
@@ -184,11 +185,11 @@ func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	return b.warn(ctx, client)
 }
 
-// find returns a topic that is there and fits. Its error is an errMissing if the topic is
-// not there.
+// find returns an existing topic that is fit. The error is an errMissing if the topic
+// does not exist.
 func (b *Broker) find(ctx context.Context, client *kgo.Client, topic string) (kadm.TopicDetail, error) {
 	admin := kadm.NewClient(client)
-	details, err := admin.ListTopics(ctx, topic) // which fails at once where a login is refused
+	details, err := admin.ListTopics(ctx, topic) // it fails at once if the login is refused
 	if err != nil {
 		return kadm.TopicDetail{}, fmt.Errorf("find topic %s: %w", topic, err)
 	}
@@ -204,8 +205,8 @@ func (b *Broker) find(ctx context.Context, client *kgo.Client, topic string) (ka
 	return found, b.inspect(ctx, admin, details)
 }
 
-// warn warns once of topics of tenants that do not fit. What is published there fails by
-// itself, see [Broker.ensure].
+// warn logs once which topics of tenants are unfit. Publishing to them fails by itself,
+// see [Broker.ensure].
 func (b *Broker) warn(ctx context.Context, client *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -229,8 +230,7 @@ func (b *Broker) warn(ctx context.Context, client *kgo.Client) error {
 	return nil
 }
 
-// inspect returns an error if the settings of topics that are there could lose
-// messages.
+// inspect returns an error if the settings of existing topics could lose messages.
 func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.TopicDetails) error {
 	if len(details) == 0 {
 		return nil
@@ -259,7 +259,7 @@ func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.T
 	return nil
 }
 
-// validate returns why the server would not make a topic.
+// validate returns why the server would refuse to make the topic.
 func (p plan) validate(ctx context.Context, client *kgo.Client) error {
 	made, err := kadm.NewClient(client).ValidateCreateTopics(ctx, p.partitions, -1, p.settings, p.topic)
 	if err = cmp.Or(err, made.Error()); err != nil {
@@ -268,11 +268,11 @@ func (p plan) validate(ctx context.Context, client *kgo.Client) error {
 	return nil
 }
 
-// create makes a topic, unless it is there already.
+// create makes a topic, unless it exists.
 func (b *Broker) create(ctx context.Context, client *kgo.Client, p plan) (kadm.TopicID, error) {
 	admin := kadm.NewClient(client)
 	made, err := admin.CreateTopic(ctx, p.partitions, -1, p.settings, p.topic)
-	if errors.Is(err, kerr.TopicAlreadyExists) { // another one made it just now
+	if errors.Is(err, kerr.TopicAlreadyExists) { // another process made it just now
 		details, err := admin.ListTopics(kadm.WithAuthorizedOps(ctx), p.topic)
 		return details[p.topic].ID, err
 	}
@@ -282,17 +282,17 @@ func (b *Broker) create(ctx context.Context, client *kgo.Client, p plan) (kadm.T
 	return made.ID, nil
 }
 
-// A topicState is what is known of a topic.
+// A topicState is what this process knows about a topic.
 type topicState struct {
-	id     kadm.TopicID // that of the one that was found last; zero if none was ever
-	fresh  bool         // whether it need not be searched again
-	failed time.Time    // when messages for it failed last
+	id     kadm.TopicID // id at the last lookup; zero before the first
+	fresh  bool         // the topic need not be looked up again
+	failed time.Time    // when publishing to it failed last
 }
 
-// maxKnown is how many topics are remembered. Hostile tenants make many.
+// maxKnown is the most topics that are remembered. Hostile tenants may make many.
 const maxKnown = 10_000
 
-// ensure makes sure that a topic is there. It makes the topic if it may.
+// ensure makes sure that a topic exists. It makes the topic if it may.
 func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) (topicState, error) {
 	b.mu.Lock()
 	known := b.topics[topic]
@@ -309,13 +309,14 @@ func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) (
 		if found.ID, err = b.create(ctx, client, b.planFor(topic)); err != nil {
 			return known, err
 		}
-	case errors.Is(err, errUnfit) && kindOf(b.opt.Routing, topic) == deadLetters: // better there than nowhere
+	case errors.Is(err, errUnfit) && kindOf(b.opt.Routing, topic) == deadLetters: // better than none
 		b.log.WarnContext(ctx, "dead letters may get lost", "topic", topic, "error", err)
 	case err != nil:
 		return known, err
 	}
 	if known.id != (kadm.TopicID{}) && known.id != found.ID {
-		client.PurgeTopicsFromProducing(topic) // it was deleted and made again, and the client library stays with the old one
+		// The topic was made again, and the client library goes on with the deleted one.
+		client.PurgeTopicsFromProducing(topic)
 	}
 	known.id, known.fresh = found.ID, true
 	b.mu.Lock()

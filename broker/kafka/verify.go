@@ -13,14 +13,15 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// errUnfit says that a topic is there whose settings could lose messages.
+// errUnfit says that the settings of an existing topic could lose messages.
 var errUnfit = errors.New("unfit")
 
-// fetchNamesTopics is the first version of a fetch that says the ids of topics.
+// fetchNamesTopics is the first version of a fetch request that names the ids of topics.
 const fetchNamesTopics = 13
 
-// tooOld returns an errUnfit if a server is older than Kafka 3.1: it does not say of which
-// topic a message is, so one that is deleted and made again is taken for the old one.
+// tooOld returns an errUnfit if a server is older than Kafka 3.1. Such a server does not
+// name the id of a message's topic, so that a topic that was deleted and made again would
+// be taken for the old one.
 func tooOld(ctx context.Context, client *kgo.Client) (unfit, err error) {
 	versions, err := apiVersions(ctx, client)
 	if err != nil {
@@ -34,7 +35,7 @@ func tooOld(ctx context.Context, client *kgo.Client) (unfit, err error) {
 	return nil, nil
 }
 
-// apiVersions returns which requests a server understands.
+// apiVersions returns the requests that a server supports.
 func apiVersions(ctx context.Context, client *kgo.Client) (*kmsg.ApiVersionsResponse, error) {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.ClientSoftwareName, req.ClientSoftwareVersion = clientID, "1"
@@ -52,19 +53,19 @@ const (
 	settingRetentionBytes = "retention.bytes"
 	settingTimestamp      = "message.timestamp.type"
 	settingTimestampLimit = "message.timestamp.before.max.ms"
-	settingTimestampOld   = "message.timestamp.difference.max.ms" // its name before Kafka 3.6
+	settingTimestampOld   = "message.timestamp.difference.max.ms" // name of the limit before Kafka 3.6
 	settingUnclean        = "unclean.leader.election.enable"
 	settingInSync         = "min.insync.replicas"
 	settingMaxBytes       = "max.message.bytes"
 )
 
 const (
-	minRetention = 24 * time.Hour        // of commands and events: a service may be down for a while
-	minMaxBytes  = 2 * envelope.MaxBytes // of a batch: the largest message and its headers
+	minRetention = 24 * time.Hour        // of commands and events; a service may be down so long
+	minMaxBytes  = 2 * envelope.MaxBytes // bytes of a batch with the largest message and its headers
 )
 
-// verify returns an error that names the setting if a topic could lose messages
-// silently. A setting that is absent has its default.
+// verify returns an error that names the setting if a topic could lose messages silently.
+// An absent setting has its default.
 func verify(k kind, replicas int, settings map[string]string) error {
 	number := func(name string, fallback int64) int64 {
 		n, err := strconv.ParseInt(settings[name], 10, 64)

@@ -8,12 +8,12 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// anyTenant means any tenant in a topic that is subscribed to. It is never
-// part of a name.
+// anyTenant stands for any tenant in a topic that is subscribed to. It is never part of a
+// topic's name.
 const anyTenant = "*"
 
-// tenantPattern returns the pattern of the topics that a topic with a wildcard
-// means. It returns false if there is no wildcard in it.
+// tenantPattern returns a pattern for the topics that a topic with a wildcard matches. It
+// returns false if the topic has no wildcard.
 func tenantPattern(topic string) (string, bool) {
 	before, after, found := strings.Cut(topic, anyTenant)
 	return "^" + regexp.QuoteMeta(before) + "[A-Za-z0-9_-]+" + regexp.QuoteMeta(after) + "$", found
