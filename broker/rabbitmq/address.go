@@ -11,22 +11,22 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// A server is one URL.
+// A server is the parsed form of one URL.
 type server struct {
 	tls      bool
-	host     string // without a port, for its certificate
+	host     string // host without the port, as its certificate names it
 	address  string // host and port
 	vhost    string
 	user     string
 	password string
-	named    bool // it names a user
+	named    bool // the URL names a user
 }
 
 // String is the address without credentials.
 func (s server) String() string { return s.address }
 
-// servers reads URLs with commas between them. Its errors hold no part of one,
-// which may be a password.
+// servers parses URLs with commas between them. Its errors quote no part of a URL, which
+// may be a password.
 func servers(urls string) (all []server, err error) {
 	for i, text := range strings.Split(urls, ",") {
 		s, err := parse(strings.TrimSpace(text))
@@ -95,7 +95,7 @@ func (opt Options) tls(s server) (*tls.Config, error) {
 	return c, nil
 }
 
-// auth is the identity that a server is shown. Secure is nil without TLS.
+// auth returns the ways to log in at a server. Secure is nil without TLS.
 func (opt Options) auth(s server, secure *tls.Config) []amqp.Authentication {
 	user, password := opt.Username, opt.Password
 	if s.named {

@@ -19,8 +19,9 @@ func (b *Broker) Interruptions() (int64, error) {
 	return n, err
 }
 
-// CatchUp waits until as many messages have come as were ready in the queue when
-// it was called, or none is ready, and until what has come is settled.
+// CatchUp waits until as many messages have come as were ready in the queue when it was
+// called, or until no message is ready. Then it waits until all messages that have come
+// are settled.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
 	q, n := b.queueOf(role, b.opt.Routing.Subscription()), b.outages.Load()
 	until := func(done func() (bool, error)) error {
@@ -33,7 +34,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 			return done()
 		})
 	}
-	var consumers map[*consumer]*inflight.Window // of this process
+	var consumers map[*consumer]*inflight.Window // consumers of this process
 	if err := until(func() (bool, error) {
 		consumers = b.consumers(q.name)
 		return len(consumers) > 0, nil
@@ -52,10 +53,11 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 	return nil
 }
 
-// catchUp waits until the window has all that came, and that is all that was ready in
-// the queue; or none is ready, since others may have got some.
+// catchUp waits until as many messages have come as were ready in the queue, or until
+// none is ready, since other processes may have got some. Then it waits until the window
+// has taken all messages that have come.
 func (c *consumer) catchUp(ctx context.Context, q queue, until func(func() (bool, error)) error) error {
-	backlog := int64(-1) // how many have come when all have that are ready now
+	backlog := int64(-1) // value of came when all messages that are ready now have come
 	if err := until(func() (bool, error) {
 		if backlog >= 0 && c.flow.came.Load() >= backlog {
 			return true, nil
@@ -72,9 +74,10 @@ func (c *consumer) catchUp(ctx context.Context, q queue, until func(func() (bool
 	return until(func() (bool, error) { return c.taken.Load() >= sent, nil })
 }
 
-// count asks how many messages are ready, and returns when what had left the queue by
-// then has come. The server sends what leaves the queue while it asks the queue behind its
-// answer, and before the answer to the next question on that channel.
+// count asks how many messages are ready. It returns when all messages that had left the
+// queue by then have come. While the server is asked about the queue, it sends messages
+// of the queue behind its answer, and before the answer to the next question on that
+// channel. So count asks twice.
 func (c *consumer) count(ctx context.Context, q queue) error {
 	err := await(ctx, c.broker.begin(fmt.Sprintf("messages of %p", c), func() error {
 		c.calls.Lock()
@@ -93,7 +96,7 @@ func (c *consumer) count(ctx context.Context, q queue) error {
 	return nil
 }
 
-// consumers returns those of a queue, and where each delivers.
+// consumers returns the consumers of a queue, each with the window that it delivers to.
 func (b *Broker) consumers(queue string) map[*consumer]*inflight.Window {
 	b.mu.Lock()
 	defer b.mu.Unlock()

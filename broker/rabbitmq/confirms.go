@@ -13,35 +13,36 @@ import (
 )
 
 const (
-	maxUnconfirmed = 1000            // messages that calls wait for, of all calls together
-	lateMemory     = 2 * time.Minute // how long a message that was abandoned is remembered at least
+	maxUnconfirmed = 1000            // messages that all calls together wait for
+	lateMemory     = 2 * time.Minute // shortest time that an abandoned message is remembered
 )
 
-// A confirmChannel is a channel in confirm mode, and what the server has not confirmed
-// of what was sent on it. The library's own list of confirms (NotifyPublish) is
-// in the order of sending, so that one that does not come holds back all others.
+// A confirmChannel is a channel in confirm mode, with the messages that were sent on it
+// and are not confirmed. The library's own list of confirms (NotifyPublish) is in the
+// order of sending, so that one missing confirm delays all others.
 type confirmChannel struct {
 	b       *Broker
 	conn    *serverConn
 	channel *amqp.Channel
-	window  chan struct{} // holds one for each message that a call waits for
+	window  chan struct{} // slots for messages that calls wait for
 	returns <-chan amqp.Return
-	why     func() error // which waits for the reason why the channel was closed
+	why     func() error // waits for the reason why the channel was closed, and returns it
 
 	mu     sync.Mutex
 	sent   map[target][]*sent
 	queues map[string]*state // by topic
 	latest time.Time         // when the last confirm came
-	newest time.Time         // when the newest of the messages that are confirmed was sent
+	newest time.Time         // when the newest confirmed message was sent
 }
 
-// A state is that of the queue of a topic.
+// A state is what is known about the queue of a topic.
 type state struct {
-	latest    time.Time // when it confirmed something
-	abandoned []*sent   // messages that no call waits for, until they are published again or are old
+	latest    time.Time // when it last confirmed a message
+	abandoned []*sent   // messages without a waiting call
 }
 
-// A target is what the server says of a message that it returns.
+// A target identifies a message as the server does when it returns one. Several messages
+// may have the same target.
 type target struct{ topic, id string }
 
 // A sent is a message that was sent.
@@ -50,11 +51,11 @@ type sent struct {
 	at       time.Time // when it was sent
 	confirm  *amqp.DeferredConfirmation
 	returned *amqp.Return
-	stuck    bool // it was abandoned since its queue confirmed nothing
+	stuck    bool // it was abandoned because its queue confirmed nothing
 }
 
-// confirmed reports whether the server has said what became of it, or can't any
-// more.
+// confirmed reports whether the server has confirmed, rejected or returned the message,
+// or can't any more.
 func (s *sent) confirmed() bool {
 	select {
 	case <-s.confirm.Done():
@@ -64,7 +65,8 @@ func (s *sent) confirmed() bool {
 	}
 }
 
-// openConfirmChannel returns the channel of the present connection.
+// openConfirmChannel returns the channel of the current connection, and opens it if
+// necessary.
 func (b *Broker) openConfirmChannel(ctx context.Context) (*confirmChannel, error) {
 	conn, err := b.out.Current()
 	if err != nil {
@@ -90,7 +92,7 @@ func (b *Broker) openConfirmChannel(ctx context.Context) (*confirmChannel, error
 	return b.channel.Load(), err
 }
 
-// usable reports whether the channel is one of a connection, and open.
+// usable reports whether the channel is open and belongs to the connection.
 func (c *confirmChannel) usable(conn *serverConn) bool {
 	return c != nil && c.conn == conn && !c.channel.IsClosed()
 }
@@ -100,8 +102,9 @@ func newConfirmChannel(b *Broker, conn *serverConn, channel *amqp.Channel) *conf
 	return &confirmChannel{
 		b: b, conn: conn, channel: channel,
 		window: make(chan struct{}, maxUnconfirmed),
-		// Enough for all that the server may return before a call reads it: the
-		// library drops what it can't pass on for 5 s (notifyAll, amqp091-go v1.16.0).
+		// The buffer has space for all that the server may return before a call reads it. The
+		// library drops a returned message that it can't pass on for 5 s (notifyAll, amqp091-go
+		// v1.16.0).
 		returns: channel.NotifyReturn(make(chan amqp.Return, 4*maxUnconfirmed)),
 		why: sync.OnceValue(func() error {
 			if why := <-closed; why != nil {
@@ -114,12 +117,12 @@ func newConfirmChannel(b *Broker, conn *serverConn, channel *amqp.Channel) *conf
 	}
 }
 
-// maxProperties is how many bytes of properties fit in a frame.
+// maxProperties returns how many bytes of properties fit in a frame.
 func (c *confirmChannel) maxProperties() int { return c.conn.Config.FrameSize - 64 }
 
 func (c *confirmChannel) release() { <-c.window }
 
-// send sends a message that was counted.
+// send sends a message that has a slot in the window.
 func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 	if err := c.conn.network.writable(ctx); err != nil {
 		c.release()
@@ -141,14 +144,14 @@ func (c *confirmChannel) send(ctx context.Context, m outgoing) (*sent, error) {
 	return s, nil
 }
 
-// result returns what became of a message that is confirmed.
+// result returns the result of a confirmed message.
 func (c *confirmChannel) result(s *sent) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.settle(s)
 }
 
-// settle is result for who holds the lock.
+// settle is result for a caller that holds the lock.
 func (c *confirmChannel) settle(s *sent) error {
 	c.readReturns() // a message is returned before it is confirmed
 	c.forget(s)
@@ -178,8 +181,8 @@ func (c *confirmChannel) queue(topic string) *state {
 	return q
 }
 
-// stuck reports whether the queue of a message has confirmed nothing for a while,
-// though the server confirms what was sent later to others.
+// stuck reports whether the queue of a message has confirmed nothing for a while, though
+// the server has confirmed messages that were sent later to other queues.
 func (c *confirmChannel) stuck(s *sent) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,21 +190,22 @@ func (c *confirmChannel) stuck(s *sent) bool {
 	return !c.newest.Before(s.at) && now.Sub(s.at) >= quiet && now.Sub(c.queue(s.topic).latest) >= quiet
 }
 
-// silent reports whether the server has confirmed nothing since a message was
-// sent, and for long.
+// silent reports whether the server has confirmed nothing for confirmTimeout, and the
+// message was sent before that.
 func (c *confirmChannel) silent(s *sent) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return clock().Sub(s.at) >= confirmTimeout && clock().Sub(c.latest) >= confirmTimeout
 }
 
-// clock returns the time for delays: of confirms, and of retries.
+// clock returns the time for measuring delays of confirms and retries.
 func clock() time.Time {
 	return time.Now() //nolint:forbidigo // it decides nothing about timers
 }
 
-// readReturns notes which messages the server has returned. It does not say which
-// of those with the same topic and id, so all of them have failed.
+// readReturns notes which messages the server has returned. If several messages have the
+// same topic and id, all of them count as returned, since the server does not say which
+// one it was.
 func (c *confirmChannel) readReturns() {
 	for {
 		select {
@@ -226,7 +230,7 @@ func (c *confirmChannel) forget(s *sent) {
 	}
 }
 
-// ended returns why the channel takes no messages any more.
+// ended returns why the channel takes no more messages.
 func (c *confirmChannel) ended(err error) error {
 	if c.channel.IsClosed() {
 		err = c.why()
@@ -234,8 +238,8 @@ func (c *confirmChannel) ended(err error) error {
 	return fmt.Errorf("%w with RabbitMQ: %w", connection.ErrNotConnected, denied(err))
 }
 
-// abandon has a call wait no longer for a message, and returns its result. If its
-// queue is stuck no other is sent there until the confirm comes.
+// abandon ends the wait of a call for a message, and returns its result. If the queue is
+// stuck no other message is sent to it until the confirm comes.
 func (c *confirmChannel) abandon(s *sent, stuck bool) error {
 	c.release()
 	c.mu.Lock()
@@ -256,9 +260,9 @@ func (c *confirmChannel) abandon(s *sent, stuck bool) error {
 	return errNoConfirm
 }
 
-// earlier reports whether a message was published by a call that did not wait for
-// it, or returns an error if the server still owes the confirm of that call, or of
-// others for the same queue.
+// earlier reports whether an earlier call has already published a message, though it did
+// not wait for the confirm. It returns an error if the server still owes that confirm, or
+// confirms for other messages of a stuck queue.
 func (c *confirmChannel) earlier(m outgoing) (published bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

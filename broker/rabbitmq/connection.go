@@ -19,13 +19,13 @@ import (
 
 const (
 	dialTimeout = 5 * time.Second // longest wait for a connection that can be used
-	heartbeat   = 5 * time.Second // how often each side sends something at least
-	silence     = 3 * heartbeat   // after which the other side is given up
-	channelMax  = 2047            // channels of a connection, as RabbitMQ has it
-	frameMax    = 128 << 10       // bytes, as RabbitMQ has it
+	heartbeat   = 5 * time.Second // longest time in which a side sends nothing
+	silence     = 3 * heartbeat   // time without data after which the other side is given up
+	channelMax  = 2047            // channels of a connection, RabbitMQ's default
+	frameMax    = 128 << 10       // bytes of a frame, RabbitMQ's default
 	product     = "timer-service" // for operators
-	locale      = "en_US"         // of the server's errors; it knows no other
-	probeKey    = "amq.probe"     // routing key of a message that no queue gets; no topic has it
+	locale      = "en_US"         // language of the server's errors; it knows no other
+	probeKey    = "amq.probe"     // routing key of probes; no queue is bound to it
 )
 
 // A serverConn is one connection with a server.
@@ -34,12 +34,12 @@ type serverConn struct {
 	network *network
 	server  string
 	blocked atomic.Pointer[string] // why the server takes no messages; nil if it does
-	ending  context.Context        // see Broker
-	gone    chan struct{}          // closed when it has ended
-	why     error                  // set before gone is closed
+	ending  context.Context        // see Broker.ending
+	gone    chan struct{}          // closed when the connection has ended
+	why     error                  // why the connection has ended; set before gone is closed
 }
 
-// keeper returns a keeper of one connection.
+// keeper returns the keeper of one connection.
 func (b *Broker) keeper(part string, verify, ping func(context.Context, *serverConn) error) *connection.Keeper[*serverConn] {
 	var k *connection.Keeper[*serverConn]
 	k = connection.New(connection.Options[*serverConn]{
@@ -60,14 +60,15 @@ func (b *Broker) keeper(part string, verify, ping func(context.Context, *serverC
 		Ping:  ping,
 		Close: (*serverConn).end,
 		Attrs: func(c *serverConn) []any { return []any{"part", part, "server", c.server, "version", c.version()} },
-		Drain: b.term.End, // what uses the connections still sends its acks
+		Drain: b.term.End, // users of the connections still send their acks
 	}, b.log)
 	return k
 }
 
-// probe returns an [ErrBlocked] if the server takes no messages. The server says that to
-// a connection when something was published on it, and reads nothing more from it. So
-// this publishes a message in a transaction that is rolled back: no queue gets it.
+// probe returns an [ErrBlocked] if the server takes no messages. A server tells that to a
+// connection only after something was published on it, and reads nothing more from it
+// then. So probe publishes a message in a transaction that is rolled back, and no queue
+// gets it.
 func (b *Broker) probe(ctx context.Context, c *serverConn) error {
 	answer := b.begin("probe", func() error {
 		return onChannel(c, func(ch *amqp.Channel) error {
@@ -132,7 +133,7 @@ func (b *Broker) dialServer(ctx context.Context, s server, part string, f *flow)
 		Properties: amqp.Table{"product": product, "connection_name": b.opt.Name + " " + part},
 	})
 	if err != nil {
-		_ = n.Close() // why it failed is known
+		_ = n.Close() // the cause is the error of Open
 		if errors.Is(err, amqp.ErrCredentials) {
 			err = errors.New("the server refuses the user or the password")
 		}
@@ -141,7 +142,7 @@ func (b *Broker) dialServer(ctx context.Context, s server, part string, f *flow)
 	return &serverConn{Connection: ac, network: n, server: s.address, ending: b.ending, gone: make(chan struct{})}, nil
 }
 
-// watch notes what the server says of the connection until it ends.
+// watch notes whether the server blocks the connection, until the connection ends.
 func (c *serverConn) watch(changed func()) {
 	defer close(c.gone)
 	blocked, closed := c.NotifyBlocked(make(chan amqp.Blocking, 1)), c.NotifyClose(make(chan *amqp.Error, 1))
@@ -168,31 +169,32 @@ func (c *serverConn) watch(changed func()) {
 	}
 }
 
-// end closes the connection. What was sent before reaches the server, unless it
-// does not accept it within a second. Its answer is waited for no longer than a second,
-// and not when the answers at the end of Run have taken too long.
+// end closes the connection. The server gets everything that was sent before, unless it
+// takes longer than a second to accept it. End waits for its answer at most a second, and
+// not at all if answers at the end of Run have taken too long.
 func (c *serverConn) end() {
 	waiting, stop := context.WithTimeout(c.ending, closeTimeout)
 	defer stop()
 	defer context.AfterFunc(waiting, func() { _ = c.network.Close() })()
-	_ = c.Close() // it is of no use any more
+	_ = c.Close() // an error does not matter any more
 	<-c.gone
 }
 
-// version is the server's, such as 3.10.8.
+// version returns the server's version, such as 3.10.8.
 func (c *serverConn) version() string {
 	v, _ := c.Properties["version"].(string)
 	return v
 }
 
-// ask has f ask the server on a channel of its own, which f may break. It returns when
-// ctx is done, though f may still wait for an answer. Until that comes others with the
-// key wait for it too: each question that the server does not answer takes a channel.
+// ask calls f with a channel of its own, which f may break. It returns when ctx is done,
+// though f may still wait for the server. Until the server answers, other calls with the
+// same key wait for that answer, too, since each request without an answer takes a
+// channel.
 func (b *Broker) ask(ctx context.Context, key string, conn *serverConn, f func(*amqp.Channel) error) error {
 	return await(ctx, b.begin(key, func() error { return onChannel(conn, f) }))
 }
 
-// begin begins f, unless one with its key has not ended.
+// begin starts f, unless a call with its key has not ended.
 func (b *Broker) begin(key string, f func() error) <-chan singleflight.Result {
 	return b.asked.DoChan(key, func() (any, error) {
 		if !b.term.Add(&b.calls) {
@@ -203,7 +205,8 @@ func (b *Broker) begin(key string, f func() error) <-chan singleflight.Result {
 	})
 }
 
-// await returns the error of what was begun, or that of ctx if that ends first.
+// await returns the error of a call that was begun, or the error of ctx if that ends
+// first.
 func await(ctx context.Context, answer <-chan singleflight.Result) error {
 	select {
 	case r := <-answer:
@@ -218,22 +221,22 @@ func await(ctx context.Context, answer <-chan singleflight.Result) error {
 	}
 }
 
-// onChannel has f use a channel of its own, which an error breaks.
+// onChannel calls f with a channel of its own, since an error breaks a channel.
 func onChannel(conn *serverConn, f func(*amqp.Channel) error) error {
 	ch, err := conn.Channel()
 	if err != nil {
 		return err
 	}
-	return cmp.Or(f(ch), ch.Close()) // which fails too if f has broken it
+	return cmp.Or(f(ch), ch.Close()) // Close fails, too, if f has broken the channel
 }
 
-// openChannel calls use with a new channel. If that fails, or ctx ends first, the
-// channel is closed.
+// openChannel calls use with a new channel. If that fails, or ctx ends first, the channel
+// is closed.
 func (b *Broker) openChannel(ctx context.Context, conn *serverConn, use func(*amqp.Channel) error) error {
 	if !b.term.Add(&b.calls) {
 		return connection.ErrClosed
 	}
-	opened := make(chan error) // without a buffer: either the caller has the channel, or it is closed here
+	opened := make(chan error) // unbuffered: either the caller has the channel, or it is closed here
 	go func() {
 		defer b.calls.Done()
 		channel, err := conn.Channel()
@@ -246,7 +249,7 @@ func (b *Broker) openChannel(ctx context.Context, conn *serverConn, use func(*am
 			err = ctx.Err()
 		}
 		if err != nil && channel != nil {
-			_ = channel.Close() // it is of no use any more
+			_ = channel.Close() // an error does not matter any more
 		}
 	}()
 	select {
@@ -257,8 +260,8 @@ func (b *Broker) openChannel(ctx context.Context, conn *serverConn, use func(*am
 	}
 }
 
-// attempt calls f, and waits for it no longer than a time, of which little is left when
-// Run ends. The caller must be counted in the term.
+// attempt calls f and waits at most timeout for it. After the end of Run it waits only
+// until the broker's ending. The caller must be counted in the term.
 func (b *Broker) attempt(timeout time.Duration, f func()) {
 	ctx, cancel := context.WithTimeout(b.ending, timeout)
 	defer cancel()

@@ -18,27 +18,27 @@ import (
 	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
-// A consumer takes from queues on one channel. What was not acked when the channel
-// ends the server delivers again.
+// A consumer takes messages from queues on one channel. When the channel ends the server
+// redelivers the messages without an ack.
 type consumer struct {
 	broker  *Broker
 	conn    *serverConn
 	channel *amqp.Channel
-	tags    []string               // of the consumers at the server, which are the names of the queues
-	in      []<-chan amqp.Delivery // of each queue
+	tags    []string               // tags of the consumers at the server: the names of the queues
+	in      []<-chan amqp.Delivery // messages of each queue
 	closed  <-chan *amqp.Error
-	flow    *flow        // of the connection; nil if that has other channels
+	flow    *flow        // flow of the connection; nil if the connection has other channels
 	taken   atomic.Int64 // messages that the window has taken
-	ready   atomic.Int64 // messages in the queue when it was last asked
+	ready   atomic.Int64 // messages in the queue, by the server's last answer
 	held    atomic.Int64 // bytes of messages that wait in memory for their retry
 	calls   sync.Mutex   // held while the server is asked on the channel
 
 	mu       sync.Mutex
 	canceled bool     // the server sends no more
-	returned []uint64 // given back before that, when they would come here again
+	returned []uint64 // tags to give back when canceled; earlier they would come here again
 }
 
-// An intake is what consumers are made for, one after the other.
+// An intake opens one consumer after the other, and handles its messages.
 type intake interface {
 	// open begins to consume. The connection is the one that declares.
 	open(ctx context.Context, conn *serverConn) (*consumer, error)
@@ -46,16 +46,16 @@ type intake interface {
 	// deliver delivers messages until ctx is done, or returns why the server ends it.
 	deliver(ctx context.Context, c *consumer) error
 
-	// failed is told why there is no consumer, and returns how long the next one has to
-	// wait at least.
+	// failed is called with the reason why there is no consumer. It returns the shortest
+	// wait before the next one.
 	failed(ctx context.Context, err error) (wait time.Duration)
 }
 
-// consume has one consumer after the other until ctx is done. It returns the last one,
-// nil if there is none.
+// consume opens one consumer after the other until ctx is done. It returns the last one,
+// or nil if there is none.
 func (b *Broker) consume(ctx context.Context, in intake) *consumer {
 	for failures := 1; ; failures++ {
-		conn, err := b.main.Await(ctx) // which has the exchange declared
+		conn, err := b.main.Await(ctx) // the exchange is declared then
 		if err != nil {
 			return nil
 		}
@@ -107,7 +107,7 @@ func (c *consumer) why() error {
 	return connection.ErrNotConnected
 }
 
-// cancel has the server send no more, and gives back what no handler has.
+// cancel makes the server send no more, and gives back the messages that no handler has.
 func (c *consumer) cancel() {
 	c.broker.attempt(apiTimeout, func() {
 		for i, tag := range c.tags {
@@ -134,8 +134,8 @@ func (c *consumer) cancel() {
 	})
 }
 
-// close closes the channel, after the acks that were sent, and the connection if it has
-// no other channels.
+// close closes the channel after the acks that were sent, and also the connection if it
+// has no other channels.
 func (c *consumer) close() {
 	if c.flow != nil {
 		c.conn.end()
@@ -152,16 +152,16 @@ func (c *consumer) giveBack(tag uint64) {
 		c.returned = append(c.returned, tag)
 		return
 	}
-	_ = c.channel.Nack(tag, false, true) // if not, the channel is closed, which gives it back
+	_ = c.channel.Nack(tag, false, true) // if it fails, closing the channel gives the message back
 }
 
 // A delivery is a message in flight. It is an [inflight.Delivery].
 type delivery struct {
 	consumer   *consumer
-	retries    *retries // of its subscription
+	retries    *retries // retries of its subscription
 	in         amqp.Delivery
-	deliveries int         // how often it was delivered, this time included
-	held       atomic.Bool // it waits in memory
+	deliveries int         // how often the message was delivered, this time included
+	held       atomic.Bool // the message waits in memory
 }
 
 // Message returns a new message.
@@ -179,20 +179,20 @@ func (d *delivery) Stale() bool {
 	return true
 }
 
-// Ack has the server forget it.
+// Ack makes the server forget the message.
 func (d *delivery) Ack() {
-	_ = d.consumer.channel.Ack(d.in.DeliveryTag, false) // if not, it is delivered again
+	_ = d.consumer.channel.Ack(d.in.DeliveryTag, false) // if it fails, the message is redelivered
 	failpoint.Here("acked")
 }
 
-// Return gives it back to the server.
+// Return gives the message back to the server.
 func (d *delivery) Return() {
 	d.unhold()
 	d.consumer.giveBack(d.in.DeliveryTag)
 }
 
-// Retry publishes it to a retry queue, and acks it when that is confirmed. If it
-// is not it waits in memory.
+// Retry publishes the message to a retry queue, and acks it when that is confirmed. If it
+// is not confirmed, the message waits in memory.
 func (d *delivery) Retry(delay time.Duration) bool {
 	if !d.Stale() && d.retries.put(d, delay, d.deliveries) {
 		return true
@@ -202,7 +202,7 @@ func (d *delivery) Retry(delay time.Duration) bool {
 	return false
 }
 
-// unhold notes that it does not wait in memory any more.
+// unhold notes that the message does not wait in memory any more.
 func (d *delivery) unhold() {
 	if d.held.Swap(false) {
 		d.consumer.held.Add(-int64(d.Bytes()))
@@ -210,15 +210,15 @@ func (d *delivery) unhold() {
 }
 
 // free waits while messages that wait in memory take too much of it, as long as the
-// consumer works. The server keeps those that come next.
+// consumer works. Meanwhile the server keeps further messages.
 func (c *consumer) free(ctx context.Context) {
 	_ = pause.Until(ctx, func() (bool, error) { return c.held.Load() < maxInFlight || c.channel.IsClosed(), nil })
 }
 
-// Bytes returns about how much memory it takes.
+// Bytes returns about how much memory the message takes.
 func (d *delivery) Bytes() int { return len(d.in.Body) + 3*headerBytes + weight(d.in.Headers) }
 
-// headerBytes is about what a header takes in memory beside its text.
+// headerBytes is about how much memory a header takes beside its text.
 const headerBytes = 128
 
 // weight returns about how much memory the value of a header takes.
@@ -241,7 +241,7 @@ func weight(value any) int {
 	return n
 }
 
-// maxDeliveries bounds what a header says of earlier deliveries.
+// maxDeliveries limits the count of earlier deliveries that a header may claim.
 const maxDeliveries = 1 << 30
 
 // deliveries returns how often the server has delivered a message, this time

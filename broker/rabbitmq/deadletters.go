@@ -18,16 +18,16 @@ import (
 )
 
 // returnTimeout is how long a visit may take, after its context has ended, to give back
-// what it has taken. The server does the same for a connection that is gone, but when it
-// likes.
+// the messages that it has taken. The server does the same for a connection that is gone,
+// but at a time of its own.
 const returnTimeout = time.Second
 
-// VisitDeadLetters visits the dead letters in the queue of a tenant. It takes
-// them from the queue one by one, and gives back those that are not removed when
-// it ends, however it ends: they are in the queue as before, marked as delivered
-// before. Meanwhile another reader sees a queue without those that were visited.
-// The position of a dead letter is its number in the queue when the visit began.
-// The tenant "" is possible only if all tenants share a queue.
+// VisitDeadLetters visits the dead letters in the queue of a tenant. It takes them from
+// the queue one by one. When it ends, for any reason, it gives back those that are not
+// removed: they are in the queue as before, marked as redelivered. Until then another
+// reader does not see the visited ones. The position of a dead letter is its number in
+// the queue when the visit began. The tenant "" is possible only if all tenants share a
+// queue.
 func (b *Broker) VisitDeadLetters(
 	ctx context.Context, tenant timer.TenantID, visit func(*message.Message) (remove bool, err error),
 ) error {
@@ -52,7 +52,8 @@ func (b *Broker) VisitDeadLetters(
 	defer stop()
 	outliving, end := pause.Outlive(visiting, 0, returnTimeout)
 	defer end()
-	err := b.connected(outliving, "dead letters", func(conn *serverConn) (err error) { // what was not removed goes back with its end
+	// When this connection ends, the server requeues the messages that were not removed.
+	err := b.connected(outliving, "dead letters", func(conn *serverConn) (err error) {
 		v := visitor{routing: b.opt.Routing, topic: topic, tenant: tenant, visit: visit}
 		if v.channel, err = conn.Channel(); err != nil {
 			return err
@@ -76,20 +77,20 @@ type visitor struct {
 	channel *amqp.Channel
 	routing broker.Routing
 	topic   string
-	tenant  timer.TenantID // "" if all
+	tenant  timer.TenantID // "" for all tenants
 	visit   func(*message.Message) (remove bool, err error)
-	number  int // of the last dead letter, from 1
-	left    int // dead letters behind the first when it was taken
+	number  int // number of the last dead letter, from 1
+	left    int // dead letters behind the first, when the first was taken
 }
 
 func (v *visitor) all(ctx context.Context) error {
 	more, err := v.next()
 	if code(err) == amqp.NotFound {
-		return nil // nothing was published to it yet
+		return nil // no dead letter was published yet
 	}
-	// A queue reports how many it has before it requeues what others have given
-	// back (in rabbit_amqqueue_process.erl, 3.10, "stat" goes first), but not before the
-	// first was taken from it.
+	// A queue reports its number of messages before it has requeued those that others have
+	// given back (in rabbit_amqqueue_process.erl, 3.10, "stat" goes first). When the first
+	// message is taken from it, it has requeued them. So the number is asked for then.
 	for range v.left {
 		if !more || err != nil || ctx.Err() != nil {
 			break
@@ -99,8 +100,8 @@ func (v *visitor) all(ctx context.Context) error {
 	if v.channel.IsClosed() {
 		return err
 	}
-	// The rest is requeued. The answer to Close says that the server has
-	// seen this, and the acks before.
+	// The nack requeues the remaining messages. The answer to Close says that the server has
+	// seen it, and the acks before it.
 	return errors.Join(err, v.channel.Nack(0, true, true), v.channel.Close())
 }
 
@@ -120,7 +121,7 @@ func (v *visitor) next() (more bool, err error) {
 	}
 	deadLetter.Metadata[broker.MetaPosition] = strconv.Itoa(v.number)
 	if whose, _ := v.routing.DeadLetterOf(v.topic, deadLetter); v.tenant != "" && whose != v.tenant {
-		return true, nil // in a queue that all tenants share
+		return true, nil // it is another tenant's, in a queue that all share
 	}
 	remove, err := v.visit(deadLetter)
 	if remove && err == nil {

@@ -7,28 +7,29 @@ import (
 	"sync"
 )
 
-// The queue of a topic is declared before the first message is published to it, that of
-// many topics at once: the server does four times as many a second as one by one. A
-// message whose queue is not declared in time has failed, so that no call holds up the
-// messages of other topics; its queue is declared nevertheless.
+// The queue of a topic is declared before the first message is published to it. Many
+// queues are declared at once: the server does four times as many a second as one by one.
+// If a queue is not declared in time its messages fail, so that no call delays the
+// messages of other topics. The declaration goes on nevertheless.
 const (
 	declarers      = 32         // queues declared at the same time
-	declareTimeout = apiTimeout // longest wait of a call for them
+	declareTimeout = apiTimeout // longest wait of a call for its declarations
 )
 
-// errNotDeclared says that a queue is being declared, or is going to be.
+// errNotDeclared says that a queue is being declared, or will be.
 var errNotDeclared = errors.New("the queue is not declared yet")
 
-// declareTopic has the queue of a topic declared if it was not yet. It returns a function
-// that waits for that, or nil if there is nothing to wait for. A broker that declares no
-// queues relies on the server to return what has none.
+// declareTopic declares the queue of a topic if that was not done yet. It returns a
+// function that waits for the declaration, or nil if there is nothing to wait for. A
+// broker that declares no queues relies on the server, which returns messages without a
+// queue.
 func (b *Broker) declareTopic(ctx context.Context, topic string) (wait func() error) {
 	if _, ok := b.known.Load(topic); ok || b.opt.Client || b.opt.Verify {
 		return nil
 	}
 	answer := b.begin("topic "+topic, func() error {
 		b.declarers <- struct{}{}
-		defer func() { <-b.declarers }() // in time, also while the server does not answer: others wait
+		defer func() { <-b.declarers }() // ensureQueues has a timeout, so the slot is freed in time
 		err := b.ensureQueues(context.Background(), b.queueOf(b.opt.Role, topic))
 		if err == nil {
 			b.known.Store(topic, true)

@@ -11,40 +11,40 @@ import (
 	"golang.org/x/crypto/cryptobyte"
 )
 
-// A filter reads frames of AMQP 0-9-1 and removes headers that would end the
-// connection again and again: the client library ends a connection when it can't read
-// the headers of a message, the server requeues the message, and delivers it first to
-// the next connection. Such a message arrives without headers.
+// A filter reads frames of AMQP 0-9-1 and removes headers that would break the connection
+// again and again. If the client library can't read the headers of a message it ends the
+// connection. The server then requeues the message, and delivers it first to the next
+// connection. With the filter such a message arrives without headers.
 //
-// What is no frame is passed on as it is: the library says what is wrong with it.
+// Data that is not a frame is passed on as it is, and the library reports what is wrong.
 type filter struct {
 	in    *bufio.Reader
-	frame io.Reader // what is left of the frame that is being read
-	flow  *flow     // nil if nothing is held back
+	frame io.Reader // unread rest of the current frame
+	flow  *flow     // nil if nothing limits the memory
 }
 
-// Of a frame: type, channel and size before what it holds, a byte after it.
+// A frame has its type, channel and size before its content, and one byte after it.
 const (
 	frameHead   = 7
-	frameHeader = 2       // the type of a frame with the properties of a message
-	maxFiltered = 1 << 20 // bytes; the largest frame, of which a server has 128 KiB by default
+	frameHeader = 2       // type of a frame with the properties of a message
+	maxFiltered = 1 << 20 // bytes of the largest filtered frame; servers have 128 KiB by default
 )
 
-// Of what precedes the properties: class, weight, size of the body, and which
-// properties there are.
+// The properties follow the class, the weight, the size of the body, and flags that say
+// which properties exist.
 const (
-	headerSize      = 4  // where the size of the body is
-	headerFlags     = 12 // where it says which properties there are
+	headerSize      = 4  // offset of the size of the body
+	headerFlags     = 12 // offset of the flags
 	headerFixed     = 14
 	flagContentType = 1 << 15
 	flagEncoding    = 1 << 14
 	flagHeaders     = 1 << 13
 )
 
-// Limits of headers, which are those of the library (amqp091-go v1.16.0) or less.
+// Limits of headers, which are at most those of the library (amqp091-go v1.16.0).
 const (
-	maxDepth  = 16   // of headers in headers; the library reads 32
-	maxFields = 8000 // of all headers of a message; the library reads 8192 in one list
+	maxDepth  = 16   // nesting of tables and arrays; the library reads 32
+	maxFields = 8000 // fields of all headers of a message; the library reads 8192 in one list
 )
 
 func newFilter(in io.Reader, f *flow) *filter {
@@ -63,7 +63,7 @@ func (f *filter) Read(p []byte) (int, error) {
 	}
 }
 
-// next examines the frame that comes.
+// next reads and filters the next frame.
 func (f *filter) next() error {
 	head, err := f.in.Peek(frameHead)
 	if err != nil {
@@ -85,8 +85,7 @@ func (f *filter) next() error {
 	return nil
 }
 
-// filtered returns the frame of a header without the headers that the library
-// can't read.
+// filtered returns a header frame without its headers if the library can't read them.
 func filtered(frame []byte) []byte {
 	var skipped, headers cryptobyte.String
 	flags := binary.BigEndian.Uint16(frame[frameHead+headerFlags:])
@@ -113,16 +112,16 @@ func readLong(in, out *cryptobyte.String) bool {
 	return in.ReadUint32(&size) && in.ReadBytes((*[]byte)(out), int(size))
 }
 
-// fieldBytes are the lengths of values, by their type, as RabbitMQ has them.
+// fieldBytes are the lengths of RabbitMQ's values of fixed length, by their type.
 var fieldBytes = map[byte]int{
 	't': 1, 'B': 1, 'b': 1, 's': 2, 'u': 2, 'I': 4, 'i': 4, 'f': 4, 'D': 5, 'l': 8, 'd': 8, 'T': 8, 'V': 0,
 }
 
-// A walker goes through headers that were not decoded yet.
-type walker struct{ fields int } // how many there were
+// A walker goes through encoded headers.
+type walker struct{ fields int } // fields so far
 
-// reads reports whether the library can read a table, whose values have names, or an
-// array, whose values have none.
+// reads reports whether the library can read a table or an array. The values of a table
+// have names.
 func (w *walker) reads(in cryptobyte.String, named bool, depth int) bool {
 	var name, value cryptobyte.String
 	var kind byte

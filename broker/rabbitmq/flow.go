@@ -7,18 +7,19 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// A flow holds deliveries of a connection back in the network while the deliveries that
-// have come are too large: the server counts messages, and the library keeps all of them.
+// A flow stops reading from a connection while the messages that have come take too much
+// memory. The prefetch limits only their number, and the library keeps all of them in
+// memory.
 type flow struct {
-	holding context.Context // ends when nothing is held back any more
+	holding context.Context // ends when nothing is to be held back any more
 	open    context.CancelFunc
 	bytes   *semaphore.Weighted
-	waiting chan int64   // bytes of each message that has come and was not delivered yet, in their order
+	waiting chan int64   // bytes of each message that came and was not taken yet, in order
 	came    atomic.Int64 // messages that have come
 }
 
-// maxHeld is how many bytes of headers and bodies are in memory before the next
-// is read.
+// maxHeld is the most bytes of headers and bodies in memory at which another message is
+// read.
 const maxHeld = 32 << 20
 
 func newFlow() *flow {
@@ -27,8 +28,8 @@ func newFlow() *flow {
 	return f
 }
 
-// add counts a message that comes, with its header and a body that is going to be
-// read. It waits until both may be in memory.
+// add counts a message by its header and the body that is going to be read. It waits
+// until there is memory for both.
 func (f *flow) add(header int64, body uint64) {
 	f.came.Add(1)
 	bytes := min(header+int64(min(body, maxHeld)), maxHeld)
@@ -37,11 +38,11 @@ func (f *flow) add(header int64, body uint64) {
 	}
 }
 
-// taken counts the oldest message no more.
+// taken ends the count of the oldest message.
 func (f *flow) taken() {
 	select {
 	case bytes := <-f.waiting:
 		f.bytes.Release(bytes)
-	default: // it came when nothing was held back
+	default: // the message came when nothing was held back
 	}
 }

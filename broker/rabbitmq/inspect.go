@@ -7,8 +7,8 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// Inspect returns what the server is, and who owns the commands that a role takes. It
-// connects by itself: Run need not run.
+// Inspect describes the server and the owner of the commands that a role takes. It makes
+// its own connection: Run need not run.
 func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspection, err error) {
 	err = b.connected(ctx, "inspect", func(conn *serverConn) error {
 		found.Version = "RabbitMQ " + conn.version()

@@ -16,13 +16,13 @@ import (
 
 const (
 	maxBody    = 1 << 20   // bytes; an envelope has 64 KiB at most
-	maxHeaders = 100 << 10 // bytes of names and values; all must fit in one frame
+	maxHeaders = 100 << 10 // bytes of names and values, which must fit in one frame
 	maxShort   = 255       // bytes of a short string: ids, names of headers
 	jsonType   = "application/json"
 )
 
-// marshal makes a message for the server, or returns a [broker.ErrRefused]. What
-// can't be a header, or is a command to the server, is left out.
+// marshal makes a message for the server, or returns a [broker.ErrRefused]. It leaves out
+// metadata that can't be a header, or that the server would take for a command.
 func marshal(topic string, msg *message.Message) (outgoing, error) {
 	if err := checkName(topic); err != nil {
 		return outgoing{}, err
@@ -68,8 +68,8 @@ func marshal(topic string, msg *message.Message) (outgoing, error) {
 	return out, nil
 }
 
-// unmarshal makes a message of whatever came from a topic. It never fails: what
-// makes no sense must reach the handlers, to become a dead letter.
+// unmarshal makes a message of anything that came from a topic. It never fails, since a
+// malformed message must reach the handlers to become a dead letter.
 func unmarshal(topic string, in *amqp.Delivery) *message.Message {
 	msg := broker.Received(idOf(in), topic, in.Body)
 	for name, value := range in.Headers {
@@ -81,7 +81,7 @@ func unmarshal(topic string, in *amqp.Delivery) *message.Message {
 		}
 	}
 	kind := in.ContentType
-	if kind == jsonType { // which says nothing that is not so anyway
+	if kind == jsonType { // it is the default, so the metadata need not name it
 		kind = ""
 	}
 	for _, property := range [...]struct{ name, value string }{
@@ -94,8 +94,8 @@ func unmarshal(topic string, in *amqp.Delivery) *message.Message {
 	return msg
 }
 
-// idOf returns the id of a message: that of AMQP, else what a producer may have
-// called it, or "" if it has none.
+// idOf returns the id of a message: its AMQP message id, else an id that its producer may
+// have given it, or "" if it has none.
 func idOf(in *amqp.Delivery) string {
 	if in.MessageId != "" {
 		return in.MessageId
@@ -104,8 +104,8 @@ func idOf(in *amqp.Delivery) string {
 	return id
 }
 
-// readable returns the value of a header as text. It returns false for one that
-// is none: nothing, a table, a list.
+// readable returns the value of a header as text. It returns false for nil, a table or a
+// list.
 func readable(value any) (string, bool) {
 	switch v := value.(type) {
 	case string:
@@ -120,9 +120,9 @@ func readable(value any) (string, bool) {
 	return "", false
 }
 
-// reserved reports whether a header is not metadata: the server takes it for a
-// command (CC and BCC copy the message into other queues), it is the server's
-// own, or of this driver.
+// reserved reports whether a header is not metadata. The server takes CC and BCC for
+// commands to copy the message into other queues; other reserved headers belong to the
+// server or to this driver.
 func reserved(name string) bool {
 	const prefix = "x-"
 	return name == "" || broker.IsMeta(name) || strings.EqualFold(name, "CC") || strings.EqualFold(name, "BCC") ||

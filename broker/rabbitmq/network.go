@@ -14,27 +14,27 @@ import (
 
 // A network is a connection to a server, as the client library uses it.
 //
-// A write never waits for the server, since the library holds its locks meanwhile: one
-// that takes nothing would hold up acks, publishers and the end of Run. Publishers wait
-// in [network.writable]. A server that does not accept something in time ends the
-// connection, as does one that is silent: the library would wait for the operating
-// system, many minutes.
+// A write never waits for the server. The library holds its locks during a write, so a
+// server that accepts nothing would block acks, publishers and the end of Run. Publishers
+// wait in [network.writable]. If the server does not accept data in time, or is silent,
+// the connection ends. The library alone would wait many minutes for the operating
+// system.
 //
-// What is read goes through a [filter].
+// Data is read through a [filter].
 type network struct {
 	conn net.Conn
 	in   *filter
 
 	mu      sync.Mutex
-	pending []byte        // written by the library, not yet to the network
-	more    chan struct{} // holds one: something is pending, or it is closing
-	failed  error         // why nothing can be written any more
-	ended   chan struct{} // closed when nothing is sent any more
+	pending []byte        // bytes that the library has written, and the network has not sent
+	more    chan struct{} // signals that bytes are pending, or that the network is closing
+	failed  error         // why nothing can be written any more; nil if it can
+	ended   chan struct{} // closed when send has ended
 }
 
 const (
 	writeTimeout = 10 * time.Second // longest wait for the server to accept something
-	maxPending   = 256 << 10        // bytes; then publishers wait
+	maxPending   = 256 << 10        // pending bytes at which publishers wait
 )
 
 func newNetwork(conn net.Conn, f *flow) *network {
@@ -44,11 +44,11 @@ func newNetwork(conn net.Conn, f *flow) *network {
 	return n
 }
 
-// Read reads what has passed the filter.
+// Read reads data that has passed the filter.
 func (n *network) Read(p []byte) (int, error) { return n.in.Read(p) }
 
-// A reader reads from the network. The library's own deadline would count the time in
-// which a [flow] reads nothing.
+// A reader reads from the network with a deadline. The library's own deadline would count
+// the time in which a [flow] reads nothing.
 type reader struct{ net.Conn }
 
 func (r reader) Read(p []byte) (int, error) {
@@ -60,10 +60,10 @@ func (r reader) Read(p []byte) (int, error) {
 
 // deadline returns the time after a duration, for the operating system.
 func deadline(after time.Duration) time.Time {
-	return time.Now().Add(after) //nolint:forbidigo // sockets need a time, and have nothing to do with timers
+	return time.Now().Add(after) //nolint:forbidigo // sockets need a time, unlike timers
 }
 
-// Write has p sent, and does not wait for it.
+// Write queues p for sending, and does not wait for that.
 func (n *network) Write(p []byte) (int, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,12 +75,12 @@ func (n *network) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// writable waits until not too much is pending, or ctx is done.
+// writable waits until less than maxPending bytes are pending, or ctx is done.
 func (n *network) writable(ctx context.Context) error {
 	return pause.Until(ctx, func() (bool, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		return n.failed != nil || len(n.pending) < maxPending, ctx.Err() // the next write says what failed
+		return n.failed != nil || len(n.pending) < maxPending, ctx.Err() // the next write fails
 	})
 }
 
@@ -91,7 +91,7 @@ func (n *network) wake() {
 	}
 }
 
-// send writes to the network until it is closed and all is sent, or a write
+// send writes to the network until it is closed and everything is sent, or until a write
 // fails.
 func (n *network) send() {
 	defer close(n.ended)
@@ -101,25 +101,24 @@ func (n *network) send() {
 		n.mu.Lock()
 		out, n.pending = n.pending, out[:0]
 		if closing = n.failed != nil; !closing {
-			_ = n.conn.SetWriteDeadline(deadline(writeTimeout)) // if not, the write fails too
+			_ = n.conn.SetWriteDeadline(deadline(writeTimeout)) // if it fails, the write fails, too
 		}
 		n.mu.Unlock()
 		if _, err := n.conn.Write(out); err != nil {
 			n.mu.Lock()
 			n.failed = errors.Join(errors.New("the server does not accept what is sent"), err)
 			n.mu.Unlock()
-			_ = n.conn.Close() // the library notices it when it reads
+			_ = n.conn.Close() // the library gets an error from its next read
 			return
 		}
 	}
 }
 
-// Close sends what was written, for at most a second, and closes the
-// connection.
+// Close sends the pending bytes for at most a second, and closes the connection.
 func (n *network) Close() error {
 	n.mu.Lock()
 	n.failed = cmp.Or(n.failed, net.ErrClosed)
-	_ = n.conn.SetWriteDeadline(deadline(closeTimeout)) // if not, the write fails too
+	_ = n.conn.SetWriteDeadline(deadline(closeTimeout)) // if it fails, the write fails, too
 	n.wake()
 	n.mu.Unlock()
 	if n.in.flow != nil {

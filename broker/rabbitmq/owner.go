@@ -12,36 +12,38 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// The owner of a queue is an argument of an empty queue beside it: the routing key
-// of dead letters, of which there are none. To declare a queue is atomic, and a
-// declaration with another argument is refused with an error that names the one there
-// is. A message could not do that: while one looks at it, others find the queue empty.
+// An empty queue beside a queue keeps its owner, in an argument: the routing key of dead
+// letters, of which there are none. A declaration is atomic. If it has another argument,
+// the server refuses it with an error that names the existing one. A message could not
+// keep the owner: while one process reads the message, others find the queue empty.
 const (
 	ownerSuffix   = ".owner"
 	argDeadKey    = "x-dead-letter-routing-key"
 	argDeadLetter = "x-dead-letter-exchange"
 
-	noOwner       = "?" // a declaration that only asks has this one
+	noOwner       = "?" // owner in a declaration that only reads the existing one
 	maxOwnerQueue = 60
 	maxError      = 255 // bytes of an error; the server cuts off the rest
-	wholeOwner    = 80  // bytes in which the ids of an owner fit as they are
-	minOwner      = 35  // bytes in which their digests do
-	ownerTries    = 10  // while others claim the same queue
+	wholeOwner    = 80  // bytes that both ids of an owner need
+	minOwner      = 35  // bytes that the digests of both ids need
+	ownerTries    = 10  // attempts while others claim the same queue
 )
 
-// refusedOwner is the error that names an owner, of server versions 3.8 to 4.x.
+// refusedOwner is the error in which server versions 3.8 to 4.x name an owner.
 const refusedOwner = "PRECONDITION_FAILED - inequivalent arg '" + argDeadKey + "' for queue '' in vhost '': received '" + noOwner + "' but current is ''"
 
-// An ownerQueue keeps an owner.
+// An ownerQueue is the queue that keeps an owner.
 type ownerQueue struct {
 	queue
 
 	broker *Broker
 	conn   *serverConn
-	limit  int // longest text of an owner that an error has space for, besides the names of queue and virtual host
+	// limit is the longest text of an owner that fits into an error, beside the names of
+	// the queue and the virtual host.
+	limit int
 }
 
-// ownerOf returns the queue that keeps the owner of another one.
+// ownerOf returns the queue that keeps the owner of the queue owned.
 func (b *Broker) ownerOf(owned queue, conn *serverConn) ownerQueue {
 	o := ownerQueue{queue: owned, broker: b, conn: conn, limit: maxError - len(refusedOwner) - len(conn.Config.Vhost)}
 	o.name = shorten(owned.name, maxOwnerQueue-len(ownerSuffix)) + ownerSuffix
@@ -52,8 +54,8 @@ func (b *Broker) ownerOf(owned queue, conn *serverConn) ownerQueue {
 	return o
 }
 
-// text returns an owner as the queue keeps it: so short that the server cuts nothing
-// off. Texts of different owners are different.
+// text returns an owner as the queue keeps it. It is short enough that the server cuts
+// nothing off. Different owners have different texts.
 func (q ownerQueue) text(o broker.Owner) string {
 	if q.limit < wholeOwner {
 		o.Database = digest(o.Database)
@@ -76,7 +78,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 	}
 	text := q.text(owner)
 	if known, ok := b.owners.Load(q.name); ok && q.same(known.(string), owner).Database == owner.Database {
-		text = known.(string) // a declaration that changes nothing leaves no error in the server's log
+		text = known.(string) // the same text leaves no error in the server's log
 	}
 	for range ownerTries {
 		err := q.declare(ctx, text)
@@ -87,13 +89,14 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 		if code(err) != amqp.PreconditionFailed {
 			return broker.Owner{}, q.explain(err)
 		}
-		kept, err := q.read(ctx) // the error of a declaration with a whole owner has no space for another one
+		// The error above has no space for two whole owners, so the other one is read alone.
+		kept, err := q.read(ctx)
 		if err != nil {
 			return broker.Owner{}, err
 		}
 		is := q.same(kept, owner)
 		switch {
-		case kept == "": // it went away meanwhile
+		case kept == "": // the owner was removed meanwhile
 		case is.Database == owner.Database:
 			text = kept
 		case !takeover:
@@ -109,8 +112,8 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 	return broker.Owner{}, errors.New("other services claim the commands again and again")
 }
 
-// same returns the owner that a text is of, with all that was left out of it where that
-// is the same as of another owner.
+// same returns the owner of a text. A text may leave parts of an owner out. If it is a
+// text of the owner as, these parts are taken from there.
 func (q ownerQueue) same(text string, as broker.Owner) broker.Owner {
 	kept := broker.ParseOwner(text)
 	as.Broker = kept.Broker
@@ -123,7 +126,7 @@ func (q ownerQueue) same(text string, as broker.Owner) broker.Owner {
 	return kept
 }
 
-// read returns the text of the owner, empty if there is none.
+// read returns the text of the owner, or "" if there is none.
 func (q ownerQueue) read(ctx context.Context) (string, error) {
 	err := q.on(ctx, "exists", q.exists)
 	if code(err) == amqp.NotFound {
@@ -132,7 +135,7 @@ func (q ownerQueue) read(ctx context.Context) (string, error) {
 	if err == nil {
 		err = q.declare(ctx, noOwner)
 	}
-	if err == nil { // the queue went away meanwhile, and now is one that only asks
+	if err == nil { // the queue was removed meanwhile, and this has declared a new one
 		return "", q.remove(ctx)
 	}
 	_, text, found := strings.Cut(err.Error(), "but current is '")
@@ -145,7 +148,8 @@ func (q ownerQueue) read(ctx context.Context) (string, error) {
 	return text, nil
 }
 
-// declare declares the queue with an owner, which changes nothing if it has this one already.
+// declare declares the queue with an owner. If the queue has this owner already, it
+// changes nothing.
 func (q ownerQueue) declare(ctx context.Context, owner string) error {
 	q.args = amqp.Table{argDeadLetter: q.broker.opt.Exchange, argDeadKey: owner}
 	if q.broker.opt.QueueType != Classic {
@@ -166,12 +170,13 @@ func (q ownerQueue) remove(ctx context.Context) error {
 	}))
 }
 
-// on has f ask the server.
-func (q ownerQueue) on(ctx context.Context, what string, f func(*amqp.Channel) error) error {
-	return q.broker.ask(ctx, "owner "+q.name+" "+what, q.conn, f)
+// on calls f with a channel to the server, see [Broker.ask]. Requests of the same name
+// share an answer.
+func (q ownerQueue) on(ctx context.Context, request string, f func(*amqp.Channel) error) error {
+	return q.broker.ask(ctx, "owner "+q.name+" "+request, q.conn, f)
 }
 
-// explain says what an error means for the queue.
+// explain adds advice to an error about the queue.
 func (q ownerQueue) explain(err error) error {
 	switch {
 	case err == nil:

@@ -10,11 +10,11 @@ import (
 	"github.com/event-service-agent/timer-service/broker/connection"
 )
 
-// Provision declares the exchange, the queue of commands with its retry queues, and
-// that of dead letters without a tenant; or, if dry, only returns what is missing.
-// The queues of tenants are declared before the first message is published to them.
-// An exchange or a queue that exists must fit. A user without the permission to
-// configure it learns only whether it exists.
+// Provision declares the exchange, the queue of commands with its retry queues, and the
+// queue of dead letters without a tenant. If dry, it only returns what is missing. Queues
+// of tenants are declared before the first message is published to them. An existing
+// exchange or queue must fit. A user without the permission to configure it learns only
+// whether it exists.
 func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Change, err error) {
 	err = b.connected(ctx, "provision", func(conn *serverConn) error {
 		changes, err = b.provision(conn, dry)
@@ -23,7 +23,7 @@ func (b *Broker) Provision(ctx context.Context, dry bool) (changes []broker.Chan
 	return changes, err
 }
 
-// connected has f use a connection of its own, whether Run runs or not.
+// connected calls f with a connection of its own, so that Run need not run.
 func (b *Broker) connected(ctx context.Context, part string, f func(*serverConn) error) error {
 	if b.unfit != nil {
 		return b.unfit

@@ -12,37 +12,38 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 )
 
-// How long a call waits for a confirm. A queue without a majority of its nodes
-// never confirms, and must not delay the results of the others. A server may be
-// slow, and its confirms come in about the order of sending then.
+// How long a call waits for a confirm. A queue without a majority of its nodes never
+// confirms, and must not delay the results of other queues. The confirms of a slow server
+// come in about the order of sending.
 const (
-	quiet          = 3 * time.Second  // of a queue that confirms none, while others do
-	confirmTimeout = 10 * time.Second // of a server that confirms none
+	quiet          = 3 * time.Second  // for a queue that confirms nothing, while others do
+	confirmTimeout = 10 * time.Second // for a server that confirms nothing
 )
 
 // A publisher publishes to the exchange. See [broker.Publisher] for its contract.
 //
-// A message whose confirm does not come in time has failed, and until that confirm
-// comes no other is sent to its queue. If it comes after all, the message is not
-// sent again when it is published again.
+// If the confirm of a message does not come in time the message has failed. If its queue
+// is stuck, no other message is sent to that queue until the confirm comes. If the
+// confirm comes after all, publishing the message again does not send it again.
 type publisher struct{ *Broker }
 
 // An outgoing is a message for the server.
 type outgoing struct {
 	topic string
 	amqp.Publishing
-	properties int  // bytes of its properties, about
-	named      bool // its MessageId is its own
-	index      int  // of its result
+	properties int  // about how many bytes its properties take
+	named      bool // MessageId identifies the message
+	index      int  // index of its result
 }
 
-// Publish publishes messages. Those to topics whose queue has to be declared wait for
-// that, and no others with them. The first of a topic decides for all of the call: a
-// queue that is declared meanwhile must not let later ones overtake.
+// Publish publishes messages. A message waits until the queue of its topic is declared,
+// and no other message waits with it. The first message of a topic decides that for all
+// its messages in the call: if the queue is declared meanwhile, later messages must not
+// overtake earlier ones.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	declaring, cancel := context.WithTimeout(ctx, declareTimeout)
 	defer cancel()
-	declared := make(map[string]func() error) // nil if there is nothing to wait for
+	declared := make(map[string]func() error) // waits for the declaration; nil if there is none
 	results := make([]error, len(messages))
 	ready, waiting := make([]outgoing, 0, len(messages)), []outgoing(nil)
 	for i, m := range messages {
@@ -98,20 +99,20 @@ func (b *Broker) send(ctx context.Context, batch []outgoing, results []error) {
 
 // A call is one call of Publish.
 type call struct {
-	ctx      context.Context // of the caller, who waits
+	ctx      context.Context // context of the caller, who waits
 	confirms *confirmChannel
 	results  []error
-	pending  []unconfirmed // in the order of sending
+	pending  []unconfirmed // unconfirmed messages in the order of sending
 }
 
-// An unconfirmed is a message that was sent.
+// An unconfirmed is a message that was sent and is not confirmed.
 type unconfirmed struct {
 	*sent
-	index int // of its result
+	index int // index of its result
 }
 
-// write sends a message, whose result is set when its confirm has come, or
-// returns why not.
+// write sends a message, whose result is set when its confirm comes. Otherwise it returns
+// the result: nil if the message was published before, else an error.
 func (c *call) write(m outgoing) error {
 	if m.properties > c.confirms.maxProperties() {
 		return fmt.Errorf("%w: properties larger than the %d bytes that the server takes", broker.ErrRefused, c.confirms.maxProperties())
@@ -130,7 +131,7 @@ func (c *call) write(m outgoing) error {
 	return nil
 }
 
-// acquire counts a message that this call waits for, among those of all calls.
+// acquire takes a slot for a message that this call waits for, among those of all calls.
 func (c *call) acquire() error {
 	for len(c.pending) > 0 {
 		select {
@@ -148,10 +149,10 @@ func (c *call) acquire() error {
 	}
 }
 
-// settle waits for a confirm, and removes from pending what has a result: what is
-// confirmed, and what is not waited for any more. These are messages to a queue that is
-// stuck, and all when the server is silent or blocks the connection, or the context of
-// the call ends.
+// settle waits for a confirm, and removes the messages that have a result from pending.
+// These are confirmed messages, and messages that the call abandons: those to a queue
+// that is stuck, or all if the server is silent or blocks the connection, or if the
+// context of the call ends.
 func (c *call) settle() {
 	late := time.NewTimer(quiet / 2)
 	defer late.Stop()
@@ -167,7 +168,7 @@ func (c *call) settle() {
 	c.pending = slices.DeleteFunc(c.pending, c.finish)
 	stuck, all := make(map[string]bool), c.ctx.Err() != nil || c.confirms.conn.takesMessages() != nil
 	c.pending = slices.DeleteFunc(c.pending, func(u unconfirmed) bool {
-		stuck[u.topic] = stuck[u.topic] || c.confirms.stuck(u.sent) // of a queue the oldest comes first
+		stuck[u.topic] = stuck[u.topic] || c.confirms.stuck(u.sent) // oldest of a queue first
 		over := all || stuck[u.topic] || c.confirms.silent(u.sent)
 		if over {
 			c.results[u.index] = c.confirms.abandon(u.sent, stuck[u.topic])
@@ -189,7 +190,7 @@ func (c *call) finish(u unconfirmed) bool {
 // errNoConfirm says that it is not known whether a queue has a message.
 var errNoConfirm = errors.New("no confirm in time")
 
-// errNack is what the server answers if a queue did not take a message.
+// errNack is the server's answer if a queue did not take a message.
 var errNack = errors.New("the server did not take it (basic.nack): a queue is full, or the server failed")
 
 // A returnedError says that the server has no queue for a message.

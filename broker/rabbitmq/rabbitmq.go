@@ -7,38 +7,37 @@
 //
 // # Exchange and queues
 //
-// Everything is published to one direct exchange, with the topic as the routing
-// key. Each topic has a durable queue of its name, which is that of the role
-// [Options.Role] and of consumers of other programs; another role has a queue
-// "topic.role" under the same key. The queue of a topic is declared before the first
-// message is published to it, that of another role when it subscribes: a role
-// gets nothing of what was published before. An exchange or a queue that exists
-// is compared and never changed.
+// Everything is published to one direct exchange, with the topic as the routing key.
+// Each topic has a durable queue of its name, which the role [Options.Role] and other
+// programs read. Another role has a queue "topic.role" under the same key. The queue of a
+// topic is declared before the first message is published to it. The queue of another
+// role is declared when it subscribes, so that the role gets no message from before. The
+// driver compares an existing exchange or queue, and never changes it.
 //
 // # Publishing
 //
-// Messages are persistent and confirmed by the server, each by itself: one that
-// the server does not take, or returns because no queue takes it, fails alone.
+// Messages are persistent, and the server confirms each by itself. If the server does
+// not take a message, or returns it because no queue takes it, that message fails alone.
 // At most 1000 are unconfirmed.
 //
 // # Subscribing
 //
 // A subscription has a connection of its own and up to 4096 messages in flight,
-// in any order. Instances of a role compete for its queue. What was not acked
-// when the connection breaks is delivered again. A nacked message is published to
-// a retry queue of its queue before it is acked, and waits there.
+// in any order. Instances of a role compete for its queue. If the connection breaks,
+// messages without an ack are redelivered. A nacked message is published to a retry
+// queue of its queue before it is acked, and waits there.
 //
 // # Owner
 //
-// An empty queue beside the one of the commands has an argument that says which
-// database owns them: see [Broker.Claim].
+// An empty queue beside the queue of the commands has an argument that names the
+// database that owns them: see [Broker.Claim].
 //
 // # Connections
 //
-// One connection publishes, since the server stops reading from it when it is low
-// on memory or disk. Another one declares, listens for tails and consumes the
-// retry queues. Each is made again for ever, and a server that is silent for 15
-// seconds is given up.
+// One connection publishes. It does nothing else, since a server that is low on memory or
+// disk stops reading from it. Another one declares, listens for tails and consumes the
+// retry queues. The driver reconnects each for ever, and gives up a connection when the
+// server is silent for 15 seconds.
 package rabbitmq
 
 import (
@@ -65,7 +64,7 @@ import (
 // memory or disk.
 var ErrBlocked = fmt.Errorf("%w: blocked by RabbitMQ", broker.ErrUnavailable)
 
-// A QueueType is how the server keeps a queue.
+// A QueueType says how the server keeps a queue.
 type QueueType string
 
 // Queue types.
@@ -77,23 +76,27 @@ const (
 // Options tune a [Broker]. The zero value is ready to use with a server on this
 // machine.
 type Options struct {
-	URL      string // servers, separated by commas, tried in turn; default amqp://127.0.0.1:5672/, its path is the virtual host
+	// URL lists the servers, separated by commas. They are tried in turn. The path is the
+	// virtual host; default amqp://127.0.0.1:5672/.
+	URL      string
 	Username string // for URLs without a user; default "guest" if Password is empty too
 	Password string // for URLs without a user
 	Name     string // name of the connections, for operators; default "timer-service"
 
-	// TLS returns the configuration for amqps URLs. It is called for each
-	// connection, so that files which were replaced are read again. With a
-	// certificate and neither user nor password the certificate is the identity.
-	// Default: what the system trusts.
+	// TLS returns the configuration for amqps URLs. It is called for each connection, so
+	// that files which were replaced are read again. With a certificate and neither user nor
+	// password the certificate is the identity. With nil the certificates of the system are
+	// trusted.
 	TLS func() (*tls.Config, error)
 
-	Routing   broker.Routing // names of queues, which are the routing keys too; default [DefaultRouting]
+	Routing   broker.Routing // names of queues, and their routing keys; default [DefaultRouting]
 	Exchange  string         // direct exchange that everything is published to; default "svc.direct"
-	QueueType QueueType      // of queues that do not exist yet; default Classic
-	Role      string         // the role that reads the queue named as the topic; default "timer-service". Others have a queue of their own
-	Verify    bool           // declare no exchange and no queue: only check that they exist
-	Client    bool           // declare nothing and check nothing
+	QueueType QueueType      // type of queues that the driver declares; default Classic
+	// Role is the role that reads the queue with the name of the topic; default
+	// "timer-service". Other roles have queues of their own.
+	Role   string
+	Verify bool // declare no exchange and no queue, but check that they exist
+	Client bool // declare nothing and check nothing
 }
 
 // Limits.
@@ -101,7 +104,7 @@ const (
 	defaultURL   = "amqp://127.0.0.1:5672/"
 	apiTimeout   = 5 * time.Second        // longest wait for an answer about exchanges and queues
 	closeTimeout = time.Second            // longest wait for a connection or channel to close
-	lastAnswers  = 400 * time.Millisecond // longest wait for all answers when Run ends, which has a second
+	lastAnswers  = 400 * time.Millisecond // longest wait for all answers at the end of Run
 )
 
 // DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
@@ -117,24 +120,24 @@ type Broker struct {
 	log *slog.Logger
 
 	servers   []server
-	unfit     error                           // why the options can't work
-	main      *connection.Keeper[*serverConn] // declares queues, listens for tails, consumes retry queues
+	unfit     error                           // why the options can't work; nil if they can
+	main      *connection.Keeper[*serverConn] // declares, listens for tails, consumes retry queues
 	out       *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
-	asked     singleflight.Group              // what the server has not answered, by what it is about: one that hangs holds up no other
+	asked     singleflight.Group              // requests without an answer yet, by subject
 	channel   atomic.Pointer[confirmChannel]  // the channel of out
 	known     sync.Map                        // topics whose queue exists
-	declarers chan struct{}                   // holds one for each topic whose queue is being declared
-	declared  func(queue string)              // called with each queue that was declared; nil but in tests
-	owners    sync.Map                        // our owner, as it is kept, by its queue
+	declarers chan struct{}                   // slots for topics whose queue is being declared
+	declared  func(queue string)              // called with each declared queue, in tests; else nil
+	owners    sync.Map                        // text of our owner, by the queue that keeps it
 	begun     atomic.Bool
-	term      *inflight.Term  // of what uses the connections, ends with Run
-	ending    context.Context // ends soon after the term: no answer is waited for any more
+	term      *inflight.Term  // lifetime of users of the connections; it ends with Run
+	ending    context.Context // ends soon after the term; then no answer is waited for
 	ended     context.CancelFunc
 	outages   atomic.Int64   // connections that were lost
-	calls     sync.WaitGroup // waiting for an answer of the server, and get one when the connections are closed
+	calls     sync.WaitGroup // requests without an answer; closing the connections ends them
 
 	mu   sync.Mutex
-	open map[*subscription]error // why it gets nothing, nil if it does
+	open map[*subscription]error // why a subscription gets no messages; nil if it gets them
 }
 
 // New returns a Broker. It touches no network: call [Broker.Run].
@@ -155,7 +158,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 	b.ending, b.ended = pause.Outlive(b.term.Context(), 0, lastAnswers)
 	b.main = b.keeper("main", b.verify, func(ctx context.Context, c *serverConn) error { return b.ask(ctx, "ping", c, b.exchange().exists) })
 	probe := b.probe
-	if opt.Client { // which may have no right to publish
+	if opt.Client { // a client may lack the permission to publish
 		probe = nil
 	}
 	b.out = b.keeper("publisher", func(_ context.Context, c *serverConn) error { return c.takesMessages() }, probe)
@@ -179,7 +182,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	ended := make(chan error, 2)
 	for _, k := range []*connection.Keeper[*serverConn]{b.main, b.out} {
 		go func() {
-			defer stop() // of the other one
+			defer stop() // ends the other keeper
 			ended <- k.Run(ctx)
 		}()
 	}
@@ -188,7 +191,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	return err
 }
 
-// check returns the servers, or why the options can work with none.
+// check returns the servers, or why the options can't work with any server.
 func (opt Options) check() ([]server, error) {
 	if err := opt.Routing.Validate(); err != nil {
 		return nil, fmt.Errorf("routing: %w", err)
@@ -202,9 +205,9 @@ func (opt Options) check() ([]server, error) {
 	return servers(opt.URL)
 }
 
-// Ready returns nil while both connections can be used, the server takes
-// messages, the exchange and the queues exist, and every subscription gets what
-// is published from now on. It asks the server.
+// Ready returns nil while both connections can be used, the server takes messages, the
+// exchange and the queues exist, and every subscription gets new messages. It asks the
+// server.
 func (b *Broker) Ready(ctx context.Context) error {
 	if err := b.main.Ready(ctx); err != nil {
 		return err
@@ -234,7 +237,7 @@ func (b *Broker) Tail() message.Subscriber {
 // Now returns [errors.ErrUnsupported]: RabbitMQ has no request for the time.
 func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
 
-// History returns none: a message that was acked is gone.
+// History returns nil: a message that was acked is gone.
 func (b *Broker) History() (broker.History, string) {
 	return nil, "RabbitMQ keeps no message that was acked"
 }

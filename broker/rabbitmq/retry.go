@@ -23,19 +23,19 @@ import (
 //
 // Thousands of messages wait at the server, durably, and take neither memory nor
 // an in-flight slot here. A queue is for delays up to the one in its name, so that
-// its messages are due about in their order: up to 256 of each queue are held here,
-// sorted by nothing but time, and only behind more than that a message waits for
-// one that is due later. A delay longer than that of the last queue is spent in it
-// in turns: the server ends a channel that holds a message for 30 minutes.
+// its messages are due in about their order. Up to 256 messages of each queue are held
+// here at once, whatever their order. Only with more than that a message may wait for one
+// that is due later. A message with a delay longer than that of the last queue enters that
+// queue several times: the server ends a channel that holds a message for 30 minutes.
 //
-// The server's own ways of delaying are no alternative: a classic queue loses
+// The server's own ways to delay are no alternative: a classic queue loses
 // messages that expire while it dead-letters them to another node
 // (https://www.rabbitmq.com/docs/dlx#safety), and the plugin for delayed messages
 // is archived.
 type retries struct {
 	*subscription
-	publishing context.Context // of messages that are published to retry queues; ends soon after the term
-	stop       func()          // ends it
+	publishing context.Context // for publishing to retry queues; ends soon after the term
+	stop       func()          // ends publishing
 	warned     sync.Once
 	state      atomic.Int32
 	why        string // the reason that was logged last
@@ -43,9 +43,9 @@ type retries struct {
 
 // States of the retry queues of a subscription.
 const (
-	unknown int32 = iota // it will be known soon whether they can be used
+	unknown int32 = iota // an attempt to open them is under way
 	usable               // they exist and are consumed
-	refused
+	refused              // they can't be used now
 )
 
 func newRetries(s *subscription) *retries {
@@ -54,8 +54,8 @@ func newRetries(s *subscription) *retries {
 }
 
 // usable reports whether the queues can be used for a message with a delay. While that is
-// not known it waits, as long as the message has to wait anyway: one that waits in memory
-// does so to the end of its delay, and thousands of these stop all others.
+// not known it waits, at most as long as the message has to wait anyway. A message that
+// waits in memory does so to the end of its delay, and thousands of them stop all others.
 func (r *retries) usable(delay time.Duration) bool {
 	ctx, cancel := context.WithTimeout(r.publishing, max(apiTimeout, delay))
 	defer cancel()
@@ -63,8 +63,8 @@ func (r *retries) usable(delay time.Duration) bool {
 	return r.state.Load() == usable
 }
 
-// retryDelays are the longest delays of the retry queues. Each of the usual ones
-// ([broker.RedeliveryDelay]: 1, 5 and 25 s, more or less) is in a queue of its own.
+// retryDelays are the longest delays of the retry queues. Each usual delay
+// ([broker.RedeliveryDelay]: about 1, 5 and 25 s) has a queue of its own.
 var retryDelays = []struct {
 	name    string
 	longest time.Duration
@@ -72,19 +72,19 @@ var retryDelays = []struct {
 
 const (
 	retryPrefetch  = 256              // messages of each retry queue that are held here
-	retryPause     = time.Second      // until a message that could not be moved is moved again
+	retryPause     = time.Second      // until a failed move of a message is tried again
 	retryTimeout   = 15 * time.Second // longest publish to a retry queue
-	retrySetup     = 5 * time.Minute  // until it is tried again whether the retry queues exist and may be used
-	maxRetryBody   = 256 << 10        // bytes; what is larger is held in memory
-	maxRetryPrefix = 240              // bytes of a name, which takes 255
-	maxRetryWait   = time.Hour        // as broker.RetryDelay has it; a header that says more is of another program
+	retrySetup     = 5 * time.Minute  // until unusable retry queues are tried again
+	maxRetryBody   = 256 << 10        // bytes; a larger message is held in memory
+	maxRetryPrefix = 240              // bytes of a name; names have at most 255
+	maxRetryWait   = time.Hour        // limit of broker.RetryDelay; larger values are ignored
 )
 
 // Headers of a message in a retry queue, all of them int64.
 const (
-	headerDeliveries = "x-timer-deliveries" // how often it was delivered
-	headerRetryAt    = "x-timer-retry-at"   // Unix ms when it is to be delivered
-	headerHoldUntil  = "x-timer-hold-until" // Unix ms when it leaves this queue; the same, or earlier
+	headerDeliveries = "x-timer-deliveries" // how often the message was delivered
+	headerRetryAt    = "x-timer-retry-at"   // Unix ms when the message is to be delivered
+	headerHoldUntil  = "x-timer-hold-until" // Unix ms when it leaves this queue; at most retry-at
 )
 
 // retryQueues returns the retry queues of a queue, in the order of retryDelays.
@@ -96,8 +96,8 @@ func retryQueues(of queue) (all []queue) {
 	return all
 }
 
-// run consumes the retry queues until ctx is done. It returns the last consumer, nil if
-// there is none.
+// run consumes the retry queues until ctx is done. It returns the last consumer, or nil
+// if there is none.
 func (r *retries) run(ctx context.Context) (last *consumer) {
 	if !r.broker.opt.Client {
 		last = r.broker.consume(ctx, r)
@@ -118,27 +118,27 @@ func (r *retries) open(ctx context.Context, conn *serverConn) (*consumer, error)
 	}
 	switch {
 	case err == nil:
-		_, _ = r.broker.openConfirmChannel(ctx) // it is too late for that at the end of Run
-	case code(err) != 0 && !conn.IsClosed(): // the server's answer; without one it may still come
+		_, _ = r.broker.openConfirmChannel(ctx) // at the end of Run it would be too late
+	case code(err) != 0 && !conn.IsClosed(): // the server has refused them
 		r.state.Store(refused)
 	}
 	return c, err
 }
 
-// failed logs another reason why the queues can't be used.
+// failed logs why the queues can't be used, unless it is the same reason as before.
 func (r *retries) failed(ctx context.Context, err error) (wait time.Duration) {
 	if _, away := r.broker.main.Current(); away == nil && err.Error() != r.why {
 		r.why = err.Error()
 		r.broker.log.WarnContext(ctx, "retry queues can't be used, nacked messages wait in memory; will retry", "queue", r.queue.name, "error", err)
 	}
 	if errors.Is(err, errUnfit) || code(err) == amqp.AccessRefused || code(err) == amqp.NotFound && r.broker.opt.Verify {
-		return retrySetup // each try is an error in the server's log
+		return retrySetup // each attempt leaves an error in the server's log
 	}
 	return 0
 }
 
-// deliver delivers messages of the retry queues until ctx is done, or the server
-// ends it. After ctx is done messages are still published to them.
+// deliver delivers messages of the retry queues until ctx is done, or until the server
+// ends the consumer. After ctx is done messages are still published to them.
 func (r *retries) deliver(ctx context.Context, c *consumer) error {
 	holding, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,7 +146,7 @@ func (r *retries) deliver(ctx context.Context, c *consumer) error {
 	var held sync.WaitGroup
 	for i := range c.in {
 		held.Go(func() {
-			defer cancel() // without one of its queues a consumer is made anew
+			defer cancel() // if one of its queues fails, a new consumer is made
 			for {
 				select {
 				case <-holding.Done():
@@ -189,8 +189,8 @@ func (r *retries) hold(ctx context.Context, d *delivery, longest time.Duration) 
 	}
 }
 
-// put publishes a message to the retry queue for a delay, and acks it when that
-// is confirmed. It returns false if it did not: the message is still in flight.
+// put publishes a message to the retry queue for a delay, and acks it when that is
+// confirmed. If it returns false, the message was not published and is still in flight.
 func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
 	begun := now() + 1 // rounded up, so that no message comes before its time
 	if !r.usable(delay) {
@@ -216,7 +216,8 @@ func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
 	defer cancel()
 	results := make([]error, 1)
 	r.broker.send(ctx, []outgoing{m}, results)
-	if _, unbound := errors.AsType[*returnedError](results[0]); unbound { // with the exchange their bindings went
+	// If the exchange was deleted, the bindings of the queues were deleted with it.
+	if _, unbound := errors.AsType[*returnedError](results[0]); unbound {
 		_ = await(ctx, r.broker.begin("retry queues of "+r.queue.name, func() error {
 			return r.broker.ensureQueues(ctx, retryQueues(r.queue)...)
 		})) // if it fails the next message that is returned tries again
@@ -228,8 +229,8 @@ func (r *retries) put(d *delivery, delay time.Duration, deliveries int) bool {
 	return true
 }
 
-// republishing returns a message as it was delivered, without what is a command
-// to the server: a copy to other queues, an expiry, the user of the producer.
+// republishing returns a message as it was delivered, without properties that are
+// commands to the server: copies to other queues, an expiry, the user of the producer.
 func republishing(in *amqp.Delivery) amqp.Publishing {
 	headers := make(amqp.Table, len(in.Headers)+3)
 	for name, value := range in.Headers {
@@ -244,34 +245,34 @@ func republishing(in *amqp.Delivery) amqp.Publishing {
 	}
 }
 
-// propertyBytes returns about how many bytes the properties of a message take when it is
-// published to a retry queue, rather more than less.
+// propertyBytes returns an upper estimate of the bytes that the properties of a message
+// take when it is published to a retry queue.
 func propertyBytes(in *amqp.Delivery) int {
-	n := weight(in.Headers) + 3*headerBytes // those of the retry
+	n := weight(in.Headers) + 3*headerBytes // plus the headers of the retry
 	for _, short := range []string{in.ContentType, in.ContentEncoding, in.CorrelationId, in.ReplyTo, in.MessageId, in.Type, in.AppId} {
 		n += 1 + len(short)
 	}
-	return n + headerBytes // whatever has a fixed length
+	return n + headerBytes // plus the properties of fixed length
 }
 
-// earlierDeliveries returns how often a message of a retry queue was delivered.
+// earlierDeliveries returns how often a message of a retry queue was delivered before.
 func earlierDeliveries(in *amqp.Delivery) int {
 	return int(min(max(number(in, headerDeliveries), 1), maxDeliveries))
 }
 
-// number returns the value of a header that is a number, else 0.
+// number returns the value of a header that is an int64, else 0.
 func number(in *amqp.Delivery, name string) int64 {
 	n, _ := in.Headers[name].(int64)
 	return n
 }
 
-// now returns the time in Unix ms: a delay that outlives the process needs the
-// time of day.
+// now returns the time in Unix ms. It is the time of day, since a delay may outlive the
+// process.
 func now() int64 {
 	return clock().UnixMilli()
 }
 
-// until returns how long it is until a time in Unix ms.
+// until returns the duration until a time in Unix ms, 0 if that has passed.
 func until(ms int64) time.Duration {
 	return time.Duration(max(min(ms-now(), 10*maxRetryWait.Milliseconds()), 0)) * time.Millisecond
 }

@@ -16,24 +16,26 @@ import (
 )
 
 const (
-	prefetch    = 4096                   // messages in flight of a subscription
-	maxInFlight = 64 << 20               // their bytes
-	ackWait     = 30 * time.Second       // how long messages in flight can be acked after Close
-	lastAcks    = 100 * time.Millisecond // the same after the end of Run: for those that are on their way
-	lastRetries = 500 * time.Millisecond // from then on for nacked messages to reach their retry queues; a stop has a second
+	prefetch    = 4096             // messages in flight of a subscription
+	maxInFlight = 64 << 20         // bytes of these messages
+	ackWait     = 30 * time.Second // how long messages in flight can be acked after Close
+	// lastAcks is how long messages in flight can be acked after the end of Run.
+	lastAcks = 100 * time.Millisecond
+	// lastRetries is how long nacked messages can be published to their retry queues after
+	// the end of Run. A stop has a second.
+	lastRetries = 500 * time.Millisecond
 )
 
-// subscriber subscribes for a role. See [broker.Broker] for its contract. After
-// Close messages in flight can still be acked for [ackWait], while [Broker.Run]
-// runs.
+// subscriber subscribes for a role. See [broker.Broker] for its contract. After Close,
+// messages in flight can still be acked for [ackWait], while [Broker.Run] runs.
 type subscriber struct {
 	*inflight.Subscriptions
 	broker *Broker
 	role   string
 }
 
-// SubscribeInitialize declares the queue of the role, so that it gets what is
-// published from now on.
+// SubscribeInitialize declares the queue of the role, so that the role gets all messages
+// that are published from now on.
 func (s *subscriber) SubscribeInitialize(topic string) error {
 	if err := checkName(topic); err != nil {
 		return err
@@ -41,10 +43,10 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 	return s.broker.ensureQueues(context.Background(), s.broker.queueOf(s.role, topic))
 }
 
-// Subscribe delivers what the role has not acked yet. While there is a
-// connection it returns when the role has its queue, so that it gets what is
-// published from then on. It returns an error only after Close, or if the topic
-// can't be one.
+// Subscribe delivers the messages that the role has not acked yet. While there is a
+// connection it returns when the role has its queue, so that the role gets all messages
+// that are published from then on. It returns an error only after Close, or if the topic
+// is invalid.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	if err := checkName(topic); err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	}
 	sub.retries = newRetries(sub)
 	s.broker.state(sub, errNotBegun)
-	_ = s.broker.ensureQueues(ctx, sub.queue) // what fails now is tried again
+	_ = s.broker.ensureQueues(ctx, sub.queue) // if it fails, the subscription tries again
 	go func() {
 		defer s.broker.term.Done()
 		defer end()
@@ -71,11 +73,11 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	return sub.window.Messages(), nil
 }
 
-// errNotBegun is why a new subscription gets nothing.
+// errNotBegun says that a subscription is new and gets no messages yet.
 var errNotBegun = errors.New("it has not begun")
 
-// state notes why a subscription gets nothing, nil if it does. It reports whether
-// that is another reason than before.
+// state notes why a subscription gets no messages; nil says that it gets them. It reports
+// whether that differs from the reason before.
 func (b *Broker) state(sub *subscription, why error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,14 +86,14 @@ func (b *Broker) state(sub *subscription, why error) bool {
 	return !ok || fmt.Sprint(before) != fmt.Sprint(why)
 }
 
-// forget notes that a subscription wants nothing any more.
+// forget removes a subscription that wants no more messages.
 func (b *Broker) forget(sub *subscription) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.open, sub)
 }
 
-// subscribed returns which subscription gets nothing, and why.
+// subscribed returns an error if some subscription gets no messages.
 func (b *Broker) subscribed() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,8 +105,8 @@ func (b *Broker) subscribed() error {
 	return nil
 }
 
-// A subscription is one call of Subscribe. It has a connection of its own, which
-// is held back alone when its messages are too large.
+// A subscription is one call of Subscribe. It has a connection of its own, so that the
+// flow stops no other subscription when its messages are too large.
 type subscription struct {
 	broker  *Broker
 	to      *subscriber
@@ -112,7 +114,7 @@ type subscription struct {
 	queue   queue
 	window  *inflight.Window
 	retries *retries
-	current atomic.Pointer[consumer] // the last that has begun
+	current atomic.Pointer[consumer] // the last consumer that has begun
 }
 
 // run takes messages until ctx is done. Then it ends the intake, and waits for the
@@ -159,7 +161,8 @@ func (s *subscription) open(ctx context.Context, _ *serverConn) (*consumer, erro
 	return c, nil
 }
 
-// failed notes why the subscription gets nothing, and logs another reason than before.
+// failed notes why the subscription gets no messages, and logs it if that is another
+// reason than before.
 func (s *subscription) failed(ctx context.Context, err error) (wait time.Duration) {
 	if s.broker.state(s, err) {
 		s.broker.log.WarnContext(ctx, "subscription interrupted, will retry", "queue", s.queue.name, "error", err)
@@ -170,14 +173,15 @@ func (s *subscription) failed(ctx context.Context, err error) (wait time.Duratio
 	return 0
 }
 
-// deliver hands messages to the window until ctx is done, or the server ends it.
+// deliver adds messages to the window until ctx is done, or until the server ends the
+// consumer.
 func (s *subscription) deliver(ctx context.Context, c *consumer) error {
 	s.broker.state(s, nil)
 	for {
 		c.free(ctx)
 		select {
 		case <-ctx.Done():
-			c.flow.open() // what still comes is given back
+			c.flow.open() // messages that still come are given back
 			return nil
 		case in, ok := <-c.in[0]:
 			if !ok {

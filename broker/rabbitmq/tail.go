@@ -9,12 +9,10 @@ import (
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-// How far a reader of a tail may be behind: here, and at the server, which drops
-// the oldest beyond that.
 const (
-	tailPrefetch = 256
-	tailBuffer   = 8192
-	tailAcks     = 64 // messages acked at once: each ack costs the server and us a frame
+	tailPrefetch = 256  // messages that a reader of a tail may be behind here
+	tailBuffer   = 8192 // further messages that wait at the server, which then drops the oldest
+	tailAcks     = 64   // messages acked at once, since each ack costs the server and us a frame
 )
 
 // A listener has a temporary queue, which ends with its connection or consumer.
@@ -70,13 +68,13 @@ func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool
 				return
 			}
 			if n%tailAcks == 0 {
-				_ = l.channel.Ack(in.DeliveryTag, true) // if not, the channel is closed
+				_ = l.channel.Ack(in.DeliveryTag, true) // it fails only if the channel is closed
 			}
 		}
 	}
 }
 
-// Close removes the queue. If the server does not answer the queue goes with the
+// Close removes the queue. If the server does not answer, the queue ends with the
 // connection.
 func (l *listener) Close() {
 	l.broker.attempt(closeTimeout, func() { _ = l.channel.Close() })

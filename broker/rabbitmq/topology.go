@@ -26,7 +26,7 @@ const (
 	argMax   = "x-max-length"
 )
 
-// A queue is what a topic or a role of it has at the server.
+// A queue is a queue of a topic, or of a role and a topic, at the server.
 type queue struct {
 	name string
 	key  string // routing key, which is the topic
@@ -39,13 +39,15 @@ func (b *Broker) queueOf(role, topic string) queue {
 	if role != b.opt.Role {
 		q.name = ownName(topic, role)
 	}
-	if b.opt.QueueType != Classic { // the server's default, which other programs that declare the queue need not name
+	// Classic is the server's default. It is not named, so that other programs that declare
+	// the queue need not name it.
+	if b.opt.QueueType != Classic {
 		q.args[argType] = string(b.opt.QueueType)
 	}
 	return q
 }
 
-// required are the exchange and the queues without which the broker is not ready.
+// required returns the exchange and the queues without which the broker is not ready.
 func (b *Broker) required(conn *serverConn) []object {
 	return []object{
 		b.exchange(),
@@ -56,15 +58,14 @@ func (b *Broker) required(conn *serverConn) []object {
 
 // An object is an exchange or a queue that the service needs.
 type object struct {
-	name    string // what it is, and its name
-	detail  string // its settings, for people
-	binding string // how it is bound, for people
+	name    string // kind and name, such as "queue timer.commands"
+	detail  string // settings, for people
+	binding string // binding, for people
 	exists  func(*amqp.Channel) error
-	declare func(*amqp.Channel) error // which creates it if it does not exist, and fails if it exists with other arguments
+	declare func(*amqp.Channel) error // creates it; fails if it exists with other arguments
 	bind    func(*amqp.Channel) error
 }
 
-// exchange returns the exchange.
 func (b *Broker) exchange() object {
 	return object{
 		name: "exchange " + b.opt.Exchange, detail: "direct, durable",
@@ -78,7 +79,7 @@ func (b *Broker) exchange() object {
 	}
 }
 
-// object returns a queue as one of the server of a connection.
+// object returns the object of a queue, for the server of a connection.
 func (b *Broker) object(conn *serverConn, q queue) object {
 	binding := fmt.Sprintf("to exchange %s under the key %s", b.opt.Exchange, q.key)
 	return object{
@@ -148,7 +149,7 @@ func (q queue) exists(ch *amqp.Channel) error {
 	return err
 }
 
-// declare declares the queue, which creates it if it does not exist, and fails if it exists with other
+// declare creates the queue if it does not exist, and fails if it exists with other
 // arguments. Version is the server's.
 func (q queue) declare(ch *amqp.Channel, version string) error {
 	args := maps.Clone(q.args)
@@ -159,8 +160,8 @@ func (q queue) declare(ch *amqp.Channel, version string) error {
 	return err
 }
 
-// hasNoLimit reports whether quorum queues of a server deliver a message for
-// ever by default. From RabbitMQ 4.0 on they drop it after the 20th time.
+// hasNoLimit reports whether quorum queues of a server redeliver a message for ever by
+// default. From RabbitMQ 4.0 on they drop it after 20 deliveries.
 func hasNoLimit(version string) bool { return strings.HasPrefix(version, "3.") }
 
 // ensureQueues declares queues and binds them; with [Options.Verify] it only compares them.
@@ -173,14 +174,14 @@ func (b *Broker) ensureQueues(ctx context.Context, queues ...queue) error {
 	for _, q := range queues {
 		objects = append(objects, b.object(conn, q))
 	}
-	if err = b.ensure(ctx, conn, objects...); code(err) == amqp.NotFound { // the exchange
+	if err = b.ensure(ctx, conn, objects...); code(err) == amqp.NotFound { // the exchange is missing
 		b.main.Recheck()
 	}
 	return err
 }
 
-// explain says what an error of the server means for an exchange or a queue. One
-// that wraps errUnfit needs a person; others may pass.
+// explain adds advice to an error about an exchange or a queue. An error that wraps
+// errUnfit needs an operator; others may pass.
 func (b *Broker) explain(o object, err error) error {
 	switch {
 	case code(err) == amqp.PreconditionFailed:
@@ -191,7 +192,7 @@ func (b *Broker) explain(o object, err error) error {
 	return fmt.Errorf("%s: %w", o.name, err)
 }
 
-// code returns the code of an error of the server, 0 if it is none.
+// code returns the code of an error of the server, 0 for any other error.
 func code(err error) int {
 	if e, ok := errors.AsType[*amqp.Error](err); ok {
 		return e.Code
@@ -199,8 +200,7 @@ func code(err error) int {
 	return 0
 }
 
-// denied adds [broker.ErrDenied] to an error of the server that says that a permission is
-// missing.
+// denied wraps an error of the server about a missing permission in [broker.ErrDenied].
 func denied(err error) error {
 	if code(err) == amqp.AccessRefused {
 		return fmt.Errorf("%w: %w", broker.ErrDenied, err)
@@ -208,8 +208,8 @@ func denied(err error) error {
 	return err
 }
 
-// maxName is the length of the longest topic, in bytes. Names and routing keys
-// take 255.
+// maxName is the length of the longest topic, in bytes. Names and routing keys may have
+// 255.
 const maxName = 200
 
 // checkName returns a [broker.ErrRefused] unless a queue or an exchange may have
@@ -234,11 +234,11 @@ func checkName(name string) error {
 	return nil
 }
 
-// maxRole is how much of a role's name is for people.
+// maxRole is the most bytes of a role in a name that people can read; a hash follows.
 const maxRole = 40
 
-// ownName names the queue of a role and a topic. It is stable, since the queue
-// outlives the service.
+// ownName returns the name of the queue of a role and a topic. It is stable, since the
+// queue outlives the service.
 func ownName(topic, role string) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {
@@ -250,7 +250,8 @@ func ownName(topic, role string) string {
 	if clean == role && role != "" && len(role) <= maxRole {
 		return topic + "." + role
 	}
-	return topic + "." + clean[:min(len(clean), maxRole)] + "-" + digest(role)[:8] // else two roles could share a queue
+	// Without the digest two roles could share a queue.
+	return topic + "." + clean[:min(len(clean), maxRole)] + "-" + digest(role)[:8]
 }
 
 // shorten returns text with at most most bytes. Different texts stay different.
