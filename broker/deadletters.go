@@ -9,9 +9,9 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// DeadLetterOf returns whose dead letter a message is: the tenant that its topic
-// names, else the one that its header names, else [timer.NoTenant]. It returns
-// false if the topic is none for dead letters.
+// DeadLetterOf returns the tenant of a dead letter: the tenant that its topic names, else
+// the tenant that its header names, else [timer.NoTenant]. It returns false if the topic
+// is not a topic for dead letters.
 func (r Routing) DeadLetterOf(topic string, deadLetter *message.Message) (timer.TenantID, bool) {
 	t, named, matches := tenantIn(r.DeadLetters, topic)
 	if !named {
@@ -23,8 +23,8 @@ func (r Routing) DeadLetterOf(topic string, deadLetter *message.Message) (timer.
 	return t, matches
 }
 
-// tenantIn returns the tenant that a topic names, and whether the template says
-// where. It reports whether the topic is one of the template.
+// tenantIn returns the tenant that a topic names, whether the template names a tenant at
+// all, and whether the topic matches the template.
 func tenantIn(template, topic string) (t timer.TenantID, named, matches bool) {
 	before, after, named := strings.Cut(template, tenantToken)
 	switch {

@@ -1,10 +1,10 @@
 package broker
 
-// The topics of the service on each broker, unless its configuration names others. A
-// program that only schedules timers finds them here without the driver.
+// These are the topics of the service on each broker, unless its configuration names
+// others. A program that only schedules timers gets them here without importing a driver.
 
-// NATSRouting returns the topics of NATS: commands of all tenants in one, the others
-// by tenant.
+// NATSRouting returns the topics of NATS. The commands of all tenants share one topic;
+// the other topics are per tenant.
 func NATSRouting() Routing {
 	return Routing{
 		Commands:    "timer.commands",
@@ -33,8 +33,8 @@ func RabbitMQRouting() Routing {
 	}
 }
 
-// PlainRouting returns one topic for commands, events and dead letters each: those in
-// a process, and of any pair of a Watermill publisher and subscriber.
+// PlainRouting returns one topic each for commands, events and dead letters. It is for
+// brokers within a process, and for any pair of a Watermill publisher and subscriber.
 func PlainRouting() Routing {
 	return Routing{
 		Commands:    "timer.commands",

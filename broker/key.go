@@ -6,8 +6,8 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// Key returns the key of a message, "tenantId.serviceCallId", by which a
-// partitioned broker places it, or "" if its headers do not name both. All
+// Key returns the key of a message, "tenantId.serviceCallId", by which a partitioned
+// broker selects its partition. It returns "" if the headers do not name both ids; all
 // messages of the service name them.
 func Key(msg *message.Message) string {
 	tenant, call := msg.Metadata[envelope.HeaderTenantID], msg.Metadata[envelope.HeaderServiceCallID]

@@ -11,17 +11,17 @@ import (
 	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
-// Metadata that a subscriber adds to every message it delivers. They are not
+// A subscriber adds these metadata to every message that it delivers. They are not
 // headers of the message and are never published.
 const (
-	MetaTopic    = "broker_topic"    // topic the message was published to, such as a NATS subject
-	MetaPosition = "broker_position" // where it stands there, such as a stream sequence; unique within the topic's log
-	MetaDelivery = "broker_delivery" // how often it has been delivered, from "1"; absent if the broker does not count
-	MetaNoID     = "broker_no_id"    // "true" if the message came without an id, so that its UUID was made up; else absent
+	MetaTopic    = "broker_topic"    // topic that the message was published to, such as a NATS subject
+	MetaPosition = "broker_position" // position in the topic's log, such as a sequence; unique there
+	MetaDelivery = "broker_delivery" // count of deliveries, from "1"; absent if it is not counted
+	MetaNoID     = "broker_no_id"    // "true" if the message had no id, so that its UUID is made up
 )
 
-// Received returns a message as a subscriber delivers it, with the id that its producer
-// gave it, or one that is made up, and the topic that it was published to.
+// Received returns a message as a subscriber delivers it. It has the id that its producer
+// gave it, or a made-up one, and the topic that it was published to.
 func Received(id, topic string, body []byte) *message.Message {
 	none := id == ""
 	if none {
@@ -35,8 +35,8 @@ func Received(id, topic string, body []byte) *message.Message {
 	return msg
 }
 
-// IsMeta reports whether a name is one of the metadata of this process, which a driver
-// neither publishes nor takes from a header.
+// IsMeta reports whether a name is a name of metadata of this process. A driver neither
+// publishes these nor reads them from headers.
 func IsMeta(name string) bool {
 	return name == MetaTopic || name == MetaPosition || name == MetaDelivery || name == MetaNoID || name == metaRetry
 }
@@ -53,7 +53,7 @@ func IsHeader(name string) bool {
 	return name != ""
 }
 
-// metaRetry is where a handler leaves the delay that it asks for.
+// metaRetry holds the delay that a handler asks for.
 const metaRetry = "broker_retry_after"
 
 // Deliveries returns how often a message has been delivered, this time included;
@@ -66,18 +66,18 @@ func Deliveries(msg *message.Message) int {
 	return n
 }
 
-// RetryAfter asks for the next delivery of a message after a delay. The handler
-// calls it before it nacks the message.
+// RetryAfter asks for the redelivery of a message after a delay. The handler calls it
+// before it nacks the message.
 func RetryAfter(msg *message.Message, delay time.Duration) {
 	msg.Metadata[metaRetry] = strconv.FormatInt(max(0, delay.Milliseconds()), 10)
 }
 
-// maxRetryDelay bounds what a handler may ask for.
+// maxRetryDelay is the longest delay that a handler may ask for.
 const maxRetryDelay = time.Hour
 
-// RetryDelay returns how long to wait before a nacked message is delivered again:
-// what its handler asked for with [RetryAfter], at most an hour, else
-// [RedeliveryDelay] of its deliveries.
+// RetryDelay returns how long to wait before a nacked message is redelivered: the delay
+// that its handler asked for with [RetryAfter], at most an hour, else the
+// [RedeliveryDelay] for its deliveries.
 func RetryDelay(msg *message.Message, deliveries int) time.Duration {
 	if ms, err := strconv.ParseInt(msg.Metadata[metaRetry], 10, 64); err == nil && ms >= 0 {
 		return min(time.Duration(min(ms, maxRetryDelay.Milliseconds()))*time.Millisecond, maxRetryDelay)
@@ -85,8 +85,8 @@ func RetryDelay(msg *message.Message, deliveries int) time.Duration {
 	return RedeliveryDelay(deliveries)
 }
 
-// RedeliveryDelay returns how long to wait before a nacked message is delivered
-// again if its handler does not say: 1 s, 5 s, then 25 s, by how often it has
-// been delivered (from 1), each between 0.8 and 1.2 times, so that messages
-// nacked together do not return together.
+// RedeliveryDelay returns how long to wait before a nacked message is redelivered if its
+// handler does not say. The delay is 1 s after the first delivery, then 5 s, then always
+// 25 s. Each is multiplied by a random factor between 0.8 and 1.2, so that messages that
+// were nacked together do not return together.
 func RedeliveryDelay(deliveries int) time.Duration { return retry.Redelivery.After(deliveries) }

@@ -5,35 +5,35 @@ import (
 	"strings"
 )
 
-// An Owner is the database whose service takes commands from a broker. Of two that
-// share the commands each would get a part: one a timer, the other its cancellation.
+// An Owner is the database whose service takes commands from a broker. If two databases
+// shared the commands each would get a part: one a timer, the other its cancellation.
 type Owner struct {
-	Database string // id that the database was given when it was made; without spaces
-	Broker   string // id that the first owner gave the place where this is kept, and the next ones keep; without spaces
-	Name     string // what the database is and where, for people
+	Database string // id that the database got when it was made; without spaces
+	Broker   string // id that the first owner gave the broker, and later owners keep; without spaces
+	Name     string // kind and place of the database, for people
 }
 
 // String returns the owner as a driver keeps it, the ids first.
 func (o Owner) String() string { return o.Database + " " + o.Broker + " " + o.Name }
 
-// ParseOwner returns the owner of which s is the String, or what is left of it. It
-// is the zero Owner if s is empty.
+// ParseOwner parses the String of an owner, or the beginning of one that was cut. It
+// returns the zero Owner if s is empty.
 func ParseOwner(s string) (o Owner) {
 	o.Database, s, _ = strings.Cut(s, " ")
 	o.Broker, o.Name, _ = strings.Cut(s, " ")
 	return o
 }
 
-// Owners are what a broker knows of who owns its commands.
+// Owners keeps the owners of commands at a broker.
 type Owners interface {
-	// Claim makes owner the owner of the commands that a role takes, if they have none
-	// or if takeover, and returns who it is from now on. Two owners are the same if
-	// their Database is; then nothing changes, and what was kept is returned.
+	// Claim makes owner the owner of the commands that a role takes, if they have none or if
+	// takeover is set. It returns the owner from now on. Two owners are the same if their
+	// Database is. In that case nothing changes, and the stored owner is returned.
 	//
-	// The owner is kept at the broker as long as the position of the role: it outlives
-	// connections, and no message in any topic can change it. Of several that claim
-	// at once one learns, at the latest when it claims again, that it is the owner,
-	// and the others its name. It returns an [ErrUnavailable] while there is no
+	// The broker keeps the owner as long as the position of the role. The owner outlives
+	// connections, and no message in any topic can change it. If several processes claim at
+	// once, one of them learns, at the latest when it claims again, that it is the owner,
+	// and the others learn its name. Claim returns an [ErrUnavailable] while there is no
 	// connection, and [errors.ErrUnsupported] if the broker can't keep an owner.
 	Claim(ctx context.Context, role string, owner Owner, takeover bool) (Owner, error)
 }

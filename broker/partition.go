@@ -1,15 +1,15 @@
 package broker
 
-// A PartitionError is the result of a message whose topic has parts that fail by
-// themselves, as Kafka's partitions do, if the publisher knows which part it was.
-// Messages that are retried are then retried apart from those of other parts.
+// A PartitionError is the result of a message in a topic whose partitions fail
+// separately, as Kafka's do, if the publisher knows the partition. Messages of different
+// partitions are then retried separately.
 type PartitionError struct {
-	Partition string // as the broker names it
+	Partition string // the broker's name of it
 	Err       error
 }
 
-// Error is the text of what is wrapped.
+// Error returns the text of the wrapped error.
 func (e PartitionError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrapped.
+// Unwrap returns the wrapped error.
 func (e PartitionError) Unwrap() error { return e.Err }

@@ -12,23 +12,22 @@ import (
 )
 
 var (
-	// ErrRefused is what a result wraps if the broker is well but will never take
-	// the message: it is too large, or its topic is not allowed. It is a
-	// [timer.ErrInvalid].
+	// A result wraps ErrRefused if the broker works but will never take the message, since
+	// it is too large, or since its topic is not allowed. It is a [timer.ErrInvalid].
 	ErrRefused = fmt.Errorf("%w: refused by the broker", timer.ErrInvalid)
 
-	// ErrUnavailable is what a result wraps if the broker is away: no message can
-	// be published now, whatever its topic.
+	// A result wraps ErrUnavailable if the broker is away: no message can be published now,
+	// whatever its topic.
 	ErrUnavailable = errors.New("broker unavailable")
 
-	// ErrDenied is what an error wraps if the user whom the broker knows us as lacks a
-	// permission. The text names it, or the topic. It may be granted later: no message is
-	// refused for good.
+	// An error wraps ErrDenied if the broker denies our user a permission. The text names
+	// the permission or the topic. It may be granted later, so no message is refused for
+	// good.
 	ErrDenied = errors.New("the broker does not permit it")
 )
 
-// A Message is a message and the topic it is published to. Its UUID is the
-// broker's deduplication id, its metadata become headers.
+// A Message is a message and the topic that it is published to. Its UUID is the broker's
+// deduplication id, and its metadata become headers.
 type Message struct {
 	Topic string
 	*message.Message
@@ -37,25 +36,24 @@ type Message struct {
 // A Publisher publishes messages, each with a result of its own. It is safe for
 // concurrent use.
 type Publisher interface {
-	// Publish publishes messages and returns the result of each, in place: nil if
-	// the broker has made it durable; an error that wraps [ErrRefused] if it never
-	// will; one that wraps [ErrUnavailable] if the broker is away; any other if
-	// this topic or partition fails now. After an error that is not an ErrRefused
-	// the message may have been published.
+	// Publish publishes messages and returns their results in the same order. A result is
+	// nil if the broker has made the message durable, an error that wraps [ErrRefused] if it
+	// never will, an error that wraps [ErrUnavailable] if the broker is away, and any other
+	// error if this topic or partition fails now. After an error other than ErrRefused the
+	// message may have been published.
 	//
-	// What happens to one message changes no result of another. Messages of one
-	// topic and key are sent in the order given. Publish returns when all results
-	// are known; those that are not known when ctx ends are errors.
+	// The failure of one message changes no result of another. Messages of one topic and key
+	// are sent in the given order. Publish returns when all results are known. Messages
+	// without a result when ctx ends get an error.
 	Publish(ctx context.Context, messages ...Message) []error
 }
 
-// publishTimeout bounds a Publish of a [NewWatermillPublisher].
+// publishTimeout is the longest Publish of a [NewWatermillPublisher].
 const publishTimeout = 30 * time.Second
 
-// NewWatermillPublisher returns p as a Watermill publisher. Its Publish returns
-// nil if all messages were published, else an error that wraps the result of
-// each kind. It ends with the context of the first message, and after 30 s. Close
-// does nothing.
+// NewWatermillPublisher returns p as a Watermill publisher. Its Publish returns nil if
+// all messages were published, else an error that wraps one result of each text. It ends
+// with the context of the first message, and after 30 s. Close does nothing.
 func NewWatermillPublisher(p Publisher) message.Publisher { return watermillPublisher{p} }
 
 type watermillPublisher struct{ Publisher }
@@ -79,8 +77,8 @@ func (p watermillPublisher) Publish(topic string, messages ...*message.Message) 
 	return nil
 }
 
-// Join returns the results of a Publish as one error, nil if there is none: each
-// text once, with how many messages it is about.
+// Join joins the results of a Publish into one error, nil if all are nil. Each text is in
+// it once, with the number of messages that have it.
 func Join(results []error) error {
 	var texts []string
 	errs, counts := make(map[string]error), make(map[string]int)

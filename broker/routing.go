@@ -10,16 +10,16 @@ import (
 // tenantToken stands for the tenant in a template.
 const tenantToken = "{tenant}"
 
-const receiptsTopic = "receipts topic" // the one that may be empty
+const receiptsTopic = "receipts topic" // only this topic may be empty
 
 // A Routing names topics. Each field is a template in which {tenant} stands
 // for the tenant.
 type Routing struct {
-	Commands    string // where commands arrive
-	Events      string // where events go
-	DeadLetters string // where invalid commands go
-	Receipts    string // where receipts go; empty: there are none
-	Wildcard    string // what the broker writes for "any tenant" in a subscription; empty if it can't
+	Commands    string // topic that the service takes commands from
+	Events      string // topic of events
+	DeadLetters string // topic of invalid commands
+	Receipts    string // topic of receipts; empty if there are none
+	Wildcard    string // the broker's token for "any tenant" in a subscription; empty if it has none
 }
 
 // Validate returns an error that names the template and the fix if a template
@@ -67,8 +67,8 @@ func (r Routing) EventsOf(t timer.TenantID) string { return fill(r.Events, t) }
 // ReceiptsOf returns the topic for receipts of a tenant; empty if there are none.
 func (r Routing) ReceiptsOf(t timer.TenantID) string { return fill(r.Receipts, t) }
 
-// DeadLettersOf returns the topic for dead letters of a tenant.
-// [timer.NoTenant] is the tenant of those that name none.
+// DeadLettersOf returns the topic for dead letters of a tenant. Dead letters that name no
+// tenant belong to [timer.NoTenant].
 func (r Routing) DeadLettersOf(t timer.TenantID) string { return fill(r.DeadLetters, t) }
 
 // TenantOf returns the tenant that the topic of a command names. It returns
