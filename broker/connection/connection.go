@@ -1,15 +1,15 @@
-// Package connection keeps one connection with a server: it makes it, verifies
-// that what the service needs is there, makes it again whenever it ends, and says
-// why it is not usable meanwhile. It knows no kind of server.
+// Package connection keeps one connection with a server. It connects, verifies that
+// everything that the service needs is there, reconnects whenever the connection ends,
+// and returns the reason while it can't be used. It knows no kind of server.
 //
 //	        Dial                  Verify
 //	away ──────────► connected ◄──────────► ready
 //	  ▲                  │ Watch returns      │
 //	  └──────────────────┴────────────────────┘
 //
-// A server that is absent at the start, was lost, is half-open or refuses the
-// credentials is always the same: retry with a growing delay, log each change of
-// state once, and return a reason that wraps [broker.ErrUnavailable].
+// It handles an absent server, a lost or half-open connection and refused credentials
+// alike: it retries with a growing delay, logs each change of state once, and returns a
+// reason that wraps [broker.ErrUnavailable].
 package connection
 
 import (
@@ -34,11 +34,11 @@ var (
 
 // Times of a [Keeper].
 const (
-	recheckInterval = 50 * time.Millisecond // least time between two rechecks
-	readyTime       = time.Second           // longest Ready
+	recheckInterval = 50 * time.Millisecond // shortest time between two rechecks
+	readyTime       = time.Second           // longest time that Ready takes
 )
 
-// Options say how to connect with a kind of server. Dial and Close are required.
+// Options say how to connect to a kind of server. Dial and Close are required.
 type Options[C any] struct {
 	// Dial makes one connection. Its error is retried, unless it is a [Fatal].
 	Dial func(ctx context.Context) (C, error)
@@ -47,24 +47,24 @@ type Options[C any] struct {
 	// done. Default: a connection never ends.
 	Watch func(ctx context.Context, conn C) error
 
-	// Verify returns nil if everything that the service needs is there. It is called
-	// after Dial, again after a growing delay while it fails, then every Interval,
-	// and after [Keeper.Recheck]. An error that wraps [broker.ErrUnavailable] says
-	// that the connection can't be used now, a [Fatal] ends Run, any other that
-	// something is missing on a connection that can be used. Default: nil.
+	// Verify returns nil if everything that the service needs is there. It is called after
+	// Dial, again after a growing delay while it fails, then every Interval, and after
+	// [Keeper.Recheck]. An error that wraps [broker.ErrUnavailable] says that the connection
+	// can't be used now, and a [Fatal] ends Run. Any other error says that something is
+	// missing, but that the connection can be used. Default: nil.
 	Verify func(ctx context.Context, conn C) error
 
 	// Ping returns nil if the server answers. Default: Ready does not ask.
 	Ping func(ctx context.Context, conn C) error
 
-	// Close closes the connection, after what was sent before. It is called once
+	// Close closes the connection after everything that was sent before. It is called once
 	// for each connection.
 	Close func(conn C)
 
-	Server   string             // what is connected with, in logs and errors: "NATS"
-	Attrs    func(conn C) []any // what else is logged of a connection that is ready; default nothing
+	Server   string             // name of the server in logs and errors, such as "NATS"
+	Attrs    func(conn C) []any // more attributes for the log line of a ready connection; default none
 	Interval time.Duration      // between two successful calls of Verify; default 5s
-	Drain    func()             // called at the end of Run, while the connection still works; default nothing
+	Drain    func()             // called at the end of Run, before the connection closes; may be nil
 }
 
 // A Keeper keeps one connection. Make it with [New] and run it once. All methods
@@ -72,13 +72,13 @@ type Options[C any] struct {
 type Keeper[C any] struct {
 	opt   Options[C]
 	log   *slog.Logger
-	kick  chan struct{} // holds one: verify soon
+	kick  chan struct{} // signals that Verify is to be called soon
 	begun atomic.Bool
 
 	mu        sync.Mutex
 	conn      C
-	connected bool          // whether there is a conn
-	why       error         // why it is not ready; nil if it is
+	connected bool          // whether conn is a connection
+	why       error         // why the connection is not ready; nil if it is
 	changed   chan struct{} // closed when one of these changes
 }
 
@@ -139,8 +139,8 @@ func (k *Keeper[C]) Current() (C, error) {
 	return k.conn, nil
 }
 
-// Await waits for a connection that is ready. It returns an error if ctx is done
-// or Run has ended first.
+// Await waits until the connection is ready and returns it. It returns an error if ctx is
+// done or Run has ended first.
 func (k *Keeper[C]) Await(ctx context.Context) (C, error) {
 	for {
 		k.mu.Lock()
@@ -160,8 +160,8 @@ func (k *Keeper[C]) Await(ctx context.Context) (C, error) {
 	}
 }
 
-// Ready returns nil while the connection is ready and the server answers, else
-// why not, within a second.
+// Ready returns nil while the connection is ready and the server answers, else why not.
+// It takes at most a second.
 func (k *Keeper[C]) Ready(ctx context.Context) error {
 	conn, why := k.state()
 	if why != nil || k.opt.Ping == nil {
@@ -170,7 +170,8 @@ func (k *Keeper[C]) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
 	answered := make(chan error, 1)
-	go func() { answered <- k.opt.Ping(ctx, conn) }() // a client library may hold a lock for longer than ctx
+	// The client library may hold a lock for longer than ctx, hence the goroutine.
+	go func() { answered <- k.opt.Ping(ctx, conn) }()
 	var err error
 	select {
 	case err = <-answered:
@@ -185,7 +186,8 @@ func (k *Keeper[C]) Ready(ctx context.Context) error {
 	return why
 }
 
-// Recheck has Verify called soon: something suggests that the state has changed.
+// Recheck makes the keeper call Verify soon, since something suggests that the state has
+// changed.
 func (k *Keeper[C]) Recheck() {
 	select {
 	case k.kick <- struct{}{}:

@@ -11,12 +11,12 @@ import (
 	"github.com/event-service-agent/timer-service/internal/retry"
 )
 
-// Fatal returns err as one that no retry can help: it ends Run.
+// Fatal marks err as an error that no retry can help. It ends Run.
 func Fatal(err error) error { return fatalError{err} }
 
 type fatalError struct{ error }
 
-// Unwrap returns the error itself.
+// Unwrap returns the marked error.
 func (e fatalError) Unwrap() error { return e.error }
 
 func isFatal(err error) bool {
@@ -57,9 +57,9 @@ func (k *Keeper[C]) keep(ctx context.Context) error {
 	}
 }
 
-// use verifies a connection again and again. It returns when the connection has
-// ended, with the reason, when ctx is done, or with a [Fatal]; and whether the
-// connection was ever ready.
+// use verifies a connection again and again, until it ends, ctx is done, or Verify
+// returns a [Fatal]. It returns the reason, nil for ctx, and whether the connection was
+// ever ready.
 func (k *Keeper[C]) use(ctx context.Context, conn C) (wasReady bool, err error) {
 	watching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -96,8 +96,8 @@ func (k *Keeper[C]) use(ctx context.Context, conn C) (wasReady bool, err error) 
 	}
 }
 
-// sleep waits for d or for a Recheck, which has an effect once in recheckInterval. It
-// returns true if the connection ended meanwhile, or ctx.
+// sleep waits for d or for a Recheck, which has an effect at most once in
+// recheckInterval. It returns true if the connection or ctx ended meanwhile.
 func (k *Keeper[C]) sleep(ctx context.Context, d time.Duration, ended <-chan error) (over bool, err error) {
 	for _, phase := range []struct {
 		d    time.Duration
@@ -122,7 +122,7 @@ func (k *Keeper[C]) sleep(ctx context.Context, d time.Duration, ended <-chan err
 	return false, nil
 }
 
-// report changes the state, and logs it if it is another one.
+// report changes the state, and logs it if it differs from the state before.
 func (k *Keeper[C]) report(ctx context.Context, conn C, connected bool, why error) {
 	if !k.set(conn, connected, why) {
 		return
@@ -137,7 +137,7 @@ func (k *Keeper[C]) report(ctx context.Context, conn C, connected bool, why erro
 	}
 }
 
-// set changes the state. It returns false if why was the same before.
+// set changes the state. It returns false if the text of why is the same as before.
 func (k *Keeper[C]) set(conn C, connected bool, why error) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
