@@ -1,5 +1,5 @@
-// Package deadletter is what people do with dead letters: list them, replay what
-// can be handled now, discard the rest.
+// Package deadletter lets people list dead letters, replay those that can be handled now,
+// and discard the rest.
 //
 //	commands ──► handlers ──invalid──► dead letters of the tenant
 //	    ▲                                  │
@@ -8,16 +8,16 @@
 //
 // # Promises
 //
-//   - A dead letter is removed only after its replay is durable. A process that is
-//     killed in between leaves it, and the next one replays it once more: under the
-//     same id, which most brokers drop, and as the same version of its timer, which
-//     changes nothing.
-//   - What is replayed is the original body without the failure metadata, but for
-//     two headers: how often it was replayed, and when it first failed. If it fails
-//     again the next dead letter counts on from there; after [MaxReplays] it stays.
+//   - A dead letter is removed only after its replay is durable. If the process is killed
+//     in between, the dead letter stays, and is replayed once more: under the same id,
+//     which most brokers drop, and as the same version of its timer, which changes
+//     nothing.
+//   - A replay publishes the original body. Of the failure metadata it keeps two headers:
+//     how often the message was replayed, and when it first failed. If it fails again the
+//     next dead letter counts on from there; after [MaxReplays] it stays.
 //   - A dead letter goes to the commands of its own tenant, whatever its headers say.
-//   - Anyone may have written a dead letter. Headers that make no sense count as
-//     absent, and no dead letter ends a visit to the others.
+//   - Anyone may have written a dead letter. Malformed headers count as absent, and no
+//     dead letter ends a visit to the others.
 package deadletter
 
 import (
@@ -35,15 +35,15 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// MaxReplays is how often a message is replayed. What failed four times in all
-// needs a person, not a fourth replay.
+// MaxReplays is how often a message is replayed. A message that has failed four times in
+// all needs a person, not a fourth replay.
 const MaxReplays = 3
 
-// removeTimeout is how long it may take to remove a dead letter that was replayed
-// when the context has ended meanwhile.
+// removeTimeout is the longest time for removing a dead letter that was replayed, if the
+// context ends meanwhile.
 const removeTimeout = 5 * time.Second
 
-// A Broker is what a [Service] needs of a [broker.Broker].
+// A Broker is the part of a [broker.Broker] that a [Service] needs.
 type Broker interface {
 	broker.DeadLetters
 	Publisher() broker.Publisher
@@ -62,43 +62,42 @@ type Service struct {
 // New returns a Service.
 func New(b Broker) *Service { return &Service{broker: b, routing: b.Routing()} }
 
-// What was done with a dead letter.
+// Outcomes of a dead letter.
 const (
 	Replayed  = "replayed"  // published again, and removed
 	Discarded = "discarded" // removed
 	Refused   = "refused"   // left where it is
 )
 
-// A Result is what was done with a dead letter, or would be.
+// A Result is the outcome of a dead letter.
 type Result struct {
 	Message Message
 	Did     string // one of [Replayed], [Discarded], [Refused]
-	Topic   string // where it was replayed to
-	ID      string // of the message it was replayed as
-	Why     error  // why it was refused; else nil
+	Topic   string // topic that it was replayed to
+	ID      string // id of the message that was published
+	Why     error  // why it was refused; nil if it was not
 }
 
-// A Summary is what a call did altogether.
+// A Summary is the outcome of a call.
 type Summary struct {
 	Done    int // dead letters listed, replayed or discarded
 	Refused int // dead letters that were left where they are
 }
 
-// List calls show with each dead letter that fits, oldest first. Nothing changes.
-// It ends at the first error, of ctx, the broker or show, and returns it.
+// List calls show with each dead letter that fits the filter, oldest first, and changes
+// nothing. It ends at the first error, of ctx, the broker or show, and returns it.
 func (s *Service) List(ctx context.Context, f Filter, show func(Message) error) (Summary, error) {
 	return s.each(ctx, f, false, nil, func(m Message) (Result, error) {
 		return Result{Message: m}, show(m)
 	})
 }
 
-// Replay publishes the originals of the dead letters that fit once more, each to
-// the commands of its tenant, and then removes the dead letter. Those that can't
-// be replayed have the result [Refused]: those that were replayed [MaxReplays]
-// times, those whose body was cut, those without a topic to go to, and those that
-// the broker refuses. It ends at the first other error, of ctx or the broker, and
-// returns it, together with what was done until then. Tell is called once for each dead
-// letter that fits, and may be nil.
+// Replay publishes the originals of the dead letters that fit the filter once more, each
+// to the commands of its tenant, and then removes the dead letter. A dead letter gets the
+// result [Refused] if it was replayed [MaxReplays] times, if its body was cut, if no
+// topic fits it, or if the broker refuses the message. Replay ends at the first other
+// error, of ctx or the broker, and returns it, together with the summary until then. Tell
+// is called once for each dead letter that fits, and may be nil.
 func (s *Service) Replay(ctx context.Context, f Filter, tell func(Result)) (Summary, error) {
 	return s.each(ctx, f, true, tell, func(m Message) (Result, error) {
 		topic, err := s.destination(m)
@@ -117,10 +116,11 @@ func (s *Service) Replay(ctx context.Context, f Filter, tell func(Result)) (Summ
 	})
 }
 
-// Discard removes the dead letters that fit. Each leaves a [Mark] before, so that a lost
-// database does not take its original for a command that was accepted. It ends at the first error, of ctx
-// or the broker, and returns it, together with what was done until then. Tell is called
-// once for each dead letter that fits, and may be nil.
+// Discard removes the dead letters that fit the filter. Before, it publishes a [Mark] for
+// each, so that the recovery of a lost database does not take the original for an
+// accepted command. It ends at the first error, of ctx or the broker, and returns it,
+// together with the summary until then. Tell is called once for each dead letter that
+// fits, and may be nil.
 func (s *Service) Discard(ctx context.Context, f Filter, tell func(Result)) (Summary, error) {
 	return s.each(ctx, f, true, tell, func(m Message) (Result, error) {
 		if m.Position != "" {
@@ -134,8 +134,7 @@ func (s *Service) Discard(ctx context.Context, f Filter, tell func(Result)) (Sum
 	})
 }
 
-// destination returns the topic to which a dead letter is replayed, or why there is
-// none.
+// destination returns the topic to which a dead letter is replayed, or why there is none.
 func (s *Service) destination(m Message) (string, error) {
 	if err := m.Replayable(); err != nil {
 		return "", err
@@ -147,9 +146,9 @@ func (s *Service) destination(m Message) (string, error) {
 	if ofNoTenant == s.routing.Commands {
 		return ofNoTenant, nil
 	}
-	// Topics are of tenants, and the dead letter is of none: it goes back to where
-	// it came from. It never came from the topic of a valid tenant, whatever it says,
-	// nor from one without a subscription.
+	// Each topic belongs to a tenant, and this dead letter has none, so it goes back to the
+	// topic that it came from. That topic can't be the topic of a valid tenant, even if the
+	// header says so, nor a topic that the service does not subscribe to.
 	named, ok := s.routing.TenantOf(m.Topic)
 	if !ok || named.Validate() == nil || named == "" || strings.ContainsAny(string(named), ".*>#/ \t\r\n") {
 		return "", fmt.Errorf("it names no tenant, and its topic %s is not a topic of commands", timer.Quote(m.Topic))
@@ -160,9 +159,9 @@ func (s *Service) destination(m Message) (string, error) {
 // errLimit ends a visit at the limit of the filter.
 var errLimit = errors.New("the limit is reached")
 
-// each calls do with each dead letter that fits, and removes those that it replays
-// or discards. A result is counted and reported when it is known that the dead
-// letter is removed: when the visit goes on, or has ended.
+// each calls do with each dead letter that fits, and removes those that do replays or
+// discards. It counts and reports a result only when the dead letter is known to be
+// removed: when the visit goes on, or has ended.
 func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Result), do func(Message) (Result, error)) (Summary, error) {
 	if err := broker.ValidateVisit(f.Tenant); err != nil {
 		return Summary{}, err

@@ -7,15 +7,17 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Filter selects dead letters: those that fit all of its fields. The zero Filter
-// selects all dead letters of all tenants.
+// A Filter selects the dead letters that fit all of its fields. The zero Filter selects
+// all dead letters of all tenants.
 type Filter struct {
-	Tenant      timer.TenantID // whose; "" for all, [timer.NoTenant] for those that name none
-	IDs         []string       // any of these; none for all
-	Reasons     []timer.Reason // any of these; none for all
-	Correlation string         // only with this correlation id; any if empty
-	Since       time.Time      // last became a dead letter then or later; zero for all. One without its time is older.
-	Limit       int            // how many at most, oldest first; 0 for all
+	Tenant      timer.TenantID // tenant; "" for all, [timer.NoTenant] for dead letters that name none
+	IDs         []string       // one of these ids; empty for all
+	Reasons     []timer.Reason // one of these reasons; empty for all
+	Correlation string         // correlation id; empty for all
+	// Since selects messages that last became dead letters then or later; zero selects all.
+	// A message without that time counts as older.
+	Since time.Time
+	Limit int // most dead letters, oldest first; 0 for all
 }
 
 // Fits reports whether a dead letter is selected.

@@ -12,19 +12,20 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Mark is what an operator decided. It stands among the dead letters of a tenant, where
-// the recovery of a lost database finds it, and is in no list.
+// A Mark is the kind of a message that records an operator's decision. It is published
+// among the dead letters of a tenant, where the recovery of a lost database finds it. No
+// list of dead letters contains it.
 type Mark string
 
 // Marks.
 const (
-	MarkDiscarded Mark = "discarded" // a dead letter, whose original is in the headers
-	MarkForgotten Mark = "forgotten" // the tenant, with all that came before
-	MarkPaused    Mark = "paused"    // firing, of the tenant or of all
-	MarkResumed   Mark = "resumed"   // the same
+	MarkDiscarded Mark = "discarded" // a dead letter was discarded; headers name its original
+	MarkForgotten Mark = "forgotten" // the tenant was forgotten, with everything before the mark
+	MarkPaused    Mark = "paused"    // firing was paused, for the tenant or for all
+	MarkResumed   Mark = "resumed"   // firing was resumed, for the tenant or for all
 )
 
-// MarkOf returns the mark that a message is, or "".
+// MarkOf returns the mark of a message, or "" if the message is not a mark.
 func MarkOf(msg *message.Message) Mark {
 	if msg.Metadata.Get(envelope.HeaderType) != envelope.TypeMark {
 		return ""
@@ -32,13 +33,14 @@ func MarkOf(msg *message.Message) Mark {
 	return Mark(msg.Metadata.Get(envelope.HeaderMark))
 }
 
-// Leave publishes a mark with more headers, if the broker keeps what was read: without
-// that nothing recovers a database.
+// Leave publishes a mark with more headers. It does nothing if the broker does not keep
+// messages after their ack, since then no recovery reads the mark.
 func Leave(ctx context.Context, b Broker, tenant timer.TenantID, mark Mark, headers map[string]string) error {
 	if kept, _ := b.History(); kept == nil {
 		return nil
 	}
-	msg := message.NewMessage(uuid.NewString(), []byte("{}")) // a body, since Kafka takes none for a deletion
+	// The body is not empty, since Kafka takes a message without one for a deletion.
+	msg := message.NewMessage(uuid.NewString(), []byte("{}"))
 	for name, value := range headers {
 		msg.Metadata.Set(name, value)
 	}

@@ -14,31 +14,31 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Message is a dead letter. What its headers don't say, or say in a form that
-// the service never writes, is zero. Its texts may hold anything.
+// A Message is a dead letter. A field is zero if its header is absent, or malformed in a
+// way that the service never writes. Texts may contain anything.
 type Message struct {
-	ID     string         // its own; never empty, and the same at every visit
-	Tenant timer.TenantID // whose it is; [timer.NoTenant] if it names none
-	Reason timer.Reason   // for machines
-	Detail string         // for people
+	ID     string         // id of the dead letter; never empty, and the same at every visit
+	Tenant timer.TenantID // tenant; [timer.NoTenant] if the dead letter names none
+	Reason timer.Reason   // reason for machines
+	Detail string         // reason for people
 
-	Topic      string // of the original
-	Position   string // of the original in its topic
-	OriginalID string // id of the original: that of its body, else the one that it came with
+	Topic      string // topic of the original
+	Position   string // position of the original in its topic
+	OriginalID string // id of the original: the id in its body, else the id of its message
 
-	FirstAt   time.Time // when it first became a dead letter
-	LastAt    time.Time // when it last became one
-	Count     int       // how often it became one, at least 1
+	FirstAt   time.Time // when the message first became a dead letter
+	LastAt    time.Time // when it last became a dead letter
+	Count     int       // how often it became a dead letter, at least 1
 	Replays   int       // how often it was replayed
 	Truncated bool      // whether the body was cut
 
-	CorrelationID string      // of the original, if it has one
-	Trace         timer.Trace // of the original, if it has one
-	Body          []byte      // of the original, byte for byte unless Truncated
+	CorrelationID string      // correlation id of the original, if it has one
+	Trace         timer.Trace // trace of the original, if it has one
+	Body          []byte      // body of the original, byte for byte unless Truncated
 }
 
-// Read returns the dead letter that a message of [broker.DeadLetters] is. It
-// refers to the body of the message.
+// Read decodes a message of [broker.DeadLetters]. The result refers to the body of the
+// message.
 func Read(routing broker.Routing, msg *message.Message) Message {
 	get := msg.Metadata.Get
 	tenant, _ := routing.DeadLetterOf(get(broker.MetaTopic), msg)
@@ -59,20 +59,21 @@ func Read(routing broker.Routing, msg *message.Message) Message {
 		Trace:         envelope.TraceFrom(get),
 		Body:          msg.Payload,
 	}
-	if m.CorrelationID == "" { // as older versions of the service left it
+	if m.CorrelationID == "" { // older versions of the service did not set the header
 		m.CorrelationID = envelope.OriginOf(msg.Payload).CorrelationID
 	}
 	if n, err := strconv.Atoi(get(envelope.HeaderDeadLetterCount)); err == nil && n > 0 {
 		m.Count = n
 	}
-	// A body that may not be whole is not replayed.
+	// A body that may be incomplete is not replayed.
 	cut := get(envelope.HeaderDeadLetterTruncated)
 	m.Truncated = cut != "" && cut != "false"
 	return m
 }
 
-// idOf returns the id of a dead letter: its own, else one that is derived from its
-// position, since a driver makes up an id for a message without one.
+// idOf returns the id of a dead letter: its own id, else an id that is derived from its
+// position. The id of msg would differ at each visit, since a driver makes up an id for a
+// message without one.
 func idOf(msg *message.Message) string {
 	id := msg.Metadata.Get(envelope.HeaderMessageID)
 	if timer.ValidateID("id", id) == nil {
@@ -85,7 +86,7 @@ func idOf(msg *message.Message) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "%q %q", msg.Metadata.Get(broker.MetaTopic), position)).String()
 }
 
-// timeOf returns the time that a header holds, or none.
+// timeOf returns the time in a header, or the zero time.
 func timeOf(header string) time.Time {
 	at, err := envelope.ParseTime(header)
 	if err != nil {
@@ -94,8 +95,8 @@ func timeOf(header string) time.Time {
 	return at
 }
 
-// Replayable returns why a dead letter stays where it is, whatever the topics are; nil
-// if it may be replayed.
+// Replayable returns why a dead letter can't be replayed to any topic; nil if it may be
+// replayed.
 func (m Message) Replayable() error {
 	switch {
 	case m.Truncated:
@@ -106,10 +107,10 @@ func (m Message) Replayable() error {
 	return nil
 }
 
-// replay returns the original as a new message. Its id is derived from the dead
-// letter, so that the same replay has the same id, and from all of it: one who
-// guesses the id could publish something else under it, and the broker would drop
-// the replay.
+// replay returns the original as a new message. Its id is derived from the dead letter,
+// so that the same replay has the same id. It is derived from all parts of the dead
+// letter, so that nobody can guess it, publish something else under it, and have the
+// broker drop the replay.
 func (m Message) replay() *message.Message {
 	replays := m.Replays + 1
 	id := uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "replay %q %q %d %d %q", m.ID, m.Tenant, replays, m.LastAt.UnixMilli(), m.Body))

@@ -11,11 +11,11 @@ type counter struct {
 	Summary
 	tell    func(Result)
 	fitting int     // dead letters that fit the filter
-	last    *Result // of a dead letter that is being removed
+	last    *Result // result of a dead letter that is being removed
 }
 
-// add notes the result of a dead letter that fits. If it is to be removed, the
-// result counts from the next settle.
+// add notes the result of a dead letter that fits. If the dead letter is to be removed,
+// the next settle counts the result.
 func (c *counter) add(r Result, remove bool) {
 	c.fitting++
 	c.last = &r
@@ -24,7 +24,7 @@ func (c *counter) add(r Result, remove bool) {
 	}
 }
 
-// settle counts and reports the last result: its dead letter was removed.
+// settle counts and reports the last result. Its dead letter was removed, or stays.
 func (c *counter) settle() {
 	r := c.last
 	if r == nil {
