@@ -6,10 +6,12 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// CatchUp waits until what is queued for the role, or in flight, was acked or
-// nacked.
+// CatchUp waits until all messages that are queued for the role, or in flight, were acked
+// or nacked.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
-	var open map[*delivery]int // what it waits for, and how often that was answered before; nil before the role has subscribed
+	// open holds the deliveries to wait for, with the number of their answers at the time of
+	// the call. It is nil until the role has subscribed.
+	var open map[*delivery]int
 	return pause.Until(ctx, func() (bool, error) {
 		_, away := b.Interruptions()
 		b.mu.Lock()
@@ -33,5 +35,5 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 	})
 }
 
-// Interruptions returns none: there is no connection to lose.
+// Interruptions returns 0, since there is no connection to lose.
 func (b *Broker) Interruptions() (int64, error) { return 0, b.Ready(context.Background()) }

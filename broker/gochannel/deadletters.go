@@ -12,21 +12,21 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A deadLetter is one of a tenant.
+// A deadLetter is a dead letter of a tenant.
 type deadLetter struct {
 	tenant timer.TenantID
-	msg    *message.Message // never given to a visit, which gets a copy
+	msg    *message.Message // visits get copies
 }
 
-// keep keeps a dead letter, and drops the oldest if there are too many. The
-// caller holds mu.
+// keep stores a dead letter, and drops the oldest if there are too many. The caller holds
+// mu.
 func (b *Broker) keep(d deadLetter) {
 	b.deadLetters = append(b.deadLetters, d)
 	b.deadLetters = b.deadLetters[max(0, len(b.deadLetters)-b.opt.DeadLetters):]
 }
 
-// VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that
-// is kept when it begins, oldest first. See [broker.DeadLetters] for the contract.
+// VisitDeadLetters calls visit with each dead letter of a tenant, or of all, that is
+// stored when the visit begins, oldest first. See [broker.DeadLetters] for the contract.
 func (b *Broker) VisitDeadLetters(
 	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {

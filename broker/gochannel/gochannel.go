@@ -1,12 +1,12 @@
 // Package gochannel is the driver for tests and for services that live in one
 // process. It keeps everything in memory:
 //
-//   - A role gets what is published after it subscribed. Nothing is kept for a
-//     role that never did. What it has not acked is kept while one of its
-//     subscribers is open; the Close of the last one discards it.
-//   - Publish returns when the message is queued for every role. While as many
-//     as [Options.Pending] wait for acks it waits too, for at most 20 seconds;
-//     then its results are [ErrFull].
+//   - A role gets messages that are published after it has subscribed. Nothing is kept
+//     for a role that never subscribed. Messages without an ack are kept while one of the
+//     role's subscribers is open; the Close of the last one discards them.
+//   - Publish returns when the message is queued for every role. While
+//     [Options.Pending] messages wait for acks it waits too, for at most 20 seconds.
+//     Then its results are [ErrFull].
 //   - The newest dead letters are kept apart for [Broker.VisitDeadLetters], at most
 //     [Options.DeadLetters].
 //
@@ -16,11 +16,11 @@
 //	              ├─────► group of another role
 //	              └─────► tails, dead letters
 //
-// Watermill's own GoChannel has no roles, no bound and no delay of a retry, and
-// lets a subscription have one message in flight. Beneath this driver it was only
-// the arrow from Publish to the groups: 15,000 messages a second were published
-// and consumed with it, 110,000 are without (BenchmarkBroker, 2 cores, 2026-11).
-// As a broker of its own it is one of the pairs of broker/watermill.
+// Watermill's own GoChannel has no roles, no limit and no delay of a retry, and
+// lets a subscription have one message in flight. This driver once used it, only for the
+// arrow from Publish to the groups: 15,000 messages a second were published and consumed
+// with it, and 110,000 are without it (BenchmarkBroker, 2 cores, 2026-11).
+// broker/watermill supports it as a broker of its own.
 package gochannel
 
 import (
@@ -44,12 +44,12 @@ import (
 )
 
 var (
-	// ErrNotRunning is the result while Run does not run.
+	// ErrNotRunning is the result of a message while Run does not run.
 	ErrNotRunning = fmt.Errorf("%w: the broker is not running", broker.ErrUnavailable)
-	// ErrFull is the result while consumers are too far behind.
+	// ErrFull is the result of a message while consumers are too far behind.
 	ErrFull = fmt.Errorf("%w: too many messages wait for acks", broker.ErrUnavailable)
-	// ErrClosed is the error of Subscribe after the Close of the subscriber, or
-	// after Run.
+	// ErrClosed is the error of Subscribe after the Close of the subscriber, or after the
+	// end of Run.
 	ErrClosed = inflight.ErrClosed
 )
 
@@ -59,7 +59,7 @@ const publishTimeout = 20 * time.Second
 // Options tune a [Broker]. The zero value is ready to use.
 type Options struct {
 	Routing     broker.Routing // default [DefaultRouting]
-	DeadLetters int            // dead letters that are kept, read or not; the oldest are dropped; default 10,000
+	DeadLetters int            // most dead letters; the oldest is dropped then; default 10,000
 	Pending     int            // messages that may wait for acks before Publish waits; default 65536
 }
 
@@ -76,18 +76,18 @@ type Broker struct {
 	begun   atomic.Bool
 	running atomic.Bool
 	term    *inflight.Term      // ends with Run
-	pending *semaphore.Weighted // of messages that are queued, held or in flight
+	pending *semaphore.Weighted // limits messages that are queued, held or in flight
 
 	mu          sync.Mutex
-	published   uint64                       // how many messages ever
+	published   uint64                       // messages so far
 	groups      map[string]map[string]*group // by topic and role
 	tails       map[string]map[tail]bool     // by topic
-	deadLetters []deadLetter                 // the newest, oldest first
+	deadLetters []deadLetter                 // newest dead letters, oldest first
 	owners      map[string]broker.Owner      // by role
 }
 
-// New returns a Broker. It starts nothing: call [Broker.Run]. It has nothing to
-// log; all drivers are made alike.
+// New returns a Broker. It starts nothing: call [Broker.Run]. It logs nothing, and has
+// the logger since all drivers are constructed alike.
 func New(opt Options, _ *slog.Logger) *Broker {
 	opt.Routing = cmp.Or(opt.Routing, DefaultRouting())
 	opt.Pending = option.Positive(opt.Pending, 1<<16)
@@ -102,9 +102,8 @@ func New(opt Options, _ *slog.Logger) *Broker {
 	}
 }
 
-// Run lets messages through until ctx is done, then ends all subscriptions,
-// discards what was not acked, and returns nil. It returns an error if the
-// options can't work.
+// Run accepts messages until ctx is done, then ends all subscriptions, discards messages
+// without an ack, and returns nil. It returns an error if the options can't work.
 func (b *Broker) Run(ctx context.Context) error {
 	if err := b.opt.Routing.Validate(); err != nil {
 		return fmt.Errorf("routing: %w", err)
@@ -138,7 +137,7 @@ func (b *Broker) Subscriber(role string) message.Subscriber {
 	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role, groups: make(map[string]*group)}
 }
 
-// Tail returns a subscriber for what is published from now on.
+// Tail returns a subscriber for messages that are published from now on.
 func (b *Broker) Tail() message.Subscriber {
 	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.listen}
 }
@@ -146,7 +145,7 @@ func (b *Broker) Tail() message.Subscriber {
 // Now returns [errors.ErrUnsupported]: this process has one clock.
 func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
 
-// History returns none: a message that was acked is gone.
+// History returns nil: a message that was acked is gone.
 func (b *Broker) History() (broker.History, string) {
 	return nil, "the broker in this process keeps no message that was acked"
 }

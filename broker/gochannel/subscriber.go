@@ -14,28 +14,28 @@ import (
 // An entry is a published message.
 type entry struct {
 	broker    *Broker
-	msg       *message.Message // never given to handlers, which get copies
-	unsettled atomic.Int32     // groups that have not acked it
+	msg       *message.Message // handlers get copies
+	unsettled atomic.Int32     // groups that have not acked the message
 }
 
-// settle notes that one group is finished with the message.
+// settle notes that one group has acked or discarded the message.
 func (e *entry) settle() {
 	if e.unsettled.Add(-1) == 0 {
 		e.broker.pending.Release(1)
 	}
 }
 
-// A group is what the subscribers of a role share: the messages of a topic that
-// none of them has acked.
+// A group holds the messages of a topic that a role has not acked. The subscribers of the
+// role share it.
 type group struct {
 	broker *Broker
-	ready  chan struct{} // holds one: the queue is not empty
+	ready  chan struct{} // signals that the queue is not empty
 
 	// Guarded by the mu of the broker.
 	users     int // subscribers that keep the group
 	discarded bool
 	queue     []*delivery
-	open      map[*delivery]bool // what is queued or in flight
+	open      map[*delivery]bool // deliveries that are queued or in flight
 }
 
 // A delivery is an entry in a group. See [inflight.Delivery].
@@ -47,13 +47,13 @@ type delivery struct {
 	answers int // how often it was acked, nacked or discarded; guarded by the mu of the broker
 }
 
-// Bytes returns the size of the body and a little for the rest.
+// Bytes returns about how much memory the message takes.
 func (d *delivery) Bytes() int { return len(d.msg.Payload) + 512 }
 
 // Message returns a copy.
 func (d *delivery) Message() *message.Message {
 	d.broker.mu.Lock()
-	d.group.open[d] = true // it may have waited for its retry
+	d.group.open[d] = true // Retry may have removed it
 	d.broker.mu.Unlock()
 	d.times++
 	c := d.msg.Copy()
@@ -78,7 +78,7 @@ func (d *delivery) answered() {
 	d.answers++
 }
 
-// Retry returns false: the window holds the message.
+// Retry returns false, since the window holds the message.
 func (d *delivery) Retry(time.Duration) bool {
 	d.broker.mu.Lock()
 	defer d.broker.mu.Unlock()
@@ -142,7 +142,8 @@ func (g *group) deliver(ctx context.Context, w *inflight.Window) {
 	}
 }
 
-// requeue queues what a subscription had in flight when its subscriber closed.
+// requeue queues the messages that a subscription had in flight when its subscriber
+// closed.
 func (g *group) requeue(left []inflight.Delivery) {
 	g.broker.mu.Lock()
 	defer g.broker.mu.Unlock()
@@ -150,7 +151,7 @@ func (g *group) requeue(left []inflight.Delivery) {
 		g.push(d.(*delivery))
 	}
 	if len(g.queue) > 0 {
-		g.wake() // the wake-up of the subscription may have been for another one
+		g.wake() // the ended subscription may have taken the last signal
 	}
 }
 
@@ -160,7 +161,7 @@ type subscriber struct {
 	broker *Broker
 	role   string
 	closed bool              // guarded by the mu of the broker
-	groups map[string]*group // by topic, those that this subscriber keeps; guarded by the mu of the broker
+	groups map[string]*group // groups that it keeps, by topic; guarded by the mu of the broker
 }
 
 // SubscribeInitialize keeps messages of a topic for the role from now on, as
@@ -170,8 +171,8 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 	return err
 }
 
-// Subscribe delivers what was published to a topic since the role first
-// subscribed, and is not acked.
+// Subscribe delivers messages that were published to a topic since the role first
+// subscribed, and that are not acked.
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	g, err := s.group(topic)
 	if err != nil || !s.Join() {
@@ -214,9 +215,8 @@ func (s *subscriber) group(topic string) (*group, error) {
 	return g, nil
 }
 
-// Close ends all subscriptions and waits until their channels are closed. What
-// is in flight goes to other subscribers of the role; without any it is
-// discarded.
+// Close ends all subscriptions and waits until their channels are closed. Messages in
+// flight go to other subscribers of the role; without any they are discarded.
 func (s *subscriber) Close() error {
 	err := s.Subscriptions.Close()
 	b := s.broker

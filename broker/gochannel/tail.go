@@ -8,11 +8,11 @@ import (
 	"github.com/event-service-agent/timer-service/broker/inflight"
 )
 
-// tailBuffer is how many messages a reader of a tail may be behind. More are
+// tailBuffer is how many messages a reader of a tail may be behind. Further messages are
 // dropped.
 const tailBuffer = 8192
 
-// listen begins to keep what is published to a topic.
+// listen begins to collect messages that are published to a topic.
 func (b *Broker) listen(_ context.Context, topic string) (inflight.Listener, error) {
 	l := listener{make(tail, tailBuffer), b, topic}
 	b.mu.Lock()
@@ -24,7 +24,7 @@ func (b *Broker) listen(_ context.Context, topic string) (inflight.Listener, err
 	return l, nil
 }
 
-// A tail has what its reader has not read.
+// A tail holds the messages that its reader has not read yet.
 type tail chan *message.Message
 
 // offer adds a message, unless the reader is too far behind.
