@@ -15,11 +15,10 @@ import (
 // the contract.
 type publisher struct{ *Broker }
 
-// Publish calls the publisher of the pair with one message, or one batch, at a
-// time for each key: a call has one error, and messages of a key stay in order.
-// If a batch fails, which has then published none, its messages are published one
-// by one. A call that has begun goes on when ctx ends; its messages may be
-// published.
+// Publish calls the publisher of the pair for each key with one message, or one batch, at
+// a time: a call has only one error, and messages of a key stay in order. If a batch
+// fails it has published nothing, and its messages are published one by one. A call that
+// has begun goes on when ctx ends, so its messages may be published.
 func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []error {
 	results := make([]error, len(messages))
 	queues := make([][]int, min(p.opt.Calls, len(messages))) // indexes of messages
@@ -43,7 +42,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 				n := p.batch(messages, queue)
 				err := p.call(ctx, messages, queue[:n])
 				for _, i := range queue[:n] {
-					if results[i] = err; err != nil && n > 1 && ctx.Err() == nil { // which of them it is about
+					if results[i] = err; err != nil && n > 1 && ctx.Err() == nil { // find the cause
 						results[i] = p.call(ctx, messages, []int{i})
 					}
 				}
@@ -55,8 +54,8 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	return results
 }
 
-// batch returns how many messages of a queue are published with its next call:
-// of one topic, at most Options.Batch.
+// batch returns how many messages of a queue the next call publishes: messages of one
+// topic, at most Options.Batch.
 func (p publisher) batch(messages []broker.Message, queue []int) int {
 	n := 1
 	for n < min(len(queue), p.opt.Batch) && messages[queue[n]].Topic == messages[queue[0]].Topic {

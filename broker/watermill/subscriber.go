@@ -17,14 +17,16 @@ import (
 
 // Times of a subscription.
 const (
-	endTimeout = 5 * time.Second       // how long the pair may take to end a subscription
-	ackDelay   = 50 * time.Millisecond // between the last ack and the end of a subscription: the pair sends acks in goroutines of its own
+	endTimeout = 5 * time.Second // how long the pair may take to end a subscription
+	// ackDelay is the wait between the last ack and the end of a subscription, since the
+	// pair sends acks in goroutines of its own.
+	ackDelay = 50 * time.Millisecond
 )
 
-// maxCounts bounds how many nacked messages have a count of deliveries.
+// maxCounts is the most nacked messages whose deliveries are counted.
 const maxCounts = 1 << 16
 
-// errEnded is why a subscription gets nothing when the pair has closed its channel.
+// errEnded says that the pair has closed the channel of a subscription.
 var errEnded = errors.New("the pair ended the subscription")
 
 // subscriber subscribes for a role. See [broker.Broker] for its contract.
@@ -43,10 +45,10 @@ type subscription struct {
 	held   sync.WaitGroup // messages that wait for their retry
 
 	mu         sync.Mutex
-	deliveries map[string]int // of nacked messages, by id
+	deliveries map[string]int // deliveries of nacked messages, by id
 }
 
-// SubscribeInitialize does what the subscriber of the pair does, if it can.
+// SubscribeInitialize calls the same method of the pair's subscriber, if it has one.
 func (s *subscriber) SubscribeInitialize(topic string) error {
 	sub, err := s.broker.subscribers(s.role)
 	if err != nil {
@@ -58,8 +60,8 @@ func (s *subscriber) SubscribeInitialize(topic string) error {
 	return nil
 }
 
-// Subscribe subscribes at the pair, and tries again for ever if that fails. It
-// waits for the first try for as long as the options say.
+// Subscribe subscribes at the pair, and retries for ever if that fails. It waits for the
+// first attempt for at most [Options.SubscribeTimeout].
 func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
 	if !s.Join() {
 		return nil, inflight.ErrClosed
@@ -87,9 +89,9 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	return w.Messages(), nil
 }
 
-// run delivers until the intake ends. The subscriptions of the pair end when
-// nothing is in flight any more, or the subscriber is closed: until then its
-// messages can be acked.
+// run delivers messages until the intake ends. The subscriptions of the pair end when no
+// message is in flight any more, or the subscriber is closed. Until then messages can be
+// acked.
 func (s *subscription) run(ctx context.Context, stop func(), tried *sync.WaitGroup) {
 	pair, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -116,8 +118,8 @@ func (s *subscription) run(ctx context.Context, stop func(), tried *sync.WaitGro
 	draining.Wait()
 }
 
-// drain takes what comes after the intake, and nacks it when the subscription of
-// the pair has ended, which closes the channel soon.
+// drain receives the messages that come after the intake has ended. It nacks them when
+// the subscription of the pair has ended, which closes the channel soon.
 func drain(in <-chan *message.Message, ended <-chan struct{}) {
 	var unacked []*message.Message
 	for open := true; open; {
@@ -136,7 +138,8 @@ func drain(in <-chan *message.Message, ended <-chan struct{}) {
 	empty(in, (*message.Message).Nack)
 }
 
-// empty answers what the pair still sends on a channel, until it closes it.
+// empty answers the messages that the pair still sends on a channel, until the pair
+// closes it.
 func empty(in <-chan *message.Message, answer func(*message.Message) bool) {
 	late := time.NewTimer(endTimeout)
 	defer late.Stop()
@@ -153,8 +156,8 @@ func empty(in <-chan *message.Message, answer func(*message.Message) bool) {
 	}
 }
 
-// feed subscribes at the pair, again and again, and gives messages to the window
-// until the intake ends. It returns the channel that was open then.
+// feed subscribes at the pair again and again, and adds messages to the window until the
+// intake ends. It returns the channel that was open then.
 func (s *subscription) feed(pair context.Context, tried func()) <-chan *message.Message {
 	defer tried()
 	for failures := 1; ; failures++ {
@@ -189,8 +192,8 @@ func (s *subscription) subscribe(pair context.Context) (<-chan *message.Message,
 	return sub.Subscribe(pair, s.topic)
 }
 
-// take gives messages to the window. It returns true if the intake ended, false
-// if the pair closed its channel.
+// take adds messages to the window. It returns true if the intake ended, and false if the
+// pair closed its channel.
 func (s *subscription) take(in <-chan *message.Message) bool {
 	for {
 		select {
@@ -208,8 +211,8 @@ func (s *subscription) take(in <-chan *message.Message) bool {
 	}
 }
 
-// report notes why the subscription gets nothing, nil if it does, and logs it if
-// that is another reason than before.
+// report notes why the subscription gets no messages, or with nil that it gets them. It
+// logs a reason that differs from the one before.
 func (s *subscription) report(err error) {
 	b := s.broker
 	b.mu.Lock()
@@ -229,20 +232,20 @@ func (s *subscription) report(err error) {
 type delivery struct {
 	*subscription
 	msg   *message.Message
-	times int // how often it was delivered
+	times int // how often the message was delivered
 }
 
-// Bytes returns the size of the body and a little for the rest.
+// Bytes returns about how much memory the message takes.
 func (d *delivery) Bytes() int { return len(d.msg.Payload) + 512 }
 
-// Message returns a copy, whose ack is not yet one of the pair.
+// Message returns a copy. Its ack does not reach the pair by itself.
 func (d *delivery) Message() *message.Message {
 	c := withoutMeta(d.msg)
 	c.Metadata[broker.MetaTopic] = d.topic
 	return c
 }
 
-// Stale returns false: the pair does not say.
+// Stale returns false, since the pair does not report lost messages.
 func (d *delivery) Stale() bool { return false }
 
 // Ack acks the message at the pair.
@@ -253,8 +256,8 @@ func (d *delivery) Ack() {
 	d.msg.Ack()
 }
 
-// Retry nacks the message at the pair after the delay, so that a pair which
-// delivers again at once does not do that in a loop.
+// Retry nacks the message at the pair after the delay. Without the delay, a pair that
+// redelivers at once would do so in a loop.
 func (d *delivery) Retry(delay time.Duration) bool {
 	d.mu.Lock()
 	if len(d.deliveries) >= maxCounts {

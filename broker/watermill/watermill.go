@@ -1,10 +1,10 @@
 // Package watermill makes a broker of any pair of Watermill's publisher and
 // subscriber, for a host that has them already.
 //
-// What a pair can't do this package can't add. It gives each message a result,
-// bounds what is in flight, delays retries and ends in order; whether messages
-// are durable, how many come at once and what a role is, is up to the pair.
-// docs/brokers/README.md says which promises hold with three of them.
+// This package gives each message a result, limits messages in flight, delays retries
+// and stops in order. The pair decides whether messages are durable, how many come at
+// once and what a role is; this package can't add to that. docs/brokers/README.md says
+// which promises hold with three pairs.
 //
 //	Publish ──one message a call, some calls at once──► message.Publisher
 //	handler ◄── inflight.Window ◄── message.Subscriber of the role
@@ -32,47 +32,55 @@ import (
 )
 
 var (
-	// ErrNotRunning is the result while Run does not run.
+	// ErrNotRunning is the result of a message while Run does not run.
 	ErrNotRunning = fmt.Errorf("%w: the broker is not running", broker.ErrUnavailable)
-	// ErrDeadLetters is the error of a visit: a pair can't list or remove messages.
+	// ErrDeadLetters is the error of a visit, since a pair can't list or remove messages.
 	ErrDeadLetters = fmt.Errorf("dead letters of a Watermill pair are visited with the tools of its broker: %w", errors.ErrUnsupported)
 	// ErrTail is the error of a tail without [Options.Tail].
 	ErrTail = fmt.Errorf("this broker has no subscriber for a tail: %w", errors.ErrUnsupported)
 )
 
-// A Subscribers returns the subscriber of a role. Messages of a role are shared by
-// all subscriptions of its subscribers, in this process and in others, if the pair
-// can do that. It is called for each Subscribe, and again after an error.
+// A Subscribers returns the subscriber of a role. All subscriptions of a role's
+// subscribers share its messages, in this process and in others, if the pair supports
+// that. The function is called for each Subscribe, and again after an error.
 type Subscribers func(role string) (message.Subscriber, error)
 
 // Options tune a [Broker]. The zero value is ready to use.
 type Options struct {
 	Routing  broker.Routing // default [DefaultRouting]; the commands topic can't name the tenant
 	Calls    int            // calls of the publisher at once; default 16
-	Batch    int            // messages of one call; default 1. More than one only if a call that fails has published none
 	InFlight int            // messages in flight of one Subscribe; default 4096
 
-	// Subscriptions is how many subscriptions of the pair one Subscribe opens;
-	// default 1. It is for pairs whose subscriptions have one message in flight,
-	// and share the messages of a role.
+	// Batch is the most messages of one call; default 1. It may be larger only if a call
+	// that fails has published none of its messages.
+	Batch int
+
+	// Subscriptions is how many subscriptions of the pair one Subscribe opens; default 1. It
+	// is for pairs whose subscriptions have only one message in flight, and share the
+	// messages of a role.
 	Subscriptions int
 
-	// MaxDelay bounds the delay of a retry, during which the message stays unacked
-	// at the pair; default 20s. It must be shorter than the time after which the
-	// pair delivers an unacked message again.
+	// MaxDelay is the longest delay of a retry; default 20s. The message stays unacked at
+	// the pair meanwhile, so MaxDelay must be shorter than the time after which the pair
+	// redelivers an unacked message.
 	MaxDelay time.Duration
 
-	// SubscribeTimeout is how long Subscribe waits for the pair; default 1s. Then it goes on
-	// in the background, and a pair that keeps nothing loses what is published meanwhile.
+	// SubscribeTimeout is how long Subscribe waits for the pair; default 1s. After that it
+	// goes on in the background. A pair that keeps no messages then loses those that are
+	// published meanwhile.
 	SubscribeTimeout time.Duration
 
-	// Classify returns the error of a call as one that wraps [broker.ErrRefused] or
-	// [broker.ErrUnavailable], if it is one of these. Default: every error is one of
-	// the topic, and the message is tried again.
+	// Classify wraps the error of a call in [broker.ErrRefused] or [broker.ErrUnavailable],
+	// if it is one of these. By default every error concerns the topic, and the message is
+	// retried.
 	Classify func(error) error
 
-	Ready func(ctx context.Context) error    // whether the pair's broker can be used, within a second; default: it can
-	Tail  func() (message.Subscriber, error) // a subscriber that gets what is published from now on; default: there is none
+	// Ready returns nil if the pair's broker can be used. It has a second. With nil the
+	// broker counts as usable.
+	Ready func(ctx context.Context) error
+	// Tail returns a subscriber that gets all messages that are published from then on.
+	// With nil there is no tail.
+	Tail func() (message.Subscriber, error)
 }
 
 // DefaultReceipts is the usual [broker.Routing.Receipts], which is not set by default.
@@ -81,7 +89,8 @@ const DefaultReceipts = "service.receipts"
 // DefaultRouting returns [broker.PlainRouting].
 func DefaultRouting() broker.Routing { return broker.PlainRouting() }
 
-// A Broker is a pair of Watermill's. Make it with [New] and run it once.
+// A Broker uses a pair of a Watermill publisher and subscriber. Make it with [New] and
+// run it once.
 type Broker struct {
 	pub         message.Publisher
 	subscribers Subscribers
@@ -90,10 +99,10 @@ type Broker struct {
 	term        *inflight.Term
 	begun       atomic.Bool
 	running     atomic.Bool
-	calls       chan struct{} // holds one for each call of the publisher
+	calls       chan struct{} // slots for calls of the publisher
 
 	mu     sync.Mutex
-	failed map[*subscription]error // subscriptions that get nothing, and why
+	failed map[*subscription]error // why subscriptions get no messages
 }
 
 // New returns a Broker. It starts nothing: call [Broker.Run].
@@ -123,8 +132,8 @@ func New(pub message.Publisher, subscribers Subscribers, opt Options, log *slog.
 	}
 }
 
-// Run lets messages through until ctx is done, then ends all subscriptions and
-// returns nil. It returns an error if the options can't work.
+// Run accepts messages until ctx is done, then ends all subscriptions and returns nil. It
+// returns an error if the options can't work.
 func (b *Broker) Run(ctx context.Context) error {
 	if b.opt.Routing.Wildcard != "" {
 		return errors.New("routing: a Watermill message does not say what topic it came from, so the commands topic can't name the tenant: unset Wildcard")
@@ -173,7 +182,7 @@ func (b *Broker) Subscriber(role string) message.Subscriber {
 	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role}
 }
 
-// Tail returns a subscriber for what is published from now on. Its Subscribe
+// Tail returns a subscriber for messages that are published from now on. Its Subscribe
 // returns [ErrTail] without [Options.Tail].
 func (b *Broker) Tail() message.Subscriber {
 	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.listen}
@@ -182,10 +191,10 @@ func (b *Broker) Tail() message.Subscriber {
 // Now returns [errors.ErrUnsupported]: a pair has no clock.
 func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
 
-// CatchUp returns [errors.ErrUnsupported]: a pair does not say what waits.
+// CatchUp returns [errors.ErrUnsupported], since a pair does not report its backlog.
 func (b *Broker) CatchUp(context.Context, string) error { return errors.ErrUnsupported }
 
-// Interruptions returns none: a pair does not say when its connection is lost. The
+// Interruptions returns 0, since a pair does not report that its connection is lost. The
 // broker is away while Run does not run.
 func (b *Broker) Interruptions() (int64, error) {
 	if !b.running.Load() {
@@ -194,15 +203,15 @@ func (b *Broker) Interruptions() (int64, error) {
 	return 0, nil
 }
 
-// Provision returns nothing: what the pair needs the host has made.
+// Provision returns nothing, since the host provisions for its pair.
 func (b *Broker) Provision(context.Context, bool) ([]broker.Change, error) { return nil, nil }
 
-// Claim returns [errors.ErrUnsupported]: a pair keeps nothing but messages.
+// Claim returns [errors.ErrUnsupported], since a pair can store only messages.
 func (b *Broker) Claim(context.Context, string, broker.Owner, bool) (broker.Owner, error) {
 	return broker.Owner{}, fmt.Errorf("a Watermill pair can't keep the owner of the commands: %w", errors.ErrUnsupported)
 }
 
-// History returns none: a pair does not say what it keeps.
+// History returns nil, since a pair does not report which messages it keeps.
 func (b *Broker) History() (broker.History, string) {
 	return nil, "a pair of Watermill does not say what it keeps"
 }
@@ -217,8 +226,8 @@ func (b *Broker) VisitDeadLetters(
 	return ErrDeadLetters
 }
 
-// withoutMeta returns a copy of a message without metadata that is for this
-// process alone.
+// withoutMeta returns a copy of a message without metadata that are only for this
+// process.
 func withoutMeta(msg *message.Message) *message.Message {
 	c := msg.Copy()
 	for name := range c.Metadata {
