@@ -122,7 +122,7 @@ func (b *Broker) Subscriber(role string) message.Subscriber {
 // Now returns [errors.ErrUnsupported]: Kafka has no request for the time.
 func (b *Broker) Now(context.Context) (time.Time, error) { return time.Time{}, errors.ErrUnsupported }
 
-// Tail returns a subscriber for what is published from now on.
+// Tail returns a subscriber for messages that are published from now on.
 func (b *Broker) Tail() message.Subscriber {
 	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.listen}
 }

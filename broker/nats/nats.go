@@ -96,7 +96,7 @@ type Options struct {
 	MinAge   time.Duration  // how long a stream must keep messages; default 1 day
 	Prefix   string         // put before the names of durable consumers
 	Role     string         // whose consumer [Broker.Provision] makes; default "timer-service"
-	Verify   bool           // create and change nothing; wait for what an administrator makes
+	Verify   bool           // create and change nothing; wait for an administrator to do it
 	Client   bool           // use the stream as it is, and neither create nor verify it
 }
 
@@ -190,7 +190,7 @@ func (b *Broker) Subscriber(role string) message.Subscriber {
 	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role}
 }
 
-// Tail returns a subscriber for what is published from now on.
+// Tail returns a subscriber for messages that are published from now on.
 func (b *Broker) Tail() message.Subscriber {
 	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.tail}
 }

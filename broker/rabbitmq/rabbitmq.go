@@ -229,7 +229,7 @@ func (b *Broker) Subscriber(role string) message.Subscriber {
 	return &subscriber{Subscriptions: inflight.NewSubscriptions(b.term), broker: b, role: role}
 }
 
-// Tail returns a subscriber for what is published from now on.
+// Tail returns a subscriber for messages that are published from now on.
 func (b *Broker) Tail() message.Subscriber {
 	return inflight.Tail{Subscriptions: inflight.NewSubscriptions(b.term), Listen: b.listen}
 }
