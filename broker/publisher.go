@@ -12,17 +12,17 @@ import (
 )
 
 var (
-	// A result wraps ErrRefused if the broker works but will never take the message, since
-	// it is too large, or since its topic is not allowed. It is a [timer.ErrInvalid].
+	// ErrRefused is wrapped by a result if the broker works but will never take the message,
+	// since it is too large, or since its topic is not allowed. It is a [timer.ErrInvalid].
 	ErrRefused = fmt.Errorf("%w: refused by the broker", timer.ErrInvalid)
 
-	// A result wraps ErrUnavailable if the broker is away: no message can be published now,
-	// whatever its topic.
+	// ErrUnavailable is wrapped by a result if the broker is away: no message can be
+	// published now, whatever its topic.
 	ErrUnavailable = errors.New("broker unavailable")
 
-	// An error wraps ErrDenied if the broker denies our user a permission. The text names
-	// the permission or the topic. It may be granted later, so no message is refused for
-	// good.
+	// ErrDenied is wrapped by an error if the broker denies our user a permission. The text
+	// names the permission or the topic. It may be granted later, so no message is refused
+	// for good.
 	ErrDenied = errors.New("the broker does not permit it")
 )
 
