@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,12 +23,13 @@ type instance struct {
 	cmd   *exec.Cmd
 	log   bytes.Buffer // what it writes
 	took  time.Duration
+	meant atomic.Bool   // whether it is to be killed
 	ended chan struct{} // closed when it has ended
 	err   error         // how; set before ended is closed
 }
 
 // start starts an instance and waits until it takes commands. Fell is called
-// with how it ended.
+// with how it ended, unless it was killed.
 func start(ctx context.Context, bin string, environ []string, fell func(error)) (*instance, error) {
 	i := &instance{cmd: exec.CommandContext(ctx, bin, "serve"), ended: make(chan struct{})}
 	i.cmd.Env = append(crash.Environ(), environ...)
@@ -44,7 +46,9 @@ func start(ctx context.Context, bin string, environ []string, fell func(error)) 
 		if i.err != nil {
 			i.err = fmt.Errorf("%w\n%s", i.err, i.log.String())
 		}
-		fell(i.err)
+		if !i.meant.Load() {
+			fell(i.err)
+		}
 		close(i.ended)
 	}()
 	select {
@@ -58,6 +62,17 @@ func start(ctx context.Context, bin string, environ []string, fell func(error)) 
 	case <-ctx.Done():
 		return i, ctx.Err()
 	}
+}
+
+// kill ends the instance at once. It returns an error if it had ended by itself.
+func (i *instance) kill() error {
+	i.meant.Store(true)
+	_ = i.cmd.Process.Kill() // an error means that it has ended, which is reported below
+	<-i.ended
+	if status, ok := i.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		return fmt.Errorf("the service had ended: %w", i.err)
+	}
+	return nil
 }
 
 // stop ends the instance, which must be cleanly.

@@ -68,6 +68,13 @@ func (s *system) steady(ctx context.Context) (r Result, err error) {
 
 // keep publishes commands at the rate, as long as there are to be more.
 func (s *system) keep(ctx context.Context, more func(sent int) bool) (commands []timer.ScheduleTimer, err error) {
+	return s.keepBy(ctx, more, func(_ context.Context, topic string, batch []*message.Message) error {
+		return broker.NewWatermillPublisher(s.client.Publisher()).Publish(topic, batch...)
+	})
+}
+
+// keepBy is keep with another way to publish.
+func (s *system) keepBy(ctx context.Context, more func(sent int) bool, publish func(ctx context.Context, topic string, batch []*message.Message) error) (commands []timer.ScheduleTimer, err error) {
 	all, ctx := errgroup.WithContext(ctx)
 	topic := s.client.Routing().Subscription()
 	began := time.Now()
@@ -84,7 +91,7 @@ func (s *system) keep(ctx context.Context, more func(sent int) bool) (commands [
 			batch = append(batch, encode(c))
 		}
 		if len(batch) > 0 {
-			all.Go(func() error { return broker.NewWatermillPublisher(s.client.Publisher()).Publish(topic, batch...) })
+			all.Go(func() error { return publish(ctx, topic, batch) })
 		}
 		<-pace.C
 	}

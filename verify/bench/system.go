@@ -24,6 +24,7 @@ import (
 type system struct {
 	opt       Options
 	dir       string
+	bin       string // the service
 	database  database.Database
 	config    config.Config
 	environ   []string     // of the instances
@@ -119,8 +120,8 @@ func (s *system) configure(brokerURL string) (err error) {
 
 // start starts the instances, one after the other.
 func (s *system) start(ctx context.Context) (err error) {
-	if s.opt.Bin == "" {
-		if s.opt.Bin, err = crash.Build(ctx, s.dir); err != nil {
+	if s.bin = s.opt.Bin; s.bin == "" {
+		if s.bin, err = crash.Build(ctx, s.dir); err != nil {
 			return err
 		}
 	}
@@ -134,7 +135,7 @@ func (s *system) startInstances(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		i, err := start(ctx, s.opt.Bin, environ, s.fallen)
+		i, err := start(ctx, s.bin, environ, s.fallen)
 		if i != nil {
 			s.instances = append(s.instances, i)
 		}
