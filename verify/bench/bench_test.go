@@ -16,6 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/verify/bench"
 	"github.com/event-service-agent/timer-service/verify/bench/database"
 	"github.com/event-service-agent/timer-service/verify/crash"
+	"github.com/event-service-agent/timer-service/verify/internal/postgresd"
 )
 
 // TestMain makes the binary of the test the broker too.
@@ -82,6 +83,19 @@ func TestMeasures(t *testing.T) {
 			t.Fatal(err)
 		}
 		wellFormed(t, picture.String())
+	})
+	t.Run("chaos", func(t *testing.T) {
+		t.Parallel()
+		r, err := bench.Chaos(t.Context(), bench.Options{Rate: 100, Duration: 2 * time.Second, Dir: dir, Bin: bin}, bench.KillService)
+		if errors.Is(err, postgresd.ErrNotInstalled) && os.Getenv("TIMER_TEST_REQUIRE") == "" {
+			t.Skip("SKIPPED: ", err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Timers < 100 || r.P99 <= 0 || r.Broken() {
+			t.Errorf("measured %+v", r)
+		}
 	})
 	t.Run("growth", func(t *testing.T) {
 		t.Parallel()

@@ -51,6 +51,7 @@ type cli struct {
 	Table   tableCmd   `cmd:"" help:"The rows of the table in docs/performance.md, in Markdown."`
 
 	Held     heldCmd     `cmd:"" help:"A steady rate on PostgreSQL while a transaction holds a snapshot, beside River: how late timers are before, meanwhile and afterwards."`
+	Chaos    chaosCmd    `cmd:"" help:"A steady rate of timers while parts fail: the table in docs/reliability.md, in Markdown."`
 	Growth   growthCmd   `cmd:"" help:"The same with more and more timers waiting: what the store's calls cost, how late timers are, how large it is."`
 	Churn    churnCmd    `cmd:"" help:"Schedule, fire, forward and purge at full speed, without a broker: whether retention and vacuum keep up."`
 	Fairness fairnessCmd `cmd:"" help:"One tenant with very many timers that are due at one instant: how late those of small tenants are beside it."`
@@ -161,6 +162,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Settings: c.Set, BrokerURL: c.BrokerURL, DBURL: c.DBURL, Bin: c.Bin, Dir: c.Dir, Progress: stderr,
 	}
 	switch chosen.Command() {
+	case "chaos":
+		err = c.chaos(ctx, opt, stdout)
 	case "churn":
 		err = c.churn(ctx, opt, stdout)
 	case "compare <old> <new>":
