@@ -1,6 +1,7 @@
 package outbox_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -308,26 +309,48 @@ func TestFatalStoreEndsTheForwarder(t *testing.T) {
 	})
 }
 
-// TestDrainWaitsForNoDeferredRow has the broker refuse a row for long. A stop, which drains,
-// would take as long as it may.
-func TestDrainWaitsForNoDeferredRow(t *testing.T) {
+// TestDrainWaitsForNothingInVain has a row that the broker refuses, one whose topic has
+// failed for an hour, and one whose topic fails for three seconds. A stop, which drains,
+// waits for the last one only.
+func TestDrainWaitsForNothingInVain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, p, began := new(table), new(model), time.Now()
+		l, p := new(table), new(model)
+		var briefly atomic.Bool
+		briefly.Store(true)
 		p.publish = func(m broker.Message) error {
-			if m.UUID == "id-2" {
+			switch {
+			case m.Topic == "refused":
 				return fmt.Errorf("%w: too large", broker.ErrRefused)
+			case m.Topic == "failed", m.Topic == "brief" && briefly.Load():
+				return errTopic
 			}
 			return nil
 		}
-		f := forward(t, l, p, outbox.Options{})
-		l.append("a", "a", "a")
+		f := forward(t, l, p, outbox.Options{MaxAttempts: 1000})
+		l.append("refused", "failed", "good")
 		f.Appended(3)
-		if err := f.Drain(t.Context()); err != nil {
-			t.Fatal(err)
+		time.Sleep(time.Hour)
+		drains := func(want time.Duration) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			began := time.Now()
+			if err := f.Drain(ctx); err != nil {
+				t.Errorf("drain: %v", err)
+			}
+			if took := time.Since(began); took < want || took > want+3*time.Second {
+				t.Errorf("drained after %v, want %v", took, want)
+			}
 		}
-		if took := time.Since(began); took > time.Second || !slices.Equal(l.left(), []int64{2}) {
-			t.Errorf("drained after %v, rows %v are left, want at once and row 2", took, l.left())
+		drains(0)
+		l.append("brief")
+		f.Appended(1)
+		synctest.Wait()
+		time.AfterFunc(3*time.Second, func() { briefly.Store(false) })
+		drains(3 * time.Second)
+		if left := l.left(); !slices.Equal(left, []int64{1, 2}) {
+			t.Errorf("rows %v are left, want 1 and 2", left)
 		}
 	})
 }

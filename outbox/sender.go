@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -275,10 +276,31 @@ func (s *sender) left(ctx context.Context) (head, deferred bool) {
 	return false, err != nil || len(rows) > 0
 }
 
-// drain waits until only deferred rows are left, or over is closed. Then it returns errOver.
+// awaitedAttempts is how often a deferred row that a stop waits for has failed at most. A row
+// that failed more often has failed for some ten seconds, by [retry.Publish].
+const awaitedAttempts = 8
+
+// awaited reports whether rows are left that a stop should wait for: rows at the head, and
+// deferred ones that are tried again before ctx ends, have not failed for long, and were not
+// refused by the broker.
+func (s *sender) awaited(ctx context.Context) bool {
+	if head, deferred := s.left(ctx); head || !deferred {
+		return head
+	}
+	until := never
+	if deadline, limited := ctx.Deadline(); limited {
+		until = s.clock.Now().Add(time.Until(deadline))
+	}
+	rows, err := s.table.Deferred(ctx, until, "", s.opt.Batch, s.opt.Batch)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return err != nil || slices.ContainsFunc(rows, func(r Row) bool { return r.Attempts <= awaitedAttempts && s.refusals[r.Seq] == 0 })
+}
+
+// drain waits until no row is left that is awaited, or over is closed. Then it returns errOver.
 func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
 	for {
-		if head, _ := s.left(ctx); !head {
+		if !s.awaited(ctx) {
 			return nil
 		}
 		s.wakeUp()
