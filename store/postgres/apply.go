@@ -13,7 +13,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An applier applies commands: in transactions of its own, or in another's.
+// An applier applies commands, either in transactions of its own or in a host's.
 type applier interface {
 	apply(ctx context.Context, a *store.Application, first, end int) error
 
@@ -21,9 +21,9 @@ type applier interface {
 	together(ctx context.Context, fn func() error) error
 }
 
-// apply applies commands. Those that the server refuses together are applied in two steps,
-// and so on until one message is refused alone. Valid commands come to that only if the host
-// has given the table constraints or triggers of its own.
+// apply applies commands. If the server refuses a batch, it is applied in two halves, and so
+// on until a single message is refused. Valid commands are refused only if the host has given
+// the table constraints or triggers of its own.
 func apply(ctx context.Context, to applier, a *store.Application, first, end int) error {
 	err := to.apply(ctx, a, first, end)
 	if !errors.Is(err, timer.ErrInvalid) {
@@ -42,7 +42,7 @@ func apply(ctx context.Context, to applier, a *store.Application, first, end int
 	})
 }
 
-// results are those of commands that were applied.
+// results returns the results of the commands that were applied.
 func results(a *store.Application, err error) ([]timer.Result, error) {
 	if err != nil {
 		return nil, err
@@ -50,15 +50,14 @@ func results(a *store.Application, err error) ([]timer.Result, error) {
 	return a.Results, nil
 }
 
-// errPurged says that a timer was there, and then not.
+// errPurged says that a timer existed and was purged before it could be locked.
 var errPurged = errors.New("a timer was purged meanwhile")
 
-// applyTries is how often an application begins, if timers are purged meanwhile.
+// applyTries is how often an application starts over because timers were purged meanwhile.
 const applyTries = 20
 
-// apply applies commands in one transaction. The error wraps [timer.ErrLocked] if
-// another one holds one of their timers for longer than the lock_timeout of
-// settings.sql.
+// apply applies commands in one transaction. The error wraps [timer.ErrLocked] if another
+// transaction holds one of their timers for longer than the lock_timeout of settings.sql.
 func (s *Store) apply(ctx context.Context, a *store.Application, first, end int) error {
 	return s.repeat(func(referenced bool) error {
 		return s.noting(ctx, a.Doing, func(ctx context.Context, t *transaction) error {
@@ -69,12 +68,12 @@ func (s *Store) apply(ctx context.Context, a *store.Application, first, end int)
 	})
 }
 
-// together calls fn: each step has a transaction of its own.
+// together calls fn, in which each step has a transaction of its own.
 func (s *Store) together(_ context.Context, fn func() error) error { return fn() }
 
-// repeat calls try, again if a timer was purged meanwhile. When the server has refused
-// a command for the first time because it has no service call, all are applied again,
-// and from then on the service calls are looked up before.
+// repeat calls try, and calls it again if a timer was purged meanwhile. When the server
+// refuses a command for the first time because its service call does not exist, all commands
+// are applied again. From then on the service calls are looked up first.
 func (s *Store) repeat(try func(referenced bool) error) (err error) {
 	for range applyTries {
 		referenced := s.referenced.Load()
@@ -88,24 +87,24 @@ func (s *Store) repeat(try func(referenced bool) error) (err error) {
 	return err
 }
 
-// apply applies commands in a transaction, and appends the receipts that they want.
+// apply applies commands in a transaction, and appends the receipts that they ask for.
 //
-// It goes in three steps, each a statement for all keys. First, keys that have no
-// timer get one, in the order of the keys. A transaction that inserts the same key
-// at the same time waits here until the other one ends, and finds the key known if
-// that commits. Second, the timers of known keys are locked, in the order of the
-// keys, and read as they are then: what a Reach, a Purge or another command was
-// changing is changed. From here on no other transaction can change them: a Reach
-// and a Purge skip them. Third, what was decided about them is written.
+// It takes three steps. Each is one statement for all keys. First, keys that have no timer
+// get one, in the order of the keys. A transaction that inserts the same key at the same time
+// waits here until the other one ends, and finds that the key exists if the other one
+// commits. Second, the timers of existing keys are locked, in the order of the keys, and read
+// as they are then, after any Reach, Purge or command that was changing them. From here on no
+// other transaction can change them: a Reach and a Purge skip them. Third, the decisions
+// about them are written.
 //
-// There is no deadlock. A transaction that waits in the first step holds only keys
-// before the one that it waits for, and the transaction that it waits for is in the
-// same step, at a later key, or waits in the second for a later key, or does not
-// wait at all. The same holds for the second step. If a timer is gone when it is to
-// be locked, it was purged after the first step: then all begins again in a new
-// transaction, or savepoint, since going back to the first step with locks would break
-// that order. In the transaction of a host, which may have locked other keys before,
-// there may be deadlocks, as with any two transactions of a host.
+// There is no deadlock. A transaction that waits in the first step holds only keys before the
+// one that it waits for. The transaction that it waits for is in the same step at a later
+// key, or waits in the second step for a later key, or does not wait at all. The same holds
+// for the second step. If a timer no longer exists when it is to be locked, it was purged
+// after the first step. Then the three steps start over in a new transaction, or savepoint,
+// because going back to the first step with locks would break that order. In the transaction
+// of a host, which may have locked other keys before, deadlocks are possible, as between any
+// two transactions of a host.
 func (t *transaction) apply(ctx context.Context, a *store.Application, first, end int, referenced bool) error {
 	groups := a.Groups(first, end)
 	if referenced {
@@ -125,7 +124,7 @@ func (t *transaction) apply(ctx context.Context, a *store.Application, first, en
 	return t.EmitReceipts(ctx, a.Receipts(first, end)...)
 }
 
-// put goes the three steps.
+// put runs the three steps.
 func (t *transaction) put(ctx context.Context, a *store.Application, groups []*store.Group) error {
 	if len(groups) == 0 {
 		return nil

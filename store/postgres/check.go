@@ -9,13 +9,12 @@ import (
 // errReplica says that a server takes no writes.
 var errReplica = errors.New("the server takes no writes: it is a replica")
 
-// lockNotAvailable is the code of a lock that was not free in time.
+// lockNotAvailable is the code of the error for a lock that was not free in time.
 const lockNotAvailable = "55P03"
 
-// Check returns what keeps the database from working, as far as it can be found
-// without a write: the server does not answer, takes no writes, can't keep what is
-// promised (then the error wraps [timer.ErrFatal]), or another transaction has locked
-// our tables.
+// Check returns the reason why the database can't work, as far as it can be found without a
+// write: the server does not answer, takes no writes, can't keep the promises of the service
+// (then the error wraps [timer.ErrFatal]), or another transaction has locked the tables.
 func (s *Store) Check(ctx context.Context) error {
 	err := s.check(ctx)
 	var replica bool

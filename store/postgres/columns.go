@@ -9,8 +9,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// scanEntry reads a timer, in the order of [store.Columns], after other columns. A row
-// without a timer, of an outer join, is the zero timer.
+// scanEntry reads a timer, in the order of [store.Columns], after other columns. A row of an
+// outer join that has no timer becomes the zero Entry.
 func scanEntry(rows pgx.Rows, before ...any) (e timer.Entry, err error) {
 	var registered, due, expires, reached, canceled *time.Time
 	var commandAt *int64

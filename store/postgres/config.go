@@ -12,10 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// A Durability says what a commit survives.
+// A Durability says which failures a commit survives.
 type Durability int
 
-// Durabilities.
 const (
 	Strict  Durability = iota // a loss of power: every commit is synced, as the server is set
 	Relaxed                   // a crash of this process; a crash of the server may take the last commits
@@ -23,17 +22,17 @@ const (
 
 const (
 	connectTimeout = 5 * time.Second
-	connections    = 10 // of Open: 8 that work, and those that hold a lock of an instance
+	connections    = 10 // of Open: 8 that work, and two that hold the locks of an instance
 	readers        = 4  // of OpenReader
 
-	silence = 10 * time.Second // of a server, after which its connections are given up
+	silence = 10 * time.Second // after which the connections of a server that does not answer are closed
 )
 
-// Connect returns a handle for the URL, as Open has one: for [Migrate] and
-// [ReferenceServiceCalls]. It connects when it is used.
+// Connect returns a handle like that of Open, for [Migrate] and [ReferenceServiceCalls]. It
+// connects when it is first used.
 func Connect(url string) (*sql.DB, error) { return connect(url, connections) }
 
-// connect returns a handle for the URL, which connects when it is used.
+// connect returns a handle for the URL. It connects when it is first used.
 func connect(url string, limit int) (*sql.DB, error) {
 	config, err := parse(url)
 	if err != nil {
@@ -46,8 +45,8 @@ func connect(url string, limit int) (*sql.DB, error) {
 	return db, nil
 }
 
-// parse reads a URL. What is wrong with it is not said: whatever a parser makes
-// of a password with a slash in it, a part of the password is in its message.
+// parse reads a URL. Its error does not quote the parser's message: if a password has a slash
+// in it, that message contains a part of the password.
 func parse(url string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -55,7 +54,9 @@ func parse(url string) (*pgx.ConnConfig, error) {
 			"with %-escapes for special characters in the password")
 	}
 	if !strings.Contains(url, "default_query_exec_mode") {
-		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // without descriptions pgx sends arrays as text, and a sixth fewer timers are delivered
+		// Without cached descriptions pgx sends arrays as text, and a sixth fewer timers are
+		// delivered.
+		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTimeout

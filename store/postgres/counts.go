@@ -5,21 +5,20 @@ import (
 )
 
 const (
-	foldEvery  = 10     // seconds after which counts are folded, however few
-	foldMany   = 5_000  // rows of counts that are folded at once
-	foldBatch  = 20_000 // rows of counts that one transaction folds
-	foldRounds = 10     // transactions that fold, one after the other
+	foldEvery  = 10     // seconds after which counts are folded, however few they are
+	foldMany   = 5_000  // rows of counts that make a fold start at once
+	foldBatch  = 20_000 // rows of counts that one transaction folds at most
+	foldRounds = 10     // transactions that fold one after the other, at most
 )
 
-// Locks of a schema, as numbers beside those of the shards, which are 0 to 255.
+// The locks of a schema have numbers beside those of the shards, which are 0 to 255.
 const (
 	lockMigrate = -1
 	lockFold    = -2
-	lockNumbers = -4 // -3 is in own.sql and alone.sql
-	// -3 is that of alone.sql
+	lockNumbers = -4 // own.sql and alone.sql use -3
 )
 
-// foldIfDue folds counts if there are many, or any and it is time.
+// foldIfDue folds counts if there are foldMany of them, or, if time is set, if there are any.
 func (s *Store) foldIfDue(ctx context.Context, time bool) error {
 	least := int64(foldMany)
 	if time {
@@ -38,7 +37,7 @@ func (s *Store) foldIfDue(ctx context.Context, time bool) error {
 	return nil
 }
 
-// fold folds counts, unless another instance does: one is enough.
+// fold folds counts, unless another instance is folding them.
 func (s *Store) fold(ctx context.Context) error {
 	return s.writing(ctx, "fold the counts", func(ctx context.Context, t *transaction) error {
 		var taken bool

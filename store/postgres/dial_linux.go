@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveUp has the system close a connection when the other side has not answered
-// for a while, also while something is on its way, for which no keep-alive is
-// sent: a server that is gone with its machine says no good-bye.
+// giveUp makes the system close a connection when the other side has not answered for a
+// while, even while data is unacknowledged, when no keep-alive is sent. A server that is lost
+// with its machine does not close its connections.
 func giveUp(_, _ string, conn syscall.RawConn) error {
 	var err error
 	controlled := conn.Control(func(fd uintptr) {

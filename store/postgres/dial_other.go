@@ -4,5 +4,5 @@ package postgres
 
 import "syscall"
 
-// giveUp leaves it to keep-alives, and to the limit of a call.
+// giveUp does nothing: keep-alives and the limit of a call find a lost server.
 func giveUp(string, string, syscall.RawConn) error { return nil }

@@ -13,20 +13,21 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// wayOut is what to do about a database that is damaged: it is never repaired in place.
+// wayOut says what to do about a damaged database, which is never repaired in place.
 const wayOut = "the database is damaged: restore a backup, or use an empty database, and start: what the broker still has is recovered"
 
-// fatal are the codes that say that the tables are gone. See https://www.postgresql.org/docs/current/errcodes-appendix.html.
+// fatal holds the codes of the errors that say that tables or columns do not exist. See
+// https://www.postgresql.org/docs/current/errcodes-appendix.html.
 var fatal = map[string]string{
 	"42P01": "undefined table",
 	"42703": "undefined column",
 	"3F000": "invalid schema name",
 }
 
-// classify says what was being done, and wraps [timer.ErrFatal] if the database
-// is damaged (data or an index corrupted) or gone. All other errors of a database may pass: a lost
-// connection, a server that starts or stops, a deadlock, a lock that took too
-// long, a full disk.
+// classify adds to an error what was being done, and wraps [timer.ErrFatal] if the database
+// is missing or damaged (corrupted data or a corrupted index). All other errors may be
+// temporary: a lost connection, a server that starts or stops, a deadlock, a lock that took
+// too long, a full disk.
 func classify(doing string, err error) error {
 	switch {
 	case err == nil:
@@ -37,7 +38,8 @@ func classify(doing string, err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.ConstraintName == "positions_never_fall" {
 		return fmt.Errorf("%s: %w", doing, errOlder)
 	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == lockNotAvailable && e.Where != "" { // of a row, not of a table
+	// It is the lock of a row, not of a table.
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == lockNotAvailable && e.Where != "" {
 		return fmt.Errorf("%w: %s: %w", timer.ErrLocked, doing, err)
 	}
 	if code := codeOf(err); code == "XX001" || code == "XX002" {
@@ -48,9 +50,9 @@ func classify(doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// refused returns an error that says why the database refuses a row for good, or
-// err itself if it does not: constraints (class 23), values that no column takes
-// (class 22), and what a trigger of the host's raises.
+// refused returns an error that says why the database refuses a row for good, or err itself
+// if it does not. A row is refused by constraints (class 23), for values that no column takes
+// (class 22), and by triggers of the host.
 func refused(err error, groups []*store.Group) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || !strings.HasPrefix(e.Code, "23") && !strings.HasPrefix(e.Code, "22") && e.Code != "P0001" {
@@ -68,7 +70,7 @@ func refused(err error, groups []*store.Group) error {
 	return refusal{timer.Invalid(timer.ReasonRefused, "%s: %s", of, e.Message), err}
 }
 
-// A refusal is an [timer.InvalidError] that remembers what the server said.
+// A refusal is a [timer.InvalidError] that keeps the server's error.
 type refusal struct {
 	error
 	cause error
@@ -76,21 +78,20 @@ type refusal struct {
 
 func (r refusal) Unwrap() []error { return []error{r.error, r.cause} }
 
-// missing is the code of a row whose service call is not there.
+// missing is the code of the error for a row whose service call does not exist.
 const missing = "23503"
 
-// isMissing reports whether a row was refused because its service call does not
-// exist.
+// isMissing reports whether a row was refused because its service call does not exist.
 func isMissing(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == missing && e.ConstraintName == referenceName
 }
 
-// detail is how the server names a key, in any language:
-// Key (tenant_id, service_call_id)=(acme, call-1) is not present in table ...
+// detail matches the key in the server's message, which names it in any language as
+// (tenant_id, service_call_id)=(acme, call-1).
 var detail = regexp.MustCompile(`\(tenant_id, service_call_id\)=\(([^,()]+), ([^,()]+)\)`)
 
-// keyIn returns the key that the server names, or "".
+// keyIn returns the key in a message of the server, or "".
 func keyIn(text string) string {
 	m := detail.FindStringSubmatch(text)
 	if m == nil {
@@ -107,8 +108,8 @@ func codeOf(err error) string {
 	return ""
 }
 
-// IsAbsent reports whether an error of Open says that the server can't be reached
-// or is not ready, so that it is worth to wait. A server that refuses us is there.
+// IsAbsent reports whether an error of Open says that the server can't be reached or is not
+// ready, so that waiting may help. A server that refuses the connection is not absent.
 func IsAbsent(err error) bool {
 	if code := codeOf(err); code != "" {
 		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == "53300"

@@ -23,9 +23,9 @@ func (r *Reader) Version(ctx context.Context) (string, error) {
 	return "PostgreSQL " + version, err
 }
 
-// RegisteredBefore counts the timers that wait whose command is older than a time, by
-// its producer's clock. It looks at the limit timers that are due first: give it a
-// deadline.
+// RegisteredBefore counts the waiting timers whose command is older than a time, by its
+// producer's clock. It reads only the limit timers that are due first, and may take long:
+// give it a deadline.
 func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
 	var waiting int
 	var oldest *int64
@@ -37,7 +37,8 @@ func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit i
 	return u, err
 }
 
-// Denied returns the names of tables that the role may not read or change, and has to.
+// Denied returns the names of the tables that the role may not read or change although it
+// needs to.
 func (r *Reader) Denied(ctx context.Context) (tables []string, err error) {
 	err = r.rows(ctx, "find what the role may do", sqlDenied, nil, func(rows pgx.Rows) error {
 		var table string
@@ -49,14 +50,14 @@ func (r *Reader) Denied(ctx context.Context) (tables []string, err error) {
 }
 
 // Checksums reports whether the server notices pages that its disk has changed
-// (data_checksums). Without them damage may stay unnoticed.
+// (data_checksums). Without checksums damage may stay unnoticed.
 func (r *Reader) Checksums(ctx context.Context) (on bool, err error) {
 	err = r.rows(ctx, "find whether the server has checksums", sqlChecksums, nil, scan(&on))
 	return on, err
 }
 
-// Running returns how many instances run on the database: each owns a shard of the
-// outbox. One that has just started, or that is stopped, is not counted.
+// Running returns how many instances run on the database, counted by the shards that they
+// own. An instance that has just started, or that is suspended, is not counted.
 func (r *Reader) Running(ctx context.Context) (n int, err error) {
 	err = r.rows(ctx, "count instances", sqlInstances, nil, scan(&n))
 	return n, err

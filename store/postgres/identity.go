@@ -12,8 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/store"
 )
 
-// Identity returns the id that the database was given when it was made, and its name
-// and server.
+// Identity returns the id that the database got when it was created, and its name and server.
 func (s *Store) Identity(ctx context.Context) (id, name string, err error) {
 	if err := s.ready(ctx); err != nil {
 		return "", "", classify("identify the database", err)
@@ -32,7 +31,7 @@ func (s *Store) Identity(ctx context.Context) (id, name string, err error) {
 	return id, "postgres " + database + " on " + server, classify("identify the database", err)
 }
 
-// Attach notes which broker the instances use. It writes only when that changes.
+// Attach records which broker the instances use. It writes only if that changes.
 func (s *Store) Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error) {
 	const doing = "attach the database to a broker"
 	for {

@@ -15,23 +15,21 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// How a call in a host's transaction begins and ends. A statement that fails would end
-// the transaction otherwise.
+// Each call in a host's transaction has a savepoint, because a statement that fails would
+// otherwise end the transaction.
 const (
 	savepoint  = "SAVEPOINT timers"
 	release    = "RELEASE SAVEPOINT timers"
 	rollBackTo = "ROLLBACK TO SAVEPOINT timers"
 )
 
-// Join returns what applies commands in a transaction of the host's, begun on a handle
-// of pgx's database/sql driver. Statements go to the server one by one, since a *sql.Tx
-// has no other way; in a transaction of [Store.Transact], or with [Store.JoinPgx], they
-// go together.
+// Join returns a value that applies commands in a transaction of the host, begun on a handle
+// of pgx's database/sql driver. It sends statements one by one, since a *sql.Tx has no other
+// way. In a transaction of [Store.Transact], or with [Store.JoinPgx], they go together.
 //
-// Until the transaction ends, others wait with commands for the same keys, and its
-// timers do not fire. What it scheduled is seen by NextDue and Reach as soon as it is
-// committed if it is one of Transact or ends within a second, else within a second of
-// its commit.
+// Until the transaction ends, commands for the same keys wait, and its timers do not fire. If
+// it is one of Transact or ends within a second, NextDue and Reach see its timers as soon as
+// it is committed; else within a second of its commit.
 func (s *Store) Join(tx *sql.Tx) timer.Commands {
 	if h, ok := s.hosted.Load(tx); ok {
 		return &joined{store: s, send: h.(*hosted).send, in: h.(*hosted)}
@@ -39,7 +37,7 @@ func (s *Store) Join(tx *sql.Tx) timer.Commands {
 	return &joined{store: s, send: oneByOne(tx)}
 }
 
-// JoinPgx is [Store.Join] for a transaction of pgx's own.
+// JoinPgx is [Store.Join] for a transaction that pgx itself has begun.
 func (s *Store) JoinPgx(tx pgx.Tx) timer.Commands {
 	j := &joined{store: s, send: func(ctx context.Context, steps ...step) error { return sendOpen(ctx, tx.Conn(), steps...) }}
 	if h, ok := s.hosted.Load(tx); ok {
@@ -48,9 +46,9 @@ func (s *Store) JoinPgx(tx pgx.Tx) timer.Commands {
 	return j
 }
 
-// sendOpen sends statements in the transaction of a connection. Without one each would
-// commit by itself: there is none any more if its context has ended, since then
-// database/sql rolls it back at once, or if the host has ended it.
+// sendOpen sends statements in the open transaction of a connection, and fails if there is
+// none, because then each statement would commit by itself. The transaction has ended if the
+// host has ended it, or its context, since database/sql then rolls it back at once.
 func sendOpen(ctx context.Context, c *pgx.Conn, steps ...step) error {
 	if c.PgConn().TxStatus() == 'I' {
 		return sql.ErrTxDone
@@ -97,23 +95,23 @@ func (s step) run(ctx context.Context, tx *sql.Tx) error {
 	return rows.Err()
 }
 
-// A scanned is a row of database/sql, of which only Scan works.
+// A scanned is a row of database/sql. Of its methods only Scan works.
 type scanned struct {
 	pgx.Rows
 	rows *sql.Rows
 }
 
-// Scan reads the row.
 func (s scanned) Scan(dest ...any) error { return s.rows.Scan(dest...) }
 
-// A joined applies commands in a transaction of the host's.
+// A joined applies commands in a transaction of the host.
 type joined struct {
 	store *Store
 	send  sender
-	in    *hosted // nil unless it is one of Transact
+	in    *hosted // nil unless the transaction is one of Transact
 }
 
-// Schedule applies commands in the transaction, or none if it returns an error.
+// Schedule applies the commands in the transaction. If it returns an error, it has applied
+// none.
 func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	a := store.Schedule(now, commands)
 	err := j.ready(ctx, a.Doing)
@@ -130,7 +128,8 @@ func (j *joined) Schedule(ctx context.Context, now time.Time, commands ...timer.
 	return results(a, err)
 }
 
-// Cancel applies commands in the transaction, or none if it returns an error.
+// Cancel applies the commands in the transaction. If it returns an error, it has applied
+// none.
 func (j *joined) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
 	a := store.Cancel(now, commands)
 	err := j.ready(ctx, a.Doing)
@@ -161,7 +160,7 @@ func (j *joined) apply(ctx context.Context, a *store.Application, first, end int
 	})
 }
 
-// together calls fn in a savepoint, around those of its steps.
+// together calls fn in a savepoint that encloses the savepoints of its steps.
 func (j *joined) together(ctx context.Context, fn func() error) error {
 	t := &transaction{store: j.store, send: j.send}
 	return j.saved(ctx, t, func() error {
@@ -183,7 +182,8 @@ func (j *joined) saved(ctx context.Context, t *transaction, fn func() error) err
 	if err == nil || !began {
 		return err
 	}
-	for _, text := range [...]string{rollBackTo, release} { // one by one: until the first has run, the second can't be prepared
+	// They go one by one: until the first has run, the second can't be prepared.
+	for _, text := range [...]string{rollBackTo, release} {
 		if undo := j.send(context.WithoutCancel(ctx), step{text: text}); undo != nil {
 			return errors.Join(err, fmt.Errorf("the transaction can't go on: %w", undo))
 		}
@@ -191,22 +191,22 @@ func (j *joined) saved(ctx context.Context, t *transaction, fn func() error) err
 	return err
 }
 
-// flush sends the statements that wait.
+// flush sends the waiting statements.
 func (t *transaction) flush(ctx context.Context) error {
 	steps := t.waiting
 	t.waiting = nil
 	return t.send(ctx, steps...)
 }
 
-// join has statements go by indexes, with the next one, and returns where the id of
-// the database will be.
+// join makes statements use indexes. It goes to the server with the next statement, and
+// returns where the id of the database will be.
 func (t *transaction) join() *string {
 	database := new(string)
 	t.later(step{text: sqlJoin, each: scan(database)})
 	return database
 }
 
-// leave ends what join began, and returns an error if the database is not that of the
+// leave ends the effect of join, and returns an error if the database is not that of the
 // store.
 func (t *transaction) leave(ctx context.Context, database *string) error {
 	t.later(step{text: sqlLeave})
@@ -219,8 +219,8 @@ func (t *transaction) leave(ctx context.Context, database *string) error {
 	return nil
 }
 
-// inTransaction says what was being done in a host's transaction. No error ends the
-// service, whatever the host gave us.
+// inTransaction adds to an error what was being done in a host's transaction. No such error
+// ends the service, because the host chose the transaction.
 func inTransaction(doing string, err error) error {
 	switch {
 	case err == nil, errors.Is(err, timer.ErrInvalid), errors.Is(err, errPurged):

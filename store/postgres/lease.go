@@ -18,20 +18,19 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A lease is held by a transaction that does nothing but hold a lock. The server
-// ends it, and with it the lease, as soon as the connection is gone, or when it has
-// received nothing for as long as settings.sql says: so no lease ends at a time that
-// two clocks could see differently. A transaction that is idle between two
-// statements holds back no vacuum.
+// A lease is held by a transaction that does nothing but hold a lock. The server ends the
+// transaction, and with it the lease, as soon as the connection is closed, or when the server
+// has received nothing for the time in settings.sql. So two clocks can't disagree about its
+// end. A transaction that is idle between two statements does not hold back vacuum.
 const (
 	heartbeatInterval = time.Second
 	heartbeatTimeout  = 2 * time.Second
-	// certain is how long after an answer the lease is surely still held: less than
+	// certain is how long after an answer the lease is surely still held. It is less than
 	// idle_in_transaction_session_timeout in settings.sql.
 	certain = 3500 * time.Millisecond
 )
 
-// leastConnections is how many a handle must have: one holds the lease of an
+// leastConnections is how many connections a handle must have: one holds the lease of the
 // instance's own shard, one that of an abandoned shard, one works.
 const leastConnections = 3
 
@@ -42,16 +41,16 @@ type lease struct {
 	conn *sql.Conn
 	held context.Context    // ends when the lease is lost
 	lose context.CancelFunc // ends held
-	stop context.CancelFunc // of heartbeats
+	stop context.CancelFunc // stops the heartbeats
 	done chan struct{}      // closed when heartbeats have ended
 
-	began    time.Time    // any time
-	answered atomic.Int64 // when the server answered last, in nanoseconds since then
+	began    time.Time    // where answered counts from
+	answered atomic.Int64 // when the server answered last, in nanoseconds since began
 }
 
 var errNoShard = errors.New("another instance verifies the database, or recovers it, or all 256 shards of the outbox have an owner")
 
-// Own owns a shard that has no owner. From now on events go there.
+// Own owns a shard that has no owner. From then on events are appended to it.
 func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 	if err := s.renumber(ctx); err != nil {
 		return nil, err
@@ -68,7 +67,7 @@ func (s *Store) Own(ctx context.Context) (outbox.Lease, error) {
 	return l, nil
 }
 
-// TakeOver owns a shard that has rows and no owner, any of several.
+// TakeOver owns a shard that has rows and no owner, and returns nil if there is none.
 func (s *Store) TakeOver(ctx context.Context) (outbox.Lease, error) {
 	var shards []string
 	err := s.rows(ctx, "find shards of the outbox", sqlAbandoned, nil, func(rows pgx.Rows) error {
@@ -89,9 +88,8 @@ func (s *Store) TakeOver(ctx context.Context) (outbox.Lease, error) {
 
 var errRolledBack = errors.New("rolled back")
 
-// renumber has the numbers of events go on behind those of the rows that are there. A
-// database that was moved by logical replication has the rows of the old one, but its
-// sequence begins again.
+// renumber raises the sequence of events above the numbers of existing rows. After a move by
+// logical replication the database has the old rows, but its sequence starts at one.
 func (s *Store) renumber(ctx context.Context) error {
 	err := s.transact(ctx, func(ctx context.Context, t *transaction) error {
 		var next, highest int64
@@ -109,7 +107,7 @@ func (s *Store) renumber(ctx context.Context) error {
 			return fmt.Errorf("%w: the sequence of timer_outbox is at %d, behind its rows, and can't be moved up to %d: %w", timer.ErrFatal, next, highest, err)
 		}
 		s.opt.Log.WarnContext(ctx, "the sequence of timer_outbox was behind its rows, as after logical replication: moved up", "from", next, "to", highest)
-		return errRolledBack // which the sequence is not
+		return errRolledBack // the sequence keeps its new number
 	})
 	if errors.Is(err, errRolledBack) {
 		return nil
@@ -117,9 +115,9 @@ func (s *Store) renumber(ctx context.Context) error {
 	return classify("number events", err)
 }
 
-// lease begins a transaction and keeps it if the statement returns a shard. It reads no
-// table of ours: what changes a table would wait for the end of the lease, and all others
-// behind it.
+// lease begins a transaction and keeps it open if the statement returns a shard. The
+// transaction reads no table of ours: a change to such a table would wait for the end of the
+// lease, and all other statements would wait behind the change.
 func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, err error) {
 	if err := s.ready(ctx); err != nil {
 		return nil, err
@@ -130,7 +128,7 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	if err != nil {
 		return nil, err
 	}
-	began := time.Now() //nolint:forbidigo // of what the server holds, not of timers
+	began := time.Now() //nolint:forbidigo // a timeout of the server, not the time of timers
 	var number int64
 	err = onDriver(ctx, conn, func(ctx context.Context, c *pgx.Conn) error {
 		if err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}, step{text: sqlNode, args: []any{nodeName(s.node), abandoned}}); err != nil {
@@ -161,26 +159,26 @@ func (s *Store) lease(ctx context.Context, text, abandoned string) (_ *lease, er
 	return l, nil
 }
 
-// spareTimeout is how long a lease waits for the connection that it leaves.
+// spareTimeout is how long a lease waits for the one connection that must be left.
 const spareTimeout = 2 * time.Second
 
 var errNoSpare = errors.New("no connection is left beside those that hold leases")
 
-// spare returns nil if there is a connection beside those that hold leases. An
-// instance without one could never forward, and so never end its leases.
+// spare returns nil if there is a connection beside those that hold leases. An instance
+// without one could never forward, and so never end its leases.
 func (s *Store) spare(ctx context.Context) error {
 	if n := s.db.Stats().MaxOpenConnections; n > 0 && n < leastConnections {
 		return fmt.Errorf("%w: the handle has at most %d connections: give it %d or more", timer.ErrFatal, n, leastConnections)
 	}
 	ctx, cancel := context.WithTimeout(ctx, spareTimeout)
 	defer cancel()
-	if err := s.db.PingContext(ctx); err != nil { // which needs one of the server's too, behind PgBouncer
+	if err := s.db.PingContext(ctx); err != nil { // behind PgBouncer this needs the server too
 		return fmt.Errorf("%w: %w", errNoSpare, err)
 	}
 	return nil
 }
 
-// heartbeats go to the server until ctx is done or the lease is lost.
+// heartbeats asks the server once a second until ctx is done or the lease is lost.
 func (l *lease) heartbeats(ctx context.Context) {
 	defer close(l.done)
 	tick := time.NewTicker(heartbeatInterval)
@@ -209,7 +207,7 @@ func (l *lease) heartbeat(ctx context.Context) error {
 	return onDriver(ctx, l.conn, l.countInstances)
 }
 
-// countInstances learns how many instances there are. An owner counts itself.
+// countInstances reads how many instances there are. An owner counts itself.
 func (s *Store) countInstances(ctx context.Context, c *pgx.Conn) error {
 	instances, err := simple(ctx, c, sqlInstances)
 	if err == nil {
@@ -218,10 +216,10 @@ func (s *Store) countInstances(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// simple runs a statement by the simple protocol and returns the number in its only
-// row. The extended one leaves a portal behind until the next statement, and with
-// it a snapshot that holds back vacuum. pgx's own way refuses sessions that are not
-// in UTF-8, or have other rules for quotes: here is nothing to quote.
+// simple runs a statement by the simple protocol and returns the number in its only row. The
+// extended protocol leaves a portal open until the next statement, and with it a snapshot
+// that holds back vacuum. pgx's own simple protocol refuses sessions that are not in UTF-8 or
+// have other rules for quotes, which do not matter here, since nothing is quoted.
 func simple(ctx context.Context, c *pgx.Conn, text string) (int64, error) {
 	results, err := c.PgConn().Exec(ctx, text).ReadAll()
 	if err != nil {
@@ -233,20 +231,19 @@ func simple(ctx context.Context, c *pgx.Conn, text string) (int64, error) {
 	return strconv.ParseInt(string(results[0].Rows[0][0]), 10, 64)
 }
 
-// Shard is the number of the shard.
 func (l *lease) Shard() int { return int(l.number) }
 
-// Lost is closed when the server did not answer.
+// Lost returns a channel that is closed when the server did not answer.
 func (l *lease) Lost() <-chan struct{} { return l.held.Done() }
 
-// Release ends the transaction.
+// Release ends the transaction, and with it the lease.
 func (l *lease) Release() {
 	l.stop()
 	<-l.done
 	hangUp(l.conn)
 }
 
-// hangUp ends a transaction and gives the connection back, or closes it if it
+// hangUp ends a transaction and gives the connection back, or closes the connection if it
 // does not answer.
 func hangUp(conn *sql.Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -255,9 +252,9 @@ func hangUp(conn *sql.Conn) {
 		_, err := c.Exec(ctx, "ROLLBACK")
 		return err
 	}); err != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection
 	}
-	_ = conn.Close() // of one that is closed already says so
+	_ = conn.Close() // fails if it is closed already
 }
 
 var errUncertain = errors.New("the server did not answer for a while: another instance may own the shard of the outbox")
@@ -278,8 +275,9 @@ func (l *lease) Deferred(ctx context.Context, now time.Time, from string, limit,
 	return l.shard.Deferred(ctx, now, from, limit, each)
 }
 
-// certain returns nil as long as no other instance can own the shard. A process
-// that was stopped continues where it was, and must not send what others took over.
+// certain returns nil as long as no other instance can own the shard. A process that was
+// suspended goes on where it was, and must not send rows that another instance has taken
+// over.
 func (l *lease) certain() error {
 	if silent := time.Since(l.began) - time.Duration(l.answered.Load()); silent > certain { //nolint:forbidigo // as above
 		return fmt.Errorf("read the outbox: %w", errUncertain)
@@ -287,8 +285,7 @@ func (l *lease) certain() error {
 	return nil
 }
 
-// Instances returns how many instances there are that share the database, at
-// least one: as many as it was a second ago.
+// Instances returns how many instances shared the database a second ago, at least one.
 func (s *Store) Instances() int { return max(1, int(s.instances.Load())) }
 
 // Now returns the time at the server.
@@ -297,7 +294,7 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	return now, classify("ask the server for the time", err)
 }
 
-// Shared returns s: instances share the server.
+// Shared returns s, since instances share the server.
 func (s *Store) Shared() store.Shared { return s }
 
 var _ outbox.Shards = (*Store)(nil)

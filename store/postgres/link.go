@@ -15,8 +15,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// limit is how long a call may take, with all its statements. The server's own
-// limits are shorter: this one is for a server that does not answer.
+// limit is how long a call may take, with all its statements. The server's own limits are
+// shorter: this one is for a server that does not answer.
 const limit = 30 * time.Second
 
 // onConn runs fn with a connection of the pool, within a limit.
@@ -29,13 +29,13 @@ func onConn(ctx context.Context, db *sql.DB, fn func(context.Context, *pgx.Conn)
 // readTx runs statements in a transaction that only reads, in one round trip.
 func readTx(ctx context.Context, db *sql.DB, steps ...step) error {
 	return onConn(ctx, db, func(ctx context.Context, c *pgx.Conn) error {
-		defer rollBack(ctx, c) // if it fails
+		defer rollBack(ctx, c) // if a step fails
 		return send(ctx, c, slices.Concat(reading(), steps, []step{{text: commit}})...)
 	})
 }
 
-// withConn runs fn with a connection of the pool. When ctx ends, its error says so,
-// whatever the server or the network made of that.
+// withConn runs fn with a connection of the pool. When ctx ends, the error wraps ctx's error,
+// whatever error the server or the network returned.
 func withConn(ctx context.Context, db *sql.DB, fn func(context.Context, *pgx.Conn) error) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -49,9 +49,10 @@ func withConn(ctx context.Context, db *sql.DB, fn func(context.Context, *pgx.Con
 	return err
 }
 
-// onDriver runs fn with the connection of pgx behind one of database/sql. That closes the
-// connection when the context of its transaction ends, and Raw panics if that happens while it
-// takes the connection: then the connection is done, as it would be a moment later.
+// onDriver runs fn with the pgx connection behind a connection of database/sql. database/sql
+// closes the connection when the context of its transaction ends, and Raw panics if that
+// happens while it takes the connection. Then onDriver returns an error, as a moment later
+// Raw would.
 func onDriver(ctx context.Context, conn *sql.Conn, fn func(context.Context, *pgx.Conn) error) (err error) {
 	taken := false
 	defer func() {
@@ -73,25 +74,24 @@ func onDriver(ctx context.Context, conn *sql.Conn, fn func(context.Context, *pgx
 	})
 }
 
-// readOnly is the code of a server that takes no writes: a standby, or what was the
-// primary before others took over. Connections to it live on, so they are closed:
-// the next ones go where the URL leads by then.
+// readOnly is the code of a server that takes no writes: a standby, or a primary that was
+// replaced. Connections to it stay open, so they are closed here: new ones go where the URL
+// leads by then.
 const readOnly = "25006"
 
-// A step is a statement on its way to the server.
+// A step is a statement to send.
 type step struct {
 	text  string
 	args  []any
 	each  func(pgx.Rows) error    // called for each row; may be nil
-	done  func(pgconn.CommandTag) // called at the end, unless it fails; may be nil
-	check func() error            // called then, may fail; may be nil
+	done  func(pgconn.CommandTag) // called at the end, unless the statement fails; may be nil
+	check func() error            // called after done, may fail; may be nil
 }
 
-// send runs statements in one round trip, and stops at the first that fails. They are
-// prepared or not as the configuration of the connection says. With that of [Connect]
-// only this side remembers something of a statement, which is the types of its arguments
-// and results. So a PgBouncer in between may give each transaction another connection to
-// the server.
+// send runs statements in one round trip, and stops at the first that fails. The
+// configuration of the connection decides whether they are prepared. With that of [Connect]
+// only the client remembers something of a statement: the types of its arguments and results.
+// So a PgBouncer in between may give each transaction another connection to the server.
 func send(ctx context.Context, c *pgx.Conn, steps ...step) error {
 	batch := new(pgx.Batch)
 	for _, s := range steps {
@@ -122,7 +122,7 @@ func (s step) receive(rows pgx.Rows) error {
 	return nil
 }
 
-// scan returns what reads the only row of a statement.
+// scan returns a function that reads the only row of a statement.
 func scan(dest ...any) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error { return rows.Scan(dest...) }
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Nodes returns the instances that hold a shard of the outbox. What an instance is
-// stands in the name that its lease has as an application, which the server forgets
-// with the lease: nothing is written, and who is gone vanishes within seconds. That
-// name has 63 bytes at most, so a version is cut to 16, and what is left is for the
-// host. Of an instance of another role, which ours may not see, or of a version that
-// does not name itself so, only the ID is known, and when it began if it can be seen.
+// Nodes returns the instances that hold a shard of the outbox. An instance describes itself
+// in the application name of the transaction that holds its lease. The server forgets that
+// name with the lease: nothing is written, and an instance that ends is gone from the list
+// within seconds. The name has 63 bytes at most, so a version is cut to 16, and the rest is
+// for the host. Of an instance with a role that ours may not see, or of a version without
+// such a name, only the ID is known, and its start if it can be seen.
 func (s *Store) Nodes(ctx context.Context) (nodes []timer.Node, err error) {
 	err = s.rows(ctx, "list instances", sqlNodes, nil, func(rows pgx.Rows) error {
 		var shard int64
@@ -50,14 +50,14 @@ const (
 	maxVersion = 16
 )
 
-// nodeName returns what an instance is as the name of an application.
+// nodeName returns the application name that describes an instance.
 func nodeName(n timer.Node) string {
 	version := n.Version[:min(len(n.Version), maxVersion)]
 	name := strings.Join([]string{nodePrefix, word(n.ID), strconv.Itoa(n.PID), strconv.FormatInt(n.Started.Unix(), 36), word(version), word(n.Host)}, " ")
 	return name[:min(len(name), maxName)]
 }
 
-// word returns s without what is no visible ASCII, "-" if there is nothing else.
+// word returns s without all characters that are not visible ASCII, or "-" if none is left.
 func word(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r <= ' ' || r > '~' {
@@ -71,7 +71,7 @@ func word(s string) string {
 	return s
 }
 
-// parseNode returns the instance that a name was made of.
+// parseNode returns the instance that an application name describes.
 func parseNode(name string) (n timer.Node, ok bool) {
 	fields := strings.Split(name, " ")
 	if len(fields) != 6 || fields[0] != nodePrefix {

@@ -25,39 +25,39 @@ type Options struct {
 	Log        *slog.Logger    // default none
 }
 
-// A Store is a [timer.Store] on one PostgreSQL database, the outbox.Table
-// of its shard 0, and the [Reader] of it. All methods are safe for concurrent use.
+// A Store is a [timer.Store] on one PostgreSQL database, and has the [Reader] and the
+// outbox.Table (shard 0) of it. All methods are safe for concurrent use.
 type Store struct {
 	*Reader
 	opt   Options
 	node  timer.Node   // this instance
-	host  bool         // the handle is a host's
-	shard atomic.Int32 // where events go
-	owned atomic.Bool  // it has owned a shard
+	host  bool         // the handle belongs to a host
+	shard atomic.Int32 // where events are appended
+	owned atomic.Bool  // the store has owned a shard
 
-	instances atomic.Int64 // that share the database, as far as this one has seen
+	instances atomic.Int64 // how many share the database, when last counted
 
 	referenced atomic.Bool // the server has refused a command without a service call
 
-	working working // calls, for which Close waits
+	working working // calls for which Close waits
 
 	mu    sync.Mutex
-	known bool   // the database was looked at
+	known bool   // the database was checked
 	id    string // of the database, once it is known
 
-	hosted sync.Map // transactions of Transact at work: *sql.Tx to *hosted
+	hosted sync.Map // running transactions of Transact: *sql.Tx to *hosted
 
 	watermark  watermark
-	backlogged atomic.Bool  // the last claim was a full batch, and more was due
-	walked     atomic.Value // a string: where the last round of fair claims ended
+	backlogged atomic.Bool  // the last claim was a full batch, and more timers were due
+	walked     atomic.Value // a string: the tenant where the last round of fair claims ended
 
 	positions store.Positions
 }
 
-// Open connects to the database, migrates it, and returns a store with a handle
-// of its own: call [Store.Close]. The error wraps [timer.ErrFatal] if the schema
-// is newer than this binary, the server too old, or, with [Strict], set to lose
-// commits. No error has the URL in it.
+// Open connects to the database, migrates it, and returns a store with a handle of its own:
+// call [Store.Close]. The error wraps [timer.ErrFatal] if the schema is newer than this
+// binary, the server is too old, or, with [Strict], it is set to lose commits. No error
+// contains the URL.
 func Open(ctx context.Context, url string, opt Options) (_ *Store, err error) {
 	db, err := connect(url, connections)
 	if err != nil {
@@ -86,10 +86,10 @@ func Open(ctx context.Context, url string, opt Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// New returns a store on a host's database, which the host opened with pgx's
-// database/sql driver, migrated with [Migrate] and closes itself, after
-// [Store.Close]. It starts nothing and touches nothing. An app keeps up to five
-// connections for itself, of a handle that has so many, and needs three.
+// New returns a store on a host's database. The host has opened the handle with pgx's
+// database/sql driver and migrated with [Migrate], and closes the handle itself, after
+// [Store.Close]. New starts nothing and touches nothing. An app keeps up to five connections
+// of the handle for itself, and needs three.
 func New(db *sql.DB, opt Options) *Store {
 	s := newStore(db, opt)
 	s.host = true
@@ -101,9 +101,9 @@ func newStore(db *sql.DB, opt Options) *Store {
 	return &Store{Reader: &Reader{db: db}, opt: opt, node: store.NewNode(opt.Version), watermark: watermark{began: time.Now()}} //nolint:forbidigo // for the pace, not for timers
 }
 
-// OpenReader connects to the database for reading only, also while services run
-// on it: call [Reader.Close]. It does not migrate: the error says so if the
-// schema has another version than this binary's.
+// OpenReader connects to the database for reading only, also while services run on it: call
+// [Reader.Close]. It does not migrate: if the schema has another version than this binary's,
+// the error says so.
 func OpenReader(ctx context.Context, url string) (*Reader, error) {
 	db, err := connect(url, readers)
 	if err != nil {
@@ -115,7 +115,7 @@ func OpenReader(ctx context.Context, url string) (*Reader, error) {
 	return &Reader{db: db}, nil
 }
 
-// Close waits for transactions at work and closes what Open opened; the handle of
+// Close waits for running transactions and closes the handle that Open opened; the handle of
 // a host stays open. The store must not be used afterwards.
 func (s *Store) Close() error {
 	s.working.wait()
@@ -125,10 +125,10 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// DB returns the handle: for [ReferenceServiceCalls], and for tests.
+// DB returns the handle, for [ReferenceServiceCalls] and for tests.
 func (s *Store) DB() *sql.DB { return s.db }
 
-// Timers returns what reads timers.
+// Timers returns s.
 func (s *Store) Timers() timer.Reader { return s }
 
 // Operator returns s.

@@ -16,14 +16,14 @@ func (r *Reader) soonest(ctx context.Context, f timer.Filter) (timer.Page, error
 	return r.walk(ctx, "list what is due", f, time.UnixMilli(0), func(e timer.Entry) time.Time { return e.DueAt }, sqlSoonest, timer.RoundUp(f.DueBefore))
 }
 
-// over returns a page of the timers of all tenants that are over since a time.
+// over returns a page of the timers of all tenants that have finished since a time.
 func (r *Reader) over(ctx context.Context, f timer.Filter) (timer.Page, error) {
 	return r.walk(ctx, "list timers that are over", f, timer.RoundUp(f.OverFrom), timer.Entry.OverAt, sqlOverFrom)
 }
 
-// walk returns a page of the timers of all tenants in the order of a time of theirs, from one
-// on. It ends with the time and the place of its last timer. The statement gets these two of the
-// page before, and the limit, behind its other arguments.
+// walk returns a page of the timers of all tenants in the order of one of their times, from
+// one time on. The page ends with the time and the place (ctid) of its last timer. The
+// statement gets these two, of the page before, and the limit as its last arguments.
 func (r *Reader) walk(
 	ctx context.Context, doing string, f timer.Filter, from time.Time, of func(timer.Entry) time.Time, text string, args ...any,
 ) (page timer.Page, err error) {
@@ -75,7 +75,7 @@ func (r *Reader) Upcoming(ctx context.Context, tenant timer.TenantID, from time.
 	return counts, err
 }
 
-// Delivery returns where an event is.
+// Delivery returns where an event is in the outbox.
 func (r *Reader) Delivery(ctx context.Context, eventID string) (timer.Delivery, error) {
 	found := timer.Delivery{State: timer.Published}
 	err := r.rows(ctx, "find an event", sqlDelivery, []any{eventID, int64(timer.DeliveryWalk)}, func(rows pgx.Rows) error {
@@ -83,7 +83,8 @@ func (r *Reader) Delivery(ctx context.Context, eventID string) (timer.Delivery, 
 		var since, retry *time.Time
 		err := rows.Scan((*string)(&d.State), &since, &d.Attempts, &d.Reason, &d.Destination, &retry)
 		d.Since, d.RetryAt = instant(since), instant(retry)
-		if found.State == timer.Published { // else it is the event itself, and this one that there are more
+		// The first row is the event itself, and a later one only says that there are more.
+		if found.State == timer.Published {
 			found = d
 		}
 		return err

@@ -29,8 +29,7 @@ func (r *Reader) Parked(ctx context.Context, tenant timer.TenantID, before int64
 	return events, err
 }
 
-// RetryParked moves parked events into the shard of the outbox where this store's
-// events go.
+// RetryParked moves parked events into the shard of the outbox to which this store appends.
 func (s *Store) RetryParked(ctx context.Context, now time.Time, seqs ...int64) (retried int, err error) {
 	if len(seqs) == 0 {
 		return 0, nil
@@ -52,8 +51,8 @@ func (s *Store) DiscardParked(ctx context.Context, seqs ...int64) (discarded int
 	return s.deleting(ctx, "discard parked events", sqlDiscardParked, seqs)
 }
 
-// Purge leaves alone what another transaction is changing, such as the purge of
-// another instance.
+// Purge skips timers that another transaction is changing, such as the purge of another
+// instance.
 func (s *Store) Purge(ctx context.Context, before time.Time, limit int) (deleted int, err error) {
 	return s.deleting(ctx, "purge", sqlPurge, timer.RoundDown(before), int64(limit))
 }
@@ -73,8 +72,8 @@ func (s *Store) deleting(ctx context.Context, doing, text string, args ...any) (
 	return deleted, nil
 }
 
-// Forget deletes timers of a tenant in one transaction, after its parked events, in
-// as many as they take.
+// Forget deletes the parked events of a tenant, in as many transactions as that takes, and
+// then its timers in one transaction.
 func (s *Store) Forget(ctx context.Context, tenant timer.TenantID, limit int) (c timer.Counts, err error) {
 	const doing = "forget a tenant"
 	if limit <= 0 {

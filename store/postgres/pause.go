@@ -23,7 +23,7 @@ func (r *Reader) Firing(ctx context.Context, now time.Time) (timer.Pauses, error
 	return pauses, err
 }
 
-// PauseFiring keeps a pause.
+// PauseFiring stores a pause.
 func (s *Store) PauseFiring(ctx context.Context, p timer.Pause) error {
 	p, err := p.Kept()
 	if err != nil {

@@ -12,33 +12,33 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// minWalk is how many tenants with waiting timers are looked at, at least, when
-// more is due than the limit.
+// minWalk is how many tenants with waiting timers are examined, at least, when more timers
+// are due than the limit.
 const minWalk = 1000
 
-// spareWalk is how many more are looked at while none of them may fire: those
-// that may not leave more due than the limit for as long as they like, and the
-// poller polls ten times a second then.
+// spareWalk is how many more tenants are examined while none of them may fire. Tenants over
+// their quota may leave more timers due than the limit for any time, and the poller then
+// polls ten times a second.
 const spareWalk = 9 * minWalk
 
-// Reach marks due timers and returns them. While more are due than the limit it
-// first gives each tenant with due timers an equal share, then fills up with the
-// oldest of all.
+// Reach marks due timers and returns them. While more are due than the limit it first gives
+// each tenant with due timers an equal share, and then fills up the batch with the oldest
+// timers of all tenants.
 //
-// What another transaction is changing is skipped, so that no transaction waits: it is
-// marked there, moved away, or still due when this is called again. What is
-// marked was locked before, as its newest version says it is due. In a database that is
-// older than it was nothing is marked.
+// It skips timers that another transaction is changing, so that no transaction waits. Such a
+// timer is marked by that transaction, is moved to another due time, or is still due at the
+// next call. A timer is locked before it is marked, and its newest version says that it is
+// due. If the database is older than it was, nothing is marked.
 func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow timer.Allowance) ([]timer.Entry, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return nil, err
 	}
 	if compare, ok := t.store.compare(); ok {
-		t.later(compare) // with the first claim
+		t.later(compare) // goes to the server with the first claim
 	}
 	due := claim{now: timer.RoundDown(now), watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
-	// Where more was due than a batch holds, more is due: then it is not checked whether
-	// it is. What is shared is all there is, if that is less.
+	// After a full batch with more timers due, Reach assumes a backlog without checking. If
+	// there is none, the shares hold all due timers.
 	backlogged, err := allow == nil && t.store.backlogged.Load(), error(nil)
 	if !backlogged {
 		backlogged, err = due.start(ctx, t)
@@ -51,17 +51,17 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	return due.entries, err
 }
 
-// A claim is timers that were marked.
+// A claim is a batch of timers that Reach marks.
 type claim struct {
 	now       time.Time
-	watermark time.Time // where due times begin
+	watermark time.Time // the lowest due time that is read
 	limit     int
 	allow     timer.Allowance
 	entries   []timer.Entry
 	taken     map[timer.TenantID]int
 }
 
-// start claims all that is due, unless that is more than the limit.
+// start claims all due timers, unless there are more than the limit.
 func (c *claim) start(ctx context.Context, t *transaction) (backlogged bool, err error) {
 	if c.allow == nil {
 		return c.take(ctx, t, sqlReach, c.now, int64(c.limit), true, c.watermark)
@@ -82,7 +82,7 @@ func (c *claim) start(ctx context.Context, t *transaction) (backlogged bool, err
 	return false, c.takeShares(ctx, t, shares)
 }
 
-// share claims an equal share of each tenant, then the oldest of all.
+// share claims an equal share for each tenant, then the oldest timers of all tenants.
 func (c *claim) share(ctx context.Context, t *transaction) error {
 	tenants, err := t.dueTenants(ctx, c)
 	if err != nil {
@@ -97,8 +97,8 @@ func (c *claim) share(ctx context.Context, t *transaction) error {
 		}
 		return err
 	}
-	// The oldest of all may be those of tenants that may have no more, however
-	// many: so the rest is shared among those that may.
+	// All of the oldest timers may belong to tenants that may fire no more, so the rest is
+	// shared among the other tenants.
 	for range maxRounds {
 		if len(tenants) == 0 || len(c.entries) == c.limit || err != nil {
 			break
@@ -108,11 +108,11 @@ func (c *claim) share(ctx context.Context, t *transaction) error {
 	return err
 }
 
-// maxRounds is how often what is left of a batch is shared again.
+// maxRounds is how often the rest of a batch is shared again.
 const maxRounds = 4
 
-// takeEqually claims an equal share of what is left of the limit from each tenant,
-// and returns those that had as many and may have more.
+// takeEqually claims an equal share of the rest of the batch for each tenant. It returns the
+// tenants that used their whole share and may fire more.
 func (c *claim) takeEqually(ctx context.Context, t *transaction, tenants []timer.TenantID) (more []timer.TenantID, err error) {
 	rest := c.limit - len(c.entries)
 	var equal shares
@@ -135,7 +135,7 @@ func (c *claim) takeEqually(ctx context.Context, t *transaction, tenants []timer
 	return more, nil
 }
 
-// left returns how many more of a tenant are allowed.
+// left returns how many more timers of a tenant may fire.
 func (c *claim) left(tenant timer.TenantID) int {
 	if c.allow == nil {
 		return math.MaxInt
@@ -143,7 +143,7 @@ func (c *claim) left(tenant timer.TenantID) int {
 	return c.allow(tenant) - c.taken[tenant]
 }
 
-// Shares are how many timers of which tenants are to be claimed.
+// Shares say how many timers of which tenants to claim.
 type shares struct {
 	tenants []string
 	sizes   []int64
@@ -163,8 +163,8 @@ func (c *claim) takeShares(ctx context.Context, t *transaction, s shares) error 
 	return err
 }
 
-// take claims with a statement, which says in its first column whether it left
-// all alone because there is too much.
+// take claims timers with a statement. Its first column says whether it claimed none because
+// more are due than the limit.
 func (c *claim) take(ctx context.Context, t *transaction, text string, args ...any) (backlogged bool, err error) {
 	err = t.rows(ctx, text, args, func(rows pgx.Rows) error {
 		e, err := scanEntry(rows, &backlogged)
@@ -181,9 +181,9 @@ func (c *claim) take(ctx context.Context, t *transaction, text string, args ...a
 	return backlogged, err
 }
 
-// dueTenants returns at most limit tenants with due timers that are allowed. It
-// begins after the one where the last call ended, goes round once, and stops when
-// it has looked at enough: so every tenant has its turn, however many there are.
+// dueTenants returns at most limit tenants that have due timers and may fire. It begins after
+// the tenant where the last call ended, goes round once, and stops when it has examined
+// enough tenants. So every tenant has its turn, however many there are.
 func (t *transaction) dueTenants(ctx context.Context, c *claim) ([]timer.TenantID, error) {
 	start, _ := t.store.walked.Load().(string)
 	walk := walk{claim: c, budget: max(c.limit, minWalk)}
@@ -203,23 +203,22 @@ func (t *transaction) dueTenants(ctx context.Context, c *claim) ([]timer.TenantI
 	return walk.due, nil
 }
 
-// A walk goes from tenant to tenant, of those with waiting timers.
+// A walk goes from tenant to tenant, over the tenants with waiting timers.
 type walk struct {
 	claim  *claim
-	budget int              // of tenants still to be looked at; the spare ones make it negative
-	spare  int              // tenants to be looked at beyond the budget while none is due
+	budget int              // tenants still to be examined; negative while the spare ones are used
+	spare  int              // tenants to be examined beyond the budget while none is due
 	due    []timer.TenantID // tenants with due timers
-	last   string           // the last tenant that was looked at
-	ended  bool             // there was no tenant any more
+	last   string           // the last tenant that was examined
+	ended  bool             // there are no more tenants
 }
 
-// goesOn reports whether more tenants are to be looked at.
+// goesOn reports whether more tenants are to be examined.
 func (w *walk) goesOn() bool {
 	return w.budget > 0 && len(w.due) < w.claim.limit || w.budget > -w.spare && len(w.due) == 0
 }
 
-// from goes on after a tenant, until one that is past the other unless that is
-// empty.
+// from walks the tenants after one, up to and including until; an empty until is no bound.
 func (w *walk) from(ctx context.Context, t *transaction, after, until string) error {
 	for past := false; !past && !w.ended && w.goesOn(); after = w.last {
 		wanted, looked, found := w.claim.limit-len(w.due), 0, 0

@@ -20,7 +20,7 @@ type Reader struct {
 	db *sql.DB
 }
 
-// Close closes what OpenReader opened.
+// Close closes the handle that OpenReader opened.
 func (r *Reader) Close() error { return r.db.Close() }
 
 // rows runs a statement and calls fn for each row.
@@ -28,17 +28,16 @@ func (r *Reader) rows(ctx context.Context, doing, text string, args []any, fn fu
 	return classify(doing, readTx(ctx, r.db, step{text: text, args: args, each: fn}))
 }
 
-// seek is rows for a statement that reads a row or two by an index, whatever the
-// statistics say: it is over before a limit could matter, and takes half as long
-// without (measured 2026-11).
+// seek is rows for a statement that reads a row or two by an index, whatever the statistics
+// say. It sets no limits, since it ends before they could matter, and so takes half as long
+// (measured 2026-11).
 func (r *Reader) seek(ctx context.Context, doing, text string, args []any, fn func(pgx.Rows) error) error {
 	return classify(doing, onConn(ctx, r.db, func(ctx context.Context, c *pgx.Conn) error {
 		return send(ctx, c, step{text: text, args: args, each: fn})
 	}))
 }
 
-// NextDue returns the earliest due time after the one given, of all Scheduled
-// timers.
+// NextDue returns the earliest due time after the one given, of all Scheduled timers.
 func (r *Reader) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	return r.nextDue(ctx, after, time.Time{})
 }
@@ -98,8 +97,8 @@ func (r *Reader) ofTenant(ctx context.Context, f timer.Filter) (page timer.Page,
 	return page, nil
 }
 
-// bound is a bound of due times, which are whole milliseconds: both bounds are
-// rounded up. One that is not given is null.
+// bound returns a bound of due times, or nil for the zero time. Due times are whole
+// milliseconds, so both bounds are rounded up.
 func bound(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -117,7 +116,7 @@ func (r *Reader) entries(ctx context.Context, doing, text string, args ...any) (
 	return entries, err
 }
 
-// Stats returns the counts of a tenant, or adds up those of all.
+// Stats returns the counts of a tenant, or the sums of all tenants if it is empty.
 func (r *Reader) Stats(ctx context.Context, tenant timer.TenantID) (st timer.Stats, err error) {
 	if tenant != "" {
 		err = r.rows(ctx, "read the counts of "+string(tenant), sqlCounts, []any{string(tenant)}, scan(&st.Scheduled, &st.Reached, &st.Expired, &st.Canceled))
@@ -134,7 +133,7 @@ func (r *Reader) Stats(ctx context.Context, tenant timer.TenantID) (st timer.Sta
 	return st, nil
 }
 
-// Tenants returns the counts of tenants, in order.
+// Tenants returns the counts of tenants, in the order of their ids.
 func (r *Reader) Tenants(ctx context.Context, after timer.TenantID, limit int) (tenants []timer.TenantCounts, err error) {
 	err = r.rows(ctx, "read the counts of tenants", sqlTenantCounts, []any{string(after), int64(timer.PageSize(limit))}, func(rows pgx.Rows) error {
 		var c timer.TenantCounts
@@ -153,10 +152,9 @@ func instant(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// A nullable is a text column that may be null: then it is empty.
+// A nullable is a text column that may be null, which it reads as "".
 type nullable string
 
-// ScanText keeps a text.
 func (n *nullable) ScanText(column pgtype.Text) error {
 	*n = nullable(column.String)
 	return nil

@@ -8,10 +8,10 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// oldest is the first version of the server that works, as server_version_num.
+// oldest is the oldest supported version of the server, as server_version_num.
 const oldest = 150000
 
-// ready checks the database unless that was done.
+// ready checks the database once, until the check succeeds.
 func (s *Store) ready(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,8 +45,8 @@ func (s *Store) Prepare(ctx context.Context) error {
 	return classify("check the database", s.ready(ctx))
 }
 
-// CheckServer returns an error that wraps [timer.ErrFatal] if the server can't
-// keep what is promised.
+// CheckServer returns an error that wraps [timer.ErrFatal] if the server can't keep the
+// promises of the store.
 func (s *Store) CheckServer(ctx context.Context) error {
 	var number int64
 	var version, synchronous, fsync string
@@ -56,7 +56,7 @@ func (s *Store) CheckServer(ctx context.Context) error {
 	return judge(number, version, synchronous, fsync, s.opt.Durability)
 }
 
-// judge says what is wrong with a server.
+// judge returns an error that says why a server can't be used.
 func judge(number int64, version, synchronous, fsync string, d Durability) error {
 	switch {
 	case number < oldest:

@@ -12,12 +12,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// CommitPositions makes transactions that apply commands, or settle events, note positions.
+// CommitPositions makes transactions that apply commands, or settle events, record positions.
 func (s *Store) CommitPositions(positions func() []timer.Position) { s.positions.SetCurrent(positions) }
 
-// noting is [Store.writing] for a transaction that notes the positions there are as
-// it begins. They go to the server with the commit: other transactions that note the
-// same log wait for no more than that.
+// noting is [Store.writing] for a transaction that records the broker positions at its
+// beginning. They go to the server with the commit, so that other transactions that record
+// the same log wait only for the commit.
 func (s *Store) noting(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	var advances []store.Advance
 	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
@@ -35,7 +35,7 @@ func (s *Store) noting(ctx context.Context, doing string, fn func(context.Contex
 	return err
 }
 
-// note writes positions, if there are any, with the next statement.
+// note records positions, if there are any, with the next statement.
 func (t *transaction) note(advances []store.Advance) {
 	n := len(advances)
 	if n == 0 {
@@ -48,12 +48,12 @@ func (t *transaction) note(advances []store.Advance) {
 	t.later(step{text: sqlNote, args: []any{logs, done, seen, wasDone, wasSeen}})
 }
 
-// errOlder says that less is noted than was.
+// errOlder says that the database has lower positions than it had.
 var errOlder = fmt.Errorf("%w: the database is older than it was: it was restored, or failed over to a server that lagged; a restart recovers it", timer.ErrFatal)
 
-// compare returns a statement that reads the positions, and fails if less is noted than
-// this instance knows. One that owns no shard knows nothing: the one that recovers the
-// database may yet forget positions.
+// compare returns a step that reads the positions, and fails if they are lower than this
+// instance has committed. It returns false while the instance owns no shard: then the
+// instance that recovers the database may yet delete positions.
 func (s *Store) compare() (_ step, ok bool) {
 	if !s.owned.Load() {
 		return step{}, false
@@ -77,8 +77,7 @@ func (s *Store) compare() (_ step, ok bool) {
 	}, true
 }
 
-// notOlder returns an error that wraps [timer.ErrFatal] if the database is older than it
-// was.
+// notOlder returns an error that wraps [timer.ErrFatal] if the database is older than it was.
 func (s *Store) notOlder(ctx context.Context) error {
 	step, ok := s.compare()
 	if !ok {
@@ -87,7 +86,7 @@ func (s *Store) notOlder(ctx context.Context) error {
 	return classify("compare the positions", readTx(ctx, s.db, step))
 }
 
-// Noted returns what is noted of the broker's logs.
+// Noted returns the recorded positions of the broker's logs.
 func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	err = r.rows(ctx, "read the positions", sqlNoted, nil, func(rows pgx.Rows) error {
 		var log *string
@@ -107,7 +106,7 @@ func (r *Reader) Noted(ctx context.Context) (n timer.Noted, err error) {
 	return n, nil
 }
 
-// ReplacePositions notes positions in place of all that there are.
+// ReplacePositions replaces all recorded positions.
 func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position) error {
 	all := new(store.Positions).Advances(positions)
 	err := s.writing(ctx, "replace the positions", func(_ context.Context, t *transaction) error {
@@ -121,14 +120,14 @@ func (s *Store) ReplacePositions(ctx context.Context, positions []timer.Position
 	return err
 }
 
-// Results of alone.sql.
+// These are the results of alone.sql.
 const (
 	isAlone  = 0
 	isShared = 1
 )
 
-// Alone runs fn while a lease holds a lock exclusively that running instances share, in
-// the transactions of their own leases.
+// Alone runs fn while a lease holds exclusively the lock that running instances share.
+// Instances hold it in the transactions of their leases.
 func (s *Store) Alone(ctx context.Context, fn func(context.Context) error) error {
 	l, err := s.lease(ctx, sqlAlone, "")
 	if err != nil {
@@ -155,7 +154,8 @@ var errVerifying = errors.New("another instance verifies the database, or recove
 
 var errNotAlone = errors.New("the server did not answer for a while: another instance may recover the database")
 
-// Fired brings in events that were published. It locks timers as commands do.
+// Fired applies published events to their timers, and removes the events from the outbox. It
+// locks timers as commands do.
 func (s *Store) Fired(ctx context.Context, keep time.Duration, events ...timer.DueTimeReached) (changed int, err error) {
 	if len(events) == 0 {
 		return 0, nil

@@ -12,14 +12,14 @@ import (
 // referenceName is the name of the foreign key.
 const referenceName = "timer_schedules_service_call"
 
-// ReferenceServiceCalls ties timers to the host's table service_calls: a timer
-// needs its service call, and goes when that is deleted. It is optional, and
-// does nothing the second time. Run it after [Migrate]. The host's table must
-// have the primary key (tenant_id, service_call_id), or a unique one; an error
-// names what is missing, or how many timers have no service call.
+// ReferenceServiceCalls ties timers to the host's table service_calls with a foreign key: a
+// timer needs its service call, and is deleted with it. The call is optional, and a second
+// call does nothing. Run it after [Migrate]. The host's table must have (tenant_id,
+// service_call_id) as its primary key or as a unique one. An error names the missing columns,
+// or how many timers have no service call.
 //
-// Others wait only briefly: the reference holds for new timers
-// first, then the old ones are checked while others write.
+// Other transactions wait only briefly: the reference first holds for new timers, and then
+// the old ones are checked while writes go on.
 func ReferenceServiceCalls(ctx context.Context, db *sql.DB) error {
 	const doing = "reference service_calls"
 	if err := Verify(ctx, db); err != nil {
@@ -56,9 +56,9 @@ func reference(ctx context.Context, c *pgx.Conn) error {
 	return err
 }
 
-// addReference adds the foreign key for new timers. It needs a lock on both
-// tables, and gives up, to be tried again, if it does not get it soon: who waits
-// for that lock keeps all who write behind it.
+// addReference adds the foreign key for new timers. It needs a lock on both tables, and gives
+// up soon if it does not get them, to be tried again: while it waits, all writes wait behind
+// it.
 func addReference(ctx context.Context, c *pgx.Conn) error {
 	defer rollBack(ctx, c)
 	err := send(ctx, c, step{text: beginWriting}, step{text: sqlSettings, args: []any{false}}, step{text: `ALTER TABLE timer_schedules

@@ -9,8 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Schedule applies commands in one transaction, those of one key in the order
-// given.
+// Schedule applies commands in one transaction, and those of one key in the order given.
 func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
 	a := store.Schedule(now, commands)
 	err := apply(ctx, s, a, 0, len(commands))
@@ -25,8 +24,8 @@ func earliest(commands []timer.ScheduleTimer) time.Time {
 	return slices.MinFunc(commands, func(a, b timer.ScheduleTimer) int { return a.DueAt.Compare(b.DueAt) }).DueAt
 }
 
-// Cancel applies commands in one transaction, as Schedule does. Where a foreign
-// key asks for a service call that does not exist, there is nothing to cancel.
+// Cancel applies commands in one transaction, as Schedule does. If there is a foreign key and
+// a service call does not exist, there is nothing to cancel.
 func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
 	a := store.Cancel(now, commands)
 	return results(a, apply(ctx, s, a, 0, len(commands)))

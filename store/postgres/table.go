@@ -17,7 +17,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A shard is one of the parts of the outbox.
+// A shard is a part of the outbox.
 type shard struct {
 	*Store
 	number int32
@@ -25,10 +25,9 @@ type shard struct {
 
 var _ outbox.Table = shard{}
 
-// part returns a shard of the outbox.
+// part returns the shard with a number.
 func (s *Store) part(number int32) shard { return shard{s, number} }
 
-// Outbox returns the outbox, which instances share.
 func (s *Store) Outbox() outbox.Outbox { return outbox.Sharded(s).With(s) }
 
 // Head returns the first rows of shard 0 after a number that are not deferred.
@@ -56,7 +55,7 @@ func (s *Store) Claim(ctx context.Context, prefix string, limit int) (claimed in
 	return s.part(0).Claim(ctx, prefix, limit)
 }
 
-// Hasten has all deferred rows of shard 0 due now.
+// Hasten makes all deferred rows of shard 0 due now.
 func (s *Store) Hasten(ctx context.Context, now time.Time) error { return s.part(0).Hasten(ctx, now) }
 
 // Park moves a row out of shard 0.
@@ -146,7 +145,8 @@ func (s shard) Defer(ctx context.Context, rows ...outbox.Deferral) error {
 	})
 }
 
-// unclaimed is the number of the shard, of deferred events only, that no instance owns.
+// unclaimed is the number of the shard that no instance owns. It has deferred events only,
+// for which there is no handler.
 const unclaimed = -1
 
 // Claim moves unclaimed rows to the end of the shard.
@@ -160,7 +160,7 @@ func (s shard) Claim(ctx context.Context, prefix string, limit int) (claimed int
 	return claimed, nil
 }
 
-// Unclaimed returns service calls whose events no handler wants.
+// Unclaimed returns service calls of events that have no handler.
 func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.ServiceCallID, err error) {
 	err = r.rows(ctx, "find unclaimed events", sqlUnclaimed, []any{int64(limit)}, func(rows pgx.Rows) error {
 		var call timer.ServiceCallID
@@ -171,7 +171,7 @@ func (r *Reader) Unclaimed(ctx context.Context, limit int) (calls []timer.Servic
 	return calls, err
 }
 
-// Hasten has all deferred rows of the shard due now.
+// Hasten makes all deferred rows of the shard due now.
 func (s shard) Hasten(ctx context.Context, now time.Time) error {
 	return s.writing(ctx, "hasten events", func(_ context.Context, t *transaction) error {
 		t.later(step{text: sqlHasten, args: []any{s.number, timer.RoundDown(now)}})
@@ -187,7 +187,7 @@ func (s shard) Park(ctx context.Context, now time.Time, row outbox.Place, reason
 	})
 }
 
-// insert adds up to so many events with one statement.
+// insert adds up to Rows events with one statement.
 var insert = outbox.Insert{Rows: 5000, Text: func(int) string { return sqlAppend }}
 
 // Emit appends events to the store's own shard of the outbox.
@@ -208,15 +208,15 @@ func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receip
 	return outbox.AppendReceipts(ctx, appender{t}, insert, t.store.opt.Events, receipts...)
 }
 
-// An appender runs the statement that adds events, with the next one or with the
-// commit. It is the same for any number of them: their columns are arrays.
+// An appender sends the statement that adds events, with the next statement or with the
+// commit. The statement is the same for any number of events, because their columns are
+// arrays.
 type appender struct{ *transaction }
 
 // rowColumns is how many values a row has: id, payload, headers and time.
 const rowColumns = 4
 
-// ExecContext takes the rows one after the other and hands them on column by
-// column.
+// ExecContext gets the values row by row and sends them column by column.
 func (a appender) ExecContext(_ context.Context, text string, args ...any) (sql.Result, error) {
 	n := len(args) / rowColumns
 	ids, payloads := make([]string, n), make([][]byte, n)
@@ -229,11 +229,10 @@ func (a appender) ExecContext(_ context.Context, text string, args ...any) (sql.
 	return result(n), nil
 }
 
-// A result is how many rows were changed.
+// A result is a number of changed rows.
 type result int64
 
-// LastInsertId is what PostgreSQL does not return.
+// LastInsertId fails, since PostgreSQL does not return one.
 func (result) LastInsertId() (int64, error) { return 0, errors.ErrUnsupported }
 
-// RowsAffected returns the number.
 func (r result) RowsAffected() (int64, error) { return int64(r), nil }

@@ -13,19 +13,19 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A hosted is a transaction of Transact, and what was scheduled in it.
+// A hosted is a transaction of Transact, with the earliest due time that was scheduled in it.
 type hosted struct {
 	send sender    // sends statements together
-	due  time.Time // the earliest; zero if there is none
+	due  time.Time // earliest due time; zero if none was scheduled
 }
 
-// beginHosted is what a transaction of Transact is, whatever the database has as its
+// beginHosted sets the mode of a transaction of Transact, whatever the database has as its
 // default.
 const beginHosted = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED READ WRITE"
 
-// Transact runs fn in a transaction at READ COMMITTED. There is no turn to wait for:
-// only who has the same rows waits. The limits of time are those of the handle, and
-// the transaction is as durable as the database makes it, also with Relaxed.
+// Transact runs fn in a transaction at READ COMMITTED. Transactions wait for each other only
+// if they have the same rows. The timeouts are those of the handle, and the transaction is as
+// durable as the database makes it, even with Relaxed.
 func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	const doing = "transact"
 	s.working.begin()
@@ -42,7 +42,7 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 	if err != nil {
 		return classify(doing, err)
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	if _, err := tx.ExecContext(ctx, beginHosted); err != nil {
 		return classify(doing, err)
 	}
@@ -55,7 +55,7 @@ func (s *Store) Transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) { // so database/sql has rolled it back
+		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) { // database/sql has rolled it back
 			err = fmt.Errorf("%w: %w", ended, err)
 		}
 		return classify(doing, err)
@@ -90,14 +90,14 @@ func (s *Store) takeEvent(ctx context.Context, send sender, row outbox.Place) (b
 	return taken > 0, nil
 }
 
-// A Pgx has the transactions of pgx's own on the connections of a [Store].
+// A Pgx runs transactions that pgx itself begins on the connections of a [Store].
 type Pgx struct{ store *Store }
 
-// Pgx returns what app.Tx and app.OnDueTx need for transactions of pgx's own.
+// Pgx returns the value that app.Tx and app.OnDueTx need for transactions of pgx.
 func (s *Store) Pgx() Pgx { return Pgx{s} }
 
-// Transact is [Store.Transact] with a transaction of pgx, of a connection of the store's
-// handle. A handle of stdlib.OpenDBFromPool has those of a pool.
+// Transact is [Store.Transact] with a transaction of pgx, on a connection of the store's
+// handle. A handle of stdlib.OpenDBFromPool uses the connections of the pool.
 func (p Pgx) Transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	const doing = "transact"
 	s := p.store
@@ -106,14 +106,14 @@ func (p Pgx) Transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	if err := s.ready(ctx); err != nil {
 		return classify(doing, err)
 	}
-	var failed error // of fn
+	var failed error // the error of fn
 	h := new(hosted)
 	err := withConn(ctx, s.db, func(ctx context.Context, c *pgx.Conn) error {
 		tx, err := c.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite})
 		if err != nil {
 			return err
 		}
-		defer rollBack(ctx, c) // after a commit it does nothing
+		defer rollBack(ctx, c) // does nothing after a commit
 		h.send = func(ctx context.Context, steps ...step) error { return sendOpen(ctx, c, steps...) }
 		s.hosted.Store(tx, h)
 		defer s.hosted.Delete(tx)
@@ -136,7 +136,8 @@ func (p Pgx) Transact(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	return nil
 }
 
-// Join returns what applies commands in a transaction, also in one of the host's.
+// Join returns a value that applies commands in a transaction, which may also be one that the
+// host has begun.
 func (p Pgx) Join(tx pgx.Tx) timer.Commands { return p.store.JoinPgx(tx) }
 
 // TakeEvent deletes an event of the outbox in a transaction.

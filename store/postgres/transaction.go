@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// How transactions begin and end, whatever the database has as its default.
+// These statements begin and end transactions, whatever the database has as its default.
 const (
 	beginWriting = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 	beginReading = "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"
@@ -19,13 +19,13 @@ const (
 	rollback     = "ROLLBACK"
 )
 
-// reading is how a transaction begins that only reads.
+// reading returns the steps that begin a transaction that only reads.
 func reading() []step {
 	return []step{{text: beginReading}, {text: sqlSettings, args: []any{false}}}
 }
 
-// A transaction is one on the server. It sends statements together: those whose
-// results that are not waited for go with the next one, or with the commit.
+// A transaction is a transaction on the server. It sends statements together: a statement
+// whose result is not needed yet goes with the next one, or with the commit.
 type transaction struct {
 	store   *Store
 	send    sender
@@ -53,7 +53,7 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 		t := &transaction{store: s, send: func(ctx context.Context, steps ...step) error { return send(ctx, c, steps...) }}
 		t.later(step{text: beginWriting})
 		t.later(step{text: sqlSettings, args: []any{s.opt.Durability == Relaxed}})
-		defer rollBack(ctx, c) // after a commit it does nothing
+		defer rollBack(ctx, c) // does nothing after a commit
 		if err := fn(ctx, t); err != nil {
 			return err
 		}
@@ -64,8 +64,8 @@ func (s *Store) transact(ctx context.Context, fn func(context.Context, *transact
 	})
 }
 
-// rollBack ends the transaction of a connection, if there is one: also when its
-// context has ended, or something panicked.
+// rollBack ends the transaction of a connection, if there is one, even after its context has
+// ended or after a panic.
 func rollBack(ctx context.Context, c *pgx.Conn) {
 	if c.IsClosed() || c.PgConn().TxStatus() == 'I' {
 		return
@@ -73,14 +73,14 @@ func rollBack(ctx context.Context, c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if err := send(ctx, c, step{text: rollback}); err != nil {
-		_ = c.Close(ctx) // which rolls back too
+		_ = c.Close(ctx) // rolls back too
 	}
 }
 
 // later sends a statement with the next one.
 func (t *transaction) later(s step) { t.waiting = append(t.waiting, s) }
 
-// now sends a statement, after those that wait, and waits for the results.
+// now sends the waiting statements and then this one, and waits for the results.
 func (t *transaction) now(ctx context.Context, s step) error {
 	t.later(s)
 	steps := t.waiting

@@ -10,19 +10,18 @@ import (
 
 const watchInterval = time.Second
 
-// Watch checks every second whether the schema is still one that this binary
-// knows, the server still one that it trusts, and the database no older than it was,
-// and folds counts now and then if there are any to fold: an idle service writes
-// nothing. It returns nil when
-// ctx is done, and an error that wraps [timer.ErrFatal] if the schema is newer and
-// does not say that this binary may go on, gone, the server loses commits, or the
-// database was restored or failed over to a server that lagged.
+// Watch checks every second that the schema is one that this binary knows, that the server is
+// set to keep commits, and that the database is not older than it was. Now and then it folds
+// counts, if there are any to fold: an idle service writes nothing. It returns nil when ctx
+// is done. It returns an error that wraps [timer.ErrFatal] if the schema does not exist, or
+// is newer and does not say that this binary may go on; if the server loses commits; or if
+// the database was restored or failed over to a server that lagged.
 func (s *Store) Watch(ctx context.Context) error {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		err := s.check(ctx)
-		if err == nil { // if not, others tell why
+		if err == nil { // else other checks report the error
 			if err = s.foldIfDue(ctx, n%foldEvery == 0); err != nil && ctx.Err() == nil {
 				s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, will retry", "error", err, "retry_in", watchInterval)
 			}

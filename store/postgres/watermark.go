@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// fullInterval is how often the index is read from its beginning, for timers that
-// others put below the watermark: due at once when they were scheduled, or skipped
-// because another transaction was changing them.
+// fullInterval is how often the index is read from its beginning, to find timers below the
+// watermark. Other instances put them there: timers that were due at once when they were
+// scheduled, or that were skipped because another transaction was changing them.
 const fullInterval = time.Second
 
-// A watermark is the due time from which idx_timer_schedules_due_at is read. A
-// timer that fires leaves a dead entry at the beginning of the index until vacuum
-// comes, and a million that were due at once leave a million, over which every
-// poll would step: after 300,000 it took 16 ms instead of 0.4 (measured 2026-11).
+// A watermark is the due time from which idx_timer_schedules_due_at is read. A timer that
+// fires leaves a dead entry at the beginning of the index until vacuum runs. A million timers
+// that were due at once leave a million dead entries, and every poll would step over them:
+// after 300,000 a poll took 16 ms instead of 0.4 (measured 2026-11).
 //
-// It is the earliest due time that was found last: no timer that this instance
+// The watermark is the earliest due time that was found last: no timer that this instance
 // knows of is below it.
 type watermark struct {
-	began time.Time // any time, for since
+	began time.Time // where since counts from
 
 	mu    sync.Mutex
-	at    time.Time     // zero: from the beginning
-	noted time.Time     // earliest due time that was set since the read under way began; zero: none
-	full  time.Duration // when a read began at the beginning, since began
+	at    time.Time     // the watermark; zero: the beginning of the index
+	noted time.Time     // earliest due time that was set since the running read began; zero: none
+	full  time.Duration // when the last read from the beginning began, since began
 
-	// Earliest due times that were set in transactions of hosts, of which this instance
-	// does not see the end: since the last read from the beginning, and between that and
-	// the one before. Zero: none.
+	// These are the earliest due times that were set in transactions of hosts, whose end this
+	// instance does not see: since the last read from the beginning, and between that read
+	// and the one before. Zero is none.
 	open, opened time.Time
 }
 
-// NextDue returns the earliest due time after the one given, of all Scheduled
-// timers. What another instance set meanwhile to a time before the last one found
-// is seen within a second.
+// NextDue returns the earliest due time after the one given, of all Scheduled timers. If
+// another instance schedules a timer before the last time found, NextDue sees it within a
+// second.
 func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	if !after.IsZero() {
 		return s.nextDue(ctx, after, s.watermark.get())
@@ -46,7 +46,7 @@ func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error)
 	return due, err
 }
 
-// start returns from where the earliest due time is searched.
+// start returns the due time from which to search the earliest one.
 func (w *watermark) start() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,7 +60,7 @@ func (w *watermark) start() time.Time {
 	return w.at
 }
 
-// found notes the earliest due time that a read has found.
+// found records the earliest due time that a read has found.
 func (w *watermark) found(due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// set notes that a timer was scheduled, after the commit.
+// set records that a timer was scheduled, after the commit.
 func (w *watermark) set(due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,9 +85,9 @@ func (w *watermark) set(due time.Time) {
 	w.noted = sooner(w.noted, due)
 }
 
-// expect notes that a timer was scheduled in a transaction of a host, which may commit
-// at any time from now on. If it takes longer than fullInterval, a read from the
-// beginning finds the timer.
+// expect records that a timer was scheduled in a transaction of a host, which may commit at
+// any time from now on. If that takes longer than fullInterval, a read from the beginning
+// finds the timer.
 func (w *watermark) expect(due time.Time) {
 	w.set(due)
 	w.mu.Lock()
@@ -95,7 +95,7 @@ func (w *watermark) expect(due time.Time) {
 	w.open = sooner(w.open, due)
 }
 
-// get returns where a claim is to begin.
+// get returns the due time from which a claim reads.
 func (w *watermark) get() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

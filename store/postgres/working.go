@@ -2,13 +2,13 @@ package postgres
 
 import "sync"
 
-// Working counts calls that are at work. Unlike with the read side of a lock one may
-// begin inside another while a Close waits for the end of all: what a host does in
+// Working counts running calls. Unlike the read side of a sync.RWMutex it lets a call begin
+// inside another while Close waits for the end of all, because a function of the host in
 // [Store.Transact] may use the store.
 type working struct {
 	mu    sync.Mutex
 	calls int
-	none  chan struct{} // closed when there are none any more; nil if no Close waits
+	none  chan struct{} // closed when no call is running; nil if no Close waits
 }
 
 func (w *working) begin() {
@@ -26,7 +26,7 @@ func (w *working) end() {
 	}
 }
 
-// wait returns when no call is at work.
+// wait returns when no call is running.
 func (w *working) wait() {
 	w.mu.Lock()
 	if w.calls == 0 {

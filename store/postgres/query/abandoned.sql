@@ -1,5 +1,6 @@
--- Shards of the outbox that have rows: in any order first the shards of which some row is
--- not deferred, then the others. Hops over both primary keys with a seek a shard.
+-- Find the shards of the outbox that have rows: first the shards with a row that is not
+-- deferred, in any order, then the others. Hops over both primary keys with one seek for each
+-- shard.
 WITH RECURSIVE shards (shard) AS (
      SELECT -1::smallint
       UNION ALL

@@ -1,6 +1,6 @@
--- Have the database alone, to verify and recover it, until the transaction ends: 0 if no
--- instance runs on it, 1 if some do, which share the lock (see own.sql), 2 if another one
--- has it alone. Waits for nobody.
+-- Take the database exclusively, to verify and recover it, until the transaction ends.
+-- Returns 0 if no instance runs on it, 1 if some do, which share the lock (see own.sql), and
+-- 2 if another instance has it exclusively. Waits for no lock.
 SELECT CASE
        WHEN pg_try_advisory_xact_lock(hashtext('timer_service ' || current_schema()), -3)
        THEN 0

@@ -1,5 +1,5 @@
--- Add events to a shard of the outbox, in the order given, and count them. Only adds to
--- the end.
+-- Add events to a shard of the outbox, in the order given, and count them. Adds only at the
+-- end.
   WITH added AS (
        INSERT INTO timer_outbox (id, payload, headers, appended_at, shard)
        SELECT id, payload, headers, timestamptz 'epoch' + appended_at * interval '1 millisecond', $5

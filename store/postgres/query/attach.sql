@@ -1,5 +1,5 @@
--- Use the database with the broker $1, named $2, unless instances run, all of which
--- use another one, or if $3. Instances hold locks: see own.sql.
+-- Use the database with the broker $1, named $2, unless instances run and all of them use
+-- another one. With $3, use it in any case. Instances hold locks: see own.sql.
 UPDATE timer_database
    SET broker = $1, broker_name = $2
  WHERE broker IS NULL

@@ -1,7 +1,7 @@
--- Take timers back that status.sql has locked and that are neither Reached nor Expired, as the
--- rows in the JSON array $1 say. Those that were Canceled already get the newer version, else an older
--- ScheduleTimer that this command supersedes could still fire, and are kept as long from
--- now. Fetches each row by its place.
+-- Cancel timers that status.sql has locked and that are neither Reached nor Expired, as the
+-- rows in the JSON array $1 say. Timers that are Canceled already get the newer version,
+-- because otherwise an older ScheduleTimer that this command supersedes could still fire.
+-- They are kept as long as others, from now on. Fetches each row by its place.
   WITH command AS MATERIALIZED (
        SELECT *
          FROM json_to_recordset($1::json)

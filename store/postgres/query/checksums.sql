@@ -1,2 +1,2 @@
--- Whether the server keeps checksums of its pages.
+-- Report whether the server keeps checksums of its pages.
 SELECT current_setting('data_checksums') = 'on'

@@ -1,5 +1,5 @@
 -- Append up to $4 unclaimed events, whose service calls are from $2 on and before $3, to
--- shard $1 of the outbox. Passes by what another instance is claiming. Seeks
+-- shard $1 of the outbox. Skips events that another instance is claiming. Seeks
 -- idx_timer_outbox_deferred_retry, and the primary key.
   WITH mine AS MATERIALIZED (
        SELECT shard, seq

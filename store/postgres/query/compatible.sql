@@ -1,5 +1,6 @@
--- The version of the schema whose step says which instances may go on, and the oldest of
--- them; zeros if none says so. A later step that says nothing leaves the comment as it is.
+-- Read the version of the schema whose step says which instances may go on, and the oldest of
+-- these instances; zeros if no step says so. A later step that does not say it leaves the
+-- comment as it is.
 SELECT coalesce(said[1]::bigint, 0),
        coalesce(said[2]::bigint, 0)
   FROM regexp_match(obj_description('timer_schema'::regclass, 'pg_class'),

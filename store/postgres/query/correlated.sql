@@ -1,4 +1,4 @@
--- Timers of any tenant with a correlation id, for operators. Seeks
+-- Read timers of any tenant with a correlation id, for operators. Seeks
 -- idx_timer_schedules_correlation_id.
 SELECT {columns}
   FROM timer_schedules

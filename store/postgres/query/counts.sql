@@ -1,5 +1,4 @@
--- The counts of a tenant. Seeks idx_timer_counts_folded and
--- idx_timer_counts_fresh.
+-- Read the counts of a tenant. Seeks idx_timer_counts_folded and idx_timer_counts_fresh.
 SELECT coalesce(sum(scheduled), 0)::bigint, coalesce(sum(reached), 0)::bigint,
        coalesce(sum(expired), 0)::bigint, coalesce(sum(canceled), 0)::bigint
   FROM (SELECT scheduled, reached, expired, canceled

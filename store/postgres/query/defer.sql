@@ -1,5 +1,5 @@
--- Defer events, and add to their attempts. They go to the shards $7: their own one $1, or
--- that of unclaimed events. Seeks the primary key.
+-- Defer events, and add to their attempts. They go to the shards $7: either their own shard
+-- $1, or the shard of unclaimed events. Seeks the primary key.
   WITH failed AS (
        SELECT *
          FROM unnest($2::bigint[], $3::text[], $4::text[], $5::timestamptz[], $6::integer[], $7::smallint[]) AS f (seq, last_error, destination, retry_at, attempts, shard)),

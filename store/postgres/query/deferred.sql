@@ -1,5 +1,5 @@
--- Deferred events of a shard that are due at $2: up to $5 of each destination from
--- $3 on, $4 in all. Hops over idx_timer_outbox_deferred_retry with a seek a
+-- Read deferred events of a shard that are due at $2: up to $5 of each destination from $3
+-- on, $4 in all. Hops over idx_timer_outbox_deferred_retry with one seek for each
 -- destination.
 WITH RECURSIVE destinations (destination) AS (
      (SELECT destination

@@ -1,7 +1,7 @@
--- Events that the broker has acked: those from the numbers $2 to the numbers $3, none of
--- them before $4 or behind $5. Seeks the primary key between those two: without them it
--- would walk the rows that are dead, while another transaction holds a snapshot (0.74 s a
--- delete, measured 2026-11).
+-- Delete events that the broker has acked: the ranges of numbers from $2 to $3, all of them
+-- between $4 and $5. Seeks the primary key between $4 and $5. Without these bounds it would
+-- walk the dead rows while another transaction holds a snapshot (0.74 s a delete, measured
+-- 2026-11).
   WITH gone AS (
        DELETE FROM timer_outbox AS o
         USING unnest($2::bigint[], $3::bigint[]) AS acked (first, last)

@@ -1,6 +1,5 @@
--- Where the event of id $1 is: of the first $2 events of each kind the one that has
--- it, and a row without a time if there may be more than these. An index of ids
--- would cost every event.
+-- Find the event of id $1 among the first $2 events of each kind, and add a row without a
+-- time if there may be more events than these. An index of ids would slow down every event.
 WITH head AS MATERIALIZED (
      SELECT id, appended_at, attempts, last_error FROM timer_outbox ORDER BY shard, seq LIMIT $2),
      deferred AS MATERIALIZED (

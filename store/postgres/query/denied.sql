@@ -1,4 +1,4 @@
--- Our tables that the role may not read and change.
+-- List our tables that the role may not read and change.
 SELECT c.relname
   FROM pg_class c
  WHERE c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('timer_schedules'))

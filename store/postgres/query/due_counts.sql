@@ -1,5 +1,5 @@
--- The first $2 of the due timers, from those on that are due at $3, counted by
--- tenant. Walks $2 entries of idx_timer_schedules_due_at.
+-- Count by tenant the first $2 due timers, from due time $3 on. Walks $2 entries of
+-- idx_timer_schedules_due_at.
 SELECT tenant_id, count(*)
   FROM (SELECT tenant_id
           FROM timer_schedules

@@ -1,3 +1,3 @@
--- Whether there are two tables.
+-- Report whether two tables exist.
 SELECT to_regclass($1) IS NOT NULL,
        to_regclass($2) IS NOT NULL

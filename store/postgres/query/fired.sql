@@ -1,5 +1,5 @@
--- Timers that status.sql has locked and whose events were published become Reached or Expired,
--- as the rows in the JSON array $1 say. Fetches each row by its place.
+-- Mark timers whose events were published as Reached or Expired, as the rows in the JSON
+-- array $1 say. status.sql has locked them. Fetches each row by its place.
   WITH event AS MATERIALIZED (
        SELECT *
          FROM json_to_recordset($1::json)

@@ -1,5 +1,5 @@
--- Events that were published leave the outbox, deferred or not, by their ids $1, in
--- whatever shard they are. Reads all of it: an index of ids would cost every event.
+-- Delete published events from the outbox by their ids $1, deferred or not, in any shard.
+-- Reads the whole outbox: an index of ids would slow down every event.
   WITH published AS MATERIALIZED (
        SELECT unnest($1::text[]) AS id),
        gone AS (

@@ -1,7 +1,7 @@
--- Delete the first $2 timers of tenant $1, of any state, and return how many there
--- were of each. Waits for what another transaction is changing: commands lock timers
--- in the same order. A trigger counts them. Seeks the primary key twice: a timer that
--- it waited for is at another place now, which a search by place would not find.
+-- Delete the first $2 timers of tenant $1, of any state, and return how many there were of
+-- each state. Waits for rows that another transaction is changing: commands lock timers in
+-- the same order. A trigger counts the deleted timers. Seeks the primary key twice: a timer
+-- that it waited for has moved to another place, where a search by place would not find it.
   WITH first AS MATERIALIZED (
        SELECT service_call_id
          FROM timer_schedules

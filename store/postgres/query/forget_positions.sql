@@ -1,2 +1,2 @@
--- Forget all positions: others take their place.
+-- Delete all positions, before others are written.
 DELETE FROM timer_positions

@@ -1,4 +1,4 @@
--- The oldest events of a shard after a number. Seeks the primary key.
+-- Read the oldest events of a shard after a number. Seeks the primary key.
 SELECT seq, id, payload, headers, attempts, ''
   FROM timer_outbox
  WHERE shard = $1 AND seq > $2

@@ -1,3 +1,3 @@
--- Which database this is, and what it is called. The table has one row.
+-- Read the id and the name of this database. The table has one row.
 SELECT id, current_database(), current_schema()
   FROM timer_database

@@ -1,5 +1,5 @@
--- How many instances there are: each holds a lock of this name while it leads a
--- shard of its own. What it asks also keeps the transaction that holds a lead.
+-- Count the instances. Each holds a lock of this name while it owns a shard. The statement
+-- also is the heartbeat of the transaction that holds the lease.
 SELECT count(*)
   FROM pg_locks
  WHERE locktype = 'advisory'

@@ -1,6 +1,6 @@
--- Before our statements in a transaction of a host's: they go by the indexes there
--- are, as in settings.sql. What the host's own statements go by is kept for leave.sql.
--- Returns which database the transaction is on: the table has one row.
+-- Make our statements in a host's transaction use the indexes, as settings.sql does. The
+-- host's own settings are kept for leave.sql. Returns the database of the transaction: the
+-- table has one row.
   WITH kept AS MATERIALIZED (
        SELECT set_config('timers.enable_seqscan', current_setting('enable_seqscan'), true),
               set_config('timers.enable_bitmapscan', current_setting('enable_bitmapscan'), true),

@@ -1,4 +1,4 @@
--- After our statements in a transaction of a host's: its own go by what join.sql kept.
+-- Restore the host's settings, which join.sql kept, after our statements in its transaction.
 SELECT set_config('enable_seqscan', current_setting('timers.enable_seqscan'), true),
        set_config('enable_bitmapscan', current_setting('timers.enable_bitmapscan'), true),
        set_config('enable_sort', current_setting('timers.enable_sort'), true),

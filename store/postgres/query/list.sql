@@ -1,6 +1,6 @@
--- Timers of a tenant after a service call and before $9: of the next $8 the first $7 that match,
--- and, if these are fewer, the last of the $8 too, whether it matches or not: the
--- first column marks it. Seeks the primary key.
+-- Read timers of a tenant after a service call and before $9: of the next $8 the first $7
+-- that match. If fewer match, the last of the $8 is returned too, whether it matches or not,
+-- and the first column marks it. Seeks the primary key.
   WITH walk AS MATERIALIZED (
        SELECT {columns}
          FROM timer_schedules

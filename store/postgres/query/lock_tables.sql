@@ -1,4 +1,4 @@
--- Take the locks that writes need, which another transaction may hold or wait for,
--- and change nothing. They are the weakest ones that a write takes, and are not
--- refused in a transaction that only reads.
+-- Take the table locks that writes need, and change nothing. This finds out whether another
+-- transaction holds conflicting locks or waits for them. These are the weakest locks that a
+-- write takes, and a transaction that only reads may take them.
 LOCK TABLE timer_schedules, timer_outbox, timer_counts IN ROW EXCLUSIVE MODE

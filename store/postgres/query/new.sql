@@ -1,7 +1,7 @@
--- Add timers for keys that have none. A known key changes nothing: its number among the
--- rows in the JSON array $1 comes back. Keys are sorted and differ, so that two
--- transactions with the same new keys wait for each other in the same order.
--- Seeks the primary key.
+-- Add timers for keys that have none. A known key is not changed, and its number among the
+-- rows in the JSON array $1 is returned. Keys are sorted and distinct, so that two
+-- transactions with the same new keys wait for each other in the same order. Seeks the
+-- primary key.
   WITH command AS MATERIALIZED (
        SELECT *
          FROM ROWS FROM (json_to_recordset($1::json)

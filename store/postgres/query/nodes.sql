@@ -1,6 +1,7 @@
--- Instances, by the number of the lock that each holds (see own.sql): what node.sql has
--- written of them, when the transaction began that holds it, and when the server heard of it last. What belongs to other
--- roles is null unless ours may see it.
+-- List instances, by the number of the lock that each holds (see own.sql): the description
+-- that node.sql has written, when the transaction that holds the lock began, and when the
+-- server last received something from it. Columns about other roles are null unless ours may
+-- see them.
 SELECT l.objid::bigint, coalesce(a.application_name, ''), a.xact_start, a.state_change
   FROM pg_locks AS l
   LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid

@@ -1,2 +1,2 @@
--- What time it is at the server.
+-- Read the time of the server.
 SELECT clock_timestamp()

@@ -1,5 +1,5 @@
--- The number that the next event would have, in a transaction that is rolled back: to ask
--- the sequence itself takes a right that to append takes not.
+-- Read the number that the next event would have, in a transaction that is rolled back. To
+-- read the sequence itself takes a right that appending does not need.
 INSERT INTO timer_outbox (id, payload, headers, appended_at, shard)
 VALUES ('', '', '{}', now(), $1)
 RETURNING seq

@@ -1,4 +1,4 @@
--- The highest number of an event that waits, or 0. Seeks both primary keys for each shard,
+-- Read the highest number of a waiting event, or 0. Seeks both primary keys for each shard,
 -- and the last parked event.
 SELECT coalesce(greatest(
        (SELECT max(last.seq)

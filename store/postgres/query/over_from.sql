@@ -1,4 +1,4 @@
--- The next $3 timers that are over, behind the one of time $1 and place $2. Seeks
+-- Read the next $3 finished timers, behind the one of time $1 and place $2. Seeks
 -- idx_timer_schedules_over, which has timers of one time in the order of their places.
 SELECT ctid, {columns}
   FROM timer_schedules

@@ -1,4 +1,4 @@
--- How many timers of all tenants are due before $1, up to $2, and the earliest due
+-- Count the timers of all tenants that are due before $1, up to $2, and read the earliest due
 -- time. Seeks idx_timer_schedules_due_at.
 SELECT count(*), min(due_at)
   FROM (SELECT due_at

@@ -1,6 +1,7 @@
--- Own the first shard of the outbox that has no owner, until the transaction ends,
--- and be counted as an instance. Tries one lock after the other. The first is shared by
--- all instances, and held alone by one that verifies or recovers the database: alone.sql.
+-- Own the first shard of the outbox that has no owner, until the transaction ends, and be
+-- counted as an instance. Tries one lock after the other. The first lock is shared by all
+-- instances. An instance that verifies or recovers the database holds it exclusively: see
+-- alone.sql.
 SELECT shard::integer
   FROM generate_series(0, 255) AS shard
  WHERE pg_try_advisory_xact_lock_shared(hashtext('timer_service ' || current_schema()), -3)

@@ -1,4 +1,4 @@
--- Keep an event that the broker refuses for good, out of the way. Seeks the primary key.
+-- Move an event that the broker refuses for good to the parked events. Seeks the primary key.
   WITH event AS (
        DELETE FROM timer_outbox
         WHERE shard = $1 AND seq = $2

@@ -1,4 +1,4 @@
--- The $2 newest parked events of tenant $3 before number $1. Seeks
+-- Read the $2 newest parked events of tenant $3 before number $1. Seeks
 -- idx_timer_outbox_parked_tenant.
 SELECT seq, id, payload, headers, appended_at, parked_at, attempts, last_error
   FROM timer_outbox_parked

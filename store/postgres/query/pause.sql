@@ -1,5 +1,5 @@
--- Pause firing of a tenant, or of all; where it is paused, only the end changes, unless that
--- pause was over. Seeks the primary key.
+-- Pause firing of a tenant, or of all tenants. If firing is paused already, only the end of
+-- the pause changes. Seeks the primary key.
 INSERT INTO timer_firing (tenant_id, paused_at, paused_until, paused_by)
 VALUES ($1, $2, $3, $4)
     ON CONFLICT (tenant_id) DO UPDATE

@@ -1,3 +1,3 @@
--- How far the database has each log of the broker: a few rows.
+-- Read the positions in each log of the broker. There are few rows.
 SELECT log, done, seen
   FROM timer_positions

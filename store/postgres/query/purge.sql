@@ -1,6 +1,6 @@
--- Forget at most $2 timers that were over before $1, the oldest first. What
--- another transaction is changing is left alone. A trigger counts them.
--- Seeks idx_timer_schedules_over and fetches each row by its place.
+-- Delete at most $2 timers that were finished before $1, the oldest first. Skips timers that
+-- another transaction is changing. A trigger counts the deleted timers. Seeks
+-- idx_timer_schedules_over and fetches each row by its place.
   WITH over AS MATERIALIZED (
        SELECT ctid AS place
          FROM timer_schedules

@@ -1,10 +1,10 @@
--- Claim and mark in one statement: at most $2 due timers become Reached or Expired at $1
--- and come back, the oldest first. Those due before $4 are left alone. If $3, and more
--- than $2 are due, none does: the first column says so. What another transaction is
--- changing is left alone. A row that is due later than its entry in the index says
--- comes back too, though no row may be Reached before it is due: the index is damaged.
--- Seeks idx_timer_schedules_due_at, which holds Scheduled rows only, and fetches
--- each row by its place, where it stays while it is locked.
+-- Claim and mark timers in one statement: at most $2 due timers become Reached or Expired at
+-- $1 and are returned, the oldest first. Timers due before $4 are skipped. If $3 is true and
+-- more than $2 are due, none is marked, and the first column says so. Timers that another
+-- transaction is changing are skipped. A row whose due time is later than its entry in the
+-- index is returned too, though it must not be Reached: then the index is damaged. Seeks
+-- idx_timer_schedules_due_at, which holds Scheduled rows only, and fetches each row by its
+-- place, where it stays while it is locked.
   WITH due AS MATERIALIZED (
        SELECT $3 AND count(*) > $2 AS backlogged
          FROM (SELECT 1

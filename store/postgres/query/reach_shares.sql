@@ -1,7 +1,7 @@
--- As reach.sql, for the tenants in $2, of each at most as many as $3 says.
--- Seeks idx_timer_schedules_tenant_due, between $4 and what is due: with the tenant in
--- an array and ordered so, no other index can serve. Compared as rows, it would be read
--- on, through all that the tenant has waiting.
+-- Claim timers as reach.sql does, for the tenants in $2, of each at most as many as $3 says.
+-- Seeks idx_timer_schedules_tenant_due between $4 and $1. No other index can serve the
+-- tenants in an array in this order. If the columns were compared as rows, the index would be
+-- read on through all waiting timers of the tenant.
   WITH claimed AS MATERIALIZED (
        SELECT place
          FROM unnest($2::text[], $3::bigint[]) AS share (tenant_id, n)

@@ -1,5 +1,5 @@
--- Whether timers refer to service_calls by the constraint $1, whether all of them
--- do, and how many of the columns that it needs the host's table has.
+-- Report whether timers refer to service_calls by the constraint $1, whether all of them do,
+-- and how many of the columns that it needs the host's table has.
 SELECT coalesce(bool_or(contype = 'f'), false), coalesce(bool_or(convalidated), false),
        (SELECT count(*)
           FROM pg_attribute

@@ -1,2 +1,2 @@
--- Have the numbers of events go on behind $1.
+-- Continue the numbers of events after $1.
 SELECT setval(pg_get_serial_sequence('timer_outbox', 'seq'), $1)

@@ -1,5 +1,5 @@
--- Set timers again that status.sql has locked and that are neither Reached nor
--- Expired, as the rows in the JSON array $1 say. Fetches each row by its place.
+-- Schedule timers again that status.sql has locked and that are neither Reached nor Expired,
+-- as the rows in the JSON array $1 say. Fetches each row by its place.
   WITH command AS MATERIALIZED (
        SELECT *
          FROM json_to_recordset($1::json)

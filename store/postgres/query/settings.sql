@@ -1,10 +1,9 @@
--- What holds in every transaction, and ends with it. A process that is stopped in
--- the middle keeps its rows from others until the first of these limits: a session that
--- waits for a row waits longer than that, and a statement longer than both. What
--- the server can't send for so long, because it is not read, ends the connection.
--- There is an index for each statement: plans must not depend on statistics, which
--- may be old, nor on arguments, so that each is made once for a connection. $1 is
--- relaxed durability.
+-- Set the parameters of every transaction, which end with it. A process that is stopped in
+-- the middle keeps its rows from others until the first of these limits. A session that waits
+-- for a row waits longer than that, and a statement longer than both. If the process does not
+-- read the server's data for that time, the server closes the connection. There is an index
+-- for each statement. Plans must not depend on statistics, which may be old, nor on
+-- arguments, so that each plan is made once for a connection. $1 is relaxed durability.
 SELECT set_config('idle_in_transaction_session_timeout', '4s', true),
        set_config('tcp_user_timeout', '4s', true),
        set_config('lock_timeout', '6s', true),

@@ -1,7 +1,7 @@
--- What the store holds. Adds the folded row of all tenants and those that are not
--- folded yet; reads the first entry of idx_timer_schedules_due_at and the first
--- event of each shard, deferred and not. Parked events are counted: an operator
--- takes care of them.
+-- Read the counts of all tenants and the oldest events. Adds the folded row of all tenants
+-- and the rows that are not folded yet. Reads the first entry of idx_timer_schedules_due_at,
+-- and the first event of each shard, deferred and not. Parked events are counted one by one:
+-- they are few, since an operator handles them.
 WITH RECURSIVE shards (shard, appended_at, id) AS (
      SELECT -1::smallint, NULL::timestamptz(3), NULL::text COLLATE "C"
       UNION ALL

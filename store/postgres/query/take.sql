@@ -1,5 +1,5 @@
--- An event that was handled: the number of events that were there. A transaction that
--- takes the same one waits for the first. Seeks the primary key.
+-- Delete an event that was handled, and return whether it was there, as a count. A
+-- transaction that deletes the same event waits for the first one. Seeks the primary key.
   WITH event AS (
        DELETE FROM timer_outbox
         WHERE shard = $1 AND seq = $2

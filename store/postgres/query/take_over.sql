@@ -1,6 +1,7 @@
--- Own the first of the shards in timers.abandoned that has no owner, until the transaction ends.
--- None while no instance shares the database: see own.sql. Reads no table of ours: what
--- changes a table would wait for the end of this transaction, and all others behind it.
+-- Own the first of the shards in timers.abandoned that has no owner, until the transaction
+-- ends. Owns none while no instance shares the database: see own.sql. Reads no table of ours:
+-- a change to such a table would wait for the end of this transaction, and all other
+-- statements would wait behind the change.
 SELECT shard
   FROM unnest(string_to_array(current_setting('timers.abandoned'), ',')::integer[]) WITH ORDINALITY AS abandoned (shard, place)
  WHERE EXISTS (

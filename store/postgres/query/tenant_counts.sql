@@ -1,4 +1,4 @@
--- The counts of the next $2 tenants after $1 that have timers, in order. Hops over
+-- Read the counts of the next $2 tenants after $1 that have timers, in order. Hops over
 -- idx_timer_counts_folded and idx_timer_counts_fresh from tenant to tenant.
 WITH RECURSIVE tenants (tenant_id) AS (
      SELECT $1::text COLLATE "C"

@@ -1,4 +1,4 @@
--- The service calls of the first $1 events that no handler wants. Seeks
+-- Read the service calls of the first $1 events that have no handler. Seeks
 -- idx_timer_outbox_deferred_retry.
 SELECT destination
   FROM timer_outbox_deferred

@@ -1,5 +1,5 @@
--- How many timers have no service call. Once, before the foreign key holds: it
--- reads both tables.
+-- Count the timers that have no service call. It reads both tables, and runs only once,
+-- before the foreign key holds.
 SELECT count(*)
   FROM timer_schedules AS t
  WHERE NOT EXISTS (

@@ -1,5 +1,5 @@
--- How many timers of tenant $5 are due in each of $3 intervals of $2 ms from $1 on, up
--- to $4 in each. Seeks idx_timer_schedules_tenant_due once for each.
+-- Count the timers of tenant $5 that are due in each of $3 intervals of $2 ms from $1 on, up
+-- to $4 in each. Seeks idx_timer_schedules_tenant_due once for each interval.
 SELECT number, due
   FROM generate_series(0, $3::bigint - 1) AS number
  CROSS JOIN LATERAL (

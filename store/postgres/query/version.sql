@@ -1,3 +1,3 @@
--- The version of the schema. The table is there: exists.sql says so.
+-- Read the version of the schema. exists.sql has found the table.
 SELECT coalesce(max(version_id), 0)
   FROM timer_schema
