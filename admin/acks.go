@@ -8,24 +8,24 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 )
 
-// maxAcks is how many acks are remembered: less than a megabyte.
+// maxAcks is how many acks are remembered. They take less than a megabyte.
 const maxAcks = 10_000
 
-// Acks remember when the broker acked the last events of this instance, for the page of
-// a timer. An outbox forgets an event with its ack.
+// Acks remember when the broker acked the last events of this instance, for the page of a
+// timer: an outbox deletes an event with its ack.
 type acks struct {
 	mu   sync.Mutex
 	last []ack // a ring, once it is full
-	next int   // place of the next one
+	next int   // index of the next one
 }
 
-// An ack is that of an event.
+// An ack is the ack of one event.
 type ack struct {
 	event string // its id
 	at    time.Time
 }
 
-// add notes the acks of a batch.
+// add records the acks of a batch.
 func (a *acks) add(at time.Time, events []*message.Message) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,7 +38,7 @@ func (a *acks) add(at time.Time, events []*message.Message) {
 	}
 }
 
-// of returns when an event was acked; zero if that is not known any more.
+// of returns when an event was acked, or zero if that is no longer known.
 func (a *acks) of(event string) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,20 +21,20 @@ import (
 
 const publishTimeout = 5 * time.Second
 
-// Actions are all that people change, by the API and on pages. Each checks who asks,
-// and lands in the audit log. An error is a [huma.StatusError] or one that
+// Actions are all changes that people make, by the API and on pages. Each checks the access
+// of the request and writes to the audit log. An error is a [huma.StatusError] or one that
 // [api.problem] knows; its text is for people.
 type actions struct {
 	timers   timer.Reader
-	broker   broker.Broker  // nil: there is none, and what needs it is refused
-	operator timer.Operator // nil alike
-	service  Service        // nil alike
+	broker   broker.Broker  // nil: no broker, and what needs one is refused
+	operator timer.Operator // nil: what needs it is refused
+	service  Service        // nil: what needs it is refused
 	maxAhead time.Duration  // how far ahead of the clock a command may be
 	audit    *audit
 	log      *slog.Logger
-	stopping chan struct{} // closed when the server stops; nil: it does not
-	visits   chan struct{} // holds one for each visit to dead letters
-	visitors sync.Map      // tenants whose token visits
+	stopping chan struct{} // closed when the server stops; nil: it never stops
+	visits   chan struct{} // holds one value for each visit to dead letters
+	visitors sync.Map      // tenants whose token is visiting
 }
 
 func newActions(log *slog.Logger, opt Options) *actions {
@@ -44,8 +44,8 @@ func newActions(log *slog.Logger, opt Options) *actions {
 	}
 }
 
-// allow returns an error unless who asks may change what belongs to a tenant, or, if
-// that is empty, to none.
+// allow returns an error unless the request may change the data of a tenant, or, if tenant is
+// empty, of all tenants.
 func (a *actions) allow(ctx context.Context, tenant timer.TenantID) error {
 	who, rule := accessOf(ctx), tenantToken
 	if who.readOnly {
@@ -60,7 +60,7 @@ func (a *actions) allow(ctx context.Context, tenant timer.TenantID) error {
 	return nil
 }
 
-// do does what people ask for, if they may, and notes it.
+// do runs a change if the request may make it, and adds it to the audit log.
 func (a *actions) do(ctx context.Context, what string, tenant timer.TenantID, target string, do func() (result string, err error)) error {
 	err := a.allow(ctx, tenant)
 	result := ""
@@ -71,19 +71,19 @@ func (a *actions) do(ctx context.Context, what string, tenant timer.TenantID, ta
 	return err
 }
 
-// A sent is a command on its way.
+// A sent is a command to be published.
 type sent struct {
 	Command
 	message *message.Message
-	before  timer.Entry // the timer when the command was made; the zero value if there was none
-	done    string      // the result once it took effect
+	before  timer.Entry // the timer when the command was made; the zero Entry if there was none
+	done    string      // the result once the command took effect
 	outcome func(timer.Entry, timer.Version) timer.Outcome
 }
 
 func (s sent) key() timer.Key { return timer.Key{TenantID: s.TenantID, ServiceCallID: s.ServiceCallID} }
 
-// judge says of a timer whether the command took effect on it. If the command has none the
-// error says why.
+// judge reports whether the command took effect on a timer. If the command can have no effect
+// any more, the error says why.
 func (s sent) judge(e timer.Entry) (took bool, err error) {
 	switch o := s.outcome(e, timer.Version{TimestampMS: s.TimestampMS, CommandID: s.ID}); o {
 	case timer.WasStale, timer.WasReached, timer.WasExpired:
@@ -107,8 +107,9 @@ func (s sent) ineffective(o timer.Outcome, e timer.Entry) string {
 	return "a newer command set it to " + stamp(e.DueAt)
 }
 
-// latest returns the timer of a key, the zero value if there is none, and a version of now
-// that is newer than the one of the timer: the clock of who made that may be ahead.
+// latest returns the timer of a key, or the zero Entry if there is none. The version that it
+// returns is of now, but newer than the one of the timer, because the clock that made that
+// one may be ahead.
 func (a *actions) latest(ctx context.Context, key timer.Key) (timer.Entry, timer.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -124,8 +125,8 @@ func (a *actions) latest(ctx context.Context, key timer.Key) (timer.Entry, timer
 	return e, v, err
 }
 
-// after returns a time for a command that is newer than the newest one of some timers. The
-// error says that the service would not take it.
+// after returns a time for a command that is newer than the newest command of some timers. If
+// the service would not accept that time, the error says so.
 func (a *actions) after(now time.Time, ms, newest int64, of string) (int64, error) {
 	if ms = max(ms, newest+1); ms > now.Add(a.maxAhead).UnixMilli() {
 		return ms, conflict(http.StatusConflict, timer.WasStale.String(), "the newest command of "+of+" is of "+stamp(time.UnixMilli(newest))+
@@ -134,8 +135,8 @@ func (a *actions) after(now time.Time, ms, newest int64, of string) (int64, erro
 	return ms, nil
 }
 
-// send publishes a command, if who asks may and it can have an effect. It is not in the
-// audit log: programs send very many.
+// send publishes a command, if the request may send it and it can have an effect. Commands
+// are not in the audit log, because programs send very many.
 func (a *actions) send(ctx context.Context, s sent) error {
 	if err := a.allow(ctx, s.TenantID); err != nil {
 		return err
@@ -149,7 +150,7 @@ func (a *actions) send(ctx context.Context, s sent) error {
 	return a.command(ctx, s.TenantID, s.message)
 }
 
-// command publishes a command of a tenant. There must be a broker.
+// command publishes a command of a tenant. The broker must not be nil.
 func (a *actions) command(ctx context.Context, tenant timer.TenantID, m *message.Message) error {
 	topic := a.broker.Routing().CommandsOf(tenant)
 	if err := a.publish(ctx, publishTimeout, broker.Message{Topic: topic, Message: m})[0]; err != nil {
@@ -158,8 +159,8 @@ func (a *actions) command(ctx context.Context, tenant timer.TenantID, m *message
 	return nil
 }
 
-// publish publishes commands of a request, and returns a result for each. The first error
-// is logged.
+// publish publishes the commands of a request, and returns one result for each. It logs the
+// first error.
 func (a *actions) publish(ctx context.Context, timeout time.Duration, commands ...broker.Message) []error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -170,7 +171,7 @@ func (a *actions) publish(ctx context.Context, timeout time.Duration, commands .
 	return results
 }
 
-// brokerProblem is the problem that the broker did not take a command.
+// brokerProblem returns the problem for a command that the broker did not accept.
 func brokerProblem(err error) huma.StatusError {
 	switch {
 	case errors.Is(err, broker.ErrRefused):
@@ -181,7 +182,7 @@ func brokerProblem(err error) huma.StatusError {
 	return huma.Error503ServiceUnavailable("the broker did not answer, but it may have the command: see /readyz?verbose, and try again")
 }
 
-// readProblem is the problem that what the broker has can't be read, or removed.
+// readProblem returns the problem for messages of the broker that can't be read or removed.
 func readProblem(err error) huma.StatusError {
 	if errors.Is(err, broker.ErrDenied) {
 		return huma.Error403Forbidden(err.Error())
@@ -189,9 +190,9 @@ func readProblem(err error) huma.StatusError {
 	return errBrokerSilent
 }
 
-// cancel publishes a CancelTimer for a person, and returns its id. Nothing is published
-// if the timer has fired or there is none: the command of a page would have no effect, or
-// leave a tombstone.
+// cancel publishes a CancelTimer for a person, and returns its id. It publishes nothing if
+// the timer has fired or does not exist, because the command would have no effect or leave a
+// tombstone.
 func (a *actions) cancel(ctx context.Context, key timer.Key) (commandID string, err error) {
 	if err := key.Validate(); err != nil {
 		return "", err
@@ -213,7 +214,7 @@ func (a *actions) cancel(ctx context.Context, key timer.Key) (commandID string, 
 	return commandID, err
 }
 
-// newCancel returns a CancelTimer that is to be sent.
+// newCancel returns a CancelTimer to be sent.
 func (a *actions) newCancel(ctx context.Context, key timer.Key, correlationID string, trace timer.Trace) (s sent, err error) {
 	c := timer.CancelTimer{Key: key, CorrelationID: correlationID, Trace: trace}
 	if s.before, c.Version, err = a.latest(ctx, key); err != nil {
@@ -225,7 +226,7 @@ func (a *actions) newCancel(ctx context.Context, key timer.Key, correlationID st
 	return s, err
 }
 
-// What is refused.
+// These are refusals.
 var (
 	errReadOnly        = huma.Error403Forbidden("this service answers reads only: http_read_only is set")
 	errNoBroker        = huma.Error503ServiceUnavailable("this needs a broker, and there is none")

@@ -1,6 +1,6 @@
-// Package admin is the service over HTTP, for operators and their tools: whether it is
-// alive and ready, its metrics, and its timers as a JSON API. [Server] is an http.Handler, which a host may
-// mount below a prefix of its own, and listens by itself if it is run.
+// Package admin serves HTTP for operators and their tools: liveness and readiness, metrics, a
+// dashboard, and the timers as a JSON API. [Server] is an http.Handler, which a host may
+// mount below a prefix of its own. It listens by itself if it is run.
 package admin
 
 import (
@@ -28,32 +28,32 @@ import (
 // Options tune a [Server].
 type Options struct {
 	Addr     string         // host:port to listen on; port 0 takes any free one; default none
-	Socket   string         // path of a unix socket to listen on, too, which only this user may open; default none
+	Socket   string         // path of a unix socket too, which only this user may open; default none
 	Moves    bool           // another port is taken if that one is in use
 	Prefix   string         // path that all paths begin with, such as "/timers"; default none
-	Origin   string         // where browsers reach it through a proxy, such as https://timers.example; default as they ask for
+	Origin   string         // its URL through a proxy, such as https://timers.example; default as requested
 	Proxies  []netip.Prefix // whose X-Forwarded-For is believed; default none
-	Token    string         // that requests must show, all but those for /livez and /readyz; default none is needed
+	Token    string         // needed by all requests except /livez and /readyz; default none
 	Pprof    bool           // /debug/pprof/ is answered, to the token of all tenants
-	ReadOnly bool           // requests that would change something are refused, unless they come by Socket
-	Monitor  *Monitor       // how the service is; required
-	Metrics  http.Handler   // answers /metrics; default not found
-	Timers   timer.Reader   // what the JSON API below /v1 and the dashboard read; default neither
-	History  *History       // how late events were, for the dashboard; default it does not show it
-	Broker   broker.Broker  // where that publishes commands; default it only reads
-	Operator timer.Operator // where it changes what commands do not; default it does not
-	Events   *Events        // what /v1/events tells; default it tells nothing
-	Service  Service        // that it changes; default it does not
-	Quotas   *quota.Limiter // what tenants may have; default anything
+	ReadOnly bool           // refuse requests that would change something, unless they come by Socket
+	Monitor  *Monitor       // the health of the service; required
+	Metrics  http.Handler   // answers /metrics; default 404
+	Timers   timer.Reader   // served by the JSON API below /v1 and the dashboard; default neither
+	History  *History       // how late events were, for the dashboard; default not shown
+	Broker   broker.Broker  // where commands are published; default the API only reads
+	Operator timer.Operator // makes the changes that are no commands; default they are refused
+	Events   *Events        // source of /v1/events; default no events
+	Service  Service        // the running service to change; default it can't be changed
+	Quotas   *quota.Limiter // quotas of tenants; default none
 
-	MaxClockAhead time.Duration // how far ahead of the clock the service takes commands; default 24 hours
+	MaxClockAhead time.Duration // how far ahead of the clock commands may be; default 24 hours
 
-	// Unprotected returns how many timers only a backup protects; default it does not show
-	// that.
+	// Unprotected returns how many timers only a backup protects. By default that is not
+	// shown.
 	Unprotected func() timer.Unprotected
 
-	Failed func(error)                     // is called with each error that an answer hides; default it is only logged
-	Traced func(http.Handler) http.Handler // around all that answers, such as one that makes spans; default nothing
+	Failed func(error)                     // called with errors that an answer hides; default log only
+	Traced func(http.Handler) http.Handler // wraps the handler, such as to make spans
 }
 
 const (
@@ -61,7 +61,7 @@ const (
 	requestTimeout = 30 * time.Second // to read a request, and to answer it
 	idleTimeout    = 2 * time.Minute
 	maxHeader      = 16 << 10
-	maxBody        = 64 << 10 // of a form; the API has limits of its own
+	maxBody        = 64 << 10 // of a form; the API has its own limits
 
 	stopTimeout = 200 * time.Millisecond // how long a stop waits for requests
 )
@@ -75,18 +75,18 @@ type Server struct {
 	sessions *sessions
 	actions  *actions
 	routes   *routes
-	api      *api          // nil if there is none
-	stopping chan struct{} // closed when it stops
-	address  string        // where it listens
+	api      *api          // nil if there are no timers to serve
+	stopping chan struct{} // closed when the server stops
+	address  string        // URL of the listener
 	sockets  []net.Listener
 }
 
-// New returns a Server. It starts nothing: call [Server.Listen] and [Server.Run], or use
-// it as a handler.
+// New returns a Server. It starts nothing: call [Server.Listen] and [Server.Run], or use it
+// as a handler.
 func New(log *slog.Logger, opt Options) *Server {
 	s := &Server{opt: opt, log: log, tokens: newTokens(opt.Token), sessions: newSessions(), actions: newActions(log, opt), routes: newRoutes(), stopping: make(chan struct{})}
 	s.actions.stopping = s.stopping
-	for _, method := range []string{"GET ", "OPTIONS "} { // which some load balancers send
+	for _, method := range []string{"GET ", "OPTIONS "} { // some load balancers send OPTIONS
 		s.routes.handle(method+"/livez", public, s.livez)
 		s.routes.handle(method+"/readyz", public, s.readyz)
 	}
@@ -94,7 +94,7 @@ func New(log *slog.Logger, opt Options) *Server {
 	s.routes.handle("POST /login", public, s.login)
 	s.routes.handle("POST /logout", public, s.logout)
 	if opt.Pprof {
-		s.routes.handle("GET /debug/pprof", adminToken, func(w http.ResponseWriter, r *http.Request) { // the mux would forget the prefix
+		s.routes.handle("GET /debug/pprof", adminToken, func(w http.ResponseWriter, r *http.Request) { // the mux would drop the prefix
 			http.Redirect(w, r, opt.Prefix+"/debug/pprof/", http.StatusTemporaryRedirect)
 		})
 		s.routes.handle("GET /debug/pprof/", adminToken, pprof.Index)
@@ -128,7 +128,7 @@ func New(log *slog.Logger, opt Options) *Server {
 	}))
 	if opt.Origin != "" {
 		if err := cross.AddTrustedOrigin(opt.Origin); err != nil {
-			panic("admin: " + err.Error()) // the configuration has checked it
+			panic("admin: " + err.Error()) // the configuration was checked before
 		}
 	}
 	h = cross.Handler(h)
@@ -145,7 +145,7 @@ func New(log *slog.Logger, opt Options) *Server {
 	return s
 }
 
-// below answers what begins with a prefix. The prefix alone is the first page.
+// below removes a prefix before next answers. The prefix alone is the first page.
 func below(prefix string, next http.Handler) http.Handler {
 	strip := http.StripPrefix(prefix, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,8 +160,8 @@ func below(prefix string, next http.Handler) http.Handler {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Listen begins to listen. The error says what to set if the address is in use. Without the
-// unix socket, which some file systems can't have, the service runs, too.
+// Listen starts to listen. If the address is in use, the error says what to set. Some file
+// systems can't have a unix socket: then the service runs without it.
 func (s *Server) Listen(ctx context.Context) error {
 	if s.opt.Socket != "" {
 		if l, err := listenLocally(ctx, s.opt.Socket); err == nil {
@@ -194,14 +194,14 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
-// listenLocally listens on a unix socket. One that is left of a process that was killed is
-// replaced: a database has one service.
+// listenLocally listens on a unix socket. It replaces a socket that a killed process left
+// behind, since a database has only one service.
 func listenLocally(ctx context.Context, path string) (net.Listener, error) {
 	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
 		if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
 			return nil, errors.Join(fmt.Errorf("another service listens on %s", path), conn.Close())
 		}
-		_ = os.Remove(path) // else listening says why
+		_ = os.Remove(path) // if it fails, listening returns the reason
 	}
 	var listen net.ListenConfig
 	l, err := listen.Listen(ctx, "unix", path)
@@ -214,8 +214,8 @@ func listenLocally(ctx context.Context, path string) (net.Listener, error) {
 // Address returns the URL of the server, once it listens on its address.
 func (s *Server) Address() string { return s.address }
 
-// Run answers requests until ctx is done, then those under way, for at most
-// 200 ms, and returns nil.
+// Run answers requests until ctx is done, lets running requests finish for at most 200 ms,
+// and returns nil.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler:           s,
@@ -247,10 +247,11 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// policy lets a page load what this server has, and nothing else.
+// policy lets a page load only from this server.
 const policy = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
-// safeHeaders sets what keeps a page from being framed, guessed at, or kept.
+// safeHeaders sets the headers that forbid browsers to frame a page, to guess its type, or to
+// keep it.
 func safeHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -263,8 +264,9 @@ func safeHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// checkHost refuses names of hosts that only a rebound DNS name would send: without a
-// token, who may ask is decided by the address alone. Probes tell nobody's secrets.
+// checkHost refuses host names that only a rebound DNS name would send. Without a token only
+// the address protects the server. Probes may have any host name, since they reveal no
+// secrets.
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	asked, _, _ := net.SplitHostPort(s.opt.Addr)
 	_, outer, _ := strings.Cut(s.opt.Origin, "://")
@@ -280,8 +282,8 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// nameOf returns the name of a host without its port, as names are compared: case and a
-// final dot make no difference.
+// nameOf returns the name of a host without its port, in the form in which names are
+// compared: case and a final dot make no difference.
 func nameOf(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -23,13 +23,13 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// apiVersion is that of the JSON API. The minor number grows when something is added.
+// apiVersion is the version of the JSON API. The minor number grows with each addition.
 const apiVersion = "1.0"
 
 // readTimeout is how long a request may read the database.
 const readTimeout = 2 * time.Second
 
-// An api answers what is below /v1, in JSON. Errors are problems as of RFC 9457.
+// An api answers the paths below /v1, in JSON. Errors are problems as in RFC 9457.
 type api struct {
 	timers      timer.Reader
 	unprotected func() timer.Unprotected
@@ -38,14 +38,14 @@ type api struct {
 	actions     *actions
 	log         *slog.Logger
 	mux         *http.ServeMux
-	rules       map[string]rule // of each method and path
+	rules       map[string]rule // by method and path
 	failed      func(error)     // may be nil
 	listening   connections
 	huma        huma.API
 }
 
-// strict reads JSON as messages are read: keys have one spelling, and none is there
-// twice or unknown.
+// strict reads JSON as messages are read: keys have one spelling, and no key is unknown or
+// repeated.
 var strict = huma.Format{
 	Marshal: huma.DefaultJSONFormat.Marshal,
 	Unmarshal: func(data []byte, v any) error {
@@ -64,8 +64,8 @@ var strict = huma.Format{
 	},
 }
 
-// nameFirst has the detail of a problem say the first thing that is wrong with a request, for
-// people and for clients that read nothing else.
+// nameFirst puts the first mistake in a request into the detail of a problem, for people and
+// for clients that read only the detail.
 func nameFirst(_ huma.Context, _ string, answer any) (any, error) {
 	if p, is := answer.(*huma.ErrorModel); is && len(p.Errors) > 0 {
 		p.Detail = p.Errors[0].Location + ": " + p.Errors[0].Message
@@ -73,18 +73,18 @@ func nameFirst(_ huma.Context, _ string, answer any) (any, error) {
 	return answer, nil
 }
 
-// newAPI returns an api. Its paths begin with prefix for clients.
+// newAPI returns an api. Clients see prefix in front of its paths.
 func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan struct{}) *api {
 	c := huma.DefaultConfig("Timer service", apiVersion)
 	c.Info.Description = "Reads timers of any tenant, and publishes commands. Every answer that is not 2xx is a problem as of RFC 9457."
 	if opt.Prefix != "" {
 		c.Servers = []*huma.Server{{URL: opt.Prefix}}
 	}
-	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // served by ourselves
+	c.OpenAPIPath, c.DocsPath, c.SchemasPath = "", "", "" // this server has its own
 	c.CreateHooks = nil                                   // no $schema in answers
 	c.Formats = map[string]huma.Format{"application/json": strict, "json": strict}
 	c.Transformers = []huma.Transformer{nameFirst}
-	c.RejectUnknownQueryParameters = true // a filter that is misspelled must not match everything
+	c.RejectUnknownQueryParameters = true // a misspelled filter must not match everything
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The value of http_token, if that is set."}}
 	c.Security = []map[string][]string{{}, {"token": {}}}
 	a := &api{timers: opt.Timers, unprotected: opt.Unprotected, history: opt.History, broker: opt.Broker, actions: actions, log: log, mux: http.NewServeMux(), rules: make(map[string]rule), failed: opt.Failed}
@@ -102,14 +102,14 @@ func newAPI(log *slog.Logger, opt Options, actions *actions, stopping <-chan str
 	a.addOperations(opt.Quotas)
 	a.addEvents(opt.Events, stopping)
 	for name, s := range c.Components.Schemas.Map() {
-		if name != "TimerRequest" { // which is read strictly
-			s.AdditionalProperties = nil // what is added later must not break clients
+		if name != "TimerRequest" { // TimerRequest is read strictly
+			s.AdditionalProperties = nil // fields that are added later must not break clients
 		}
 	}
 	return a
 }
 
-// ServeHTTP answers a request. Paths and methods that there are not are problems, too.
+// ServeHTTP answers a request. It answers unknown paths and methods with problems, too.
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	const none = "there is no such path: see /openapi.json"
 	splitVerb(r)
@@ -146,10 +146,10 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func writeProblem(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_ = huma.DefaultJSONFormat.Marshal(w, huma.NewError(status, detail)) // the client has gone
+	_ = huma.DefaultJSONFormat.Marshal(w, huma.NewError(status, detail)) // fails if the client has gone
 }
 
-// add registers a GET of which the handler has [readTimeout].
+// add registers a GET whose handler has [readTimeout].
 func add[In, Out any](a *api, path, id, summary string, rule rule, answer func(context.Context, *In) (*Out, error)) {
 	op := huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary}
 	register(a, op, rule, func(ctx context.Context, in *In) (*Out, error) {
@@ -159,10 +159,10 @@ func add[In, Out any](a *api, path, id, summary string, rule rule, answer func(c
 	})
 }
 
-// errorsOf are what any operation may answer.
+// errorsOf are the errors that any operation may answer.
 var errorsOf = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable}
 
-// register registers an operation for those whom a rule lets pass.
+// register registers an operation for the requests that a rule allows.
 func register[In, Out any](a *api, op huma.Operation, rule rule, answer func(context.Context, *In) (*Out, error)) {
 	huma.Register(a.huma, a.complete(op, rule), func(ctx context.Context, in *In) (*Out, error) {
 		out, err := answer(ctx, in)
@@ -185,7 +185,7 @@ func change[In, Out any](a *api, op huma.Operation, rule rule, answer func(conte
 	register(a, op, rule, answer)
 }
 
-// complete adds to an operation what all have.
+// complete adds to an operation the parts that all operations have.
 func (a *api) complete(op huma.Operation, rule rule) huma.Operation {
 	op.Metadata = map[string]any{ruleKey: rule}
 	op.Errors = append(op.Errors, errorsOf...)
@@ -193,14 +193,14 @@ func (a *api) complete(op huma.Operation, rule rule) huma.Operation {
 		op.Errors = append(op.Errors, http.StatusNotFound)
 	}
 	words := strings.FieldsFunc(op.Path, func(r rune) bool { return r == '/' || r == ':' })
-	op.Tags = words[1:2] // generators make a class of each
+	op.Tags = words[1:2] // generators make a class of each tag
 	if len(words) > 3 && words[1] == "tenants" {
 		op.Tags = words[3:4]
 	}
 	return op
 }
 
-// problem returns an error as an answer. What the database says stays in the log.
+// problem returns an error as an answer. The text of a database error stays in the log.
 func (a *api) problem(ctx context.Context, id string, err error) error {
 	var status huma.StatusError
 	if errors.As(err, &status) {
@@ -216,8 +216,8 @@ func (a *api) problem(ctx context.Context, id string, err error) error {
 	return huma.Error503ServiceUnavailable("the database did not answer: see /readyz?verbose, and try again")
 }
 
-// explain returns the status and the text of an error that is about the request; 0 of any
-// other one, of which people are not told more.
+// explain returns the status and the text of an error that is about the request. For any
+// other error it returns 0, and the client is told no details.
 func explain(err error) (code int, text string) {
 	var status huma.StatusError
 	var invalid *timer.InvalidError
@@ -232,7 +232,7 @@ func explain(err error) (code int, text string) {
 	return 0, ""
 }
 
-// all returns what show makes of each of some rows.
+// all returns the result of show for each row.
 func all[Row, Shown any](rows []Row, show func(Row) Shown) []Shown {
 	shown := make([]Shown, len(rows))
 	for i, row := range rows {
@@ -241,8 +241,8 @@ func all[Row, Shown any](rows []Row, show func(Row) Shown) []Shown {
 	return shown
 }
 
-// timeOf reads a time of a query that may be left out, which is zero then. A plus before its
-// offset, which a query has as a space, is one.
+// timeOf reads a time of a query, zero if it is left out. A query decodes a plus before the
+// offset as a space, so a space there is read as a plus.
 func timeOf(field, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -253,7 +253,7 @@ func timeOf(field, text string) (time.Time, error) {
 	return envelope.ParseTimeOf(field, text)
 }
 
-// stamp returns a time as messages carry it; empty for none.
+// stamp returns a time as messages carry it, or "" for zero.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

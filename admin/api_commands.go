@@ -20,11 +20,11 @@ import (
 
 const (
 	maxWait         = 20 * time.Second
-	outcomeInterval = 50 * time.Millisecond // between two reads of what became of a command
+	outcomeInterval = 50 * time.Millisecond // between two polls for the outcome of a command
 	maxCommand      = 16 << 10              // bytes of the body of a request
 )
 
-// A Command is one that was published.
+// A Command is a command that was published.
 type Command struct {
 	ID            string              `json:"id" doc:"Id of the command. A timer has it as commandId once the command took effect."`
 	Result        string              `json:"result" enum:"published,scheduled,canceled" doc:"published: the broker has stored the command. The others, with wait: it took effect."`
@@ -41,7 +41,7 @@ type Conflict struct {
 	Reason string `json:"reason" doc:"Of a command: stale, already_reached, already_expired, or the reason of the dead letter."`
 }
 
-// A TimerRequest is what a timer is to be.
+// A TimerRequest is the body of a request that schedules a timer.
 type TimerRequest struct {
 	DueAt         string          `json:"dueAt,omitempty" format:"date-time" doc:"When it is due: RFC 3339 with a zone. A time in the past is due at once."`
 	In            string          `json:"in,omitempty" doc:"How long from now it is due, instead of dueAt." example:"90m"`
@@ -52,7 +52,7 @@ type TimerRequest struct {
 	TimestampMS   *int64          `json:"timestampMs,omitempty" minimum:"0" doc:"Time of the command, by which the newest one wins. Default: now."`
 }
 
-// A CommandQuery is what every command may have.
+// A CommandQuery has the parameters that all commands share.
 type CommandQuery struct {
 	TimerPath
 	Wait        string `query:"wait" doc:"How long to wait until the command took effect, at most 20s." example:"5s"`
@@ -151,7 +151,7 @@ func (r TimerRequest) times(now time.Time) (due, expires time.Time, err error) {
 }
 
 // eitherTime returns the time that one of two fields gives, the second as a duration from
-// now; zero if neither does.
+// now, or zero if both are empty.
 func eitherTime(now time.Time, atField, at, inField, in string) (time.Time, error) {
 	switch {
 	case at != "" && in != "":
@@ -168,7 +168,7 @@ func eitherTime(now time.Time, atField, at, inField, in string) (time.Time, erro
 	return timer.RoundUp(now.Add(d)), nil
 }
 
-// publish publishes a command, and waits until it took effect if that is asked for.
+// publish publishes a command, and waits until it took effect if the request asks for that.
 func (a *api) publish(ctx context.Context, s sent, wait string) (*commandOutput, error) {
 	timeout, err := parseWait(wait)
 	if err != nil {
@@ -195,7 +195,7 @@ func (a *api) publish(ctx context.Context, s sent, wait string) (*commandOutput,
 	return a.await(ctx, s, timeout, refused)
 }
 
-// parseWait returns how long to wait, 0 for not at all.
+// parseWait returns how long to wait, or 0 for no wait.
 func parseWait(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -207,8 +207,8 @@ func parseWait(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// await answers when the command took effect, when it has none, or after the timeout
-// that it was published.
+// await answers when the command took effect, or was found to have no effect. After the
+// timeout it answers that the command was published.
 func (a *api) await(ctx context.Context, s sent, timeout time.Duration, refused <-chan *message.Message) (*commandOutput, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A DeadLetter is one in an answer.
+// A DeadLetter is a dead letter in an answer.
 type DeadLetter struct {
 	ID            string         `json:"id"`
 	TenantID      timer.TenantID `json:"tenantId" doc:"_ if it names no valid tenant."`
@@ -31,7 +31,7 @@ type DeadLetter struct {
 	Body
 }
 
-// A Body is that of a message, in one of two forms.
+// A Body is the body of a message, in one of two forms.
 type Body struct {
 	Text   *string `json:"body,omitempty" doc:"Body of the original, if one dead letter was asked for."`
 	Base64 *string `json:"bodyBase64,omitempty" doc:"The same, if it is not UTF-8."`
@@ -52,13 +52,13 @@ func showDeadLetter(m deadletter.Message) DeadLetter {
 	}
 }
 
-// DeadLetters are a page.
+// DeadLetters are a page of dead letters.
 type DeadLetters struct {
 	DeadLetters []DeadLetter `json:"deadLetters" nullable:"false"`
 	Next        string       `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page."`
 }
 
-// A DeadLetterOwner is the part of a path that names whose dead letters.
+// A DeadLetterOwner is the part of a path that names the owner of dead letters.
 type DeadLetterOwner struct {
 	Tenant string `path:"tenant" maxLength:"64" pattern:"^(_|[A-Za-z0-9][A-Za-z0-9_-]*)$" example:"acme" doc:"_ for those that name no valid tenant."`
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope/schema"
 )
 
-// describe adds what describes the API and the messages, for machines.
+// describe adds the machine-readable descriptions of the API and the messages.
 func (a *api) describe(on *routes) {
 	openAPI := a.openAPI()
 	on.handle("GET /openapi.json", anyToken, func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, openAPI) })
@@ -28,7 +28,7 @@ func (a *api) describe(on *routes) {
 func (a *api) openAPI() []byte {
 	text, err := json.MarshalIndent(a.huma.OpenAPI(), "", "  ")
 	if err != nil {
-		panic(fmt.Sprintf("describe the API: %v", err)) // one of our types is wrong
+		panic(fmt.Sprintf("describe the API: %v", err)) // a mistake in one of our types
 	}
 	return append(text, '\n')
 }

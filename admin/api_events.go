@@ -22,7 +22,7 @@ type heartbeatEvent struct {
 	At string `json:"at" format:"date-time"`
 }
 
-// An endEvent is the last one.
+// An endEvent is the last event of a stream.
 type endEvent struct {
 	Reason string `json:"reason" enum:"too_slow,stopping,token" doc:"too_slow: the client did not read as fast as things happened, and has missed some. stopping: the server stops. token: the token is right no more, or the session has ended."`
 }
@@ -39,7 +39,7 @@ type eventsInput struct {
 	Only []string `query:"only,explode" enum:"scheduled,canceled,ignored,rejected,dead-lettered,reached,expired,published,parked,status" doc:"Only events of this name; may be given several times. Default: all."`
 }
 
-// listenerKey is that of the listener in the context of a request.
+// listenerKey is the key of the listener in the context of a request.
 type listenerKey struct{}
 
 func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
@@ -60,7 +60,7 @@ func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
 			_ = huma.WriteErr(a.huma, c, code, text)
 			return
 		}
-		if c.Method() == http.MethodHead { // it would wait for a body
+		if c.Method() == http.MethodHead { // a HEAD would wait for a body
 			c.SetHeader("Content-Type", "text/event-stream")
 			c.SetStatus(http.StatusOK)
 			return
@@ -80,7 +80,7 @@ func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
 		l, _ := ctx.Value(listenerKey{}).(*listener)
 		events.serve(ctx, a, l, in, stopping, send.Data)
 	})
-	// Generators take the schema of a stream for that of the data of one event.
+	// Generators take the schema of a stream for the schema of the data of one event.
 	schemas := a.huma.OpenAPI().Components.Schemas
 	data := new(huma.Schema)
 	for _, name := range slices.Sorted(maps.Keys(eventNames)) {
@@ -91,8 +91,8 @@ func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
 	answer.Content["text/event-stream"].Schema = data
 }
 
-// serve sends a listener what happens until it goes away, is too slow, or the server
-// stops, or, at a heartbeat, its token is right no more.
+// serve sends events to a listener until the client goes away, is too slow, or the server
+// stops, or until a heartbeat finds that its token is no longer valid.
 func (e *Events) serve(ctx context.Context, a *api, l *listener, in *eventsInput, stopping <-chan struct{}, send func(any) error) {
 	e.mu.Lock()
 	l.only = in.Only
@@ -101,13 +101,13 @@ func (e *Events) serve(ctx context.Context, a *api, l *listener, in *eventsInput
 	status, heartbeat := time.NewTicker(statusInterval), time.NewTicker(heartbeatInterval)
 	defer status.Stop()
 	defer heartbeat.Stop()
-	err := send(heartbeatEvent{stamp(time.Now())}) // so that the client sees at once that it is connected
+	err := send(heartbeatEvent{stamp(time.Now())}) // shows the client at once that it is connected
 	for err == nil {
 		select {
 		case <-ctx.Done():
 			return
 		case <-stopping:
-			_ = send(endEvent{"stopping"}) // the client has gone
+			_ = send(endEvent{"stopping"}) // fails if the client has gone
 			return
 		case <-l.slow:
 			_ = send(endEvent{"too_slow"})

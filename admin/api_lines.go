@@ -19,29 +19,30 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Limits of one request with many commands.
+// These are the limits of one request with many commands.
 const (
 	MaxCommands      = 1000
 	MaxCommandsBytes = 1 << 20
 )
 
-// linesTimeout is how long they may take to be published: a broker may sync each to its disk.
+// linesTimeout is how long publishing the commands of a request may take: a broker may sync
+// each to its disk.
 const linesTimeout = 20 * time.Second
 
-// RecordSeparator as the first character of a body says that one is before each envelope:
-// there may be line breaks in them then (RFC 7464).
+// RecordSeparator as the first character of a body says that each envelope begins with one.
+// Then envelopes may contain line breaks (RFC 7464).
 const RecordSeparator = "\x1e"
 
 const commandsPath = "/v1/commands"
 
-// Results of a line.
+// These are the results of a line.
 const (
 	Published = "published" // the broker has stored the command
-	Refused   = "refused"   // nothing was published, and no retry can help
+	Refused   = "refused"   // nothing was published, and a retry can't help
 	Failed    = "failed"    // the broker did not answer, but may have the command
 )
 
-// A LineResult is what became of one line of a request with many commands.
+// A LineResult is the result of one line of a request with many commands.
 type LineResult struct {
 	Line   int          `json:"line" doc:"Its number in the request, from 1."`
 	ID     string       `json:"id,omitempty" doc:"Of the command, if the line has one."`
@@ -83,12 +84,12 @@ func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, e
 		return nil, errReadOnly
 	case a.broker == nil:
 		return nil, errNoBroker
-	case len(lines) > MaxCommands+1: // after the last line there is an empty one
+	case len(lines) > MaxCommands+1: // there is an empty one after the last line
 		return nil, timer.Invalid(timer.ReasonTooLarge, "there are more than %d lines", MaxCommands)
 	}
 	var results []*LineResult
 	var messages []broker.Message
-	var waiting []*LineResult // of the messages
+	var waiting []*LineResult // one for each message
 	for i, line := range lines {
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
@@ -109,13 +110,13 @@ func (a *api) publishLines(ctx context.Context, in *linesInput) (*linesOutput, e
 	}
 	var answer bytes.Buffer
 	for _, r := range results {
-		_ = json.NewEncoder(&answer).Encode(r) // a buffer takes all, and the type can be encoded
+		_ = json.NewEncoder(&answer).Encode(r) // a buffer accepts all, and the type can be encoded
 	}
 	return &linesOutput{JSONLines, answer.Bytes()}, nil
 }
 
-// command returns the message of a command, and its id if that can be read, or why it is
-// not published for who asks.
+// command returns the message of a command and its id, if it can be read. The error says why
+// the command is not published for this request.
 func (a *api) command(ctx context.Context, body []byte) (m broker.Message, id string, err error) {
 	decoded, err := envelope.Decode(body)
 	var headers map[string]string
@@ -139,7 +140,7 @@ func (a *api) command(ctx context.Context, body []byte) (m broker.Message, id st
 	return m, decoded.ID, a.actions.allow(ctx, decoded.TenantID)
 }
 
-// refuse notes why a line was not published: an error that [explain] knows.
+// refuse records why a line was not published: err is an error that [explain] knows.
 func (r *LineResult) refuse(err error) {
 	code, text := explain(err)
 	if r.Result, r.Detail = Refused, text; code == http.StatusServiceUnavailable {

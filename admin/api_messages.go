@@ -26,7 +26,7 @@ const JSONLines = "application/jsonl"
 // writeTimeout is how long a client of a stream may take to read a message.
 const writeTimeout = 5 * time.Second
 
-// A Message is one that the broker has delivered.
+// A Message is a message that the broker has delivered.
 type Message struct {
 	At       string            `json:"at" format:"date-time" doc:"When it arrived at the service."`
 	Topic    string            `json:"topic"`
@@ -69,15 +69,15 @@ func (a *api) addMessages() {
 	register(a, op, filtered, a.messages)
 }
 
-// linesOf describes an answer of lines, each with a value of a type.
+// linesOf describes an answer of lines that each have a value of one type.
 func (a *api) linesOf(line reflect.Type, name string) *huma.Response {
 	return &huma.Response{Description: "A line for each. The schema is that of a line.", Content: map[string]*huma.MediaType{
 		JSONLines: {Schema: a.huma.OpenAPI().Components.Schemas.Schema(line, true, name)},
 	}}
 }
 
-// messages answers with what comes to a topic, until the client goes, the server stops, or,
-// at a heartbeat, the token is right no more.
+// messages answers with the messages of a topic, until the client goes away, the server
+// stops, or a heartbeat finds that the token is no longer valid.
 func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResponse, error) {
 	tenant, err := only(ctx, in.Tenant)
 	if err != nil {
@@ -97,7 +97,7 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 	messages, closeTail, err := a.tail(ctx, topic)
 	if err != nil {
 		end()
-		if errors.Is(err, broker.ErrRefused) && tenant == "" && !shared { // a wildcard that the service may not subscribe to
+		if errors.Is(err, broker.ErrRefused) && tenant == "" && !shared { // the service may not subscribe to a wildcard
 			return nil, errNameTenant
 		}
 		return nil, readProblem(err)
@@ -107,16 +107,16 @@ func (a *api) messages(ctx context.Context, in *messagesInput) (*huma.StreamResp
 		defer closeTail()
 		c.SetHeader("Content-Type", JSONLines)
 		c.SetStatus(http.StatusOK)
-		if c.Method() != http.MethodHead { // it would wait for a body
+		if c.Method() != http.MethodHead { // a HEAD would wait for a body
 			a.stream(c, messages, func(m *message.Message) bool { return !shared || tenant == "" || tenantOf(m) == tenant })
 		}
 	}}, nil
 }
 
-// tail returns what comes to a topic from now on, until it is closed.
+// tail returns the messages of a topic from now on, until it is closed.
 func (a *api) tail(ctx context.Context, topic string) (messages <-chan *message.Message, closeTail func(), err error) {
 	t := a.broker.Tail()
-	closeTail = func() { _ = t.Close() } // nothing is lost with it
+	closeTail = func() { _ = t.Close() } // closing loses no messages
 	if messages, err = t.Subscribe(ctx, topic); err != nil {
 		closeTail()
 		a.log.WarnContext(ctx, "the messages of a topic can't be read", "topic", topic, "error", err)
@@ -124,12 +124,13 @@ func (a *api) tail(ctx context.Context, topic string) (messages <-chan *message.
 	return messages, closeTail, err
 }
 
-// stream writes the messages that are wanted, a line each.
+// stream writes the messages that are wanted, one on each line.
 func (a *api) stream(c huma.Context, messages <-chan *message.Message, wanted func(*message.Message) bool) {
 	w := streamTo(c)
 	heartbeat := time.NewTicker(heartbeatInterval)
 	defer heartbeat.Stop()
-	for line := []byte(nil); ; { // the first one is empty, so that the client sees at once that it is connected
+	// The first line is empty, so that the client sees at once that it is connected.
+	for line := []byte(nil); ; {
 		if w.write(line) != nil {
 			return
 		}
@@ -157,7 +158,7 @@ func (a *api) stream(c huma.Context, messages <-chan *message.Message, wanted fu
 	}
 }
 
-// A streamWriter writes to a client for as long as that reads.
+// A streamWriter writes to a client as long as the client reads.
 type streamWriter struct {
 	http.ResponseWriter
 	*http.ResponseController
@@ -167,20 +168,20 @@ type streamWriter struct {
 func streamTo(c huma.Context) streamWriter {
 	_, w := humago.Unwrap(c)
 	s := streamWriter{w, http.NewResponseController(w)}
-	_ = s.SetReadDeadline(time.Time{})     // that of the request would end it
-	c.SetHeader("X-Accel-Buffering", "no") // of nginx, which else keeps lines back
+	_ = s.SetReadDeadline(time.Time{})     // the request's own deadline would end the stream
+	c.SetHeader("X-Accel-Buffering", "no") // else nginx holds lines back
 	return s
 }
 
 // write writes a line at once.
 func (s streamWriter) write(line []byte) error {
-	_ = s.SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder has none
+	_ = s.SetWriteDeadline(time.Now().Add(writeTimeout)) // fails with a recorder, which has no deadline
 	_, err := s.Write(line)
 	return errors.Join(err, s.Flush())
 }
 
-// topicOf returns the topic of messages of a kind and tenant, or of all tenants, and
-// whether it is the same for all of them.
+// topicOf returns the topic of messages of a kind and tenant, or of all tenants if tenant is
+// empty, and whether all tenants share the topic.
 func topicOf(r broker.Routing, kind string, tenant timer.TenantID) (topic string, shared bool, err error) {
 	template, of := r.Commands, r.CommandsOf
 	switch kind {
@@ -203,8 +204,8 @@ func topicOf(r broker.Routing, kind string, tenant timer.TenantID) (topic string
 	return of(tenant), shared, nil
 }
 
-// tenantOf returns the tenant of a message on a shared topic: that of its header, which
-// dead letters have, else that of its body.
+// tenantOf returns the tenant of a message on a shared topic. Dead letters have the tenant in
+// a header, other messages in the body.
 func tenantOf(m *message.Message) timer.TenantID {
 	if tenant := timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID)); tenant != "" {
 		return tenant

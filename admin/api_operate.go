@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Pause says since when timers do not fire, until when, and who decided that.
+// A Pause says since when timers do not fire, until when, and who paused them.
 type Pause struct {
 	Since string `json:"since,omitempty" format:"date-time"`
 	Until string `json:"until,omitempty" format:"date-time" doc:"When timers fire again. None: when firing is resumed."`
@@ -37,7 +37,7 @@ type TenantPause struct {
 
 func showPause(p timer.Pause) Pause { return Pause{stamp(p.Since), stamp(p.Until), p.By} }
 
-// showPauses returns what is paused, nil if nothing is.
+// showPauses returns the pauses, or nil if there are none.
 func showPauses(pauses timer.Pauses) *Firing {
 	if len(pauses) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func showFiring(pauses timer.Pauses) (f Firing) {
 	return f
 }
 
-// Forgotten is what was deleted of a tenant.
+// Forgotten says how many records of a tenant were deleted.
 type Forgotten struct {
 	Deleted  Counts `json:"deleted"`
 	Complete bool   `json:"complete" doc:"Nothing is left. If not, there was no time for all: ask again."`
@@ -72,12 +72,12 @@ type Node struct {
 	Self    bool   `json:"self" doc:"It is the one that answers."`
 }
 
-// Nodes are all that share the database.
+// Nodes are the instances that share the database.
 type Nodes struct {
 	Nodes []Node `json:"nodes" nullable:"false"`
 }
 
-// An AuditEntry is something that people changed, or tried to.
+// An AuditEntry is a change that a person made, or tried to make.
 type AuditEntry struct {
 	At     string `json:"at" format:"date-time"`
 	Who    string `json:"who"`
@@ -86,12 +86,12 @@ type AuditEntry struct {
 	Result string `json:"result"`
 }
 
-// Audit is what people changed on this instance.
+// Audit lists the changes that people made on this instance.
 type Audit struct {
 	Actions []AuditEntry `json:"actions" nullable:"false" doc:"The last 200 since the start of this instance, newest first."`
 }
 
-// Limits are what a tenant may have. What is not there is not limited.
+// Limits are the quotas of a tenant. A field that is left out is not limited.
 type Limits struct {
 	LiveTimers  int64        `json:"liveTimers,omitempty" doc:"How many timers may wait to fire."`
 	AcceptRate  float64      `json:"acceptRate,omitempty" doc:"Timers a second that are accepted, by all instances together."`
@@ -102,7 +102,7 @@ type Limits struct {
 	OverQuota   quota.Policy `json:"overQuota" enum:"delay,dead_letter"`
 }
 
-// A TenantQuota is what a tenant may have and what it uses.
+// A TenantQuota has the quotas and the usage of a tenant.
 type TenantQuota struct {
 	TenantID   timer.TenantID `json:"tenantId"`
 	Own        bool           `json:"own" doc:"It has limits of its own."`
@@ -113,7 +113,7 @@ type TenantQuota struct {
 	ExceededAt string         `json:"exceededAt,omitempty" format:"date-time" doc:"When it last exceeded a limit on this instance, in the last minutes."`
 }
 
-// Quotas are a page.
+// Quotas are a page of tenants with their quotas.
 type Quotas struct {
 	Limited bool          `json:"limited" doc:"There are quotas: quotas_file is set."`
 	Default *Limits       `json:"default,omitempty" doc:"Of tenants without limits of their own."`
@@ -213,8 +213,8 @@ func (a *api) quotas(ctx context.Context, limits *quota.Limiter, in *quotasInput
 	return &quotasOutput{found}, err
 }
 
-// quotasOf returns a page of what tenants may have, and what they use, after one, or that of
-// one tenant only. Limits may be nil.
+// quotasOf returns a page of the quotas and the usage of the tenants after one, or of one
+// tenant only. Limits may be nil.
 func quotasOf(ctx context.Context, timers timer.Reader, limits *quota.Limiter, tenant, after timer.TenantID, limit int) (Quotas, error) {
 	found := Quotas{Tenants: []TenantQuota{}}
 	if limits == nil {

@@ -12,14 +12,13 @@ import (
 	"github.com/swaggest/swgui/v5emb"
 )
 
-// docsPath is where the page is that shows the API.
+// docsPath is the path of the page that shows the API.
 const docsPath = "/docs/"
 
-// inline are the scripts and styles in a page.
+// inline matches the scripts and styles in a page.
 var inline = regexp.MustCompile(`(?s)<(script|style)>(.*?)</`)
 
-// showDocs adds a page on which people try the API out. All that it loads comes from
-// here.
+// showDocs adds a page on which people try out the API. It loads everything from this server.
 func showDocs(on *routes, prefix string) {
 	ui := v5emb.NewWithConfig(swgui.Config{InternalBasePath: docsPath})("Timer service", prefix+"/openapi.json", prefix+docsPath)
 	page := httptest.NewRecorder()
@@ -39,8 +38,8 @@ func showDocs(on *routes, prefix string) {
 	on.handle("GET "+docsPath, anyToken, ui.ServeHTTP)
 }
 
-// pagePolicy is that of [safeHeaders], and allows the scripts and styles in the page by
-// their hashes, and the images in its styles.
+// pagePolicy returns the policy of [safeHeaders], extended by the scripts and styles in the
+// page, which it allows by their hashes, and by the images in its styles.
 func pagePolicy(page []byte) string {
 	allowed := map[string]string{"script": "", "style": ""}
 	for _, found := range inline.FindAllSubmatch(page, -1) {

@@ -10,7 +10,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A ParkedEvent is one in an answer.
+// A ParkedEvent is a parked event in an answer.
 type ParkedEvent struct {
 	Seq           int64               `json:"seq" doc:"Its number."`
 	ID            string              `json:"id" doc:"Of the event."`
@@ -24,7 +24,7 @@ type ParkedEvent struct {
 	Body
 }
 
-// ParkedEvents are a page.
+// ParkedEvents are a page of parked events.
 type ParkedEvents struct {
 	Parked []ParkedEvent `json:"parked" nullable:"false"`
 	Next   string        `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page. A page may be short."`
@@ -42,8 +42,8 @@ type TenantQuery struct {
 	Tenant string `query:"tenant" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_-]*$" doc:"Only what belongs to this tenant." example:"acme"`
 }
 
-// of returns the tenant that an answer is about, empty for all: the one that was asked
-// for, or the only one that who asks may see.
+// of returns the tenant that an answer is about, empty for all: the tenant of the query, or
+// the only tenant that the request may see.
 func (q TenantQuery) of(ctx context.Context) (timer.TenantID, error) {
 	return only(ctx, q.Tenant)
 }

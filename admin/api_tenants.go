@@ -15,7 +15,7 @@ type Counts struct {
 	Canceled  int64 `json:"canceled" doc:"Not purged yet."`
 }
 
-// A Tenant is one that has timers.
+// A Tenant is a tenant that has timers.
 type Tenant struct {
 	TenantID timer.TenantID `json:"tenantId"`
 	Counts
@@ -30,7 +30,7 @@ func showTenant(tenant timer.TenantID, c timer.Counts, pauses timer.Pauses, now 
 	return t
 }
 
-// Tenants are a page.
+// Tenants are a page of tenants.
 type Tenants struct {
 	Tenants []Tenant `json:"tenants" nullable:"false"`
 	Next    string   `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page. A page may be empty."`
@@ -54,7 +54,7 @@ type Stats struct {
 	Pace        *Pace        `json:"pace,omitempty" doc:"How late and how busy the instance is that answers; none if it does not measure that."`
 }
 
-// A Pace is how late and how busy an instance is, as the overview of the dashboard has it.
+// A Pace says how late and how busy an instance is, as the overview of the dashboard does.
 type Pace struct {
 	LateMS    int64   `json:"lateMs" doc:"How late the oldest event is that has not reached the broker."`
 	Events    int64   `json:"events" doc:"How many were published in the last five minutes, or should have been. The next three are of them."`
@@ -66,7 +66,7 @@ type Pace struct {
 	Published float64 `json:"publishedPerSecond" doc:"Events that the broker has acked, in the last minute."`
 }
 
-// newPace returns what a history says, or nil if there is none.
+// newPace returns the pace that a history shows, or nil if there is no history.
 func newPace(h *History, now time.Time, s timer.Stats, overdue timer.Overdue) *Pace {
 	if h == nil {
 		return nil
@@ -80,7 +80,7 @@ func newPace(h *History, now time.Time, s timer.Stats, overdue timer.Overdue) *P
 	}
 }
 
-// Unprotected are timers that wait and that only a backup protects.
+// Unprotected counts the waiting timers that only a backup protects.
 type Unprotected struct {
 	Timers    int64  `json:"timers" doc:"How many: the broker does not have their commands any more, or keeps nothing."`
 	More      bool   `json:"more,omitempty" doc:"There may be more: there are too many timers to look at all."`
@@ -100,7 +100,7 @@ func newUnprotected(count func() timer.Unprotected) *Unprotected {
 	return &Unprotected{u.Timers, u.More, stamp(u.Oldest), stamp(u.Before), stamp(u.At)}
 }
 
-// TenantStats are counts of one tenant.
+// TenantStats are the counts of one tenant.
 type TenantStats struct {
 	Tenant
 	Overdue       int64  `json:"overdue" doc:"Scheduled timers that were due before now; 10000 may stand for more."`

@@ -14,7 +14,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Timer is one in an answer.
+// A Timer is a timer in an answer.
 type Timer struct {
 	TenantID      timer.TenantID      `json:"tenantId"`
 	ServiceCallID timer.ServiceCallID `json:"serviceCallId"`
@@ -34,7 +34,7 @@ type Timer struct {
 	Event         *Event              `json:"event,omitempty" doc:"Of a timer that fired or expired, if one timer was asked for."`
 }
 
-// An Event is where the event of a timer is.
+// An Event says where the event of a timer is.
 type Event struct {
 	ID          string              `json:"id"`
 	State       timer.DeliveryState `json:"state" enum:"waiting,deferred,parked,published,unknown"`
@@ -45,7 +45,7 @@ type Event struct {
 	RetryAt     string              `json:"retryAt,omitempty" format:"date-time"`
 }
 
-// Timers are a page.
+// Timers are a page of timers.
 type Timers struct {
 	Timers []Timer `json:"timers" nullable:"false"`
 	Next   string  `json:"next,omitempty" doc:"Where the next page begins: send it as after. None after the last page. A page may be short, or empty, and have a next one."`
@@ -160,7 +160,7 @@ func (a *api) list(ctx context.Context, in *listInput) (*timersOutput, error) {
 	return showPage(page.Entries, page.Next), err
 }
 
-// optional returns the error about a value, unless there is no value.
+// optional returns the error about a value, or nil if the value is empty.
 func optional(value string, err error) error {
 	if value == "" {
 		return nil

@@ -16,7 +16,7 @@ const (
 	maxCauses   = 5   // tenants of an answer
 )
 
-// Upcoming is what is due in the next intervals.
+// Upcoming counts the timers that are due in the next intervals.
 type Upcoming struct {
 	From      string          `json:"from" format:"date-time" doc:"When the first interval begins: now."`
 	WidthMS   int64           `json:"widthMs" doc:"How long an interval is."`
@@ -26,7 +26,7 @@ type Upcoming struct {
 	Sampled   int             `json:"sampled" doc:"How many timers were read to find these tenants: the soonest 1000 at most, overdue ones too."`
 }
 
-// An UpcomingCause is a tenant and its part of what is upcoming.
+// An UpcomingCause is a tenant with its share of the upcoming timers.
 type UpcomingCause struct {
 	TenantID  timer.TenantID `json:"tenantId"`
 	Sampled   int            `json:"sampled" doc:"How many of the sampled timers it has."`
@@ -57,10 +57,10 @@ func (a *api) addUpcoming() {
 	})
 }
 
-// upcoming counts what is due in n intervals from a time on, of a tenant or of all if
-// it is empty, and finds the tenants that have most of it. It reads at most
-// [timer.MaxPage] timers, and counts at most [timer.MaxUpcoming] for each of n
-// intervals, once and for [maxCauses] tenants, whatever there is.
+// upcoming counts the timers that are due in n intervals from a time on, of a tenant or of
+// all if it is empty, and finds the tenants that have most of them. It reads at most
+// [timer.MaxPage] timers. For each of the n intervals it counts at most [timer.MaxUpcoming],
+// once for all and once for each of [maxCauses] tenants.
 func upcoming(ctx context.Context, timers timer.Reader, tenant timer.TenantID, from time.Time, width time.Duration, n int) (u Upcoming, err error) {
 	from = timer.RoundUp(from)
 	u = Upcoming{From: stamp(from), WidthMS: width.Milliseconds(), Cap: timer.MaxUpcoming, Tenants: []UpcomingCause{}}
@@ -84,7 +84,8 @@ func upcoming(ctx context.Context, timers timer.Reader, tenant timer.TenantID, f
 	return u, nil
 }
 
-// most returns the tenants that have most of some timers, most first, and how many each has.
+// most returns the tenants that have most of some timers, the largest first, and how many
+// each has.
 func most(timers []timer.Entry, limit int) ([]timer.TenantID, map[timer.TenantID]int) {
 	counts := make(map[timer.TenantID]int)
 	for _, e := range timers {

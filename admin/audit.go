@@ -13,16 +13,16 @@ import (
 // maxActions is how many actions an [audit] remembers.
 const maxActions = 200
 
-// AuditMessage is the message of the log line that each action of a person has.
+// AuditMessage is the message of the log line of each change that a person makes.
 const AuditMessage = "an operator changed something"
 
-// An action is something that people changed, or tried to.
+// An action is a change that a person made, or tried to make.
 type action struct {
 	At     time.Time
 	Who    string // address of the client, and the tenant whose token it showed
 	What   string // such as "cancel" or "discard dead letter"
 	Target string // what was changed, such as "acme.order-1"
-	Result string // what came of it: "done", a count, why it was refused, or why it failed and what was done before
+	Result string // "done", a count, or why it was refused or failed and what was done before
 }
 
 // An audit remembers the last actions, and logs each. It is safe for concurrent use.
@@ -33,8 +33,8 @@ type audit struct {
 	last []action // oldest first
 }
 
-// add notes an action that had a result, empty if there is nothing to say but that it
-// is done. With an error, the result is what was done before.
+// add records an action and its result, which may be empty if it is just done. With an error,
+// the result says what was done before.
 func (a *audit) add(ctx context.Context, what, target, result string, err error) {
 	switch {
 	case err != nil && isRefusal(err):
@@ -55,14 +55,14 @@ func (a *audit) add(ctx context.Context, what, target, result string, err error)
 	a.last = append(a.last, done)
 }
 
-// isRefusal reports whether an error is of the request, so that nothing was changed: its
+// isRefusal reports whether an error is about the request, so that nothing was changed: its
 // answer is 4xx.
 func isRefusal(err error) bool {
 	code, _ := explain(err)
 	return code != 0 && code < http.StatusInternalServerError
 }
 
-// recent returns the actions that are remembered, newest first.
+// recent returns the remembered actions, newest first.
 func (a *audit) recent() []action {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	againAfter   = 2 * time.Second // after a replay: when the service has refused again what it refuses
+	againAfter   = 2 * time.Second // after a replay, until the service has refused it again
 	shownRefused = 100             // dead letters that an answer names
 	parkedBatch  = 200             // events that are changed at once, so that timers get their turn
 )
@@ -23,11 +23,11 @@ type (
 	// A removal replays or discards dead letters.
 	removal func(*deadletter.Service, context.Context, deadletter.Filter, func(deadletter.Result)) (deadletter.Summary, error)
 
-	// A bulk is part of a deed that is done to all of a selection.
+	// A bulk is one part of a deed that changes all of a selection.
 	bulk func(ctx context.Context, a *actions, s selection) (text string, err error)
 )
 
-// bulkDeed returns a deed that is done to all of a selection.
+// bulkDeed returns a deed that changes all of a selection.
 func bulkDeed(d deed, found, do bulk) deed {
 	on := func(work bulk) func(context.Context, *actions, timer.TenantID, string) (string, error) {
 		return func(ctx context.Context, a *actions, _ timer.TenantID, filter string) (string, error) {
@@ -46,7 +46,7 @@ func bulkDeed(d deed, found, do bulk) deed {
 	return d
 }
 
-// lettersDeed returns a deed that is done to all dead letters of a selection.
+// lettersDeed returns a deed that changes all dead letters of a selection.
 func lettersDeed(d deed, what, did string, work removal) deed {
 	d.Back = "/dead-letters"
 	return bulkDeed(d, func(ctx context.Context, a *actions, s selection) (text string, err error) {
@@ -69,7 +69,7 @@ func lettersDeed(d deed, what, did string, work removal) deed {
 	})
 }
 
-// parkedDeed returns a deed that is done to all parked events of a selection.
+// parkedDeed returns a deed that changes all parked events of a selection.
 func parkedDeed(d deed, what, did string, change func(*actions) func(context.Context, ...int64) (int, error)) deed {
 	d.Back, d.Service = "/parked", true
 	return bulkDeed(d, func(ctx context.Context, a *actions, s selection) (string, error) {
@@ -77,7 +77,9 @@ func parkedDeed(d deed, what, did string, change func(*actions) func(context.Con
 		return count(int64(len(seqs)), "parked event") + " " + s.String() + ".", err
 	}, func(ctx context.Context, a *actions, s selection) (text string, err error) {
 		err = a.operate(ctx, what, s.Tenant, s.String(), func(ctx context.Context) (string, error) {
-			seqs, err := a.seqs(ctx, s) // before any is changed: what is refused again is parked again
+			// The numbers are read before any event is changed, since an event that is
+			// refused again is parked again.
+			seqs, err := a.seqs(ctx, s)
 			n, done := 0, 0
 			for part := range slices.Chunk(seqs, parkedBatch) {
 				if err == nil {
@@ -92,7 +94,7 @@ func parkedDeed(d deed, what, did string, change func(*actions) func(context.Con
 	})
 }
 
-// partly returns an error, which is errMore, too, if something was done before.
+// partly returns an error, joined with errMore if a part was done before.
 func partly(done int, err error) error {
 	if err != nil && done > 0 {
 		return errors.Join(errMore, err)
@@ -100,15 +102,16 @@ func partly(done int, err error) error {
 	return err
 }
 
-// removeAll replays or discards the dead letters that are selected, as far as there is time,
-// and returns how many. It adds a line for each that was refused: it stays, or the service has
-// refused its command again.
+// removeAll replays or discards the selected dead letters, as far as there is time, and
+// returns how many. It adds a line for each dead letter that was refused and stays, and for
+// each command that the service has refused again.
 func (a *actions) removeAll(ctx context.Context, s selection, work removal, refused *[]string) (done int, err error) {
 	line := func(m deadletter.Message, now, why string) {
 		*refused = append(*refused, string(m.Tenant)+" "+quote(m.ID)+" "+now+": "+why)
 	}
 	err = a.visit(ctx, func(ctx context.Context, letters *deadletter.Service) error {
-		replayed := make(map[string]time.Time) // by the id that the command has: when it became a dead letter
+		// The key is the id of the command, the value is when it became a dead letter.
+		replayed := make(map[string]time.Time)
 		sum, err := work(letters, ctx, s.letters(), func(r deadletter.Result) {
 			if r.Why != nil {
 				line(r.Message, "stays", r.Why.Error())
@@ -129,7 +132,7 @@ func (a *actions) removeAll(ctx context.Context, s selection, work removal, refu
 	return done, err
 }
 
-// seqs returns the numbers of the parked events that are selected.
+// seqs returns the numbers of the selected parked events.
 func (a *actions) seqs(ctx context.Context, s selection) (seqs []int64, err error) {
 	for after := int64(0); ; {
 		page, next, err := s.parked(ctx, a.timers, after, timer.MaxPage)
@@ -137,7 +140,7 @@ func (a *actions) seqs(ctx context.Context, s selection) (seqs []int64, err erro
 			seqs = append(seqs, e.Seq)
 		}
 		if after = next; next == 0 || err != nil {
-			slices.Sort(seqs) // so that they are retried in the order in which they were parked
+			slices.Sort(seqs) // they are retried in the order in which they were parked
 			return seqs, err
 		}
 	}

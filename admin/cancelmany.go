@@ -20,7 +20,7 @@ const (
 	firstSelected = 10               // timers that an answer shows
 )
 
-// A ManyCanceled is a CancelTimers, and the timers that it selects.
+// A ManyCanceled is a CancelTimers and the timers that it selects.
 type ManyCanceled struct {
 	ID          string         `json:"id,omitempty" doc:"Id of the command. The timers that it canceled have it as commandId."`
 	Result      string         `json:"result" enum:"counted,published,canceled" doc:"counted: a dry run, nothing was published. published: the broker has stored the command. canceled, with wait: it took effect."`
@@ -75,8 +75,8 @@ func (a *api) addCancelMany() {
 	})
 }
 
-// cancelMany publishes a command for a person, newer than all that it selects, and returns
-// which these are. A dry run publishes nothing.
+// cancelMany publishes a command for a person, newer than all commands of the timers that it
+// selects, and returns these timers. A dry run publishes nothing.
 func (a *actions) cancelMany(ctx context.Context, c timer.CancelTimers, dry bool) (answer ManyCanceled, err error) {
 	now := time.Now()
 	c.Version = client.NewVersion(now)
@@ -120,7 +120,7 @@ func describe(of timer.Selection) string {
 	return count(int64(len(of.Calls)), "service call")
 }
 
-// selected counts the timers that wait of a selection, and returns the time of the newest of
+// selected counts the waiting timers of a selection, and returns the time of the newest of
 // their commands.
 func (a *actions) selected(ctx context.Context, c timer.CancelTimers, into *ManyCanceled) (newest int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, selectTimeout)
@@ -140,8 +140,8 @@ func (a *actions) selected(ctx context.Context, c timer.CancelTimers, into *Many
 	return newest, err
 }
 
-// listOf returns what lists the timers that wait of a selection: service calls that it names are one
-// page.
+// listOf returns a function that lists the waiting timers of a selection. The service calls
+// that a selection names are one page.
 func (a *actions) listOf(of timer.Selection) func(context.Context, timer.Filter) (timer.Page, error) {
 	if len(of.Calls) == 0 {
 		return a.timers.List
@@ -160,11 +160,11 @@ func (a *actions) listOf(of timer.Selection) func(context.Context, timer.Filter)
 	}
 }
 
-// errWaits says that a timer waits that is to be canceled.
+// errWaits says that a timer that is to be canceled still waits.
 var errWaits = errors.New("a timer waits that is to be canceled")
 
-// awaitCanceled waits until a command has left nothing of what it selects, page by page, and
-// reports whether that is so.
+// awaitCanceled waits, page by page, until a command has canceled all that it selects, and
+// reports whether it has.
 func (a *api) awaitCanceled(ctx context.Context, wait time.Duration, of timer.Selection, sent ManyCanceled) bool {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -15,20 +15,21 @@ const (
 	maxTenantListeners = 10 // of them with the token of one tenant
 )
 
-// Why one more client can't listen.
+// These say why another client can't listen.
 var (
 	errTenantListens = huma.Error429TooManyRequests(fmt.Sprintf("%d connections of your tenant listen already: end one first", maxTenantListeners))
 	errAllListen     = huma.Error503ServiceUnavailable("too many connections listen already: try again later")
 )
 
-// Connections bounds how many clients listen at once. The zero value is ready to use, also
-// concurrently.
+// Connections bounds how many clients listen at once. The zero value is ready to use, and
+// safe for concurrent use.
 type connections struct {
 	mu     sync.Mutex
-	owners []timer.TenantID // of each client: the tenant whose token it has; empty: that of all
+	owners []timer.TenantID // one for each client: its token's tenant; empty: all tenants
 }
 
-// begin adds a client, which is to call end when it has gone, unless there are too many.
+// begin adds a client, unless there are too many. The caller calls end when the client has
+// gone.
 func (c *connections) begin(owner timer.TenantID) (end func(), refused huma.StatusError) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	visitTimeout = 10 * time.Second // of the dead letters of a broker
+	visitTimeout = 10 * time.Second // for reading the dead letters of a broker
 	maxVisits    = 4                // at once: each reads all dead letters of a tenant
 )
 
-// pageTimeouts are those of pages that take longer than [readTimeout].
+// pageTimeouts are the timeouts of pages that take longer than [readTimeout].
 var pageTimeouts = map[string]time.Duration{"/dead-letters": visitTimeout, "/do/{deed}": visitTimeout}
 
 // errFull ends a visit.
 var errFull = errors.New("the page is full")
 
-// deadLetters returns a page of the dead letters that fit a filter, oldest first,
-// after the one with an id, and the id after which the next page begins, if there may
-// be one. A broker that is slow may end a page early.
+// deadLetters returns a page of the dead letters that fit a filter, oldest first, after the
+// one with an id. next is the id after which the next page begins, or "" if there is none. A
+// slow broker may end a page early.
 func (a *actions) deadLetters(ctx context.Context, f deadletter.Filter, after string, limit int) (page []deadletter.Message, next string, err error) {
 	some := false
 	err = a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
@@ -54,16 +54,17 @@ func (a *actions) deadLetters(ctx context.Context, f deadletter.Filter, after st
 	if len(page) > 0 && (errors.Is(err, errFull) || errors.Is(err, context.DeadlineExceeded)) {
 		return page, page[len(page)-1].ID, nil
 	}
-	if some && errors.Is(err, context.DeadlineExceeded) { // the broker answers, and after was not read
+	if some && errors.Is(err, context.DeadlineExceeded) { // the broker was too slow to get to after
 		return nil, "", errManyDeadLetters
 	}
 	return page, "", a.visitFailed(ctx, err)
 }
 
-// newestDeadLetters returns a page of the dead letters that fit a filter, newest first, before
-// the place where the page before ended, and where this one ends, if there are more. It reads
-// all of them, since a broker has them in the order of its logs. If there was no time for that,
-// partial is true, and the page has the newest dead letters among the ones that were read.
+// newestDeadLetters returns a page of the dead letters that fit a filter, newest first,
+// before the place where the page before ended. It also returns the place where this page
+// ends, if there are more. It reads all dead letters, since a broker has them in the order of
+// its logs. If there was no time for that, partial is true, and the page has the newest of
+// the dead letters that were read.
 func (a *actions) newestDeadLetters(
 	ctx context.Context, f deadletter.Filter, before string, limit int,
 ) (page []deadletter.Message, next string, partial bool, err error) {
@@ -96,7 +97,7 @@ func (a *actions) newestDeadLetters(
 	return all(newest, func(p placed) deadletter.Message { return p.letter }), next, partial, a.visitFailed(ctx, err)
 }
 
-// deadLetter returns the dead letter of a tenant that has an id.
+// deadLetter returns the dead letter of a tenant with an id.
 func (a *actions) deadLetter(ctx context.Context, tenant timer.TenantID, id string) (deadletter.Message, error) {
 	var found []deadletter.Message
 	err := a.visit(ctx, func(ctx context.Context, s *deadletter.Service) error {
@@ -115,8 +116,8 @@ func (a *actions) deadLetter(ctx context.Context, tenant timer.TenantID, id stri
 	return deadletter.Message{}, errNoDeadLetter
 }
 
-// visit lets do visit dead letters, until the deadline. The token of a tenant visits
-// once at a time, so that others can.
+// visit calls do with the dead letters, until the deadline. The token of a tenant has one
+// visit at a time, so that others can visit too.
 func (a *actions) visit(ctx context.Context, do func(context.Context, *deadletter.Service) error) error {
 	if a.broker == nil {
 		return errNoBroker
@@ -138,8 +139,8 @@ func (a *actions) visit(ctx context.Context, do func(context.Context, *deadlette
 	return do(ctx, deadletter.New(a.broker))
 }
 
-// replay publishes the original of a dead letter of a tenant once more, and removes
-// the dead letter. What was replayed [deadletter.MaxReplays] times is refused.
+// replay publishes the original of a dead letter of a tenant once more, and removes the dead
+// letter. After [deadletter.MaxReplays] replays it is refused.
 func (a *actions) replay(ctx context.Context, tenant timer.TenantID, deadLetterID string) error {
 	return a.remove(ctx, "replay dead letter", tenant, deadLetterID, (*deadletter.Service).Replay)
 }
@@ -176,7 +177,7 @@ func (a *actions) remove(ctx context.Context, what string, tenant timer.TenantID
 	})
 }
 
-// visitFailed is the problem that dead letters could not be visited.
+// visitFailed returns the problem for dead letters that could not be visited.
 func (a *actions) visitFailed(ctx context.Context, err error) error {
 	var status huma.StatusError
 	switch {

@@ -16,10 +16,10 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// maxQueued is how many happenings a listener may be behind.
+// maxQueued is how many events a listener may be behind.
 const maxQueued = 4096
 
-// A Happening is what happened to a timer on this instance.
+// A Happening is an event in the life of a timer on this instance.
 type Happening struct {
 	At            string              `json:"at" format:"date-time"`
 	TenantID      timer.TenantID      `json:"tenantId,omitempty"`
@@ -32,7 +32,7 @@ type Happening struct {
 	Detail        string              `json:"detail,omitempty" doc:"The same for people."`
 }
 
-// What happens. Each type is an event of /v1/events.
+// Each of these types is an event of /v1/events.
 type (
 	scheduledEvent    Happening
 	canceledEvent     Happening
@@ -50,12 +50,12 @@ type listener struct {
 	tenant timer.TenantID // empty: all
 	only   []string       // names of events; none: all
 	queue  chan any
-	slow   chan struct{} // closed when the queue was full: it gets nothing more
+	slow   chan struct{} // closed when the queue was full: no more events are sent
 }
 
-// Events is where clients listen to what happens on this instance. While there are
-// none it costs an atomic load a hook, and the times of the last acks. Make it with [NewEvents]; it is safe for
-// concurrent use.
+// Events sends the events of this instance to its clients. Without clients it costs one
+// atomic load for each hook, and keeps the times of the last acks. Make it with [NewEvents];
+// it is safe for concurrent use.
 type Events struct {
 	counters *app.Counters
 	acks     acks
@@ -65,17 +65,17 @@ type Events struct {
 	all map[*listener]struct{}
 
 	statusMu sync.Mutex
-	last     Status    // the newest
+	last     Status    // the newest status
 	at       time.Time // when it was made
-	before   measured  // at that time
+	before   measured  // the counters at that time
 }
 
-// NewEvents returns Events that tell rates and lateness from counters.
+// NewEvents returns Events that compute rates and lateness from counters.
 func NewEvents(counters *app.Counters) *Events {
 	return &Events{counters: counters, all: make(map[*listener]struct{})}
 }
 
-// listen adds a listener to what happens to a tenant, or to all if it is empty.
+// listen adds a listener to the events of a tenant, or of all tenants if it is empty.
 func (e *Events) listen(tenant timer.TenantID) *listener {
 	l := &listener{tenant: tenant, queue: make(chan any, maxQueued), slow: make(chan struct{})}
 	e.mu.Lock()
@@ -98,8 +98,8 @@ func (e *Events) drop(l *listener) {
 	e.count.Store(int32(len(e.all)))
 }
 
-// send gives something that happened to all who listen, and drops who is too slow. It
-// never waits for a client.
+// send sends an event to all listeners, and drops the ones that are too slow. It never waits
+// for a client.
 func (e *Events) send(name string, tenant timer.TenantID, event any) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +119,7 @@ func (e *Events) send(name string, tenant timer.TenantID, event any) {
 // wants reports whether a listener asked for events of a name.
 func (l *listener) wants(name string) bool { return len(l.only) == 0 || slices.Contains(l.only, name) }
 
-// Hooks returns those that an app has to call.
+// Hooks returns the hooks that an app has to call.
 func (e *Events) Hooks() app.Hooks {
 	return app.Hooks{
 		Watch: func() func(handlers.Decision) {
@@ -165,7 +165,7 @@ func (e *Events) Hooks() app.Hooks {
 	}
 }
 
-// decided tells what became of a command.
+// decided sends the outcome of a command.
 func (e *Events) decided(d handlers.Decision) {
 	h := Happening{
 		At: stamp(time.Now()), TenantID: d.TenantID, ServiceCallID: d.ServiceCallID, ID: d.ID, CorrelationID: d.CorrelationID, DueAt: stamp(d.DueAt),
@@ -187,7 +187,7 @@ func (e *Events) decided(d handlers.Decision) {
 	}
 }
 
-// happeningOf returns what a message of an event says, at a time.
+// happeningOf returns the content of an event's message as a Happening at a time.
 func happeningOf(at time.Time, m *message.Message) Happening {
 	h := Happening{
 		At: stamp(at), TenantID: timer.TenantID(m.Metadata.Get(envelope.HeaderTenantID)), ServiceCallID: timer.ServiceCallID(m.Metadata.Get(envelope.HeaderServiceCallID)),
@@ -199,7 +199,7 @@ func happeningOf(at time.Time, m *message.Message) Happening {
 	return h
 }
 
-// A Status is how the service is, each second.
+// A Status is the state of the service in one second.
 type Status struct {
 	At              string  `json:"at" format:"date-time"`
 	LatenessP99MS   int64   `json:"latenessP99Ms" doc:"How late the events were that the broker has acked since the status before, from the due time to the ack: 99 of 100 at most so late. On this instance."`
@@ -218,7 +218,7 @@ type Status struct {
 	Error           string  `json:"error,omitempty" doc:"The database did not answer: its figures are missing."`
 }
 
-// measured is what was counted at a time.
+// measured holds counts at a time.
 type measured struct {
 	at                           time.Time
 	commands, reached, published int64
@@ -233,7 +233,7 @@ func (e *Events) measure() measured {
 	return m
 }
 
-// status returns how the service is, a second old at most: all who listen share it.
+// status returns the state of the service, at most a second old: all listeners share it.
 func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
 	e.statusMu.Lock()
 	defer e.statusMu.Unlock()
@@ -243,7 +243,7 @@ func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
 	now := e.measure()
 	since := e.before
 	if since.at.IsZero() || now.at.Sub(since.at) > 10*statusInterval {
-		since = now // there were no clients: nothing is known of the last second
+		since = now // there were no clients, so nothing is known of the last second
 	}
 	s := Status{At: stamp(now.at), LatenessMaxMS: now.lateness.Max.Milliseconds()}
 	if took := now.at.Sub(since.at).Seconds(); took > 0 {

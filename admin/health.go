@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// livez answers whether the process works: 200, or 503 if it should be restarted. A
-// database or broker that is away is no reason to restart it.
+// livez answers whether the process works: 200, or 503 if it should be restarted. A restart
+// would not help if the database or the broker is unreachable.
 func (s *Server) livez(w http.ResponseWriter, _ *http.Request) {
 	if !s.opt.Monitor.Alive() {
 		writeText(w, http.StatusServiceUnavailable, fmt.Sprintf("dead: no check has ended for %v\n", dead))
@@ -18,7 +18,7 @@ func (s *Server) livez(w http.ResponseWriter, _ *http.Request) {
 	writeText(w, http.StatusOK, "alive\n")
 }
 
-// A Readiness is whether commands are taken and timers fire, and how each part is.
+// A Readiness says whether commands are handled and timers fire, and how each part is.
 type Readiness struct {
 	Ready bool            `json:"ready"`
 	Parts []ReadinessPart `json:"parts"`
@@ -33,8 +33,8 @@ type ReadinessPart struct {
 	Advice string    `json:"advice,omitempty"`
 }
 
-// readyz answers whether commands are taken and timers fire: 200 or 503, with what is
-// wrong. With ?verbose it lists each part, as JSON if that is accepted.
+// readyz answers whether commands are handled and timers fire: 200, or 503 with the reasons.
+// With ?verbose it lists each part, as JSON if the client accepts that.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	h := s.opt.Monitor.Health()
 	code := http.StatusOK
@@ -51,7 +51,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	writeText(w, code, h.text(r.URL.Query().Has("verbose"), time.Now()))
 }
 
-// text says how the parts are, one a line, all of them or those that are red.
+// text describes the parts, one on each line: all of them, or only the red ones.
 func (h Health) text(verbose bool, now time.Time) string {
 	var b strings.Builder
 	switch {

@@ -18,7 +18,7 @@ const (
 	recent         = 5 * time.Minute
 )
 
-// A sample is how late and how busy the service was at a time.
+// A sample says how late and how busy the service was at a time.
 type sample struct {
 	at       time.Time
 	late     app.Lateness  // of all events since the start
@@ -28,8 +28,8 @@ type sample struct {
 	fired    int64         // timers, since the start
 }
 
-// A History is how late and how busy the service was in the last quarter of an hour, in memory. Make one
-// with [NewHistory]. Its methods are safe for concurrent use.
+// A History says how late and how busy the service was in the last quarter of an hour. It is
+// kept in memory. Make one with [NewHistory]. Its methods are safe for concurrent use.
 type History struct {
 	counters *app.Counters
 	stats    func(context.Context, timer.TenantID) (timer.Stats, error)
@@ -37,17 +37,20 @@ type History struct {
 	mu      sync.Mutex
 	samples []sample      // oldest first
 	worst   time.Duration // since the last sample
-	oldest  time.Time     // earliest due time of what had not reached the broker at the last sample, which may lie ahead; zero if there was none
+	// Earliest due time of the events that had not reached the broker at the last sample. It
+	// may lie ahead; it is zero if there was none.
+	oldest time.Time
 }
 
-// NewHistory returns a History of what counters count, and of what has not reached the
-// broker yet by stats, such as [timer.Reader.Stats]. It starts nothing: call [History.Run].
+// NewHistory returns a History of the counters, and of the events that have not reached the
+// broker yet, which stats counts, such as [timer.Reader.Stats]. It starts nothing: call
+// [History.Run].
 func NewHistory(counters *app.Counters, stats func(context.Context, timer.TenantID) (timer.Stats, error)) *History {
 	return &History{counters: counters, stats: stats}
 }
 
-// Run takes samples until ctx is done, and returns nil. It reads the database once in
-// five seconds, and writes nothing.
+// Run takes samples until ctx is done, and returns nil. It reads the database once in five
+// seconds, and writes nothing.
 func (h *History) Run(ctx context.Context) error {
 	for {
 		reading, cancel := context.WithTimeout(ctx, time.Second)
@@ -60,7 +63,7 @@ func (h *History) Run(ctx context.Context) error {
 	}
 }
 
-// keep adds the sample of now.
+// keep adds a sample of now.
 func (h *History) keep(now time.Time, stats timer.Stats, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +74,7 @@ func (h *History) keep(now time.Time, stats timer.Stats, err error) {
 	}
 }
 
-// until returns the samples so far, oldest first, and after them one of now.
+// until returns the samples so far, oldest first, followed by one of now.
 func (h *History) until(now time.Time, stats timer.Stats, err error) []sample {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,9 +82,9 @@ func (h *History) until(now time.Time, stats timer.Stats, err error) []sample {
 	return append(slices.Clone(h.samples), last)
 }
 
-// sample returns the sample of now. If the database does not answer, what it held
-// last still waits. The caller holds mu until it has kept the sample: between, another
-// one would take the worst of the interval.
+// sample returns a sample of now. If the database does not answer, the sample assumes that
+// the timers of the last answer still wait. The caller holds mu until it has kept the sample,
+// because another sample in between would take the worst lateness of the interval.
 func (h *History) sample(now time.Time, stats timer.Stats, err error) sample {
 	if err == nil {
 		h.oldest = earliest(stats.NextDue, stats.DueAt)
@@ -101,8 +104,8 @@ func within(samples []sample, d time.Duration) []sample {
 	return samples[max(0, first-1):]
 }
 
-// lateness returns how late events were from the first sample to the last. What still
-// waits counts too: so many more, evenly between now and the oldest due time.
+// lateness returns how late events were from the first sample to the last. The waiting timers
+// count too, as if their due times were spread evenly between now and the oldest one.
 func lateness(samples []sample, waiting int64) app.Lateness {
 	first, last := samples[0], samples[len(samples)-1]
 	l := last.late
@@ -167,7 +170,7 @@ func refused(c *app.Counters) (n int64) {
 	return n
 }
 
-// earliest returns the earlier of two times, of which zero is none.
+// earliest returns the earlier of two times. Zero is no time.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

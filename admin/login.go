@@ -29,16 +29,16 @@ type session struct {
 	expires time.Time
 }
 
-// sessions are those in memory: a restart ends them.
+// Sessions are kept in memory: a restart ends them.
 type sessions struct {
 	mu  sync.Mutex
-	all map[tokenHash]session // by the hash of the value of the cookie
+	all map[tokenHash]session // by the hash of the cookie's value
 }
 
 func newSessions() *sessions { return &sessions{all: make(map[tokenHash]session)} }
 
-// begin returns the value of a cookie for a new session. The oldest one ends if there
-// are too many, and that of the same tenant if it has too many.
+// begin returns the value of a cookie for a new session. If there are too many sessions, the
+// oldest one ends. If the tenant has too many, its oldest one ends.
 func (s *sessions) begin(token tokenHash, tenant timer.TenantID, now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +93,8 @@ func (s *sessions) end(r *http.Request) {
 	}
 }
 
-// setCookie sets the cookie of a session, which only this server gets back, and only
-// from its own pages.
+// setCookie sets the cookie of a session. Only this server gets it back, and only from its
+// own pages.
 func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, value string, age time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name: sessionCookie, Value: value, Path: s.opt.Prefix + "/", MaxAge: int(age / time.Second),
@@ -133,7 +133,7 @@ func (s *Server) showLogin(w http.ResponseWriter, r *http.Request) {
 func (s *Server) writeLogin(w http.ResponseWriter, code int, wrong, next string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
-	_ = loginPage.Execute(w, struct{ Wrong, Action, Next, Web string }{wrong, s.opt.Prefix + "/login", s.local(next), s.opt.Prefix + "/web"}) // the client has gone
+	_ = loginPage.Execute(w, struct{ Wrong, Action, Next, Web string }{wrong, s.opt.Prefix + "/login", s.local(next), s.opt.Prefix + "/web"}) // fails if the client has gone
 }
 
 // login begins a session if the token of the form is right.
@@ -162,7 +162,7 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, s.opt.Prefix+"/login", http.StatusSeeOther)
 }
 
-// local returns a path on this server, the first page if next is none.
+// local returns next if it is a path on this server, else the first page.
 func (s *Server) local(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {

@@ -13,40 +13,40 @@ import (
 	"github.com/event-service-agent/timer-service/internal/symptom"
 )
 
-// interval is how long a [Monitor] pauses between two rounds of checks. A round
-// takes at most a second, so what is wrong is seen within two.
+// interval is how long a [Monitor] pauses between two rounds of checks. A round takes at most
+// a second, so a failure is seen within two.
 const interval = 800 * time.Millisecond
 
 // dead is how old the last round may be before the process counts as dead.
 const dead = 30 * time.Second
 
-// stale is how old the last round may be before the process counts as not ready: the
+// stale is how old the last round may be before the process counts as not ready: either the
 // checks hang, or the process was stopped.
 const stale = 3 * time.Second
 
-// A Part is how one part of the service is, and since when.
+// A Part is the state of one part of the service.
 type Part struct {
 	app.Check
-	Since time.Time // since when all checks have found it so
+	Since time.Time // since when all checks have returned the same
 }
 
-// A Health is what the last checks of a [Monitor] have found.
+// A Health is the result of the last checks of a [Monitor].
 type Health struct {
-	At    time.Time // of the last round of checks; zero before the first
+	At    time.Time // when the last round of checks ended; zero before the first
 	Parts []Part
 }
 
-// Ready reports whether commands are taken and timers fire: no part is red.
+// Ready reports whether commands are handled and timers fire: no part is red.
 func (h Health) Ready() bool {
 	return !h.At.IsZero() && !slices.ContainsFunc(h.Parts, func(p Part) bool { return p.Red })
 }
 
-// A Monitor runs checks again and again, and logs what has changed. Make one with
-// [NewMonitor]. Its methods are safe for concurrent use.
+// A Monitor repeats checks, and logs changes. Make one with [NewMonitor]. Its methods are
+// safe for concurrent use.
 type Monitor struct {
 	checks func(context.Context) []app.Check
 	log    *slog.Logger
-	asked  bool // it checks when it is asked, since nothing runs it
+	asked  bool // it checks on request, since Run does not run
 
 	asking chan struct{} // full during a check: only one runs at a time
 
@@ -55,8 +55,8 @@ type Monitor struct {
 	began time.Time
 }
 
-// NewMonitor returns a Monitor of checks such as [app.App.Checks]. It starts nothing:
-// call [Monitor.Run].
+// NewMonitor returns a Monitor of checks such as [app.App.Checks]. It starts nothing: call
+// [Monitor.Run].
 func NewMonitor(checks func(context.Context) []app.Check, log *slog.Logger) *Monitor {
 	return &Monitor{checks: checks, log: log, asking: make(chan struct{}, 1), began: time.Now()}
 }
@@ -71,14 +71,14 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
-// Refresh checks now, one caller at a time, and returns what was found: within a second
-// after its turn has come.
+// Refresh checks now, one caller at a time, and returns the result within a second after the
+// caller's turn has come.
 func (m *Monitor) Refresh(ctx context.Context) Health {
 	m.check(ctx, 0)
 	return m.Health()
 }
 
-// Health returns what the last checks have found.
+// Health returns the result of the last checks.
 func (m *Monitor) Health() Health {
 	if m.asked {
 		m.check(context.Background(), interval)
@@ -94,17 +94,17 @@ func (m *Monitor) Health() Health {
 	return h
 }
 
-// Alive reports whether the process works: the checks run, whatever they find.
+// Alive reports whether the process works: the checks run, whatever their results.
 func (m *Monitor) Alive() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.asked { // who asks is answered by the process
+	if m.asked { // a process that answers is alive
 		return true
 	}
 	return time.Since(cmp.Or(m.last.At, m.began)) < dead
 }
 
-// check checks, unless the last checks are younger than an age.
+// check runs the checks, unless the last ones are younger than age.
 func (m *Monitor) check(ctx context.Context, age time.Duration) {
 	m.asking <- struct{}{}
 	defer func() { <-m.asking }()
@@ -119,7 +119,7 @@ func (m *Monitor) check(ctx context.Context, age time.Duration) {
 	}
 }
 
-// observe notes a round of checks, and logs what turned red or green.
+// observe records a round of checks, and logs parts that turned red or green.
 func (m *Monitor) observe(ctx context.Context, checks []app.Check, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

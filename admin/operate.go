@@ -13,19 +13,20 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Service is what people change in a running service, and the instances that share
-// its database. An app.App is one.
+// A Service is the running service that people change, with the instances that share its
+// database. An app.App is one.
 type Service interface {
-	// Pause pauses firing of a tenant, or of all, on all instances that share the database.
+	// Pause pauses firing of a tenant, or of all tenants, on all instances that share the
+	// database.
 	Pause(ctx context.Context, p timer.Pause) error
-	// Resume ends the pause of a tenant, or the one of all.
+	// Resume ends the pause of a tenant, or the pause of all tenants.
 	Resume(ctx context.Context, tenant timer.TenantID) error
 	// Retry puts parked events back into the outbox, and returns how many.
 	Retry(ctx context.Context, seqs ...int64) (int, error)
 	// Refire publishes events again, until ctx ends.
 	Refire(ctx context.Context, which timer.Refire) (timer.Refired, error)
-	// Forget deletes all timers and parked events of a tenant, and returns how many
-	// timers, also with an error.
+	// Forget deletes all timers and parked events of a tenant. It returns how many timers,
+	// even if there is an error.
 	Forget(ctx context.Context, tenant timer.TenantID) (timer.Counts, error)
 	// Nodes returns the instances that share the database.
 	Nodes(ctx context.Context) ([]timer.Node, error)
@@ -33,20 +34,21 @@ type Service interface {
 
 const (
 	operateTimeout = 5 * time.Second
-	forgetTimeout  = 20 * time.Second // after which a request is answered, and what is left stays
+	forgetTimeout  = 20 * time.Second // after which a request is answered, and the rest stays
 )
 
-// What is refused.
+// These are refusals.
 var (
 	errNoService = huma.Error503ServiceUnavailable("this server has no service to change: it only reads")
 	errNoParked  = huma.Error404NotFound("there is no such parked event")
 )
 
-// errMore says that there is more than could be changed in time.
+// errMore says that not all could be changed in time.
 var errMore = huma.Error503ServiceUnavailable("some are left, for they are many: ask again")
 
-// pause pauses firing of a tenant, or of all, until a time unless that is zero. It is for
-// those who may change what concerns all tenants: a tenant could resume what they paused.
+// pause pauses firing of a tenant, or of all tenants, until a time, or without an end if that
+// is zero. It needs the token of all tenants, because with its own token a tenant could also
+// resume a pause of the operator.
 func (a *actions) pause(ctx context.Context, tenant timer.TenantID, until time.Time) error {
 	return a.operate(ctx, "pause firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
 		p := timer.Pause{TenantID: tenant, Until: until, By: accessOf(ctx).who}
@@ -54,7 +56,7 @@ func (a *actions) pause(ctx context.Context, tenant timer.TenantID, until time.T
 	})
 }
 
-// resume ends the pause of a tenant, or the one of all.
+// resume ends the pause of a tenant, or the pause of all tenants.
 func (a *actions) resume(ctx context.Context, tenant timer.TenantID) error {
 	return a.operate(ctx, "resume firing", "", string(cmp.Or(tenant, allTenants)), func(ctx context.Context) (string, error) {
 		return "", a.service.Resume(ctx, tenant)
@@ -74,7 +76,7 @@ func (a *actions) discardParked(ctx context.Context, seq int64) error {
 	return a.parked(ctx, "discard parked event", seq, func(ctx context.Context) (int, error) { return a.operator.DiscardParked(ctx, seq) })
 }
 
-// parked changes a parked event, if it is of who asks.
+// parked changes a parked event, if it belongs to the tenant of the request.
 func (a *actions) parked(ctx context.Context, what string, seq int64, change func(context.Context) (int, error)) error {
 	tenant := accessOf(ctx).tenant
 	return a.operate(ctx, what, tenant, strconv.FormatInt(seq, 10), func(ctx context.Context) (string, error) {
@@ -89,8 +91,7 @@ func (a *actions) parked(ctx context.Context, what string, seq int64, change fun
 	})
 }
 
-// parkedEvent returns the parked event with a number, of a tenant or of all if it is
-// empty.
+// parkedEvent returns the parked event with a number, of a tenant or of all if it is empty.
 func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID, seq int64) (timer.ParkedEvent, error) {
 	page, err := timers.Parked(ctx, tenant, seq+1, 1)
 	if err == nil && (len(page) == 0 || page[0].Seq != seq) {
@@ -102,10 +103,9 @@ func parkedEvent(ctx context.Context, timers timer.Reader, tenant timer.TenantID
 	return page[0], nil
 }
 
-// forget deletes all timers and parked events of a tenant, and returns how many
-// timers, also with an error: errMore if there was no time for all. It is for those who may
-// change what concerns all tenants. A client that hangs up does not end it, but the stop of
-// the server does.
+// forget deletes all timers and parked events of a tenant. It returns how many timers, even
+// if there is an error, which is errMore if there was no time for all. It needs the token of
+// all tenants. It goes on when the client hangs up, but ends when the server stops.
 func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.Counts, err error) {
 	more := false
 	err = a.do(ctx, "forget tenant", "", string(tenant), func() (string, error) {
@@ -134,7 +134,7 @@ func (a *actions) forget(ctx context.Context, tenant timer.TenantID) (sum timer.
 	return sum, err
 }
 
-// operate changes the service, in time.
+// operate changes the service, within its timeout.
 func (a *actions) operate(ctx context.Context, what string, tenant timer.TenantID, target string, change func(context.Context) (string, error)) error {
 	return a.do(ctx, what, tenant, target, func() (string, error) {
 		if a.service == nil || a.operator == nil {

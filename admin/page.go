@@ -15,25 +15,25 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// web is what browsers load: templates, one style sheet, a script of ours, and htmx.
+// web holds the files that browsers load: templates, one style sheet, our script, and htmx.
 //
 //go:embed web
 var web embed.FS
 
-// objective is how late an event may be until the broker's ack, and objectiveShare how many
-// of the events must not be later.
+// objective is how late an event may be until the broker's ack. objectiveShare is the share
+// of events that must not be later.
 const (
 	objective      = time.Second
 	objectiveShare = 0.99
 )
 
 const (
-	firingTimeout = time.Second // how long a page waits to learn whether firing is paused, and what is parked
-	countedParked = 100         // parked events that each page counts
+	firingTimeout = time.Second // how long a page waits for the pauses and the parked events
+	countedParked = 100         // parked events that each page counts at most
 )
 
-// A pages shows the service to people, in a browser. Each page is made here, works
-// without JavaScript, and is asked for again by htmx.
+// A pages shows the service to people, in a browser. Each page is rendered here, works
+// without JavaScript, and is refreshed by htmx.
 type pages struct {
 	opt       Options
 	log       *slog.Logger
@@ -41,44 +41,44 @@ type pages struct {
 	templates map[string]*template.Template
 }
 
-// A page is what a handler has found, to be shown by a template.
+// A page is the result of a handler, to be shown by a template.
 type page struct {
 	Name     string // of the template
 	Title    string
-	Nav      string // which link of the navigation is the current one
-	Live     bool   // it is asked for again every few seconds
+	Nav      string // the current link of the navigation
+	Live     bool   // it is refreshed every few seconds
 	Code     int    // of the answer; default 200
-	Location string // where to go instead, if it is not empty
-	Body     any    // what the template shows
+	Location string // where to redirect to, if it is not empty
+	Body     any    // data of the template
 }
 
-// A view is a page with what all pages show.
+// A view is a page with the data that all pages show.
 type view struct {
 	page
 	Prefix    string
-	Self      string // where it came from
-	Search    string // what was searched for
+	Self      string // path of the page itself
+	Search    string // text of the search
 	ReadOnly  bool   // nothing can be changed
 	Commands  bool   // commands can be sent, and dead letters changed: there is a broker
 	Operates  bool   // the service can be changed
-	One       bool   // who asks may see one tenant only
-	Session   bool   // who asks can log out
+	One       bool   // the request may see one tenant only
+	Session   bool   // the request can log out
 	Now       time.Time
 	Health    Health
-	Firing    timer.Pauses     // of all and of tenants, as far as the one who asks may see them
+	Firing    timer.Pauses     // of all and of tenants, as far as the request may see them
 	Limited   bool             // there are quotas
-	Throttled []timer.TenantID // over a quota, as far as the one who asks may see them
-	Parked    string           // how many events the broker refused, up to [countedParked]
+	Throttled []timer.TenantID // over a quota, as far as the request may see them
+	Parked    string           // how many events are parked, up to [countedParked]
 	Links     []link
 }
 
-// Paused reports whether firing of a tenant is paused by name.
+// Paused reports whether firing of this tenant itself is paused.
 func (v view) Paused(tenant string) bool { return v.Firing[timer.TenantID(tenant)].Paused() }
 
-// A link is one of the navigation.
+// A link is a link of the navigation.
 type link struct {
 	Nav, Path, Text string
-	All             bool // only for those who see all tenants
+	All             bool // only for requests that may see all tenants
 }
 
 var links = []link{
@@ -106,7 +106,7 @@ func newPages(log *slog.Logger, opt Options, actions *actions) *pages {
 	return p
 }
 
-// serve adds the pages, and what they load.
+// serve adds the pages and the files that they load.
 func (p *pages) serve(on *routes) {
 	p.get(on, "/{$}", filtered, p.overview)
 	p.get(on, "/timers", filtered, p.timers)
@@ -126,7 +126,7 @@ func (p *pages) serve(on *routes) {
 	}
 }
 
-// get adds a page of which the handler has [readTimeout], or what [pageTimeouts] says.
+// get adds a page whose handler has [readTimeout], or the timeout in [pageTimeouts].
 func (p *pages) get(on *routes, path string, rule rule, find func(context.Context, *http.Request) (page, error)) {
 	on.handle("GET "+path, rule, func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), max(readTimeout, pageTimeouts[path]))
@@ -143,16 +143,17 @@ func (p *pages) get(on *routes, path string, rule rule, find func(context.Contex
 	})
 }
 
-// may reports what who asks can change: what needs a broker, and the service.
+// may reports whether the request can send commands, which need a broker, and change the
+// service.
 func (p *pages) may(ctx context.Context) (commands, operates bool) {
 	writes := !accessOf(ctx).readOnly
 	return writes && p.opt.Broker != nil, writes && p.opt.Service != nil
 }
 
-// A trouble is why there is no page.
+// A trouble says why a page can't be shown.
 type trouble struct{ What, Advice string }
 
-// failed returns a page about an error. What the database says stays in the log.
+// failed returns a page about an error. The text of a database error stays in the log.
 func (p *pages) failed(ctx context.Context, asked page, err error) page {
 	failed := page{Name: "trouble.html", Title: asked.Title, Nav: asked.Nav}
 	code, text := explain(err)
@@ -176,7 +177,7 @@ func (p *pages) write(w http.ResponseWriter, r *http.Request, found page) {
 	one, now := accessOf(r.Context()).tenant, time.Now()
 	ctx, cancel := context.WithTimeout(r.Context(), firingTimeout)
 	defer cancel()
-	firing, _ := p.opt.Timers.Firing(ctx, now) // what the database does not answer the health says
+	firing, _ := p.opt.Timers.Firing(ctx, now) // the health shows if the database does not answer
 	throttled := p.opt.Quotas.Throttled()
 	if one != "" {
 		firing = timer.Pauses{"": firing.Of(one, now)}

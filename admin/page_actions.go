@@ -15,24 +15,25 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A deed is something that people can do on a page. It is asked for once, on a page of
-// its own, and done by a POST.
+// A deed is a change that people can make on a page. A page of its own asks once for
+// confirmation, and a POST makes the change.
 type deed struct {
-	Title   string   // what the page is called
-	Button  string   // what the button says
+	Title   string   // title of the page
+	Button  string   // text of the button
 	Danger  bool     // it can't be undone
-	Means   string   // what happens then
-	Of      string   // the field that names what is changed, beside the tenant
-	Label   string   // what that is called
-	Choices []string // what the field may be, where people choose it
+	Means   string   // the consequences
+	Of      string   // the field that names the target, beside the tenant
+	Label   string   // name of that field for people
+	Choices []string // values of the field that people choose from
 	Typed   bool     // people type the field on the page that asks
-	Empty   string   // what an empty field means; empty: it may not be
+	Empty   string   // meaning of an empty field; empty: the field is required
 	Back    string   // path of the page to go on with
 
-	OfTenant bool                                                                                    // it is about a tenant, which the request names
-	Service  bool                                                                                    // it changes the service, and is no command to the broker
-	found    func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (string, error) // says what it is about to be done to; nil: that is known
-	do       func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
+	OfTenant bool // it is about a tenant, which the request names
+	Service  bool // it changes the service, and is not a command to the broker
+	// found describes the target; nil: it is known.
+	found func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (string, error)
+	do    func(ctx context.Context, a *actions, tenant timer.TenantID, of string) (did string, err error)
 }
 
 var deeds = map[string]deed{
@@ -143,7 +144,7 @@ func refireDeed(d deed) deed {
 	return d
 }
 
-// forgetDeed returns the deed that deletes what there is of a tenant. Its name must be typed.
+// forgetDeed returns the deed that deletes all data of a tenant. People must type its name.
 func forgetDeed() deed {
 	return deed{
 		Title: "Forget a tenant", Button: "Delete all timers of this tenant", Danger: true, OfTenant: true, Back: "/tenants", Service: true,
@@ -200,7 +201,7 @@ func cancelMany(field, label string, of func(string) timer.Selection) deed {
 	}
 }
 
-// onParked returns what changes the parked event of a number.
+// onParked returns a function that changes the parked event with a number.
 func onParked(did string, change func(*actions, context.Context, int64) error) func(context.Context, *actions, timer.TenantID, string) (string, error) {
 	return func(ctx context.Context, a *actions, _ timer.TenantID, seq string) (string, error) {
 		n, err := strconv.ParseInt(seq, 10, 64)
@@ -211,20 +212,20 @@ func onParked(did string, change func(*actions, context.Context, int64) error) f
 	}
 }
 
-// An asked is a deed that was asked for.
+// An asked is a deed with its request.
 type asked struct {
 	deed
 	Name   string
 	Tenant timer.TenantID
-	What   string // what it is done to, beside the tenant
-	Return string // where to go then
-	Found  string // what it is about to be done to, where that is looked up
+	What   string // the target, beside the tenant
+	Return string // where to go afterwards
+	Found  string // description of the target, if it is looked up
 	Did    string
-	InPart bool // that is not all
+	InPart bool // Found does not show the whole target
 	Failed string
 }
 
-// act adds the page that asks, and what does it.
+// act adds the pages that ask for deeds, and the handlers that do them.
 func (p *pages) act(on *routes) {
 	p.get(on, "/do/{deed}", filtered, func(ctx context.Context, r *http.Request) (page, error) {
 		return p.asked(ctx, r, r.URL.Query())

@@ -10,8 +10,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// The chart of lateness has a logarithmic scale, a millisecond at the bottom, and a
-// decade for each of chartDecades. Its box is chartWidth by 100.
+// The chart of lateness has a logarithmic scale with one millisecond at the bottom and
+// chartDecades decades. Its box is chartWidth by 100.
 const (
 	chartDecades = 5
 	chartWidth   = 900
@@ -21,8 +21,8 @@ const (
 // A chart is two lines, as paths of SVG.
 type chart struct {
 	Worst, Median string
-	Limit         string // how high the objective is
-	Words         string // what it shows, for those who don't see it
+	Limit         string // height of the objective
+	Words         string // description for people who don't see the chart
 }
 
 func height(late time.Duration) float64 {
@@ -50,7 +50,7 @@ func draw(samples []sample) chart {
 	}
 }
 
-// A pathLine begins at the bottom and ends there, so that a single point is seen, too.
+// A pathLine begins and ends at the bottom, so that a single point is visible too.
 type pathLine struct {
 	text strings.Builder
 	on   bool
@@ -69,23 +69,23 @@ func (p *pathLine) add(x float64, late time.Duration, some bool) {
 	p.on, p.x = some, x
 }
 
-// The next hour is shown in so many bars, each of so long a time.
+// The next hour is shown in barCount bars of equal length.
 const (
 	barCount = 60
 	barWidth = time.Minute
 )
 
-// A coming is what is due in the next hour.
+// A coming shows the timers that are due in the next hour.
 type coming struct {
 	Total int64
-	More  bool   // counts have ended at their limit, so these are not all
-	Most  int64  // in one bar
-	Bars  []bar  // those that are not empty
-	Words string // what it shows, for those who don't see it
+	More  bool   // counting stopped at a limit, so there are more
+	Most  int64  // in the highest bar
+	Bars  []bar  // without the empty ones
+	Words string // description for people who don't see the bars
 	Ticks []string
 }
 
-// A bar is how many timers are due in a minute.
+// A bar shows how many timers are due in a minute.
 type bar struct {
 	X, Height, Top float64
 	Count          int64

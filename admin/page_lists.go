@@ -19,17 +19,17 @@ import (
 
 const (
 	tenantsPerPage = 50
-	shownBody      = 8 << 10 // bytes of a body
+	shownBody      = 8 << 10 // bytes of a body that are shown
 )
 
-// errBadAfter refuses a page that no page before has named.
+// errBadAfter refuses the address of a page that no earlier page has linked.
 var errBadAfter = huma.Error400BadRequest("after names no page: begin again with the first")
 
 // A tenantList is a page of tenants.
 type tenantList struct {
 	Rows  []tenantRow
-	Next  string // the next page
-	Paged bool   // this is not the first
+	Next  string // link to the next page
+	Paged bool   // this is not the first page
 }
 
 type tenantRow struct {
@@ -70,20 +70,20 @@ func (p *pages) tenants(ctx context.Context, r *http.Request) (page, error) {
 // A deadLetterList is a page of dead letters.
 type deadLetterList struct {
 	selection
-	Reasons    []timer.Reason // of which people choose
-	NameTenant bool           // the broker lists those of one tenant only
+	Reasons    []timer.Reason // that people choose from
+	NameTenant bool           // the broker lists only the dead letters of one tenant
 	Partial    bool           // there was no time to read all of them
 	Rows       []deadLetter
-	First      string // the first page
-	Paged      bool   // this is another one
-	Next       string // the next page
+	First      string // link to the first page
+	Paged      bool   // this is not the first page
+	Next       string // link to the next page
 }
 
 // A deadLetter is a dead letter for people.
 type deadLetter struct {
 	deadletter.Message
-	Shown string // the body, or the beginning of it
-	Cut   bool   // that is not all
+	Shown string // the body, or its beginning
+	Cut   bool   // Shown is not the whole body
 	Spent bool   // it can't be replayed again
 }
 
@@ -91,7 +91,7 @@ func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) 
 	after := r.URL.Query().Get("after")
 	l := &deadLetterList{Reasons: reasons, Paged: after != ""}
 	found := page{Name: "dead_letters.html", Title: "Dead letters", Nav: "dead-letters", Body: l}
-	if strings.ContainsFunc(after, unicode.IsControl) { // ids may be those of other programs
+	if strings.ContainsFunc(after, unicode.IsControl) { // ids may come from other programs
 		return found, errBadAfter
 	}
 	var err error
@@ -119,9 +119,9 @@ func (p *pages) deadLetters(ctx context.Context, r *http.Request) (page, error) 
 type parkedList struct {
 	selection
 	Rows  []parkedRow
-	First string // the first page
-	Paged bool   // this is another one
-	Next  string // the next page
+	First string // link to the first page
+	Paged bool   // this is not the first page
+	Next  string // link to the next page
 }
 
 type parkedRow struct {
@@ -153,12 +153,12 @@ func (p *pages) parked(ctx context.Context, r *http.Request) (page, error) {
 	return found, err
 }
 
-// audit lists what people changed.
+// audit lists the changes that people made.
 func (p *pages) audit(context.Context, *http.Request) (page, error) {
 	return page{Name: "audit.html", Title: "Audit", Nav: "audit", Live: true, Body: p.actions.audit.recent()}, nil
 }
 
-// quotas lists what tenants may have, and what they use.
+// quotas lists the quotas and the usage of tenants.
 func (p *pages) quotas(ctx context.Context, r *http.Request) (page, error) {
 	after := timer.TenantID(r.URL.Query().Get("after"))
 	found := page{Name: "quotas.html", Title: "Quotas", Nav: "quotas", Live: true}
@@ -181,7 +181,7 @@ func (p *pages) nodes(ctx context.Context, _ *http.Request) (page, error) {
 	return found, err
 }
 
-// readable returns a body as text, and whether that is not all of it.
+// readable returns a body as text, and whether it was cut.
 func readable(body []byte) (text string, cut bool) {
 	if len(body) > shownBody {
 		body, cut = body[:shownBody], true

@@ -16,13 +16,13 @@ import (
 // shownTenants is how many tenants the overview names.
 const shownTenants = 8
 
-// An overview says how late the service is, what is stuck, and what is coming.
+// An overview says how late the service is, what is stuck, and what is due next.
 type overview struct {
 	Known   bool // there is a history
 	Tone    string
 	Verdict string
 	Waiting time.Duration
-	Recent  app.Lateness // of the last minutes, and what waits now
+	Recent  app.Lateness // of the last minutes, and of the timers that wait now
 	P50     time.Duration
 	P99     time.Duration
 	Budget  budget
@@ -32,7 +32,7 @@ type overview struct {
 
 	Red, Notes []Part
 
-	Answered bool // the database did
+	Answered bool // the database answered
 	Stats    timer.Stats
 	Overdue  timer.Overdue
 
@@ -41,19 +41,20 @@ type overview struct {
 	Coming coming
 
 	Tenants []backlog
-	ByCount bool   // the tenants are those with most timers, since nothing is overdue
-	Among   string // of what they are those, if not of all
+	ByCount bool   // the tenants shown have the most timers, since nothing is overdue
+	Among   string // the set that the tenants were taken from, if it is not all
 }
 
-// A budget is how many events were later than the objective, of those that may be.
+// A budget counts the events that were later than the objective, and compares them with the
+// number that may be.
 type budget struct {
 	Late, Events int64
 	Used         float64 // 1 is all
 	Percent      string
-	Width        float64 // of 100
+	Width        float64 // in percent
 }
 
-// A pace is how much was done in the last minute.
+// A pace says how many items were done in the last minute.
 type pace struct {
 	What, Explained string
 	N               int64
@@ -63,11 +64,11 @@ type pace struct {
 // PerSecond returns the rate for people.
 func (p pace) PerSecond() string { return perSecond(p.N, p.Took) }
 
-// A backlog is what a tenant has.
+// A backlog is the waiting work of a tenant.
 type backlog struct {
 	Tenant    timer.TenantID
 	Overdue   timer.Overdue
-	Held      int64 // by its fire rate, or since it is paused
+	Held      int64 // by its fire rate, or because it is paused
 	Scheduled int64
 }
 
@@ -75,7 +76,7 @@ func (p *pages) overview(ctx context.Context, _ *http.Request) (page, error) {
 	now := time.Now()
 	o := &overview{}
 	found := page{Name: "overview.html", Title: "Overview", Nav: "overview", Live: true, Body: o}
-	if accessOf(ctx).tenant != "" { // the overview is of all
+	if accessOf(ctx).tenant != "" { // the overview is about all tenants
 		return page{Location: p.opt.Prefix + "/timers"}, nil
 	}
 	err := p.readBacklog(ctx, now, o)
@@ -121,8 +122,8 @@ func (p *pages) readBacklog(ctx context.Context, now time.Time, o *overview) (er
 	return err
 }
 
-// Events returns how many events there are, as far as that is known: what waits is
-// counted up to a limit, and spread over the time that the oldest has waited.
+// Events returns the number of events as text. Waiting events are counted up to a limit, and
+// then estimated from the time that the oldest has waited.
 func (o *overview) Events(n int64) string {
 	text := count(n, "event")
 	if o.Overdue.Timers >= timer.MaxOverdue {
@@ -134,8 +135,8 @@ func (o *overview) Events(n int64) string {
 	return text
 }
 
-// behind returns the tenants with most overdue timers, among the oldest [timer.MaxPage],
-// and says so if there are more.
+// behind returns the tenants with most overdue timers among the oldest [timer.MaxPage]
+// timers. among says so if there are more timers.
 func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among string, err error) {
 	due, err := p.opt.Timers.List(ctx, timer.Filter{DueBefore: now, Limit: timer.MaxPage})
 	if err != nil {
@@ -159,8 +160,8 @@ func (p *pages) behind(ctx context.Context, now time.Time) (all []backlog, among
 	return all, among, nil
 }
 
-// largest returns the tenants with most timers, among the first [timer.MaxPage], and
-// says so if there are more.
+// largest returns the tenants with most timers among the first [timer.MaxPage] tenants. among
+// says so if there are more tenants.
 func (p *pages) largest(ctx context.Context) (all []backlog, among string, err error) {
 	tenants, err := p.opt.Timers.Tenants(ctx, "", timer.MaxPage)
 	if len(tenants) == timer.MaxPage {
@@ -208,7 +209,7 @@ func spent(l app.Lateness) budget {
 	return b
 }
 
-// judge puts it in one sentence.
+// judge sums up the overview in one sentence.
 func (o *overview) judge() {
 	switch {
 	case !o.Known:

@@ -10,21 +10,21 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A life is a timer, and what happened to it.
+// A life is a timer with its history.
 type life struct {
 	timer.Entry
 	Word     string
 	Late     string // how late it is, or was
 	EventID  string
 	Delivery timer.Delivery
-	AckedAt  time.Time // of a Published, if this instance has published it and still knows
+	AckedAt  time.Time // of a published event, if this instance published it and remembers
 	Steps    []step
 }
 
-// A step is something that happened to a timer, or will.
+// A step is an event in the life of a timer, past or future.
 type step struct {
 	What, Explained string
-	At              time.Time // zero: it is not known when
+	At              time.Time // zero: the time is not known
 	Gap             string    // since the step before
 	Tone            string    // "done", "next", "late" or "bad"
 }
@@ -58,7 +58,7 @@ func (p *pages) timer(ctx context.Context, r *http.Request) (page, error) {
 	return found, nil
 }
 
-// list lists what happened, in the order of time.
+// list lists the steps in the order of time.
 func (l *life) list(now time.Time) {
 	add := func(what, explained string, at time.Time, tone string) {
 		l.Steps = append(l.Steps, step{what, explained, at, "", tone})
@@ -101,7 +101,7 @@ func toneOf(late time.Duration) string {
 	return "done"
 }
 
-// deliveries are the steps of events, by where they are.
+// deliveries are the steps of events, by the state of their delivery.
 var deliveries = map[timer.DeliveryState]step{
 	timer.Published: {What: "Published", Explained: "the broker has acknowledged the event", Tone: "done"},
 	timer.Waiting:   {What: "Waits for the broker", Explained: "the event is in the outbox", Tone: "bad"},
@@ -109,7 +109,7 @@ var deliveries = map[timer.DeliveryState]step{
 	timer.Parked:    {What: "Parked", Explained: "the broker refused the event for good: see Parked events", Tone: "bad"},
 }
 
-// deliver adds where the event is.
+// deliver adds the step that says where the event is.
 func (l *life) deliver(now time.Time) {
 	s, known := deliveries[l.Delivery.State]
 	if !known {

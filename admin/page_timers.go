@@ -15,23 +15,23 @@ import (
 // rowsPerPage is how many rows a table has.
 const rowsPerPage = 50
 
-// A timerList is a page of timers, and what was asked for.
+// A timerList is a page of timers, with the filter of the request.
 type timerList struct {
 	Tenant, Prefix, State, From, Before, Within, Correlation string
 	States                                                   []timer.State
 	Spans                                                    []choice
 	Rows                                                     []timer.Entry
-	Next                                                     string         // the next page
-	Paged                                                    bool           // this is not the first
-	Waits                                                    timer.TenantID // whose timers wait, where all that were found are of one tenant
+	Next                                                     string         // link to the next page
+	Paged                                                    bool           // this is not the first page
+	Waits                                                    timer.TenantID // the tenant of all timers, if one of them waits
 }
 
 type choice struct{ Value, Text string }
 
 var spans = []choice{{"0s", "overdue now"}, {"1h", "overdue, or due within an hour"}, {"24h", "overdue, or due within a day"}, {"168h", "overdue, or due within a week"}, {"87600h", "all that wait"}}
 
-// only returns the tenant that a request is about: the one that is asked for, or the
-// only one that who asks may see.
+// only returns the tenant that a request is about: the tenant that it names, or the only
+// tenant that it may see.
 func only(ctx context.Context, asked string) (timer.TenantID, error) {
 	tenant := timer.TenantID(asked)
 	if tenant == "" {
@@ -46,7 +46,7 @@ func only(ctx context.Context, asked string) (timer.TenantID, error) {
 	return tenant, nil
 }
 
-// timers lists those of a tenant, or what is due next over all.
+// timers lists the timers of a tenant, or the timers of all tenants that are due next.
 func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 	get := r.URL.Query().Get
 	l := &timerList{
@@ -90,7 +90,7 @@ func (p *pages) timers(ctx context.Context, r *http.Request) (page, error) {
 	return found, nil
 }
 
-// day reads a time of a form, which is UTC; zero if there is none.
+// day reads a time of a form, which is UTC; zero if it is empty.
 func day(text string) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02"} {
@@ -101,7 +101,7 @@ func day(text string) (time.Time, error) {
 	return timeOf("time", text)
 }
 
-// search goes to a timer, or lists those with a correlation id.
+// search redirects to a timer, or lists the timers with a correlation id.
 func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	text := strings.TrimSpace(r.URL.Query().Get("q"))
 	l := &timerList{Correlation: text}
@@ -136,7 +136,8 @@ func (p *pages) search(ctx context.Context, r *http.Request) (page, error) {
 	return found, err
 }
 
-// waiting returns the tenant whose timers wait, of timers that are of one tenant.
+// waiting returns the tenant of some timers, if one of them waits and all belong to one
+// tenant.
 func waiting(rows []timer.Entry) (tenant timer.TenantID) {
 	waits := false
 	for i, e := range rows {
@@ -161,7 +162,8 @@ func (p *pages) correlated(ctx context.Context, tenant timer.TenantID, id string
 	if len(found) < timer.MaxPage { // there are no more
 		return slices.DeleteFunc(found, func(e timer.Entry) bool { return e.TenantID != tenant }), nil
 	}
-	// Others may have so many that those of the tenant are not among them.
+	// Other tenants may have so many timers with this id that the tenant's own are not among
+	// them.
 	filter := timer.Filter{TenantID: tenant, CorrelationID: id, Limit: timer.MaxPage}
 	for found = nil; ; {
 		list, err := p.opt.Timers.List(ctx, filter)
@@ -173,8 +175,8 @@ func (p *pages) correlated(ctx context.Context, tenant timer.TenantID, id string
 	}
 }
 
-// timerPath returns where a timer is shown. A service call may be "..", so it is no
-// part of a path.
+// timerPath returns the path of a timer's page. A service call may be "..", so it is not a
+// part of the path.
 func (p *pages) timerPath(key timer.Key) string {
 	return p.opt.Prefix + "/timer?" + url.Values{"tenant": {string(key.TenantID)}, "call": {string(key.ServiceCallID)}}.Encode()
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// words are how templates write numbers and times.
+// words are the functions with which templates write numbers and times.
 var words = template.FuncMap{
 	"num": num, "span": span, "at": at, "clock": clock, "iso": stamp, "ago": ago, "part": partName,
 	"ago0":     func(t, now time.Time) time.Duration { return now.Sub(t).Truncate(time.Second) },
@@ -27,7 +27,7 @@ var words = template.FuncMap{
 	"upcoming": func(n int64) string { return atLeast(n, timer.MaxUpcoming) },
 }
 
-// A when is a time, and how far it is from another.
+// A when is a time to be shown relative to now.
 type when struct{ At, Now time.Time }
 
 // A table shows timers.
@@ -40,7 +40,7 @@ type table struct {
 // num returns a number with commas.
 func num(n int64) string { return humanize.Comma(n) }
 
-// count returns how many there are of a thing, of which the plural has an s.
+// count returns a number and a noun, whose plural ends in s.
 func count(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -48,7 +48,7 @@ func count(n int64, thing string) string {
 	return num(n) + " " + thing + "s"
 }
 
-// atLeast returns a number, with a plus if counting has ended there.
+// atLeast returns a number, with a plus if counting stopped there.
 func atLeast(n, limit int64) string {
 	if n >= limit {
 		return num(n) + "+"
@@ -56,7 +56,7 @@ func atLeast(n, limit int64) string {
 	return num(n)
 }
 
-// leftText returns how much of a rate is left, or that there is none.
+// leftText says how much of a rate is left, or that none is.
 func leftText(left *float64) string {
 	if left == nil {
 		return "–"
@@ -118,7 +118,7 @@ func at(t time.Time) string {
 // clock returns the time of day.
 func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
 
-// ago returns how far a time is from now.
+// ago returns the difference between a time and now.
 func ago(t, now time.Time) string {
 	d := now.Sub(t)
 	if d.Abs() > time.Minute {
@@ -133,7 +133,7 @@ func ago(t, now time.Time) string {
 	return span(d) + " ago"
 }
 
-// partNames are what parts of a [Health] are called on pages.
+// partNames are the names of parts of a [Health] on pages.
 var partNames = map[string]string{
 	"store":     "Database",
 	"broker":    "Broker",
@@ -146,10 +146,10 @@ var partNames = map[string]string{
 	"health":    "This process",
 }
 
-// partName returns what a part of a [Health] is called on pages.
+// partName returns the name of a part of a [Health] on pages.
 func partName(part string) string { return cmp.Or(partNames[part], part) }
 
-// stateWords are what states are called on pages.
+// stateWords are the names of states on pages.
 var stateWords = map[timer.State]string{
 	timer.Scheduled: "waits for its due time",
 	timer.Reached:   "has fired",

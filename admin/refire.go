@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Refired is what came of publishing events again.
+// Refired is the result of publishing events again.
 type Refired struct {
 	Events       int     `json:"events" doc:"How many events were published again, or would be."`
 	First        []Timer `json:"first,omitempty" doc:"Timers of the first of them, up to ten, without their data."`
@@ -50,8 +50,8 @@ func (a *api) addRefire() {
 	})
 }
 
-// refire publishes events again, for those who may change what concerns all tenants. An
-// answer comes in time, with the place where the next request goes on if that was not all.
+// refire publishes events again. It needs the token of all tenants. It answers in time, with
+// the place where the next request goes on if that was not all.
 func (a *actions) refire(ctx context.Context, which timer.Refire) (Refired, error) {
 	var did timer.Refired
 	target := string(cmp.Or(which.TenantID, allTenants)) + " since " + stamp(which.Since)

@@ -10,19 +10,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A rule says whom a route answers. There is no route without one.
+// A rule says which requests a route answers. Each route has one.
 type rule int
 
-// Rules.
 const (
-	public      rule = iota + 1 // without a token, too
-	anyToken                    // any token: it shows nothing of tenants
-	tenantToken                 // the token of all tenants, and that of the tenant in the path; to others there is no such tenant
-	filtered                    // any token: the handler answers with what [accessOf] lets see
-	adminToken                  // the token of all tenants only
+	public      rule = iota + 1 // all requests, even without a token
+	anyToken                    // any token: the route shows nothing about tenants
+	tenantToken                 // the token of all tenants or of the tenant in the path; else 404
+	filtered                    // any token: the handler shows what [accessOf] allows
+	adminToken                  // only the token of all tenants
 )
 
-// routes are those of a server. A rule is asked before the handler.
+// Routes are the routes of a server. A rule is checked before the handler runs.
 type routes struct {
 	mux   *http.ServeMux
 	rules map[string]rule // by pattern
@@ -30,7 +29,7 @@ type routes struct {
 
 func newRoutes() *routes { return &routes{mux: http.NewServeMux(), rules: make(map[string]rule)} }
 
-// handle adds a route for those whom a rule lets pass. The pattern is one of
+// handle adds a route for the requests that a rule allows. The pattern is one of
 // [http.ServeMux]; with [tenantToken] it has {tenant}.
 func (rs *routes) handle(pattern string, rule rule, answer http.HandlerFunc) {
 	rs.rules[pattern] = mustHave(rule, pattern)
@@ -43,17 +42,17 @@ func (rs *routes) handle(pattern string, rule rule, answer http.HandlerFunc) {
 	})
 }
 
-// mustHave returns a rule that a route may have.
+// mustHave returns the rule, and panics if the pattern does not fit it.
 func mustHave(rule rule, pattern string) rule {
 	ofTenant := strings.Contains(pattern, "{tenant}")
 	if rule < public || rule > adminToken || rule == tenantToken && !ofTenant || ofTenant && rule != tenantToken && rule != adminToken {
-		panic("admin: the route " + pattern + " has no rule that fits") // a mistake of ours
+		panic("admin: the route " + pattern + " has no rule that fits") // a mistake in this package
 	}
 	return rule
 }
 
-// check returns why a rule does not let a request pass that names a tenant in its
-// path, or nil.
+// check returns why a rule refuses a request that names a tenant in its path, or nil if it
+// allows the request.
 func (r rule) check(who access, tenant string) huma.StatusError {
 	switch {
 	case who.tenant == "", r == public, r == anyToken, r == filtered:
@@ -66,16 +65,16 @@ func (r rule) check(who access, tenant string) huma.StatusError {
 	return errOneTenant
 }
 
-// ruleKey is where the metadata of an operation has its [rule].
+// ruleKey is the key of the [rule] in the metadata of an operation.
 const ruleKey = "rule"
 
-// guarded is an adapter that asks the rule of an operation before its handler.
+// guarded is an adapter that checks the rule of an operation before its handler runs.
 type guarded struct {
 	huma.Adapter
 	api *api
 }
 
-// Handle adds an operation. One without a rule is a mistake of ours.
+// Handle adds an operation. An operation without a rule is a mistake in this package.
 func (g guarded) Handle(op *huma.Operation, answer func(huma.Context)) {
 	route := op.Method + " " + op.Path
 	rule, _ := op.Metadata[ruleKey].(rule)
@@ -84,15 +83,15 @@ func (g guarded) Handle(op *huma.Operation, answer func(huma.Context)) {
 	at.Path = verbPath(op.Path)
 	g.Adapter.Handle(&at, func(c huma.Context) {
 		if err := rule.check(accessOf(c.Context()), c.Param("tenant")); err != nil {
-			_ = huma.WriteErr(g.api.huma, c, err.GetStatus(), err.Error()) // the client has gone
+			_ = huma.WriteErr(g.api.huma, c, err.GetStatus(), err.Error()) // fails if the client has gone
 			return
 		}
 		answer(c)
 	})
 }
 
-// verbPath returns where a mux finds a path that ends with a verb, as {id}:replay does:
-// it takes whole segments only. Other paths stay as they are.
+// verbPath returns the path under which the mux registers a path that ends with a verb, as
+// {id}:replay does: the mux matches whole segments only. Other paths stay as they are.
 func verbPath(path string) string {
 	if before, verb, ok := strings.Cut(path, "}:"); ok {
 		return before + "}/:" + verb
@@ -115,15 +114,15 @@ func splitVerb(r *http.Request) {
 	r.URL.RawPath = path[:i] + "/" + verb
 }
 
-// isClean reports whether a mux takes the path of a request as it is: it would redirect
-// to the path that it cleans, without the prefix.
+// isClean reports whether the mux takes the path of a request as it is. Otherwise the mux
+// would redirect to the cleaned path, without the prefix.
 func isClean(r *http.Request) bool {
 	at := r.URL.EscapedPath()
 	clean := path.Clean(at)
 	return at == clean || clean != "/" && at == clean+"/"
 }
 
-// ofAPI reports whether a request is for the JSON API, with a path that there may not be.
+// ofAPI reports whether the path of a request is below /v1, even if there is no such path.
 func ofAPI(r *http.Request) bool { return strings.HasPrefix(r.URL.Path+"/", "/v1/") }
 
 // refuse answers with a problem below /v1, and with text elsewhere.

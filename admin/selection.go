@@ -16,24 +16,24 @@ import (
 // parkedReads is how many times a page of parked events reads the database at most.
 const parkedReads = 100
 
-// reasons are those of dead letters that the service makes.
+// reasons are the reasons of the service for dead letters.
 var reasons = []timer.Reason{
 	timer.ReasonTooLarge, timer.ReasonNotUTF8, timer.ReasonNotJSON, timer.ReasonTooDeep, timer.ReasonDuplicateKey, timer.ReasonMissingField, timer.ReasonBadField,
 	timer.ReasonBadTime, timer.ReasonTenantMismatch, timer.ReasonKeyMismatch, timer.ReasonUnknownType, timer.ReasonBeyondHorizon, timer.ReasonRefused, timer.ReasonOverQuota,
 }
 
-// A selection says which dead letters, or which parked events, people ask for. All fields must
-// fit; an empty field fits any.
+// A selection says which dead letters, or which parked events, a request selects. All fields
+// must fit; an empty field fits any.
 type selection struct {
 	Tenant      timer.TenantID
 	Reason      string // of a dead letter; of a parked event a part of it, in upper or lower case
 	Correlation string // id
-	Since       string // as it was typed
+	Since       string // as people typed it
 	From        time.Time
 }
 
-// selected reads a selection from the query of a form. It is of the only tenant that the one
-// who asks may see.
+// selected reads a selection from the query of a form. If the request may see only one
+// tenant, the selection is of that tenant.
 func selected(ctx context.Context, query string) (s selection, err error) {
 	form, err := url.ParseQuery(query)
 	if err != nil {
@@ -48,12 +48,12 @@ func selected(ctx context.Context, query string) (s selection, err error) {
 	return s, err
 }
 
-// Query returns the form again, for the page after one.
+// Query returns the query of the form for the page after one.
 func (s selection) Query(after string) string {
 	return url.Values{"tenant": {string(s.Tenant)}, "reason": {s.Reason}, "correlation": {s.Correlation}, "since": {s.Since}, "after": {after}}.Encode()
 }
 
-// String says for people what is selected.
+// String describes the selection for people.
 func (s selection) String() string {
 	text := "of " + cmp.Or(string(s.Tenant), allTenants)
 	for _, of := range [][2]string{{"reason", s.Reason}, {"correlation id", s.Correlation}, {"since", stamp(s.From)}} {
@@ -78,9 +78,9 @@ func (s selection) fits(e timer.ParkedEvent) bool {
 	return strings.Contains(strings.ToLower(e.Reason), strings.ToLower(s.Reason)) && (s.Correlation == "" || s.Correlation == e.CorrelationID) && !e.ParkedAt.Before(s.From)
 }
 
-// parked returns a page of the parked events that are selected, newest first, before a
-// number or from the newest on if it is 0, and the number before which the next page begins,
-// if there may be one. Among very many others a page may be short.
+// parked returns a page of the selected parked events, newest first, before a number or from
+// the newest on if it is 0. It also returns the number before which the next page begins, if
+// there may be one. If few of very many events are selected, a page may be short.
 func (s selection) parked(ctx context.Context, timers timer.Reader, before int64, limit int) (page []timer.ParkedEvent, next int64, err error) {
 	for range parkedReads {
 		rows, err := timers.Parked(ctx, s.Tenant, before, limit)

@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	wrongTokens = 10     // of an address, at once
-	wrongRate   = 0.2    // and a second
+	wrongTokens = 10     // from one address, at once
+	wrongRate   = 0.2    // and so many a second
 	maxGuessers = 10_000 // addresses that are remembered
-	maxInUse    = 10_000 // tokens of addresses that are
+	maxInUse    = 10_000 // pairs of a token and an address that are remembered
 	inUse       = time.Hour
 )
 
@@ -36,18 +36,18 @@ type tokenHash [sha256.Size]byte
 
 func hashOf(token string) tokenHash { return sha256.Sum256([]byte(token)) }
 
-// Tokens compares tokens in constant time, and slows down who guesses.
+// Tokens compares tokens in constant time, and limits guesses.
 type tokens struct {
 	full    tokenHash
-	none    bool // none is needed
+	none    bool // no token is needed
 	tenants atomic.Pointer[map[tokenHash]timer.TenantID]
 
 	mu       sync.Mutex
 	guessers map[string]*rate.Limiter // by address
-	used     map[use]time.Time        // when each was right last
+	used     map[use]time.Time        // when each was last right
 }
 
-// A use is that of a token from an address.
+// A use is the use of a token from an address.
 type use struct {
 	token   tokenHash
 	address string
@@ -59,8 +59,8 @@ func newTokens(token string) *tokens {
 	return t
 }
 
-// of returns the tenant that a token is for, empty for all of them, and whether the
-// token is right. What is looked up is a hash, which who guesses can't steer.
+// of returns the tenant that a token is for, empty for all of them, and whether the token is
+// right. The map is searched by a hash, which a client that guesses can't choose.
 func (t *tokens) of(hash tokenHash) (tenant timer.TenantID, right bool) {
 	full := subtle.ConstantTimeCompare(hash[:], t.full[:]) == 1
 	tenant, known := (*t.tenants.Load())[hash]
@@ -70,10 +70,10 @@ func (t *tokens) of(hash tokenHash) (tenant timer.TenantID, right bool) {
 	return tenant, known
 }
 
-// status returns 200 if a token is right, 401 if it is not, and 429, whether it is
-// right or not, if the address has sent too many that were wrong: but a token that was
-// right within the last hour passes. Else one client behind a proxy would lock out all
-// of them. One that is short enough to be guessed is not remembered.
+// status returns 200 if a token is right, and 401 if it is not. It returns 429 for both if
+// the address has sent too many wrong tokens. A token that was right from this address within
+// the last hour passes even then, because otherwise one client behind a proxy would lock out
+// all others. A token that is short enough to be guessed is not remembered.
 func (t *tokens) status(token, address string) int {
 	if t.none {
 		return http.StatusOK
@@ -107,7 +107,7 @@ func (t *tokens) status(token, address string) int {
 	return http.StatusUnauthorized
 }
 
-// remember notes that a token was right. The lock must be held.
+// remember records that a token was right. The lock must be held.
 func (t *tokens) remember(this use, now time.Time) {
 	if len(t.used) >= maxInUse {
 		for other := range t.used { // any one
@@ -118,9 +118,8 @@ func (t *tokens) remember(this use, now time.Time) {
 	t.used[this] = now
 }
 
-// UseTenantTokens sets the tokens of tenants, from now on: each sees and changes its
-// tenant alone. They are refused as a whole if one belongs to several tenants, or is
-// the token of all.
+// UseTenantTokens replaces the tokens of tenants. Each token sees and changes its tenant
+// alone. All are refused if one belongs to several tenants, or is the token of all tenants.
 func (s *Server) UseTenantTokens(tenants map[timer.TenantID][]string) error {
 	hashes := make(map[tokenHash]timer.TenantID)
 	for tenant, all := range tenants {
@@ -136,25 +135,25 @@ func (s *Server) UseTenantTokens(tenants map[timer.TenantID][]string) error {
 	return nil
 }
 
-// An access is what the sender of a request may see and change.
+// An access says what the sender of a request may see and change.
 type access struct {
-	tenant   timer.TenantID // this one only; empty: all of them
+	tenant   timer.TenantID // the only tenant that it may see; empty: all of them
 	readOnly bool           // it may change nothing
 	who      string         // address of the client and, with the token of a tenant, that tenant
-	lasts    func() bool    // reports whether its token is right still, and its session has not ended; nil: it needs none
+	lasts    func() bool    // reports whether token and session are still valid; nil: none is needed
 }
 
-// stillRight reports whether its token is right still, and its session has not ended.
+// stillRight reports whether the token is still right and the session has not ended.
 func (a access) stillRight() bool { return a.lasts == nil || a.lasts() }
 
 // noAccess may see nothing: no tenant has this name.
 var noAccess = access{tenant: "-", readOnly: true, who: "unknown"}
 
-// accessKey is that of the [access] in the context of a request.
+// accessKey is the key of the [access] in the context of a request.
 type accessKey struct{}
 
-// accessOf returns what the sender of a request may do. Without a request that is
-// nothing.
+// accessOf returns what the sender of a request may do. In a context without a request that
+// is nothing.
 func accessOf(ctx context.Context) access {
 	if a, ok := ctx.Value(accessKey{}).(access); ok {
 		return a
@@ -167,8 +166,8 @@ func withAccess(ctx context.Context, a access) context.Context {
 	return context.WithValue(ctx, accessKey{}, a)
 }
 
-// authorize lets requests pass that show a token or a session, and those for a route
-// that needs none.
+// authorize lets requests pass that show a token or a session, and requests for a route that
+// needs none.
 func (s *Server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who := access{readOnly: s.opt.ReadOnly && !s.isLocal(r), who: s.addressOf(r)}
@@ -209,7 +208,8 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 				return ok && right && now == tenant
 			}
 			pass()
-		case r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") && r.Header.Get("HX-Request") == "": // a refresh would show the form in its page
+		// A refresh would show the form inside its page.
+		case r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") && r.Header.Get("HX-Request") == "":
 			at := url.Values{"next": {s.opt.Prefix + r.URL.RequestURI()}}
 			http.Redirect(w, r, s.opt.Prefix+"/login?"+at.Encode(), http.StatusSeeOther)
 		default:
@@ -219,25 +219,25 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	})
 }
 
-// isLocal reports whether a request came by the unix socket, which the user of the service
-// alone may open.
+// isLocal reports whether a request came by the unix socket, which only the user of the
+// service may open.
 func (s *Server) isLocal(r *http.Request) bool {
 	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return s.opt.Socket != "" && at != nil && at.Network() == "unix" && at.String() == s.opt.Socket
 }
 
-// isOpen reports whether a request is for a route that needs no token. A path that the
-// mux would clean first is none.
+// isOpen reports whether a request is for a route that needs no token. A path that the mux
+// would clean first does not count.
 func (s *Server) isOpen(r *http.Request) bool {
 	_, pattern := s.routes.mux.Handler(r)
 	return s.routes.rules[pattern] == public && path.Clean(r.URL.Path) == r.URL.Path
 }
 
-// addressOf returns the address of the client, without its port: that which the nearest
-// proxy names that is not trusted itself.
+// addressOf returns the address of the client, without its port: the nearest address in the
+// chain of proxies that is not a trusted proxy.
 func (s *Server) addressOf(r *http.Request) string {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil { // "@" of a unix socket
+	if err != nil { // a unix socket has "@"
 		return "this machine"
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
