@@ -18,9 +18,9 @@ import (
 // A reader is a client for verbs that only read.
 type reader struct{ *apiclient.Client }
 
-// reader returns a client of a service that runs, or, if none answers for this database, of
-// its handler within this process. No instance on PostgreSQL says more than the database.
-// It is closed when the verb has ended.
+// reader returns a client of a running service, or, if none answers for this database, of its
+// HTTP handler within this process: an instance on PostgreSQL knows no more than the
+// database. It is closed when the verb has ended.
 func (e *env) reader(ctx context.Context) (reader, error) {
 	if e.cfg.DBURL.Empty() || !e.cfg.Server.Empty() {
 		if c, err := e.service(ctx); !errors.Is(err, errNoService) {
@@ -38,9 +38,9 @@ func (e *env) reader(ctx context.Context) (reader, error) {
 // errNoService says that no service answers for the database of the configuration.
 var errNoService = errors.New("no service answers")
 
-// service returns a client of a service that runs: that of the setting server, or else the
-// one of this machine. The error wraps [errNoService] if there is none. It is closed when
-// the verb has ended.
+// service returns a client of a running service: the one of the setting server, or else the
+// one of this machine. The error wraps [errNoService] if there is none. The client is closed
+// when the verb has ended.
 func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 	switch server, socket := cmp.Or(e.cfg.Server.Reveal(), e.cfg.LocalURL()), e.cfg.Socket(); {
 	case socket != "" && e.cfg.Server.Empty():
@@ -57,7 +57,7 @@ func (e *env) service(ctx context.Context) (*apiclient.Client, error) {
 	return e.asked, nil
 }
 
-// hint says what to do about an error; empty if the error says it.
+// hint says what to do about an error, or "" if the error says it.
 func hint(err error) string {
 	_, away := errors.AsType[*net.OpError](err)
 	switch {

@@ -24,7 +24,7 @@ type cancelCmd struct {
 	waitFlags
 }
 
-// Validate refuses what does not go together.
+// Validate refuses flags that exclude each other.
 func (c cancelCmd) Validate() error {
 	given := 0
 	for _, is := range []bool{c.Call != "", c.Prefix != "", c.Correlated != ""} {
@@ -60,7 +60,7 @@ Examples:
     timer-service cancel acme --correlated req-7f3a`
 }
 
-// Run has the command published, and waits for its result if --wait is given.
+// Run asks the service to publish the command, and waits for its result if --wait is given.
 func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error {
 	if c.Call == "" {
 		return c.many(ctx, e, s)
@@ -75,7 +75,7 @@ func (c *cancelCmd) Run(ctx context.Context, e *env, s *apiclient.Client) error 
 	return c.publish(ctx, e, s, p, http.MethodDelete, apiclient.Query("correlationId", string(c.Correlation)), nil)
 }
 
-// many cancels what a prefix or a correlation id selects.
+// many cancels the timers that a prefix or a correlation id selects.
 func (c *cancelCmd) many(ctx context.Context, e *env, s *apiclient.Client) error {
 	dry, wait := "", ""
 	if c.DryRun {
@@ -96,7 +96,7 @@ func (c *cancelCmd) many(ctx context.Context, e *env, s *apiclient.Client) error
 	return nil
 }
 
-// maxWait is how long the service waits at most.
+// maxWait is the longest time that the service waits.
 const maxWait = 20 * time.Second
 
 // A manyCanceled is what --prefix and --correlated print.
@@ -116,7 +116,7 @@ func (m *manyCanceled) text() string {
 	return line
 }
 
-// was says for people what a timer was before it is canceled.
+// was describes for people the timer before it is canceled.
 func was(t admin.Timer) string {
 	switch t.State {
 	case timer.Reached, timer.Expired:

@@ -61,7 +61,7 @@ type cli struct {
 type parsed struct {
 	cli   *cli
 	flags settingFlags
-	all   bool // help is to show the settings
+	all   bool // the help shows the settings
 	kong  *kong.Context
 }
 
@@ -96,7 +96,7 @@ func parse(args []string, stdout, stderr io.Writer) (*parsed, error) {
 	return p, nil
 }
 
-// joinNegative joins a flag with a value such as -3s, which would be taken for a flag.
+// joinNegative joins a flag with a value such as -3s, which kong would read as a flag.
 func joinNegative(args []string) (joined []string) {
 	for i, arg := range args {
 		if i > 0 && flagged.MatchString(args[i-1]) && negative.MatchString(arg) {
@@ -137,7 +137,7 @@ func grammar(p *parsed, stdout, stderr io.Writer, exit func(int)) *kong.Kong {
 		}),
 	)
 	if err != nil {
-		panic("command line: " + err.Error()) // the grammar above is wrong
+		panic("command line: " + err.Error()) // a mistake in the grammar above
 	}
 	return k
 }
@@ -148,10 +148,10 @@ func misspelled(err error) error {
 	if at, ok := errors.AsType[*kong.ParseError](err); ok && at.Context != nil && at.Context.Selected() != nil {
 		help = at.Context.Selected().FullPath()
 	}
-	if usage, ok := errors.AsType[*usageError](err); ok { // of a verb's own check
+	if usage, ok := errors.AsType[*usageError](err); ok { // an error of the verb's own check
 		return usage
 	}
-	text := strings.Replace(err.Error(), ": invalid: ", ": ", 1) // of a value's
+	text := strings.Replace(err.Error(), ": invalid: ", ": ", 1) // an error of a value
 	if name, _, found := strings.Cut(text, ": expected "); found && strings.Contains(text, `but got "EOL"`) {
 		text = name + ": needs a value"
 	}

@@ -45,12 +45,12 @@ func (c *completionCmd) Run(e *env) error {
 	return nil
 }
 
-// completeVerb is what the scripts call: the words before the cursor follow, the last
-// one, which may be empty, is completed.
+// completeVerb is the verb that the scripts call. The words before the cursor follow it. The
+// last word, which may be empty, is to be completed.
 const completeVerb = "__complete"
 
-// complete prints the words that fit, one a line, with a tab and what it means. None
-// means a file, or something that only the user knows.
+// complete prints the words that fit, one on each line, each with a tab and its meaning. If
+// it prints none, the word is a file, or something that only the user knows.
 func complete(w io.Writer, words []string) {
 	if len(words) == 0 {
 		return
@@ -58,7 +58,7 @@ func complete(w io.Writer, words []string) {
 	p := &parsed{cli: new(cli), flags: newSettingFlags()}
 	k := grammar(p, io.Discard, io.Discard, func(int) {})
 	before, word := words[:len(words)-1], words[len(words)-1]
-	read, err := kong.Trace(k, before) // it has an error of its own for words that are wrong, or not all there
+	read, err := kong.Trace(k, before) // reports wrong or missing words with an error of its own
 	if err != nil {
 		return
 	}
@@ -84,9 +84,9 @@ func complete(w io.Writer, words []string) {
 			}
 		}
 	}
-	last := strings.Join(words[max(0, len(words)-2):len(words)-1], "") // perhaps a flag of which the word is the value
+	last := strings.Join(words[max(0, len(words)-2):len(words)-1], "") // may be a flag whose value is completed
 	flags := !slices.Contains(before, "--") && strings.HasPrefix(word, "-")
-	for at := node; at != nil; at = at.Parent { // its own flags first
+	for at := node; at != nil; at = at.Parent { // the flags of the verb come first
 		for _, f := range at.Flags {
 			switch name := "--" + f.Name; {
 			case !f.IsBool() && (last == name || f.Short != 0 && last == "-"+string(f.Short)):

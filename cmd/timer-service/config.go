@@ -38,9 +38,9 @@ func (settingsCmd) Run(e *env) error {
 	return nil
 }
 
-// loadFiles returns the quotas of quotas_file: a value for the default, and one
-// for each tenant that has its own. The error has the mistakes in that file and in the one
-// of tenant tokens.
+// loadFiles returns the quotas of quotas_file: a value for the default, and one for each
+// tenant that has its own. The error lists the mistakes in that file and in the file of
+// tenant tokens.
 func loadFiles(cfg config.Config) (quotas []config.Value, err error) {
 	if cfg.QuotasFile != "" {
 		limits, wrong := config.LoadQuotas(cfg.QuotasFile)

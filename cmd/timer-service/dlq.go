@@ -41,25 +41,25 @@ type deadLetterFlags struct {
 	ID          []string `name:"id" placeholder:"ID" help:"Only those with this id; several with commas between them."`
 }
 
-// selected returns what the flags select. IDs are those given without a flag.
+// selected returns the selection of the flags. IDs are the arguments without a flag.
 func (d *deadLetterFlags) selected(ids []string, limit number) deadLetters {
 	return deadLetters{
 		tenant: timer.TenantID(d.Tenant), ids: slices.Concat(ids, d.ID), reasons: d.Reason, since: time.Time(d.Since), correlation: d.Correlation, limit: int(limit),
 	}
 }
 
-// DeadLetters are those of a service that are selected.
+// DeadLetters is a selection of a service's dead letters.
 type deadLetters struct {
 	tenant       timer.TenantID // empty: all
 	ids, reasons []string       // none: all
 	since        time.Time
 	correlation  string
-	limit        int // 0: none
+	limit        int // 0: no limit
 }
 
-// find returns the dead letters, oldest first, without their bodies, and whether there may
-// be more than the limit. The error wraps [errNoDeadLetter] if there is none with one of
-// the ids.
+// find returns the dead letters, oldest first, without their bodies, and whether there may be
+// more than the limit. The error wraps [errNoDeadLetter] if one of the ids has no dead
+// letter.
 func (d deadLetters) find(ctx context.Context, c *apiclient.Client) (found []admin.DeadLetter, more bool, err error) {
 	path, reason := apiclient.Path("dead-letters"), ""
 	if d.tenant != "" {
@@ -91,7 +91,7 @@ func (d deadLetters) find(ctx context.Context, c *apiclient.Client) (found []adm
 	}
 }
 
-// noDeadLetters returns an error that names ids, nil if there are none.
+// noDeadLetters returns an error that names ids, or nil if there are none.
 func noDeadLetters(ids []string) error {
 	if len(ids) == 0 {
 		return nil
@@ -102,7 +102,8 @@ func noDeadLetters(ids []string) error {
 	return fmt.Errorf("%w: %s", errNoDeadLetter, strings.Join(ids, ", "))
 }
 
-// visit calls do with the dead letters of a service, and says if there are none, or more.
+// visit calls do with the dead letters of a service. It tells people if there are none, or
+// more than the limit.
 func (d deadLetters) visit(ctx context.Context, e *env, c *apiclient.Client, verb string, do func([]admin.DeadLetter) error) error {
 	found, more, err := d.find(ctx, c)
 	if more {
@@ -114,7 +115,8 @@ func (d deadLetters) visit(ctx context.Context, e *env, c *apiclient.Client, ver
 	return nameTenant(verb, err)
 }
 
-// nameTenant returns an error of the service, which is the user's if it asks for a tenant.
+// nameTenant returns an error of the service. If the error asks for a tenant, it becomes a
+// mistake of the user.
 func nameTenant(verb string, err error) error {
 	if errors.Is(err, timer.ErrInvalid) && strings.Contains(err.Error(), broker.ErrNameTenant.Error()) {
 		return wrong(verb, "%w with --tenant", broker.ErrNameTenant)
@@ -151,7 +153,7 @@ func (d *dlqListCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error
 		rows := e.out.rows("id", "tenant", "reason", "last at", "count", "detail", "when")
 		for _, l := range found {
 			if e.out.json {
-				if l, err = apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l)); err != nil { // with its body
+				if l, err = apiclient.Get[admin.DeadLetter](ctx, c, deadLetterPath(l)); err != nil { // the list has no bodies
 					return err
 				}
 			}
@@ -238,7 +240,7 @@ func (d *dlqDiscardCmd) Run(ctx context.Context, e *env) error {
 	return d.run(ctx, e, "dlq discard", deadletter.Discarded, http.MethodDelete, "")
 }
 
-// removeFlags are those of replay and discard.
+// removeFlags are the flags of replay and discard.
 type removeFlags struct {
 	IDs []string `arg:"" optional:"" name:"id" help:"Ids of dead letters, as dlq list prints them."`
 	deadLetterFlags
@@ -248,8 +250,8 @@ type removeFlags struct {
 	DryRun bool      `help:"Only print what would be done."`
 }
 
-// run asks for each dead letter with a method and a verb behind its path, and prints a line
-// for it.
+// run sends a request for each dead letter, with a method and a verb behind its path, and
+// prints a line for it.
 func (r *removeFlags) run(ctx context.Context, e *env, verb, did, method, pathVerb string) error {
 	selected := r.selected(r.IDs, r.Limit)
 	switch {
@@ -267,14 +269,14 @@ func (r *removeFlags) run(ctx context.Context, e *env, verb, did, method, pathVe
 	})
 }
 
-// remove asks for dead letters one by one.
+// remove sends the requests one by one.
 func (r *removeFlags) remove(ctx context.Context, e *env, c *apiclient.Client, all []admin.DeadLetter, did, method, pathVerb string) error {
 	if len(all) == 0 && !e.out.json {
 		fmt.Fprintln(e.stderr, "no dead letters")
 	}
 	p := newProgress(e, "dead letters")
 	if isTerminal(e.out.w) {
-		p = nil // the lines show it
+		p = nil // the lines show the progress
 	}
 	defer p.clear()
 	limiter := rate.NewLimiter(rate.Inf, 1)
@@ -307,7 +309,7 @@ func (r *removeFlags) remove(ctx context.Context, e *env, c *apiclient.Client, a
 		}
 		e.out.print(done)
 		p.add(1)
-		if err := e.out.failed(); err != nil { // what is done must be reported
+		if err := e.out.failed(); err != nil { // an action that can't be reported must not be done
 			return err
 		}
 	}
@@ -317,7 +319,7 @@ func (r *removeFlags) remove(ctx context.Context, e *env, c *apiclient.Client, a
 	return noDeadLetters(gone)
 }
 
-// replayable returns why a dead letter would not be replayed, if that is what a method asks.
+// replayable returns why a dead letter would not be replayed, if method asks for a replay.
 func replayable(l admin.DeadLetter, method string) error {
 	if err := (deadletter.Message{Replays: l.Replays, Truncated: l.Truncated}).Replayable(); method == http.MethodPost && err != nil {
 		return apiclient.Conflict(err.Error())

@@ -27,7 +27,7 @@ Examples:
     timer-service doctor -o json`
 }
 
-// Run prints what was found.
+// Run prints the findings.
 func (doctorCmd) Run(ctx context.Context, e *env) error {
 	counts := make(map[string]int)
 	for _, c := range service.Examine(ctx, e.cfg, e.mistakes) {
@@ -47,9 +47,11 @@ func (doctorCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// A finding is one line.
+// A finding is one line of the output.
 type finding struct {
-	State string `json:"state"` // ok; warning: it works, and may not for long, or not as one thinks; bad: it does not work
+	// State is "ok"; or "warning": it works, but perhaps not for long, or not as expected; or
+	// "bad": it does not work.
+	State string `json:"state"`
 	Check string `json:"check"` // such as "database"
 	Text  string `json:"text"`
 	Do    string `json:"do,omitempty"` // what to do about it

@@ -56,7 +56,7 @@ func printError(w io.Writer, err error) {
 	}
 }
 
-// credentials matches those of a URL anywhere in a text.
+// credentials matches the user and password of a URL anywhere in a text.
 var credentials = regexp.MustCompile(`://[^\s"]*@`)
 
 // redact removes credentials from a message: a URL that is given as a wrong

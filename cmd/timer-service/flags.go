@@ -16,18 +16,17 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Groups of flags in help screens.
+// These are the groups of flags in help screens.
 const (
 	groupGlobal   = "global"
 	groupSettings = "settings"
 )
 
-// valuesTag is the tag of a flag with the values that its setting takes, if these are few.
+// valuesTag is the tag of a flag that lists the values of its setting, if these are few.
 const valuesTag = "values"
 
-// settingFlags are a flag for every setting. All verbs take all of them, so
-// that the same flags fit the service and its clients. Help shows those that
-// matter to the verb.
+// settingFlags has a flag for every setting. All verbs take all of them, so that the same
+// flags fit the service and its clients. Help shows the flags that matter to the verb.
 type settingFlags struct {
 	fields any // pointer to a struct with a *string for each setting, in their order
 }
@@ -38,7 +37,7 @@ func newSettingFlags() settingFlags {
 	for i, s := range all {
 		fields[i] = reflect.StructField{
 			Name: fmt.Sprintf("Setting%d", i),
-			Type: reflect.TypeFor[*string](), // a flag given as empty is given
+			Type: reflect.TypeFor[*string](), // with a pointer an empty value counts as given
 			Tag: reflect.StructTag(fmt.Sprintf(`name:%q help:%q placeholder:%q group:%q %s:%q`,
 				s.Flag, meaning(s)+" ("+config.EnvPrefix+strings.ToUpper(s.Key)+")", placeholder(s), groupSettings, valuesTag, strings.Join(s.Values, ","))),
 		}
@@ -58,10 +57,10 @@ func (f settingFlags) given() map[string]string {
 	return values
 }
 
-// meaning returns what a setting means, as plain text.
+// meaning returns the description of a setting as plain text.
 func meaning(s config.Setting) string {
 	text := strings.ReplaceAll(s.Meaning, "`", "")
-	return strings.ReplaceAll(text, "$", "$$") // kong fills in ${…}
+	return strings.ReplaceAll(text, "$", "$$") // kong expands ${…}
 }
 
 // placeholder returns the default, or else the last word of the key.
@@ -83,7 +82,7 @@ var provisionSettings = []string{
 // serviceSettings are the settings that matter to a verb that asks a service, or its database.
 var serviceSettings = []string{"db_path", "db_url", "server", "http_socket", "http_addr", "http_prefix", "http_token"}
 
-// fileSettings are those that matter to who works on the database itself.
+// fileSettings are the settings that matter to a verb that works on the database itself.
 var fileSettings = []string{"db_path", "db_url"}
 
 // shownSettings are the settings that matter to a verb, by key. The help of a
@@ -101,21 +100,21 @@ var shownSettings = map[string][]string{
 	"provision": provisionSettings,
 }
 
-// localVerbs work on files, databases and brokers by themselves, and ask no service. With
-// --tenant export and import ask one.
+// localVerbs work on files, databases and brokers by themselves, and ask no service. Only
+// with --tenant do export and import ask one.
 var localVerbs = []string{"serve", "doctor", "migrate", "provision", "backup", "export", "import", "recover"}
 
 func isSetting(f *kong.Flag) bool { return f.Group != nil && f.Group.Key == groupSettings }
 
-// matters reports whether a flag matters to a verb. That with the token does if the verb
-// asks a service.
+// matters reports whether a flag matters to a verb. The flag with the token matters if the
+// verb asks a service.
 func matters(verb string, f *kong.Flag) bool {
 	shown, some := shownSettings[verb]
 	key := strings.ReplaceAll(f.Name, "-", "_")
 	switch key {
 	case "token_file":
 		return !some || slices.Contains(shown, "server")
-	case "version": // which has a verb
+	case "version": // there is a verb of this name
 		return false
 	}
 	return !some || !isSetting(f) || slices.Contains(shown, key)
@@ -124,7 +123,7 @@ func matters(verb string, f *kong.Flag) bool {
 // A correlation is the value of a flag: a correlation id, or none.
 type correlation string
 
-// Validate refuses what no message may carry.
+// Validate refuses a correlation id that messages must not carry.
 func (c correlation) Validate() error {
 	if c == "" {
 		return nil
@@ -132,16 +131,17 @@ func (c correlation) Validate() error {
 	return timer.ValidateID("correlationId", string(c))
 }
 
-// A visited is the value of a flag: whose dead letters, or messages, see [timer.NoTenant].
+// A visited is the value of a flag: the tenant whose dead letters or messages are read, see
+// [timer.NoTenant].
 type visited timer.TenantID
 
-// Validate refuses what is no tenant.
+// Validate refuses a value that names no tenant.
 func (v visited) Validate() error { return broker.ValidateVisit(timer.TenantID(v)) }
 
 // A pageSize is the value of a flag: how many rows a page has.
 type pageSize int
 
-// Validate refuses what the API refuses.
+// Validate refuses a size that the API refuses.
 func (p pageSize) Validate() error {
 	if p < 1 || p > timer.MaxPage {
 		return fmt.Errorf("must be from 1 to %d, not %d", timer.MaxPage, p)
@@ -149,16 +149,16 @@ func (p pageSize) Validate() error {
 	return nil
 }
 
-// A number is the value of a flag that is not negative, and so is a perSecond.
+// A number and a perSecond are values of flags that must not be negative.
 type (
 	number    int64
 	perSecond float64
 )
 
-// Validate refuses what is negative.
+// Validate refuses a negative value.
 func (n number) Validate() error { return perSecond(n).Validate() }
 
-// Validate refuses what is negative.
+// Validate refuses a negative value.
 func (p perSecond) Validate() error {
 	if p < 0 {
 		return errors.New("must not be negative")
@@ -180,7 +180,7 @@ func (d *duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A moment is the value of a flag: a time, or how long from now that is.
+// A moment is the value of a flag: a time, or a duration from now.
 type moment struct {
 	at  instant
 	far duration
@@ -197,8 +197,8 @@ func (m *moment) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// text returns the time as messages carry it, a duration as so much after now; empty for the
-// zero value.
+// text returns the time as messages carry it. A duration is added to now; the zero value is
+// "".
 func (m moment) text(now time.Time) string {
 	switch {
 	case m == moment{}:
@@ -227,7 +227,7 @@ func (i *instant) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// text returns the time as the API takes it; empty if the flag was not given.
+// text returns the time as the API takes it, or "" if the flag was not given.
 func (i instant) text() string {
 	if time.Time(i).IsZero() {
 		return ""
@@ -235,8 +235,7 @@ func (i instant) text() string {
 	return envelope.FormatTime(time.Time(i))
 }
 
-// A since is the value of a flag: a time in RFC 3339 with a zone, or how long ago
-// that was.
+// A since is the value of a flag: a time in RFC 3339 with a zone, or a duration before now.
 type since time.Time
 
 // UnmarshalText reads a time, or a duration that ends now.

@@ -48,7 +48,7 @@ func (g *getCmd) Run(ctx context.Context, e *env, r reader) error {
 }
 
 // getTimer asks for a timer. The error names the key, and wraps [timer.ErrNotFound] if there
-// is none.
+// is no such timer.
 func getTimer(ctx context.Context, c *apiclient.Client, key timer.Key) (admin.Timer, error) {
 	t, err := apiclient.Get[admin.Timer](ctx, c, apiclient.TimerPath(key))
 	if errors.Is(err, timer.ErrNotFound) {
@@ -132,8 +132,8 @@ func (s *shownTimer) late() string {
 	return lateness(*s.LatenessMS)
 }
 
-// lateness returns milliseconds for people: exact below ten seconds, then to the
-// tenth of a second, and rounded to seconds from a minute on.
+// lateness formats milliseconds for people: exact below ten seconds, then to the tenth of a
+// second, and rounded to seconds from a minute on.
 func lateness(ms int64) string {
 	const exact, tenths = 10_000, 60_000
 	switch {

@@ -47,7 +47,7 @@ func (h *healthCmd) Run(ctx context.Context, e *env) error {
 	ctx, cancel := context.WithTimeout(ctx, h.Timeout)
 	defer cancel()
 	answer, err := apiclient.New(server, "").Ask(ctx, path, accept)
-	if cause, is := errors.AsType[*url.Error](err); is { // that it does not answer is what this verb says
+	if cause, is := errors.AsType[*url.Error](err); is { // the message below says the rest
 		err = cause
 	}
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 // A helpAll is the flag that shows the help with the settings.
 type helpAll bool
 
-// IgnoreDefault says that it has none.
+// IgnoreDefault says that the flag has no default.
 func (helpAll) IgnoreDefault() {}
 
-// BeforeReset prints the help, whatever else the arguments lack.
+// BeforeReset prints the help, even if arguments are missing.
 func (helpAll) BeforeReset(ctx *kong.Context, p *parsed) error {
 	p.all = true
 	if err := ctx.PrintUsage(false); err != nil {
@@ -24,8 +24,8 @@ func (helpAll) BeforeReset(ctx *kong.Context, p *parsed) error {
 	return nil
 }
 
-// printHelp prints the help of a verb, and the settings that matter to it: one line
-// about them, or all.
+// printHelp prints the help of a verb and the settings that matter to it: one line about
+// them, or all of them.
 func (p *parsed) printHelp(opt kong.HelpOptions, ctx *kong.Context) error {
 	verb := ""
 	if node := ctx.Selected(); node != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// maxLine is the longest line, in bytes: no command has more.
+// maxLine is the longest line, in bytes: no command is longer.
 const maxLine = envelope.MaxBytes
 
 // linesAhead is how many lines are read ahead.
@@ -19,21 +19,21 @@ const linesAhead = 2 * maxBatch
 
 var errLongLine = fmt.Errorf("longer than %d KiB", maxLine>>10)
 
-// A line is one of a file, and its number.
+// A line is a line of a file with its number.
 type line struct {
 	number int
 	body   []byte
 	err    error // why there is no body
 }
 
-// A fileLines is the lines of a file. When all is closed, failed gets the error of the
-// reader, or nil.
+// A fileLines is the lines of a file. When the channel all is closed, failed gets the error
+// of the reader, or nil.
 type fileLines struct {
 	all    <-chan line
 	failed <-chan error
 }
 
-// readLines reads the lines of a file ahead. Empty ones are left out.
+// readLines reads the lines of a file ahead, and skips empty lines.
 func readLines(ctx context.Context, in io.Reader) fileLines {
 	lines, failed := make(chan line, linesAhead), make(chan error, 1)
 	go func() {
@@ -60,7 +60,7 @@ func splitLines(in io.Reader, yield func(line) bool) error {
 			return err
 		}
 		if number == 1 {
-			raw = bytes.TrimPrefix(raw, []byte("\uFEFF")) // that Windows writes
+			raw = bytes.TrimPrefix(raw, []byte("\uFEFF")) // Windows writes this mark
 		}
 		l := line{number: number, body: bytes.TrimSpace(raw)}
 		if len(l.body) > maxLine {
@@ -72,8 +72,8 @@ func splitLines(in io.Reader, yield func(line) bool) error {
 	}
 }
 
-// readLine returns a line with its end. Of one that is much longer than maxLine it returns
-// the beginning, more than maxLine bytes, and skips the rest.
+// readLine returns a line with its end. If the line is much longer than maxLine, it returns
+// the beginning, which has more than maxLine bytes, and skips the rest.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	read, err := r.ReadSlice('\n')
 	raw := bytes.Clone(read)

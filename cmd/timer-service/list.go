@@ -60,8 +60,8 @@ func (l *listCmd) Run(ctx context.Context, e *env, r reader) error {
 	return nil
 }
 
-// find reads pages, which may have few timers or none that match, until the limit
-// is reached or there are no more.
+// find reads pages until the limit is reached or there are no more. A page may have few
+// matching timers, or none.
 func (l *listCmd) find(ctx context.Context, r *apiclient.Client, now time.Time) (found admin.Timers, err error) {
 	path, within, before := apiclient.Path("timers"), "", l.DueBefore
 	switch {
@@ -77,7 +77,7 @@ func (l *listCmd) find(ctx context.Context, r *apiclient.Client, now time.Time) 
 		page, err := apiclient.Get[admin.Timers](ctx, r, path+apiclient.Query(
 			"prefix", l.Prefix, "state", l.State, "dueFrom", l.DueFrom.text(), "dueBefore", before.text(), "dueWithin", within, "correlationId", string(l.Correlation),
 			"after", found.Next, "limit", strconv.Itoa(int(l.Limit)-len(found.Timers))))
-		if errors.Is(err, timer.ErrInvalid) { // the rest was checked
+		if errors.Is(err, timer.ErrInvalid) { // the other arguments were checked before
 			err = wrong("list", "--after: %s", detail(err))
 		}
 		if err != nil {
@@ -90,7 +90,7 @@ func (l *listCmd) find(ctx context.Context, r *apiclient.Client, now time.Time) 
 	}
 }
 
-// Validate refuses flags that exclude each other, and what is no state.
+// Validate refuses flags that exclude each other, and unknown states.
 func (l *listCmd) Validate() error {
 	if l.DueWithin != nil {
 		if l.State != "" || l.DueFrom.text()+l.DueBefore.text() != "" || l.Tenant == "" && l.Correlation != "" {

@@ -12,29 +12,29 @@ import (
 	"github.com/event-service-agent/timer-service/admin"
 )
 
-// Limits of a [queue].
+// These are the limits of a [queue].
 const (
 	maxQueued    = 1 << 20         // bytes that wait; lines for debugging take half of it at most
-	flushTimeout = 1 * time.Second // how long the end, and an act of an operator, wait for the reader
+	flushTimeout = 1 * time.Second // how long the end, and an operator, wait for the reader
 )
 
-// A queue is a writer that never waits for its reader, and does not fail when the
-// reader is gone: the service must not stand, or end, because of its log. Lines wait
-// in memory. Those that find no room are dropped and counted.
+// A queue is a writer that never waits for its reader, and does not fail when the reader is
+// gone, because the service must not block or end because of its log. Lines wait in memory.
+// Lines that exceed the limit are dropped and counted.
 type queue struct {
 	w   io.Writer
 	log *slog.Logger // where lost lines are reported, once lines flow again; may be nil
 
 	handling sync.Mutex  // one line at a time
-	debug    atomic.Bool // whether that one is for debugging
+	debug    atomic.Bool // whether the current line is for debugging
 
 	mu      sync.Mutex
 	waiting []byte
 	written chan struct{} // closed when all is written; nil while nothing waits
-	lost    int           // lines
+	lost    int           // how many lines were dropped
 }
 
-// Write queues lines, and drops them if too much waits.
+// Write queues lines, or drops them if too many bytes wait.
 func (q *queue) Write(lines []byte) (int, error) {
 	limit := maxQueued
 	if q.debug.Load() {
@@ -79,7 +79,7 @@ func (q *queue) write() {
 	q.written = nil
 }
 
-// flush waits until all is written, for a second at most.
+// flush waits until all is written, at most for flushTimeout.
 func (q *queue) flush() {
 	q.mu.Lock()
 	written := q.written
@@ -105,7 +105,8 @@ type queued struct {
 	q *queue
 }
 
-// Handle queues a line. What an operator did is written before he has his answer.
+// Handle queues a line. The line about an operator's action is written before the operator
+// gets the answer.
 func (h queued) Handle(ctx context.Context, line slog.Record) error {
 	h.q.handling.Lock()
 	h.q.debug.Store(line.Level < slog.LevelInfo)

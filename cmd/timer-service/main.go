@@ -1,6 +1,6 @@
-// Command timer-service runs the timer service, and is a client of one that
-// runs: timer-service --help lists its verbs. One verb is one file; cli.go has
-// the grammar of all of them.
+// Command timer-service runs the timer service, and is a client of a running one:
+// timer-service --help lists its verbs. One verb is one file; cli.go has the grammar of all
+// of them.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Exit codes.
+// These are the exit codes.
 const (
 	exitOK       = 0
 	exitFailure  = 1 // the work failed
@@ -49,7 +49,7 @@ func untilSignal() context.Context {
 	return ctx
 }
 
-// An env is what a verb works with.
+// An env is the environment of a verb.
 type env struct {
 	cfg    config.Config
 	log    *slog.Logger
@@ -58,8 +58,8 @@ type env struct {
 	stderr io.Writer        // for people: remarks beside the output
 	now    func() time.Time // the clock
 
-	token string            // for a service; may be empty
-	asked *apiclient.Client // what the verb asks; nil if it asks nothing
+	token string            // to show to a service; may be empty
+	asked *apiclient.Client // the client of the verb; nil if it asks no service
 
 	mistakes []error // in the configuration, for the one verb that runs nevertheless
 }
@@ -76,14 +76,14 @@ func (e *env) input(verb, name string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// run does what the arguments ask, and returns the exit code. Environ is as
-// [os.Environ] returns it. Results go to stdout, errors and logs to stderr.
+// run does what the arguments ask, and returns the exit code. Environ is as [os.Environ]
+// returns it. Results go to stdout, errors and logs to stderr.
 func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) int {
 	out := &checked{w: stdout}
 	p, err := command(args, out, stderr)
 	if p != nil {
 		if p.verb() == "serve" {
-			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else a reader that is gone ends the process
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else a closed pipe ends the process
 			lines, log := &queue{w: stdout}, &queue{w: stderr}
 			defer lines.flush()
 			defer log.flush()
@@ -100,8 +100,8 @@ func run(ctx context.Context, args, environ []string, stdout, stderr io.Writer) 
 	return codeOf(err)
 }
 
-// command returns the verb to run. It returns nil without an error if all is done: the
-// arguments asked for help, or a shell for completions.
+// command returns the verb to run. It returns nil without an error if nothing is left to do,
+// because the arguments asked for help, or a shell asked for completions.
 func command(args []string, stdout, stderr io.Writer) (*parsed, error) {
 	if len(args) > 0 && args[0] == completeVerb {
 		complete(stdout, args[1:])
@@ -118,7 +118,7 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 		stderr: stderr,
 		now:    time.Now,
 	}
-	if v := p.verb(); v != "version" && v != "completion" { // which must not fail because of the configuration
+	if v := p.verb(); v != "version" && v != "completion" { // they work with a wrong configuration
 		e.cfg, err = config.Try(p.flags.given(), environ, p.cli.File)
 		if e.mistakes = flatten(err); err != nil && p.verb() != "doctor" {
 			return mistakes(err)
@@ -141,14 +141,14 @@ func execute(ctx context.Context, p *parsed, environ []string, stdout, stderr io
 	return err
 }
 
-// logger returns where logs go. A verb that ends by itself says what matters in
-// its output or its error, so it logs only if the user set a level.
+// logger returns the logger of a verb. A verb that ends by itself reports in its output or
+// its error, so it logs only if the user set a level.
 func logger(cfg config.Config, stderr io.Writer, verb string) *slog.Logger {
 	if verb != "serve" && cfg.From("log_level") == config.FromDefault {
 		return slog.New(slog.DiscardHandler)
 	}
 	opt := &slog.HandlerOptions{Level: cfg.LogLevel, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindDuration { // of which JSON would have nanoseconds
+		if a.Value.Kind() == slog.KindDuration { // JSON would have nanoseconds
 			a.Value = slog.StringValue(a.Value.Duration().String())
 		}
 		return a

@@ -42,7 +42,7 @@ func (m *migrateCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// show prints what up would do.
+// show prints what the verb up would do.
 func (m *migrateCmd) show(ctx context.Context, e *env) error {
 	if m.ReferenceServiceCalls {
 		return wrong("migrate", "--reference-service-calls goes with up")
@@ -85,7 +85,7 @@ func (s *schemaStatus) text() string {
 	return fmt.Sprintf("schema %d, that of this binary", s.Version)
 }
 
-// A migrated is a database with the schema of this binary.
+// A migrated is the result of migrating a database.
 type migrated struct {
 	From                  int64 `json:"from"` // version of the schema; 0 is none
 	To                    int64 `json:"to"`

@@ -17,16 +17,16 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// releasePause is between two looks at whether the service has released a timer.
+// releasePause is the time between two polls whether the service has released a timer.
 const releasePause = 20 * time.Millisecond
 
-// maxID is how long the id of a command may be.
+// maxID is the greatest length of a command's id.
 const maxID = 128
 
-// A move takes the timers of one tenant from a service that runs, and writes them for
-// another one, see docs/adr/0038-move-a-tenant.md. FILE.partial has the timers as they
-// were before anything was canceled; after a crash the move goes on with it. FILE has
-// the timers that were released.
+// A move takes the timers of one tenant from a running service, and writes them for another
+// one, see docs/adr/0038-move-a-tenant.md. FILE.partial has the timers as they were before
+// any was canceled; after a crash the move continues from it. FILE has the timers that were
+// released.
 type move struct {
 	tenant timer.TenantID
 	from   timer.Reader // the database that the service runs on
@@ -53,7 +53,8 @@ func (m *move) run(ctx context.Context, e *env) error {
 	return os.Remove(m.partial())
 }
 
-// begin writes what there is, before anything is changed, unless a move before has.
+// begin writes all timers to FILE.partial before any is changed, unless an interrupted move
+// has done so.
 func (m *move) begin(ctx context.Context, e *env) error {
 	err := m.each(func(timer.Entry) error { return nil })
 	if err == nil {
@@ -77,7 +78,7 @@ func (m *move) begin(ctx context.Context, e *env) error {
 	return err
 }
 
-// create writes a file, and has it on disk.
+// create writes a file, and syncs it to disk.
 func (m *move) create(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -89,7 +90,7 @@ func (m *move) create(path string, write func(io.Writer) error) error {
 	return errors.Join(fsync.File(path), fsync.Folder(filepath.Dir(path)))
 }
 
-// each calls fn with each timer that there was.
+// each calls fn with each timer of FILE.partial.
 func (m *move) each(fn func(timer.Entry) error) error {
 	f, err := os.Open(m.partial())
 	if err != nil {
@@ -100,7 +101,7 @@ func (m *move) each(fn func(timer.Entry) error) error {
 	return err
 }
 
-// release has the service cancel each timer that waited, in the version that was read.
+// release makes the service cancel each waiting timer, in the version that was read.
 func (m *move) release(ctx context.Context, e *env) error {
 	c, err := e.service(ctx)
 	if err != nil {
@@ -120,10 +121,10 @@ func (m *move) release(ctx context.Context, e *env) error {
 	return err
 }
 
-// after returns a version that is newer than v, and older than all that differ from it in
-// more than what they end with. That by which a timer is canceled here ends with "!", and
-// is older than that of the command for the other service, which ends with "~", so that
-// the timer may come back.
+// after returns a version that is newer than v, and older than all versions that differ from
+// v by more than their end. The version with which a timer is canceled here ends with "!". It
+// is older than the version of the command for the other service, which ends with "~", so
+// that the timer may come back.
 func after(v timer.Version, end string) timer.Version {
 	if len(v.CommandID) < maxID {
 		return timer.Version{TimestampMS: v.TimestampMS, CommandID: v.CommandID + end}
@@ -131,8 +132,8 @@ func after(v timer.Version, end string) timer.Version {
 	return timer.Version{TimestampMS: v.TimestampMS + 1, CommandID: end + end}
 }
 
-// write writes the timers that were released, and the timers that are over. Until the end
-// the file has no trailer, and nothing of it is imported.
+// write writes the released and the finished timers. Until it ends the file has no trailer,
+// and an import refuses it.
 func (m *move) write(ctx context.Context, e *env) error {
 	err := m.create(m.path, func(w io.Writer) (err error) {
 		header := store.Header{TenantID: m.tenant, ExportedAt: e.now()}
@@ -154,19 +155,19 @@ func (m *move) write(ctx context.Context, e *env) error {
 		return err
 	})
 	if err != nil {
-		_ = os.Remove(m.path) // of what is left nothing is imported
+		_ = os.Remove(m.path) // an import would refuse what is left
 	}
 	return err
 }
 
-// await waits until the service has decided on a timer, and reports whether it was
-// released. Else it has fired, or a newer command came, and it stays.
+// await waits until the service has decided on a timer, and reports whether it was released.
+// If not, the timer has fired or got a newer command, and stays.
 func (m *move) await(ctx context.Context, t timer.Entry) (ours bool, err error) {
 	cancel := after(t.Version, "!")
 	for {
 		e, err := m.from.Get(ctx, t.Key)
 		switch {
-		case errors.Is(err, timer.ErrNotFound): // purged, or forgotten
+		case errors.Is(err, timer.ErrNotFound): // purged, or deleted with its tenant
 			return false, nil
 		case err != nil:
 			return false, err
@@ -180,9 +181,9 @@ func (m *move) await(ctx context.Context, t timer.Entry) (ours bool, err error) 
 	}
 }
 
-// publishExport publishes the timers of a file that a move has written, as commands. One
-// that is over leaves a tombstone at the service, so that its commands change nothing if
-// they come again.
+// publishExport publishes the timers of a file that a move has written, as commands. A
+// finished timer leaves a tombstone at the service, so that old commands for it have no
+// effect if they are delivered again.
 func publishExport(ctx context.Context, e *env, name string, file io.ReadSeeker, tenant timer.TenantID) error {
 	each := func(fn func(timer.Entry) error) error {
 		_, err := file.Seek(0, io.SeekStart)
@@ -204,9 +205,10 @@ func publishExport(ctx context.Context, e *env, name string, file io.ReadSeeker,
 	})
 }
 
-// sendTimers publishes a command for each timer of an export, unless that is nil.
+// sendTimers publishes a command for each timer of an export. It skips timers for which
+// command returns nil.
 func (s *sender) sendTimers(ctx context.Context, each func(func(timer.Entry) error) error, command func(timer.Entry) []byte) error {
-	number := 1 // of the line of the header
+	number := 1 // the line of the header
 	err := each(func(t timer.Entry) error {
 		number++
 		return s.add(ctx, number, command(t))

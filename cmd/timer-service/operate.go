@@ -49,12 +49,12 @@ Examples:
     timer-service resume acme`
 }
 
-// Run pauses.
+// Run pauses firing.
 func (p *pauseCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	return changeFiring(ctx, e, c, "firing:pause", "tenant", string(p.Tenant), "until", p.Until.text(time.Now()))
 }
 
-// Run resumes.
+// Run resumes firing.
 func (r *resumeCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	return changeFiring(ctx, e, c, "firing:resume", "tenant", string(r.Tenant))
 }
@@ -116,7 +116,7 @@ Examples:
     timer-service tenants forget acme --yes -o json`
 }
 
-// Run forgets the tenant.
+// Run deletes the timers of the tenant.
 func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 	tenant := string(t.Tenant)
 	if !t.Yes && !isTerminal(e.stdin) {
@@ -153,7 +153,7 @@ func (t *tenantsForgetCmd) Run(ctx context.Context, e *env) error {
 	}
 }
 
-// confirm asks for the name of a tenant that has so many timers.
+// confirm asks people to type the name of a tenant before its timers are deleted.
 func confirm(in io.Reader, out io.Writer, tenant string, timers int64) error {
 	fmt.Fprintf(out, "This deletes all timers of %s: %d. Its name once more: ", tenant, timers)
 	line, _ := bufio.NewReader(in).ReadString('\n')
@@ -163,7 +163,7 @@ func confirm(in io.Reader, out io.Writer, tenant string, timers int64) error {
 	return nil
 }
 
-// Forgotten are timers that were deleted.
+// Forgotten counts the timers that were deleted.
 type forgotten struct{ admin.Tenant }
 
 func (f *forgotten) text() string {

@@ -15,14 +15,14 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// Forms of the output.
+// These are the formats of the output.
 const (
 	formatText = "text"
 	formatJSON = "json"
 )
 
-// A result is what a verb prints: as lines for people, or marshaled as one
-// JSON object on one line.
+// A result is printed by a verb: as lines for people, or marshaled as one JSON object on one
+// line.
 type result interface {
 	text() string // one or more lines, the last without its end
 }
@@ -30,11 +30,11 @@ type result interface {
 // An output prints results.
 type output struct {
 	w    io.Writer // keeps its first error, so that callers need not check
-	json bool      // whether for machines
+	json bool      // print JSON for machines
 }
 
-// failed returns the first error of a write. A verb that prints without end, or
-// that does what can't be undone, must stop at it.
+// failed returns the first error of a write. A verb must check it if it prints without end,
+// or does something that can't be undone.
 func (o output) failed() error {
 	if c, ok := o.w.(*checked); ok {
 		return c.failed()
@@ -57,14 +57,14 @@ func (o output) line(v any) {
 	j := json.NewEncoder(&b)
 	j.SetEscapeHTML(false)
 	if err := j.Encode(v); err != nil {
-		panic(fmt.Sprintf("encode %T: %v", v, err)) // one of our types is wrong
+		panic(fmt.Sprintf("encode %T: %v", v, err)) // a mistake in one of our types
 	}
 	_, _ = o.w.Write(escaped(b.Bytes())) // the writer keeps the error
 }
 
-// escaped returns JSON in which each character that is not printable is escaped,
-// for the sake of terminals. The encoder escapes control characters of ASCII, but
-// not those beyond it, or those that change the direction of the text.
+// escaped returns JSON in which each character that is not printable is escaped, to protect
+// terminals. The encoder escapes control characters of ASCII, but not others, nor the
+// characters that change the direction of the text.
 func escaped(line []byte) []byte {
 	hostile := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
 	if bytes.IndexFunc(line, hostile) < 0 {
@@ -83,8 +83,8 @@ func escaped(line []byte) []byte {
 	return out
 }
 
-// printable returns a text from outside on one line, with a question mark for
-// each character that a terminal might interpret.
+// printable returns a foreign text on one line, with a question mark for each character that
+// a terminal might interpret.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -94,10 +94,10 @@ func printable(s string) string {
 	}, s)
 }
 
-// short returns a text from outside, printable, and cut to a width.
+// short returns a foreign text, printable, and cut to a width.
 func short(s string, width int) string { return text.Snip(printable(s), width, "…") }
 
-// fields returns pairs of a name and a value for people, one pair a line.
+// fields formats pairs of a name and a value for people, one pair on each line.
 func fields(pairs ...any) string {
 	var lines []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -106,15 +106,15 @@ func fields(pairs ...any) string {
 	return strings.Join(lines, "\n")
 }
 
-// A rows prints results one by one: objects at once, for machines, or a table at
-// the end, for people.
+// A rows prints results one by one: for machines as objects at once, for people as a table at
+// the end.
 type rows struct {
 	out   output
 	table table.Writer
 }
 
-// rows returns rows with the headers of the table, which has no borders, so that
-// awk can split it. Columns of numbers and the like are aligned to the right.
+// rows returns rows with the headers of the table. The table has no borders, so that awk can
+// split it. Columns of numbers are aligned to the right.
 func (o output) rows(headers ...any) *rows {
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -140,7 +140,7 @@ func (r *rows) add(v any, cells ...any) {
 	r.table.AppendRow(cells)
 }
 
-// end prints the table, and tells people that it is empty, or after what there may be more.
+// end prints the table. It tells people if the table is empty, or where the next page begins.
 func (r *rows) end(e *env, empty, next string) {
 	switch {
 	case r.out.json:
@@ -162,7 +162,7 @@ func orDash(s string) string {
 	return s
 }
 
-// size returns a number of bytes for people.
+// size formats a number of bytes for people.
 func size(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
 
 // A checked writer keeps its first error and then writes nothing more.
@@ -172,7 +172,7 @@ type checked struct {
 	err error
 }
 
-// Write writes p, or nothing after an error. It may be called concurrently.
+// Write writes p, or nothing after an error. It is safe for concurrent use.
 func (c *checked) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

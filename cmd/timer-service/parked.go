@@ -26,7 +26,7 @@ type parkedFlags struct {
 	Correlation string `placeholder:"ID" help:"Only those with this correlation id."`
 }
 
-// changeFlags are those of retry and discard.
+// changeFlags are the flags of retry and discard.
 type changeFlags struct {
 	Seqs   []int64        `arg:"" optional:"" name:"seq" help:"Their numbers, as parked list prints them."`
 	All    bool           `help:"All that are parked now and that the other flags select, instead of numbers."`
@@ -48,7 +48,7 @@ type (
 	parkedDiscardCmd struct{ changeFlags }
 )
 
-// Validate refuses what does not say which events.
+// Validate refuses flags that do not say which events are meant.
 func (c *changeFlags) Validate() error {
 	switch {
 	case c.All == (len(c.Seqs) > 0):
@@ -98,7 +98,7 @@ func (p *parkedListCmd) Run(ctx context.Context, e *env, r reader) error {
 	return nil
 }
 
-// list returns a page of parked events that the flags select, of a tenant or of all.
+// list returns a page of the parked events that the flags select, of a tenant or of all.
 func (f parkedFlags) list(ctx context.Context, c *apiclient.Client, tenant timer.TenantID, after string, limit int) (admin.ParkedEvents, error) {
 	return apiclient.Get[admin.ParkedEvents](ctx, c, apiclient.Path("parked")+apiclient.Query(
 		"tenant", string(tenant), "reason", f.Reason, "since", instant(f.Since).text(), "correlationId", f.Correlation, "after", after, "limit", strconv.Itoa(limit)))
@@ -117,7 +117,7 @@ func (p *parkedShowCmd) Run(ctx context.Context, e *env, r reader) error {
 	return nil
 }
 
-// noParked returns an error, which says so if there is no parked event with a number.
+// noParked returns err, or an error that says that there is no parked event with this number.
 func noParked(err error, seq int64) error {
 	if errors.Is(err, timer.ErrNotFound) {
 		return fmt.Errorf("%w: %d", errNoParked, seq)
@@ -135,9 +135,12 @@ func (p *parkedDiscardCmd) Run(ctx context.Context, e *env, c *apiclient.Client)
 	return p.run(ctx, e, c, "discarded", http.MethodDelete, "")
 }
 
-// run asks for each event with a method and a verb behind its path, and prints a line.
+// run sends a request for each event, with a method and a verb behind its path, and prints a
+// line for it.
 func (c *changeFlags) run(ctx context.Context, e *env, to *apiclient.Client, did, method, pathVerb string) error {
-	for after := ""; c.All; { // before any is changed: what is refused again is parked again
+	// All pages are read before any event is changed, since an event that is refused again is
+	// parked again.
+	for after := ""; c.All; {
 		page, err := c.list(ctx, to, c.Tenant, after, timer.MaxPage)
 		if err != nil {
 			return err

@@ -9,10 +9,10 @@ import (
 	"github.com/event-service-agent/timer-service/internal/fsync"
 )
 
-// partial is the end of the name of a file that is being written.
+// partial is the suffix of the name of a file that is being written.
 const partial = ".partial"
 
-// writeWhole has a file written, that only its owner can read, and returns its size. It is
+// writeWhole writes a file that only its owner can read, and returns its size. The file is
 // named FILE.partial until it is complete and on disk, so that FILE is never incomplete.
 // Neither may exist before.
 func writeWhole(verb, path string, write func(*os.File) error) (bytes int64, err error) {
@@ -27,12 +27,12 @@ func writeWhole(verb, path string, write func(*os.File) error) (bytes int64, err
 	case err != nil:
 		return 0, wrong(verb, "%w", err)
 	}
-	defer func() { _ = os.Remove(name) }() // once it is renamed there is none
+	defer func() { _ = os.Remove(name) }() // fails once the file is renamed
 	if err := errors.Join(write(f), f.Close()); err != nil {
 		return 0, err
 	}
 	info, err := os.Stat(name)
-	if err := errors.Join(err, fsync.File(name), absent(verb, path)); err != nil { // created meanwhile
+	if err := errors.Join(err, fsync.File(name), absent(verb, path)); err != nil { // it may exist by now
 		return 0, err
 	}
 	return info.Size(), errors.Join(os.Rename(name, path), fsync.Folder(filepath.Dir(path)))

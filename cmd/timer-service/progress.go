@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// How often progress is shown: on one line of a terminal, and as lines of a log.
+// These are the intervals between updates: on one line of a terminal, and as lines of a log.
 const (
 	terminalInterval = 100 * time.Millisecond
 	logInterval      = 5 * time.Second
 )
 
-// A progress shows on stderr how much of a long work is done. A nil progress shows
-// nothing.
+// A progress shows on stderr how much of a long task is done. A nil progress shows nothing.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -24,13 +23,13 @@ type progress struct {
 	n        int
 }
 
-// newProgress returns a progress of work that begins now.
+// newProgress returns a progress of a task that begins now.
 func newProgress(e *env, what string) *progress {
 	now := e.now()
 	return &progress{w: e.stderr, terminal: isTerminal(e.stderr), what: what, now: e.now, began: now, shown: now}
 }
 
-// add adds n to what is done, and shows it if the interval is over.
+// add adds n to the count, and shows it if the interval is over.
 func (p *progress) add(n int) {
 	if p == nil {
 		return

@@ -26,7 +26,7 @@ Examples:
     timer-service provision --broker-url nats://nats.example --nats-credentials admin.creds`
 }
 
-// Run creates what is missing at the broker.
+// Run creates missing objects at the broker.
 func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 	changes, err := service.Provision(ctx, e.cfg, p.DryRun, e.log)
 	if errors.Is(err, service.ErrNothingToProvision) {
@@ -37,20 +37,20 @@ func (p *provisionCmd) Run(ctx context.Context, e *env) error {
 	for i, c := range changes {
 		made.Changes[i] = change(c)
 	}
-	if err == nil || len(changes) > 0 { // what was made before an error is reported too
+	if err == nil || len(changes) > 0 { // changes before an error are reported too
 		e.out.print(made)
 	}
 	return err
 }
 
-// A provisioned is a broker with all that the service needs.
+// A provisioned is the result of provisioning a broker.
 type provisioned struct {
 	Changes []change `json:"changes"`
-	DryRun  bool     `json:"dryRun"` // whether the changes were not made
-	inside  bool     // whether the broker is in the serving process
+	DryRun  bool     `json:"dryRun"` // the changes were not made
+	inside  bool     // the broker is in the serving process
 }
 
-// A change is one object that was made, or would be.
+// A change is one object that was created, or would be.
 type change struct {
 	Object string `json:"object"`
 	Detail string `json:"detail"`

@@ -11,10 +11,10 @@ import (
 	"github.com/event-service-agent/timer-service/internal/apiclient"
 )
 
-// maxBatch is how many commands one request has: as many as go on after an interrupt.
+// maxBatch is how many commands one request has. After an interrupt that many are still sent.
 const maxBatch = 250
 
-// maxErrors is how many lines that are refused are printed with their reason.
+// maxErrors is how many refused lines are printed with their reason.
 const maxErrors = 20
 
 var errInterrupted = errors.New("interrupted")
@@ -51,7 +51,7 @@ func (p *publishCmd) Run(ctx context.Context, e *env) error {
 	})
 }
 
-// A sender has a service publish commands, many with one request.
+// A sender makes a service publish commands, many with one request.
 type sender struct {
 	client   *apiclient.Client
 	env      *env
@@ -59,15 +59,15 @@ type sender struct {
 	batch    int           // most commands in one request
 	limiter  *rate.Limiter // nil if there is no limit
 
-	pending [][]byte // commands that are not sent yet
-	numbers []int    // of their lines
-	bytes   int      // of them
+	pending [][]byte // commands that were not sent yet
+	numbers []int    // line numbers of pending
+	bytes   int      // size of pending
 
 	sent, refused int
 }
 
-// sendFile opens a file, lets send publish its lines, and prints how many were
-// published. What names that which is published, and do what the user does to it again.
+// sendFile opens a file, lets send publish its lines, and prints how many were published.
+// what names the published things, and do says how the user repeats a failed one.
 func sendFile(ctx context.Context, e *env, verb, file, what, do string, send func(*sender, fileLines) error) error {
 	in, err := e.input(verb, file)
 	if err != nil {
@@ -77,7 +77,7 @@ func sendFile(ctx context.Context, e *env, verb, file, what, do string, send fun
 	return sendFrom(ctx, e, what, do, func(s *sender) error { return send(s, readLines(ctx, in)) })
 }
 
-// sendFrom is sendFile for what is open already.
+// sendFrom is sendFile for a file that is open already.
 func sendFrom(ctx context.Context, e *env, what, do string, send func(*sender) error) error {
 	c, err := e.service(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *sentCount) text() string {
 	return fmt.Sprintf("%d published, %d refused", s.Messages, s.Refused)
 }
 
-// sendAll publishes the command of each line, until their end or that of ctx.
+// sendAll publishes the command of each line, until there are no more lines or ctx ends.
 func (s *sender) sendAll(ctx context.Context, lines fileLines, command func(line) ([]byte, error)) error {
 	for {
 		select {
@@ -127,7 +127,7 @@ func (s *sender) sendAll(ctx context.Context, lines fileLines, command func(line
 		case <-ctx.Done():
 			return errInterrupted
 		}
-		if len(lines.all) == 0 { // the next one may take long
+		if len(lines.all) == 0 { // the next line may take long
 			if err := s.flush(ctx); err != nil {
 				return err
 			}
@@ -135,8 +135,8 @@ func (s *sender) sendAll(ctx context.Context, lines fileLines, command func(line
 	}
 }
 
-// add publishes the command of a line, unless it has none, with those after it once the
-// batch is full.
+// add adds the command of a line to the batch, unless it is empty, and publishes the batch
+// when it is full.
 func (s *sender) add(ctx context.Context, number int, command []byte) error {
 	if len(command) == 0 {
 		return nil
@@ -151,11 +151,11 @@ func (s *sender) add(ctx context.Context, number int, command []byte) error {
 	return nil
 }
 
-// maxBatchBytes leaves space for what separates commands in a request.
+// maxBatchBytes leaves space for the separators between commands in a request.
 const maxBatchBytes = admin.MaxCommandsBytes - 2*maxBatch
 
-// flush publishes what is pending. What has begun when ctx ends is finished, so that it is
-// counted.
+// flush publishes the pending commands. A request that has begun when ctx ends is finished,
+// so that its commands are counted.
 func (s *sender) flush(ctx context.Context) error {
 	batch, numbers := s.pending, s.numbers
 	if s.pending, s.numbers, s.bytes = nil, nil, 0; len(batch) == 0 {
@@ -182,7 +182,7 @@ func (s *sender) flush(ctx context.Context) error {
 	return nil
 }
 
-// refuse counts a line that is not published, and prints why.
+// refuse counts a line that is not published, and prints the reason.
 func (s *sender) refuse(number int, why string) {
 	s.refused++
 	if s.refused > maxErrors {

@@ -44,14 +44,14 @@ func (r *recoverCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// A recovered is what a recovery has done, or would do.
+// A recovered is the result of a recovery, or of a dry run.
 type recovered struct {
 	DryRun   bool   `json:"dryRun"`
 	Reason   string `json:"reason"` // empty: the database need not be recovered
 	Commands int64  `json:"commands"`
-	Timers   int64  `json:"timers"` // that commands change
+	Timers   int64  `json:"timers"` // how many timers commands change
 	Events   int64  `json:"events"`
-	Reached  int64  `json:"reached"` // timers that events change
+	Reached  int64  `json:"reached"` // how many timers events change
 }
 
 func (r *recovered) text() string {

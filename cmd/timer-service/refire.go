@@ -34,7 +34,7 @@ Examples:
     timer-service refire acme --since 2030-01-31T12:00:00Z -o json`
 }
 
-// Run asks until all are published again.
+// Run sends requests until all events are published again.
 func (r *refireCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error {
 	dry := ""
 	if r.DryRun {
@@ -59,13 +59,13 @@ func (r *refireCmd) Run(ctx context.Context, e *env, c *apiclient.Client) error 
 	}
 }
 
-// Refired are events that were published again, or counted.
+// Refired counts events that were published again, or would be.
 type refired struct {
 	DryRun bool `json:"dryRun"`
 	admin.Refired
 }
 
-// add adds what an answer says.
+// add adds the counts of an answer.
 func (r *refired) add(did admin.Refired) {
 	did.Events += r.Events
 	did.First = append(r.First, did.First...)

@@ -43,7 +43,7 @@ Examples:
     timer-service schedule --file campaign.csv`
 }
 
-// Run has the command published, and waits for its result if --wait is given.
+// Run asks the service to publish the command, and waits for its result if --wait is given.
 func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	if s.File != "" {
 		return s.runFile(ctx, e)
@@ -63,7 +63,8 @@ func (s *scheduleCmd) Run(ctx context.Context, e *env) error {
 	return s.publish(ctx, e, c, newPublished(envelope.TypeScheduleTimer, command.TenantID, command.ServiceCallID), http.MethodPut, "", request)
 }
 
-// request returns the body of the request, whose time the service takes from its clock.
+// request returns the body of the request. The service sets the time of the command by its
+// own clock.
 func (s *scheduleCmd) request(c timer.ScheduleTimer) ([]byte, error) {
 	r := admin.TimerRequest{CorrelationID: c.CorrelationID}
 	if s.In != nil {
@@ -77,13 +78,14 @@ func (s *scheduleCmd) request(c timer.ScheduleTimer) ([]byte, error) {
 		r.ExpiresAt = envelope.FormatTime(timer.RoundUp(c.ExpiresAt))
 	}
 	body, err := json.Marshal(r)
-	if err == nil && c.Data != "" { // which is to stay as it is, and Marshal would compact it
+	// Data stays as it is: Marshal would compact it.
+	if err == nil && c.Data != "" {
 		body = append(body[:len(body)-1], `,"data":`+c.Data+"}"...)
 	}
 	return body, err
 }
 
-// Validate refuses flags that exclude each other, or are missing.
+// Validate refuses flags that are missing or exclude each other.
 func (s *scheduleCmd) Validate() error {
 	switch {
 	case s.File != "" && (s.Tenant != "" || s.In != nil || s.At != nil || s.ExpiresIn != nil || s.ExpiresAt != nil || s.Wait || s.Correlation != "" || s.Data != nil):
@@ -106,7 +108,7 @@ func (s *scheduleCmd) Validate() error {
 	return s.waitFlags.Validate()
 }
 
-// command returns the command of the flags, as of now.
+// command returns the command of the flags, with now as its time.
 func (s *scheduleCmd) command(now time.Time) (timer.ScheduleTimer, error) {
 	s.Call = cmp.Or(s.Call, timer.ServiceCallID(uuid.Must(uuid.NewV7()).String()))
 	t := client.Timer{

@@ -18,7 +18,7 @@ const (
 	fileForms = "tenant,call,due or {\"tenantId\":…,\"serviceCallId\":…,\"dueAt\":…,\"expiresAt\":…,\"data\":…}"
 )
 
-// runFile has a service publish a ScheduleTimer for each timer of a file.
+// runFile makes a service publish a ScheduleTimer for each timer of a file.
 func (s *scheduleCmd) runFile(ctx context.Context, e *env) error {
 	return sendFile(ctx, e, "schedule", s.File, "timers", "schedule it", func(s *sender, lines fileLines) error {
 		return s.sendAll(ctx, lines, func(l line) ([]byte, error) {

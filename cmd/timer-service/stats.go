@@ -53,7 +53,7 @@ func (s *statsCmd) Run(ctx context.Context, e *env, r reader) error {
 		return nil
 	}
 	t, err := apiclient.Get[admin.Stats](ctx, r.Client, apiclient.Path("stats"))
-	t.Pace = nil // which top shows, and a database does not know
+	t.Pace = nil // only top shows it, and a database does not know it
 	if err == nil {
 		e.out.print(&totals{t})
 	}
@@ -70,7 +70,7 @@ func tenantsOf(ctx context.Context, c *apiclient.Client, after string, limit int
 	return apiclient.Get[admin.Tenants](ctx, c, apiclient.Path("tenants")+apiclient.Query("after", after, "limit", strconv.Itoa(limit)))
 }
 
-// atLeast returns a count for people that ends at a limit.
+// atLeast formats a count that stops at a limit.
 func atLeast(n, limit int64) string {
 	if n >= limit {
 		return fmt.Sprintf("%d+", limit)
@@ -111,7 +111,7 @@ func (s *statsCmd) each(ctx context.Context, e *env, r *apiclient.Client) error 
 	return nil
 }
 
-// pairs returns numbers of timers by state for people, and in the middle another pair.
+// pairs formats numbers of timers by state for people, with another pair in the middle.
 func pairs(c admin.Counts, overdue, paused, held int64, oldest string, middle ...any) []any {
 	text := atLeast(overdue, timer.MaxOverdue)
 	if overdue > 0 {
@@ -126,7 +126,7 @@ func pairs(c admin.Counts, overdue, paused, held int64, oldest string, middle ..
 	return append(append([]any{"scheduled", c.Scheduled, "reached", c.Reached, "expired", c.Expired, "canceled", c.Canceled}, middle...), "overdue", text)
 }
 
-// TenantCounts are those of one tenant.
+// TenantCounts are the counts of one tenant.
 type tenantCounts struct{ admin.TenantStats }
 
 func (c *tenantCounts) text() string {
@@ -137,7 +137,7 @@ func (c *tenantCounts) text() string {
 	return fields(all...)
 }
 
-// Totals are over all tenants.
+// Totals are the counts over all tenants.
 type totals struct{ admin.Stats }
 
 func (t *totals) text() string {

@@ -85,7 +85,7 @@ func (s *shownMessage) text() string {
 	return printable(strings.Join(append(columns, "id "+s.ID), "  "))
 }
 
-// summary returns the type of a message, its key, and what else matters.
+// summary returns the type of a message, its key, and other important fields.
 func (s *shownMessage) summary() []string {
 	if s.Headers[envelope.HeaderType] == envelope.TypeDeadLetter {
 		return []string{
@@ -125,8 +125,8 @@ func (s *shownMessage) summary() []string {
 	return []string{short(decoded.Type, bodyWidth), short(string(s.Body), bodyWidth)}
 }
 
-// readable returns the body of a message for people, in base64 if not all of it is
-// printable, and a note that says which.
+// readable returns the body of a message for people, in base64 if it is not all printable,
+// and a note that says so.
 func readable(b admin.Body) (body, note string) {
 	raw := []byte(nil)
 	switch {

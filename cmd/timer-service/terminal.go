@@ -7,11 +7,10 @@ import (
 	"golang.org/x/term"
 )
 
-// Size of what is no terminal.
+// The default size is used if the output is not a terminal.
 const defaultWidth, defaultHeight = 80, 24
 
-// terminalOf returns the descriptor of a reader or writer that is a terminal, and -1 of any
-// other.
+// terminalOf returns the descriptor of a reader or writer if it is a terminal, else -1.
 func terminalOf(w any) int {
 	if c, ok := w.(*checked); ok {
 		w = c.w
@@ -34,7 +33,7 @@ func terminalSize(w any) (width, height int) {
 	return width, height
 }
 
-// onQ calls quit when q or Ctrl-C is pressed on a terminal. It returns what ends that.
+// onQ calls quit when q or Ctrl-C is pressed on a terminal. restore ends that.
 func onQ(in io.Reader, quit func()) (restore func()) {
 	fd := terminalOf(in)
 	state, err := term.MakeRaw(fd)

@@ -31,7 +31,7 @@ Examples:
     timer-service top --once -o json`
 }
 
-// Validate refuses frames that come too fast.
+// Validate refuses an interval that is too short.
 func (c *topCmd) Validate() error {
 	if c.Interval < 100*time.Millisecond {
 		return wrong("top", "--interval must be 100ms or more")
@@ -51,7 +51,7 @@ func (c *topCmd) Run(ctx context.Context, e *env, client *apiclient.Client) erro
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
 	defer onQ(e.stdin, quit)()
-	fmt.Fprint(e.out.w, "\x1b[?1049h\x1b[?25l") // another screen, no cursor
+	fmt.Fprint(e.out.w, "\x1b[?1049h\x1b[?25l") // an alternate screen without a cursor
 	defer fmt.Fprint(e.out.w, "\x1b[?25h\x1b[?1049l")
 	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
@@ -71,7 +71,7 @@ func (c *topCmd) Run(ctx context.Context, e *env, client *apiclient.Client) erro
 	return e.out.failed()
 }
 
-// fit cuts a text to what a screen shows, and clears the rest of each line.
+// fit cuts a text to the size of the screen, and clears the rest of each line.
 func fit(text string, width, height int) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines[:min(len(lines), height)] {
@@ -80,7 +80,7 @@ func fit(text string, width, height int) string {
 	return strings.Join(lines[:min(len(lines), height)], "\r\n")
 }
 
-// ask returns the frame of now.
+// ask returns a frame of now.
 func (c *topCmd) ask(ctx context.Context, client *apiclient.Client, now time.Time) (*frame, error) {
 	stats, err := apiclient.Get[admin.Stats](ctx, client, apiclient.Path("stats"))
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// A frame is what top shows at once.
+// A frame is one screen of top.
 type frame struct {
 	At       string         `json:"at"`
-	Totals   admin.Stats    `json:"timers"`   // and how late and how busy the instance is
-	NotReady []string       `json:"notReady"` // parts that are red
-	Tenants  []admin.Tenant `json:"tenants"`  // those with the most timers that wait
+	Totals   admin.Stats    `json:"timers"`   // with how late and how busy the instance is
+	NotReady []string       `json:"notReady"` // names of the parts that are red
+	Tenants  []admin.Tenant `json:"tenants"`  // the tenants with the most waiting timers
 	More     int            `json:"moreTenants,omitempty"`
 }
 

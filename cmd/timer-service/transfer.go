@@ -73,7 +73,7 @@ func (x *exportCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// move takes the timers of a tenant out of the service.
+// move moves the timers of a tenant out of the service.
 func (x *exportCmd) move(ctx context.Context, e *env) error {
 	if x.File == "-" {
 		return wrong("export", "--tenant needs a file, with which it goes on after a crash")
@@ -91,7 +91,7 @@ func (x *exportCmd) move(ctx context.Context, e *env) error {
 	return nil
 }
 
-// Moved is what export --tenant prints.
+// Moved is the result of export --tenant.
 type moved struct {
 	Result   string         `json:"result"`
 	TenantID timer.TenantID `json:"tenantId"`
@@ -161,15 +161,15 @@ func (i *importCmd) Run(ctx context.Context, e *env) error {
 // An exportFile is an export that is read twice.
 type exportFile struct {
 	*os.File
-	temporary string // name of the file, which is removed when it is closed; or empty
+	temporary string // name of a temporary file, which is removed when it is closed; or empty
 }
 
 func (f exportFile) close() {
-	_ = f.Close() // it was read
+	_ = f.Close() // the file was only read
 	_ = os.Remove(f.temporary)
 }
 
-// export opens an export. What comes from a pipe is copied into a temporary file.
+// export opens an export. Input from a pipe is copied into a temporary file.
 func (e *env) export(name string) (exportFile, error) {
 	in, err := e.input("import", name)
 	if err != nil {
@@ -194,7 +194,7 @@ func (e *env) export(name string) (exportFile, error) {
 	return copied, err
 }
 
-// interrupted returns an error, and says so if ctx has ended.
+// interrupted returns err, and adds that the verb was interrupted if ctx has ended.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("interrupted: %w", err)
@@ -211,7 +211,7 @@ func (c *byteCount) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A transfer is what export and import print.
+// A transfer is the result of export and import.
 type transfer struct {
 	Result string `json:"result"`
 	File   string `json:"file"`

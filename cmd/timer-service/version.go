@@ -12,8 +12,8 @@ import (
 	"github.com/event-service-agent/timer-service/service"
 )
 
-// release is the version of a build that knows no repository, such as that of the
-// image: -ldflags "-X main.release=v1.2.3".
+// release is the version of a build without a repository, such as that of the image: -ldflags
+// "-X main.release=v1.2.3".
 var release string
 
 type versionCmd struct{}
@@ -32,9 +32,9 @@ func (versionCmd) Run(e *env) error {
 	return nil
 }
 
-// A build says what the binary was built from.
+// A build says from which sources the binary was built.
 type build struct {
-	Version string  `json:"version"` // that the build was given, or of the module, with its commit; "(devel)" if none
+	Version string  `json:"version"` // of the build or of the module; "(devel)" if none
 	Go      string  `json:"go"`      // version of Go
 	Schema  schemas `json:"schema"`  // versions of the database schemas it works with
 }

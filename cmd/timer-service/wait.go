@@ -16,13 +16,13 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Results of a command, as far as they are known.
+// These are the results of a command, as far as they are known.
 const (
 	resultPublished  = "published"  // the broker made it durable
 	resultReached    = "reached"    // the timer fired
 	resultExpired    = "expired"    // the timer expired before it could fire
 	resultCanceled   = "canceled"   // the timer is canceled
-	resultIgnored    = "ignored"    // it has no effect: the timer fired before, or a newer command came
+	resultIgnored    = "ignored"    // no effect: the timer fired before, or a newer command came
 	resultDeadLetter = "deadLetter" // the service refused it
 	resultTimeout    = "timeout"    // no answer arrived in time
 )
@@ -36,7 +36,7 @@ type published struct {
 	EventID    string       `json:"eventId,omitempty"`
 	ReachedAt  string       `json:"reachedAt,omitempty"`
 	ExpiredAt  string       `json:"expiredAt,omitempty"`
-	LatenessMS *int64       `json:"latenessMs,omitempty"` // reachedAt - dueAt, by the service's clock: how late the timer fired
+	LatenessMS *int64       `json:"latenessMs,omitempty"` // how late it fired, by the service's clock
 	Reason     timer.Reason `json:"reason,omitempty"`     // of a dead letter
 	Detail     string       `json:"detail,omitempty"`
 
@@ -66,7 +66,7 @@ func (p *published) text() string {
 	return line
 }
 
-// answer returns what became of the command, for people.
+// answer returns the result of the command for people.
 func (p *published) answer() string {
 	line := fmt.Sprintf("%-10s %s", p.Result, p.key())
 	if p.LatenessMS != nil {
@@ -75,7 +75,7 @@ func (p *published) answer() string {
 	return line
 }
 
-// waitFlags are those of verbs that may wait for what becomes of a command.
+// waitFlags are the flags of verbs that may wait for the result of a command.
 type waitFlags struct {
 	Wait    bool      `help:"Wait for what becomes of it, and print that."`
 	Timeout *duration `placeholder:"30s" help:"How long to wait, after the due time if there is one."`
@@ -94,8 +94,8 @@ func (w waitFlags) Validate() error {
 	return nil
 }
 
-// publish has the service publish a command, prints it, waits for its result if that is
-// asked for, and prints that.
+// publish makes the service publish a command, and prints it. If the flags say so, it then
+// waits for the result and prints that.
 func (w waitFlags) publish(ctx context.Context, e *env, c *apiclient.Client, p *published, method, query string, request []byte) error {
 	key := p.key()
 	command, err := apiclient.Do[admin.Command](ctx, c, method, apiclient.TimerPath(key)+query, request)
@@ -123,16 +123,17 @@ func (w waitFlags) publish(ctx context.Context, e *env, c *apiclient.Client, p *
 	return err
 }
 
-// How often the service is asked what became of a command: until it was handled, and then
-// whether a newer one replaced it.
+// These are the intervals between polls for the result of a command: first until it was
+// handled, then whether a newer command replaced it.
 const (
 	outcomeInterval  = 100 * time.Millisecond
 	replacedInterval = time.Second
-	refusedTries     = 10 // reads until its dead letter is looked for, which takes longer
+	refusedTries     = 10 // polls before one for its dead letter, which takes longer
 )
 
-// await waits until the timer fired, or is canceled if that was asked for, and adds that to
-// p. Any other outcome is an error, and so is none until the timeout after the due time.
+// await waits until the timer fired, or is canceled if the command asked for that, and adds
+// the result to p. Any other result is an error. So is a timeout after the due time without a
+// result.
 func (p *published) await(ctx context.Context, now func() time.Time, c *apiclient.Client, timeout time.Duration) error {
 	due := parseTime(p.DueAt)
 	waiting, cancel := context.WithTimeout(ctx, max(due.Sub(now()), 0)+timeout)
@@ -148,7 +149,8 @@ func (p *published) await(ctx context.Context, now func() time.Time, c *apiclien
 		switch {
 		case t.CommandID == p.ID:
 			interval = max(outcomeInterval, min(replacedInterval, due.Sub(now())))
-		case tries%refusedTries == 0: // else it was not handled yet, or the service is busy, or away
+		// Else the command was not handled yet, or the service is busy or unreachable.
+		case tries%refusedTries == 0:
 			if err := p.refused(waiting, c); err != nil {
 				return err
 			}
@@ -162,7 +164,8 @@ func (p *published) await(ctx context.Context, now func() time.Time, c *apiclien
 		p.key(), config.FormatDuration(timeout), fmt.Sprintf("%s get %s %s", program, p.TenantID, p.ServiceCallID))
 }
 
-// judge adds what became of the command, by its timer, and reports whether that is decided.
+// judge adds the result of the command, as its timer shows it, and reports whether that is
+// final.
 func (p *published) judge(t admin.Timer) (decided bool, err error) {
 	version := timer.Version{TimestampMS: p.TimestampMS, CommandID: p.ID}
 	entry := timer.Entry{State: t.State, Version: timer.Version{TimestampMS: t.TimestampMS, CommandID: t.CommandID}}
@@ -195,15 +198,15 @@ func (p *published) judge(t admin.Timer) (decided bool, err error) {
 	return true, err
 }
 
-// marked says for people when a timer was reached, or expired.
+// marked says for people when a timer was reached or expired.
 func marked(t admin.Timer) string {
 	return strings.ToLower(string(t.State)) + " at " + when(cmp.Or(t.ReachedAt, t.ExpiredAt))
 }
 
-// refused adds the dead letter of the command, and returns it as an error; nil if there is
-// none, or none yet.
+// refused adds the dead letter of the command, and returns it as an error. It returns nil if
+// there is none yet.
 func (p *published) refused(ctx context.Context, c *apiclient.Client) error {
-	found, _, _ := deadLetters{tenant: p.TenantID, correlation: p.CorrelationID}.find(ctx, c) // it is tried again
+	found, _, _ := deadLetters{tenant: p.TenantID, correlation: p.CorrelationID}.find(ctx, c) // an error is retried
 	for _, d := range found {
 		if d.OriginalID == p.ID {
 			p.Result, p.Reason, p.Detail = resultDeadLetter, timer.Reason(printable(string(d.Reason))), printable(d.Detail)

@@ -13,7 +13,7 @@ func parseTime(text string) time.Time {
 	return t
 }
 
-// when returns a time of an answer for people: as it is, and how far it is from now.
+// when formats a time of an answer for people: the time itself, and its distance from now.
 func when(at string) string {
 	if at == "" {
 		return "-"
@@ -21,7 +21,7 @@ func when(at string) string {
 	return at + " (" + fromNow(at) + ")"
 }
 
-// fromNow returns how far a time of an answer is from now, for people.
+// fromNow formats the distance of a time of an answer from now, for people.
 func fromNow(at string) string {
 	if at == "" {
 		return "-"
@@ -29,7 +29,7 @@ func fromNow(at string) string {
 	return relative(time.Until(parseTime(at)))
 }
 
-// relative returns a duration from now as one number, which is rounded.
+// relative formats a duration from now as one rounded number.
 func relative(d time.Duration) string {
 	const day = 24 * time.Hour
 	text := ""
