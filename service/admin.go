@@ -15,11 +15,11 @@ import (
 	"github.com/event-service-agent/timer-service/telemetry"
 )
 
-// largeLog is from which size on the log of a SQLite file is worth a word, in bytes.
+// largeLog is the size of a SQLite file's log, in bytes, from which on it is reported.
 const largeLog = 256 << 20
 
-// keepMonitor runs the checks of health, also without HTTP: the log says what they
-// find, and the supervisor is notified.
+// keepMonitor runs the checks of health, even without HTTP, because the log reports their
+// results and the supervisor is notified.
 func keepMonitor(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, a *app.App, b *Backups) *admin.Monitor {
 	m := admin.NewMonitor(func(ctx context.Context) []app.Check {
 		all := a.Checks(ctx)
@@ -42,7 +42,7 @@ func keepHistory(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, c *app.Cou
 	return h
 }
 
-// keepTelemetry has metrics collected until the stop.
+// keepTelemetry collects metrics until the stop.
 func keepTelemetry(lc fx.Lifecycle, cfg config.Config, log *slog.Logger, t *telemetry.Telemetry, a *app.App, s app.Store, m *admin.Monitor, u *unprotected, b *Backups) error {
 	lc.Append(fx.StopHook(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
@@ -71,7 +71,7 @@ func keepTelemetry(lc fx.Lifecycle, cfg config.Config, log *slog.Logger, t *tele
 	return t.Observe(sources)
 }
 
-// served is what HTTP shows and changes.
+// served holds the parts that HTTP shows and changes.
 type served struct {
 	fx.In
 
@@ -87,7 +87,7 @@ type served struct {
 	Quotas      *quotas
 }
 
-// openAdmin answers HTTP, if the configuration has an address or a socket for it.
+// openAdmin serves HTTP, if the configuration has an address or a socket for it.
 func openAdmin(lc fx.Lifecycle, sd fx.Shutdowner, cfg config.Config, log *slog.Logger, what served, d *description, reload *reloader) error {
 	addr, chosen := cfg.HTTPAddress()
 	if addr == "" && cfg.Socket() == "" {

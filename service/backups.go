@@ -25,18 +25,18 @@ import (
 	"github.com/event-service-agent/timer-service/telemetry"
 )
 
-// Names of files in the folder of the backups. Others are left alone.
+// These name files in the folder of the backups. Other files are left alone.
 const (
-	copyName = "timers-20060102T150405Z.db" // of a good copy, with its time
-	partial  = ".partial"                   // is added while it is written and checked
-	damaged  = ".damaged"                   // is added if it failed the check
+	copyName = "timers-20060102T150405Z.db" // name of a good copy, with its time
+	partial  = ".partial"                   // suffix while the copy is written and checked
+	damaged  = ".damaged"                   // suffix if the copy failed the check
 )
 
-// abandoned is how old an incomplete copy is that no process works on any more.
+// abandoned is the age from which on an incomplete copy is taken to have no process that
+// works on it.
 const abandoned = time.Hour
 
-// Backups copies the SQLite database into a folder again and again, and keeps the newest
-// copies.
+// Backups copies the SQLite database into a folder at intervals, and keeps the newest copies.
 type Backups struct {
 	cfg   config.Config
 	log   *slog.Logger
@@ -46,17 +46,17 @@ type Backups struct {
 
 	mu       sync.Mutex
 	last     time.Time // of the newest good copy; zero if there is none
-	bytes    int64     // of the same
+	bytes    int64     // size of that copy
 	failures int64
-	failure  error // of the last try; nil if it was good
+	failure  error // of the last copy; nil if it was good
 }
 
 func newBackups(cfg config.Config, log *slog.Logger) *Backups {
 	return &Backups{cfg: cfg, log: log, began: time.Now(), inspect: sqlite.Inspect}
 }
 
-// keepBackups makes copies until the stop. It returns nil if the configuration asks for
-// none.
+// keepBackups makes copies until the stop. It returns nil if the configuration does not ask
+// for copies.
 func keepBackups(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, cfg config.Config, _ closingStore) *Backups {
 	if cfg.BackupEvery == 0 {
 		return nil
@@ -66,8 +66,8 @@ func keepBackups(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, cfg config
 	return b
 }
 
-// Run makes a copy whenever the newest one is older than backup_every, until ctx is done,
-// and returns nil. One that failed is tried again after a tenth of that.
+// Run makes a copy whenever the newest one is older than backup_every, until ctx is done, and
+// returns nil. After a failure it tries again in a tenth of that time.
 func (b *Backups) Run(ctx context.Context) error {
 	for {
 		if !pause.For(ctx, b.due(time.Now())) {
@@ -93,9 +93,9 @@ func (b *Backups) Run(ctx context.Context) error {
 	}
 }
 
-// due returns in how long a copy is to be made, going by the newest that is there.
+// due returns how long to wait before the next copy, judged by the newest existing one.
 func (b *Backups) due(now time.Time) time.Duration {
-	all, _ := copies(b.cfg.BackupDir, now) // an error is that of the copy, too
+	all, _ := copies(b.cfg.BackupDir, now) // the copy will report the same error
 	if len(all) == 0 {
 		return 0
 	}
@@ -110,7 +110,7 @@ func (b *Backups) due(now time.Time) time.Duration {
 	return min(b.cfg.BackupEvery, b.cfg.BackupEvery-now.Sub(at)) // the clock may have been ahead
 }
 
-// copy makes one copy, and removes those that are too many.
+// copy makes one copy, and removes the oldest if there are too many.
 func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 	dir := b.cfg.BackupDir
 	name := filepath.Join(dir, now.UTC().Format(copyName))
@@ -120,7 +120,7 @@ func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return cmp.Or(err, fmt.Errorf("%s exists", name))
 	}
-	defer func() { err = errors.Join(err, remove(name+partial)) }() // once it is renamed there is none
+	defer func() { err = errors.Join(err, remove(name+partial)) }() // fails once the file is renamed
 	if err := sqlite.Backup(ctx, b.cfg.DBPath, name+partial); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (b *Backups) copy(ctx context.Context, now time.Time) (err error) {
 	return err
 }
 
-// keepDamaged keeps a copy that failed its check, in place of the one before it that did.
+// keepDamaged keeps a copy that failed its check. It replaces the copy that failed before.
 func keepDamaged(dir, name string) error {
 	before, err := filepath.Glob(filepath.Join(dir, "timers-*.db"+damaged))
 	for _, old := range before {
@@ -165,7 +165,7 @@ func copies(dir string, now time.Time) ([]string, error) {
 	return all, err
 }
 
-// clean removes what a process left behind that was killed while it made a copy.
+// clean removes incomplete copies of processes that were killed.
 func clean(dir string, now time.Time) error {
 	files, err := os.ReadDir(dir)
 	for _, f := range files {
@@ -180,7 +180,7 @@ func clean(dir string, now time.Time) error {
 	return err
 }
 
-// remove removes a file, if it is there.
+// remove removes a file, if it exists.
 func remove(name string) error {
 	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -188,14 +188,15 @@ func remove(name string) error {
 	return nil
 }
 
-// status returns how the copies are, for metrics.
+// status returns the state of the copies, for metrics.
 func (b *Backups) status() telemetry.Backups {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return telemetry.Backups{Age: time.Since(cmp.Or(b.last, b.began)), Every: b.cfg.BackupEvery, Bytes: b.bytes, Failures: b.failures}
 }
 
-// check is what is worth knowing about the copies. It is never red: timers fire without.
+// check describes the state of the copies. It is never red, because timers fire without
+// copies.
 func (b *Backups) check() app.Check {
 	s := b.status()
 	b.mu.Lock()

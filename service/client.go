@@ -19,10 +19,9 @@ var ErrNoClient = errors.New("gochannel lives inside the serving process; a clie
 // ErrNoServer says that no embedded server has run beside the database.
 var ErrNoServer = errors.New("no embedded server has run here")
 
-// Client returns the broker that the configuration names, for a process that publishes
-// commands and waits for events, and the address it is going to use. Without a
-// URL that is the embedded server of the service that runs on the same database.
-// The caller runs the broker.
+// Client returns the broker of the configuration, for a process that publishes commands and
+// waits for events, and the address that it is going to use. Without a URL that is the
+// embedded server of the service that runs on the same database. The caller runs the broker.
 func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address string, err error) {
 	if cfg.Broker == config.GoChannel {
 		return nil, "", ErrNoClient
@@ -30,9 +29,9 @@ func Client(cfg config.Config, log *slog.Logger) (b broker.Broker, address strin
 	return openServer(cfg, log, sending, beside(cfg))
 }
 
-// beside returns what finds the embedded server of the service that runs on the same
-// database. Another server may listen on the port of the configuration, so only a file can
-// say where it listens.
+// beside returns an option that finds the embedded server of the service that runs on the
+// same database. Only a file can say where that server listens, because another server may
+// listen on the port of the configuration.
 func beside(cfg config.Config) func(*nats.Options) error {
 	return func(opt *nats.Options) (err error) {
 		opt.URL, err = readFile(embeddedDir(cfg), addressFile)

@@ -13,34 +13,34 @@ import (
 	"github.com/event-service-agent/timer-service/internal/symptom"
 )
 
-// found is a check that has found a symptom.
+// found returns a check that has found a symptom.
 func found(s symptom.Symptom, values ...any) app.Check {
 	return app.Check{Part: s.Part, Reason: s.Seen(values...), Advice: s.Advice(values...), Red: s.Red}
 }
 
-// ok is a check that has found no symptom.
+// ok returns a check that has found no symptom.
 func ok(part, format string, args ...any) app.Check {
 	return app.Check{Part: part, Reason: symptom.Symptom{Text: format}.Seen(args...)}
 }
 
-// of is a check of a part that several parts share a symptom with.
+// of returns the check c for another part that shares its symptom.
 func of(part string, c app.Check) []app.Check {
 	c.Part = part
 	return []app.Check{c}
 }
 
-// Deadlines of the checks: those of the first round are made at the same time, those of
-// the second need what the first found.
+// These are the deadlines of the checks. The checks of the first round run at the same time.
+// The second round needs their results.
 const (
 	firstRound  = 5 * time.Second
 	secondRound = 3 * time.Second
 )
 
-// Examine finds what is wrong with what the service needs, whether one runs
-// or not, in at most ten seconds: what the checks of a service that runs say, and what
-// only this machine knows. It changes nothing. Mistakes are those of [config.Try],
-// which returned the configuration: what they concern is not checked. Of a check that
-// found nothing wrong the advice is empty.
+// Examine finds faults in the things that the service needs, whether a service runs or not,
+// in at most ten seconds. It runs the checks of a running service, and checks that only this
+// machine allows. It changes nothing. Mistakes are the errors of [config.Try], which returned
+// the configuration: settings with mistakes are not checked further. The advice of a check
+// without a fault is empty.
 func Examine(ctx context.Context, cfg config.Config, mistakes []error) []app.Check {
 	x := &examination{cfg: cfg, log: slog.New(slog.DiscardHandler), unclear: make(map[string]bool)}
 	for _, err := range mistakes {
@@ -68,9 +68,9 @@ func Examine(ctx context.Context, cfg config.Config, mistakes []error) []app.Che
 	return slices.Concat(all, db.checks, b.checks, x.owner(db, b), x.clock(db, b), counted(), x.versions(db, b))
 }
 
-// inTime begins to find something, and returns a function that waits for it. That returns
-// or if it takes longer than the limit, at which a context ends, since a file system or a
-// driver may hang.
+// inTime starts find, and returns a function that waits for its result. After the limit, at
+// which a context ends, that function returns or instead, since a file system or a driver may
+// hang.
 func inTime[T any](limit time.Duration, or T, find func() T) (wait func() T) {
 	answer, late := make(chan T, 1), time.After(limit+100*time.Millisecond)
 	go func() { answer <- find() }()
@@ -80,7 +80,7 @@ func inTime[T any](limit time.Duration, or T, find func() T) (wait func() T) {
 			return v
 		case <-late:
 		}
-		select { // what was found before another one was waited for
+		select { // a result that came before the limit wins
 		case v := <-answer:
 			return v
 		default:
@@ -89,7 +89,7 @@ func inTime[T any](limit time.Duration, or T, find func() T) (wait func() T) {
 	}
 }
 
-// unreadable stands for all settings, in a file that can't be read.
+// unreadable stands for all settings of a file that can't be read.
 const unreadable = "*"
 
 // An examination is one run of [Examine].
@@ -99,7 +99,7 @@ type examination struct {
 	unclear map[string]bool // keys of settings with a mistake
 }
 
-// isUnclear reports whether a setting that begins like one of these has a mistake.
+// isUnclear reports whether a setting whose key has one of these prefixes has a mistake.
 func (x *examination) isUnclear(prefixes ...string) bool {
 	for key := range x.unclear {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
@@ -109,7 +109,7 @@ func (x *examination) isUnclear(prefixes ...string) bool {
 	return x.unclear[unreadable]
 }
 
-// settings are a check for each mistake.
+// settings returns a check for each mistake.
 func (x *examination) settings(mistakes []error) (all []app.Check) {
 	for _, err := range mistakes {
 		s := symptom.WrongSetting
@@ -155,7 +155,7 @@ func (x *examination) owner(db databaseFound, b brokerFound) []app.Check {
 	return []app.Check{ok("owner", "the commands belong to this database, id %s", db.id)}
 }
 
-// Differences of clocks.
+// These are differences of clocks.
 const (
 	noticeable  = time.Second
 	intolerable = time.Minute

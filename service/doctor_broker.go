@@ -15,7 +15,7 @@ import (
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
-// A brokerFound is what is known of the broker.
+// A brokerFound is what the examination knows of the broker.
 type brokerFound struct {
 	broker.Inspection
 	checks  []app.Check
@@ -23,7 +23,7 @@ type brokerFound struct {
 	skew    *time.Duration // how far its clock is ahead of ours; nil if that is unknown
 }
 
-// credentials matches those of a URL.
+// credentials matches the user and password of a URL.
 var credentials = regexp.MustCompile(`://[^\s"]*@`)
 
 // server checks the broker.
@@ -37,7 +37,8 @@ func (x *examination) server(ctx context.Context) (b brokerFound) {
 		add(ok("broker", "gochannel lives inside the service: there is nothing to check"))
 		return b
 	}
-	s, at, err := openServer(x.cfg, x.log, serving, beside(x.cfg)) // as the service, whose user may not receive answers under another name
+	// It connects as the service does, whose user may not receive answers under another name.
+	s, at, err := openServer(x.cfg, x.log, serving, beside(x.cfg))
 	if x.cfg.Embedded() {
 		if running, _ := sqlite.LockOwner(x.cfg.DBPath); running == "" || errors.Is(err, ErrNoServer) {
 			if host, port, chosen := x.cfg.NATSAddress(); chosen && port > 0 && running == "" {
@@ -77,7 +78,7 @@ func (x *examination) server(ctx context.Context) (b brokerFound) {
 	}
 	b.reached = true
 	if !b.Now.IsZero() {
-		b.skew = new(b.Now.Sub(before.Add(took))) // it answers last
+		b.skew = new(b.Now.Sub(before.Add(took))) // the broker reads its clock last
 		if *b.skew <= 0 && *b.skew >= -took {
 			*b.skew = 0
 		}
@@ -87,7 +88,7 @@ func (x *examination) server(ctx context.Context) (b brokerFound) {
 	return b
 }
 
-// provisions says what is missing at the broker, or does not fit.
+// provisions reports objects that are missing at the broker, or do not fit.
 func (x *examination) provisions(changes []broker.Change, err error) (all []app.Check) {
 	for _, c := range changes {
 		if x.cfg.Provision == config.Verify {
@@ -104,10 +105,10 @@ func (x *examination) provisions(changes []broker.Change, err error) (all []app.
 	return all
 }
 
-// nearlyFull is how much of its limit a stream may have before it is said, in percent.
+// nearlyFull is the use of a stream's limit, in percent, from which on it is reported.
 const nearlyFull = 80
 
-// limits says what the broker keeps, and for how long.
+// limits says which messages the broker keeps, and for how long.
 func (x *examination) limits(b broker.Inspection) (all []app.Check) {
 	if b.Keeps == "" {
 		return nil
@@ -133,7 +134,7 @@ func (x *examination) limits(b broker.Inspection) (all []app.Check) {
 	return append([]app.Check{ok("limits", "%s%s%s", b.Keeps, age, size)}, all...)
 }
 
-// formatSize returns a number of bytes for people.
+// formatSize formats a number of bytes for people.
 func formatSize(bytes int64) string {
 	const gi, mi = 1 << 30, 1 << 20
 	if bytes >= gi {

@@ -18,13 +18,13 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// An examinedStore is one that is examined.
+// An examinedStore is a store that the doctor examines.
 type examinedStore interface {
 	closingStore
 	Version(ctx context.Context) (string, error)
 }
 
-// A databaseFound is what is known of the database.
+// A databaseFound is what the examination knows of the database.
 type databaseFound struct {
 	checks   []app.Check
 	store    examinedStore // nil if it can't be used
@@ -91,7 +91,7 @@ func (x *examination) database(ctx context.Context) (d databaseFound) {
 	return d
 }
 
-// lock says which process has the lock of the file.
+// lock reports which process has the lock of the file.
 func (x *examination) lock() app.Check {
 	owner, err := sqlite.LockOwner(x.cfg.DBPath)
 	switch {
@@ -103,9 +103,9 @@ func (x *examination) lock() app.Check {
 	return ok("lock", "a service runs on this file: %s; another one would refuse to start", owner)
 }
 
-// use opens the database and tries what the service does with it.
+// use opens the database and tries the operations of the service.
 func (d *databaseFound) use(ctx context.Context, x *examination, name string) (err error) {
-	var file *sqlite.Store // nil if the database is none
+	var file *sqlite.Store // nil if the database is no file
 	try := func(ctx context.Context) error { return d.store.Check(ctx) }
 	if x.cfg.DBURL.Empty() {
 		if d.handle, err = sql.Open("sqlite", sqlite.DSN(x.cfg.DBPath)); err != nil {
@@ -131,7 +131,7 @@ func (d *databaseFound) use(ctx context.Context, x *examination, name string) (e
 		}
 		if on, err := p.Checksums(ctx); on {
 			d.add(ok("checksums", "the server notices pages that its disk has changed"))
-		} else if err == nil { // else the checks that follow say it
+		} else if err == nil { // else the checks below report the error
 			d.add(found(symptom.NoChecksums))
 		}
 	}
@@ -164,8 +164,8 @@ func (d *databaseFound) use(ctx context.Context, x *examination, name string) (e
 	return nil
 }
 
-// wholeFile says what reading a file to its end has found, if that is more than a start of
-// the service does.
+// wholeFile reads a file to its end, and reports a fault that a start of the service would
+// not find.
 func (d *databaseFound) wholeFile(path string, check func() error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() < sqlite.QuickCheckSize {
@@ -203,7 +203,7 @@ func oneLine(err error) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\n", "; ")), " ")
 }
 
-// versions says what works together.
+// versions returns a check with the versions of all parts.
 func (x *examination) versions(db databaseFound, b brokerFound) []app.Check {
 	all := []string{"timer-service " + cmp.Or(x.cfg.Version, "(devel)"), runtime.Version(), db.version, b.Version}
 	known := slices.DeleteFunc(all, func(v string) bool { return v == "" })

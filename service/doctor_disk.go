@@ -13,13 +13,13 @@ import (
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
-// Free space of a file system.
+// These are amounts of free space on a file system.
 const (
 	littleSpace = 1 << 30
 	noSpace     = 16 << 20
 )
 
-// disk says whether the folder of the database can take one.
+// disk reports whether the folder of the database is fit for one.
 func (x *examination) disk() (all []app.Check) {
 	if !x.cfg.DBURL.Empty() || x.isUnclear("db_") {
 		return nil
@@ -30,7 +30,7 @@ func (x *examination) disk() (all []app.Check) {
 	}
 	var s unix.Statfs_t
 	err = unix.Statfs(dir, &s)
-	if errors.Is(err, unix.ENOENT) { // the service makes the last folder
+	if errors.Is(err, unix.ENOENT) { // the service creates the last folder
 		err = unix.Statfs(filepath.Dir(dir), &s)
 	}
 	switch {

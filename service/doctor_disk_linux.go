@@ -2,8 +2,8 @@ package service
 
 import "golang.org/x/sys/unix"
 
-// fileSystem returns the name of a file system that matters, and whether it is one over a
-// network.
+// fileSystem returns the name of a file system that matters, and whether it is a network file
+// system.
 func fileSystem(s *unix.Statfs_t) (name string, network bool) {
 	switch uint32(s.Type) { //nolint:gosec // magic numbers have 32 bits
 	case unix.NFS_SUPER_MAGIC:

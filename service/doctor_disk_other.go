@@ -4,5 +4,5 @@ package service
 
 import "github.com/event-service-agent/timer-service/app"
 
-// disk is not checked on this system.
+// disk checks nothing on this system.
 func (x *examination) disk() []app.Check { return nil }

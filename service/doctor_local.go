@@ -15,10 +15,10 @@ import (
 	"github.com/event-service-agent/timer-service/internal/symptom"
 )
 
-// httpTimeout is how long a service on this machine may take for an answer.
+// httpTimeout is how long a service on this machine may take to answer.
 const httpTimeout = 2 * time.Second
 
-// http says whether the address for HTTP is free, or what the service that answers there
+// http reports whether the address for HTTP is free, or what the service that answers there
 // says about itself.
 func (x *examination) http(ctx context.Context) []app.Check {
 	if x.isUnclear("http_") {
@@ -56,7 +56,7 @@ func (x *examination) http(ctx context.Context) []app.Check {
 	return []app.Check{found(symptom.PortMoves, addr)}
 }
 
-// files says which files others may read that they should not.
+// files reports files that others may read although they should not.
 func (x *examination) files() (all []app.Check) {
 	type secret struct {
 		name, what string

@@ -16,23 +16,23 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// Files beside the data of the embedded server, with mode 0600.
+// These files lie beside the data of the embedded server, with mode 0600.
 const (
-	addressFile = "url"    // where it listens while it runs
+	addressFile = "url"    // where the server listens while it runs
 	secretFile  = "secret" // password of the user who may do everything
-	portFile    = "port"   // which it took since the default was taken
+	portFile    = "port"   // which the server took because the default was in use
 )
 
-// roleName is what the app calls itself by default.
+// roleName is the default name of the app.
 const roleName = "timer-service"
 
-// embeddedDir is where the embedded server keeps its data: beside the database.
+// embeddedDir returns the folder of the embedded server's data, which is beside the database.
 func embeddedDir(cfg config.Config) string {
 	return strings.TrimSuffix(cfg.DBPath, filepath.Ext(cfg.DBPath)) + ".nats"
 }
 
-// startEmbedded starts the server in this process, its data beside the
-// database, and writes its address and its secret where clients find them.
+// startEmbedded starts the server in this process, with its data beside the database, and
+// writes its address and its secret to files for clients.
 func startEmbedded(lc fx.Lifecycle, cfg config.Config, opt *nats.Options, log *slog.Logger) (*description, error) {
 	dir := embeddedDir(cfg)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -95,8 +95,8 @@ func startEmbedded(lc fx.Lifecycle, cfg config.Config, opt *nats.Options, log *s
 	return d, nil
 }
 
-// keepSecret returns the secret of the embedded server, and makes one if there is
-// none, or if others could have read it.
+// keepSecret returns the secret of the embedded server. It makes a new one if there is none,
+// or if others could have read it.
 func keepSecret(dir string) (string, error) {
 	info, err := os.Stat(filepath.Join(dir, secretFile))
 	if err == nil && info.Mode().Perm()&0o077 == 0 {
@@ -108,8 +108,8 @@ func keepSecret(dir string) (string, error) {
 	return secret, writeFile(dir, secretFile, secret)
 }
 
-// readPort returns the port that the embedded server took at an earlier start,
-// since the default was taken.
+// readPort returns the port that the embedded server took at an earlier start because the
+// default was in use.
 func readPort(dir string) (int, bool) {
 	text, err := readFile(dir, portFile)
 	if err != nil {
@@ -125,7 +125,7 @@ func readFile(dir, name string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// writeFile writes a file of one line, which is never seen half written.
+// writeFile writes a file of one line. No reader sees it incomplete.
 func writeFile(dir, name, line string) error {
 	path := filepath.Join(dir, name)
 	if err := os.Remove(path + ".new"); err != nil && !os.IsNotExist(err) {

@@ -30,11 +30,10 @@ func kafkaOptions(cfg config.Config) (kafka.Options, error) {
 	return opt, err
 }
 
-// instance names this service by its machine and its database, which no other
-// process can have open. A service that is started again under the same name gets
-// its partitions from Kafka at once; under another name it waits until the session
-// of the one that died has expired. Instances that share a database have no name of
-// their own.
+// instance names this service by its machine and its database, which no other process can
+// have open. If a service starts again under the same name, Kafka gives it its partitions at
+// once. Under another name it waits until the session of the dead process has expired.
+// Instances that share a database have no name of their own.
 func instance(cfg config.Config) string {
 	if !cfg.DBURL.Empty() {
 		return ""

@@ -18,14 +18,14 @@ import (
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
-// A description is what was opened, for people.
+// A description tells people which parts were opened.
 type description struct {
-	broker  string // what it is and where
-	address string // what clients connect to
-	http    string // where HTTP is answered; empty if it is not
+	broker  string // kind and address of the broker
+	address string // address for clients
+	http    string // address of HTTP; empty if it is not served
 }
 
-// brokerName says which broker it is, without credentials.
+// brokerName describes the broker, without credentials.
 func brokerName(cfg config.Config) string {
 	switch {
 	case cfg.Embedded():
@@ -36,14 +36,14 @@ func brokerName(cfg config.Config) string {
 	return cfg.BrokerURL.URL()
 }
 
-// eventFormat is how events are written.
+// eventFormat returns the format of events.
 func eventFormat(cfg config.Config) envelope.Format {
 	return envelope.Format{CloudEvents: cfg.EventFormat == config.CloudEvents, Source: cfg.EventSource}
 }
 
-// openBroker opens the broker that the configuration names, which the app runs. The
-// store is a parameter so that it is closed later: the lock of a SQLite
-// file guards the data of the embedded server too.
+// openBroker opens the broker of the configuration, which the app runs. It takes the store as
+// a parameter so that the store is closed later: the lock of a SQLite file guards the data of
+// the embedded server too.
 func openBroker(
 	lc fx.Lifecycle, cfg config.Config, log *slog.Logger, _ app.Store,
 ) (broker.Broker, *description, error) {
@@ -57,7 +57,7 @@ func openBroker(
 		d, err = startEmbedded(lc, cfg, opt, log)
 		return err
 	})
-	if d == nil { // it is not embedded
+	if d == nil { // the server is not embedded
 		d = &description{broker: string(cfg.Broker) + " " + address, address: address}
 	}
 	if cfg.Broker == config.RabbitMQ {
@@ -66,23 +66,24 @@ func openBroker(
 	return s, d, err
 }
 
-// What a broker is opened for.
+// A purpose says for which use a broker is opened.
 type purpose string
 
 const (
 	serving    purpose = ""
-	sending    purpose = "timer-client"    // and waiting for events
-	inspecting purpose = "timer-provision" // and making what is missing
+	sending    purpose = "timer-client"    // publish commands and wait for events
+	inspecting purpose = "timer-provision" // read the configuration, and create missing objects
 )
 
-// A server is a broker that is not in this process.
+// A server is a broker outside this process.
 type server interface {
 	broker.Broker
 	Inspect(ctx context.Context, role string) (broker.Inspection, error)
 }
 
 // openServer returns the broker of the configuration, which must have an address, and that
-// address, for people. It touches no network. An embedded server is started by embed.
+// address, for people. It sends nothing to the network. An embedded server is started by
+// embed.
 func openServer(cfg config.Config, log *slog.Logger, what purpose, embed func(*nats.Options) error) (server, string, error) {
 	switch cfg.Broker {
 	case config.Kafka:
@@ -103,7 +104,7 @@ func openServer(cfg config.Config, log *slog.Logger, what purpose, embed func(*n
 	return nats.New(opt, log), config.NewSecret(opt.URL).URL(), err
 }
 
-// routing is the broker's own, with what the configuration changes.
+// routing returns the broker's own routing with the changes of the configuration.
 func routing(cfg config.Config, r broker.Routing, receipts string) broker.Routing {
 	if cfg.Receipts {
 		r.Receipts = cmp.Or(cfg.ReceiptsTopic, receipts)

@@ -10,13 +10,13 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// ErrNothingToProvision says that the broker lives inside the serving process,
-// which makes what it needs.
+// ErrNothingToProvision says that the broker lives inside the serving process, which creates
+// the objects that it needs.
 var ErrNothingToProvision = errors.New("the broker lives inside the serving process, so there is nothing to provision")
 
-// Provision makes what the routing needs at the broker that the configuration
-// names, or, if dry, only returns what it would make. It returns
-// [ErrNothingToProvision] if that is inside the serving process.
+// Provision creates the objects that the routing needs at the broker of the configuration. If
+// dry, it only returns the changes that it would make. It returns [ErrNothingToProvision] if
+// the broker is inside the serving process.
 func Provision(ctx context.Context, cfg config.Config, dry bool, log *slog.Logger) ([]broker.Change, error) {
 	if cfg.Embedded() || cfg.Broker == config.GoChannel {
 		return nil, ErrNothingToProvision

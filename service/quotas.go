@@ -17,14 +17,14 @@ type quotas struct {
 	limiter *quota.Limiter
 	summary string // of the file at the start, for people
 
-	instances func() int // how many share the database; nil: one
+	instances func() int // how many instances share the database; nil: one
 }
 
-// loadQuotas returns those of the configuration, nil if it names no file. The
-// error has all mistakes of the file.
+// loadQuotas returns the quotas of the configuration, or nil if it names no file. The error
+// has all mistakes of the file.
 func loadQuotas(cfg config.Config, counters *app.Counters, log *slog.Logger) (*quotas, error) {
 	if cfg.QuotasFile == "" {
-		return nil, nil //nolint:nilnil // there are none
+		return nil, nil //nolint:nilnil // there are no quotas
 	}
 	q := &quotas{watched: watched{file: cfg.QuotasFile, log: log, is: "new quotas are in force", wrong: "the quotas file is wrong, the old quotas stay in force"}}
 	q.load = func() (string, error) {

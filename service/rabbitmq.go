@@ -10,10 +10,11 @@ import (
 func rabbitOptions(cfg config.Config) (rabbitmq.Options, error) {
 	_, err := tlsConfig(cfg)
 	return rabbitmq.Options{
-		URL:       cfg.BrokerURL.Reveal(),
-		Username:  cfg.BrokerUsername,
-		Password:  cfg.BrokerPassword.Reveal(),
-		TLS:       func() (*tls.Config, error) { return tlsConfig(cfg) }, // again for each connection: files are replaced
+		URL:      cfg.BrokerURL.Reveal(),
+		Username: cfg.BrokerUsername,
+		Password: cfg.BrokerPassword.Reveal(),
+		// The files are read for each connection, because they may be replaced.
+		TLS:       func() (*tls.Config, error) { return tlsConfig(cfg) },
 		Routing:   routing(cfg, rabbitmq.DefaultRouting(), rabbitmq.DefaultReceipts),
 		Exchange:  cfg.RabbitMQExchange,
 		QueueType: rabbitmq.QueueType(cfg.RabbitMQQueueType),

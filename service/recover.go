@@ -11,8 +11,8 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// Recover recovers the database from the broker, or, if dry, says what that would
-// change. No service may run on a SQLite file meanwhile.
+// Recover recovers the database from the broker. If dry, it only returns the changes that it
+// would make. No service may run on a SQLite file meanwhile.
 func Recover(ctx context.Context, cfg config.Config, dry bool, log *slog.Logger) (done app.Recovered, err error) {
 	counters := new(app.Counters)
 	limits, err := loadQuotas(cfg, counters, log)

@@ -12,13 +12,14 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// A reloader loads what can change while the service runs, whenever it is asked to
-// by a signal: the quotas, the tokens of tenants, and the TLS files, which drivers read at every connect.
+// A reloader loads the files that may change while the service runs, whenever a signal asks
+// for it: the quotas, the tokens of tenants, and the TLS files, which drivers read at every
+// connect.
 type reloader struct {
 	cfg    config.Config
 	log    *slog.Logger
-	quotas *quotas  // nil if there are none
-	tokens *watched // of tenants, for HTTP; nil if there are none
+	quotas *quotas  // nil if there are no quotas
+	tokens *watched // tokens of tenants, for HTTP; nil if there are none
 	asked  <-chan os.Signal
 }
 
@@ -34,7 +35,7 @@ func (r *reloader) Run(ctx context.Context) error {
 	}
 }
 
-// reload says in one line what it did.
+// reload loads the files, and logs one line about the result.
 func (r *reloader) reload(ctx context.Context) {
 	limits, failed := "none", error(nil)
 	if r.quotas != nil {

@@ -1,6 +1,5 @@
-// Package service is the standalone assembly: it opens the store and the broker
-// that the configuration names and runs the app on them. It is the one package
-// that imports the drivers.
+// Package service assembles the standalone service: it opens the store and the broker of the
+// configuration and runs the app on them. It is the one package that imports the drivers.
 package service
 
 import (
@@ -25,14 +24,13 @@ import (
 	"github.com/event-service-agent/timer-service/telemetry"
 )
 
-// startTimeout bounds the start; a migration of a large database is the longest
-// part of it. An absent broker does not delay the start.
+// startTimeout bounds the start. The longest part of a start is the migration of a large
+// database. An unreachable broker does not delay it.
 const startTimeout = 5 * time.Minute
 
-// Run serves until ctx is done, then stops cleanly and returns nil. At SIGHUP it
-// loads the quotas again. To out it
-// prints a line for each part, and "ready" when commands are handled and timers fire. It returns an
-// error if something can't start, or if a part dies.
+// Run serves until ctx is done, then stops cleanly and returns nil. At SIGHUP it loads the
+// quotas again. It prints a line for each part to out, and "ready" when commands are handled
+// and timers fire. It returns an error if something can't start, or if a part dies.
 func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger) error {
 	log = slog.New(telemetry.LogHandler(log.Handler()))
 	hangUp := make(chan os.Signal, 1) // asks to reload; else it would end the process
@@ -68,7 +66,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 				return fxevent.NopLogger
 			}
 			l := &fxevent.SlogLogger{Logger: log}
-			l.UseErrorLevel(slog.LevelInfo) // Run returns it
+			l.UseErrorLevel(slog.LevelInfo) // Run returns the error
 			return l
 		}),
 		fx.StartTimeout(startTimeout),
@@ -91,7 +89,7 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 		select {
 		case <-ctx.Done():
 		case end := <-service.Wait():
-			died = end.ExitCode != 0 // else it is a signal, which fx listens to as well
+			died = end.ExitCode != 0 // else a signal, which fx also listens to
 		}
 		return nil
 	})
@@ -108,8 +106,8 @@ func Run(ctx context.Context, cfg config.Config, out io.Writer, log *slog.Logger
 	return err
 }
 
-// during starts parts, works, and stops them. The end of ctx does not interrupt a start:
-// fx would leave its hooks running. What was started is stopped in any case.
+// during starts parts, runs work, and stops them. The end of ctx does not interrupt a start,
+// because fx would leave its hooks running. Parts that were started are stopped in any case.
 func during(ctx context.Context, parts *fx.App, work func() error) (started bool, err error) {
 	if err := parts.Err(); err != nil {
 		return false, dig.RootCause(err)
@@ -118,7 +116,7 @@ func during(ctx context.Context, parts *fx.App, work func() error) (started bool
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := parts.Start(starting); err != nil {
-		return false, dig.RootCause(err) // fx has stopped what had started
+		return false, dig.RootCause(err) // fx has stopped the started parts
 	}
 	err = work()
 	stopping, cancel := context.WithTimeout(ctx, parts.StopTimeout())
@@ -126,7 +124,7 @@ func during(ctx context.Context, parts *fx.App, work func() error) (started bool
 	return true, errors.Join(err, parts.Stop(stopping))
 }
 
-// options returns those of the app, as the configuration has them.
+// options returns the options of the app for the configuration.
 func options(cfg config.Config, counters *app.Counters, q *quotas) app.Options {
 	opt := app.Options{
 		PollingInterval: cfg.PollingInterval,
@@ -158,8 +156,8 @@ func keepQuotas(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s app.Store
 	app.KeepRunning(lc, sd, log, "quotas", q.Run, nil, closeTimeout)
 }
 
-// announce prints a line for each part once everything runs. It is invoked last, so
-// that its hook starts last.
+// announce prints a line for each part once everything runs. It is invoked last, so that its
+// hook starts last.
 func announce(
 	lc fx.Lifecycle, out io.Writer, cfg config.Config, b broker.Broker, m *admin.Monitor, d *description, q *quotas,
 ) {
@@ -179,7 +177,7 @@ func announce(
 			}
 			for _, l := range []struct {
 				part string
-				is   bool // the service has it
+				is   bool // the service has this part
 				text string
 			}{
 				{"dashboard", d.http != "", d.http + "/"},
@@ -216,12 +214,12 @@ func announce(
 	))
 }
 
-// settleTime is how long the parts may take to run, with a broker and a database that
+// settleTime is how long the parts may take to become ready if the broker and the database
 // answer.
 const settleTime = 2 * time.Second
 
-// settles waits for the parts that begin with the service, checking again and again, and
-// reports whether all are ready.
+// settles waits for the parts that start with the service, and reports whether all became
+// ready.
 func settles(ctx context.Context, m *admin.Monitor) bool {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()

@@ -13,36 +13,35 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// closeTimeout is how long a stop waits at least for what was opened to be closed: the
-// embedded server, and the database.
+// closeTimeout is how long a stop waits, at least, for the embedded server or the database to
+// close.
 const closeTimeout = 750 * time.Millisecond
 
-// lookTimeout is the same of what operators look at: HTTP, and metrics that were not
-// sent yet.
+// lookTimeout is how long a stop waits for the parts that operators read: HTTP, and metrics
+// that were not sent yet.
 const lookTimeout = 250 * time.Millisecond
 
-// stopTimeout returns how long a stop takes at most: drain_timeout and five
-// seconds. Each part has its share, so that one which needs all of it leaves the
-// others theirs.
+// stopTimeout returns how long a stop takes at most: drain_timeout and five seconds. Each
+// part has its share, so that a slow part leaves the others theirs.
 func stopTimeout(cfg config.Config) time.Duration {
 	return app.Options{DrainTimeout: cfg.DrainTimeout, RunBroker: true}.StopTimeout() + 2*closeTimeout + 2*lookTimeout
 }
 
-// keepLooking keeps a part running that operators look at, such as HTTP. It holds nothing
-// that a stop must save. A stop therefore does not fail when such a part needs longer than
-// lookTimeout, as on a busy machine: it logs a warning and goes on.
+// keepLooking keeps a part running that operators read, such as HTTP. It holds nothing that a
+// stop must save. So if such a part needs longer than lookTimeout, as on a busy machine, the
+// stop does not fail: it logs a warning and goes on.
 func keepLooking(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, name string, run func(context.Context) error) {
 	app.KeepRunning(impatient{lc, log, name}, sd, log, name, run, nil, lookTimeout)
 }
 
-// impatient is a lifecycle that goes on without a part that does not stop in time.
+// impatient is a lifecycle that goes on if a part does not stop in time.
 type impatient struct {
 	fx.Lifecycle
 	log  *slog.Logger
 	part string
 }
 
-// Append appends a hook whose stop may last too long.
+// Append appends a hook whose stop may take too long.
 func (l impatient) Append(h fx.Hook) {
 	stop := h.OnStop
 	h.OnStop = func(ctx context.Context) error {
@@ -56,10 +55,9 @@ func (l impatient) Append(h fx.Hook) {
 	l.Lifecycle.Append(h)
 }
 
-// closeHook closes something at the stop. It waits for that for closeTimeout, and longer
-// if the parts that stopped before left some of the time that a stop has: on a slow disk
-// the embedded server needs seconds for its files. The one that is closed next keeps its
-// share.
+// closeHook closes something at the stop. It waits for closeTimeout, and longer if the parts
+// that stopped before left some time: on a slow disk the embedded server needs seconds for
+// its files. It leaves the next hook its share.
 func closeHook(what string, closeIt func() error) fx.Hook {
 	return fx.StopHook(func(ctx context.Context) error {
 		timeout := closeTimeout

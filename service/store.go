@@ -19,8 +19,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// openStore opens the database, migrates it, and closes it last. A database that
-// others share and that is not there yet is waited for until ctx ends.
+// openStore opens the database, migrates it, and closes it last. If a shared database is not
+// reachable yet, openStore waits for it until ctx ends.
 func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slog.Logger) (closingStore, error) {
 	if cfg.DBURL.Empty() {
 		ctx = context.WithoutCancel(ctx) // a start is not interrupted
@@ -35,7 +35,7 @@ func openStore(ctx context.Context, lc fx.Lifecycle, cfg config.Config, log *slo
 	return s, nil
 }
 
-// A closingStore is one that was opened here.
+// A closingStore is a store that this package opened and closes.
 type closingStore interface {
 	app.Store
 	io.Closer
@@ -58,8 +58,8 @@ const (
 	logTries      = 30          // tries between two lines of the log
 )
 
-// awaitPostgres opens a PostgreSQL database. One that does not answer yet is
-// waited for as long as a start may take: both may be started together.
+// awaitPostgres opens a PostgreSQL database. If it does not answer yet, awaitPostgres waits
+// as long as a start may take, because both may be started together.
 func awaitPostgres(ctx context.Context, cfg config.Config, log *slog.Logger) (*postgres.Store, error) {
 	for tries := 0; ; tries++ {
 		s, err := postgres.Open(ctx, cfg.DBURL.Reveal(), postgres.Options{Durability: postgresDurability(cfg), Events: eventFormat(cfg), Version: cfg.Version, Log: log})
@@ -82,7 +82,7 @@ func postgresDurability(cfg config.Config) postgres.Durability {
 	return postgres.Strict
 }
 
-// storeName says what the store is and where, without credentials.
+// storeName describes the store, without credentials.
 func storeName(cfg config.Config) string {
 	if !cfg.DBURL.Empty() {
 		return "postgres " + cfg.DBURL.URL()
@@ -90,8 +90,8 @@ func storeName(cfg config.Config) string {
 	return "sqlite " + cfg.DBPath
 }
 
-// Reader opens the database for reading only, whether a service runs on it or
-// not. The caller closes it.
+// Reader opens the database for reading only, whether a service runs on it or not. The caller
+// closes it.
 func Reader(ctx context.Context, cfg config.Config) (interface {
 	timer.Reader
 	io.Closer
@@ -103,9 +103,9 @@ func Reader(ctx context.Context, cfg config.Config) (interface {
 	return sqlite.OpenReader(ctx, cfg.DBPath)
 }
 
-// Migrate brings the schema of the database to the version of this binary, and
-// creates a SQLite database if there is none. With reference it also adds a foreign key from timers
-// to the host's table service_calls. It returns the version before and after.
+// Migrate brings the schema of the database to the version of this binary, and creates a
+// SQLite database if there is none. With reference it also adds a foreign key from timers to
+// the host's table service_calls. It returns the version before and after.
 func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to int64, err error) {
 	migrate, tie := sqlite.MigrateFrom, sqlite.ReferenceServiceCalls
 	var db *sql.DB
@@ -128,9 +128,8 @@ func Migrate(ctx context.Context, cfg config.Config, reference bool) (from, to i
 	return from, to, tie(ctx, db)
 }
 
-// Schema returns the version of the schema that the database has, 0 if there is
-// none, that of this binary, and the statements of the migrations between. It changes
-// nothing.
+// Schema returns the version of the database's schema, 0 if there is none, the version of
+// this binary, and the statements of the migrations between. It changes nothing.
 func Schema(ctx context.Context, cfg config.Config) (version, latest int64, script string, err error) {
 	if cfg.DBURL.Empty() {
 		if version, err = sqlite.VersionOf(ctx, cfg.DBPath); err == nil {
@@ -149,7 +148,8 @@ func Schema(ctx context.Context, cfg config.Config) (version, latest int64, scri
 	return version, postgres.SchemaVersion, script, err
 }
 
-// migratable returns why a PostgreSQL server can't be used, or the role may not make tables.
+// migratable returns why a PostgreSQL server can't be used, or why the role may not create
+// tables.
 func migratable(ctx context.Context, cfg config.Config) error {
 	db, err := postgres.Connect(cfg.DBURL.Reveal())
 	if err != nil {

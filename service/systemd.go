@@ -11,9 +11,9 @@ import (
 	"github.com/event-service-agent/timer-service/admin"
 )
 
-// notifySystemd tells systemd that the service has started and that it stops, and
-// while the process works feeds the watchdog, if a unit with Type=notify asks for it
-// (NOTIFY_SOCKET, WATCHDOG_USEC). It is invoked last.
+// notifySystemd tells systemd that the service has started and that it stops. While the
+// process works it feeds the watchdog, if a unit with Type=notify asks for it (NOTIFY_SOCKET,
+// WATCHDOG_USEC). It is invoked last.
 func notifySystemd(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, m *admin.Monitor) {
 	notify := func(state string) {
 		if _, err := daemon.SdNotify(false, state); err != nil {

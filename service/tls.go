@@ -9,9 +9,9 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// tlsConfig returns the TLS settings for the broker: the authority that
-// signs its certificate, and our own certificate. It returns nil if neither is set;
-// then the authorities of the system are trusted.
+// tlsConfig returns the TLS settings for the broker: the authority that signs its
+// certificate, and our own certificate. It returns nil if neither is set; then the
+// authorities of the system are trusted.
 func tlsConfig(cfg config.Config) (*tls.Config, error) {
 	if cfg.BrokerTLSCA == "" && cfg.BrokerTLSCert == "" {
 		return nil, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/event-service-agent/timer-service/config"
 )
 
-// watchTokens returns the file of the tokens of tenants, which is given to a server whenever
-// it is loaded.
+// watchTokens returns the file of the tokens of tenants. Whenever the file is loaded, the
+// server gets the tokens.
 func watchTokens(file string, server *admin.Server, log *slog.Logger) *watched {
 	return &watched{
 		file: file, log: log, is: "new tenant tokens are in force", wrong: "the file of tenant tokens is wrong, the old tokens stay in force",

@@ -16,8 +16,8 @@ import (
 // ErrNoBackup says that the database is not a SQLite file.
 var ErrNoBackup = errors.New("PostgreSQL has tools of its own: pg_dump for a copy, continuous archiving for any point in time (point-in-time recovery); backup copies a SQLite file")
 
-// Backup copies the SQLite database into a file, which is absent or empty, whether
-// a service runs or not. The configuration must name one.
+// Backup copies the SQLite database into a file, which is absent or empty, whether a service
+// runs or not. The configuration must name a SQLite database.
 func Backup(ctx context.Context, cfg config.Config, to string) error {
 	return sqlite.Backup(ctx, cfg.DBPath, to)
 }
@@ -89,7 +89,7 @@ func Import(ctx context.Context, cfg config.Config, now time.Time, from io.ReadS
 	return sum, errors.Join(explained(cfg, err), idle(ctx, s.Reader)) // one that started meanwhile has fired timers
 }
 
-// explained names the database that is not empty, and what to do.
+// explained adds to an error which database is not empty, and what to do.
 func explained(cfg config.Config, err error) error {
 	if errors.Is(err, store.ErrNotEmpty) {
 		return fmt.Errorf("%s holds timers or events already: import into a new database", storeName(cfg))

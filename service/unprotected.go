@@ -16,26 +16,26 @@ import (
 
 const (
 	countInterval  = time.Minute      // between two counts, at least
-	countShare     = 100              // of the time is spent on counting at most one in so many
+	countShare     = 100              // counting takes at most one in so many parts of the time
 	countTimeout   = 10 * time.Second // of a count
-	maxUnprotected = 1_000_000        // rows that a count looks at
+	maxUnprotected = 1_000_000        // rows that a count reads
 )
 
-// publishDelay is how much later than its timestampMs a command may come to the broker:
-// producers retry, and their clocks differ.
+// publishDelay is how much later than its timestampMs a command may arrive at the broker,
+// because producers retry and their clocks differ.
 const publishDelay = time.Minute
 
-// An unprotected counts again and again the timers that only a backup protects.
+// An unprotected counts, at intervals, the timers that only a backup protects.
 type unprotected struct {
 	logs  func(context.Context) ([]broker.Log, error)
 	store countedStore
 	log   *slog.Logger
 	last  atomic.Pointer[timer.Unprotected]
 	full  atomic.Uint64 // bits of how full the broker is
-	said  time.Time     // when it was last logged that it fills
+	said  time.Time     // when it was last logged that the broker fills
 }
 
-// keepUnprotected counts the timers that only a backup protects until the stop.
+// keepUnprotected counts the timers that only a backup protects, until the stop.
 func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s closingStore, b broker.Broker) *unprotected {
 	u := &unprotected{
 		logs:  func(context.Context) ([]broker.Log, error) { return nil, nil },
@@ -48,7 +48,7 @@ func keepUnprotected(lc fx.Lifecycle, sd fx.Shutdowner, log *slog.Logger, s clos
 	return u
 }
 
-// Last returns the last count; one without a time if there is none yet.
+// Last returns the last count, whose time is zero if there is none yet.
 func (u *unprotected) Last() timer.Unprotected {
 	if last := u.last.Load(); last != nil {
 		return *last
@@ -56,8 +56,8 @@ func (u *unprotected) Last() timer.Unprotected {
 	return timer.Unprotected{}
 }
 
-// Run counts until ctx is done, and returns nil. While broker or database are away the
-// last count stays.
+// Run counts until ctx is done, and returns nil. While the broker or the database is
+// unreachable, the last count stays.
 func (u *unprotected) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
@@ -66,7 +66,7 @@ func (u *unprotected) Run(ctx context.Context) error {
 		cancel()
 		next := countInterval
 		if err != nil && u.last.Load() == nil {
-			next = databasePause // broker and database may not be there yet at the start
+			next = databasePause // both may be unreachable at the start
 		} else if err != nil {
 			u.log.DebugContext(ctx, "timers that only a backup protects were not counted", "error", err)
 		} else {
@@ -79,7 +79,6 @@ func (u *unprotected) Run(ctx context.Context) error {
 	}
 }
 
-// count counts them.
 func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
 	logs, err := u.logs(ctx)
 	if err != nil {
@@ -89,10 +88,10 @@ func (u *unprotected) count(ctx context.Context) (timer.Unprotected, error) {
 	return onlyInBackups(ctx, u.store, oldestKept(logs, time.Now()))
 }
 
-// fullInterval is how long there is no other line about a broker that is nearly full.
+// fullInterval is the time between two lines about a broker that is nearly full.
 const fullInterval = time.Hour
 
-// noteFull notes how full the broker is, by the log that has least room.
+// noteFull records how full the broker is, judged by its fullest log.
 func (u *unprotected) noteFull(ctx context.Context, logs []broker.Log) {
 	most := 0.0
 	for _, l := range logs {
@@ -107,19 +106,18 @@ func (u *unprotected) noteFull(ctx context.Context, logs []broker.Log) {
 	}
 }
 
-// Full returns how much of what the broker takes is used, from 0 to 1; 0 where it has no
-// limit that is known.
+// Full returns which part of the broker's limit is used, from 0 to 1; 0 if it has no known
+// limit.
 func (u *unprotected) Full() float64 { return math.Float64frombits(u.full.Load()) }
 
-// A countedStore is one whose timers are counted.
+// A countedStore is a store whose timers are counted.
 type countedStore interface {
 	Timers() timer.Reader
 	RegisteredBefore(ctx context.Context, before time.Time, limit int) (timer.Unprotected, error)
 }
 
-// onlyInBackups counts the timers that only a backup protects, where the broker has all
-// commands since a time. Where it keeps nothing, which is the zero time, they are all
-// that wait.
+// onlyInBackups counts the timers that only a backup protects, if the broker has all commands
+// since a time. If it keeps none, which is the zero time, these are all waiting timers.
 func onlyInBackups(ctx context.Context, s countedStore, since time.Time) (timer.Unprotected, error) {
 	if since.IsZero() {
 		st, err := s.Timers().Stats(ctx, "")
@@ -130,10 +128,10 @@ func onlyInBackups(ctx context.Context, s countedStore, since time.Time) (timer.
 	return only, err
 }
 
-// oldestKept returns since when the broker has all commands, at least: a log may have
-// lost what another one still has. One that is empty had none for as long as it keeps
-// messages, unless all are: then it has those from now on. It returns zero if there is
-// no log.
+// oldestKept returns the time since when the broker surely has all commands: a log may have
+// lost commands that another log still has. An empty log had no command for as long as it
+// keeps messages. If all logs are empty, they have the commands from now on. It returns zero
+// if there is no log.
 func oldestKept(logs []broker.Log, now time.Time) (since time.Time) {
 	for _, l := range logs {
 		if l.Oldest.After(since) {

@@ -15,15 +15,17 @@ const watchInterval = time.Second
 
 // A watched file is loaded again when it has changed.
 type watched struct {
-	file  string
-	load  func() (string, error) // uses the file, and returns what is in force, for people; with an error the old stays
+	file string
+	// load uses the file, and describes for people what is in force. With an error the old
+	// content stays in force.
+	load  func() (string, error)
 	log   *slog.Logger
-	is    string // what is logged when the file was loaded
-	wrong string // what is logged when it has a mistake
+	is    string // message of the log when the file was loaded
+	wrong string // message of the log when it has a mistake
 
 	mu     sync.Mutex
-	loaded os.FileInfo // the file as it was loaded last, valid or not; nil if there was none
-	seen   os.FileInfo // the same at the last check
+	loaded os.FileInfo // the file at the last load, valid or not; nil if it did not exist
+	seen   os.FileInfo // the file at the last check
 }
 
 // now loads the file, whether it has changed or not.
@@ -36,7 +38,7 @@ func (w *watched) now() (string, error) {
 }
 
 // Run loads the file whenever it has changed, until ctx is done. A mistake in it is logged
-// once, and what was loaded before stays in force.
+// once, and the content that was loaded before stays in force.
 func (w *watched) Run(ctx context.Context) error {
 	for pause.For(ctx, watchInterval) {
 		w.reload(ctx)
@@ -44,8 +46,8 @@ func (w *watched) Run(ctx context.Context) error {
 	return nil
 }
 
-// reload loads the file if it has changed, and not again since the last check: it may be
-// half written, and half of it may be valid.
+// reload loads the file if it has changed, but only if it has not changed since the last
+// check: a file may be half written, and half of it may be valid.
 func (w *watched) reload(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +64,7 @@ func (w *watched) reload(ctx context.Context) {
 	}
 }
 
-// stat returns the information about a file, nil if there is none.
+// stat returns the information about a file, or nil if it does not exist.
 func stat(name string) os.FileInfo {
 	info, err := os.Stat(name)
 	if err != nil {
