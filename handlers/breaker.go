@@ -13,8 +13,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// breakCircuit makes messages wait while the store fails, instead of being
-// delivered again and again.
+// breakCircuit makes messages wait while the store fails, instead of leaving them to the
+// broker, which would deliver them again and again.
 func (h *Handlers) breakCircuit(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		if !h.breaker.acquire(h.stopping) {
@@ -44,16 +44,16 @@ func (h *Handlers) breakCircuit(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// A breaker is a circuit breaker that makes callers wait: closed, all pass; open,
-// all wait; half-open, after each pause, one may try, and if it succeeds the breaker
-// is closed. (Sony/gobreaker refuses callers instead, so that the waiting would come
-// on top of it.)
+// A breaker is a circuit breaker that makes callers wait. While it is closed, all pass. While
+// it is open, all wait. After each pause it is half-open: one caller may try, and if that
+// succeeds the breaker is closed. (Sony/gobreaker refuses callers instead, so that the
+// waiting would come on top of it.)
 type breaker struct {
 	probe chan struct{} // holds a permit while half-open
 
 	mu     sync.Mutex
-	closed chan struct{} // closed with the breaker; nil while it is closed
-	pauses int           // since it was opened
+	closed chan struct{} // closed when the breaker closes; nil while it is closed
+	pauses int           // how many since it was opened
 	timer  *time.Timer   // makes it half-open; nil while half-open or closed
 }
 
@@ -66,8 +66,8 @@ func (b *breaker) isOpen() bool {
 	return b.closed != nil
 }
 
-// acquire returns true when the caller may try, false if stop ended before. The
-// caller then calls success, failure or release.
+// acquire returns true when the caller may try, or false if stop ended before. After true the
+// caller calls success, failure or release.
 func (b *breaker) acquire(stop context.Context) bool {
 	b.mu.Lock()
 	closed := b.closed
@@ -85,8 +85,8 @@ func (b *breaker) acquire(stop context.Context) bool {
 	}
 }
 
-// failure opens the breaker, for twice as long as the last time, and reports
-// whether it was closed.
+// failure opens the breaker for twice as long as the last time, and reports whether it was
+// closed.
 func (b *breaker) failure() (opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *breaker) failure() (opened bool) {
 		b.closed = make(chan struct{})
 	}
 	if b.timer != nil {
-		return opened // several failed together
+		return opened // several callers failed together
 	}
 	b.pauses++
 	b.timer = time.AfterFunc(retry.Intake.After(b.pauses), func() {

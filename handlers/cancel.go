@@ -7,8 +7,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// cancel applies a CancelTimer or a CancelTimers. One that is tried again goes over all that
-// it selects once more, and changes nothing of what it has canceled.
+// cancel applies a CancelTimer or a CancelTimers. A retry selects all timers once more, and
+// does not change those that it has canceled.
 func (h *Handlers) cancel(ctx context.Context, d *delivery) ([]timer.Result, error) {
 	d.canceled = nil
 	all := []timer.Result{}
@@ -28,7 +28,6 @@ func (h *Handlers) cancel(ctx context.Context, d *delivery) ([]timer.Result, err
 	return all, err
 }
 
-// list lists timers.
 func (h *Handlers) list(ctx context.Context, f timer.Filter) (timer.Page, error) {
 	return h.opt.Timers.List(ctx, f)
 }

@@ -26,12 +26,12 @@ import (
 const (
 	poisonTopic    = "dead letters" // stands for the topic of the tenant
 	maxDetailBytes = 512
-	publishTimeout = 10 * time.Second // of a dead letter; then its original comes again
+	publishTimeout = 10 * time.Second // of a dead letter; then its original is delivered again
 
-	// Of a topic that takes nothing, so that invalid messages of one tenant do not fill
-	// the window of all.
+	// These limits are for a topic that accepts nothing, so that invalid messages of one
+	// tenant do not fill the window of all tenants.
 	maxUnderWay = 256                    // dead letters that are published at once
-	underWay    = 250 * time.Millisecond // how long others wait; then their originals come again
+	underWay    = 250 * time.Millisecond // how long others wait; then their originals are delivered again
 )
 
 // explain stores the reason of an invalid message in its metadata, where the
@@ -47,10 +47,10 @@ func explain(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// deadLetters publishes invalid messages. To Watermill's poison queue, which
-// knows one topic, it is a publisher; it names the topic by the tenant.
+// deadLetters publishes invalid messages. Watermill's poison queue, which knows one topic,
+// uses it as a publisher. It chooses the topic by the tenant.
 type deadLetters struct {
-	receipts Receipts // nil if there are none
+	receipts Receipts // nil: no receipts
 	pub      broker.Publisher
 	routing  Routing
 	clock    timer.Clock
@@ -61,14 +61,14 @@ type deadLetters struct {
 	topics map[string]*turns
 }
 
-// Turns are for dead letters of one topic.
+// Turns limit how many dead letters of one topic are published at once.
 type turns struct {
 	slots *semaphore.Weighted
 	users int
 }
 
-// enter waits for a turn of a topic, which fails if it takes too long. Leave is to be
-// called then, too.
+// enter waits for a turn of a topic, and fails if that takes too long. The caller calls leave
+// in both cases.
 func (d *deadLetters) enter(ctx context.Context, topic string) (leave func(), err error) {
 	d.mu.Lock()
 	t := d.topics[topic]
@@ -106,10 +106,9 @@ func (d *deadLetters) Publish(_ string, messages ...*message.Message) error {
 	return nil
 }
 
-// publish publishes the dead letter of a message. One that the broker refuses is
-// published again with its body cut, as short as it takes: with its headers a dead
-// letter is larger than its original, and one that can't be published would bring
-// the original back for ever.
+// publish publishes the dead letter of a message. If the broker refuses it, it is published
+// again with a shorter body. With its headers a dead letter is larger than its original, and
+// if it could not be published, the original would be delivered again for ever.
 func (d *deadLetters) publish(original *message.Message) error {
 	ctx, cancel := context.WithTimeout(original.Context(), publishTimeout)
 	defer cancel()
@@ -153,8 +152,8 @@ func rejected(tenant timer.TenantID, from envelope.Origin, trace timer.Trace, or
 	}
 }
 
-// report logs that a message was refused: the first of its tenant and reason in a
-// minute, and how many there were; and each at the level debug.
+// report logs that a message was refused: the first of its tenant and reason in a minute, and
+// how many there were. At the level debug it logs each message.
 func (d *deadLetters) report(ctx context.Context, tenant timer.TenantID, from envelope.Origin, dead *message.Message) {
 	reason := timer.Reason(dead.Metadata.Get(envelope.HeaderDeadLetterReason))
 	id := dead.Metadata.Get(envelope.HeaderDeadLetterOriginalID)
@@ -165,8 +164,8 @@ func (d *deadLetters) report(ctx context.Context, tenant timer.TenantID, from en
 	}
 }
 
-// tenantOf returns whose dead letter it is: the tenant that the topic names,
-// since brokers guard topics, else the one that the body names.
+// tenantOf returns the tenant of a dead letter. It is the tenant in the topic's name, since
+// brokers guard topics, or else the tenant in the body.
 func (d *deadLetters) tenantOf(original *message.Message) timer.TenantID {
 	if tenant, named := d.routing.TenantOf(original.Metadata.Get(broker.MetaTopic)); named {
 		if tenant.Validate() != nil {
@@ -177,9 +176,8 @@ func (d *deadLetters) tenantOf(original *message.Message) timer.TenantID {
 	return envelope.TenantOf(original.Payload)
 }
 
-// deadLetter makes the dead letter of a message: its body, and headers of our own.
-// Of the original's headers only a valid correlation id is copied, and its id if the
-// body has none.
+// deadLetter makes the dead letter of a message: its body, and headers of our own. Of the
+// original's headers it copies a valid correlation id, and the id if the body has none.
 func (d *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, original *message.Message) *message.Message {
 	from := original.Metadata
 	topic := cmp.Or(from.Get(broker.MetaTopic), from.Get(middleware.PoisonedTopicKey))
@@ -191,7 +189,7 @@ func (d *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, 
 	now := d.clock.Now()
 	first := firstAt(original, replays, now)
 	if replays > 0 && from.Get(envelope.HeaderDeadLetterReason) == string(timer.ReasonOverQuota) {
-		replays-- // a quota says nothing about the message, which may be replayed again
+		replays-- // a quota says nothing about the message, so this replay does not count
 	}
 
 	made := message.NewMessage(deadLetterID(topic, original), original.Payload)
@@ -217,10 +215,10 @@ func (d *deadLetters) deadLetter(tenant timer.TenantID, origin envelope.Origin, 
 	return made
 }
 
-// deadLetterID returns the id of a dead letter. It is never that of the original,
-// which the broker would drop as a duplicate. If the position of the original
-// is known the id follows from it, so that one which is published again, because
-// the ack of its original was lost, is dropped as a duplicate.
+// deadLetterID returns the id of a dead letter. It differs from the id of the original,
+// because the broker would drop it as a duplicate. If the position of the original is known,
+// the id is derived from it. So if the ack of the original was lost and the dead letter is
+// published again, the broker drops the second one.
 func deadLetterID(topic string, original *message.Message) string {
 	position := original.Metadata.Get(broker.MetaPosition)
 	if position == "" {
@@ -229,9 +227,9 @@ func deadLetterID(topic string, original *message.Message) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "%q %q %s", topic, position, original.Payload)).String()
 }
 
-// firstAt returns when the message first became a dead letter. A replayed one
-// carries that time. It comes from outside, so it counts only in the form in
-// which it is written here, and if it is past.
+// firstAt returns when the message first became a dead letter. A replayed message carries
+// that time. It comes from outside, so it is used only if it has the form that this function
+// writes, and is in the past.
 func firstAt(msg *message.Message, replays int, now time.Time) string {
 	carried := msg.Metadata.Get(envelope.HeaderDeadLetterFirstAt)
 	at, err := envelope.ParseTime(carried)

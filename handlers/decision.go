@@ -7,18 +7,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Decision is what became of one command of a delivery, for those who watch.
+// A Decision is the outcome of one command of a delivery, for [Options.Watch].
 type Decision struct {
 	Result
-	timer.Key               // of the command; of one that is invalid what it names, if that can be read
+	timer.Key               // of the command; if that is invalid, the part of the key that can be read
 	ID            string    // of the message
 	CorrelationID string    // of the command; may be empty
 	DueAt         time.Time // of a ScheduleTimer
-	Reason        string    // of one that is invalid
-	Detail        string    // of that, for people
+	Reason        string    // why the command is invalid
+	Detail        string    // the same in more words, for people
 }
 
-// decisions calls watch with what became of the commands of a delivery.
+// decisions calls watch with the outcome of each command of a delivery.
 func (d *delivery) decisions(watch func(Decision)) {
 	decided := func(key timer.Key, id, correlationID string, due time.Time, outcome string) {
 		watch(Decision{
@@ -43,7 +43,7 @@ func (d *delivery) decisions(watch func(Decision)) {
 		case d.results != nil:
 		case len(d.cancel.Of.Calls) > 0:
 			calls = d.cancel.Of.Calls
-		default: // nobody knows which
+		default: // it is not known which
 			calls = []timer.ServiceCallID{""}
 		}
 		for i, call := range calls {

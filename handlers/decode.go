@@ -12,11 +12,11 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A delivery is a message on its way to its handler, and the context of that. It
-// ends DrainTimeout after the stop: the router cancels the contexts of messages in
-// flight at once, which would break healthy transactions.
+// A delivery is a message on its way to its handler, and the context of the handler. That
+// context ends DrainTimeout after the stop. The router cancels the contexts of messages in
+// flight at once, which would abort healthy transactions.
 type delivery struct {
-	context.Context                 // of handlers at work
+	context.Context                 // of running handlers
 	values          context.Context // the message's own
 	msg             *message.Message
 	store           Store
@@ -25,12 +25,12 @@ type delivery struct {
 	schedules []timer.ScheduleTimer // commands of the message
 	one       [1]timer.ScheduleTimer
 	cancel    timer.CancelTimers    // the command, if schedules is empty; that of a CancelTimer names one service call
-	canceled  []timer.ServiceCallID // those of the results, if it was applied
+	canceled  []timer.ServiceCallID // service calls of the results, if the command was applied
 
-	carried  timer.Trace // of its span
+	carried  timer.Trace // by the commands, from the delivery's span
 	result   Result
 	results  []timer.Result  // of the commands that were applied
-	exceeded *quota.Exceeded // the limit that they exceed
+	exceeded *quota.Exceeded // the limit that the commands exceed
 }
 
 func (h *Handlers) newDelivery(msg *message.Message) *delivery {
@@ -54,7 +54,7 @@ func deliveryOf(msg *message.Message) *delivery {
 	return d
 }
 
-// begin counts the handlers at work, and gives a message the context of its delivery.
+// begin counts running handlers, and gives a message the context of its delivery.
 func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		h.atWork.Add(1)
@@ -67,13 +67,13 @@ func (h *Handlers) begin(next message.HandlerFunc) message.HandlerFunc {
 }
 
 // decodeAhead decodes messages in the goroutine of their subscription. The router has a
-// goroutine for each message, whose stack would have to grow for that alone, which took a
-// tenth of the CPU of an intake (measured 2026-11).
+// goroutine for each message, and decoding there would make its stack grow, which took a
+// tenth of the CPU time of an intake (measured 2026-11).
 func (h *Handlers) decodeAhead(sub message.Subscriber) (message.Subscriber, error) {
 	return message.MessageTransformSubscriberDecorator(func(msg *message.Message) { h.read(h.newDelivery(msg)) })(sub)
 }
 
-// end tells [atWork] when no handler is left.
+// end notifies [atWork] when no handler is running.
 func (h *Handlers) end() {
 	if h.atWork.Add(-1) > 0 {
 		return
@@ -84,9 +84,9 @@ func (h *Handlers) end() {
 	}
 }
 
-// decode makes the span of a delivery around all that is done with it. It decodes the
-// message again where the host has middleware, which may have changed it or replaced its
-// context, and may call the others again.
+// decode makes the span of a delivery around its whole handling. If the host has middleware,
+// which may have changed the message or replaced its context, and may call next again, decode
+// decodes the message again.
 func (h *Handlers) decode(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		d := deliveryOf(msg)
@@ -114,7 +114,7 @@ func (h *Handlers) traced(d *delivery, next message.HandlerFunc) ([]*message.Mes
 	return produced, err
 }
 
-// decoded ends the way of a message that is invalid, or that is ignored.
+// decoded handles messages that are invalid or ignored, and passes on the others.
 func decoded(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		if d := deliveryOf(msg); d.invalid != nil || d.result.Outcome == OutcomeIgnored {
@@ -124,8 +124,8 @@ func decoded(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// read decodes the message of a delivery, or notes why it can't. A decoder that
-// panics has found a message that is invalid.
+// read decodes the message of a delivery, or records why it can't. If a decoder panics, the
+// message is invalid.
 func (h *Handlers) read(d *delivery) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -135,8 +135,8 @@ func (h *Handlers) read(d *delivery) {
 	d.invalid = h.decodeCommands(d, h.clock.Now())
 }
 
-// decodeCommands decodes the envelope and checks what only the service can: the tenant that
-// the topic names, the producer's clock, and the horizon.
+// decodeCommands decodes the envelope and makes the checks that need the service: the tenant
+// in the topic's name, the producer's clock, and the horizon.
 func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 	m, err := envelope.Decode(d.msg.Payload)
 	if err != nil {
@@ -177,12 +177,11 @@ func (h *Handlers) decodeCommands(d *delivery, now time.Time) error {
 	return h.checkSchedules(d, now)
 }
 
-// clockAhead is how far ahead a producer's clock may be before it is logged.
+// clockAhead is how far ahead a producer's clock may be before that is logged.
 const clockAhead = time.Minute
 
-// checkTimestamp refuses a command whose timestampMs is out of range, and logs
-// the tenants whose clocks are ahead: their commands supersede those of others for
-// so long.
+// checkTimestamp refuses a command whose timestampMs is out of range. It logs tenants whose
+// clocks are ahead, because until then their commands supersede the commands of others.
 func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 	if err := timer.ValidateTimestamp(m.TimestampMS, now, h.opt.MaxAhead); err != nil {
 		return err
@@ -193,9 +192,9 @@ func (h *Handlers) checkTimestamp(m *envelope.Message, now time.Time) error {
 	return nil
 }
 
-// checkSchedules completes commands with the correlation id and the trace context
-// of the message: these are all that crosses over from its headers, and the body
-// wins. It refuses timers that are due beyond the horizon of their tenant.
+// checkSchedules gives commands the correlation id and the trace context in the headers of
+// the message, unless the body has them. It uses no other headers. It refuses timers that are
+// due beyond the horizon of their tenant.
 func (h *Handlers) checkSchedules(d *delivery, now time.Time) error {
 	if len(d.schedules) == 0 {
 		d.cancel.Receipt = h.opt.Receipts != nil

@@ -11,8 +11,8 @@ type firsts struct {
 	known map[string]bool
 }
 
-// add remembers a text, and reports whether it is new. When maxFirsts texts are
-// remembered, no text is new any more.
+// add remembers a text, and reports whether it is new. After maxFirsts texts no text is new
+// any more.
 func (f *firsts) add(text string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,25 +1,24 @@
-// Package handlers is the way in: every command that a broker delivers passes one
-// Watermill router and its middleware to a handler, which applies it to the store
-// and returns after the commit. Then the router acks it.
+// Package handlers handles commands: every command that a broker delivers passes one
+// Watermill router and its middleware to a handler, which applies it to the store and returns
+// after the commit. Then the router acks it.
 //
 //	broker ─► decode
 //	       ─► router: the host's middleware, CorrelationID, trace, count, poison queue,
 //	                  explain, quota, retry, circuit breaker, recoverer
 //	                  ─► ScheduleTimer, ScheduleTimers, CancelTimer, CancelTimers ─► group commit
 //
-// Thousands of messages are in flight at once, in no order: the version of a
-// command decides what it does.
+// Thousands of messages are in flight at once, in no order: the version of a command decides
+// its effect.
 //
 // # Errors
 //
-// A message that is invalid, or whose commands the database refuses, goes to the
-// dead letters of its tenant, before the ack. Any other error may pass: the message
-// is tried again a few times, while the circuit breaker makes all others wait, then
-// left to the broker, which delivers it again after a growing delay, for ever.
+// A message that is invalid, or whose commands the database refuses, becomes a dead letter of
+// its tenant before the ack. Any other error may be temporary: the message is tried again a
+// few times, while the circuit breaker makes all others wait. Then it is left to the broker,
+// which delivers it again after a growing delay, for ever.
 //
-// A message that exceeds the quota of its tenant is left to the broker too, with
-// the delay after which it is worth to try again, or becomes a dead letter. Neither
-// concerns other messages.
+// A message that exceeds the quota of its tenant is left to the broker too, with the delay
+// after which a retry can succeed, or becomes a dead letter. Neither delays other messages.
 package handlers
 
 import (
@@ -40,7 +39,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Store is what the handlers need of a [timer.Store]. It should let concurrent
+// A Store is the part of a [timer.Store] that the handlers need. It should let concurrent
 // calls share a commit.
 type Store interface {
 	Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error)
@@ -51,7 +50,8 @@ type Store interface {
 type Routing interface {
 	// Subscription is the topic of the commands of all tenants.
 	Subscription() string
-	// TenantOf returns the tenant that the topic of a command names, if it does.
+	// TenantOf returns the tenant in the name of a command's topic, and false if there is
+	// none.
 	TenantOf(topic string) (timer.TenantID, bool)
 	// DeadLettersOf is the topic for dead letters of a tenant.
 	DeadLettersOf(tenant timer.TenantID) string
@@ -59,35 +59,49 @@ type Routing interface {
 
 // Options tune [Handlers]. The zero value is ready to use.
 type Options struct {
-	Name         string                      // name of the router's handler, in logs; default "timer-service"
-	Horizon      time.Duration               // how far ahead a timer may be due; default 10 years
-	MaxAhead     time.Duration               // how far ahead of the clock the timestampMs of a command may be; default 24 hours
-	DrainTimeout time.Duration               // how long messages in flight may take after a stop; default 10s
-	Quotas       *quota.Limiter              // what tenants may have; default nil: anything
-	Timers       timer.Reader                // where timers are counted, with Quotas, and where those are found that a CancelTimers selects
-	StoreWorks   func(context.Context) error // asks the store something, before a message that failed is left to the broker: while the store fails it waits here; default it is left to the broker
-	Unbatched    Store                       // where a message is tried for the last time, so that it can't fail because of others; default the store of New
-	IgnoreOthers bool                        // acknowledge messages of a type that is no command, since teams share the topic; default: they are invalid
-	Middleware   []message.HandlerMiddleware // of the host, outside all other; each message passes it
+	Name         string         // name of the router's handler, in logs; default "timer-service"
+	Horizon      time.Duration  // how far ahead a timer may be due; default 10 years
+	MaxAhead     time.Duration  // how far ahead of the clock a timestampMs may be; default 24 hours
+	DrainTimeout time.Duration  // how long messages in flight may take after a stop; default 10s
+	Quotas       *quota.Limiter // limits of tenants; default nil: no limits
+	// Timers counts timers, with Quotas, and finds the timers that a CancelTimers selects.
+	Timers timer.Reader
+	// StoreWorks asks the store something before a failed message is left to the broker:
+	// while the store fails, the message waits here. By default the message is left to the
+	// broker.
+	StoreWorks func(context.Context) error
+	// Unbatched is the store for the last try of a message, so that others can't make it
+	// fail; default the store of New.
+	Unbatched Store
+	// IgnoreOthers acknowledges messages of a type that is not a command, since teams share
+	// the topic. By default they are invalid.
+	IgnoreOthers bool
+	Middleware   []message.HandlerMiddleware // of the host, outside all other middleware
 	Scheduled    func(due time.Time)         // called after the commit of timers, with the earliest due time; must not block
-	Watch        func() func(Decision)       // called once a delivery: returns what to call with what became of each of its commands, nil for nothing; neither must block
-	Receipts     Receipts                    // makes receipts durable; default there are none
-	Trace        Trace                       // makes the span of a delivery; default none
-	Handled      func(Result)                // called once a delivery, of one that was applied to several timers once a timer; must not block
+	// Watch is called once a delivery. It returns a function that is called with the outcome
+	// of each of its commands, or nil. Neither must block.
+	Watch    func() func(Decision)
+	Receipts Receipts // makes receipts durable; default no receipts
+	Trace    Trace    // makes the span of a delivery; default none
+	// Handled is called once a delivery, or once for each timer if the delivery was applied
+	// to several. It must not block.
+	Handled func(Result)
 }
 
-// A Result is what became of one delivery, for counting.
+// A Result is the outcome of one delivery, for counting.
 type Result struct {
-	Type    string // type of the message, if it is one of ours, else "other"
-	Outcome string // a timer.Outcome, "invalid", "ignored" (no command of ours, see IgnoreOthers), "over_quota" or "failed" (both come again), or "none" (a CancelTimers that selects no timer)
+	Type string // type of the message, or "other" if it is not one of ours
+	// Outcome is a timer.Outcome or "invalid"; "ignored" (no command of ours, see
+	// IgnoreOthers); "over_quota" or "failed" (both are delivered again); or "none" (a
+	// CancelTimers that selects no timer).
+	Outcome string
 }
 
-// Receipts writes the receipts of commands that are refused, at a time, and returns
-// when they are durable. Those of other commands are written with their effect, by the
-// store.
+// Receipts writes the receipts of refused commands, at a time, and returns when they are
+// durable. The store writes the receipts of other commands together with their effect.
 type Receipts func(ctx context.Context, now time.Time, receipts ...timer.Receipt) error
 
-// Outcomes of a [Result] beside those of [timer.Outcome].
+// These are the outcomes of a [Result] beside those of [timer.Outcome].
 const (
 	OutcomeInvalid   = "invalid"
 	OutcomeIgnored   = "ignored"
@@ -110,20 +124,20 @@ type Handlers struct {
 	log     *slog.Logger
 	opt     Options
 
-	ahead    *digest.Digest // of commands from clocks that are ahead
+	ahead    *digest.Digest // of commands whose producers' clocks are ahead
 	others   firsts         // types that were ignored
 	breaker  breaker
 	failures atomic.Int64 // how often the breaker was opened
-	atWork   atomic.Int64 // handlers
+	atWork   atomic.Int64 // running handlers
 	running  chan struct{}
-	idle     chan struct{}   // holds one, when the last handler at work has ended
-	fatal    chan error      // holds one
-	working  context.Context // of handlers at work; ends DrainTimeout after the stop
+	idle     chan struct{}   // holds one value when the last running handler has ended
+	fatal    chan error      // holds one error
+	working  context.Context // of running handlers; ends DrainTimeout after the stop
 	stopping context.Context // ends with the stop
 }
 
-// New returns Handlers that take commands from sub and publish dead letters
-// with pub, which they do not close. They start nothing: call [Handlers.Run].
+// New returns Handlers that read commands from sub and publish dead letters with pub. They
+// close neither. They start nothing: call [Handlers.Run].
 func New(
 	store Store, routing Routing, sub message.Subscriber, pub broker.Publisher,
 	clock timer.Clock, log *slog.Logger, opt Options,
@@ -167,13 +181,13 @@ func (h *Handlers) Running() <-chan struct{} { return h.running }
 // store fails.
 func (h *Handlers) Paused() bool { return h.breaker.isOpen() }
 
-// Failures returns how often the store has begun to fail.
+// Failures returns how often the store has started to fail.
 func (h *Handlers) Failures() int64 { return h.failures.Load() }
 
-// Run handles commands until ctx is done; then it takes no more, lets those in
-// flight finish for at most DrainTimeout, and returns nil, at most [StopTimeout]
-// later. It returns an error if it cannot subscribe, if the subscription ends by
-// itself or does not end, or if the store returns a [timer.ErrFatal].
+// Run handles commands until ctx is done. Then it accepts no more commands, lets the ones in
+// flight finish for at most DrainTimeout, and returns nil at most [StopTimeout] later. It
+// returns an error if it cannot subscribe, if the subscription ends by itself or does not
+// end, or if the store returns a [timer.ErrFatal].
 func (h *Handlers) Run(ctx context.Context) error {
 	h.stopping = ctx
 	defer h.ahead.Flush()
@@ -187,8 +201,8 @@ func (h *Handlers) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The router gets a context of its own: one that ended while it starts
-	// would hang it (watermill v1.5.1).
+	// The router gets a context of its own: a context that ends while the router starts would
+	// make it hang (watermill v1.5.1).
 	intake, stopIntake := context.WithCancel(detached)
 	defer stopIntake()
 	ended := make(chan error, 1)

@@ -10,8 +10,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// allow notes the limit that the commands of a delivery exceed, if they exceed one. That
-// is not an error: the store is well.
+// allow records the limit that the commands of a delivery exceed, if they exceed one. That is
+// not an error, because the store works.
 func (h *Handlers) allow(ctx context.Context, d *delivery) (err error) {
 	if h.opt.Quotas != nil {
 		d.exceeded, err = h.opt.Quotas.Allow(ctx, h.opt.Timers, broker.Deliveries(d.msg) > 1, d.schedules...)
@@ -19,16 +19,16 @@ func (h *Handlers) allow(ctx context.Context, d *delivery) (err error) {
 	return err
 }
 
-// allowed says what became of commands that were allowed: no results, if they failed.
+// allowed passes on the results of commands that were allowed. There are none if they failed.
 func (h *Handlers) allowed(d *delivery, results ...timer.Result) {
 	if h.opt.Quotas != nil {
 		h.opt.Quotas.Done(d.schedules[0].TenantID, len(d.schedules), results...)
 	}
 }
 
-// limit decides what becomes of a message that exceeds a quota. It goes back to the
-// broker by a nack, with the delay after which to deliver it again, and not by an
-// error, which would be logged for each of them; or it becomes a dead letter.
+// limit handles a message that exceeds a quota. It nacks the message with the delay after
+// which the broker delivers it again, or makes it a dead letter. It returns no error, which
+// would be logged for each message.
 func (h *Handlers) limit(next message.HandlerFunc) message.HandlerFunc {
 	if h.opt.Quotas == nil {
 		return next

@@ -10,11 +10,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Decode returns the commands of a message that a broker has stored at a time, by the
-// rules that applied then: those of a ScheduleTimer or ScheduleTimers, or that of a
-// CancelTimer or CancelTimers, which has an id then. None wants a receipt. The message passes the host's middleware, as it did
-// then. An error that wraps [timer.ErrInvalid] says why the message is invalid; a message
-// that is no command and may be ignored has neither.
+// Decode returns the commands of a message that a broker has stored at a time, by the rules
+// that applied then: the commands of a ScheduleTimer or ScheduleTimers, or a CancelTimer or
+// CancelTimers, which has an id then. None asks for a receipt. The message passes the host's
+// middleware, as it did then. An error that wraps [timer.ErrInvalid] says why the message is
+// invalid. For a message that is not a command and may be ignored, Decode returns neither
+// commands nor an error.
 func (h *Handlers) Decode(ctx context.Context, msg *message.Message, stored time.Time) (schedules []timer.ScheduleTimer, cancel timer.CancelTimers, err error) {
 	msg.SetContext(ctx)
 	decode := func(msg *message.Message) ([]*message.Message, error) {

@@ -29,9 +29,9 @@ func (h *Handlers) router() (*message.Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the poison queue: %w", err)
 	}
-	// Outermost first. What lies inside the poison queue may call a message invalid.
-	// A message is decoded once, outside Retry: another try can't make it valid. What
-	// lies inside Retry uses the store and is worth another try.
+	// The outermost middleware comes first. Inside the poison queue a message may be found
+	// invalid. A message is decoded once, outside Retry, because another try can't make it
+	// valid. The middleware inside Retry uses the store, so another try may succeed.
 	router.AddMiddleware(slices.Concat([]message.HandlerMiddleware{h.begin}, h.opt.Middleware, []message.HandlerMiddleware{
 		middleware.CorrelationID,
 		h.decode,
@@ -51,17 +51,16 @@ func (h *Handlers) router() (*message.Router, error) {
 	return router, nil
 }
 
-// closeTimeout is how long the router waits for handlers when it closes. They were
-// waited for before, by [atWork].
+// closeTimeout is how long the router waits for handlers when it closes. [atWork] has waited
+// for them before.
 const closeTimeout = 1250 * time.Millisecond
 
-// atWork is a publisher that nothing is published with. The router closes it when the
-// subscription has ended, before it closes itself.
+// atWork is a publisher that publishes nothing. The router closes it when the subscription
+// has ended, before the router closes itself.
 //
-// The router waits for its handlers, too (Watermill v1.5.1), but holds a lock that another
-// of its goroutines may want at that time. A goroutine that waits for a lock stops the
-// time of a testing/synctest bubble, where a handler that waits for its next try then
-// waits forever.
+// The router waits for its handlers, too (Watermill v1.5.1), but holds a lock that another of
+// its goroutines may want at that time. A goroutine that waits for a lock stops the time of a
+// testing/synctest bubble, where a handler that waits for its next try then waits forever.
 type atWork struct{ h *Handlers }
 
 // Publish is not called.
@@ -69,7 +68,7 @@ func (atWork) Publish(string, ...*message.Message) error {
 	return errors.New("handlers publish nothing")
 }
 
-// Close waits until no handler is at work, or DrainTimeout has passed.
+// Close waits until no handler is running, or DrainTimeout has passed.
 func (a atWork) Close() error {
 	late := time.NewTimer(a.h.opt.DrainTimeout)
 	defer late.Stop()
@@ -87,7 +86,7 @@ func (a atWork) Close() error {
 
 func isInvalid(err error) bool { return errors.Is(err, timer.ErrInvalid) }
 
-// count reports what became of a delivery.
+// count reports the outcome of a delivery.
 func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
 	return func(msg *message.Message) ([]*message.Message, error) {
 		d := deliveryOf(msg)
@@ -118,11 +117,11 @@ func (h *Handlers) count(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// retry tries a message again that failed, with Watermill's Retry, which costs
-// nothing while nothing fails. The last try does not share a commit, nor does any
-// while another transaction holds the timer. As long as that goes on, or the store
-// itself fails, the message is tried on, and not left to the broker: what waits there
-// for its retry is read too late.
+// retry tries a failed message again, with Watermill's Retry, which costs nothing while
+// nothing fails. The last try does not share a commit, nor does any try while another
+// transaction holds the timer. While that lasts, or while the store itself fails, the message
+// is tried again here and not left to the broker, because the broker would deliver it too
+// late.
 func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
 	again := middleware.Retry{
 		MaxRetries:          retry.MaxTries - 1,
@@ -156,8 +155,8 @@ func (h *Handlers) retry(next message.HandlerFunc) message.HandlerFunc {
 	}
 }
 
-// recoverer returns a panic as an error, without the stack that Watermill's Recoverer
-// adds to it.
+// recoverer returns a panic as an error, without the stack that Watermill's Recoverer adds to
+// it.
 func (h *Handlers) recoverer(next message.HandlerFunc) message.HandlerFunc {
 	recovered := middleware.Recoverer(next)
 	return func(msg *message.Message) ([]*message.Message, error) {
@@ -173,8 +172,8 @@ func (h *Handlers) recoverer(next message.HandlerFunc) message.HandlerFunc {
 // storeTimeout is how long the store may take to show that it works.
 const storeTimeout = 5 * time.Second
 
-// storeWorks reports whether a message that failed should not be tried on: the
-// store works, or the handlers stop.
+// storeWorks reports whether a failed message should be left to the broker, because the store
+// works or the handlers stop.
 func (h *Handlers) storeWorks(msg *message.Message) bool {
 	if h.opt.StoreWorks == nil {
 		return true
@@ -184,16 +183,16 @@ func (h *Handlers) storeWorks(msg *message.Message) bool {
 	return h.opt.StoreWorks(ctx) == nil || h.stopping.Err() != nil
 }
 
-// A routerLog is the log of the router. A line for each start and stop of its parts is at
-// the level debug.
+// A routerLog is the log of the router. It logs starts and stops of the router's parts at the
+// level debug.
 type routerLog struct{ watermill.LoggerAdapter }
 
 func newRouterLog(log *slog.Logger) watermill.LoggerAdapter {
 	return routerLog{watermill.NewSlogLoggerWithLevelMapping(log, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug, slog.LevelError: slog.LevelWarn})}
 }
 
-// Error logs at the level warn, since what failed is tried again. A stack, of a panic
-// that the router recovers or of an error of Watermill, is logged at the level debug.
+// Error logs at the level warn, since failures are retried. A stack, of a panic that the
+// router recovers or of an error of Watermill, is logged at the level debug.
 func (l routerLog) Error(msg string, err error, fields watermill.LogFields) {
 	msg, stack, _ := strings.Cut(msg, " Stack: ")
 	l.LoggerAdapter.Error(msg, errors.New(err.Error()), fields)

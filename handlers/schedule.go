@@ -12,7 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// apply handles a message: it returns nil when its effect is durable, or if it
+// apply handles a message. It returns nil when the effect is durable, or if the message
 // exceeds a limit.
 func (h *Handlers) apply(msg *message.Message) (err error) {
 	d := deliveryOf(msg)
@@ -25,7 +25,7 @@ func (h *Handlers) apply(msg *message.Message) (err error) {
 	if err != nil || d.exceeded != nil {
 		return err
 	}
-	if len(results) > 0 && results[0].Err != nil { // then it is that of all
+	if len(results) > 0 && results[0].Err != nil { // all results have the same error
 		return results[0].Err
 	}
 	d.results = results
@@ -50,15 +50,15 @@ func (h *Handlers) logResults(d *delivery) {
 	}
 }
 
-// schedule applies a ScheduleTimer or a ScheduleTimers, and says which due time is
-// the earliest that was set.
+// schedule applies a ScheduleTimer or a ScheduleTimers, and reports the earliest due time
+// that was set.
 func (h *Handlers) schedule(ctx context.Context, d *delivery) ([]timer.Result, error) {
 	if err := h.allow(ctx, d); err != nil || d.exceeded != nil {
 		return nil, err
 	}
 	applied := false
 	defer func() {
-		if !applied { // an error, or a panic
+		if !applied { // because of an error or a panic
 			h.allowed(d)
 		}
 	}()
@@ -84,7 +84,7 @@ func (h *Handlers) schedule(ctx context.Context, d *delivery) ([]timer.Result, e
 	return results, nil
 }
 
-// itemName returns how an item of a message is named that has several timers.
+// itemName names an item of a message that has several timers.
 func itemName(commands []timer.ScheduleTimer, i int) string {
 	if len(commands) == 1 {
 		return ""

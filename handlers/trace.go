@@ -8,12 +8,12 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Received is a delivery that is about to be handled. What can't be decoded has no
-// more than a Topic, Bytes and Trace.
+// A Received is a delivery that is about to be handled. If it can't be decoded, it has only
+// Topic, Bytes and Trace.
 type Received struct {
 	Topic         string
 	Bytes         int       // of the body
-	Type          string    // empty if it is none of ours
+	Type          string    // empty if it is not one of ours
 	Key           timer.Key // of the command; without a service call if it has several
 	ID            string    // of the command
 	CorrelationID string
@@ -21,16 +21,16 @@ type Received struct {
 	Trace         timer.Trace // that the message carries
 }
 
-// A Trace is called when a delivery is about to be handled, by many goroutines at
-// once. It returns the context of handling it, the trace that the commands carry on,
-// and what to call at the end. It must not block.
+// A Trace is called when a delivery is about to be handled, by many goroutines at once. It
+// returns the context of handling it, the trace that the commands carry on, and a function to
+// call at the end. It must not block.
 type Trace func(ctx context.Context, r Received) (spanned context.Context, carried timer.Trace, end func(Handled))
 
-// A Handled is what became of a delivery, for its span.
+// A Handled is the outcome of a delivery, for its span.
 type Handled struct {
 	Outcome string       // as in a [Result]; "several" if timers of a ScheduleTimers differ
-	Reason  timer.Reason // why it is invalid; empty if it is not
-	Err     error        // why it comes again; nil if it does not
+	Reason  timer.Reason // why it is invalid; empty if it is valid
+	Err     error        // why it will be delivered again; nil if it will not
 }
 
 func (d *delivery) received() Received {
