@@ -9,8 +9,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// LogHandler returns a handler that adds trace_id and span_id to log lines: those of
-// the span of their context, or of the command or event that they are about, see
+// LogHandler returns a handler that adds trace_id and span_id to log lines: the ids of the
+// span in their context, or of the command or event that they are about, see
 // [timer.WithTrace].
 func LogHandler(next slog.Handler) slog.Handler { return logHandler{next} }
 

@@ -18,18 +18,18 @@ import (
 var (
 	// short are the bounds of polls and commits, in seconds.
 	short = []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30}
-	// many are the bounds of how many there were at once.
+	// many are the bounds of counts of things that happen at once.
 	many = []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000}
 )
 
-// bg is the context of measurements: none belongs to a trace.
+// bg is the context of measurements, which belong to no trace.
 var bg = context.Background()
 
-// bounds are those of lateness, in seconds.
+// bounds are the bounds of lateness, in seconds.
 var bounds = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 30, 60, 300, 1800, 3600}
 
-// native is the end of the names of histograms with exponential buckets. [exponential]
-// has a provider make these of them.
+// native is the suffix of the names of histograms with exponential buckets. [exponential]
+// makes a provider use such buckets.
 const native = ".native"
 
 // exponential makes eight buckets of each doubling, from a millisecond to three days.
@@ -38,7 +38,7 @@ func exponential() sdk.View {
 		sdk.Stream{Aggregation: sdk.AggregationBase2ExponentialHistogram{MaxSize: 225, MaxScale: 3}})
 }
 
-// instruments count what happens.
+// instruments count events.
 type instruments struct {
 	reached, published         []metric.Float64Histogram // lateness, in each form
 	polling, committing        metric.Float64Histogram
@@ -47,8 +47,8 @@ type instruments struct {
 	held                       func() map[timer.TenantID]time.Time // tenants whose events are late by their own limit
 }
 
-// newInstruments makes the instruments that a meter has. The forms of lateness are ends
-// of names: [native], or empty for fixed buckets.
+// newInstruments creates the instruments with a meter. The forms of lateness are suffixes of
+// names: [native], or empty for fixed buckets.
 func newInstruments(meter metric.Meter, counters *app.Counters, forms ...string) (*instruments, error) {
 	m := &instruments{held: counters.Held, worked: label("error", "false"), failed: label("error", "true"), unlabelled: metric.WithAttributeSet(*attribute.EmptySet())}
 	var errs []error
@@ -78,14 +78,14 @@ func newInstruments(meter metric.Meter, counters *app.Counters, forms ...string)
 	return m, errors.Join(errs...)
 }
 
-// late counts how late an event is.
+// late records how late an event is.
 func (m *instruments) late(forms []metric.Float64Histogram, by time.Duration) {
 	for _, h := range forms {
 		h.Record(bg, max(0, by).Seconds(), m.unlabelled)
 	}
 }
 
-// hooks returns what an app calls.
+// hooks returns the hooks for an app.
 func (m *instruments) hooks() app.Hooks {
 	return app.Hooks{
 		Committed: func(commands int, took time.Duration, err error) {
@@ -121,7 +121,8 @@ func (m *instruments) outcome(err error) metric.MeasurementOption {
 	return m.worked
 }
 
-// label returns a name and its value, and more of them, as they are recorded.
+// label returns labels, given as pairs of a name and a value, in the form in which they are
+// recorded.
 func label(pairs ...string) metric.MeasurementOption {
 	var set []attribute.KeyValue
 	for i := 0; i < len(pairs); i += 2 {

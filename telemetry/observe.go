@@ -12,34 +12,38 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// statsTimeout is how long the database may take to answer a collection. Without an
-// answer its metrics are missing, the others are there.
+// statsTimeout is how long the database may take to answer a collection. Without an answer
+// its metrics are missing, but not the others.
 const statsTimeout = 2 * time.Second
 
 // Sources are asked when metrics are collected.
 type Sources struct {
-	Stats     func(context.Context, timer.TenantID) (timer.Stats, error) // what the store holds
-	Status    func() app.Status                                          // how poller and forwarder are
+	Stats     func(context.Context, timer.TenantID) (timer.Stats, error) // counts in the store
+	Status    func() app.Status                                          // state of poller and forwarder
 	Ready     func() map[string]bool                                     // whether each part is green, by its name
 	Instances func() int                                                 // instances on the database
-	Recovery  func() *app.RecoveryProgress                               // how far a recovery is; nil if none is under way
+	Recovery  func() *app.RecoveryProgress                               // progress of a recovery; nil if none is running
 
 	Unprotected func() timer.Unprotected // timers that only a backup protects; nil if that is not known
-	Full        func() float64           // how much of what the broker takes is used, from 0 to 1; nil if that is not known
-	Disk        func() float64           // how much of the file system of the database is used, from 0 to 1; nil if that is not known
-	Log         func() int64             // size of the log of a SQLite database, in bytes; nil if there is none
-	Backups     func() Backups           // the copies that are made of the database; nil if none are
+	// Full returns which part of the broker's limit is used, from 0 to 1; nil if that is not
+	// known.
+	Full func() float64
+	// Disk returns which part of the database's file system is used, from 0 to 1; nil if that
+	// is not known.
+	Disk    func() float64
+	Log     func() int64   // size of the log of a SQLite database, in bytes; nil if there is none
+	Backups func() Backups // copies of the database; nil if none are made
 }
 
-// Backups are the copies that are made of a database.
+// Backups describe the copies of a database.
 type Backups struct {
-	Age      time.Duration // of the newest good copy; if there is none, since when they are made
+	Age      time.Duration // of the newest good copy; if there is none, the time since copies are made
 	Every    time.Duration // how often one is made
 	Bytes    int64         // size of the newest good copy
 	Failures int64         // copies that failed, since the start
 }
 
-// SourcesOf returns those of an app on a store.
+// SourcesOf returns the sources of an app on a store.
 func SourcesOf(a *app.App, s app.Store) Sources {
 	return Sources{
 		Stats: a.Reader().Stats, Status: a.Status, Instances: func() int { return app.InstancesOf(s) }, Recovery: a.Recovery,
@@ -53,13 +57,13 @@ func SourcesOf(a *app.App, s app.Store) Sources {
 	}
 }
 
-// Observe has the sources asked at each collection from now on. It is called once.
+// Observe asks the sources at each collection from now on. It is called once.
 func (t *Telemetry) Observe(s Sources) error {
 	stats := func(ctx context.Context) (timer.Stats, bool) {
 		ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 		defer cancel()
 		stats, err := s.Stats(ctx, "")
-		return stats, err == nil // else timer.ready says it
+		return stats, err == nil // timer.ready reports the error
 	}
 	return errors.Join(
 		observe(t.meter, asked(func() *app.Counters { return t.counters }), ofCounters),
@@ -80,17 +84,17 @@ func (t *Telemetry) Observe(s Sources) error {
 	)
 }
 
-// A put takes a value of a metric, with names and values of its labels.
+// A put records a value of a metric, with names and values of its labels.
 type put func(n float64, labels ...string)
 
-// An observed is a metric that a source of type S has.
+// An observed is a metric of a source of type S.
 type observed[S any] struct {
 	kind              kind
 	name, unit, about string
-	read              func(from S, to put) // without a value the metric is missing
+	read              func(from S, to put) // puts the values; without any the metric is missing
 }
 
-// A kind is that of an instrument.
+// A kind is the kind of an instrument.
 type kind int
 
 const (
@@ -186,7 +190,8 @@ var ofBackups = []observed[Backups]{
 	{counter, "timer.backup.failures", "{copy}", "Copies of the database that failed, since the start.", func(b Backups, to put) { to(float64(b.Failures)) }},
 }
 
-// asked returns how a source is asked that always answers; nil if there is none.
+// asked returns a function that asks a source that always answers, or nil if there is no
+// source.
 func asked[S any](source func() S) func(context.Context) (S, bool) {
 	if source == nil {
 		return nil
@@ -194,7 +199,8 @@ func asked[S any](source func() S) func(context.Context) (S, bool) {
 	return func(context.Context) (S, bool) { return source(), true }
 }
 
-// observe has a source asked at each collection, once for all its metrics, unless it is nil.
+// observe asks a source at each collection, once for all its metrics. It does nothing if ask
+// is nil.
 func observe[S any](meter metric.Meter, ask func(context.Context) (S, bool), metrics []observed[S]) error {
 	if ask == nil {
 		return nil
@@ -238,7 +244,7 @@ func observe[S any](meter metric.Meter, ask func(context.Context) (S, bool), met
 	return err
 }
 
-// oneIf returns 1 if something is so, else 0.
+// oneIf returns 1 for true and 0 for false.
 func oneIf(so bool) float64 {
 	if so {
 		return 1
@@ -246,7 +252,8 @@ func oneIf(so bool) float64 {
 	return 0
 }
 
-// age returns how many seconds ago something was; below zero if it is ahead, zero if it is nothing.
+// age returns how many seconds ago a time was. It is negative if the time is ahead, and zero
+// for the zero time.
 func age(then time.Time) float64 {
 	if then.IsZero() {
 		return 0

@@ -16,7 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Attributes of spans beside those of the semantic conventions.
+// These attributes of spans are not in the semantic conventions.
 const (
 	attrTenant   = attribute.Key("timer.tenant_id")
 	attrCall     = attribute.Key("timer.service_call_id")
@@ -26,10 +26,10 @@ const (
 	attrAttempts = attribute.Key("timer.attempts")
 )
 
-// maxAttributes is how many a span has at most, so that they are allocated once.
+// maxAttributes is the most attributes that a span has, so that they are allocated once.
 const maxAttributes = 12
 
-// Kinds of spans.
+// These are the kinds of spans.
 var (
 	consumer = trace.WithSpanKind(trace.SpanKindConsumer)
 	producer = trace.WithSpanKind(trace.SpanKindProducer)
@@ -46,7 +46,7 @@ func newSpans(tracer trace.Tracer, system string) *spans {
 	return &spans{tracer, semconv.MessagingSystemKey.String(system)}
 }
 
-// of appends attributes of a message about a timer, as far as there are any.
+// of appends the attributes of a message about a timer that are not empty.
 func of(attrs []attribute.KeyValue, key timer.Key, id, correlationID string) []attribute.KeyValue {
 	for _, a := range [...]attribute.KeyValue{
 		attrTenant.String(string(key.TenantID)), attrCall.String(string(key.ServiceCallID)),
@@ -143,8 +143,8 @@ func (s *spans) due(ctx context.Context, e timer.DueTimeReached) (spanned contex
 	}
 }
 
-// settle makes the span of the way of an event from its firing to the broker's ack. All
-// it needs is in the event, so it is the same after a restart.
+// settle makes the span of an event from its firing to the broker's ack. All its data is in
+// the event, so it is the same after a restart.
 func (s *spans) settle(at time.Time, topic string, row outbox.Row, err error) {
 	header := row.Message.Metadata.Get
 	parent := spanOf(envelope.TraceFrom(header))

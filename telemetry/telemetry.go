@@ -1,8 +1,7 @@
-// Package telemetry makes metrics of what an [app.App] does: it has hooks for what
-// happens and asks for the rest when metrics are collected. The OpenTelemetry API
-// counts; [Telemetry.Handler] answers Prometheus, and OTLP is on if the standard
-// variables (OTEL_EXPORTER_OTLP_ENDPOINT and the like) ask for it. docs/metrics.md lists each
-// metric.
+// Package telemetry makes metrics of an [app.App]: it has hooks for events, and asks for
+// other values when metrics are collected. The OpenTelemetry API counts; [Telemetry.Handler]
+// answers Prometheus, and OTLP is on if the standard variables (OTEL_EXPORTER_OTLP_ENDPOINT
+// and the like) ask for it. docs/metrics.md lists each metric.
 package telemetry
 
 import (
@@ -39,8 +38,8 @@ type Telemetry struct {
 	shutdown    func(context.Context) error
 }
 
-// New returns a Telemetry of a service with a version, and what it counts. The error
-// is about the variables of OTLP.
+// New returns a Telemetry for a version of the service and its counters. The error is about
+// the variables of OTLP.
 func New(ctx context.Context, version string, counters *app.Counters) (*Telemetry, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -71,10 +70,9 @@ func New(ctx context.Context, version string, counters *app.Counters) (*Telemetr
 	}, nil
 }
 
-// MetricsOf returns a Telemetry whose metrics a host's provider has, and what it counts.
-// The host exports them: Handler returns nil, and Shutdown does nothing. Of lateness
-// there are histograms with fixed buckets only, unless a view of the provider says
-// otherwise.
+// MetricsOf returns a Telemetry whose metrics belong to a host's provider, for some counters.
+// The host exports them: Handler returns nil, and Shutdown does nothing. The histograms of
+// lateness have fixed buckets only, unless a view of the provider says otherwise.
 func MetricsOf(provider api.MeterProvider, counters *app.Counters) (*Telemetry, error) {
 	meter := provider.Meter(scope)
 	m, err := newInstruments(meter, counters, "")
@@ -84,7 +82,7 @@ func MetricsOf(provider api.MeterProvider, counters *app.Counters) (*Telemetry, 
 	return &Telemetry{instruments: m, counters: counters, meter: meter, shutdown: func(context.Context) error { return nil }}, nil
 }
 
-// resourceOf returns what metrics and spans say about the process.
+// resourceOf describes the process for metrics and spans.
 func resourceOf(ctx context.Context, version string) (*resource.Resource, error) {
 	about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName("timer-service"), semconv.ServiceVersion(version)), resource.WithFromEnv(), resource.WithTelemetrySDK())
 	if err != nil {
@@ -106,11 +104,11 @@ func pushes(signal string) bool {
 	return false
 }
 
-// Hooks returns what an app calls when something happens.
+// Hooks returns the hooks for an app.
 func (t *Telemetry) Hooks() app.Hooks { return t.instruments.hooks() }
 
-// Handler answers requests of Prometheus, with native histograms where it asks for them.
+// Handler answers requests of Prometheus, with native histograms if it asks for them.
 func (t *Telemetry) Handler() http.Handler { return t.handler }
 
-// Shutdown sends what was not sent yet, until ctx is done.
+// Shutdown sends the remaining metrics, until ctx is done.
 func (t *Telemetry) Shutdown(ctx context.Context) error { return t.shutdown(ctx) }

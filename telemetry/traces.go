@@ -36,15 +36,15 @@ type Traces struct {
 	shutdown func(context.Context) error
 }
 
-// queue is how many spans may wait to be exported unless OTEL_BSP_MAX_QUEUE_SIZE says:
-// a batch of timers that fire together makes as many at once.
+// queue is how many spans may wait to be exported, unless OTEL_BSP_MAX_QUEUE_SIZE is set. A
+// batch of timers that fire together makes as many spans at once.
 const queue = 8192
 
-// NewTraces returns the Traces of a service with a version, which are exported as the
-// standard variables (OTEL_TRACES_EXPORTER, OTEL_EXPORTER_OTLP_ENDPOINT and the like)
-// and options say; nil if there are neither. The error is about the variables. Sampling
-// is that of OTEL_TRACES_SAMPLER. Its default is parentbased_always_on: of commands that
-// have a trace those whose producer sampled it, of all others and of all firings each one.
+// NewTraces returns the Traces of a service with a version. The standard variables
+// (OTEL_TRACES_EXPORTER, OTEL_EXPORTER_OTLP_ENDPOINT and the like) and options say where they
+// are exported; without either, NewTraces returns nil. The error is about the variables.
+// OTEL_TRACES_SAMPLER sets the sampling. Its default, parentbased_always_on, samples commands
+// with a trace if their producer sampled it, and all other commands and all firings.
 func NewTraces(ctx context.Context, version string, opts ...sdk.TracerProviderOption) (*Traces, error) {
 	if pushes("TRACES") {
 		exporter, err := autoexport.NewSpanExporter(ctx)
@@ -60,7 +60,7 @@ func NewTraces(ctx context.Context, version string, opts ...sdk.TracerProviderOp
 		}
 	}
 	if len(opts) == 0 {
-		return nil, nil //nolint:nilnil // there are none, which a nil Traces is
+		return nil, nil //nolint:nilnil // a nil Traces makes no spans
 	}
 	about, err := resourceOf(ctx, version)
 	if err != nil {
@@ -72,14 +72,14 @@ func NewTraces(ctx context.Context, version string, opts ...sdk.TracerProviderOp
 	return t, nil
 }
 
-// TracesOf returns Traces whose spans a host's provider makes. The trace of an event
-// does not follow from its id then: a CloudEvent that fires again after the database
-// was restored differs in its traceparent.
+// TracesOf returns Traces whose spans a host's provider makes. Then the trace of an event is
+// not derived from its id: if a CloudEvent fires again after the database was restored, its
+// traceparent differs.
 func TracesOf(provider trace.TracerProvider) *Traces {
 	return &Traces{tracer: provider.Tracer(scope), provider: provider, shutdown: func(context.Context) error { return nil }}
 }
 
-// Shutdown exports what was not yet, until ctx is done.
+// Shutdown exports the remaining spans, until ctx is done.
 func (t *Traces) Shutdown(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -87,8 +87,8 @@ func (t *Traces) Shutdown(ctx context.Context) error {
 	return t.shutdown(ctx)
 }
 
-// Tracing returns what an app calls. System is its broker, as messaging.system of the
-// semantic conventions, such as "kafka".
+// Tracing returns the functions for an app. System is its broker, as in messaging.system of
+// the semantic conventions, such as "kafka".
 func (t *Traces) Tracing(system string) app.Tracing {
 	if t == nil {
 		return app.Tracing{}
@@ -97,8 +97,8 @@ func (t *Traces) Tracing(system string) app.Tracing {
 	return app.Tracing{Handle: s.handle, Fire: s.fire, Settle: s.settle, Context: s.context, Due: s.due}
 }
 
-// Handler makes a span of each request, but for probes and scrapes. Commands of a
-// request carry its span on.
+// Handler makes a span of each request, except for probes and scrapes. Commands of a request
+// carry its span on.
 func (t *Traces) Handler(next http.Handler) http.Handler {
 	if t == nil {
 		return next
@@ -123,8 +123,8 @@ func (t *Traces) Handler(next http.Handler) http.Handler {
 		}))
 }
 
-// contextOf returns the trace context of a span; none if the span is not valid, as those
-// of a provider that makes none.
+// contextOf returns the trace context of a span, or none if the span is not valid, as a
+// provider without tracing returns it.
 func contextOf(span trace.SpanContext) timer.Trace {
 	if !span.IsValid() {
 		return timer.Trace{}
@@ -133,7 +133,7 @@ func contextOf(span trace.SpanContext) timer.Trace {
 	return timer.Trace{Parent: "00-" + span.TraceID().String() + "-" + span.SpanID().String() + "-" + sampled.String(), State: span.TraceState().String()}
 }
 
-// spanOf returns the span that a trace context names; one that is not valid is none. The
+// spanOf returns the span that a trace context names, or none if that is not valid. The
 // propagator would take twice as long.
 func spanOf(t timer.Trace) trace.SpanContext {
 	if len(t.Parent) != 55 {
@@ -145,18 +145,18 @@ func spanOf(t timer.Trace) trace.SpanContext {
 		return trace.SpanContext{}
 	}
 	c := trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, Remote: true}
-	if t.Parent[54]&1 == 1 { // of the hexadecimal digits too
+	if t.Parent[54]&1 == 1 { // bit 0 of the flags is "sampled"
 		c.TraceFlags = trace.FlagsSampled
 	}
 	if t.State != "" {
-		c.TraceState, _ = trace.ParseTraceState(t.State) // none, if it is not valid
+		c.TraceState, _ = trace.ParseTraceState(t.State) // empty if it is not valid
 	}
 	return trace.NewSpanContext(c)
 }
 
-// ids makes the ids of spans. Those of a firing follow from the id of its event, so that
-// an event which fires again is the same, a CloudEvent with its traceparent too; all
-// others are random.
+// ids makes the ids of spans. The ids of a firing are derived from the id of its event. So an
+// event that fires again is the same, including the traceparent of a CloudEvent. All other
+// ids are random.
 type ids struct{}
 
 type eventKey struct{}
