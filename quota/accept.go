@@ -13,25 +13,25 @@ import (
 
 // An Exceeded says which limit commands exceed.
 type Exceeded struct {
-	Policy Policy        // what is to become of the commands: Delay or DeadLetter
+	Policy Policy        // how the commands are handled: Delay or DeadLetter
 	Delay  time.Duration // after which to try again, 1 s to 5 min
 	Detail string        // names the limit, for people
-	First  bool          // the tenant exceeded none for a minute
+	First  bool          // the tenant exceeded no limit for a minute
 }
 
-// Bounds of a delay.
+// These bound a delay.
 const (
 	minDelay = time.Second
 	maxDelay = 5 * time.Minute
 )
 
-// Allow returns nil if commands, all of one tenant and one message, may go to the
-// store, or which limit they exceed. Again says that they were delivered before: then
-// they go before commands that come for the first time. Far below the limits it neither
+// Allow returns nil if commands, all of one tenant and one message, may go to the store, or
+// else the limit that they exceed. Again says that they were delivered before: then they go
+// before commands that are delivered for the first time. Far below the limits Allow neither
 // blocks nor asks the store. It returns an error only if the store does, or if ctx ends.
 //
-// Allow takes the commands from the accept rate. [Limiter.Done] says what became of
-// commands that it allowed.
+// Allow takes tokens for the commands from the accept rate. The caller reports the results of
+// allowed commands with [Limiter.Done].
 func (l *Limiter) Allow(ctx context.Context, store timer.Reader, again bool, commands ...timer.ScheduleTimer) (*Exceeded, error) {
 	tenant, n := commands[0].TenantID, len(commands)
 	limits, free := l.take(tenant, n, again)
@@ -52,8 +52,8 @@ func (l *Limiter) Allow(ctx context.Context, store timer.Reader, again bool, com
 	return l.exceeded(tenant, limits, n, added), nil
 }
 
-// take takes n tokens of the accept rate, and reports whether there are so many. It
-// returns the limits that decided, which may be others a moment later.
+// take takes n tokens of the accept rate, and reports whether there are enough. It returns
+// the limits that it used, since others may apply a moment later.
 func (l *Limiter) take(tenant timer.TenantID, n int, again bool) (Limits, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *Limiter) take(tenant timer.TenantID, n int, again bool) (Limits, bool) 
 	return limits, true
 }
 
-// give gives tokens of the accept rate back.
+// give returns tokens of the accept rate.
 func (l *Limiter) give(tenant timer.TenantID, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,9 +79,9 @@ func (l *Limiter) give(tenant timer.TenantID, n int) {
 	}
 }
 
-// Done says what became of n commands of a tenant that [Limiter.Allow] allowed. Without
-// results they failed, or it is not known what they did: what they took of the accept
-// rate is given back, and the timers of the tenant are counted again.
+// Done reports the results of n commands of a tenant that [Limiter.Allow] allowed. Without
+// results they failed, or their effect is not known: then their tokens are given back, and
+// the timers of the tenant are counted again.
 func (l *Limiter) Done(tenant timer.TenantID, n int, results ...timer.Result) {
 	if len(results) == 0 {
 		l.give(tenant, n)
@@ -103,8 +103,8 @@ func (l *Limiter) Done(tenant timer.TenantID, n int, results ...timer.Result) {
 	}
 }
 
-// exceeded says which of its limits n commands of the tenant exceed, and when to try again:
-// how many timers may wait, if they add some, or else its accept rate.
+// exceeded says which limit n commands of the tenant exceed, and when to try again. If they
+// add timers, the limit is the number of waiting timers, or else the accept rate.
 func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added int64) *Exceeded {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,17 +120,17 @@ func (l *Limiter) exceeded(tenant timer.TenantID, limits Limits, n int, added in
 	e.Delay = between(5*time.Second, 25*time.Second)
 	e.Detail = fmt.Sprintf("live_timers: tenant %s may have %d timers waiting", tenant, limits.Live)
 	if int64(n) > limits.Live {
-		e.Policy = DeadLetter // it would never be accepted
+		e.Policy = DeadLetter // they would never be accepted
 		e.Detail += fmt.Sprintf("; the message has %d", n)
 	} else if u.live.all(l.instances())+added <= limits.Live {
-		e.Policy = Delay // commands on their way may turn out to add none
+		e.Policy = Delay // commands in flight may turn out to add no timers
 	}
 	return e
 }
 
-// putOff returns after how long n commands may be tried again that exceed the
-// accept rate: when there are tokens for them and for all that were put off
-// before, so that those come back one after the other.
+// putOff returns after how long n commands that exceed the accept rate may be tried again:
+// when there are tokens for them and for all that were put off before. So the commands return
+// one after the other.
 func (u *usage) putOff(now time.Time, n int, s share) time.Duration {
 	if earliest := now.Add(u.accept.until(s.needed(n), s)); u.turn.Before(earliest) {
 		u.turn = earliest
@@ -149,6 +149,5 @@ func between(least, most time.Duration) time.Duration {
 
 func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// quietTime is how long a tenant must have kept its limits before it is reported
-// again.
+// quietTime is how long a tenant must have kept its limits before it is reported again.
 const quietTime = time.Minute

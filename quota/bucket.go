@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// A bucket holds the tokens of a [Rate]. It fills with time, up to the burst;
-// the zero value is full. It may owe tokens, for a message with more timers than
-// the burst. Golang.org/x/time/rate can't do either of these: a reservation of
-// more than the burst is refused, and one that is canceled later than at the
-// time it is for gives nothing back.
+// A bucket holds the tokens of a [Rate]. It fills with time, up to the burst; the zero value
+// is full. It may owe tokens, for a message with more timers than the burst.
+// Golang.org/x/time/rate can do neither: it refuses a reservation of more than the burst, and
+// a reservation that is canceled after its time returns no tokens.
 type bucket struct {
 	tokens float64
-	at     time.Time // when it held them; zero: it is full
+	at     time.Time // when the bucket held tokens; zero: it is full
 }
 
 // slack compensates for rounding.
 const slack = 1e-6
 
-// A share is the part of a [Rate] that one instance has.
+// A share is one instance's part of a [Rate].
 type share struct {
 	rate  float64 // tokens a second
 	burst float64 // tokens at most
@@ -36,15 +35,14 @@ func (r Rate) share(n int) share {
 // needed returns how many tokens there must be for n commands.
 func (s share) needed(n int) float64 { return min(float64(n), s.burst) }
 
-// time returns how long it takes until there are so many tokens more, rounded up
-// to the millisecond.
+// time returns how long it takes until that many tokens are added, rounded up to the
+// millisecond.
 func (s share) time(tokens float64) time.Duration {
 	ms := math.Ceil(tokens / s.rate * 1000)
 	return time.Duration(min(ms, float64(math.MaxInt64/int64(time.Millisecond)))) * time.Millisecond
 }
 
-// fill adds what has come since it was filled last. A clock that was set back
-// adds nothing.
+// fill adds the tokens since the last fill. A clock that was set back adds none.
 func (b *bucket) fill(now time.Time, s share) {
 	if b.at.IsZero() {
 		b.tokens = s.burst
@@ -60,15 +58,15 @@ func (b *bucket) has() int { return int(min(b.tokens+slack, math.MaxInt32)) }
 // take takes tokens; fewer than 0 are given back.
 func (b *bucket) take(n int) { b.tokens -= float64(n) }
 
-// until returns how long it takes until there are so many tokens, rounded up to
-// the millisecond.
+// until returns how long it takes until the bucket has that many tokens, rounded up to the
+// millisecond.
 func (b *bucket) until(tokens float64, s share) time.Duration {
 	return s.time(max(0, min(tokens, s.burst)-b.tokens))
 }
 
-// full reports whether no more tokens can come.
+// full reports whether the bucket can get no more tokens.
 func (b *bucket) full(now time.Time, s share) bool {
-	if b.at.IsZero() || s.rate == 0 { // the next rate begins with a full one
+	if b.at.IsZero() || s.rate == 0 { // a new rate begins with a full bucket
 		return true
 	}
 	b.fill(now, s)

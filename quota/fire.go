@@ -7,13 +7,13 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A tenant that has fired all it may waits until it may fire this part of a
-// second's number again: ten small transactions a second, not a thousand.
+// A tenant that has used its fire rate waits until it may fire this part of a second's number
+// again. So it fires in ten small transactions a second, not in a thousand.
 const portion = 0.1
 
-// Allowance returns how many timers of each tenant may fire at a time, nil if no
-// tenant is limited. It returns the same number for a tenant until the next call
-// of Allowance, and no tokens are taken before [Limiter.Fired].
+// Allowance returns how many timers of each tenant may fire at a time, or nil if no tenant is
+// limited. It returns the same number for a tenant until the next call of Allowance. No
+// tokens are taken before [Limiter.Fired].
 func (l *Limiter) Allowance(now time.Time) timer.Allowance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +35,7 @@ func (l *Limiter) Allowance(now time.Time) timer.Allowance {
 	}
 }
 
-// unlimited is an allowance.
+// unlimited is the allowance of a tenant without a limit.
 const unlimited = math.MaxInt
 
 func (l *Limiter) allowed(tenant timer.TenantID, now time.Time) int {
@@ -53,12 +53,12 @@ func (l *Limiter) allowed(tenant timer.TenantID, now time.Time) int {
 	return u.fire.has()
 }
 
-// portion is how many tokens a tenant waits for that has fired all it may.
+// portion is how many tokens a tenant that has used its fire rate waits for.
 func (s share) portion() float64 { return max(1, math.Floor(s.rate*portion)) }
 
-// Fired says what has fired at a time, with the last Allowance. It returns when
-// the next tenant that may have more due may fire again: now if one still may,
-// the zero time if there is none. What expired takes nothing of the fire rate.
+// Fired reports the timers that have fired at a time, within the last Allowance. It returns
+// when the next tenant that may have more timers due may fire again: now if one still may,
+// the zero time if there is none. Expired timers take nothing of the fire rate.
 func (l *Limiter) Fired(now time.Time, events []timer.DueTimeReached) (again time.Time) {
 	fired, expired := make(map[timer.TenantID]int), make(map[timer.TenantID]int)
 	for i := range events {
@@ -77,7 +77,7 @@ func (l *Limiter) Fired(now time.Time, events []timer.DueTimeReached) (again tim
 	for tenant, allowed := range l.asked {
 		n := fired[tenant]
 		if n == 0 && allowed > 0 {
-			continue // it has none due
+			continue // the tenant has none due
 		}
 		at := now
 		if rate := l.config.Of(tenant).Fire; allowed != unlimited && rate.PerSecond > 0 {

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// heldTime is for how long a tenant counts as held after it has waited: its events
+	// heldTime is how long a tenant counts as held after it has waited, because its events
 	// reach the broker a moment later.
 	heldTime = time.Minute
-	heldFor  = time.Second // how long a list of these tenants is good for
+	heldFor  = time.Second // how long a list of these tenants may be used
 )
 
-// hold notes that a tenant waits for its fire rate. The lock must be held.
+// hold records that a tenant waits for its fire rate. The lock must be held.
 func (l *Limiter) hold(tenant timer.TenantID, now time.Time) {
 	if _, known := l.held[tenant]; !known {
 		l.listedAt = time.Time{}
@@ -23,8 +23,9 @@ func (l *Limiter) hold(tenant timer.TenantID, now time.Time) {
 	l.held[tenant] = now
 }
 
-// Held returns the tenants that have waited for their fire rate a moment ago, and when. Their
-// events are late by their own limit. The map is not to be changed. A nil Limiter holds none.
+// Held returns the tenants that have recently waited for their fire rate, and when. Their
+// events are late because of their own limit. The caller must not change the map. A nil
+// Limiter holds none.
 func (l *Limiter) Held() map[timer.TenantID]time.Time {
 	if l == nil {
 		return nil
@@ -38,8 +39,8 @@ func (l *Limiter) Held() map[timer.TenantID]time.Time {
 	return l.listed
 }
 
-// Throttled returns the tenants that within the last minute have waited for their fire rate,
-// or exceeded another limit, in order. A nil Limiter throttles none.
+// Throttled returns, in order, the tenants that have waited for their fire rate or exceeded
+// another limit within the last minute. A nil Limiter throttles none.
 func (l *Limiter) Throttled() []timer.TenantID {
 	if l == nil {
 		return nil

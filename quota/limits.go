@@ -11,28 +11,28 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Policy says what becomes of a command that exceeds a limit.
+// A Policy says how a command that exceeds a limit is handled.
 type Policy string
 
-// Policies.
+// These are the policies.
 const (
 	Delay      Policy = "delay"       // the broker delivers it again, after a delay
 	DeadLetter Policy = "dead_letter" // it becomes a dead letter
 )
 
-// A Rate is a number of things a second. The zero value is no limit.
+// A Rate is a number of timers a second. The zero value is no limit.
 type Rate struct {
 	PerSecond float64 // 0: no limit
-	Burst     int     // how many may come at once after a rest; 0: as many as a second allows
+	Burst     int     // how many may come at once after a rest; 0: the number of one second
 }
 
-// Limits are those of one tenant. The zero value limits nothing.
+// Limits are the limits of one tenant. The zero value limits nothing.
 type Limits struct {
 	Live    int64         // timers that wait; 0: no limit
 	Accept  Rate          // timers that are accepted
 	Fire    Rate          // timers that fire
-	Horizon time.Duration // how far ahead a timer may be due; 0: as far as the service takes
-	Policy  Policy        // of commands that exceed Live or Accept; default Delay
+	Horizon time.Duration // how far ahead a timer may be due; 0: the limit of the service
+	Policy  Policy        // for commands that exceed Live or Accept; default Delay
 }
 
 // A Config holds the limits of all tenants. It must not be changed once a
@@ -50,7 +50,7 @@ func (c *Config) Of(tenant timer.TenantID) Limits {
 	return c.Default
 }
 
-// Validate returns all that is wrong.
+// Validate returns all mistakes.
 func (c *Config) Validate() error {
 	errs := c.Default.mistakes("default")
 	for _, tenant := range slices.Sorted(maps.Keys(c.Tenants)) {
@@ -62,7 +62,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// mistakes returns all that is wrong with the limits of a tenant.
+// mistakes returns all mistakes in the limits of a tenant.
 func (l Limits) mistakes(whose string) (errs []error) {
 	for _, rate := range []struct {
 		name string
@@ -84,7 +84,7 @@ func (l Limits) mistakes(whose string) (errs []error) {
 	return errs
 }
 
-// firesFreely reports whether it limits no tenant's fire rate.
+// firesFreely reports whether no tenant's fire rate is limited.
 func (c *Config) firesFreely() bool {
 	limited := func(l Limits) bool { return l.Fire.PerSecond > 0 }
 	return !limited(c.Default) && !slices.ContainsFunc(slices.Collect(maps.Values(c.Tenants)), limited)

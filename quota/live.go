@@ -8,33 +8,33 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A live says how many timers of a tenant wait: the timers that were counted, the timers
-// that this instance has added since, and the timers that commands on their way to the
-// store may add. Timers that have fired or were canceled since, and commands that were on
-// their way during the count, make the number too high, so the limiter counts again before
-// it refuses a command. A count while a transaction of the host's is open misses what that
-// has scheduled: so many timers may exceed the limit after its commit. The limiter counts
-// the timers of a tenant that has few only once.
+// A live says how many timers of a tenant wait: the timers that were counted, the timers that
+// this instance has added since, and the timers that commands in flight may add. The number
+// is too high if timers have fired or were canceled since, or if commands were in flight
+// during the count, so the limiter counts again before it refuses a command. A count while a
+// host's transaction is open misses the timers that the transaction has scheduled. So after
+// its commit that many timers may exceed the limit. If a tenant has few timers, the limiter
+// counts them only once.
 type live struct {
-	counted     int64     // timers that waited
+	counted     int64     // timers that waited at the count
 	added       int64     // timers that were new since
-	pending     int64     // commands on their way
-	at          time.Time // when they were counted; zero: they must be
-	decremented bool      // fewer wait since
+	pending     int64     // commands in flight
+	at          time.Time // when they were counted; zero: they must be counted
+	decremented bool      // fewer wait since the count
 }
 
-// Ages of a count.
+// These are the greatest ages of a count.
 const (
-	fullAge = time.Second      // of one that says that there are as many as there may be
-	halfAge = time.Second      // of one that other instances may have added to, above half of the limit
-	lowAge  = 10 * time.Second // of one that other instances may have added to, below half of the limit
+	fullAge = time.Second      // if the limit is reached
+	halfAge = time.Second      // if other instances may have added timers, above half of the limit
+	lowAge  = 10 * time.Second // if other instances may have added timers, below half of the limit
 )
 
-// all returns how many timers wait at most, without commands on their way. It takes other
-// instances to have added as many as this one since the count.
+// all returns how many timers wait at most, without commands in flight. It assumes that each
+// other instance has added as many as this one since the count.
 func (l *live) all(instances int) int64 { return l.counted + l.added*int64(instances) }
 
-// fits reports whether n more may wait.
+// fits reports whether n more timers may wait.
 func (l *live) fits(n, limit int64, instances int) bool {
 	return l.all(instances)+l.pending+n <= limit
 }
@@ -55,8 +55,8 @@ func (l *live) stale(n, limit int64, now time.Time, instances int) bool {
 	return age >= lowAge
 }
 
-// fit reports whether the tenant of commands may have as many timers more as they add,
-// and how many these are at most. At the limit it asks the store.
+// fit reports whether the tenant may have the timers that its commands add, and returns how
+// many these are at most. At the limit it asks the store.
 func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, commands []timer.ScheduleTimer) (fits bool, added int64, err error) {
 	tenant, n := commands[0].TenantID, int64(len(commands))
 	fits, stale := l.admit(tenant, n, n, limits.Live, true)
@@ -66,7 +66,7 @@ func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, co
 		}
 		fits, _ = l.admit(tenant, n, n, limits.Live, false)
 	}
-	if fits || !l.mayWait(limits.Policy) { // whether they add any is found out when they come again
+	if fits || !l.mayWait(limits.Policy) { // the next delivery finds out whether they add any
 		return fits, n, nil
 	}
 	defer l.waiting.Add(-1)
@@ -78,9 +78,9 @@ func (l *Limiter) fit(ctx context.Context, store timer.Reader, limits Limits, co
 	return fits, added, nil
 }
 
-// admit reports whether commands that add so many timers may go to the store, and notes
-// that they are on their way then. Stale says that the timers must be counted first, if
-// that is asked for.
+// admit reports whether commands that add so many timers may go to the store. If so, it
+// records that they are in flight. Stale says that the timers must be counted first, if the
+// caller can ask the store.
 func (l *Limiter) admit(tenant timer.TenantID, added, commands, limit int64, ask bool) (fits, stale bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ func (l *Limiter) admit(tenant timer.TenantID, added, commands, limit int64, ask
 	return true, false
 }
 
-// count counts the timers of a tenant, once for all who ask meanwhile.
+// count counts the timers of a tenant, once for all callers that wait for it.
 func (l *Limiter) count(ctx context.Context, store timer.Reader, tenant timer.TenantID) error {
 	done := l.counting.DoChan(string(tenant), func() (any, error) {
 		l.mu.Lock()
@@ -119,14 +119,14 @@ func (l *Limiter) count(ctx context.Context, store timer.Reader, tenant timer.Te
 	}
 }
 
-// Bounds of look-ups in the store: a flood of commands over a quota must leave
+// These bound the look-ups in the store: a flood of commands over a quota must leave
 // connections to timers that fire, and handlers to commands of other tenants.
 const (
 	maxLookups = 2  // at once
-	maxWaiting = 16 // commands that wait for theirs, if they can come again later
+	maxWaiting = 16 // commands that wait for a look-up, if they can be delivered again later
 )
 
-// mayWait reports whether a command may wait for a look-up, and counts it then.
+// mayWait reports whether a command may wait for a look-up, and counts it if so.
 func (l *Limiter) mayWait(p Policy) bool {
 	if n := l.waiting.Add(1); n > maxWaiting && p != DeadLetter {
 		l.waiting.Add(-1)
@@ -135,8 +135,8 @@ func (l *Limiter) mayWait(p Policy) bool {
 	return true
 }
 
-// adds returns how many of the commands, or the first ones of them that are more than
-// may be, add a timer: their keys have none that waits.
+// adds returns how many of the commands add a timer, because no timer of their key waits. It
+// stops counting above the limit.
 func (l *Limiter) adds(ctx context.Context, store timer.Reader, limit int64, commands []timer.ScheduleTimer) (n int64, err error) {
 	select {
 	case l.lookups <- struct{}{}:
@@ -163,7 +163,7 @@ func (l *Limiter) adds(ctx context.Context, store timer.Reader, limit int64, com
 	return n, nil
 }
 
-// Decremented says that fewer timers of the tenant wait: one was canceled.
+// Decremented says that fewer timers of the tenant wait, because one was canceled.
 func (l *Limiter) Decremented(tenant timer.TenantID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

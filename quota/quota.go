@@ -42,7 +42,7 @@ import (
 
 // Options tune a [Limiter]. The zero value is ready to use.
 type Options struct {
-	Instances func() int // how many share the tenants, this one included; called often, must not block; default 1
+	Instances func() int // how many share the tenants, with this one; must not block; default 1
 }
 
 // A Limiter applies the limits of a [Config]. Make one with [New]. All methods
@@ -53,34 +53,34 @@ type Limiter struct {
 	opt   Options
 
 	waiting atomic.Int64  // commands that wait for a look-up of keys in the store
-	lookups chan struct{} // holds one for each look-up
+	lookups chan struct{} // holds one value for each look-up
 
-	counting singleflight.Group // of the timers of a tenant
+	counting singleflight.Group // counts the timers of a tenant
 
 	mu       sync.Mutex
 	config   Config
 	free     bool // no tenant's fire rate is limited
 	usages   map[timer.TenantID]*usage
-	sweepAt  int                          // how many usages there may be before those that carry no information are deleted
-	asked    map[timer.TenantID]int       // what the last Allowance returned for tenants with a fire rate
-	held     map[timer.TenantID]time.Time // when tenants have waited for their fire rate last
-	listed   map[timer.TenantID]time.Time // those of them that [Limiter.Held] returns, as it was at a time
+	sweepAt  int                          // when there are so many usages, unused ones are deleted
+	asked    map[timer.TenantID]int       // the last Allowance for tenants with a fire rate
+	held     map[timer.TenantID]time.Time // when tenants last waited for their fire rate
+	listed   map[timer.TenantID]time.Time // the tenants that [Limiter.Held] returns, as of a time
 	listedAt time.Time
 }
 
-// A usage is what one tenant has used of its limits.
+// A usage is a tenant's use of its limits.
 type usage struct {
 	accept, fire bucket
 	turn         time.Time // when the next command that exceeds the accept rate may come
-	waits        bool      // it has fired all it may
+	waits        bool      // it has used its fire rate
 	exceeded     time.Time // when it last exceeded a limit
 	live         live
 }
 
-// minSweep is how many usages are worth a sweep.
+// minSweep is the number of usages from which on a sweep pays.
 const minSweep = 1024
 
-// New returns a Limiter with a Config, or what is wrong with that.
+// New returns a Limiter with a Config, or an error if the Config has mistakes.
 func New(config Config, clock timer.Clock, opt Options) (*Limiter, error) {
 	if opt.Instances == nil {
 		opt.Instances = func() int { return 1 }
@@ -92,9 +92,9 @@ func New(config Config, clock timer.Clock, opt Options) (*Limiter, error) {
 	return l, nil
 }
 
-// Use applies another Config from now on, or returns what is wrong with it and
-// keeps the present one. What tenants have used of their rates stays; their
-// timers are counted again.
+// Use applies another Config from now on. If that has mistakes, Use returns them and keeps
+// the present one. The tokens that tenants have used stay used; their timers are counted
+// again.
 func (l *Limiter) Use(config Config) error {
 	if err := config.Validate(); err != nil {
 		return err
@@ -109,15 +109,16 @@ func (l *Limiter) Use(config Config) error {
 	return nil
 }
 
-// Horizon returns how far ahead a timer of the tenant may be due, 0 if its
-// limits do not say.
+// Horizon returns how far ahead a timer of the tenant may be due, or 0 if its limits do not
+// say.
 func (l *Limiter) Horizon(tenant timer.TenantID) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.config.Of(tenant).Horizon
 }
 
-// HorizonOr is Horizon, or otherwise if the limits do not say. A nil Limiter has none.
+// HorizonOr is Horizon, but returns otherwise if the limits do not say, or if the Limiter is
+// nil.
 func (l *Limiter) HorizonOr(tenant timer.TenantID, otherwise time.Duration) time.Duration {
 	if l == nil {
 		return otherwise
@@ -125,7 +126,7 @@ func (l *Limiter) HorizonOr(tenant timer.TenantID, otherwise time.Duration) time
 	return cmp.Or(l.Horizon(tenant), otherwise)
 }
 
-// instances returns how many share the tenants.
+// instances returns how many instances share the tenants.
 func (l *Limiter) instances() int { return max(1, l.opt.Instances()) }
 
 // usage returns the usage of a tenant. The lock must be held.
@@ -141,7 +142,7 @@ func (l *Limiter) usage(tenant timer.TenantID) *usage {
 	return u
 }
 
-// sweep deletes usages that are as good as new.
+// sweep deletes usages that equal a new one.
 func (l *Limiter) sweep() {
 	now, n := l.clock.Now(), l.instances()
 	for tenant, u := range l.usages {

@@ -8,14 +8,13 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Usage is what one tenant may have, and what it has used of its rates on this
-// instance.
+// A Usage has the limits of one tenant, and the use of its rates on this instance.
 type Usage struct {
 	TenantID timer.TenantID
 	Limits
-	Own      bool      // the limits are its own, not the default
-	Accept   float64   // timers that may be accepted now; negative while it owes some; 0 without a limit
-	Fire     float64   // the same of those that may fire
+	Own      bool      // the limits are the tenant's own, not the default
+	Accept   float64   // timers that may be accepted now; negative: it owes tokens; 0: no limit
+	Fire     float64   // timers that may fire now, likewise
 	Exceeded time.Time // when it last exceeded a limit, in the last minutes; zero if it did not
 }
 
@@ -39,7 +38,7 @@ func (l *Limiter) Usage(tenant timer.TenantID) Usage {
 	if used == nil {
 		used = new(usage)
 	}
-	left := func(b bucket, r Rate) float64 { // of a copy: to look changes nothing
+	left := func(b bucket, r Rate) float64 { // of a copy, so that reading changes nothing
 		if r.PerSecond == 0 {
 			return 0
 		}
@@ -50,8 +49,8 @@ func (l *Limiter) Usage(tenant timer.TenantID) Usage {
 	return u
 }
 
-// Tenants returns at most limit tenants after one, in order: those with limits of their
-// own, and those that were active in the last minutes.
+// Tenants returns at most limit tenants after one, in order: the tenants with limits of their
+// own, and the tenants that were active in the last minutes.
 func (l *Limiter) Tenants(after timer.TenantID, limit int) []timer.TenantID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
