@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	apartFor  = 5 * time.Second // how long a tenant is left alone whose timers can't be marked
-	apartMost = 10              // failures without a success, after which the database is to blame
+	apartFor  = 5 * time.Second // how long a tenant is skipped whose timers can't be marked
+	apartMost = 10              // failures without a success, after which the database is at fault
 )
 
-// Apart is which tenants are left alone, since the database refuses to mark their timers,
-// and why.
+// Apart holds the tenants that are skipped because the database refuses to mark their timers,
+// and the reason.
 type apart struct {
 	until map[timer.TenantID]time.Time
-	err   error // of the last of them
+	err   error // of the last of these tenants
 }
 
-// has reports whether a tenant is left alone.
+// has reports whether a tenant is skipped.
 func (a *apart) has(tenant timer.TenantID, now time.Time) bool { return now.Before(a.until[tenant]) }
 
-// why returns what is wrong with tenants that are left alone, nil if there are none.
+// why returns the error of the skipped tenants, or nil if there are none.
 func (a *apart) why(now time.Time) error {
 	for tenant, until := range a.until {
-		if !now.Before(until.Add(apartFor)) { // it had its turn since
+		if !now.Before(until.Add(apartFor)) { // the tenant had its turn since
 			delete(a.until, tenant)
 		}
 	}
@@ -36,8 +36,8 @@ func (a *apart) why(now time.Time) error {
 	return a.err
 }
 
-// allow returns what tenants may fire now: one alone if it is named, or all that are not
-// left alone. It notes whether one of them is paused, and has timers due.
+// allow returns how many timers tenants may fire now: only one tenant if it is named, or all
+// that are not skipped. It sets paused if one of them is paused and has timers due.
 func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.Allowance {
 	var quota timer.Allowance
 	if p.opt.Quotas != nil {
@@ -61,10 +61,10 @@ func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.A
 	}
 }
 
-// fireApart fires what is due for one tenant after the other, after a batch of all has
-// failed: a row that the database refuses to change delays no other tenant. Those that
-// fail are left alone for a while. If it is not about a tenant, it returns the error of
-// the batch.
+// fireApart fires the due timers of one tenant after the other, after a batch of all tenants
+// has failed. So a row that the database refuses to change delays no other tenant. Tenants
+// that fail are skipped for a while. If the failure is not about a tenant, fireApart returns
+// the error of the batch.
 func (p *Poller) fireApart(ctx context.Context, failed error) (all done, err error) {
 	now := p.now()
 	due := make(map[timer.TenantID]bool)

@@ -8,14 +8,14 @@ import (
 
 const (
 	fullPause     = 5 * time.Millisecond   // between two checks of a full outbox
-	longFullPause = 100 * time.Millisecond // the same once it has been full for longFull
+	longFullPause = 100 * time.Millisecond // between two checks once it has been full for longFull
 	longFull      = time.Second
-	warnFull      = 10 * time.Second // after which it is logged
+	warnFull      = 10 * time.Second // after which a full outbox is logged
 )
 
-// Backpressure stops firing while the outbox is full. What fires then would only
-// wait there, in front of the events of other tenants; what has not fired yet can
-// still be shared out among tenants. No timer is later for it.
+// Backpressure stops firing while the outbox is full. Events that were fired then would only
+// wait there, in front of the events of other tenants. Timers that have not fired yet can
+// still be shared out among tenants. No timer is later because of that.
 type backpressure struct {
 	log  *slog.Logger
 	full func() bool
@@ -24,8 +24,7 @@ type backpressure struct {
 	warned bool
 }
 
-// wait returns zero if timers may fire, else how long to wait before asking
-// again.
+// wait returns zero if timers may fire, or else how long to wait before asking again.
 func (b *backpressure) wait(ctx context.Context, now time.Time) time.Duration {
 	if !b.full() {
 		if b.warned {

@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	bookedInterval = 10 * time.Millisecond // between polls for what may be committed at any moment
-	bookedTime     = 5 * time.Second       // how long after a due time, at most the polling interval
+	bookedInterval = 10 * time.Millisecond // between polls for timers that may be committed now
+	bookedTime     = 5 * time.Second       // how long after a due time, at most the interval
 )
 
 // booked are due times of timers that a host has scheduled in a transaction of its own. The
-// poller does not learn of the commit, so it looks often, from the due time on until the
-// timer has fired or a polling interval is over: the transaction may be rolled back.
+// poller is not notified of the commit, and the transaction may be rolled back. So it polls
+// often, from the due time on, until the timer has fired or a polling interval is over.
 type booked struct {
 	mu    sync.Mutex
 	times []time.Time // in order
 }
 
-// Booked notes that a timer of a due time may be committed at any moment. One that is due
-// after the next poll need not be noted: the poller finds it then. It never blocks.
+// Booked announces that a timer with a due time may be committed at any moment. A timer that
+// is due after the next poll need not be announced, because that poll finds it. Booked never
+// blocks.
 func (p *Poller) Booked(due time.Time) {
 	if due.After(p.clock.Now().Add(p.opt.Interval)) {
 		return
@@ -36,7 +37,7 @@ func (p *Poller) Booked(due time.Time) {
 	p.gate.sooner(due)
 }
 
-// next returns when to look, not after latest.
+// next returns when to poll, at most latest.
 func (b *booked) next(now, latest time.Time, keep time.Duration) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +51,7 @@ func (b *booked) next(now, latest time.Time, keep time.Duration) time.Time {
 	return latest
 }
 
-// fired notes that timers have fired.
+// fired records that timers have fired.
 func (b *booked) fired(events []timer.DueTimeReached) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,18 +8,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A gate is where the poller sleeps. Between open and the end of sleep it
-// remembers the earliest due time announced, so that a command committed
-// while the poller reads the store is not slept through.
+// A gate is where the poller sleeps. From open to the end of sleep it remembers the earliest
+// due time that was announced. So the poller does not sleep through a command that is
+// committed while it reads the store.
 type gate struct {
 	mu    sync.Mutex
 	until time.Time     // when the poller plans to wake; zero while it does not sleep
 	first time.Time     // earliest due time announced since open; zero if none
-	ended bool          // the sleep is over, whatever it is for
+	ended bool          // the sleep is over, whatever was announced
 	wake  chan struct{} // signals that first is before until, or that the sleep is over; holds one
 }
 
-// open forgets what was announced: a poll that begins now reads it from the store.
+// open forgets the announced due time: a poll that begins now reads it from the store.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,9 +57,9 @@ func (g *gate) end() {
 	}
 }
 
-// sleep waits until the time given, or the earliest due time announced if that
-// is sooner, but not before the earliest one given, and never longer than limit:
-// the clock may be set back at any moment. It returns false if ctx ended.
+// sleep waits until the time given, or until the earliest announced due time if that is
+// sooner. It waits at least until earliest, and never longer than limit, because the clock
+// may be set back at any moment. It returns false if ctx ended.
 func (g *gate) sleep(ctx context.Context, clock timer.Clock, earliest, until time.Time, limit time.Duration) bool {
 	last := time.NewTimer(limit)
 	defer last.Stop()

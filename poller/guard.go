@@ -50,12 +50,11 @@ func (g *guard) gained(now time.Time) time.Duration {
 // jumped reports whether the clock jumped since it was believed last.
 func (g *guard) jumped(now time.Time) bool { return g.gained(now) > jumpLimit }
 
-// doubts reports whether the guard has a reason to take the clock for wrong. A reference
-// that does not answer at the first poll is no reason.
+// doubts reports whether the guard has a reason to assume that the clock is wrong. A
+// reference that does not answer at the first poll is not a reason.
 func (g *guard) doubts() bool { return g.waiting && (g.contradicted || !g.base.IsZero()) }
 
-// wait returns zero if now can be believed, else how long to wait before
-// asking again.
+// wait returns zero if now can be believed, or else how long to wait before asking again.
 func (g *guard) wait(ctx context.Context, now time.Time) time.Duration {
 	first := g.base.IsZero()
 	if !first && !g.jumped(now) {
@@ -88,17 +87,17 @@ func (g *guard) believe(now time.Time) {
 	g.waiting, g.contradicted = false, false
 }
 
-// An opinion is what the reference says about the clock.
+// An opinion is the answer of the reference about the clock.
 type opinion int
 
 const (
-	silent    opinion = iota // nothing; it may later
-	none                     // nothing, and it never will
-	agrees                   // it is right
-	disagrees                // it is ahead
+	silent    opinion = iota // no answer now
+	none                     // no answer, ever
+	agrees                   // the clock is right
+	disagrees                // the clock is ahead
 )
 
-// ask asks the reference whether now can be.
+// ask asks the reference whether now is right.
 func (g *guard) ask(ctx context.Context, now time.Time) opinion {
 	if g.reference == nil {
 		return none

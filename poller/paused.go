@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	pausedInterval = time.Second            // between two polls while firing is paused of all, or of a tenant with due timers
-	pauseAge       = 500 * time.Millisecond // how old may be what is known of pauses
+	pausedInterval = time.Second            // between two polls while a pause holds back due timers
+	pauseAge       = 500 * time.Millisecond // greatest age of the pauses that were read
 )
 
-// A pausing knows whether people have paused firing, of all tenants or of some. That is
-// kept in the store, for all instances; reading it is apart from the polls, which may be
-// many a second: so it costs two reads a second at most, and none while the poller sleeps.
+// A pausing knows whether people have paused firing, of all tenants or of some. The pauses
+// are in the store, for all instances. They are not read with each poll, because there may be
+// many polls a second. So reading them costs two reads a second at most, and none while the
+// poller sleeps.
 type pausing struct {
 	log  *slog.Logger
 	read func(context.Context, time.Time) (timer.Pauses, error)
 
 	mu    sync.Mutex
 	known timer.Pauses
-	at    time.Duration // when it was read; before the first time it is not fresh
+	at    time.Duration // when the pauses were read; they are stale before the first read
 	fresh bool
 }
 
-// refresh reads the pauses, unless they are known as of half a second ago at most.
+// refresh reads the pauses, unless they were read within pauseAge.
 func (p *pausing) refresh(ctx context.Context, now time.Time, elapsed time.Duration) (timer.Pauses, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +48,7 @@ func (p *pausing) refresh(ctx context.Context, now time.Time, elapsed time.Durat
 	return pauses, nil
 }
 
-// tell logs what has changed.
+// tell logs changes of the pauses.
 func (p *pausing) tell(ctx context.Context, pauses timer.Pauses) {
 	of := func(pause timer.Pause, attrs ...any) []any {
 		if pause.TenantID != "" {
@@ -70,22 +71,22 @@ func (p *pausing) tell(ctx context.Context, pauses timer.Pauses) {
 	}
 }
 
-// get returns the pauses as they were read last.
+// get returns the pauses of the last read.
 func (p *pausing) get() timer.Pauses {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known
 }
 
-// forget has them read anew.
+// forget makes the next refresh read the pauses.
 func (p *pausing) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fresh = false
 }
 
-// again returns when to poll again while a pause holds back what is due: in a second, or
-// when the first pause ends.
+// again returns when to poll again while a pause holds back due timers: in a second, or when
+// the first pause ends.
 func (p *pausing) again(now time.Time, interval time.Duration) time.Time {
 	at := now.Add(min(pausedInterval, interval))
 	for _, pause := range p.get() {
@@ -96,8 +97,8 @@ func (p *pausing) again(now time.Time, interval time.Duration) time.Time {
 	return at
 }
 
-// paused returns when to poll again if firing is paused of all tenants, whatever is scheduled
-// meanwhile; else the zero value.
+// paused returns when to poll again if firing is paused for all tenants, even if timers are
+// scheduled meanwhile. If it is not, it returns the zero value.
 func (p *Poller) paused(ctx context.Context, now time.Time) (wake, error) {
 	pauses, err := p.pausing.refresh(ctx, now, p.opt.Elapsed())
 	if err != nil || !pauses.Of("", now).Paused() {
@@ -108,9 +109,9 @@ func (p *Poller) paused(ctx context.Context, now time.Time) (wake, error) {
 	return wake{at: again, earliest: again}, nil
 }
 
-// Refresh has the poller find out at once whether firing is paused, instead of within
-// a second: after a pause was changed by this instance. A batch that is firing
-// meanwhile is finished. It never blocks.
+// Refresh makes the poller read at once, instead of within a second, whether firing is
+// paused. Call it after this instance has changed a pause. A batch that is firing meanwhile
+// is finished. Refresh never blocks.
 func (p *Poller) Refresh() {
 	p.pausing.forget()
 	p.gate.end()

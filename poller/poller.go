@@ -1,7 +1,6 @@
-// Package poller turns time into events. It sleeps until the earliest timer is
-// due, marks what is due as Reached and appends the events to the outbox, both
-// in one transaction, and sleeps again. It knows no broker and no database,
-// only the ports of package timer.
+// Package poller turns time into events. It sleeps until the earliest timer is due, marks the
+// due timers as Reached and appends their events to the outbox, both in one transaction, and
+// sleeps again. It knows no broker and no database, only the ports of package timer.
 package poller
 
 import (
@@ -17,34 +16,42 @@ import (
 
 // Options tune a [Poller]. The zero value is ready to use.
 type Options struct {
-	Interval  time.Duration                                          // longest sleep between polls; default 5s
-	Batch     int                                                    // timers per transaction; default 1000
-	Reached   func(events []timer.DueTimeReached)                    // called after each commit that fired something, or had it expire; must not block
-	Trace     Trace                                                  // makes the spans of what fires; default none
-	Polled    func(took time.Duration, err error)                    // called after each poll, with what it took without Await; must not block
-	Await     func(context.Context) bool                             // waits until timers may fire, called once a poll; false if the context ended first; default they always may
-	Full      func() bool                                            // whether the outbox is full: nothing fires meanwhile; must not block; default never
-	Paused    func(context.Context, time.Time) (timer.Pauses, error) // whose firing people have paused at a time: asked at each poll, but no more than twice a second; default nobody's
-	Reference func(context.Context) (time.Time, error)               // second opinion on the time; errors.ErrUnsupported if it never has one; default none
-	Elapsed   func() time.Duration                                   // since any fixed moment, by a clock that is never set; default the monotonic readings of the Clock
-	Quotas    Quotas                                                 // how many timers of a tenant may fire; default all
+	Interval time.Duration                       // longest sleep between polls; default 5s
+	Batch    int                                 // timers per transaction; default 1000
+	Reached  func(events []timer.DueTimeReached) // called after commits that fire or expire timers; must not block
+	Trace    Trace                               // makes the spans of firing; default none
+	Polled   func(took time.Duration, err error) // called after each poll, with its time without Await; must not block
+	// Await waits until timers may fire, and returns false if the context ended first. It is
+	// called once for each poll; by default timers may always fire.
+	Await func(context.Context) bool
+	Full  func() bool // whether the outbox is full: then nothing fires; must not block; default never
+	// Paused returns the pauses that people have set, at a time. It is called at most twice a
+	// second, and not while the poller sleeps; by default there are none.
+	Paused func(context.Context, time.Time) (timer.Pauses, error)
+	// Reference returns the time of another clock, or errors.ErrUnsupported if it can never
+	// do so; default none.
+	Reference func(context.Context) (time.Time, error)
+	// Elapsed returns the time since any fixed moment, by a clock that is never set; default
+	// the monotonic readings of the Clock.
+	Elapsed func() time.Duration
+	Quotas  Quotas // how many timers of a tenant may fire; default all
 }
 
-// A Trace is called in the transaction with what fires, and may set the Trace of each
-// event. What it returns is called after the commit, if there is one. Neither may
-// block.
+// A Trace is called in the transaction with the events that fire, and may set the Trace of
+// each event. The function that it returns is called after the commit, if there is one.
+// Neither may block.
 type Trace func(ctx context.Context, events []timer.DueTimeReached) (fired func())
 
 // Quotas bound how many timers of a tenant fire. The others wait: they stay
 // Scheduled.
 type Quotas interface {
-	// Allowance returns what tenants may fire at a time, nil if nothing bounds
+	// Allowance returns how many timers tenants may fire at a time, or nil if nothing bounds
 	// them.
 	Allowance(now time.Time) timer.Allowance
 
-	// Fired is called after each commit with what fired, by the last Allowance. It
-	// returns when a tenant that may have more due may fire again: now if one may
-	// still, the zero time if there is none.
+	// Fired is called after each commit with the events that fired, within the last
+	// Allowance. It returns when a tenant that may have more timers due may fire again: now
+	// if one still may, the zero time if there is none.
 	Fired(now time.Time, events []timer.DueTimeReached) (again time.Time)
 }
 
@@ -60,7 +67,7 @@ type Poller struct {
 	pausing pausing
 	apart   apart
 	status  status
-	waited  time.Duration // of the current poll, in Await
+	waited  time.Duration // how long Await took in the current poll
 	cleared time.Time     // see [Status]
 	booked  booked
 }
@@ -101,9 +108,9 @@ func New(store timer.Store, clock timer.Clock, log *slog.Logger, opt Options) *P
 	}
 }
 
-// Run fires timers until ctx is done, then finishes the open transaction, within
-// a second, and returns nil. It returns an error only if that wraps [timer.ErrFatal]; any
-// other is logged and the poll tried again.
+// Run fires timers until ctx is done, then finishes the open transaction within a second, and
+// returns nil. It returns only errors that wrap [timer.ErrFatal]. Other errors are logged,
+// and the poll is repeated.
 func (p *Poller) Run(ctx context.Context) error {
 	defer p.status.enter(Stopped, 0)
 	for retry := minRetry; ; {
@@ -134,15 +141,15 @@ func (p *Poller) Run(ctx context.Context) error {
 	}
 }
 
-// A wake is when to poll again.
+// A wake says when to poll again.
 type wake struct {
 	at       time.Time
-	earliest time.Time // not before, whatever is scheduled meanwhile; zero: at once
+	earliest time.Time // lower bound of at, even if timers are scheduled meanwhile; zero: none
 }
 
-// poll fires what is due, if anything is, and returns when to poll again: the
-// earliest due time, at most Interval from now. While nothing is due it only
-// reads, so an idle poller never takes the write lock.
+// poll fires the due timers, and returns when to poll again: at the earliest due time, at
+// most Interval from now. While nothing is due it only reads, so an idle poller never takes
+// the write lock.
 func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	p.waited = 0
 	p.gate.open()
@@ -165,7 +172,7 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	if due.After(p.now()) {
 		return wake{at: due}, nil
 	}
-	if wait, err := p.paused(ctx, p.now()); err != nil || !wait.at.IsZero() { // meanwhile
+	if wait, err := p.paused(ctx, p.now()); err != nil || !wait.at.IsZero() { // it may be paused by now
 		return wait, err
 	}
 	done, err := p.fire(ctx, "")
@@ -175,7 +182,7 @@ func (p *Poller) poll(ctx context.Context, now time.Time) (wake, error) {
 	switch {
 	case err != nil:
 		return wake{}, err
-	case done.again.After(done.now) && done.fired < p.opt.Batch: // all that is due and may fire did
+	case done.again.After(done.now) && done.fired < p.opt.Batch: // all that may fire have fired
 		p.cleared = done.now
 		return p.limited(ctx, done, done.now.Add(min(contended, p.opt.Interval)))
 	case done.fired == 0 && done.paused:
@@ -199,8 +206,8 @@ func (p *Poller) await(ctx context.Context) bool {
 	return ok
 }
 
-// limited returns when to poll again while a tenant is over its rate, or paused: when it may
-// fire again, or the next timer is due, which may well be of the same tenant.
+// limited returns when to poll again while a tenant is over its rate or paused: when it may
+// fire again, or when the next timer is due, which may well belong to the same tenant.
 func (p *Poller) limited(ctx context.Context, done done, latest time.Time) (wake, error) {
 	at, err := p.next(ctx, done.now, latest)
 	if done.again.Before(at) {
@@ -224,22 +231,22 @@ func (p *Poller) next(ctx context.Context, after, latest time.Time) (time.Time, 
 
 const (
 	minRetry  = 100 * time.Millisecond // first pause after a failed poll
-	contended = 100 * time.Millisecond // pause when another instance holds all that is due, or its tenants may not fire yet
+	contended = 100 * time.Millisecond // pause when other instances or limits hold all due timers
 	minDelay  = 10 * time.Millisecond  // shortest pause in the second case
 	txTimeout = 30 * time.Second       // longest transaction
-	txGrace   = time.Second            // the same after the end of Run's context
+	txGrace   = time.Second            // longest transaction after the end of Run's context
 )
 
-// A done is what came of a poll.
+// A done is the result of a poll.
 type done struct {
-	now    time.Time // when it was
+	now    time.Time // time of the poll
 	fired  int
-	again  time.Time // when a tenant that is over its rate may fire again; zero if none is
+	again  time.Time // when a tenant that is over its rate may fire again; zero if no tenant is
 	paused bool      // a tenant has timers due and is paused
 }
 
-// fire fires what is due now, of one tenant if it is named, at most one batch. The timers
-// are marked and their events appended in one transaction, so either both happen or
+// fire fires timers that are due now, of one tenant if it is named, at most one batch. It
+// marks the timers and appends their events in one transaction, so either both happen or
 // neither. The transaction outlives ctx by a second.
 func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 	ctx, cancel := pause.Outlive(ctx, txTimeout, txGrace)
@@ -249,7 +256,7 @@ func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 	now := d.now
 	var events []timer.DueTimeReached
 	var traced func()
-	if p.guard.jumped(now) { // since NextDue: the next poll waits
+	if p.guard.jumped(now) { // the clock jumped since NextDue: the next poll waits
 		return done{}, nil
 	}
 	allow := p.allow(now, only, &d.paused)
@@ -287,9 +294,8 @@ func (p *Poller) fire(ctx context.Context, only timer.TenantID) (done, error) {
 	return d, nil
 }
 
-// Sooner announces, after its commit, that a timer was scheduled which is due at
-// the time given. It wakes the poller if that is earlier than it meant to wake, and
-// never blocks.
+// Sooner announces, after its commit, that a timer was scheduled with this due time. It wakes
+// the poller if that is earlier than the planned wake-up. It never blocks.
 func (p *Poller) Sooner(due time.Time) { p.gate.sooner(due) }
 
 // now is the clock, rounded down: a timer is never early.

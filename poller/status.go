@@ -7,10 +7,10 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// A Phase is what a [Poller] does.
+// A Phase is the current activity of a [Poller].
 type Phase uint8
 
-// Phases of a poller.
+// These are the phases of a poller.
 const (
 	Stopped  Phase = iota // it does not run
 	Polling               // it reads the store, or fires
@@ -18,21 +18,23 @@ const (
 	Sleeping              // nothing is due, or nothing may fire
 )
 
-// A Status says how a [Poller] is.
+// A Status describes the state of a [Poller].
 type Status struct {
 	Phase   Phase
 	For     time.Duration // how long it has been in this phase
 	Overdue time.Duration // how long ago the next poll should have begun; zero if that is ahead
 	Err     error         // of the last poll; nil if it worked
 	Clock   bool          // the clock jumped forward: nothing fires until a reference agrees
-	Jumps   int64         // how often it did
+	Jumps   int64         // how often the clock jumped
 	Full    bool          // the outbox is full: nothing fires
-	Cleared time.Time     // when all had fired that was due and that no rate and no pause held back; zero: none has so far
-	Paused  timer.Pauses  // whose firing people have paused, as the last poll found
+	// Cleared is when all due timers had fired, except those that a rate or a pause held
+	// back; zero: not yet.
+	Cleared time.Time
+	Paused  timer.Pauses // pauses that the last poll read
 }
 
-// Late returns how long the poller has been late: a poll takes so long so far, or
-// should have begun so long ago.
+// Late returns how late the poller is: how long the current poll has taken so far, or how
+// long ago the next one should have begun.
 func (s Status) Late() time.Duration {
 	if s.Phase == Polling {
 		return s.For
@@ -40,7 +42,7 @@ func (s Status) Late() time.Duration {
 	return s.Overdue
 }
 
-// A status keeps what a [Status] is made of.
+// A status keeps the data of a [Status].
 type status struct {
 	mu    sync.Mutex
 	last  Status
@@ -48,14 +50,14 @@ type status struct {
 	until time.Duration // when the next poll begins at the latest
 }
 
-// enter notes that a phase begins.
+// enter records the beginning of a phase.
 func (s *status) enter(p Phase, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last.Phase, s.since = p, now
 }
 
-// sleep notes what a poll found, and that the next one begins within a time.
+// sleep records the result of a poll, and that the next one begins within limit.
 func (s *status) sleep(now, limit time.Duration, polled Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +69,7 @@ func (s *status) sleep(now, limit time.Duration, polled Status) {
 	s.since, s.until = now, now+max(0, limit)
 }
 
-// Status returns how the poller is. It never waits.
+// Status returns the state of the poller. It never waits.
 func (p *Poller) Status() Status {
 	now := p.opt.Elapsed()
 	p.status.mu.Lock()
