@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A rule is one of settings of which each is well formed, but which may not go together.
+// A rule is about settings that are valid one by one, but may not go together.
 type rule struct {
-	key   string // of the setting that is complained about
+	key   string // of the setting that the mistake names
 	wrong bool
 	fix   string
 }
 
-// check returns what is wrong with settings that do not go together.
+// check returns mistakes about settings that do not go together.
 func (c Config) check() (errs []error) {
 	table := c.settings()
 	for _, r := range c.rules() {
@@ -89,11 +89,11 @@ func (c Config) rules() []rule {
 	}
 }
 
-// ports are those that servers listen on by default.
+// ports are the default ports of servers.
 var ports = map[Broker]string{NATS: "4222", Kafka: "9092", RabbitMQ: "5672"}
 
-// allOf reports whether all of the URLs have one of the schemes. Kafka's may have
-// none.
+// allOf reports whether all of the URLs have one of the schemes. A server of Kafka may have
+// no scheme.
 func allOf(urls Secret, schemes []string) bool {
 	for part := range strings.SplitSeq(urls.Reveal(), ",") {
 		scheme, _, found := strings.Cut(strings.TrimSpace(part), "://")

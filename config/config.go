@@ -1,8 +1,7 @@
-// Package config holds every setting of the service in one table: its key, its
-// default, what it means and which values it takes. [Load] reads settings from
-// a file, the environment and flags, in this order, so that a flag wins over
-// the environment and the environment over the file. It reports all mistakes
-// at once, and what is secret is never printed.
+// Package config holds every setting of the service in one table: its key, its default, its
+// meaning and its values. [Load] reads settings from a file, the environment and flags, in
+// this order, so that a flag wins over the environment and the environment over the file. It
+// reports all mistakes at once, and never prints a secret.
 //
 // One setting has one name, spelled three ways: polling_interval in the file,
 // TIMER_POLLING_INTERVAL in the environment, --polling-interval as a flag.
@@ -16,7 +15,7 @@ import (
 // A Broker names a kind of message broker.
 type Broker string
 
-// The brokers.
+// These are the brokers.
 const (
 	NATS      Broker = "nats"
 	Kafka     Broker = "kafka"
@@ -24,20 +23,19 @@ const (
 	GoChannel Broker = "gochannel"
 )
 
-// A NATSPublish says how many messages at once are published to NATS.
+// A NATSPublish says how messages are published to NATS.
 type NATSPublish string
 
-// Ways to publish.
+// These are the ways to publish to NATS.
 const (
-	Single  NATSPublish = "single"  // each by itself
+	Single  NATSPublish = "single"  // each message by itself
 	Batches NATSPublish = "batches" // in atomic batches: for servers that sync each write
 )
 
-// A Provision says what the service does about topics, streams and queues that
-// do not exist.
+// A Provision says how the service handles topics, streams and queues that do not exist.
 type Provision string
 
-// What may be done about them.
+// These are the ways to handle them.
 const (
 	Create Provision = "create" // create them
 	Verify Provision = "verify" // wait until they exist
@@ -46,35 +44,35 @@ const (
 // A QueueType says how RabbitMQ keeps queues.
 type QueueType string
 
-// Queue types.
+// These are the types of queues.
 const (
 	Classic QueueType = "classic" // on one node
 	Quorum  QueueType = "quorum"  // on several
 )
 
-// A Durability says what an acknowledged command survives.
+// A Durability says which failures an acknowledged command survives.
 type Durability string
 
-// Durabilities.
+// These are the durabilities.
 const (
 	Strict  Durability = "strict"  // a loss of power
 	Relaxed Durability = "relaxed" // a crash of the process, but perhaps not a loss of power
 )
 
-// An UnknownTypes says what becomes of messages of a type that is no command.
+// An UnknownTypes says how messages of a type that is not a command are handled.
 type UnknownTypes string
 
-// What may become of them.
+// These are the ways to handle them.
 const (
 	DeadLetter UnknownTypes = "dead_letter" // they are refused
 	Ignore     UnknownTypes = "ignore"      // they are acknowledged: teams share the topic
 )
 
-// A Recovery says what happens at a start if the database was lost, or is older than the
-// broker knows.
+// A Recovery says how a start handles a database that was lost, or is older than the broker's
+// records.
 type Recovery string
 
-// What may happen.
+// These are the ways to handle it.
 const (
 	Auto Recovery = "auto" // it is recovered from the broker
 	Ask  Recovery = "ask"  // the service does not start
@@ -83,7 +81,7 @@ const (
 // An EventFormat names how events are written.
 type EventFormat string
 
-// Event formats.
+// These are the formats of events.
 const (
 	Envelope    EventFormat = "envelope"    // the JSON envelope of the service
 	CloudEvents EventFormat = "cloudevents" // CloudEvents 1.0, structured JSON
@@ -92,13 +90,13 @@ const (
 // A LogFormat names the form of log lines.
 type LogFormat string
 
-// Log formats.
+// These are the formats of log lines.
 const (
 	Text LogFormat = "text" // key=value, for people
-	JSON LogFormat = "json" // one object a line, for machines
+	JSON LogFormat = "json" // one object on each line, for machines
 )
 
-// Default returns the configuration of a service for which nothing is set.
+// Default returns the configuration of a service without any settings.
 func Default() Config {
 	c := Config{origins: make(map[string]origin)}
 	for _, s := range c.settings() {
@@ -109,11 +107,11 @@ func Default() Config {
 	return c
 }
 
-// Ignored returns the names of variables that begin like settings and are none:
-// Kubernetes sets them for its Services.
+// Ignored returns the names of variables that look like settings but are not: Kubernetes sets
+// them for its Services.
 func (c Config) Ignored() []string { return c.ignored }
 
-// SecretFile returns the name of the file if a secret was read from it, else "".
+// SecretFile returns the name of the file that a secret was read from, or "" if none was.
 func (c Config) SecretFile() string {
 	for _, s := range c.settings() {
 		shown := s.show()

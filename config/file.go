@@ -14,16 +14,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits of a file.
+// These are the limits of a file.
 const (
 	maxFileBytes = 1 << 20
-	maxMistakes  = 1000 // that are reported
+	maxMistakes  = 1000 // that are reported at most
 )
 
-// A given is one setting as it was given, not looked at yet.
+// A given is one setting as it was given, before it is checked.
 type given struct {
-	name  string // as it was given
-	key   string // as in the file; empty if the value is no single one
+	name  string // as the user wrote it
+	key   string // as in the file; empty if the value is not a single one
 	value string
 	origin
 }
@@ -51,13 +51,13 @@ func readFile(name string) ([]given, error) {
 
 // A yamlFile is a file to read. Errors about it never contain text of it.
 type yamlFile struct {
-	what string // what it is, for errors
+	what string // kind of the file, for errors
 	name string
 	errs []error // mistakes found so far
 }
 
-// loadYAML returns what of makes of the keys of a file that is not empty. The error joins
-// the mistakes in it.
+// loadYAML returns the result of calling of with the keys of a file. A file without keys is
+// an error. The error joins all mistakes in the file.
 func loadYAML[T any](f yamlFile, holds string, of func(*yamlFile, []entry) T) (T, error) {
 	var none T
 	root, err := f.read()
@@ -65,7 +65,7 @@ func loadYAML[T any](f yamlFile, holds string, of func(*yamlFile, []entry) T) (T
 		return none, err
 	}
 	entries := f.entries(root)
-	if len(entries) == 0 && len(f.errs) == 0 { // such as one that is being written
+	if len(entries) == 0 && len(f.errs) == 0 { // a file that is being written may be empty
 		return none, fmt.Errorf("%s %s: is empty; it must have %s", f.what, f.name, holds)
 	}
 	v := of(&f, entries)
@@ -96,7 +96,7 @@ func (f *yamlFile) read() (entry, error) {
 	return f.parse(data)
 }
 
-// readAtMost reads a file of which the size may not be known, such as a pipe.
+// readAtMost reads a file whose size may be unknown, such as a pipe.
 func readAtMost(name string, limit int64) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -118,7 +118,7 @@ func (f *yamlFile) parse(data []byte) (entry, error) {
 		return entry{}, nil
 	} else if err != nil {
 		line := 1
-		_, _ = fmt.Sscanf(err.Error(), "yaml: line %d", &line) // one in the first line names none
+		_, _ = fmt.Sscanf(err.Error(), "yaml: line %d", &line) // an error in the first line has no number
 		return entry{}, fmt.Errorf("%s %s:%d: not valid YAML in this line or the next; it %s", f.what, f.name, line, want)
 	}
 	root := doc.Content[0]
@@ -134,13 +134,13 @@ const null = "!!null"
 // An entry is a key and its value.
 type entry struct {
 	name     string
-	path     string // the name after those of the mappings around it, with dots
+	path     string // the name, after the names of the mappings around it, with dots
 	location string // for mistakes
 	value    *yaml.Node
 }
 
-// entries returns the keys of the mapping that e is, without repetitions. These and
-// another value than a mapping are mistakes.
+// entries returns the keys of the mapping in e. Repeated keys, and any value that is not a
+// mapping, are mistakes.
 func (f *yamlFile) entries(e entry) (all []entry) {
 	if e.value == nil || e.value.Tag == null {
 		return nil
@@ -163,7 +163,7 @@ func (f *yamlFile) entries(e entry) (all []entry) {
 	return all
 }
 
-// refuse notes a mistake, unless there are more than anyone reads.
+// refuse records a mistake, unless there are maxMistakes already.
 func (f *yamlFile) refuse(e entry, value, fix string) {
 	if len(f.errs) == maxMistakes {
 		return
@@ -171,7 +171,7 @@ func (f *yamlFile) refuse(e entry, value, fix string) {
 	f.errs = append(f.errs, &Mistake{Key: e.path, Value: value, From: e.location, Fix: fix})
 }
 
-// scalar returns the text of a plain value, without a tag or an anchor. An absent one is
+// scalar returns the text of a plain value, without a tag or an anchor. An absent value is
 // empty.
 func scalar(n *yaml.Node) (string, bool) {
 	if n.Tag == null {

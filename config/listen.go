@@ -11,7 +11,7 @@ import (
 
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?$`)
 
-// listen is an address to listen on: a host, or one with a port.
+// listen is a value for an address to listen on: a host, or a host with a port.
 func listen(field *string) value {
 	return text(field, "a host, or host:port with a port from 0 to 65535", ", such as 127.0.0.1:4222 or 0.0.0.0", func(s string) bool {
 		host, port := splitListen(s)
@@ -24,10 +24,11 @@ func isHost(s string) bool {
 	return err == nil || hostPattern.MatchString(s)
 }
 
-// defaultHTTPAddr is where HTTP is answered if nothing else is said.
+// defaultHTTPAddr is the default address of HTTP.
 const defaultHTTPAddr = "127.0.0.1:8080"
 
-// listenPort is an address to listen on with its port; set and empty it is none.
+// listenPort is a value for an address to listen on with its port. If it is set to "", there
+// is no address.
 func listenPort(field *string) value {
 	v := text(field, "host:port with a port from 0 to 65535", ", such as 127.0.0.1:8080 or :8080", func(s string) bool {
 		host, port := splitListen(s)
@@ -68,12 +69,12 @@ func formatPrefixes(all []netip.Prefix) string {
 	return strings.Join(texts, ",")
 }
 
-// HTTPAddress returns where HTTP is answered, empty for nowhere, and whether that was
-// chosen, and is not the default.
+// HTTPAddress returns the address of HTTP, or "" if it is not served, and whether the user
+// chose it.
 func (c Config) HTTPAddress() (addr string, chosen bool) { return c.HTTPAddr, c.given("http_addr") }
 
-// LocalURL returns the URL by which a program on this machine asks the service over HTTP;
-// empty if it does not answer there.
+// LocalURL returns the URL of the service for programs on this machine, or "" if it does not
+// serve them.
 func (c Config) LocalURL() string {
 	host, port, err := net.SplitHostPort(c.HTTPAddr)
 	if err != nil {
@@ -85,7 +86,7 @@ func (c Config) LocalURL() string {
 	return "http://" + net.JoinHostPort(host, port) + c.HTTPPrefix
 }
 
-// Socket returns the unix socket on which HTTP is answered; empty for none.
+// Socket returns the unix socket of HTTP, or "" if there is none.
 func (c Config) Socket() string {
 	if c.HTTPSocket == "" && c.DBURL.Empty() {
 		return c.DBPath + ".sock"
@@ -93,7 +94,7 @@ func (c Config) Socket() string {
 	return c.HTTPSocket
 }
 
-// splitListen returns the host of an address to listen on, and its port, empty if
+// splitListen returns the host and the port of an address to listen on. The port is "" if
 // there is none.
 func splitListen(s string) (host, port string) {
 	if host, port, err := net.SplitHostPort(s); err == nil {
@@ -102,7 +103,7 @@ func splitListen(s string) (host, port string) {
 	return strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"), ""
 }
 
-// isPort reports whether a text is a port, from the least on.
+// isPort reports whether a text is a port number of at least least.
 func isPort(text string, least uint64) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return err == nil && n >= least
@@ -114,21 +115,22 @@ func IsLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// NATSAddress returns where the embedded server listens, and whether that port was
-// chosen, and is not the default.
+// NATSAddress returns the address of the embedded server, and whether the user chose the
+// port.
 func (c Config) NATSAddress() (host string, port int, chosen bool) {
 	host, text := splitListen(c.NATSListen)
 	if text == "" {
 		return host, c.NATSPort, c.given("nats_port") || c.given("nats_listen")
 	}
-	port, _ = strconv.Atoi(text) // it was parsed before
+	port, _ = strconv.Atoi(text) // it was checked before
 	return host, port, true
 }
 
-// From returns where the value of a setting came from, also if it is the default's.
+// From returns where the value of a setting came from. An explicit value counts even if it
+// equals the default.
 func (c Config) From(key string) Source { return c.origins[key].source }
 
-// Given returns how many settings have a value that is not the default's.
+// Given returns how many settings were given a value.
 func (c Config) Given() int { return len(c.origins) }
 
 func (c Config) given(key string) bool { return c.From(key) != FromDefault }

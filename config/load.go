@@ -10,19 +10,19 @@ import (
 	"unicode/utf8"
 )
 
-// EnvPrefix is what the environment variable of a setting begins with; its key
-// follows, in capitals.
+// EnvPrefix is the prefix of the environment variable of a setting; the key follows, in
+// capitals.
 const EnvPrefix = "TIMER_"
 
 const (
 	envFile    = EnvPrefix + "CONFIG" // names the configuration file
-	envTesting = EnvPrefix + "TEST_"  // prefix of variables for tests, which are no settings
+	envTesting = EnvPrefix + "TEST_"  // prefix of variables for tests, which are not settings
 )
 
-// A Source is where a setting came from.
+// A Source says where a setting came from.
 type Source uint8
 
-// Sources, each winning over those before it.
+// These are the sources. Each wins over the sources before it.
 const (
 	FromDefault Source = iota
 	FromFile
@@ -35,7 +35,7 @@ func (s Source) String() string {
 	return [...]string{"default", "file", "env", "flag"}[s]
 }
 
-// An origin is where a setting was given. The zero value is the default.
+// An origin says where a setting was given. The zero value is the default.
 type origin struct {
 	source   Source
 	location string // for mistakes: a variable, a flag, or a line of a file
@@ -44,13 +44,11 @@ type origin struct {
 // where returns the location, or "default".
 func (o origin) where() string { return cmp.Or(o.location, FromDefault.String()) }
 
-// Load returns the configuration of flags, by name without dashes before it;
-// environ, as [os.Environ] returns it; and the YAML file, or the one that
-// TIMER_CONFIG names if file is empty. An empty value stands for the default, but for
-// settings that can be switched off so.
+// Load returns the configuration of flags, by name without the dashes; environ, as
+// [os.Environ] returns it; and the YAML file, or the file that TIMER_CONFIG names if file is
+// empty. An empty value stands for the default, except for settings that it switches off.
 //
-// The error joins all mistakes, each a [*Mistake], but for those of a file
-// that cannot be read.
+// The error joins all mistakes. Each is a [*Mistake], unless a file cannot be read.
 func Load(flags map[string]string, environ []string, file string) (Config, error) {
 	c, err := Try(flags, environ, file)
 	if err != nil {
@@ -59,9 +57,9 @@ func Load(flags map[string]string, environ []string, file string) (Config, error
 	return c, nil
 }
 
-// Try is [Load], for those who look for mistakes: beside an error it returns a
-// configuration that has the default in the place of each setting with a mistake, and
-// may have settings that do not go together.
+// Try is [Load] for programs that look for mistakes. Beside an error it returns a
+// configuration that has the default for each setting with a mistake, and may have settings
+// that do not go together.
 func Try(flags map[string]string, environ []string, file string) (Config, error) {
 	fromEnv, envFile, ignored := readEnv(environ)
 	file = cmp.Or(file, envFile)
@@ -86,7 +84,7 @@ func Try(flags map[string]string, environ []string, file string) (Config, error)
 			continue
 		}
 		if s, _ := lookUp(table, g.key); strings.TrimSpace(g.value) == "" && !s.empty {
-			delete(c.origins, g.key) // it is the default again
+			delete(c.origins, g.key) // the default applies again
 			continue
 		}
 		c.origins[g.key] = g.origin
@@ -95,7 +93,7 @@ func Try(flags map[string]string, environ []string, file string) (Config, error)
 	return c, errors.Join(errs...)
 }
 
-// apply sets the setting that g is of.
+// apply sets the setting of g.
 func (g given) apply(table []setting) error {
 	s, known := lookUp(table, g.key)
 	if !known {
@@ -106,7 +104,7 @@ func (g given) apply(table []setting) error {
 	switch {
 	case s.secret && value != "":
 		m.Value = hidden
-	case strings.Contains(value, "://"): // perhaps in the wrong location, with a password
+	case strings.Contains(value, "://"): // may be a URL in the wrong setting, with a password
 		m.Value = NewSecret(value).URL()
 	}
 	if !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
@@ -123,8 +121,7 @@ func (g given) apply(table []setting) error {
 	return nil
 }
 
-// unknown returns the mistake of a name that is none of ours, or of a value
-// that is not a single one.
+// unknown returns the mistake of an unknown name, or of a value that is not a single one.
 func (g given) unknown(table []setting) error {
 	fix := "no such setting" + didYouMean(g.name, names(table, g.source))
 	if _, known := lookUp(table, g.name); known {
@@ -133,7 +130,7 @@ func (g given) unknown(table []setting) error {
 	return &Mistake{Key: clip(g.name), From: g.location, Fix: fix}
 }
 
-// names returns the names of settings in a source.
+// names returns the names of settings, as a source spells them.
 func names(table []setting, from Source) []string {
 	all := make([]string, len(table))
 	for i, s := range table {
@@ -149,8 +146,8 @@ func names(table []setting, from Source) []string {
 	return all
 }
 
-// readEnv returns what the environment gives, in the order of names, the name of
-// the configuration file, and which variables are Kubernetes'.
+// readEnv returns the settings of the environment, in the order of names, the name of the
+// configuration file, and the variables that Kubernetes has set.
 func readEnv(environ []string) (all []given, file string, ignored []string) {
 	values := make(map[string]string)
 	for _, e := range environ {
@@ -175,7 +172,7 @@ func readEnv(environ []string) (all []given, file string, ignored []string) {
 	return all, file, ignored
 }
 
-// readFlags returns what the flags give, in the order of names.
+// readFlags returns the settings of the flags, in the order of names.
 func readFlags(flags map[string]string) []given {
 	var all []given
 	for _, name := range slices.Sorted(maps.Keys(flags)) {

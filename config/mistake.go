@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// A Mistake is one thing that is wrong with the configuration.
+// A Mistake is one error in the configuration.
 type Mistake struct {
-	Key   string // the setting, as in the file; or the unknown name, as it was given
-	Value string // what was given; "***" if it is secret, "" if that is not the point
+	Key   string // the setting, as in the file; or the unknown name, as the user wrote it
+	Value string // the value; "***" if it is secret, "" if it does not matter
 	From  string // where it was given
-	Fix   string // what to do about it
+	Fix   string // how to fix it
 }
 
-// Error returns all of it in one line.
+// Error returns all fields in one line.
 func (m *Mistake) Error() string {
 	switch {
-	case m.Key == m.From: // the name of a variable or a flag
+	case m.Key == m.From: // Key is the name of a variable or a flag
 		return fmt.Sprintf("%s: %s", m.Key, m.Fix)
 	case m.Value == "":
 		return fmt.Sprintf("%s (%s): %s", m.Key, m.From, m.Fix)
@@ -26,7 +26,7 @@ func (m *Mistake) Error() string {
 	return fmt.Sprintf("%s=%q (%s): %s", m.Key, clip(m.Value), m.From, m.Fix)
 }
 
-// clip cuts a value to what fits a line.
+// clip shortens a value so that it fits a line.
 func clip(s string) string {
 	const limit = 80
 	if len(s) <= limit {
@@ -35,8 +35,8 @@ func clip(s string) string {
 	return s[:limit] + "…"
 }
 
-// didYouMean names the candidate with the least edit distance to a name; it returns ""
-// if none is close.
+// didYouMean suggests the candidate with the least edit distance to a name, and returns "" if
+// none is close.
 func didYouMean(name string, candidates []string) (hint string) {
 	least := 1 + max(2, len(name)/4)
 	for _, c := range candidates {

@@ -13,15 +13,14 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// noLimit is written for the absence of a limit.
+// noLimit is the value of a limit that is not set.
 const noLimit = "unlimited"
 
-// LoadQuotas returns the quotas of a YAML file: the limits of all tenants under
-// "default", and those of some under "tenants", where what is not given is the
+// LoadQuotas returns the quotas of a YAML file: the limits of all tenants under "default",
+// and the limits of some tenants under "tenants". A limit that a tenant does not set is the
 // default's.
 //
-// The error joins all mistakes, each a [*Mistake], but for those of a file that
-// cannot be read.
+// The error joins all mistakes. Each is a [*Mistake], unless a file cannot be read.
 func LoadQuotas(file string) (quota.Config, error) {
 	return loadYAML(yamlFile{what: "quotas file", name: file}, "default or tenants", (*yamlFile).quotas)
 }
@@ -52,7 +51,7 @@ func (f *yamlFile) quotas(entries []entry) (quotas quota.Config) {
 	return quotas
 }
 
-// limits reads those of one tenant. What is not given is that of l.
+// limits reads the limits of one tenant. A limit that is not set is taken from l.
 func (f *yamlFile) limits(tenant entry, l quota.Limits) quota.Limits {
 	table := quotaSettings(&l)
 	given := make(map[string]entry)
@@ -62,7 +61,7 @@ func (f *yamlFile) limits(tenant entry, l quota.Limits) quota.Limits {
 			f.refuse(e, "", "is no quota"+didYouMean(e.name, names(table, FromFile)))
 			continue
 		}
-		text, _ := scalar(e.value) // empty if it is not a plain value, which no limit takes
+		text, _ := scalar(e.value) // empty if it is not a plain value, which no limit accepts
 		if err := s.set(strings.TrimSpace(text)); err != nil {
 			f.refuse(e, text, err.Error())
 			continue
@@ -84,8 +83,7 @@ func (f *yamlFile) limits(tenant entry, l quota.Limits) quota.Limits {
 	return l
 }
 
-// quotaSettings is the table of the keys of l, in the order in which they are
-// shown.
+// quotaSettings is the table of the keys of l, in the order in which they are shown.
 func quotaSettings(l *quota.Limits) []setting {
 	return []setting{
 		{"live_timers", "", limit(&l.Live, "a whole number from 1", parseCount, formatCount), "How many timers may wait to fire."},
@@ -98,7 +96,7 @@ func quotaSettings(l *quota.Limits) []setting {
 	}
 }
 
-// limit is a value of which zero is no limit.
+// limit is a value for which zero is no limit.
 func limit[T int64 | float64](field *T, form string, parse func(string) (T, bool), show func(T) string) value {
 	return parsed(field, form+", or "+noLimit, "", func(text string) (T, bool) {
 		if text == noLimit {
@@ -131,8 +129,8 @@ func rate(field *float64) value {
 	}, formatRate)
 }
 
-// formatRate writes a rate in the unit that it was probably given in: the first
-// in which it has no more digits than may be given.
+// formatRate formats a rate in the unit that the user probably wrote: the first unit in which
+// it has no more digits than a rate may have.
 func formatRate(r float64) string {
 	const digits = 1e10
 	for _, unit := range []string{"s", "m", "h"} {
@@ -143,8 +141,8 @@ func formatRate(r float64) string {
 	return strconv.FormatFloat(r, 'f', -1, 64) + "/s"
 }
 
-// FormatLimits writes limits as they stand in a file with quotas: "live_timers:
-// 1000, accept_rate: 50/s". It returns "none" if there are none.
+// FormatLimits formats limits as they stand in a file with quotas: "live_timers: 1000,
+// accept_rate: 50/s". It returns "none" if there are none.
 func FormatLimits(l quota.Limits) string {
 	var parts []string
 	none := quotaSettings(new(quota.Limits))
@@ -159,8 +157,8 @@ func FormatLimits(l quota.Limits) string {
 	return strings.Join(parts, ", ")
 }
 
-// QuotaValues returns quotas as they are set: the default, and those of each tenant
-// that has its own.
+// QuotaValues returns quotas for display: the default, and the limits of each tenant that has
+// its own.
 func QuotaValues(quotas quota.Config) []Value {
 	values := []Value{{"quotas.default", FormatLimits(quotas.Default), "quotas_file"}}
 	for _, tenant := range slices.Sorted(maps.Keys(quotas.Tenants)) {

@@ -11,12 +11,11 @@ import (
 // hidden is printed instead of a secret.
 const hidden = "***"
 
-// A Secret is text that must not be printed: however it is formatted, logged
-// or marshaled it reads "***", inside other values too. The zero value is the
-// empty secret, which reads as nothing.
+// A Secret is text that must not be printed: it is formatted, logged and marshaled as "***",
+// even inside other values. The zero value is the empty secret, which is printed as "".
 type Secret struct {
-	// A pointer, since package fmt shows the text of a string in a field that
-	// is not exported, but of a pointer only the address.
+	// It is a pointer because package fmt shows the text of a string in an unexported field,
+	// but only the address of a pointer.
 	text *string
 }
 
@@ -28,7 +27,7 @@ func NewSecret(text string) Secret {
 	return Secret{text: &text}
 }
 
-// Reveal returns the text: call it where the secret is used, and nowhere else.
+// Reveal returns the text. Call it only where the secret is used.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -53,15 +52,15 @@ func (s Secret) String() string {
 // Format writes what String returns, whatever the verb.
 func (s Secret) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, s.String()) }
 
-// MarshalText returns what String does.
+// MarshalText returns the text of String.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// LogValue returns what String does.
+// LogValue returns the text of String.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// URL returns what may be shown of a URL, or of several with commas between
-// them: schemes, hosts and whether there are credentials. Kafka's may be a host with its
-// port. A text that is anything else reads "***".
+// URL returns the public parts of a URL, or of several with commas between them: schemes,
+// hosts and whether there are credentials. A server of Kafka may be a host with its port. Any
+// other text becomes "***".
 func (s Secret) URL() string {
 	if s.Empty() {
 		return ""
@@ -74,8 +73,8 @@ func (s Secret) URL() string {
 			continue
 		}
 		u, err := url.Parse(part)
-		// An @ outside the credentials means that a character of a password
-		// was not escaped, and that what parsed as a host is a piece of it.
+		// An @ outside the credentials means that a character of a password was not escaped.
+		// Then the parsed host is a piece of the password.
 		if err != nil || u.Scheme == "" || u.Host == "" || u.Opaque != "" ||
 			strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 			return hidden

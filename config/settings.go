@@ -10,49 +10,49 @@ import (
 
 const day = 24 * time.Hour
 
-// A Config is every setting of the service. [Load] and [Default] return it
-// complete and valid. It is not to be changed once others use it.
+// A Config is every setting of the service. [Load] and [Default] return it complete and
+// valid. It must not be changed once others use it.
 type Config struct {
 	PollingInterval      time.Duration  // longest sleep between polls of the store
 	BatchSize            int            // timers per transaction
 	DBPath               string         // file of the SQLite database
 	DBURL                Secret         // PostgreSQL; empty selects SQLite
-	BackupEvery          time.Duration  // how often the SQLite database is copied; 0: never
+	BackupEvery          time.Duration  // time between copies of the SQLite database; 0: none
 	BackupDir            string         // folder of the copies; empty if there are none
-	BackupKeep           int            // how many of them are kept
+	BackupKeep           int            // how many copies are kept
 	Broker               Broker         // kind of broker
 	BrokerURL            Secret         // servers of the broker; empty with NATS: the embedded one
 	BrokerUsername       string         // user at the broker; may be empty
 	BrokerPassword       Secret         // password of that user
-	BrokerTLSCA          string         // file with certificates that sign the broker's; empty: those of the system
+	BrokerTLSCA          string         // file with the broker's authorities; empty: the system's
 	BrokerTLSCert        string         // file with the certificate of this client; may be empty
 	BrokerTLSKey         string         // file with its key
-	Provision            Provision      // what is done about topics that do not exist
-	Durability           Durability     // what an acknowledged command survives
+	Provision            Provision      // how missing topics are handled
+	Durability           Durability     // which failures an acknowledged command survives
 	CommandsTopic        string         // where commands arrive; empty: the broker's default
 	EventsTopic          string         // where events go; empty: the broker's default
 	DeadLettersTopic     string         // where invalid commands go; empty: the broker's default
 	Receipts             bool           // whether commands have receipts
 	ReceiptsTopic        string         // where receipts go; empty: the broker's default
-	UnknownTypes         UnknownTypes   // what becomes of messages of a type that is no command
+	UnknownTypes         UnknownTypes   // how messages that are not commands are handled
 	EventFormat          EventFormat    // how events are written
 	EventSource          string         // source of events that are CloudEvents, a URI-reference
 	Retention            time.Duration  // how long timers are kept that fired or were canceled
 	Horizon              time.Duration  // how far ahead a due time may lie
 	MaxClockAhead        time.Duration  // how far ahead of the clock the time of a command may be
 	QuotasFile           string         // limits of each tenant; empty: none
-	DrainTimeout         time.Duration  // how long a stop waits for what is in flight
+	DrainTimeout         time.Duration  // how long a stop waits for messages in flight
 	CatchUpTimeout       time.Duration  // how long firing waits for commands that wait at the broker
-	Recover              Recovery       // what happens if the database was lost
-	HTTPAddr             string         // where HTTP is answered; empty: nowhere
+	Recover              Recovery       // how a lost database is handled
+	HTTPAddr             string         // address of HTTP; empty: not served
 	HTTPToken            Secret         // token of HTTP requests
 	HTTPTenantTokensFile string         // tokens of single tenants; empty: none
 	HTTPPprof            bool           // whether profiles of the process are served
 	HTTPReadOnly         bool           // whether HTTP requests that would change something are refused
-	HTTPPrefix           string         // path below which HTTP is answered; empty: "/"
-	HTTPOrigin           string         // where browsers reach it through a proxy; empty: as they ask for
+	HTTPPrefix           string         // path below which HTTP is served; empty: "/"
+	HTTPOrigin           string         // its URL for browsers behind a proxy; empty: as requested
 	HTTPTrustedProxies   []netip.Prefix // whose X-Forwarded-For is believed
-	HTTPSocket           string         // unix socket on which HTTP is answered; see Socket
+	HTTPSocket           string         // unix socket of HTTP; see Socket
 	Server               Secret         // URL of a service that verbs ask; empty: the one on this machine
 	LogLevel             slog.Level     // the least severe level that is logged
 	LogFormat            LogFormat      // form of log lines
@@ -64,23 +64,23 @@ type Config struct {
 	NATSMaxAge           time.Duration  // how long that stream keeps messages
 	NATSMinAge           time.Duration  // how long a stream must keep messages
 	NATSPublish          NATSPublish    // how events are published
-	NATSDomain           string         // JetStream domain; empty: that of the server
+	NATSDomain           string         // JetStream domain; empty: the domain of the server
 	NATSInbox            string         // prefix of the subjects for answers; empty: one for the service, one for clients
 	NATSNKey             string         // file with the seed of an nkey; may be empty
 	NATSToken            Secret         // token for NATS
 	NATSCredentials      string         // file with credentials for NATS; may be empty
-	KafkaSASL            string         // how to log in to Kafka; empty: not at all
-	KafkaMaxAge          time.Duration  // how long topics keep messages that the service creates
+	KafkaSASL            string         // how to log in to Kafka; empty: no login
+	KafkaMaxAge          time.Duration  // how long topics that the service creates keep messages
 
 	RabbitMQExchange  string    // exchange that everything is published to
 	RabbitMQQueueType QueueType // of queues that the service creates
 
-	Takeover bool   // own the commands at this start, whichever database owns them; a flag of serve, no setting
-	Version  string // of the program, for those who look at it; no setting
+	Takeover bool   // own the commands, whichever database owns them; a flag of serve
+	Version  string // of the program; not a setting
 
 	origins map[string]origin // where each setting came from, by key
 	file    string            // that was read; empty if none was
-	ignored []string          // variables that are no settings, see Ignored
+	ignored []string          // variables that are not settings, see Ignored
 }
 
 // A setting is one row of a table.
@@ -88,11 +88,11 @@ type setting struct {
 	key      string // as in the file
 	fallback string // the default, as a user would write it
 	value
-	meaning string // one sentence or two, in Markdown
+	meaning string // one or two sentences, in Markdown
 }
 
-// settings is the table of all settings, with c as where they are kept. Its order
-// is that of the documentation.
+// settings is the table of all settings, whose values are in c. It has the order of the
+// documentation.
 func (c *Config) settings() []setting {
 	return []setting{
 		{"polling_interval", "5000", duration(&c.PollingInterval, time.Millisecond, time.Hour), "Longest sleep between two polls of the database. A timer that is due wakes the service sooner; this is the safety net."},
@@ -158,7 +158,7 @@ func (c *Config) settings() []setting {
 	}
 }
 
-// schemes are those of the URLs of each broker.
+// schemes are the schemes of each broker's URLs.
 var schemes = map[Broker][]string{
 	NATS:     {"nats", "tls", "ws", "wss"},
 	Kafka:    {"kafka", "kafka+ssl"},

@@ -1,15 +1,15 @@
 package config
 
-// A Setting describes one setting, for tools that offer them.
+// A Setting describes one setting, for tools that offer settings.
 type Setting struct {
 	Key     string   // as in the file
 	Env     string   // as in the environment
 	Flag    string   // as a flag, without dashes before it
 	Default string   // as a user would write it; may be empty
-	Form    string   // which values it takes
-	Values  []string // these, if they are few
+	Form    string   // which values are valid
+	Values  []string // all valid values, if they are few
 	Meaning string   // one or two sentences, in Markdown
-	Secret  bool     // whether its value must not be shown
+	Secret  bool     // its value must not be shown
 }
 
 // Settings returns the table of all settings, in the order of the
@@ -26,10 +26,10 @@ func describe(table []setting) []Setting {
 	return all
 }
 
-// A Value is a setting as it stands, fit to be shown.
+// A Value is the value of a setting, fit to be shown.
 type Value struct {
 	Key   string `json:"key"`
-	Value string `json:"value"` // without secrets; of a URL with credentials, what is not
+	Value string `json:"value"` // without secrets and credentials
 	From  string `json:"from"`  // default, file, env or flag; of a quota quotas_file
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// MinToken is how many characters a token needs so that it can't be guessed.
-// Tokens of tenants must have as many, and http_token should.
+// MinToken is the fewest characters of a token that can't be guessed. A tenant's token must
+// have that many, and http_token should.
 const MinToken = 16
 
-// LoadTenantTokens returns the tokens of a YAML file, where each tenant has one or a
-// list of them. The error joins all mistakes, each a [*Mistake], but for those of a
-// file that cannot be read; it never contains a token.
+// LoadTenantTokens returns the tokens of a YAML file, where each tenant has one token or a
+// list. The error joins all mistakes. Each is a [*Mistake], unless the file cannot be read.
+// The error never contains a token.
 func LoadTenantTokens(file string) (map[timer.TenantID][]string, error) {
 	return loadYAML(yamlFile{what: "file of tenant tokens", name: file}, "lines of tenant: token", (*yamlFile).tokens)
 }

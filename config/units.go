@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ParseDuration reads a duration of a setting: a bare number is milliseconds, else it is as
-// [ParseWithUnit] reads it.
+// ParseDuration reads a duration of a setting. A number without a unit is milliseconds; any
+// other text is read by [ParseWithUnit].
 func ParseDuration(text string) (time.Duration, error) {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	switch {
@@ -22,9 +22,9 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-// ParseWithUnit reads a duration with the units of [time.ParseDuration], and d for days of
-// 24 hours, which comes first: "30s", "7d", "1d12h". A number without a unit is refused,
-// unless it is 0: most people mean seconds.
+// ParseWithUnit reads a duration with the units of [time.ParseDuration], and d for days of 24
+// hours, which comes first: "30s", "7d", "1d12h". It refuses a number without a unit, unless
+// it is 0, because most people mean seconds.
 func ParseWithUnit(text string) (time.Duration, error) {
 	count, rest, found := strings.Cut(text, "d")
 	if !found {
@@ -45,8 +45,8 @@ func ParseWithUnit(text string) (time.Duration, error) {
 	return d + more, nil
 }
 
-// FormatDuration writes what [ParseDuration] reads, as short as it gets:
-// "5s", "7d", "1h30m".
+// FormatDuration formats a duration for [ParseDuration], as short as possible: "5s", "7d",
+// "1h30m".
 func FormatDuration(d time.Duration) string {
 	if d != 0 && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
@@ -54,10 +54,10 @@ func FormatDuration(d time.Duration) string {
 	return zeros.ReplaceAllString(d.String(), "$1$2")
 }
 
-// zeros matches the units at the end that say nothing.
+// zeros matches units at the end whose number is zero.
 var zeros = regexp.MustCompile(`(?:(h)0m|(m))0s$`)
 
-// sizeUnits are the units of sizes, the greatest binary ones first.
+// sizeUnits are the units of sizes, the greatest binary units first.
 var sizeUnits = []struct {
 	name  string
 	bytes int64
@@ -75,9 +75,8 @@ var sizeUnits = []struct {
 	{"B", 1},
 }
 
-// ParseSize reads a number of bytes: a bare number, or one with a unit from
-// KiB to PiB (powers of 1024) or kB to PB (powers of 1000). Case does not
-// matter.
+// ParseSize reads a number of bytes, without a unit or with one from KiB to PiB (powers of
+// 1024) or kB to PB (powers of 1000). Case does not matter.
 func ParseSize(text string) (int64, error) {
 	number, factor := text, int64(1)
 	for _, u := range sizeUnits {
@@ -93,8 +92,8 @@ func ParseSize(text string) (int64, error) {
 	return int64(n) * factor, nil
 }
 
-// FormatSize writes what [ParseSize] reads, with the greatest binary unit that
-// fits without a remainder: "8GiB", "1000B".
+// FormatSize formats a size for [ParseSize], with the greatest binary unit that fits without
+// a remainder: "8GiB", "1000B".
 func FormatSize(bytes int64) string {
 	for _, u := range sizeUnits {
 		if strings.HasSuffix(u.name, "iB") && bytes >= u.bytes && bytes%u.bytes == 0 {

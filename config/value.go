@@ -14,16 +14,16 @@ import (
 
 // A value reads the text of a setting into a field, and shows it.
 type value struct {
-	form   string   // which texts it takes, for people
-	names  []string // the texts it takes, if these are few
-	secret bool     // whether it is never shown
-	empty  bool     // whether empty text is a value, and not the default
+	form   string   // which texts are valid, for people
+	names  []string // all valid texts, if they are few
+	secret bool     // never show the value
+	empty  bool     // an empty text is a value, and not the default
 	set    func(text string) error
-	show   func() string // as a user would write it, without secrets
+	show   func() string // returns the value as a user would write it, without secrets
 }
 
-// parsed is a value of any type. Parse reports whether it takes a text; if not,
-// the error says that the text must be of the form, and then the hint.
+// parsed is a value of any type. Parse reports whether a text is valid. If not, the error
+// says that the text must be of the form, followed by the hint.
 func parsed[T any](field *T, form, hint string, parse func(string) (T, bool), show func(T) string) value {
 	return value{
 		form: form,
@@ -39,7 +39,7 @@ func parsed[T any](field *T, form, hint string, parse func(string) (T, bool), sh
 	}
 }
 
-// between is a value with a least and a greatest one.
+// between is a value from least to most.
 func between[T cmp.Ordered](field *T, kind, hint string, least, most T, parse func(string) (T, error), show func(T) string) value {
 	form := fmt.Sprintf("%s from %s to %s", kind, show(least), show(most))
 	return parsed(field, form, hint, func(text string) (T, bool) {
@@ -60,7 +60,7 @@ func integer(field *int, least, most int) value {
 	return between(field, "a whole number", "", least, most, strconv.Atoi, strconv.Itoa)
 }
 
-// choice is one of a few values.
+// choice is a value out of a few.
 func choice[T comparable](field *T, values ...T) value {
 	name := func(v T) string { return strings.ToLower(fmt.Sprint(v)) }
 	names := make([]string, len(values))
@@ -77,7 +77,7 @@ func choice[T comparable](field *T, values ...T) value {
 	return v
 }
 
-// oneOf joins names as a sentence does: "a, b or c".
+// oneOf joins names as in a sentence: "a, b or c".
 func oneOf(names []string) string {
 	last := len(names) - 1
 	if last <= 0 {
@@ -86,7 +86,7 @@ func oneOf(names []string) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// text is a string that is valid.
+// text is a string with a check.
 func text(field *string, form, hint string, valid func(string) bool) value {
 	same := func(s string) string { return s }
 	return parsed(field, form, hint, func(s string) (string, bool) { return s, valid(s) }, same)
@@ -96,7 +96,7 @@ func anyText(field *string) value {
 	return text(field, "text", "", func(string) bool { return true })
 }
 
-// prefix is a path that all paths of a server begin with; empty is none.
+// prefix is the path that all paths of a server begin with; "" is none.
 func prefix(field *string) value {
 	return text(field, "a path such as /timers", ", without a slash at its end", func(s string) bool {
 		return s == "" || prefixPattern.MatchString(s)
@@ -134,20 +134,20 @@ func word(field *string) value {
 	return text(field, "1 to 32 characters of A-Z a-z 0-9 _ -", "", wordPattern.MatchString)
 }
 
-// words are one word or several with dots between them; empty is none.
+// words is one word, or several with dots between them; "" is none.
 func words(field *string) value {
 	return text(field, "words of A-Z a-z 0-9 _ - with dots between them, 64 characters at most", "", func(s string) bool {
 		return len(s) <= 64 && wordsPattern.MatchString(s)
 	})
 }
 
-// sasl is a way to log in to Kafka; empty is none.
+// sasl is a way to log in to Kafka; "" is none.
 func sasl(field *string) value {
 	names := []string{"plain", "scram-sha-256", "scram-sha-512"}
 	return text(field, oneOf(names), "", func(s string) bool { return s == "" || slices.Contains(names, s) })
 }
 
-// uriReference is one as CloudEvents need it.
+// uriReference is a URI-reference as CloudEvents need it.
 func uriReference(field *string) value {
 	return text(field, "a URI-reference (RFC 3986) of 1 to 256 characters", " without a user, such as /timers or urn:example:timers", func(s string) bool {
 		u, err := url.Parse(s)
@@ -155,8 +155,8 @@ func uriReference(field *string) value {
 	})
 }
 
-// secret is text of which show shows what may be seen. Errors of package url hold
-// the text, so none is passed on.
+// secret is a text whose public parts show returns. Errors of package url contain the text,
+// so none is passed on.
 func secret(field *Secret, form, hint string, valid func(string) bool, show func(Secret) string) value {
 	v := parsed(field, form, hint, func(s string) (Secret, bool) { return NewSecret(s), s == "" || valid(s) }, show)
 	v.secret = true
@@ -167,8 +167,8 @@ func password(field *Secret) value {
 	return secret(field, "text", "", func(string) bool { return true }, Secret.String)
 }
 
-// urls is one URL or several with commas between them. Some brokers take host and
-// port alone.
+// urls is one URL, or several with commas between them. Some brokers accept a host and a port
+// without a scheme.
 func urls(field *Secret, schemes ...string) value {
 	hint := ", such as " + schemes[0] + "://host, with commas between several"
 	return withPorts(secret(field, "URLs with the scheme "+oneOf(schemes), hint, func(text string) bool {
@@ -202,8 +202,8 @@ func server(field *Secret) value {
 	return v
 }
 
-// withPorts is a value that takes no URL with a port that is none. The error does
-// not show the port: it may be a part of a password.
+// withPorts adds a check that refuses URLs with an invalid port. The error does not show the
+// port, which may be a part of a password.
 func withPorts(v value) value {
 	set := v.set
 	v.set = func(text string) error {
@@ -225,8 +225,8 @@ func withPorts(v value) value {
 	return v
 }
 
-// database is the URL of a database. What is behind the scheme is left to its
-// driver, which knows several hosts, sockets and parameters.
+// database is the URL of a database. The rest after the scheme is left to the driver, which
+// knows several hosts, sockets and parameters.
 func database(field *Secret, schemes ...string) value {
 	hint := ", such as " + schemes[0] + "://user:password@host/database"
 	return withPorts(secret(field, "a URL with the scheme "+oneOf(schemes), hint, func(text string) bool {
