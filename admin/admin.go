@@ -31,7 +31,7 @@ type Options struct {
 	Socket   string         // path of a unix socket too, which only this user may open; default none
 	Moves    bool           // another port is taken if that one is in use
 	Prefix   string         // path that all paths begin with, such as "/timers"; default none
-	Origin   string         // its URL through a proxy, such as https://timers.example; default as requested
+	Origin   string         // URL through a proxy, such as https://timers.example; default as requested
 	Proxies  []netip.Prefix // whose X-Forwarded-For is believed; default none
 	Token    string         // needed by all requests except /livez and /readyz; default none
 	Pprof    bool           // /debug/pprof/ is answered, to the token of all tenants

@@ -14,17 +14,18 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Options tune a [Poller]. The zero value is ready to use.
+// Options tune a [Poller]. The zero value is ready to use. Reached, Polled and Full must not
+// block.
 type Options struct {
 	Interval time.Duration                       // longest sleep between polls; default 5s
 	Batch    int                                 // timers per transaction; default 1000
-	Reached  func(events []timer.DueTimeReached) // called after commits that fire or expire timers; must not block
+	Reached  func(events []timer.DueTimeReached) // called after commits that fire timers or let them expire
 	Trace    Trace                               // makes the spans of firing; default none
-	Polled   func(took time.Duration, err error) // called after each poll, with its time without Await; must not block
+	Polled   func(took time.Duration, err error) // called after each poll, with its time without Await
 	// Await waits until timers may fire, and returns false if the context ended first. It is
 	// called once for each poll; by default timers may always fire.
 	Await func(context.Context) bool
-	Full  func() bool // whether the outbox is full: then nothing fires; must not block; default never
+	Full  func() bool // whether the outbox is full: then nothing fires; default never
 	// Paused returns the pauses that people have set, at a time. It is called at most twice a
 	// second, and not while the poller sleeps; by default there are none.
 	Paused func(context.Context, time.Time) (timer.Pauses, error)

@@ -80,7 +80,7 @@ func inTime[T any](limit time.Duration, or T, find func() T) (wait func() T) {
 			return v
 		case <-late:
 		}
-		select { // a result that came before the limit wins
+		select { // a result that is ready by now counts
 		case v := <-answer:
 			return v
 		default:

@@ -51,8 +51,8 @@ func withConn(ctx context.Context, db *sql.DB, fn func(context.Context, *pgx.Con
 
 // onDriver runs fn with the pgx connection behind a connection of database/sql. database/sql
 // closes the connection when the context of its transaction ends, and Raw panics if that
-// happens while it takes the connection. Then onDriver returns an error, as a moment later
-// Raw would.
+// happens while it takes the connection. Then onDriver returns [sql.ErrConnDone],
+// as it would a moment later.
 func onDriver(ctx context.Context, conn *sql.Conn, fn func(context.Context, *pgx.Conn) error) (err error) {
 	taken := false
 	defer func() {
