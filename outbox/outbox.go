@@ -327,9 +327,9 @@ func (f *Forwarder) Waiting() int {
 }
 
 // Drain waits until the table, or the own shard, is empty, except for deferred rows that have
-// failed for long, that the broker has refused, or that are tried again only after the
-// deadline of ctx. It returns the error of ctx if that ends first, and nil at once if no
-// shard was ever owned. Run must be running, and nothing should append any more.
+// failed for long, or that the broker has refused. It returns the error of ctx if that ends
+// first, and nil at once if no shard was ever owned. Run must be running, and nothing should
+// append any more.
 func (f *Forwarder) Drain(ctx context.Context) error {
 	select {
 	case <-f.ready:

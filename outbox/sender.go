@@ -281,17 +281,12 @@ func (s *sender) left(ctx context.Context) (head, deferred bool) {
 const awaitedAttempts = 8
 
 // awaited reports whether rows are left that a stop should wait for: rows at the head, and
-// deferred ones that are tried again before ctx ends, have not failed for long, and were not
-// refused by the broker.
+// deferred ones that have not failed for long, and were not refused by the broker.
 func (s *sender) awaited(ctx context.Context) bool {
 	if head, deferred := s.left(ctx); head || !deferred {
 		return head
 	}
-	until := never
-	if deadline, limited := ctx.Deadline(); limited {
-		until = s.clock.Now().Add(time.Until(deadline))
-	}
-	rows, err := s.table.Deferred(ctx, until, "", s.opt.Batch, s.opt.Batch)
+	rows, err := s.table.Deferred(ctx, never, "", s.opt.Batch, s.opt.Batch)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return err != nil || slices.ContainsFunc(rows, func(r Row) bool { return r.Attempts <= awaitedAttempts && s.refusals[r.Seq] == 0 })

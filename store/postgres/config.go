@@ -15,6 +15,7 @@ import (
 // A Durability says which failures a commit survives.
 type Durability int
 
+// Durabilities.
 const (
 	Strict  Durability = iota // a loss of power: every commit is synced, as the server is set
 	Relaxed                   // a crash of this process; a crash of the server may take the last commits

@@ -28,6 +28,7 @@ var _ outbox.Table = shard{}
 // part returns the shard with a number.
 func (s *Store) part(number int32) shard { return shard{s, number} }
 
+// Outbox returns the outbox, in shards.
 func (s *Store) Outbox() outbox.Outbox { return outbox.Sharded(s).With(s) }
 
 // Head returns the first rows of shard 0 after a number that are not deferred.

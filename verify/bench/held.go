@@ -153,7 +153,7 @@ func (h HeldOptions) hold(ctx context.Context, url string, began time.Time, opt 
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // ends the transaction, too
+	defer conn.Close(context.WithoutCancel(ctx))
 	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class"); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (h HeldOptions) retry(ctx context.Context, url string, began time.Time) err
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is open
+	defer conn.Close(context.WithoutCancel(ctx))
 	for time.Until(h.windows(began)[3].until) > 0 {
 		if err := until(ctx, time.Now().Add(10*time.Second)); err != nil {
 			return err
@@ -213,7 +213,7 @@ func refused(ctx context.Context, d database.Database, n int) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is open
+	defer conn.Close(context.WithoutCancel(ctx))
 	_, err = conn.Exec(ctx, `INSERT INTO timer_outbox (appended_at, shard, id, payload, headers)
 SELECT now(), 0, 'refused-' || n, '{}', '{"tenantId": "no subject ' || n % 10 || '"}' FROM generate_series(1, $1) AS n`, n)
 	return err
@@ -225,7 +225,7 @@ func (s *system) stillThere(ctx context.Context, url string, n int) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is open
+	defer conn.Close(context.WithoutCancel(ctx))
 	var left int
 	err = conn.QueryRow(ctx, `SELECT (SELECT count(*) FROM timer_outbox) + (SELECT count(*) FROM timer_outbox_deferred) + (SELECT count(*) FROM timer_outbox_parked)`).Scan(&left)
 	if err == nil && left != n {
@@ -267,7 +267,7 @@ func pgbench(ctx context.Context, url string, took time.Duration) (a Aside, err 
 	if err != nil {
 		return a, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir)
 	seconds := strconv.Itoa(max(1, int(took.Seconds())-2))
 	run := exec.CommandContext(ctx, "pgbench", "--skip-some-updates", "--no-vacuum", "--client=2", "--time="+seconds, "--log", "--log-prefix="+filepath.Join(dir, "log"), url)
 	out, err := run.CombinedOutput()
