@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,22 @@ func TestMeasures(t *testing.T) {
 		}
 		if r.Timers < 100 || r.P99 <= 0 || r.Broken() {
 			t.Errorf("measured %+v", r)
+		}
+	})
+	t.Run("held", func(t *testing.T) {
+		t.Parallel()
+		opt := bench.Options{DBURL: pgtest.Server(t), Rate: 100, Dir: dir, Bin: bin}
+		all, err := bench.Held(t.Context(), opt, bench.HeldOptions{Clean: 2 * time.Second, Held: 3 * time.Second, Settle: time.Second, Deferred: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range all {
+			if len(s.Late) != 4 || slices.Contains(s.Late, nil) {
+				t.Errorf("measured %+v", s)
+			}
+		}
+		if len(all) != 2 {
+			t.Errorf("%d were measured, want the service and River", len(all))
 		}
 	})
 	t.Run("growth", func(t *testing.T) {

@@ -217,15 +217,10 @@ func (s *servers) endBackends(ctx context.Context) error {
 
 // do executes a statement as superuser.
 func (s *servers) do(ctx context.Context, statement string) error {
-	conn, err := pgx.Connect(ctx, s.postgres.URL())
-	if err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, statement)
-	return errors.Join(err, conn.Close(ctx))
+	return execute(ctx, s.postgres.URL(), statement)
 }
 
-// stop stops those that run.
+// stop stops the servers that run.
 func (s *servers) stop() (err error) {
 	if s.broker != nil {
 		err = s.broker.Stop()

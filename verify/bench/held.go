@@ -1,16 +1,15 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,32 +17,32 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/verify/bench/database"
+	"github.com/event-service-agent/timer-service/verify/crash/history"
 )
 
 // HeldOptions say for how long [Held] does what.
 type HeldOptions struct {
 	Clean    time.Duration // before the snapshot, and behind its end
 	Held     time.Duration // the snapshot is held; after two thirds the service is restarted
+	Settle   time.Duration // after the end of the snapshot, before the database counts as clean; default a minute
 	Deferred int           // events that the broker refuses again and again
-	Aside    time.Duration // how long pgbench runs alone, and beside each; default not at all
+	Pgbench  time.Duration // how long pgbench runs alone, and in the end beside each; default not at all
 }
 
-// settleTime is how long a database may take after the end of a snapshot.
-const settleTime = time.Minute
-
-// A Snapshot is how late timers were before a snapshot was held, meanwhile, in the minute
-// after its end, and later; and what pgbench did meanwhile.
+// A Snapshot says how late timers were before a snapshot was held, meanwhile, in the minute
+// after its end, and later; and what pgbench did in the end.
 type Snapshot struct {
-	Name   string
-	Timers int
-	Late   []*Lateness // in the order above
-	Aside  Aside
+	Name    string
+	Timers  int
+	Late    []*Lateness // in the order above
+	Pgbench Pgbench
 }
 
-// Aside is what a bystander got of the database: transactions a second, and the 99th
-// percentile of how long they took, in milliseconds.
-type Aside struct{ PerSecond, P99 float64 }
+// Pgbench says what another program got of the database: transactions a second, and the
+// 99th percentile of how long they took, in milliseconds.
+type Pgbench struct{ PerSecond, P99 float64 }
 
 // Held measures a steady load on PostgreSQL while a transaction of somebody else holds a
 // snapshot, so that vacuum removes no row that is dead; then the same of River. An error
@@ -51,12 +50,13 @@ type Aside struct{ PerSecond, P99 float64 }
 func Held(ctx context.Context, opt Options, held HeldOptions) (all []Snapshot, err error) {
 	opt.Store = database.Postgres
 	opt = opt.withDefaults()
-	if held.Aside > 0 {
-		alone, err := asideAlone(ctx, opt, held.Aside)
+	held.Settle = cmp.Or(held.Settle, time.Minute)
+	if held.Pgbench > 0 {
+		alone, err := pgbenchAlone(ctx, opt, held.Pgbench)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Snapshot{Name: "pgbench alone", Aside: alone})
+		all = append(all, Snapshot{Name: "pgbench alone", Pgbench: alone})
 	}
 	for _, measure := range []func(context.Context, Options, HeldOptions) (Snapshot, error){heldService, heldRiver} {
 		one, err := measure(ctx, opt, held)
@@ -69,7 +69,7 @@ func Held(ctx context.Context, opt Options, held HeldOptions) (all []Snapshot, e
 }
 
 func (h HeldOptions) total(rate int) int {
-	return int(float64(rate) * (warmUp + h.Clean + h.Held + settleTime + h.Clean + h.Aside).Seconds())
+	return int(float64(rate) * (warmUp + h.Clean + h.Held + h.Settle + h.Clean + h.Pgbench).Seconds())
 }
 
 // windows are those of a [Snapshot], from the begin of the load on.
@@ -77,7 +77,7 @@ func (h HeldOptions) windows(began time.Time) []window {
 	hold := began.Add(warmUp + leadMax + h.Clean)
 	end := hold.Add(h.Held)
 	return []window{
-		{began.Add(warmUp + leadMax), hold}, {hold, end}, {end, end.Add(settleTime)}, {end.Add(settleTime), end.Add(settleTime + h.Clean)},
+		{began.Add(warmUp + leadMax), hold}, {hold, end}, {end, end.Add(h.Settle)}, {end.Add(h.Settle), end.Add(h.Settle + h.Clean)},
 	}
 }
 
@@ -103,7 +103,7 @@ func heldService(ctx context.Context, opt Options, h HeldOptions) (r Snapshot, e
 	began := time.Now()
 	work, within := errgroup.WithContext(ctx)
 	work.Go(func() error { return h.hold(within, url, began, opt, func() error { return s.restart(ctx) }) })
-	work.Go(func() (err error) { r.Aside, err = h.aside(within, url, began); return err })
+	work.Go(func() (err error) { r.Pgbench, err = h.pgbench(within, url, began); return err })
 	work.Go(func() error { return h.retry(within, url, began) })
 	commands, err := s.keep(within, func(sent int) bool { return sent < h.total(opt.Rate) })
 	if err := errors.Join(work.Wait(), err); err != nil {
@@ -131,7 +131,7 @@ func heldRiver(ctx context.Context, opt Options, h HeldOptions) (r Snapshot, err
 	// River's jobs are due six seconds later than timers are.
 	url := s.database.Settings()["TIMER_DB_URL"]
 	work.Go(func() error { return h.hold(within, url, began.Add(riverLead), opt, func() error { return nil }) })
-	work.Go(func() (err error) { r.Aside, err = h.aside(within, url, began.Add(riverLead)); return err })
+	work.Go(func() (err error) { r.Pgbench, err = h.pgbench(within, url, began.Add(riverLead)); return err })
 	if err := errors.Join(s.keep(within, h.total(opt.Rate)), work.Wait()); err != nil {
 		return r, err
 	}
@@ -139,7 +139,7 @@ func heldRiver(ctx context.Context, opt Options, h HeldOptions) (r Snapshot, err
 		return r, err
 	}
 	r.Name, r.Timers = "River", h.total(opt.Rate)
-	r.Late, err = s.judge(h.windows(began.Add(riverLead))...)
+	r.Late, err = s.judgeEach(h.windows(began.Add(riverLead))...)
 	return r, err
 }
 
@@ -173,16 +173,11 @@ func (h HeldOptions) hold(ctx context.Context, url string, began time.Time, opt 
 
 // retry sends refused events again, each time that they are parked, until the load ends.
 func (h HeldOptions) retry(ctx context.Context, url string, began time.Time) error {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
 	for time.Until(h.windows(began)[3].until) > 0 {
 		if err := until(ctx, time.Now().Add(10*time.Second)); err != nil {
 			return err
 		}
-		if _, err := conn.Exec(ctx, `WITH parked AS (DELETE FROM timer_outbox_parked RETURNING *)
+		if err := execute(ctx, url, `WITH parked AS (DELETE FROM timer_outbox_parked RETURNING *)
 INSERT INTO timer_outbox (appended_at, shard, id, payload, headers) SELECT now(), 0, id, payload, headers FROM parked`); err != nil {
 			return err
 		}
@@ -191,12 +186,10 @@ INSERT INTO timer_outbox (appended_at, shard, id, payload, headers) SELECT now()
 }
 
 func until(ctx context.Context, at time.Time) error {
-	select {
-	case <-time.After(time.Until(at)):
-		return nil
-	case <-ctx.Done():
+	if !pause.For(ctx, time.Until(at)) {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // refused puts events into the outbox that the broker refuses: their tenant's name is no part
@@ -209,14 +202,18 @@ func refused(ctx context.Context, d database.Database, n int) error {
 	if err := store.Close(); err != nil {
 		return err
 	}
-	conn, err := pgx.Connect(ctx, d.Settings()["TIMER_DB_URL"])
+	return execute(ctx, d.Settings()["TIMER_DB_URL"], `INSERT INTO timer_outbox (appended_at, shard, id, payload, headers)
+SELECT now(), 0, 'refused-' || n, '{}', '{"tenantId": "no subject ' || n % 10 || '"}' FROM generate_series(1, $1) AS n`, n)
+}
+
+// execute runs a statement on a connection of its own.
+func execute(ctx context.Context, url, statement string, args ...any) error {
+	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	_, err = conn.Exec(ctx, `INSERT INTO timer_outbox (appended_at, shard, id, payload, headers)
-SELECT now(), 0, 'refused-' || n, '{}', '{"tenantId": "no subject ' || n % 10 || '"}' FROM generate_series(1, $1) AS n`, n)
-	return err
+	_, err = conn.Exec(ctx, statement, args...)
+	return errors.Join(err, conn.Close(ctx))
 }
 
 // stillThere returns an error unless all refused events are still there.
@@ -234,79 +231,67 @@ func (s *system) stillThere(ctx context.Context, url string, n int) error {
 	return err
 }
 
-// asideAlone runs pgbench on a database that has nothing else.
-func asideAlone(ctx context.Context, opt Options, took time.Duration) (a Aside, err error) {
+// pgbenchAlone runs pgbench on a database that has nothing else.
+func pgbenchAlone(ctx context.Context, opt Options, took time.Duration) (p Pgbench, err error) {
 	d, err := opt.database(ctx)
 	if err != nil {
-		return a, err
+		return p, err
 	}
 	defer func() { err = errors.Join(err, d.Drop()) }()
 	return pgbench(ctx, d.Settings()["TIMER_DB_URL"], took)
 }
 
-// aside runs pgbench behind the last window.
-func (h HeldOptions) aside(ctx context.Context, url string, began time.Time) (Aside, error) {
-	if h.Aside == 0 {
-		return Aside{}, nil
+// pgbench runs pgbench behind the last window.
+func (h HeldOptions) pgbench(ctx context.Context, url string, began time.Time) (Pgbench, error) {
+	if h.Pgbench == 0 {
+		return Pgbench{}, nil
 	}
 	if err := until(ctx, h.windows(began)[3].until); err != nil {
-		return Aside{}, err
+		return Pgbench{}, err
 	}
-	return pgbench(ctx, url, h.Aside)
+	return pgbench(ctx, url, h.Pgbench)
 }
 
 var perSecond = regexp.MustCompile(`tps = ([0-9.]+)`)
 
-// pgbench runs it with two clients that update one row each. Tables are made before, in a
-// time that does not count.
-func pgbench(ctx context.Context, url string, took time.Duration) (a Aside, err error) {
+// pgbench runs pgbench with two clients that update one row each. Its tables are made before,
+// in a time that does not count.
+func pgbench(ctx context.Context, url string, took time.Duration) (p Pgbench, err error) {
 	if out, err := exec.CommandContext(ctx, "pgbench", "--initialize", "--quiet", url).CombinedOutput(); err != nil {
-		return a, fmt.Errorf("pgbench: %w\n%s", err, out)
+		return p, fmt.Errorf("pgbench: %w\n%s", err, out)
 	}
 	dir, err := os.MkdirTemp("", "timer-bench-")
 	if err != nil {
-		return a, err
+		return p, err
 	}
 	defer os.RemoveAll(dir)
 	seconds := strconv.Itoa(max(1, int(took.Seconds())-2))
 	run := exec.CommandContext(ctx, "pgbench", "--skip-some-updates", "--no-vacuum", "--client=2", "--time="+seconds, "--log", "--log-prefix="+filepath.Join(dir, "log"), url)
 	out, err := run.CombinedOutput()
 	if err != nil {
-		return a, fmt.Errorf("pgbench: %w\n%s", err, out)
+		return p, fmt.Errorf("pgbench: %w\n%s", err, out)
 	}
 	found := perSecond.FindSubmatch(out)
 	if found == nil {
-		return a, fmt.Errorf("pgbench has no rate in its output:\n%s", out)
+		return p, fmt.Errorf("pgbench has no rate in its output:\n%s", out)
 	}
-	if a.PerSecond, err = strconv.ParseFloat(string(found[1]), 64); err != nil {
-		return a, err
+	if p.PerSecond, err = strconv.ParseFloat(string(found[1]), 64); err != nil {
+		return p, err
 	}
-	names, err := filepath.Glob(filepath.Join(dir, "log*"))
+	log, err := os.ReadFile(filepath.Join(dir, "log."+strconv.Itoa(run.Process.Pid)))
 	if err != nil {
-		return a, err
+		return p, fmt.Errorf("read the log of pgbench: %w", err)
 	}
-	var all []float64
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return a, err
+	var all []time.Duration
+	for line := range strings.Lines(string(log)) {
+		var client, number, us int64
+		if _, err := fmt.Sscan(line, &client, &number, &us); err != nil {
+			return p, fmt.Errorf("read the log of pgbench: %w", err)
 		}
-		for line := range strings.Lines(string(text)) { // client, number, microseconds, …
-			if fields := strings.Fields(line); len(fields) > 2 {
-				us, err := strconv.ParseFloat(fields[2], 64)
-				if err != nil {
-					return a, fmt.Errorf("pgbench: read its log: %w", err)
-				}
-				all = append(all, us/1000)
-			}
-		}
+		all = append(all, time.Duration(us)*time.Microsecond)
 	}
-	if len(all) == 0 {
-		return a, errors.New("pgbench has logged no transaction")
-	}
-	slices.Sort(all)
-	a.P99 = all[int(math.Ceil(0.99*float64(len(all))))-1]
-	return a, nil
+	p.P99 = history.NewLateness(all).P99MS
+	return p, nil
 }
 
 // WriteHeld writes a table in Markdown.
@@ -320,10 +305,10 @@ func WriteHeld(out io.Writer, all []Snapshot) {
 				late[n] = fmt.Sprintf("%.1f / %.1f", l.P50, l.P99)
 			}
 		}
-		aside := ""
-		if s.Aside.PerSecond > 0 {
-			aside = fmt.Sprintf("%.0f, %.1f", s.Aside.PerSecond, s.Aside.P99)
+		pgbench := ""
+		if s.Pgbench.PerSecond > 0 {
+			pgbench = fmt.Sprintf("%.0f, %.1f", s.Pgbench.PerSecond, s.Pgbench.P99)
 		}
-		fmt.Fprintf(out, "| %s | %d | %s | %s |\n", s.Name, s.Timers, strings.Join(late, " | "), aside)
+		fmt.Fprintf(out, "| %s | %d | %s | %s |\n", s.Name, s.Timers, strings.Join(late, " | "), pgbench)
 	}
 }

@@ -150,8 +150,17 @@ func (s *riverSystem) await(ctx context.Context) error {
 	return nil
 }
 
-// judge returns how late the jobs were that were due in each window.
-func (s *riverSystem) judge(in ...window) ([]*Lateness, error) {
+// judge returns how late the jobs were that were due from then on.
+func (s *riverSystem) judge(since time.Time) (*Lateness, error) {
+	all, err := s.judgeEach(from(since))
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// judgeEach is judge for several windows.
+func (s *riverSystem) judgeEach(in ...window) ([]*Lateness, error) {
 	late := make([]histogram, len(in))
 	for _, a := range s.sink.came {
 		if a.at.Before(a.due) {
@@ -171,15 +180,6 @@ func (s *riverSystem) judge(in ...window) ([]*Lateness, error) {
 		all[n] = late[n].lateness()
 	}
 	return all, nil
-}
-
-// judgeAlone notes how late the jobs were that were due from then on.
-func (s *riverSystem) judgeAlone(r *Result, since time.Time) error {
-	all, err := s.judge(from(since))
-	if err == nil {
-		r.Lateness = all[0]
-	}
-	return err
 }
 
 func (s *riverSystem) result(workload string) Result {
@@ -240,7 +240,8 @@ func River(ctx context.Context, opt Options) (r Result, err error) {
 	r.Timers = opt.Timers
 	r.Accepted, r.Delivered = rate(opt.Timers, accepted.Sub(began)), rate(opt.Timers, s.sink.last().Sub(due))
 	r.IntakeCPU, r.FiringCPU = between.since(before, opt.Timers), after.since(between, opt.Timers)
-	return r, s.judgeAlone(&r, due)
+	r.Lateness, err = s.judge(due)
+	return r, err
 }
 
 // RiverSteady gives the work of [Steady] to River.
@@ -270,7 +271,8 @@ func RiverSteady(ctx context.Context, opt Options) (r Result, err error) {
 	}
 	r = s.result("river steady")
 	r.Timers, r.Rate, r.CPU = total, opt.Rate, after.since(before, total)
-	return r, s.judgeAlone(&r, began.Add(warmUp+riverLead+leadMax))
+	r.Lateness, err = s.judge(began.Add(warmUp + riverLead + leadMax))
+	return r, err
 }
 
 // keep inserts jobs at the rate, each due six seconds later or more, within which River's
