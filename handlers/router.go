@@ -44,7 +44,9 @@ func (h *Handlers) router() (*message.Router, error) {
 		h.breakCircuit,
 		h.recoverer,
 	})...)
-	router.AddSubscriberDecorators(h.decodeAhead)
+	if len(h.opt.Middleware) == 0 { // else decode does it
+		router.AddSubscriberDecorators(h.decodeAhead)
+	}
 	router.AddHandler(h.opt.Name, h.routing.Subscription(), h.sub, "", atWork{h}, func(msg *message.Message) ([]*message.Message, error) {
 		return nil, h.apply(msg)
 	})

@@ -283,10 +283,11 @@ const awaitedAttempts = 8
 // awaited reports whether rows are left that a stop should wait for: rows at the head, and
 // deferred ones that have not failed for long, and were not refused by the broker.
 func (s *sender) awaited(ctx context.Context) bool {
-	if head, deferred := s.left(ctx); head || !deferred {
-		return head
+	rows, err := s.table.Head(ctx, 0, 1)
+	if err != nil || len(rows) > 0 {
+		return true
 	}
-	rows, err := s.table.Deferred(ctx, never, "", s.opt.Batch, s.opt.Batch)
+	rows, err = s.table.Deferred(ctx, never, "", s.opt.Batch, s.opt.Batch)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return err != nil || slices.ContainsFunc(rows, func(r Row) bool { return r.Attempts <= awaitedAttempts && s.refusals[r.Seq] == 0 })

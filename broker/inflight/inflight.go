@@ -220,7 +220,8 @@ const settleInterval = 25 * time.Millisecond
 // messages, since many are acked at once, after a commit that they share: a goroutine for
 // each took a tenth of the CPU of an intake (measured 2026-11).
 func (w *Window) settle() {
-	for all := false; ; {
+	all := false
+	for {
 		over, oldest := w.over(all)
 		for _, f := range over {
 			w.finish(f)
@@ -228,13 +229,11 @@ func (w *Window) settle() {
 		if oldest == nil {
 			return
 		}
+		all = false
 		select {
 		case <-oldest.Acked():
-			all = false
 		case <-oldest.Nacked():
-			all = false
-		case <-w.expired:
-			all = true
+		case <-w.expired: // every message is over then
 		case <-time.After(settleInterval):
 			all = true
 		}
@@ -247,7 +246,7 @@ func (w *Window) settle() {
 func (w *Window) over(all bool) (over []*flight, oldest *message.Message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	first := 0 // of those that stay
+	first := 0 // flight that is at work
 	for ; first < len(w.flights) && w.isOver(w.flights[first]); first++ {
 	}
 	over, w.flights = w.flights[:first:first], w.flights[first:]
