@@ -47,8 +47,8 @@ type Broker interface {
 
 	// CatchUp returns nil once the backlog of a role's commands has been read. That is the
 	// case when all messages that waited at the broker at the time of the call were
-	// delivered to consumers of the role, and those that were delivered to this process are
-	// settled, that is, acked or nacked. CatchUp does not wait for messages that are
+	// delivered to consumers of the role, and this process has settled its share of them,
+	// that is, acked or nacked each. CatchUp does not wait for messages that are
 	// published later, that wait for their retry, or that were delivered to a process that
 	// has died. This process must have subscribed the role to the commands, or be about to.
 	// The error is that of ctx, or wraps [ErrUnavailable] if the broker goes away meanwhile,

@@ -8,7 +8,7 @@ import (
 )
 
 // cancel applies a CancelTimer or a CancelTimers. A retry selects all timers once more, and
-// does not change those that it has canceled.
+// does not change a timer that it has canceled.
 func (h *Handlers) cancel(ctx context.Context, d *delivery) ([]timer.Result, error) {
 	d.canceled = nil
 	all := []timer.Result{}

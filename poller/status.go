@@ -27,8 +27,8 @@ type Status struct {
 	Clock   bool          // the clock jumped forward: nothing fires until a reference agrees
 	Jumps   int64         // how often the clock jumped
 	Full    bool          // the outbox is full: nothing fires
-	// Cleared is when all due timers had fired, except those that a rate or a pause held
-	// back; zero: not yet.
+	// Cleared is when all due timers had fired that no rate or pause held back; zero: not
+	// yet.
 	Cleared time.Time
 	Paused  timer.Pauses // pauses that the last poll read
 }

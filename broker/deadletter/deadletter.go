@@ -1,5 +1,5 @@
-// Package deadletter lets people list dead letters, replay those that can be handled now,
-// and discard the rest.
+// Package deadletter lets people list dead letters, replay them when they can be
+// handled now, and discard the rest.
 //
 //	commands ──► handlers ──invalid──► dead letters of the tenant
 //	    ▲                                  │
@@ -159,8 +159,8 @@ func (s *Service) destination(m Message) (string, error) {
 // errLimit ends a visit at the limit of the filter.
 var errLimit = errors.New("the limit is reached")
 
-// each calls do with each dead letter that fits, and removes those that do replays or
-// discards. It counts and reports a result only when the dead letter is known to be
+// each calls do with each dead letter that fits, and removes it if do replays or discards
+// it. It counts and reports a result only when the dead letter is known to be
 // removed: when the visit goes on, or has ended.
 func (s *Service) each(ctx context.Context, f Filter, change bool, tell func(Result), do func(Message) (Result, error)) (Summary, error) {
 	if err := broker.ValidateVisit(f.Tenant); err != nil {

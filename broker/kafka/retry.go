@@ -18,7 +18,7 @@ const (
 	headerDeliveries = "timer-service-deliveries" // how often it was delivered
 )
 
-// Any producer can set these headers, so their values are limited to those that our own
+// Any producer can set these headers, so their values are limited to what our own
 // handlers can ask for.
 const (
 	maxHold       = 30 * time.Second // longest time that a record is held

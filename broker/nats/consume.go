@@ -176,7 +176,7 @@ func (s *subscription) read(p *puller, m *natsgo.Msg) error {
 	return nil
 }
 
-// exhaust receives the messages that the server is still sending, at most those that it
+// exhaust receives the messages that the server is still sending, at most as many as it
 // was asked for. Messages on the wire when the inbox is closed are redelivered only after
 // the ack wait.
 func (s *subscription) exhaust(p *puller, in <-chan *natsgo.Msg) {

@@ -23,8 +23,8 @@ import (
 const returnTimeout = time.Second
 
 // VisitDeadLetters visits the dead letters in the queue of a tenant. It takes them from
-// the queue one by one. When it ends, for any reason, it gives back those that are not
-// removed: they are in the queue as before, marked as redelivered. Until then another
+// the queue one by one. When it ends, for any reason, it gives the others
+// back: they are in the queue as before, marked as redelivered. Until then another
 // reader does not see the visited ones. The position of a dead letter is its number in
 // the queue when the visit began. The tenant "" is possible only if all tenants share a
 // queue.
@@ -88,8 +88,8 @@ func (v *visitor) all(ctx context.Context) error {
 	if code(err) == amqp.NotFound {
 		return nil // no dead letter was published yet
 	}
-	// A queue reports its number of messages before it has requeued those that others have
-	// given back (in rabbit_amqqueue_process.erl, 3.10, "stat" goes first). When the first
+	// A queue reports its number of messages before it has requeued what other
+	// consumers have given back (in rabbit_amqqueue_process.erl, 3.10, "stat" goes first). When the first
 	// message is taken from it, it has requeued them. So the number is asked for then.
 	for range v.left {
 		if !more || err != nil || ctx.Err() != nil {

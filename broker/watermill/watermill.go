@@ -66,8 +66,8 @@ type Options struct {
 	MaxDelay time.Duration
 
 	// SubscribeTimeout is how long Subscribe waits for the pair; default 1s. After that it
-	// goes on in the background. A pair that keeps no messages then loses those that are
-	// published meanwhile.
+	// goes on in the background. A pair that keeps no messages then loses the messages of
+	// that time.
 	SubscribeTimeout time.Duration
 
 	// Classify wraps the error of a call in [broker.ErrRefused] or [broker.ErrUnavailable],

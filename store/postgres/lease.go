@@ -164,7 +164,7 @@ const spareTimeout = 2 * time.Second
 
 var errNoSpare = errors.New("no connection is left beside those that hold leases")
 
-// spare returns nil if there is a connection beside those that hold leases. An instance
+// spare returns nil if there is a connection beside the ones that hold leases. An instance
 // without one could never forward, and so never end its leases.
 func (s *Store) spare(ctx context.Context) error {
 	if n := s.db.Stats().MaxOpenConnections; n > 0 && n < leastConnections {
