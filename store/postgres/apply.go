@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -175,4 +176,71 @@ func (t *transaction) status(ctx context.Context, groups []*store.Group, numbers
 		return nil, errPurged
 	}
 	return known, nil
+}
+
+// Schedule applies commands in one transaction, and those of one key in the order given.
+func (s *Store) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
+	a := store.Schedule(now, commands)
+	err := apply(ctx, s, a, 0, len(commands))
+	if err == nil && len(commands) > 0 {
+		s.watermark.set(earliest(commands))
+	}
+	return results(a, err)
+}
+
+// earliest returns the earliest due time of commands.
+func earliest(commands []timer.ScheduleTimer) time.Time {
+	return slices.MinFunc(commands, func(a, b timer.ScheduleTimer) int { return a.DueAt.Compare(b.DueAt) }).DueAt
+}
+
+// Cancel applies commands in one transaction, as Schedule does. If there is a foreign key and
+// a service call does not exist, there is nothing to cancel.
+func (s *Store) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
+	a := store.Cancel(now, commands)
+	return results(a, apply(ctx, s, a, 0, len(commands)))
+}
+
+const (
+	foldEvery  = 10     // seconds after which counts are folded, however few they are
+	foldMany   = 5_000  // rows of counts that make a fold start at once
+	foldBatch  = 20_000 // rows of counts that one transaction folds at most
+	foldRounds = 10     // transactions that fold one after the other, at most
+)
+
+// The locks of a schema have numbers beside those of the shards, which are 0 to 255.
+const (
+	lockMigrate = -1
+	lockFold    = -2
+	lockNumbers = -4 // own.sql and alone.sql use -3
+)
+
+// foldIfDue folds counts if there are foldMany of them, or, if time is set, if there are any.
+func (s *Store) foldIfDue(ctx context.Context, time bool) error {
+	least := int64(foldMany)
+	if time {
+		least = 1
+	}
+	for range foldRounds {
+		var fresh int64
+		if err := s.rows(ctx, "read the counts", sqlFresh, []any{least}, scan(&fresh)); err != nil || fresh < least {
+			return err
+		}
+		if err := s.fold(ctx); err != nil {
+			return err
+		}
+		least = foldMany
+	}
+	return nil
+}
+
+// fold folds counts, unless another instance is folding them.
+func (s *Store) fold(ctx context.Context) error {
+	return s.writing(ctx, "fold the counts", func(ctx context.Context, t *transaction) error {
+		var taken bool
+		if err := t.rows(ctx, sqlTryLock, []any{int32(lockFold)}, scan(&taken)); err != nil || !taken {
+			return err
+		}
+		t.later(step{text: sqlFold, args: []any{int64(foldBatch)}})
+		return nil
+	})
 }

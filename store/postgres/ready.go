@@ -1,10 +1,19 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -68,4 +77,170 @@ func judge(number int64, version, synchronous, fsync string, d Durability) error
 			"turn it on for the database and the role, or set durability to relaxed", timer.ErrFatal)
 	}
 	return nil
+}
+
+// errReplica says that a server takes no writes.
+var errReplica = errors.New("the server takes no writes: it is a replica")
+
+// lockNotAvailable is the code of the error for a lock that was not free in time.
+const lockNotAvailable = "55P03"
+
+// Check returns the reason why the database can't work, as far as it can be found without a
+// write: the server does not answer, takes no writes, can't keep the promises of the service
+// (then the error wraps [timer.ErrFatal]), or another transaction has locked the tables.
+func (s *Store) Check(ctx context.Context) error {
+	err := s.check(ctx)
+	var replica bool
+	if err == nil {
+		err = readTx(ctx, s.db, step{text: sqlWritable, each: scan(&replica)}, step{text: sqlLockSoon}, step{text: sqlLockTables})
+	}
+	switch {
+	case replica:
+		err = errReplica
+	case codeOf(err) == lockNotAvailable:
+		err = fmt.Errorf("another transaction holds a lock on the tables, see pg_locks: %w", err)
+	}
+	return classify("check the database", err)
+}
+
+const watchInterval = time.Second
+
+// Watch checks every second that the schema is one that this binary knows, that the server is
+// set to keep commits, and that the database is not older than it was. Now and then it folds
+// counts, if there are any to fold: an idle service writes nothing. It returns nil when ctx
+// is done. It returns an error that wraps [timer.ErrFatal] if the schema does not exist, or
+// is newer and does not say that this binary may go on; if the server loses commits; or if
+// the database was restored or failed over to a server that lagged.
+func (s *Store) Watch(ctx context.Context) error {
+	tick := time.NewTicker(watchInterval)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		err := s.check(ctx)
+		if err == nil { // else other checks report the error
+			if err = s.foldIfDue(ctx, n%foldEvery == 0); err != nil && ctx.Err() == nil {
+				s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, will retry", "error", err, "retry_in", watchInterval)
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, timer.ErrFatal):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (s *Store) check(ctx context.Context) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := s.CheckServer(ctx); err != nil {
+		return classify("check the server", err)
+	}
+	if err := verifyRunning(ctx, s.db); err != nil {
+		return err
+	}
+	return s.notOlder(ctx)
+}
+
+// Identity returns the id that the database got when it was created, and its name and server.
+func (s *Store) Identity(ctx context.Context) (id, name string, err error) {
+	if err := s.ready(ctx); err != nil {
+		return "", "", classify("identify the database", err)
+	}
+	var database, schema, server string
+	if err := s.rows(ctx, "identify the database", sqlIdentity, nil, scan(&id, &database, &schema)); err != nil {
+		return "", "", err
+	}
+	if schema != "public" {
+		database += "." + schema
+	}
+	err = onConn(ctx, s.db, func(_ context.Context, c *pgx.Conn) error {
+		server = net.JoinHostPort(c.Config().Host, strconv.Itoa(int(c.Config().Port)))
+		return nil
+	})
+	return id, "postgres " + database + " on " + server, classify("identify the database", err)
+}
+
+// Attach records which broker the instances use. It writes only if that changes.
+func (s *Store) Attach(ctx context.Context, broker, name string, takeover bool) (other string, err error) {
+	const doing = "attach the database to a broker"
+	for {
+		var used, usedName string
+		if err := s.rows(ctx, doing, sqlBroker, nil, scan(&used, &usedName)); err != nil || used == broker {
+			return "", err
+		}
+		changed := false
+		if err := s.writing(ctx, doing, func(_ context.Context, t *transaction) error {
+			t.later(step{
+				text: sqlAttach, args: []any{broker, store.Printable(name), takeover},
+				done: func(tag pgconn.CommandTag) { changed = tag.RowsAffected() > 0 },
+			})
+			return nil
+		}); err != nil {
+			return "", err
+		}
+		if !changed {
+			return cmp.Or(usedName, "another broker"), nil
+		}
+	}
+}
+
+var (
+	sqlRegisteredBefore = query("registered_before")
+	sqlDenied           = query("denied")
+	sqlChecksums        = query("checksums")
+)
+
+// Version returns the version of the server.
+func (r *Reader) Version(ctx context.Context) (string, error) {
+	var number int64
+	var version, synchronous, fsync string
+	err := r.rows(ctx, "find the version of the database", sqlServer, nil, scan(&number, &version, &synchronous, &fsync))
+	return "PostgreSQL " + version, err
+}
+
+// RegisteredBefore counts the waiting timers whose command is older than a time, by its
+// producer's clock. It reads only the limit timers that are due first, and may take long:
+// give it a deadline.
+func (r *Reader) RegisteredBefore(ctx context.Context, before time.Time, limit int) (u timer.Unprotected, err error) {
+	var waiting int
+	var oldest *int64
+	err = r.rows(ctx, "count timers by their age", sqlRegisteredBefore, []any{before.UnixMilli(), int64(limit)}, scan(&waiting, &u.Timers, &oldest))
+	u.Before, u.More = before.UTC(), waiting == limit
+	if oldest != nil {
+		u.Oldest = time.UnixMilli(*oldest).UTC()
+	}
+	return u, err
+}
+
+// Denied returns the names of the tables that the role may not read or change although it
+// needs to.
+func (r *Reader) Denied(ctx context.Context) (tables []string, err error) {
+	err = r.rows(ctx, "find what the role may do", sqlDenied, nil, func(rows pgx.Rows) error {
+		var table string
+		err := rows.Scan(&table)
+		tables = append(tables, table)
+		return err
+	})
+	return tables, err
+}
+
+// Checksums reports whether the server notices pages that its disk has changed
+// (data_checksums). Without checksums damage may stay unnoticed.
+func (r *Reader) Checksums(ctx context.Context) (on bool, err error) {
+	err = r.rows(ctx, "find whether the server has checksums", sqlChecksums, nil, scan(&on))
+	return on, err
+}
+
+// Running returns how many instances run on the database, counted by the shards that they
+// own. An instance that has just started, or that is suspended, is not counted.
+func (r *Reader) Running(ctx context.Context) (n int, err error) {
+	err = r.rows(ctx, "count instances", sqlInstances, nil, scan(&n))
+	return n, err
 }

@@ -7,10 +7,124 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
+
+// Create makes an empty file that only its owner reads and writes, unless it is
+// there. The error says why if others may read or write it.
+func Create(path string) error {
+	_, err := create(path, nil)
+	return err
+}
+
+// create is [Create], and returns the path without links, which all who open it
+// have in common. It makes the folder too, but none above it, where a mistake in the path
+// would be. SQLite gives its log and shared memory the mode of the file.
+func create(path string, log *slog.Logger) (string, error) {
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	dir := filepath.Dir(path)
+	err := Usable(path)
+	if _, absent := os.Stat(dir); err == nil && errors.Is(absent, fs.ErrNotExist) {
+		log.Info("make the folder of the database", "folder", dir)
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err == nil {
+		_, err = touch(path)
+	}
+	if err == nil {
+		err = present(path)
+	}
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err == nil {
+		err = Usable(path)
+	}
+	if err == nil {
+		err = guard(path, log)
+	}
+	if err != nil {
+		return "", fmt.Errorf("create the database: %w", err)
+	}
+	return path, nil
+}
+
+// touch makes an empty file that only its owner reads and writes, unless one is there. That
+// one is not opened: closing it would end the locks that SQLite has on it in this process,
+// and another process would take the database for closed (https://sqlite.org/howtocorrupt.html).
+func touch(path string) (os.FileInfo, error) {
+	info, err := os.Stat(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return info, err
+	}
+	if target, err := os.Readlink(path); err == nil { // a link to a file that is absent
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		return touch(target)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.Stat(path)
+}
+
+// A Durability says what a commit survives.
+type Durability int
+
+// Durabilities.
+const (
+	Strict  Durability = iota // a loss of power: every commit is synced
+	Relaxed                   // a crash of the process; a loss of power may take the last commits
+)
+
+// logLimit is how large the log stays, in bytes, after a reader of another program has kept
+// it from being used again.
+const logLimit = "journal_size_limit(67108864)"
+
+const busyTimeout = 5 * time.Second // how long a statement waits for another process's lock
+
+// DSN returns the data source name that a host should open its database with,
+// under the driver name "sqlite": a write-ahead log, synced commits, foreign
+// keys, and transactions that take the write lock at once. (A deferred one that
+// reads before it writes fails under load, however long it would wait.)
+func DSN(path string) string { return dsn(path, "rwc", writerPragmas(Options{})) }
+
+func writerPragmas(opt Options) []string {
+	synchronous := "full"
+	if opt.Durability == Relaxed {
+		synchronous = "normal"
+	}
+	return append(pragmas(opt), "journal_mode(wal)", logLimit, "synchronous("+synchronous+")", "foreign_keys(on)", "temp_store(memory)")
+}
+
+func readerPragmas(opt Options) []string { return append(pragmas(opt), "query_only(on)") }
+
+func pragmas(opt Options) []string {
+	wait := opt.BusyTimeout
+	if wait <= 0 {
+		wait = busyTimeout
+	}
+	return []string{fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds())}
+}
+
+// dsn names a file by its absolute path. Mode is rw, or rwc to create it.
+func dsn(path, mode string, pragmas []string) string {
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	q := url.Values{"mode": {mode}, "_txlock": {"immediate"}, "_pragma": pragmas}
+	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: q.Encode()}
+	return u.String()
+}
 
 // An owner is what is known of a file beside its mode.
 type owner struct {

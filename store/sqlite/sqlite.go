@@ -1,0 +1,372 @@
+// Package sqlite keeps timers and the outbox in one SQLite file, through
+// modernc.org/sqlite. [Open] is for a service that owns the file, [New] for a
+// host that opened it itself, [OpenReader] for reading while a service runs.
+//
+// # Durability
+//
+// The journal is a write-ahead log. With [Strict] every commit is synced to disk
+// before it returns (synchronous=FULL): what was committed survives a loss of
+// power. With [Relaxed] it survives a crash of the process only.
+//
+// # Writers and readers
+//
+// One transaction writes at a time; others queue for it in the order they came,
+// as long as their context lasts. Reads use connections of their own and never
+// wait for a writer.
+//
+// A transaction begins with a statement that takes SQLite's write lock, so that a program
+// that has the file open too is waited for at the begin, and never at the commit. Before
+// the commit it writes the counts of the tenants that it changed, and looks whether the file
+// is still the one that was opened.
+//
+// # Safety
+//
+// One process owns the file: a lock file beside it says which. If the file is
+// unlinked or replaced while it is open, every write fails with
+// [timer.ErrFatal], since what it would commit could be gone.
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/failpoint"
+	"github.com/event-service-agent/timer-service/outbox"
+	"github.com/event-service-agent/timer-service/store"
+	"github.com/event-service-agent/timer-service/timer"
+)
+
+// This file has the store and its transactions. The statements are in the folder query, and
+// statements.go lists them. Commands are applied in schedule.go, timers become Reached in
+// reach.go, and table.go is the outbox. What operators ask is in reader.go and operator.go.
+// The other files are about the file itself: who may have it, its schema, its copies.
+
+const (
+	readers = 4 // connections that read at the same time
+
+	// Only one of them writes at a time: the owner of the turn.
+	writers = 2
+
+	// Of the connection that writes: pages it keeps in memory, and pages the log
+	// may hold before they are copied into the file.
+	writerCache      = "cache_size(-16384)" // KiB
+	writerCheckpoint = "wal_autocheckpoint(4000)"
+)
+
+// Options tune a [Store]. The zero value is ready to use.
+type Options struct {
+	Durability  Durability      // of a file that Open opens; default Strict
+	BusyTimeout time.Duration   // how long Open's connections wait for another process's lock; default 5s
+	Events      envelope.Format // how events are written into the outbox; default envelopes
+	Version     string          // of the program, for [Store.Nodes]; default none
+	Log         *slog.Logger    // where a new file is logged, and once what is unsafe about a host's handle; default none
+}
+
+// A Store is a [timer.Store] and outbox.Table on one SQLite
+// database, and the [Reader] of it. All methods are safe for concurrent use.
+type Store struct {
+	*Reader
+	commands
+	db   *sql.DB // the handle that writes
+	opt  Options
+	node timer.Node    // this instance
+	host bool          // the handle is a host's
+	turn chan struct{} // holds one token: its owner may write
+	lock *flock.Flock  // nil unless the store owns the file
+
+	mu    sync.Mutex
+	known *readiness // nil before the first use
+
+	commits atomic.Int64 // that this process has made
+
+	positions store.Positions
+
+	lastTenant string // where the last round of fair claims ended; of the owner of the turn
+}
+
+// Open opens or creates the file, takes its lock, migrates it, and returns a
+// store that owns it: call [Store.Close]. The error wraps [timer.ErrFatal] if the
+// file is corrupt or its schema newer than this binary; it names the owner if
+// another process has the lock.
+func Open(ctx context.Context, path string, opt Options) (_ *Store, err error) {
+	if path, err = create(path, opt.Log); err != nil {
+		return nil, err
+	}
+	lock, err := takeLock(path)
+	if err != nil {
+		return nil, err
+	}
+	db, err := connect(dsn(path, "rw", append(writerPragmas(opt), writerCache, writerCheckpoint)), writers)
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	s := newStore(db, opt)
+	s.lock = lock.Flock
+	defer func() {
+		if err != nil {
+			lock.forget()
+			err = errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), s.Close())
+		}
+	}()
+	if s.reads, err = connect(dsn(path, "rw", readerPragmas(opt)), readers); err != nil {
+		return nil, err
+	}
+	from, _, err := MigrateFrom(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	id, name, err := s.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if from == 0 {
+		s.opt.Log.InfoContext(ctx, "made a new database", "database", name, "database_id", id)
+	}
+	return s, nil
+}
+
+// New returns a store on a host's database, which the host opened with [DSN],
+// migrated with [Migrate] and closes itself, after [Store.Close]. It starts
+// nothing and touches nothing. The handle needs two connections or more, else
+// reads wait for writers.
+func New(db *sql.DB, opt Options) *Store {
+	s := newStore(db, opt)
+	s.reads, s.host = db, true
+	return s
+}
+
+func newStore(db *sql.DB, opt Options) *Store {
+	opt.Log = cmp.Or(opt.Log, slog.New(slog.DiscardHandler))
+	s := &Store{Reader: new(Reader), db: db, opt: opt, node: store.NewNode(opt.Version), turn: make(chan struct{}, 1)}
+	s.within = s.noting
+	s.turn <- struct{}{}
+	return s
+}
+
+// OpenReader opens an existing file for reading only, also while a service runs
+// on it: call [Reader.Close]. It neither locks nor migrates: the error says so if
+// the file is absent, or of another schema version than this binary's.
+func OpenReader(ctx context.Context, path string) (*Reader, error) {
+	if err := present(path); err != nil {
+		return nil, err
+	}
+	db, err := connect(dsn(path, "rw", readerPragmas(Options{})), readers)
+	if err != nil {
+		return nil, err
+	}
+	if err := Verify(ctx, db); err != nil {
+		return nil, errors.Join(Explain(path, fmt.Errorf("open %s: %w", path, err)), db.Close())
+	}
+	return &Reader{reads: db}, nil
+}
+
+func connect(dsn string, limit int) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(limit)
+	db.SetMaxIdleConns(limit)
+	return db, nil
+}
+
+// Close waits for the transaction at work, closes what Open opened, and lets go
+// of the lock. A store made by [New] only closes its prepared statements. It
+// must not be used afterwards.
+func (s *Store) Close() error {
+	<-s.turn
+	defer func() { s.turn <- struct{}{} }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.known != nil {
+		err = s.known.close()
+		s.known = nil
+	}
+	if s.host {
+		return err
+	}
+	if s.reads != nil {
+		err = errors.Join(err, s.reads.Close())
+	}
+	return errors.Join(err, s.db.Close(), s.lock.Unlock())
+}
+
+// DB returns the handle that writes: for [ReferenceServiceCalls], and for tests.
+func (s *Store) DB() *sql.DB { return s.db }
+
+// Timers returns what reads timers.
+func (s *Store) Timers() timer.Reader { return s }
+
+// Operator returns s.
+func (s *Store) Operator() timer.Operator { return s }
+
+// Recovery returns s.
+func (s *Store) Recovery() timer.Recoverer { return s }
+
+var _ interface {
+	timer.Store
+	timer.Reader
+	timer.Operator
+	timer.Recoverer
+	outbox.Table
+} = (*Store)(nil)
+
+// A transaction writes to the database while this process has the turn. It uses prepared
+// statements where there are any.
+type transaction struct {
+	store *Store
+	tx    *sql.Tx
+	known map[string]*sql.Stmt // prepared statements of the database, by text; may be nil
+	used  map[string]*sql.Stmt // those of tx, by text; nil if not prepared
+
+	counts map[timer.TenantID]*count
+}
+
+// writing waits for the turn and runs fn in a transaction. It commits if fn returns nil, and
+// only into the file that was opened.
+//
+// Statements get a context without an end: each is short, and a context that can end costs a
+// goroutine a statement. The end of ctx is looked for between statements.
+func (s *Store) writing(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
+	return classify(doing, s.transact(ctx, fn))
+}
+
+// transact is writing whose errors do not say what was being done.
+func (s *Store) transact(ctx context.Context, fn func(context.Context, *transaction) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-s.turn:
+		defer func() { s.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	ready, err := s.ready(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := s.db.Conn(ctx) // of a host's handle; may wait for the host
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	endless := context.WithoutCancel(ctx)
+	tx, err := conn.BeginTx(endless, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	t := s.in(tx)
+	t.known = ready.statements
+	if _, err := t.ExecContext(endless, sqlLock); err != nil {
+		return err
+	}
+	if err := fn(endless, t); err != nil {
+		return err
+	}
+	if err := t.writeCounts(endless); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := ready.file.check(); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	s.commits.Add(1)
+	return nil
+}
+
+// in returns a transaction that a host began, without prepared statements.
+func (s *Store) in(tx *sql.Tx) *transaction {
+	return &transaction{store: s, tx: tx, used: make(map[string]*sql.Stmt, 4), counts: make(map[timer.TenantID]*count)}
+}
+
+// stmt returns a statement that is prepared already, or nil.
+func (t *transaction) stmt(ctx context.Context, text string) *sql.Stmt {
+	stmt, ok := t.used[text]
+	if !ok {
+		if stmt = t.known[text]; stmt != nil {
+			stmt = t.tx.StmtContext(ctx, stmt)
+		}
+		t.used[text] = stmt
+	}
+	return stmt
+}
+
+// ExecContext runs a statement.
+func (t *transaction) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	if stmt := t.stmt(ctx, text); stmt != nil {
+		return stmt.ExecContext(ctx, args...)
+	}
+	return t.tx.ExecContext(ctx, text, args...)
+}
+
+// QueryContext runs a statement that returns rows.
+func (t *transaction) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	if stmt := t.stmt(ctx, text); stmt != nil {
+		return stmt.QueryContext(ctx, args...)
+	}
+	return t.tx.QueryContext(ctx, text, args...)
+}
+
+// QueryRowContext runs a statement that returns at most one row.
+func (t *transaction) QueryRowContext(ctx context.Context, text string, args ...any) *sql.Row {
+	if stmt := t.stmt(ctx, text); stmt != nil {
+		return stmt.QueryRowContext(ctx, args...)
+	}
+	return t.tx.QueryRowContext(ctx, text, args...)
+}
+
+// change runs a statement and returns how many rows it changed.
+func (t *transaction) change(ctx context.Context, text string, args ...any) (int64, error) {
+	result, err := t.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+// Update runs fn in one transaction.
+func (s *Store) Update(ctx context.Context, fn func(timer.Tx) error) error {
+	err := s.writing(ctx, "update", func(_ context.Context, t *transaction) error { return fn(t) })
+	failpoint.Here("reached")
+	return err
+}
+
+// Emit appends events to the outbox.
+func (t *transaction) Emit(ctx context.Context, events ...timer.DueTimeReached) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := outbox.Append(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: appends}, t.store.opt.Events, events...)
+	t.count(outboxCount).outbox += int64(len(events))
+	failpoint.Here("emitted")
+	return err
+}
+
+// EmitReceipts appends receipts to the outbox.
+func (t *transaction) EmitReceipts(ctx context.Context, receipts ...timer.Receipt) error {
+	if err := ctx.Err(); err != nil || len(receipts) == 0 {
+		return err
+	}
+	err := outbox.AppendReceipts(context.WithoutCancel(ctx), t, outbox.Insert{Rows: appendRows, Text: appends}, t.store.opt.Events, receipts...)
+	t.count(outboxCount).outbox += int64(len(receipts))
+	return err
+}
