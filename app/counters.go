@@ -1,12 +1,18 @@
 package app
 
 import (
+	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/handlers"
+	"github.com/event-service-agent/timer-service/internal/digest"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -110,3 +116,89 @@ func (c *Counters) reached(events []timer.DueTimeReached) {
 }
 
 func (c *Counters) parked(string) { c.eventsParked.Add(1) }
+
+// latenessBounds are the upper bounds of the buckets of a [Lateness] but the last.
+var latenessBounds = [...]time.Duration{
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond,
+	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
+}
+
+// A Lateness counts published events by how late they were: from the due time to
+// the broker's ack. An ack is known when the whole batch is, so this is an upper
+// bound. A timer that was due before it was scheduled is late, too. One that has expired is
+// not counted.
+type Lateness struct {
+	Events  int64                          // whose due time is known: all that the service made
+	Sum     time.Duration                  // of all
+	Max     time.Duration                  // the worst since the start
+	Buckets [len(latenessBounds) + 1]int64 // how many were at most so late, see [LatenessBounds], and later than before; the last: later than all
+}
+
+// LatenessBounds returns the upper bounds of [Lateness].Buckets but the last, which
+// has none.
+func LatenessBounds() []time.Duration { return slices.Clone(latenessBounds[:]) }
+
+// Quantile returns what at least a share of the events were not later than, such as
+// 0.99 of them: the upper bound of a bucket, but at most Max.
+func (l Lateness) Quantile(share float64) time.Duration {
+	rank := share * float64(l.Events)
+	var seen int64
+	for i, bound := range latenessBounds {
+		if seen += l.Buckets[i]; float64(seen) >= rank {
+			return min(bound, l.Max)
+		}
+	}
+	return l.Max
+}
+
+func (l *Lateness) add(late time.Duration) {
+	i, _ := slices.BinarySearch(latenessBounds[:], late)
+	l.Buckets[i]++
+	l.Events++
+	l.Sum += late
+	l.Max = max(l.Max, late)
+}
+
+// tooLate is after how long an event is worth a warning.
+const tooLate = time.Second
+
+// newLateLog returns a digest that warns of events that were published too late.
+func newLateLog(log *slog.Logger) *digest.Digest {
+	return digest.New(func(attrs ...any) { log.Warn("events were published late", attrs...) })
+}
+
+// warnLate warns of late events of a batch. The first was late by so much.
+func warnLate(to *digest.Digest, events int, first *message.Message, by time.Duration) {
+	if events == 0 {
+		return
+	}
+	header := first.Metadata.Get
+	to.Note(events, nil, "first_late_by", by.Round(time.Millisecond), "first_event_id", first.UUID, "first_tenant_id", header(envelope.HeaderTenantID),
+		"first_service_call_id", header(envelope.HeaderServiceCallID), "first_correlation_id", header(envelope.HeaderCorrelationID))
+}
+
+// published counts events that the broker acked, and returns how many were too late, and
+// the first of them.
+func (c *Counters) published(at time.Time, events []*message.Message) (late int, first *message.Message, firstBy time.Duration) {
+	held := c.Held()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forwarded += int64(len(events))
+	for _, e := range events {
+		due, ok := envelope.DueAt(e.UUID)
+		if _, own := held[timer.TenantID(e.Metadata.Get(envelope.HeaderTenantID))]; own || !ok || e.Metadata.Get(envelope.HeaderType) == envelope.TypeTimerExpired {
+			continue
+		}
+		by := max(at.Sub(due), 0)
+		c.lateness.add(by)
+		c.worst = max(c.worst, by)
+		if by <= tooLate {
+			continue
+		}
+		if late++; late == 1 {
+			first, firstBy = e, by
+		}
+	}
+	return late, first, firstBy
+}

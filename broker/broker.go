@@ -12,6 +12,8 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -114,4 +116,82 @@ type Inspection struct {
 	Used    int64         // bytes that are used of Limit
 	Oldest  time.Time     // commands that arrived since then are still there
 	Rereads bool          // whether the server keeps messages that were acked
+}
+
+// These are the topics of the service on each broker, unless its configuration names
+// others. A program that only schedules timers gets them here without importing a driver.
+
+// NATSRouting returns the topics of NATS. The commands of all tenants share one topic;
+// the other topics are per tenant.
+func NATSRouting() Routing {
+	return Routing{
+		Commands:    "timer.commands",
+		Events:      "svc.{tenant}.serviceCall",
+		DeadLetters: "svc.{tenant}.dlq",
+		Wildcard:    "*",
+	}
+}
+
+// KafkaRouting returns the topics of Kafka.
+func KafkaRouting() Routing {
+	return Routing{
+		Commands:    "timer.commands",
+		Events:      "service.events",
+		DeadLetters: "service.events.{tenant}.dlq",
+		Wildcard:    "*",
+	}
+}
+
+// RabbitMQRouting returns the queues of RabbitMQ.
+func RabbitMQRouting() Routing {
+	return Routing{
+		Commands:    "timer.commands",
+		Events:      "svc.{tenant}.q",
+		DeadLetters: "svc.{tenant}.dlq",
+	}
+}
+
+// PlainRouting returns one topic each for commands, events and dead letters. It is for
+// brokers within a process, and for any pair of a Watermill publisher and subscriber.
+func PlainRouting() Routing {
+	return Routing{
+		Commands:    "timer.commands",
+		Events:      "service.events",
+		DeadLetters: "service.events.dlq",
+	}
+}
+
+// AwaitReady returns nil as soon as b is ready. It is for a program that publishes right
+// after its start. If ctx is done first it returns the last error of b.Ready.
+func AwaitReady(ctx context.Context, b Broker) (err error) {
+	_ = pause.Until(ctx, func() (bool, error) {
+		err = b.Ready(ctx)
+		return err == nil, nil
+	})
+	return err
+}
+
+// A PartitionError is the result of a message in a topic whose partitions fail
+// separately, as Kafka's do, if the publisher knows the partition. Messages of different
+// partitions are then retried separately.
+type PartitionError struct {
+	Partition string // the broker's name of it
+	Err       error
+}
+
+// Error returns the text of the wrapped error.
+func (e PartitionError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e PartitionError) Unwrap() error { return e.Err }
+
+// Key returns the key of a message, "tenantId.serviceCallId", by which a partitioned
+// broker selects its partition. It returns "" if the headers do not name both ids; all
+// messages of the service name them.
+func Key(msg *message.Message) string {
+	tenant, call := msg.Metadata[envelope.HeaderTenantID], msg.Metadata[envelope.HeaderServiceCallID]
+	if tenant == "" || call == "" {
+		return ""
+	}
+	return tenant + "." + call
 }

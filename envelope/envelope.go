@@ -1,6 +1,39 @@
+// Package envelope is the wire contract: body and headers of every message in or
+// out, on every broker. A consumer or a producer
+// written in Go needs this package and [timer]; one in another language needs
+// docs/messages.md, which says the same.
+//
+// A message is one JSON object, an envelope or a CloudEvent 1.0, with a payload
+// in it:
+//
+//	{"id":"…","type":"ScheduleTimer","tenantId":"acme","timestampMs":1893456000000,
+//	 "payload":{"tenantId":"acme","serviceCallId":"sc-1","dueAt":"2030-01-01T00:00:00.000Z"}}
+//
+//	{"specversion":"1.0","id":"…","source":"/orders","type":"ScheduleTimer","time":"2030-01-01T00:00:00Z",
+//	 "data":{"tenantId":"acme","serviceCallId":"sc-1","dueAt":"2030-01-01T00:00:00.000Z"}}
+//
+//	  [Schedule], [ScheduleMany], [Cancel]        [Format.Reached]
+//	 producer ─────────────────────────► the service ─────────────► consumer
+//	                            [Decode]                   [Decode]
+//
+// # Promises
+//
+//   - [Decode] is strict: an ambiguous message is refused, and the error has a
+//     [timer.Reason] and a text. A message of a type that is not ours is no error,
+//     so that teams may share a topic. No body is both an envelope and a
+//     CloudEvent.
+//   - An invalid command or event does not become valid by encoding it.
+//   - The data of a timer are never decoded and encoded again: an event has them byte
+//     for byte as the command had.
+//   - A due time and an expiry are rounded up to the millisecond, never down.
+//   - The id of an event ([EventID]) is fixed once per generation of a timer. Its
+//     bodies differ in reachedAt (or expiredAt) and timestampMs only, or time in a CloudEvent.
 package envelope
 
 import (
+	"cmp"
+	"time"
+
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -36,4 +69,56 @@ type Message struct {
 	// Then Type is not empty, ID and TenantID are valid or empty, and the
 	// other fields are not set.
 	Payload any
+}
+
+// DefaultSource is the source of events that are CloudEvents, if none is
+// configured.
+const DefaultSource = "/timer-service"
+
+// ContentTypeCloudEvents is the [HeaderContentType] of a message whose body is a
+// CloudEvent.
+const ContentTypeCloudEvents = "application/cloudevents+json"
+
+const contentTypeJSON = "application/json"
+
+// A Format is how events are written. The zero value writes envelopes. [Decode]
+// reads all formats.
+type Format struct {
+	CloudEvents bool   // CloudEvents 1.0, structured JSON, instead of envelopes
+	Source      string // their source, valid by [ValidateSource]; default [DefaultSource]
+}
+
+// Reached encodes an event as [Reached] does, in this format.
+func (f Format) Reached(e timer.DueTimeReached) []byte {
+	body := newBody(TypeOf(e), e.Key, timer.Version{TimestampMS: e.ReachedAt.UnixMilli(), CommandID: idOf(e)}, e.CorrelationID)
+	body.Payload.DueAt, body.Payload.ExpiresAt = FormatTime(timer.RoundUp(e.DueAt)), formatExpiry(e.ExpiresAt)
+	if body.Payload.ReachedAt = FormatTime(timer.RoundDown(e.ReachedAt)); body.Type == TypeTimerExpired {
+		body.Payload.ReachedAt, body.Payload.ExpiredAt = "", body.Payload.ReachedAt
+	}
+	return withData(f.encode(body, e.Trace), "}}", e.Data)
+}
+
+// encode encodes a body in this format. Only a CloudEvent has the trace.
+func (f Format) encode(m envelopeBody, trace timer.Trace) []byte {
+	if !f.CloudEvents {
+		return encode(m)
+	}
+	if trace.Parent == "" {
+		trace.State = "" // it has no meaning alone
+	}
+	return encode(cloudEventBody{
+		SpecVersion: specVersion, ID: m.ID, Source: cmp.Or(f.Source, DefaultSource), Type: m.Type, Subject: m.AggregateID,
+		Time: FormatTime(time.UnixMilli(m.TimestampMS)), ContentType: contentTypeJSON, TenantID: m.TenantID,
+		CorrelationID: m.CorrelationID, CausationID: m.CausationID, TraceParent: trace.Parent, TraceState: trace.State, Data: m.Payload,
+	})
+}
+
+// HeadersOf returns the headers of an event in this format: those of
+// [HeadersOf], and the content type unless it is an envelope.
+func (f Format) HeadersOf(e timer.DueTimeReached) map[string]string {
+	h := HeadersOf(e)
+	if f.CloudEvents {
+		h[HeaderContentType] = ContentTypeCloudEvents
+	}
+	return h
 }

@@ -1,7 +1,11 @@
 package envelope
 
 import (
+	"fmt"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -168,3 +172,21 @@ func validTraceState(s string) bool {
 func notPrintable(r rune) bool { return r < ' ' || r > '~' }
 
 func lowerHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
+
+// EncodeHeaders encodes headers as a JSON object, sorted by name.
+func EncodeHeaders(headers map[string]string) []byte {
+	text, err := json.Marshal(headers, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(err) // they are texts
+	}
+	return text
+}
+
+// DecodeHeaders decodes a JSON object of strings, such as that of
+// [EncodeHeaders].
+func DecodeHeaders(text string) (headers map[string]string, err error) {
+	if err := json.Unmarshal([]byte(text), &headers); err != nil {
+		return nil, fmt.Errorf("decode headers: %w", err)
+	}
+	return headers, nil
+}

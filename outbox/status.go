@@ -1,8 +1,11 @@
 package outbox
 
 import (
+	"fmt"
+	"sync"
 	"time"
 
+	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
@@ -55,4 +58,68 @@ func (s *sender) stuck() time.Duration {
 		return 0
 	}
 	return max(0, s.clock.Now().Sub(since))
+}
+
+const (
+	longFailing = 10 * time.Minute // after which a row that fails is reported
+	maxFailing  = 10_000           // rows that are remembered
+)
+
+// A failing remembers which rows fail, in their handler or at the broker, and since when.
+type failing struct {
+	keep time.Duration // after which a row that has not failed again is forgotten
+	mu   sync.Mutex
+	rows map[int64]failure
+}
+
+// A failure says since when a row fails, and why.
+type failure struct {
+	since time.Time // of the first failure in this process
+	last  time.Time // of the last one
+	key   timer.Key // whose event it is
+	err   error     // of the last failure, with the key
+}
+
+// note notes that a row failed, or with a nil error that it did not.
+func (f *failing) note(now time.Time, row Row, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was, is := f.rows[row.Seq]
+	switch {
+	case err == nil:
+		delete(f.rows, row.Seq)
+		return
+	case f.rows == nil:
+		f.rows = make(map[int64]failure)
+	case !is && len(f.rows) >= maxFailing:
+		return
+	}
+	if !is {
+		was.since = now
+	}
+	was.last = now
+	was.key = timer.Key{TenantID: timer.TenantID(tenant(row)), ServiceCallID: timer.ServiceCallID(row.Message.Metadata.Get(envelope.HeaderServiceCallID))}
+	was.err = fmt.Errorf("%s: %w", was.key, err)
+	f.rows[row.Seq] = was
+}
+
+// long returns how many rows of a tenant, or of all tenants if it is empty, have failed for
+// ten minutes or longer, and the error of the first of them.
+func (f *failing) long(now time.Time, tenant timer.TenantID) (n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var first time.Time
+	for seq, row := range f.rows {
+		if now.Sub(row.last) > f.keep {
+			delete(f.rows, seq)
+			continue
+		}
+		if now.Sub(row.since) < longFailing || tenant != "" && row.key.TenantID != tenant {
+			continue
+		}
+		if n++; n == 1 || row.since.Before(first) {
+			first, err = row.since, row.err
+		}
+	}
+	return n, err
 }

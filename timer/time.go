@@ -1,6 +1,8 @@
 package timer
 
-import "time"
+import (
+	"time"
+)
 
 // The first and the last year a due time may name.
 const (
@@ -49,4 +51,42 @@ func ValidateDueAt(t time.Time) error {
 		return Invalid(ReasonBadTime, "dueAt is in the year %d, outside %d to %d", year, firstYear, lastYear)
 	}
 	return nil
+}
+
+// firstTimestampMS is the least timestampMs of a command that is accepted: the
+// beginning of the first year that a due time may name.
+const firstTimestampMS = 946_684_800_000
+
+// ValidateTimestamp returns an [InvalidError] if the producer's time of a command
+// is before the year 2000, or more than ahead later than now: such a command would
+// be newer than all that follow it, for as long as the difference is. The error
+// names the unit that was probably meant.
+func ValidateTimestamp(ms int64, now time.Time, ahead time.Duration) error {
+	if ms < firstTimestampMS {
+		return Invalid(ReasonBadTime, "timestampMs %d (%s) is before the year 2000%s", ms, date(ms), UnitHint(uint64(ms)))
+	}
+	if limit := now.Add(ahead).UnixMilli(); ms > limit {
+		return Invalid(ReasonBadTime, "timestampMs %d (%s) is more than %s ahead of the clock of the service, which is %d (%s)%s",
+			ms, date(ms), ahead, now.UnixMilli(), date(now.UnixMilli()), UnitHint(uint64(ms)))
+	}
+	return nil
+}
+
+// date returns Unix milliseconds for people.
+func date(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// UnitHint returns a text to append to an error about n Unix milliseconds: the
+// unit in which n is a time of the years 2000 to 2200, or "" if there is none but
+// milliseconds.
+func UnitHint(n uint64) string {
+	const first, last = firstTimestampMS, 7_289_654_400_000 // the beginning of 2201
+	for _, u := range []struct {
+		name        string
+		first, last uint64
+	}{{"seconds", first / 1e3, last / 1e3}, {"microseconds", first * 1e3, last * 1e3}, {"nanoseconds", first * 1e6, last * 1e6}} {
+		if u.first <= n && n < u.last {
+			return "; it looks like " + u.name + ": send Unix milliseconds"
+		}
+	}
+	return ""
 }

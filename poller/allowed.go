@@ -2,12 +2,111 @@ package poller
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/event-service-agent/timer-service/timer"
 )
+
+const (
+	apartFor  = 5 * time.Second // how long a tenant is skipped whose timers can't be marked
+	apartMost = 10              // failures without a success, after which the database is at fault
+)
+
+// Apart holds the tenants that are skipped because the database refuses to mark their timers,
+// and the reason.
+type apart struct {
+	until map[timer.TenantID]time.Time
+	err   error // of the last of these tenants
+}
+
+// has reports whether a tenant is skipped.
+func (a *apart) has(tenant timer.TenantID, now time.Time) bool { return now.Before(a.until[tenant]) }
+
+// why returns the error of the skipped tenants, or nil if there are none.
+func (a *apart) why(now time.Time) error {
+	for tenant, until := range a.until {
+		if !now.Before(until.Add(apartFor)) { // the tenant had its turn since
+			delete(a.until, tenant)
+		}
+	}
+	if len(a.until) == 0 {
+		return nil
+	}
+	return a.err
+}
+
+// allow returns how many timers tenants may fire now: only one tenant if it is named, or all
+// that are not skipped. It sets paused if one of them is paused and has timers due.
+func (p *Poller) allow(now time.Time, only timer.TenantID, paused *bool) timer.Allowance {
+	var quota timer.Allowance
+	if p.opt.Quotas != nil {
+		quota = p.opt.Quotas.Allowance(now)
+	}
+	pauses := p.pausing.get()
+	if only == "" && len(p.apart.until) == 0 && len(pauses) == 0 {
+		return quota
+	}
+	return func(tenant timer.TenantID) int {
+		switch {
+		case only != "" && tenant != only, only == "" && p.apart.has(tenant, now):
+			return 0
+		case pauses.Of(tenant, now).Paused():
+			*paused = true
+			return 0
+		case quota != nil:
+			return quota(tenant)
+		}
+		return p.opt.Batch
+	}
+}
+
+// fireApart fires the due timers of one tenant after the other, after a batch of all tenants
+// has failed. So a row that the database refuses to change delays no other tenant. Tenants
+// that fail are skipped for a while. If the failure is not about a tenant, fireApart returns
+// the error of the batch.
+func (p *Poller) fireApart(ctx context.Context, failed error) (all done, err error) {
+	now := p.now()
+	due := make(map[timer.TenantID]bool)
+	err = p.store.Update(ctx, func(tx timer.Tx) error {
+		_, err := tx.Reach(ctx, now, p.opt.Batch, func(tenant timer.TenantID) int {
+			due[tenant] = !p.apart.has(tenant, now)
+			return 0
+		})
+		return err
+	})
+	if err != nil {
+		return done{}, failed
+	}
+	all.now = now
+	refused := make(map[timer.TenantID]error)
+	for tenant, is := range due {
+		if !is {
+			continue
+		}
+		one, err := p.fire(ctx, tenant)
+		switch {
+		case err == nil:
+			all.fired += one.fired
+			all.paused = all.paused || one.paused
+			if all.again.IsZero() || !one.again.IsZero() && one.again.Before(all.again) {
+				all.again = one.again
+			}
+		case all.fired == 0 && len(refused) == apartMost:
+			return done{}, failed
+		default:
+			refused[tenant] = err
+		}
+	}
+	for tenant, err := range refused {
+		p.apart.until[tenant] = now.Add(apartFor)
+		p.apart.err = fmt.Errorf("timers of tenant %s: %w", tenant, err)
+		p.log.ErrorContext(ctx, "timers of a tenant can't be marked, will retry", "tenant_id", tenant, "error", err, "retry_in", apartFor)
+	}
+	return all, nil
+}
 
 const (
 	pausedInterval = time.Second            // between two polls while a pause holds back due timers
