@@ -40,6 +40,16 @@ func Files(embedded fs.FS) fs.FS {
 	return files
 }
 
+// Newest returns the number of the last step in the folder migrations, whose files are
+// numbered from 1 without gaps.
+func Newest(embedded fs.FS) int64 {
+	steps, err := fs.ReadDir(embedded, "migrations")
+	if err != nil {
+		panic(err) // the name of a folder is wrong
+	}
+	return int64(len(steps))
+}
+
 // Verify returns nil if a schema has the version that this binary knows. If it is newer the
 // error wraps [timer.ErrFatal]; if it is older the error says how to migrate, also with a
 // function of that name.

@@ -6,23 +6,26 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pressly/goose/v3"
+
 	"github.com/event-service-agent/timer-service/store/postgres"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
 
-// TestSchemaVersionIsThatOfTheLastMigration holds the constants of the stores
-// against their files.
-func TestSchemaVersionIsThatOfTheLastMigration(t *testing.T) {
+func TestMigrationsAreNumberedAndGoForward(t *testing.T) {
 	t.Parallel()
-	for store, version := range map[string]int{"postgres": postgres.SchemaVersion, "sqlite": sqlite.SchemaVersion} {
+	for store, version := range map[string]int64{"postgres": postgres.SchemaVersion, "sqlite": sqlite.SchemaVersion} {
 		files, err := filepath.Glob(filepath.Join("..", "..", "store", store, "migrations", "*"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(files) != version {
+		if len(files) == 0 || int64(len(files)) != version {
 			t.Errorf("SchemaVersion of %s is %d, there are %d migrations", store, version, len(files))
 		}
-		for _, f := range files {
+		for i, f := range files {
+			if number, err := goose.NumericComponent(f); number != int64(i+1) || err != nil {
+				t.Errorf("%s has the number %d (%v), want %d: they begin at 1 and have no gaps", f, number, err, i+1)
+			}
 			text, err := os.ReadFile(f)
 			if err != nil {
 				t.Fatal(err)

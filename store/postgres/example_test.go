@@ -70,7 +70,7 @@ func ExampleStore_JoinPgx() {
 // A host whose own tool migrates its databases takes the files, or the statements.
 func ExampleMigrations() {
 	files, err := fs.Glob(postgres.Migrations(), "*.sql")
-	fmt.Println(len(files) >= postgres.SchemaVersion, err)
+	fmt.Println(int64(len(files)) == postgres.SchemaVersion, err)
 	statements, err := postgres.MigrationSQL(0)
 	fmt.Println(strings.Contains(statements, "CREATE TABLE timer_schedules"), err)
 	nothing, err := postgres.MigrationSQL(postgres.SchemaVersion)

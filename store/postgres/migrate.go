@@ -18,8 +18,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// SchemaVersion is the version of the schema that this binary works with.
-const SchemaVersion = 1
+// SchemaVersion is the version of the schema that this binary works with: the number of the
+// last migration.
+var SchemaVersion = migration.Newest(migrations)
 
 // VersionTable is the table that records which migrations were applied.
 const VersionTable = migration.Table

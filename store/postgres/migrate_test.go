@@ -47,7 +47,7 @@ func TestMigrationByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for from := range int64(postgres.SchemaVersion + 1) {
+	for from := range postgres.SchemaVersion + 1 {
 		rest, err := postgres.MigrationSQL(from)
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestManyOpenAtOnce(t *testing.T) {
 	running.Wait()
 	db := handle(t, url)
 	var steps int
-	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM timer_schema WHERE version_id > 0`).Scan(&steps); err != nil || steps != postgres.SchemaVersion {
+	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM timer_schema WHERE version_id > 0`).Scan(&steps); err != nil || int64(steps) != postgres.SchemaVersion {
 		t.Errorf("%d steps were applied, %v, want %d", steps, err, postgres.SchemaVersion)
 	}
 }

@@ -19,7 +19,7 @@ const goOn = `COMMENT ON TABLE timer_schema IS 'schema %d, instances from %d on 
 // runs: it goes on if the step says that it may, and an instance that starts does not.
 func TestInstanceGoesOnBesideANewerSchema(t *testing.T) {
 	t.Parallel()
-	const next = postgres.SchemaVersion + 1
+	next := int(postgres.SchemaVersion) + 1
 	for name, c := range map[string]struct {
 		comment string
 		may     bool
@@ -60,7 +60,7 @@ func TestInstanceGoesOnBesideANewerSchema(t *testing.T) {
 // instances may go on beside it.
 func TestStepsSayWhoMayGoOn(t *testing.T) {
 	t.Parallel()
-	for version := 2; version <= postgres.SchemaVersion; version++ {
+	for version := int64(2); version <= postgres.SchemaVersion; version++ {
 		names, err := fs.Glob(postgres.Migrations(), fmt.Sprintf("%05d_*.sql", version))
 		if err != nil || len(names) != 1 {
 			t.Fatalf("step %d: %v, %v", version, names, err)

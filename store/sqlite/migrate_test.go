@@ -44,7 +44,7 @@ func TestMigrationByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for from := range int64(sqlite.SchemaVersion + 1) {
+	for from := range sqlite.SchemaVersion + 1 {
 		rest, err := sqlite.MigrationSQL(from)
 		if err != nil {
 			t.Fatal(err)
