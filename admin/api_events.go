@@ -39,8 +39,8 @@ type eventsInput struct {
 	Only []string `query:"only,explode" enum:"scheduled,canceled,ignored,rejected,dead-lettered,reached,expired,published,parked,status" doc:"Only events of this name; may be given several times. Default: all."`
 }
 
-// listenerKey is the key of the listener in the context of a request.
-type listenerKey struct{}
+// eventClientKey is the key of the client in the context of a request.
+type eventClientKey struct{}
 
 func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
 	op := a.complete(huma.Operation{
@@ -74,10 +74,10 @@ func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
 		l := events.listen(tenant)
 		defer events.remove(l)
 		streamTo(c)
-		next(huma.WithValue(c, listenerKey{}, l))
+		next(huma.WithValue(c, eventClientKey{}, l))
 	}}
 	sse.Register(a.huma, op, eventNames, func(ctx context.Context, in *eventsInput, send sse.Sender) {
-		l, _ := ctx.Value(listenerKey{}).(*listener)
+		l, _ := ctx.Value(eventClientKey{}).(*eventClient)
 		events.serve(ctx, a, l, in, stopping, send.Data)
 	})
 	// Generators take the schema of a stream for the schema of the data of one event.
@@ -91,9 +91,9 @@ func (a *api) addEvents(events *Events, stopping <-chan struct{}) {
 	answer.Content["text/event-stream"].Schema = data
 }
 
-// serve sends events to a listener until the client goes away, is too slow, or the server
+// serve sends events to a client until the client goes away, is too slow, or the server
 // stops, or until a heartbeat finds that its token is no longer valid.
-func (e *Events) serve(ctx context.Context, a *api, l *listener, in *eventsInput, stopping <-chan struct{}, send func(any) error) {
+func (e *Events) serve(ctx context.Context, a *api, l *eventClient, in *eventsInput, stopping <-chan struct{}, send func(any) error) {
 	e.mu.Lock()
 	l.only = in.Only
 	e.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// maxQueued is how many events a listener may be behind.
+// maxQueued is how many events a client may be behind.
 const maxQueued = 4096
 
 // A Happening is an event in the life of a timer on this instance.
@@ -45,8 +45,8 @@ type (
 	parkedEventEvent  Happening
 )
 
-// A listener is a client of [Events].
-type listener struct {
+// An eventClient is a client of [Events].
+type eventClient struct {
 	tenant timer.TenantID // empty: all
 	only   []string       // names of events; none: all
 	queue  chan any
@@ -62,7 +62,7 @@ type Events struct {
 	count    atomic.Int32
 
 	mu  sync.Mutex
-	all map[*listener]struct{}
+	all map[*eventClient]struct{}
 
 	statusMu sync.Mutex
 	last     Status    // the newest status
@@ -72,12 +72,12 @@ type Events struct {
 
 // NewEvents returns Events that compute rates and lateness from counters.
 func NewEvents(counters *app.Counters) *Events {
-	return &Events{counters: counters, all: make(map[*listener]struct{})}
+	return &Events{counters: counters, all: make(map[*eventClient]struct{})}
 }
 
-// listen adds a listener to the events of a tenant, or of all tenants if it is empty.
-func (e *Events) listen(tenant timer.TenantID) *listener {
-	l := &listener{tenant: tenant, queue: make(chan any, maxQueued), slow: make(chan struct{})}
+// listen adds a client to the events of a tenant, or of all tenants if it is empty.
+func (e *Events) listen(tenant timer.TenantID) *eventClient {
+	l := &eventClient{tenant: tenant, queue: make(chan any, maxQueued), slow: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.all[l] = struct{}{}
@@ -85,20 +85,20 @@ func (e *Events) listen(tenant timer.TenantID) *listener {
 	return l
 }
 
-// remove removes a listener, if it is still there.
-func (e *Events) remove(l *listener) {
+// remove removes a client, if it is still there.
+func (e *Events) remove(l *eventClient) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.drop(l)
 }
 
-// drop removes a listener. The lock must be held.
-func (e *Events) drop(l *listener) {
+// drop removes a client. The lock must be held.
+func (e *Events) drop(l *eventClient) {
 	delete(e.all, l)
 	e.count.Store(int32(len(e.all)))
 }
 
-// send sends an event to all listeners, and drops the ones that are too slow. It never waits
+// send sends an event to all clients, and drops the ones that are too slow. It never waits
 // for a client.
 func (e *Events) send(name string, tenant timer.TenantID, event any) {
 	e.mu.Lock()
@@ -116,8 +116,8 @@ func (e *Events) send(name string, tenant timer.TenantID, event any) {
 	}
 }
 
-// wants reports whether a listener asked for events of a name.
-func (l *listener) wants(name string) bool { return len(l.only) == 0 || slices.Contains(l.only, name) }
+// wants reports whether a client asked for events of a name.
+func (l *eventClient) wants(name string) bool { return len(l.only) == 0 || slices.Contains(l.only, name) }
 
 // Hooks returns the hooks that an app has to call.
 func (e *Events) Hooks() app.Hooks {
@@ -233,7 +233,7 @@ func (e *Events) measure() measured {
 	return m
 }
 
-// status returns the state of the service, at most a second old: all listeners share it.
+// status returns the state of the service, at most a second old: all clients share it.
 func (e *Events) status(ctx context.Context, timers timer.Reader) Status {
 	e.statusMu.Lock()
 	defer e.statusMu.Unlock()

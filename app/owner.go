@@ -156,7 +156,7 @@ func (o *owner) claim(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := o.alone(ctx, it); err != nil {
+	if err := o.unused(ctx, it); err != nil {
 		return err
 	}
 	o.me.Broker = it.Broker
@@ -190,10 +190,10 @@ func (o *owner) replace(ctx context.Context, it broker.Owner) error {
 		timer.ErrFatal, o.commands(), o.at, it.Name, it.Database, o.me.Name, o.me.Database), err)
 }
 
-// alone returns an error if another process takes the commands already, on a copy of a
+// unused returns an error if another process takes the commands already, on a copy of a
 // database that belongs to one process. A process on the same file is kept out by the lock
 // of the file.
-func (o *owner) alone(ctx context.Context, it broker.Owner) error {
+func (o *owner) unused(ctx context.Context, it broker.Owner) error {
 	kept := o.recovery.history
 	if kept == nil || o.is() || o.takeover || it.Name == o.me.Name || o.store.Shared() != nil {
 		return nil

@@ -109,7 +109,7 @@ func Cancel(now time.Time, commands []timer.CancelTimer) *Application {
 			return before.Cancel(version(before, commands[i].Version, commands[i].Latest))
 		},
 		row:      func(r *Row, _ int) { r.CanceledAt = r.RegisteredAt },
-		message:  alone,
+		message:  singly,
 		together: func() {},
 		missing:  timer.WasCanceled,
 		receipts: func(results []timer.Result, first, end int) []timer.Receipt {
@@ -142,7 +142,7 @@ func Fired(keep time.Duration, events []timer.DueTimeReached) *Application {
 			r.CommandAt, r.CommandID, r.RegisteredAt = r.ReachedAt, e.ID, r.ReachedAt
 			r.CorrelationID, r.TraceParent, r.TraceState, r.Data = e.CorrelationID, e.Trace.Parent, e.Trace.State, e.Data
 		},
-		message:  alone,
+		message:  singly,
 		together: func() {},
 		missing:  timer.WasReached,
 		receipts: func([]timer.Result, int, int) []timer.Receipt { return nil },
@@ -157,8 +157,8 @@ func expiry(t time.Time) int64 {
 	return timer.RoundUp(t).UnixMilli()
 }
 
-// alone says where the message of a command ends that is its only one.
-func alone(i, _ int) int { return i + 1 }
+// singly says where the message of a command ends that has no other one.
+func singly(i, _ int) int { return i + 1 }
 
 // Changed returns how many timers the events of [Fired] made Reached or Expired.
 func (a *Application) Changed() (n int) {

@@ -69,12 +69,12 @@ type Alone struct{ *Batch }
 
 // Schedule applies commands in a transaction of their own.
 func (a Alone) Schedule(ctx context.Context, now time.Time, commands ...timer.ScheduleTimer) ([]timer.Result, error) {
-	return a.schedules.alone(ctx, now, commands)
+	return a.schedules.apart(ctx, now, commands)
 }
 
 // Cancel applies commands in a transaction of their own.
 func (a Alone) Cancel(ctx context.Context, now time.Time, commands ...timer.CancelTimer) ([]timer.Result, error) {
-	return a.cancels.alone(ctx, now, commands)
+	return a.cancels.apart(ctx, now, commands)
 }
 
 // Schedule applies commands, in a transaction that others may share. If ctx ends
@@ -143,7 +143,7 @@ func (g *group[C]) do(ctx context.Context, now time.Time, commands []C) ([]timer
 		}
 	}
 	if c.shared && errors.Is(c.err, timer.ErrLocked) {
-		return g.alone(ctx, now, commands)
+		return g.apart(ctx, now, commands)
 	}
 	return c.results, c.err
 }
@@ -158,8 +158,8 @@ func (c *call[C]) isDone() bool {
 	}
 }
 
-// alone applies commands in a transaction of their own.
-func (g *group[C]) alone(ctx context.Context, now time.Time, commands []C) ([]timer.Result, error) {
+// apart applies commands in a transaction of their own.
+func (g *group[C]) apart(ctx context.Context, now time.Time, commands []C) ([]timer.Result, error) {
 	select {
 	case g.slots <- struct{}{}:
 		defer func() { <-g.slots }()

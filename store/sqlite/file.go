@@ -181,7 +181,7 @@ func guard(path string, log *slog.Logger) error {
 		case !info.Mode().IsRegular():
 			return fmt.Errorf("%s is not a file but %v", name, info.Mode().Type())
 		}
-		if err := alone(name, info); err != nil {
+		if err := oneName(name, info); err != nil {
 			return err
 		}
 		o, known := ownerOf(info)
@@ -230,9 +230,9 @@ func guardFolder(path string) error {
 	return nil
 }
 
-// alone returns an error if a file has several names: each would have a lock and
+// oneName returns an error if a file has several names: each would have a lock and
 // a log of its own.
-func alone(name string, info os.FileInfo) error {
+func oneName(name string, info os.FileInfo) error {
 	if o, known := ownerOf(info); known && o.links > 1 {
 		return fmt.Errorf("%s has %d names (hard links; %v), each with a lock and a log of its own: remove the others", name, o.links, o)
 	}
@@ -251,7 +251,7 @@ func present(path string) error {
 	if info.IsDir() {
 		return fmt.Errorf("%s is a folder, not a database", path)
 	}
-	return alone(path, info)
+	return oneName(path, info)
 }
 
 // mountTable lists what is mounted for this process, a line each. Other systems than Linux
