@@ -62,7 +62,7 @@ var fileBlock = regexp.MustCompile("(?s)```js\n// ([a-z]+\\.mjs)\n(.*?)```")
 func newPrograms(t *testing.T, name string) *programs {
 	t.Helper()
 	p := &programs{T: t, node: need(t, "node"), name: name}
-	p.dir = installCopy(t, need(t, "npm"), "clients", "package.json", "package-lock.json")
+	p.dir = folder(t)
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "clients", "node.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -72,16 +72,9 @@ func newPrograms(t *testing.T, name string) *programs {
 		t.Fatalf("docs/clients/node.md has %d files", len(blocks))
 	}
 	for _, block := range blocks {
-		p.write(block[1], block[2])
+		write(t, p.dir, block[1], block[2])
 	}
 	return p
-}
-
-func (p *programs) write(name, text string) {
-	p.Helper()
-	if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o600); err != nil {
-		p.Fatal(err)
-	}
 }
 
 // rename replaces names in the program, each of which must be there.
@@ -96,7 +89,7 @@ func (p *programs) rename(pairs ...string) {
 			p.Fatalf("%s does not name %s", p.name, pairs[i])
 		}
 	}
-	p.write(p.name, strings.NewReplacer(pairs...).Replace(string(text)))
+	write(p.T, p.dir, p.name, strings.NewReplacer(pairs...).Replace(string(text)))
 }
 
 // run schedules, cancels and listens. Publish publishes where the events are.

@@ -1,6 +1,6 @@
-// Package interop_test proves that the service speaks with clients that are not
-// written in Go: interop.js schedules, cancels and listens with nothing but JSON
-// and a client of the broker.
+// Package interop_test proves that the service works with the software of others: the
+// programs of the docs in other languages, generated clients, validators of schemas, the
+// SDK of CloudEvents, and the libraries through which a host uses its database.
 package interop_test
 
 import (
@@ -23,25 +23,6 @@ import (
 
 const program = "github.com/event-service-agent/timer-service/cmd/timer-service"
 
-func TestNodeSpeaksWithTheService(t *testing.T) {
-	t.Parallel()
-	node := need(t, "node")
-	dir := install(t, need(t, "npm"), ".")
-	runNode(t, node, dir, serve(t, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0"))
-}
-
-// runNode runs interop.js in a folder. It must end well.
-func runNode(t *testing.T, node, dir string, args ...string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), node, append([]string{"interop.js"}, args...)...)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("node interop.js: %v\n%s", err, out)
-	}
-	t.Logf("node interop.js:\n%s", out)
-}
-
 // need returns the path of a program.
 func need(t *testing.T, name string) string {
 	t.Helper()
@@ -61,36 +42,36 @@ func missing(t *testing.T, format string, args ...any) {
 	t.Skipf("SKIPPED, NOTHING IS PROVEN: "+format, args...)
 }
 
-// install returns a folder with interop.js and what it imports: the given one, if
-// npm has been run in it, or else a copy.
-func install(t *testing.T, npm, folder string) string {
+// folder returns a new folder in which programs for Node find what package.json names. npm
+// installs that once for all of them.
+func folder(t *testing.T) string {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(folder, "node_modules")); err == nil {
-		return folder
-	}
-	return installCopy(t, npm, folder, "package.json", "package-lock.json", "interop.js")
-}
-
-// installCopy returns a folder with copies of files and what they import.
-func installCopy(t *testing.T, npm, folder string, names ...string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
+	npm := need(t, "npm")
+	installing.Lock()
+	defer installing.Unlock()
+	if _, err := os.Stat(filepath.Join(temporary, "node_modules")); err != nil {
+		for _, name := range []string{"package.json", "package-lock.json"} {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, temporary, name, string(content))
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
+		cmd := exec.CommandContext(t.Context(), npm, "ci", "--no-audit", "--no-fund")
+		cmd.Dir = temporary
+		if out, err := cmd.CombinedOutput(); err != nil {
+			missing(t, "npm ci: %v\n%s", err, out)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), npm, "ci", "--no-audit", "--no-fund")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		missing(t, "npm ci: %v\n%s", err, out)
+	dir, err := os.MkdirTemp(temporary, "programs-")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
+
+// installed returns the path of a file of an installed package, seen from a [folder].
+func installed(name string) string { return filepath.Join("..", "node_modules", name) }
 
 // serve runs the service with settings until the test ends, and returns the
 // address of its broker.
@@ -168,7 +149,7 @@ func stop(t *testing.T, cmd *exec.Cmd, stdout io.Reader, log fmt.Stringer) {
 func build(t *testing.T) string {
 	t.Helper()
 	touch(t)
-	binary := filepath.Join(binaries, "timer-service")
+	binary := filepath.Join(temporary, "timer-service")
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
@@ -184,17 +165,18 @@ func build(t *testing.T) string {
 }
 
 var (
-	binaries string // folder of what is compiled
-	building sync.Mutex
+	temporary  string // folder of what is compiled and installed
+	building   sync.Mutex
+	installing sync.Mutex
 )
 
 func TestMain(m *testing.M) {
 	var err error
-	if binaries, err = os.MkdirTemp("", "interop"); err != nil {
+	if temporary, err = os.MkdirTemp("", "interop"); err != nil {
 		panic(err)
 	}
 	code := m.Run()
-	_ = os.RemoveAll(binaries)
+	_ = os.RemoveAll(temporary)
 	os.Exit(code)
 }
 

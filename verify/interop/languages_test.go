@@ -189,8 +189,8 @@ func python(module string) func(t *testing.T, dir, program string) []string {
 func compileTypeScript(t *testing.T, blocks map[string]string) string {
 	t.Helper()
 	node := need(t, "node")
-	dir := installCopy(t, need(t, "npm"), "typescript", "package.json", "package-lock.json")
-	args := []string{"node_modules/typescript/bin/tsc", "--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck"}
+	dir := folder(t)
+	args := []string{installed("typescript/bin/tsc"), "--strict", "--target", "es2022", "--module", "nodenext", "--skipLibCheck"}
 	for mark, program := range blocks {
 		if languages[mark].prepare == nil {
 			args = append(args, write(t, dir, mark+".mts", program))

@@ -9,15 +9,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-func TestNodeSpeaksWithTheServiceOverRabbitMQ(t *testing.T) {
-	t.Parallel()
-	needRabbitMQ(t)
-	node := need(t, "node")
-	dir := install(t, need(t, "npm"), "rabbitmq")
-	r := serveRabbitMQ(t, "acme")
-	runNode(t, node, dir, r.url, r.commands, r.events, r.deadLetters)
-}
-
 // A rabbitMQ is a service on a RabbitMQ server, with names of its own.
 type rabbitMQ struct{ url, exchange, commands, events, deadLetters string }
 

@@ -42,7 +42,7 @@ func TestSentAsDocumented(t *testing.T) {
 type sentTopics struct{ events, receipts, deadLetters, noTenant string }
 
 // serveDocumented runs the service on a broker, and returns the address of its API, too.
-func serveDocumented(t *testing.T, broker string, settings ...string) (c client, topics sentTopics, api string) {
+func serveDocumented(t *testing.T, broker string, settings ...string) (c brokerClient, topics sentTopics, api string) {
 	t.Helper()
 	dir := t.TempDir()
 	var printed map[string]string
@@ -62,7 +62,7 @@ func serveDocumented(t *testing.T, broker string, settings ...string) (c client,
 }
 
 // makeAll sends commands of all kinds, and returns all that the service sends for them.
-func makeAll(t *testing.T, c client, topics sentTopics) []wire {
+func makeAll(t *testing.T, c brokerClient, topics sentTopics) []wire {
 	t.Helper()
 	now := time.Now()
 	command := func(kind string, after time.Duration, payload string) string {

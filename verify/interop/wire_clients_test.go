@@ -17,7 +17,7 @@ const receiveTimeout = time.Minute
 
 type natsWire struct{ js jetstream.JetStream }
 
-func natsClient(t *testing.T, settings ...string) (c client, events, deadLetters string) {
+func natsClient(t *testing.T, settings ...string) (c brokerClient, events, deadLetters string) {
 	t.Helper()
 	return connectNATS(t, serve(t, append(settings, "TIMER_BROKER=nats", "TIMER_BROKER_URL=", "TIMER_NATS_PORT=0")...)),
 		"svc." + wireTenant + ".serviceCall", "svc." + wireTenant + ".dlq"
@@ -81,7 +81,7 @@ func (c natsWire) receive(t *testing.T, topic string, n int) (all []wire) {
 
 type kafkaWire struct{ address string }
 
-func kafkaClient(t *testing.T, settings ...string) (c client, events, deadLetters string) {
+func kafkaClient(t *testing.T, settings ...string) (c brokerClient, events, deadLetters string) {
 	t.Helper()
 	return kafkaWire{serveKafka(t, settings...)}, "service.events", "service.events." + wireTenant + ".dlq"
 }
@@ -138,7 +138,7 @@ type rabbitWire struct {
 	commands string
 }
 
-func rabbitClient(t *testing.T, settings ...string) (c client, events, deadLetters string) {
+func rabbitClient(t *testing.T, settings ...string) (c brokerClient, events, deadLetters string) {
 	t.Helper()
 	r := serveRabbitMQ(t, wireTenant, settings...)
 	return connectRabbitMQ(t, r), strings.ReplaceAll(r.events, "{tenant}", wireTenant), strings.ReplaceAll(r.deadLetters, "{tenant}", wireTenant)

@@ -26,14 +26,14 @@ type wire struct {
 	body       string
 }
 
-// A client is a plain client of a broker.
-type client interface {
+// A brokerClient is a plain client of a broker.
+type brokerClient interface {
 	send(t *testing.T, body string, headers map[string]string)
 	receive(t *testing.T, topic string, n int) []wire // the first n messages of a topic
 }
 
 // plainClients are those of the brokers, each with a service of its own.
-var plainClients = map[string]func(t *testing.T, settings ...string) (c client, events, deadLetters string){
+var plainClients = map[string]func(t *testing.T, settings ...string) (c brokerClient, events, deadLetters string){
 	"nats":     natsClient,
 	"kafka":    kafkaClient,
 	"rabbitmq": rabbitClient,
@@ -85,7 +85,7 @@ func (w *wires) use(name string) {
 	w.schema, w.valid, w.seen = name, compiler.MustCompile(name), make(map[string]bool)
 }
 
-func (w *wires) events(c client, topic string) {
+func (w *wires) events(c brokerClient, topic string) {
 	now := time.Now()
 	command := func(id, kind, more, payload string) string {
 		return fmt.Sprintf(`{"id":%q,"type":%q,"tenantId":%q,"timestampMs":%d%s,"payload":{"tenantId":%q,%s}}`, id, kind, wireTenant, now.UnixMilli(), more, wireTenant, payload)
@@ -130,7 +130,7 @@ func (w *wires) events(c client, topic string) {
 	w.complete(map[string]bool{"content-type": w.format == "envelope"})
 }
 
-func (w *wires) deadLetters(c client, topic string) {
+func (w *wires) deadLetters(c brokerClient, topic string) {
 	const first = "2026-01-02T03:04:05.678Z"
 	c.send(w.T, `{"id":"c-4","type":"CancelTimer","tenantId":"acme","timestampMs":1893456000000,"payload":{}}`, map[string]string{"deadLetterReplays": "1", "deadLetterFirstAt": first, "X-Team": "orders"})
 	c.send(w.T, `{"id":"c-5","tenantId":"acme","correlationId":"req-1"`, nil)

@@ -1,6 +1,4 @@
-// Package hosts_test shows that a program keeps its timers in the transactions of the
-// library that it uses for its own tables: docs/embedding.md has these lines.
-package hosts_test
+package interop_test
 
 import (
 	"context"
@@ -120,7 +118,8 @@ func ofEnt() host {
 	}
 }
 
-// TestLibrariesOfHosts books orders that are rolled back, and orders that are committed and
+// TestLibrariesOfHosts shows that a program keeps its timers in the transactions of the
+// library that it uses for its own tables, with the lines of docs/embedding.md. It books orders that are rolled back, and orders that are committed and
 // ended when they are due, on a pool of pgx that database/sql shares.
 func TestLibrariesOfHosts(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,4 @@
-// Package cloudevents_test proves that the official Go SDK for CloudEvents and
-// the service understand each other: the SDK reads and validates our events, and
-// our decoder reads commands that the SDK made. It is a module of its own, since
-// the SDK is no part of what ships.
-package cloudevents_test
+package interop_test
 
 import (
 	"encoding/json"
@@ -20,7 +16,8 @@ import (
 	"github.com/event-service-agent/timer-service/timer"
 )
 
-// Values of every kind that a valid message may hold.
+// Values of every kind that a valid message may hold. With them the official Go SDK for
+// CloudEvents reads our events, and our decoder the commands of the SDK.
 var (
 	tenants  = rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9_-]{0,63}`)
 	calls    = rapid.StringMatching(`[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,127}`)
