@@ -124,16 +124,6 @@ func TestMeasures(t *testing.T) {
 			t.Errorf("measured %+v", some)
 		}
 	})
-	t.Run("idle", func(t *testing.T) {
-		t.Parallel()
-		r, err := bench.Idle(t.Context(), bench.Options{Duration: time.Second, Dir: dir, Bin: bin})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.IdleWrittenBytes != 0 {
-			t.Errorf("an idle service wrote %d bytes", r.IdleWrittenBytes)
-		}
-	})
 	for _, store := range []database.Kind{database.SQLite, database.Postgres} {
 		t.Run("fairness, "+string(store), func(t *testing.T) {
 			t.Parallel()
@@ -180,22 +170,6 @@ func TestMeasuresRiver(t *testing.T) {
 		if r.Lateness == nil || r.Lateness.P50 <= 0 {
 			t.Errorf("measured %+v", r)
 		}
-	}
-}
-
-func TestDisk(t *testing.T) {
-	t.Parallel()
-	costs, err := bench.Disk(t.Context(), t.TempDir(), 10*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range costs {
-		if c.P50 <= 0 || c.P50 > c.P99 || c.Every <= 0 {
-			t.Errorf("measured %+v", c)
-		}
-	}
-	if len(costs) != 2 {
-		t.Errorf("%d costs, want 2", len(costs))
 	}
 }
 

@@ -6,7 +6,7 @@
 //	                         └──events──► consumer ──► rates, lateness
 //
 // [Drain] has many timers fall due at one instant, [Steady] keeps a rate,
-// [Idle] does nothing, [Fairness] has small tenants beside a great one, [Growth]
+// [Fairness] has small tenants beside a great one, [Growth]
 // measures databases with more and more timers waiting, [Native] gives the
 // broker's own scheduler the work of [Drain], and [River] a queue on PostgreSQL.
 // [Compare] measures several in turns, and [CompareResults] says which is faster. Every one checks that each timer

@@ -17,7 +17,7 @@ type Options struct {
 	Instances int           // of the service, on one database; default 1
 	Timers    int           // of a drain; default 50,000
 	Rate      int           // timers a second of a steady load; default 500
-	Duration  time.Duration // of a steady load, or of doing nothing; default 30s
+	Duration  time.Duration // of a steady load; default 30s
 	Tenants   int           // default 20
 	First     int           // timers of a drain that are scheduled before, due at random within 30 days
 	Pending   int           // timers that wait in the store meanwhile and are not due; default none
@@ -31,7 +31,6 @@ type Options struct {
 	Bin       string        // the service; built if empty
 	Dir       string        // where the data of a run are kept meanwhile; default the system's for temporary files
 	Progress  io.Writer     // a line now and then; default none
-	Scrape    time.Duration // between two reads of /metrics of each instance meanwhile; default none
 	BrokerURL string        // a broker that runs already; one is started if empty
 }
 

@@ -38,11 +38,6 @@ type Result struct {
 
 	Costs *inside.Costs   `json:"costs,omitzero"` // of the store's calls
 	Parts []database.Part `json:"parts,omitzero"` // of the database, when it was filled
-
-	IdleCPUPercent      float64 `json:"idleCpuPercent,omitzero"`      // of one core
-	IdleStoreCPUPercent float64 `json:"idleStoreCpuPercent,omitzero"` // the same of the database's server
-	IdleWrittenBytes    int64   `json:"idleWrittenBytes,omitzero"`
-	IdleChangedRows     int64   `json:"idleChangedRows,omitzero"` // in the database, of a server
 }
 
 // result returns what is known of every workload.
@@ -140,9 +135,6 @@ func (o Options) setup() string {
 	}
 	if o.Instances > 1 {
 		parts = append(parts, fmt.Sprint(o.Instances, " instances"))
-	}
-	if o.Scrape > 0 {
-		parts = append(parts, fmt.Sprint("metrics scraped every ", o.Scrape))
 	}
 	return strings.Join(append(parts, o.Settings...), ", ")
 }

@@ -116,8 +116,7 @@ func (s *riverSystem) usages(ctx context.Context) (usages, error) {
 	if err != nil {
 		return u, err
 	}
-	used, err := s.database.Usage(ctx)
-	u.store = used.CPU
+	u.store, err = s.database.Usage(ctx)
 	return u, err
 }
 

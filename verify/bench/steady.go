@@ -97,33 +97,3 @@ func (s *system) keepBy(ctx context.Context, more func(sent int) bool, publish f
 	}
 	return commands, all.Wait()
 }
-
-// Idle does nothing and measures what that costs.
-func Idle(ctx context.Context, opt Options) (r Result, err error) {
-	opt = opt.withDefaults()
-	s, err := open(ctx, opt)
-	defer func() { err = errors.Join(err, s.shut()) }()
-	if err != nil {
-		return r, err
-	}
-	before, err := s.rest(ctx)
-	if err != nil {
-		return r, err
-	}
-	began := time.Now()
-	select {
-	case <-time.After(opt.Duration):
-	case <-s.fell:
-		return r, s.fall
-	case <-ctx.Done():
-		return r, ctx.Err()
-	}
-	after, err := s.usages(ctx)
-	took := time.Since(began)
-	r = s.result("idle", after)
-	r.IdleCPUPercent = 100 * (after.service.CPU - before.service.CPU).Seconds() / took.Seconds()
-	r.IdleStoreCPUPercent = 100 * (after.store - before.store).Seconds() / took.Seconds()
-	r.IdleWrittenBytes = after.service.Written - before.service.Written
-	r.IdleChangedRows = after.changed - before.changed
-	return r, err
-}

@@ -131,11 +131,7 @@ func (s *system) start(ctx context.Context) (err error) {
 
 func (s *system) startInstances(ctx context.Context) error {
 	for range s.opt.Instances {
-		environ, err := s.scraped(ctx)
-		if err != nil {
-			return err
-		}
-		i, err := start(ctx, s.bin, environ, s.fallen)
+		i, err := start(ctx, s.bin, s.environ, s.fallen)
 		if i != nil {
 			s.instances = append(s.instances, i)
 		}

@@ -82,11 +82,6 @@ func Write(out io.Writer, results ...Result) {
 	price("read the next due time", func(c *inside.Costs) inside.Price { return c.NextDue })
 	price("reach and emit one of 1,000", func(c *inside.Costs) inside.Price { return c.Fire })
 	price("read and delete one of 1,000", func(c *inside.Costs) inside.Price { return c.Forward })
-	isIdle := func(r Result) bool { return r.Workload != "idle" }
-	line("idle CPU, % of a core", "%.2f", func(r Result) any { return r.IdleCPUPercent }, isIdle)
-	number("idle CPU of the database, % of a core", "%.2f", func(r Result) float64 { return r.IdleStoreCPUPercent })
-	line("idle, bytes written", "%d", func(r Result) any { return r.IdleWrittenBytes }, isIdle)
-	number("idle, rows changed", "%.0f", func(r Result) float64 { return float64(r.IdleChangedRows) })
 	number("peak memory, MiB", "%.0f", func(r Result) float64 { return r.PeakMiB })
 	number("start, ms", "%.0f", func(r Result) float64 { return r.StartMS })
 	for _, name := range partNames(results) {

@@ -15,7 +15,6 @@ type usages struct {
 	broker  machine.Usage
 	client  machine.Usage
 	store   time.Duration // CPU time of the database's server
-	changed int64         // rows that it has changed
 }
 
 func (s *system) usages(ctx context.Context) (u usages, err error) {
@@ -25,7 +24,6 @@ func (s *system) usages(ctx context.Context) (u usages, err error) {
 			return u, err
 		}
 		u.service.CPU += one.CPU
-		u.service.Written += one.Written
 		u.service.PeakMiB = max(u.service.PeakMiB, one.PeakMiB)
 	}
 	outside, err := usagesOf(s.broker)
@@ -33,8 +31,7 @@ func (s *system) usages(ctx context.Context) (u usages, err error) {
 		return u, err
 	}
 	u.broker, u.client = outside.broker, outside.client
-	store, err := s.database.Usage(ctx)
-	u.store, u.changed = store.CPU, store.Changed
+	u.store, err = s.database.Usage(ctx)
 	return u, err
 }
 

@@ -62,13 +62,9 @@ type Database interface {
 	// Parts returns how large its tables and indexes are. It may read all of them.
 	Parts(ctx context.Context) ([]Part, error)
 
-	// Size returns how large it is, with its log if that is its own, and the parts
-	// if these are known without reading them.
-	Size(ctx context.Context) (int64, []Part, error)
-
-	// Usage returns what processes of a server have used for it since it was made.
-	// It is zero if there are none, or if they can't be seen from here.
-	Usage(ctx context.Context) (Usage, error)
+	// Usage returns the CPU time that processes of a server have used for it since it was
+	// made. It is zero if there are none, or if they can't be seen from here.
+	Usage(ctx context.Context) (time.Duration, error)
 
 	// Drop removes it. It must not be used any more.
 	Drop() error
@@ -78,13 +74,6 @@ type Database interface {
 type Part struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
-	Dead  int64  `json:"dead,omitzero"` // rows that wait for a vacuum
-}
-
-// A Usage is what a server has used for a database.
-type Usage struct {
-	CPU     time.Duration
-	Changed int64 // rows inserted, updated and deleted
 }
 
 // A Load is many timers that wait.

@@ -129,10 +129,10 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, err := d.Usage(t.Context())
-	if err == nil && after.CPU == 0 {
+	if err == nil && after == 0 {
 		t.Skip("SKIPPED: the processes of the server can't be seen from here")
 	}
-	if err != nil || after.CPU <= before.CPU {
+	if err != nil || after <= before {
 		t.Errorf("used %+v, then %+v, %v", before, after, err)
 	}
 }

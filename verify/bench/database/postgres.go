@@ -138,23 +138,8 @@ func (r *remote) Parts(ctx context.Context) ([]Part, error) {
 	return parts(ctx, r.db, query("postgres/parts"))
 }
 
-// Size queries the server.
-func (r *remote) Size(ctx context.Context) (size int64, all []Part, err error) {
-	if err := r.db.QueryRowContext(ctx, query("postgres/size")).Scan(&size); err != nil {
-		return 0, nil, fmt.Errorf("read the size of the database: %w", err)
-	}
-	all, err = r.Parts(ctx)
-	return size, all, err
-}
-
 // Usage adds up what the processes have used that worked for the database.
-func (r *remote) Usage(ctx context.Context) (u Usage, err error) {
-	if u.CPU, err = r.meter.read(ctx); err != nil {
-		return u, err
-	}
-	err = r.db.QueryRowContext(ctx, query("postgres/changed")).Scan(&u.Changed)
-	return u, err
-}
+func (r *remote) Usage(ctx context.Context) (time.Duration, error) { return r.meter.read(ctx) }
 
 // Drop ends the connections that are left.
 func (r *remote) Drop() error {

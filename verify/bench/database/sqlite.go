@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
@@ -102,22 +102,8 @@ func (f *file) Parts(ctx context.Context) ([]Part, error) {
 	return parts(ctx, db, query("sqlite/parts"))
 }
 
-// Size is that of the file and of its log.
-func (f *file) Size(context.Context) (size int64, _ []Part, err error) {
-	for _, path := range []string{f.path, f.path + "-wal"} {
-		info, err := os.Stat(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, nil, err
-		}
-		if err == nil {
-			size += info.Size()
-		}
-	}
-	return size, nil, nil
-}
-
 // Usage is none: the service itself does the work.
-func (f *file) Usage(context.Context) (Usage, error) { return Usage{}, nil }
+func (f *file) Usage(context.Context) (time.Duration, error) { return 0, nil }
 
 // Drop removes the file.
 func (f *file) Drop() error { return os.RemoveAll(f.dir) }
@@ -167,7 +153,7 @@ func parts(ctx context.Context, db *sql.DB, text string) (all []Part, err error)
 	defer rows.Close()
 	for rows.Next() {
 		var p Part
-		if err := rows.Scan(&p.Name, &p.Bytes, &p.Dead); err != nil {
+		if err := rows.Scan(&p.Name, &p.Bytes); err != nil {
 			return nil, err
 		}
 		all = append(all, p)

@@ -147,5 +147,5 @@ func cpu(ctx context.Context, d database.Database) (time.Duration, error) {
 		return 0, err
 	}
 	server, err := d.Usage(ctx)
-	return time.Duration(r.Utime.Nano()+r.Stime.Nano()) + server.CPU, err
+	return time.Duration(r.Utime.Nano()+r.Stime.Nano()) + server, err
 }

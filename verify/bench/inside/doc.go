@@ -1,3 +1,3 @@
 // Package inside measures a store in this process, without a broker: what its
-// calls cost, and whether retention keeps up.
+// calls cost.
 package inside

@@ -57,35 +57,6 @@ func TestMeasure(t *testing.T) {
 	})
 }
 
-// TestChurn churns briefly: what is scheduled fires, is forwarded, and is
-// forgotten.
-func TestChurn(t *testing.T) {
-	each(t, func(t *testing.T, d database.Database) {
-		printed := 0
-		lines, err := inside.Churn(t.Context(), d, inside.ChurnOptions{
-			Duration: 5 * time.Second, Keep: time.Second, Report: 1500 * time.Millisecond, Tenants: 10,
-			OnLine: func(inside.Line) { printed++ },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var fired, purged float64
-		for _, l := range lines {
-			fired += l.Fired
-			purged += l.Purged
-			if l.Bytes == 0 {
-				t.Errorf("line %+v", l)
-			}
-		}
-		if len(lines) == 0 || printed != len(lines) || fired == 0 || purged == 0 {
-			t.Errorf("printed %d of %+v", printed, lines)
-		}
-		if left := stats(t, d); left.Reached == 0 {
-			t.Errorf("left %+v", left)
-		}
-	})
-}
-
 func stats(t *testing.T, d database.Database) timer.Stats {
 	t.Helper()
 	r, err := d.OpenReader(t.Context())

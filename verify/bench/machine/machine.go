@@ -13,7 +13,6 @@ import (
 // A Usage is what a process has used since its start, as Linux reports.
 type Usage struct {
 	CPU     time.Duration
-	Written int64   // bytes that it caused to be written to disks
 	PeakMiB float64 // of memory
 }
 
@@ -37,9 +36,6 @@ func Used(pid int) (u Usage, err error) {
 			return u, fmt.Errorf("read the CPU time of process %d: %w", pid, err)
 		}
 		u.CPU += time.Duration(n) * time.Second / ticks
-	}
-	if u.Written, err = number(filepath.Join(dir, "io"), "write_bytes:"); err != nil {
-		return u, err
 	}
 	kib, err := number(filepath.Join(dir, "status"), "VmHWM:")
 	u.PeakMiB = float64(kib) / 1024

@@ -72,19 +72,3 @@ func (c *cli) compare(ctx context.Context, opt bench.Options, out io.Writer) err
 	bench.WriteComparisons(out, all)
 	return nil
 }
-
-type diskCmd struct {
-	Duration time.Duration `default:"5s" help:"How long each of the two is measured."`
-}
-
-func (c *cli) disk(ctx context.Context, out io.Writer) error {
-	costs, err := bench.Disk(ctx, c.Dir, c.Disk.Duration)
-	if err != nil {
-		return err
-	}
-	if c.Output == "json" {
-		return json.NewEncoder(out).Encode(costs)
-	}
-	bench.WriteDisk(out, costs)
-	return nil
-}

@@ -42,38 +42,34 @@ const (
 type cli struct {
 	Drain  drainCmd  `cmd:"" help:"Many timers that are due at one instant: how fast they are accepted, and delivered."`
 	Steady steadyCmd `cmd:"" help:"A steady rate of timers: how late they are."`
-	Idle   idleCmd   `cmd:"" help:"Nothing to do: what that costs."`
 	Native nativeCmd `cmd:"" help:"The work of drain, done by the scheduler of NATS itself."`
 	River  riverCmd  `cmd:"" help:"The work of drain, or with --rate that of steady, done by River on PostgreSQL."`
 
 	Compare compareCmd `cmd:"" help:"Which of two builds of the service is faster, measured in turns."`
-	Disk    diskCmd    `cmd:"" help:"What a sync costs in the folder of --dir."`
 	Table   tableCmd   `cmd:"" help:"The rows of the table in docs/performance.md, in Markdown."`
 
 	Held     heldCmd     `cmd:"" help:"A steady rate on PostgreSQL while a transaction holds a snapshot, beside River: how late timers are before, meanwhile and afterwards."`
 	Chaos    chaosCmd    `cmd:"" help:"A steady rate of timers while parts fail: the table in docs/reliability.md, in Markdown."`
 	Growth   growthCmd   `cmd:"" help:"The same with more and more timers waiting: what the store's calls cost, how late timers are, how large it is."`
-	Churn    churnCmd    `cmd:"" help:"Schedule, fire, forward and purge at full speed, without a broker: whether retention and vacuum keep up."`
 	Fairness fairnessCmd `cmd:"" help:"One tenant with very many timers that are due at one instant: how late those of small tenants are beside it."`
 
 	Store     []database.Kind `default:"sqlite" enum:"sqlite,postgres" help:"Where timers are kept: sqlite, postgres."`
 	DBURL     string          `name:"db-url" env:"TIMER_TEST_POSTGRES" placeholder:"URL" help:"The PostgreSQL server; of a role that may create databases."`
 	Instances []int           `default:"1" help:"Processes of the service on one PostgreSQL database."`
 
-	Broker    []crash.Kind    `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to start: nats, kafka (kfake, a server that speaks Kafka's protocol; it is built) or rabbitmq (which has to be installed). Several with commas are measured in turns."`
-	Runs      int             `default:"1" help:"Repeat so often, one after the other."`
-	Tenants   int             `help:"Tenants that the timers belong to; default 20, with fairness 300, beside the great one."`
-	Pending   []int           `default:"0" help:"Timers that wait in the database meanwhile."`
-	Scrape    []time.Duration `default:"0s" placeholder:"DURATION" help:"Read the metrics of the service so often meanwhile; 0s is not at all. Several with commas are measured in turns."`
-	SyncAll   bool            `help:"The broker syncs each write to the disk, so that a loss of power takes nothing."`
-	Embedded  bool            `help:"The broker is the one embedded in the service."`
-	Relaxed   bool            `help:"The service does not wait for the disk."`
-	Set       []string        `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
-	BrokerURL string          `placeholder:"URL" help:"A broker that runs already, instead of a new one."`
-	Bin       string          `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
-	Dir       string          `type:"existingdir" help:"Where the data of a run are kept; the system's for temporary files if empty."`
-	SVG       string          `name:"svg" type:"path" placeholder:"FILE" help:"Draw how late timers were into this file."`
-	Output    string          `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the results: text for people, or json."`
+	Broker    []crash.Kind `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to start: nats, kafka (kfake, a server that speaks Kafka's protocol; it is built) or rabbitmq (which has to be installed). Several with commas are measured in turns."`
+	Runs      int          `default:"1" help:"Repeat so often, one after the other."`
+	Tenants   int          `help:"Tenants that the timers belong to; default 20, with fairness 300, beside the great one."`
+	Pending   []int        `default:"0" help:"Timers that wait in the database meanwhile."`
+	SyncAll   bool         `help:"The broker syncs each write to the disk, so that a loss of power takes nothing."`
+	Embedded  bool         `help:"The broker is the one embedded in the service."`
+	Relaxed   bool         `help:"The service does not wait for the disk."`
+	Set       []string     `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
+	BrokerURL string       `placeholder:"URL" help:"A broker that runs already, instead of a new one."`
+	Bin       string       `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
+	Dir       string       `type:"existingdir" help:"Where the data of a run are kept; the system's for temporary files if empty."`
+	SVG       string       `name:"svg" type:"path" placeholder:"FILE" help:"Draw how late timers were into this file."`
+	Output    string       `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the results: text for people, or json."`
 }
 
 type drainCmd struct {
@@ -88,10 +84,6 @@ type steadyCmd struct {
 	Duration time.Duration `default:"30s" help:"How long, after two seconds that do not count."`
 }
 
-type idleCmd struct {
-	Duration time.Duration `default:"1m" help:"How long."`
-}
-
 type fairnessCmd struct {
 	Timers int           `short:"n" default:"1000000" help:"How many the great tenant has."`
 	Lead   time.Duration `help:"From the beginning, before they are put into the database, to their due time; default by their number."`
@@ -100,12 +92,6 @@ type fairnessCmd struct {
 type growthCmd struct {
 	Rate     int           `default:"500" help:"Timers a second."`
 	Duration time.Duration `default:"20s" help:"How long, after two seconds that do not count."`
-}
-
-type churnCmd struct {
-	Duration time.Duration `default:"15m" help:"How long."`
-	Keep     time.Duration `default:"1m" help:"How long what is over is kept."`
-	Report   time.Duration `default:"1m" help:"Between two lines."`
 }
 
 type riverCmd struct {
@@ -164,14 +150,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch chosen.Command() {
 	case "chaos":
 		err = c.chaos(ctx, opt, stdout)
-	case "churn":
-		err = c.churn(ctx, opt, stdout)
 	case "compare <old> <new>":
 		err = c.compare(ctx, opt, stdout)
 	case "held":
 		err = c.held(ctx, opt, stdout)
-	case "disk":
-		err = c.disk(ctx, stdout)
 	case "table":
 		err = c.table(ctx, opt, stdout)
 	default:
@@ -198,7 +180,7 @@ func (c *cli) measure(ctx context.Context, name string, opt bench.Options, stdou
 		turns := c.turns(rates)
 		results, err = repeat(ctx, c.Runs*len(turns), stderr, func(n int) (bench.Result, error) {
 			turn := turns[n%len(turns)]
-			opt.Broker, opt.Store, opt.Instances, opt.Pending, opt.Scrape = turn.broker, turn.store, turn.instances, turn.pending, turn.scrape
+			opt.Broker, opt.Store, opt.Instances, opt.Pending = turn.broker, turn.store, turn.instances, turn.pending
 			opt.Rate = turn.rate
 			return measure(ctx, opt)
 		})
@@ -248,7 +230,6 @@ type turn struct {
 	store     database.Kind
 	instances int
 	pending   int
-	scrape    time.Duration
 	rate      int // of a steady load
 }
 
@@ -261,10 +242,8 @@ func (c *cli) turns(rates []int) (turns []turn) {
 					continue
 				}
 				for _, pending := range c.Pending {
-					for _, scrape := range c.Scrape {
-						for _, rate := range rates {
-							turns = append(turns, turn{broker, store, instances, pending, scrape, rate})
-						}
+					for _, rate := range rates {
+						turns = append(turns, turn{broker, store, instances, pending, rate})
 					}
 				}
 			}
@@ -291,9 +270,6 @@ func (c *cli) workload(name string, opt *bench.Options) func(context.Context, be
 	case "fairness":
 		opt.Timers, opt.Lead = c.Fairness.Timers, c.Fairness.Lead
 		return bench.Fairness
-	case "idle":
-		opt.Duration = c.Idle.Duration
-		return bench.Idle
 	default:
 		opt.Duration = c.Steady.Duration
 		return bench.Steady

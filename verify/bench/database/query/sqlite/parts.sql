@@ -1,5 +1,5 @@
 -- How large each table and index is. Reads the whole file.
-SELECT name, sum(pgsize), 0
+SELECT name, sum(pgsize)
   FROM dbstat
  WHERE name LIKE '%timer\_%' ESCAPE '\'
  GROUP BY name

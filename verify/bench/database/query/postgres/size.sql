@@ -1,2 +1,0 @@
--- How large this database is.
-SELECT pg_database_size(current_database())
