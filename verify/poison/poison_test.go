@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -181,26 +180,24 @@ func (g *gunner) hostile(made int) shot {
 		return s
 	}
 	pick := func(kinds []kind) shot {
-		k := kinds[made/8%len(kinds)]
+		k := kinds[made/6%len(kinds)]
 		s := k.make(g)
 		s.kind = k.name
 		return s
 	}
-	switch made % 8 {
+	switch made % 6 {
 	case 0:
 		return pick(bodies)
 	case 1:
 		return pick(syntax)
 	case 2:
-		return pick(slices.Concat(fields, owners, cloudEvents))
+		return pick(owners)
 	case 3:
-		return pick(times)
-	case 4:
 		return pick(headers)
+	case 4:
+		return pick(others)
 	case 5:
-		return pick(append(others[:len(others):len(others)], traps...))
-	case 6:
-		if made%1_000 == 6 {
+		if made%1_002 == 5 {
 			return pick(huge)
 		}
 	}
