@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-// A fault is what was done, once.
-type fault struct {
-	at   time.Time // when it began
-	over time.Time // when what was hit was back, if others can't go on without it; else as at
-	hit  *instance // nil if it was none
-}
-
 // injectAll injects so many faults. The service is up, or is going to be, when it
 // returns.
 func (r *run) injectAll(ctx context.Context) error {
@@ -22,14 +15,9 @@ func (r *run) injectAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s := fault{at: r.now(), hit: in}
 		if err := r.inject(ctx, in); err != nil {
 			return err
 		}
-		if s.over = s.at; r.opt.Mode.hitsServers() || r.opt.Mode.loses() {
-			s.over, s.hit = r.now(), nil
-		}
-		r.done = append(r.done, s)
 		r.faults++
 		if r.faults%100 == 0 {
 			sent, seen := r.recorder.Count()

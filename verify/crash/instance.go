@@ -19,8 +19,7 @@ type instance struct {
 	file   io.Closer // the log
 	life   *life     // the newest; nil before the first
 
-	upFrom time.Time      // when the last fault that the process survived was over
-	up     []history.Span // when it was up
+	upFrom time.Time // when the last fault that the process survived was over
 }
 
 // isUp reports whether the instance has a process that takes commands.
@@ -161,9 +160,7 @@ func (r *run) over(in *instance, until time.Time) {
 
 // wasUp notes that an instance was up until a time, since the last fault.
 func (r *run) wasUp(in *instance, until time.Time) {
-	s := history.Span{From: later(in.life.readyAt, in.upFrom), To: until}
-	in.up = append(in.up, s)
-	r.recorder.Up(s.From, s.To)
+	r.recorder.Up(later(in.life.readyAt, in.upFrom), until)
 }
 
 // end asks an instance to stop, and waits until it has, which must be cleanly.

@@ -22,7 +22,6 @@ type Report struct {
 	Ready     int          `json:"livesReady"`        // those that took commands
 	Refusals  int          `json:"refusals,omitzero"` // processes of the older version that ended, since the schema was newer
 	Steps     []StepReport `json:"steps,omitzero"`
-	Takeover  Takeover     `json:"takeover,omitzero"`
 	StartMS   float64      `json:"startP50Ms"`        // from the start of a process until it took commands, the median
 	Seconds   float64      `json:"seconds"`           // the whole run
 	Error     string       `json:"error,omitzero"`    // why the run did not come to its end; empty if it did
@@ -81,7 +80,6 @@ func (r Report) Write(out io.Writer) {
 	} {
 		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%d\n", l.name, l.P50MS, l.P99MS, l.MaxMS, l.Count)
 	}
-	r.Takeover.write(t)
 	_ = t.Flush() // output: an error means that the reader has gone
 
 	fmt.Fprintln(out)

@@ -38,7 +38,6 @@ type run struct {
 
 	lives    int
 	faults   int
-	done     []fault
 	deaths   int
 	refusals int
 	starts   []time.Duration // from start to ready
@@ -255,7 +254,7 @@ func (r *run) report(took time.Duration) Report {
 	report := Report{
 		Seed: r.opt.Seed, Broker: r.opt.Broker, Store: r.opt.Store, Instances: r.opt.Instances, Mode: r.opt.Mode, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Kills: r.faults, Lives: r.lives, Ready: len(r.starts),
-		Refusals: r.refusals, Steps: r.steps, Seconds: took.Seconds(), Takeover: r.takeover(verdict.Fires), Dir: r.dir, Verdict: verdict,
+		Refusals: r.refusals, Steps: r.steps, Seconds: took.Seconds(), Dir: r.dir, Verdict: verdict,
 	}
 	if r.database != nil {
 		report.Database = r.database.left()

@@ -37,7 +37,6 @@ func Check(h History) Verdict {
 	c.verdict.WhileUp = NewLateness(c.whileUp)
 	c.verdict.Accepting = NewLateness(c.accepting)
 	c.verdict.Intake = NewLateness(c.intake)
-	slices.SortFunc(c.verdict.Fires, func(a, b Fire) int { return a.At.Compare(b.At) })
 	return c.verdict
 }
 

@@ -197,15 +197,14 @@ func (c *checker) measure(t *timer, e event) {
 	}
 	from := later(e.dueAt, first.SentAt)
 	at, ok := c.Accepted[first.Seq]
-	f := Fire{Due: from, At: e.At, Accepted: ok && !at.After(e.dueAt)}
-	c.verdict.Fires = append(c.verdict.Fires, f)
-	c.overall = append(c.overall, f.Late())
+	late := e.At.Sub(from)
+	c.overall = append(c.overall, late)
 	if !c.upAt(from) {
 		return
 	}
-	c.whileUp = append(c.whileUp, f.Late())
-	if f.Accepted {
-		c.accepting = append(c.accepting, f.Late())
+	c.whileUp = append(c.whileUp, late)
+	if ok && !at.After(e.dueAt) {
+		c.accepting = append(c.accepting, late)
 	}
 }
 

@@ -3,7 +3,6 @@ package history
 import (
 	"fmt"
 	"slices"
-	"time"
 )
 
 // A Rule names what can be wrong.
@@ -64,18 +63,7 @@ type Verdict struct {
 	Accepting    Lateness  `json:"latenessAccepted"` // of those whose command the service had acked by then, too
 	Intake       Lateness  `json:"intake"`           // of the service's acks, after the messages were sent
 	Findings     []Finding `json:"findings"`         // one a rule
-	Fires        []Fire    `json:"-"`                // one a timer that fired, in the order of their events
 }
-
-// A Fire is when a timer fired for the first time.
-type Fire struct {
-	Due      time.Time // when it was due, or its command was sent if that is later
-	At       time.Time // when the broker had the event
-	Accepted bool      // whether the service had acked the command by then
-}
-
-// Late is how late the timer fired.
-func (f Fire) Late() time.Duration { return f.At.Sub(f.Due) }
 
 func newVerdict() Verdict {
 	v := Verdict{Findings: make([]Finding, len(rules))}
