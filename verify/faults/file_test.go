@@ -60,7 +60,7 @@ func TestFileIsTakenAway(t *testing.T) {
 				t.Errorf("%d commands were acked that were sent after the file was gone", n)
 			}
 			if test.repair == nil {
-				w.producer.stop()
+				w.stopProducing()
 				return
 			}
 			if err := test.repair(path); err != nil {

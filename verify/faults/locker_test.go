@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,21 +68,4 @@ func TestForeignProcessHoldsTheLock(t *testing.T) {
 	w.goesOn(100)
 	t.Logf("goes on %v after the lock was free", time.Since(freed))
 	w.settle(90 * time.Second)
-}
-
-// TestSecondInstanceIsRefused starts another service on the same database.
-func TestSecondInstanceIsRefused(t *testing.T) {
-	t.Parallel()
-	w := open(t)
-	began := time.Now()
-	second := start(t, "service", w.environ...)
-	if code := second.ends(time.Minute); code != 1 {
-		t.Errorf("the second one ended with exit code %d, want 1", code)
-	}
-	owner := fmt.Sprintf("pid %d ", w.service.cmd.Process.Pid)
-	if said := second.says("ended:", began, time.Second).text; !strings.Contains(said, owner) {
-		t.Errorf("the second one says %q, which does not name the owner %s", said, owner)
-	}
-	w.goesOn(50)
-	w.settle(time.Minute)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -188,28 +187,6 @@ func TestReadyzIsRedWhileSomethingIsBroken(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, m)
-		})
-	}
-}
-
-// TestServiceEndsWithoutItsFile takes the database's file away from a service that has
-// nothing to do: it ends, since what it would write is lost.
-func TestServiceEndsWithoutItsFile(t *testing.T) {
-	t.Parallel()
-	for name, harm := range map[string]func(path string) error{"unlinked": os.Remove, "replaced": replace} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			s := serveHTTP(t, "TIMER_BROKER=gochannel", "TIMER_DB_PATH="+database(dir))
-			began := time.Now()
-			if err := harm(database(dir)); err != nil {
-				t.Fatal(err)
-			}
-			code := s.service.ends(seenIn + grace)
-			t.Logf("ended after %.1f s with exit code %d", time.Since(began).Seconds(), code)
-			if code != 1 {
-				t.Errorf("exit code %d, want 1", code)
-			}
 		})
 	}
 }

@@ -35,7 +35,8 @@ type world struct {
 	conn     *natsgo.Conn
 	js       jetstream.JetStream
 	recorder history.Recorder
-	producer *producer
+
+	stopProducing func() // returns when all that was sent has arrived, or was given up
 }
 
 // newWorld makes a world without its service.
@@ -127,7 +128,7 @@ func (w *world) connect(url string) {
 func (w *world) begin() {
 	w.Helper()
 	w.observe()
-	w.producer = w.produce()
+	w.produce()
 	w.goesOn(100)
 }
 
@@ -196,7 +197,7 @@ func (w *world) waiting(ctx context.Context) (n int, err error) {
 // that was seen.
 func (w *world) settle(within time.Duration) {
 	w.Helper()
-	w.producer.stop()
+	w.stopProducing()
 	var last time.Time
 	for _, s := range w.recorder.History().Sent {
 		if s.DueAt.After(last) {
