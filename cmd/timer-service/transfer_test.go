@@ -7,13 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/sqlite"
 )
@@ -251,46 +249,6 @@ func TestBesideAService(t *testing.T) {
 	copied := beside(t, "copy.db")
 	do(t, environ, "backup", copied).wants(t, exitOK)
 	do(t, nil, "get", "acme", "order-1", "--db-path", copied).wants(t, exitOK)
-}
-
-// TestBackupsUnderLoad makes one after the other: each has at least the timers that were there when
-// it began, and a service starts on it.
-func TestBackupsUnderLoad(t *testing.T) {
-	t.Parallel()
-	environ := serving(t)
-	var commands strings.Builder
-	const n = 2000
-	tomorrow := envelope.FormatTime(time.Now().Add(24 * time.Hour))
-	for i := range n {
-		fmt.Fprintf(&commands, `{"id":"c-%[1]d","type":"ScheduleTimer","tenantId":"acme","timestampMs":%[3]d,"payload":{"tenantId":"acme","serviceCallId":"order-%[1]d","dueAt":"%[2]s"}}`+"\n", i, tomorrow, time.Now().UnixMilli())
-	}
-	file := beside(t, "commands.jsonl")
-	if err := os.WriteFile(file, []byte(commands.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	published := make(chan ran, 1)
-	go func() { published <- do(t, environ, "publish", file) }()
-	scheduled := func(args ...string) (n float64) {
-		t.Helper()
-		var fields map[string]any
-		if err := json.Unmarshal([]byte(do(t, environ, append(args, "-o", "json")...).wants(t, exitOK).stdout), &fields); err != nil {
-			t.Fatal(err)
-		}
-		return fields["scheduled"].(float64)
-	}
-	var copied string
-	for before := 0.0; before < n; {
-		before = scheduled("stats")
-		copied = beside(t, "copy.db")
-		if held := scheduled("backup", copied); held < before {
-			t.Errorf("the copy has %v timers, there were %v before", held, before)
-		}
-	}
-	(<-published).wants(t, exitOK)
-	restored := []string{"TIMER_DB_PATH=" + copied, "TIMER_NATS_PORT=0"}
-	serve(t, restored)
-	do(t, restored, "schedule", "acme", "one-more", "--in", "0", "--wait").wants(t, exitOK)
-	do(t, restored, "get", "acme", "order-1999").wants(t, exitOK)
 }
 
 // TestATimerMovesToPostgresAndFiresThere takes a service from SQLite to PostgreSQL
