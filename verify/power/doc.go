@@ -27,9 +27,7 @@
 //
 // First a control, [Control]: a program that writes records, syncs, and only then
 // acks them must lose none, or the cuts break what no program can keep. One that
-// does not sync must lose some, or the cuts do not bite. And the service itself
-// must lose something where it only promises relaxed durability and its broker is on
-// the same disk; another broker still has what the database lost, and it is recovered.
+// does not sync must lose some, or the cuts do not bite.
 //
 // # What a cut can't show
 //

@@ -21,13 +21,6 @@ const (
 	Vanished history.Rule = "vanished" // a message that the broker delivered is not in its stream
 )
 
-// promised are the rules that hold even with [Relaxed]: it may forget, and by
-// that fire what it would not have, but it neither lies nor falls over.
-var promised = []history.Rule{history.Early, history.Changed, history.WrongTopic, history.Malformed, history.Died, history.Unclean}
-
-// losses are the rules of which [Relaxed] must break one with an [Embedded] broker.
-var losses = []history.Rule{history.Lost, history.NoDeadLetter, history.Superseded, Unstored, Vanished}
-
 // report judges what was recorded.
 func (r *run) report(took time.Duration) Report {
 	h := r.recorder.History()
@@ -36,7 +29,7 @@ func (r *run) report(took time.Duration) Report {
 		h.Messages = r.published()
 	}
 	report := Report{
-		Seed: r.opt.Seed, Layout: r.opt.Layout, Durability: r.opt.Durability, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
+		Seed: r.opt.Seed, Layout: r.opt.Layout, Rate: r.opt.Rate, Tenants: r.opt.Tenants,
 		Cuts: r.cuts, Lives: r.lives, Seconds: took.Seconds(), Dir: r.dir, Verdict: history.Check(h),
 	}
 	slices.Sort(r.starts)
@@ -50,11 +43,6 @@ func (r *run) report(took time.Duration) Report {
 		report.Add(b.rule, "%s", b.text)
 	}
 	report.Findings = append(report.Findings, r.unstored(h.Sent), r.vanished(live))
-	if r.opt.Durability == Relaxed {
-		for i, f := range report.Findings {
-			report.Findings[i].Excused = !slices.Contains(promised, f.Rule)
-		}
-	}
 	return report
 }
 

@@ -75,8 +75,7 @@ func TestControls(t *testing.T) {
 }
 
 // TestServiceOutlivesPowerCuts is the real thing, in short: the service as it
-// ships, three cuts. The command timer-power does more of it, and sees relaxed
-// durability lose.
+// ships, three cuts. The command timer-power does more of it.
 func TestServiceOutlivesPowerCuts(t *testing.T) {
 	needPower(t)
 	t.Parallel()

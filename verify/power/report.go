@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/event-service-agent/timer-service/verify/crash/history"
@@ -14,38 +13,24 @@ import (
 
 // A Report says what was done and what came of it.
 type Report struct {
-	Seed       uint64     `json:"seed"`
-	Layout     Layout     `json:"layout"`
-	Durability Durability `json:"durability"`
-	Rate       int        `json:"rate"` // commands a second
-	Tenants    int        `json:"tenants"`
-	Cuts       int        `json:"cuts"`
-	Lives      int        `json:"lives"`          // processes of the service
-	StartP50MS float64    `json:"startP50Ms"`     // from the start of a process until it took commands, the median
-	StartMaxMS float64    `json:"startMaxMs"`     // the longest
-	CutMaxMS   float64    `json:"cutMaxMs"`       // the longest cut, from the stop to the disk mounted again
-	Seconds    float64    `json:"seconds"`        // the whole run
-	Error      string     `json:"error,omitzero"` // why the run did not come to its end; empty if it did
-	Dir        string     `json:"dir,omitzero"`   // disk, log and history of the run, if they are kept
+	Seed       uint64  `json:"seed"`
+	Layout     Layout  `json:"layout"`
+	Rate       int     `json:"rate"` // commands a second
+	Tenants    int     `json:"tenants"`
+	Cuts       int     `json:"cuts"`
+	Lives      int     `json:"lives"`          // processes of the service
+	StartP50MS float64 `json:"startP50Ms"`     // from the start of a process until it took commands, the median
+	StartMaxMS float64 `json:"startMaxMs"`     // the longest
+	CutMaxMS   float64 `json:"cutMaxMs"`       // the longest cut, from the stop to the disk mounted again
+	Seconds    float64 `json:"seconds"`        // the whole run
+	Error      string  `json:"error,omitzero"` // why the run did not come to its end; empty if it did
+	Dir        string  `json:"dir,omitzero"`   // disk, log and history of the run, if they are kept
 	history.Verdict
-}
-
-// Losses returns how often something is missing that was acked.
-func (r Report) Losses() (n int) {
-	for _, f := range r.Findings {
-		if slices.Contains(losses, f.Rule) {
-			n += f.Count
-		}
-	}
-	return n
 }
 
 // Void returns why a run that came to its end proves nothing, or nil if it does.
 func (r Report) Void() error {
-	switch {
-	case r.Durability == Relaxed && r.Layout == Embedded && r.Losses() == 0: // else the broker brings all back
-		return errors.New("nothing is lost with relaxed durability: the cuts do not bite")
-	case r.Durability == Strict && r.Fired == 0:
+	if r.Fired == 0 {
 		return errors.New("no timer fired")
 	}
 	return nil
@@ -54,7 +39,7 @@ func (r Report) Void() error {
 // Write writes the report for people.
 func (r Report) Write(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "run\t%s, %s\tseed %d\n", r.Layout, r.Durability, r.Seed)
+	fmt.Fprintf(t, "run\t%s\tseed %d\n", r.Layout, r.Seed)
 	fmt.Fprintf(t, "cuts\t%d\tin %.0f s, %d lives of the service\n", r.Cuts, r.Seconds, r.Lives)
 	fmt.Fprintf(t, "starts\t\ttook %.0f ms in the median and %.0f at most until ready, a cut %.0f at most\n", r.StartP50MS, r.StartMaxMS, r.CutMaxMS)
 	fmt.Fprintf(t, "messages sent\t%d\t%d a second to %d tenants; the broker acked %d, the service was seen to ack %d\n", r.Sent, r.Rate, r.Tenants, r.Acked, r.Accepted)
@@ -81,8 +66,6 @@ func (r Report) Write(out io.Writer) {
 		fmt.Fprintf(out, "%d violations\n", n)
 	case void != nil:
 		fmt.Fprintln(out, "this proves nothing:", void)
-	case r.Durability == Relaxed:
-		fmt.Fprintf(out, "%d losses, which relaxed durability allows; no other violation\n", r.Losses())
 	default:
 		fmt.Fprintln(out, "nothing is lost, no violation")
 	}

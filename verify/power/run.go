@@ -33,18 +33,6 @@ const (
 // Layouts are all layouts.
 var Layouts = []Layout{Database, Embedded}
 
-// A Durability is what the service is configured to promise.
-type Durability string
-
-// Durabilities.
-const (
-	Strict  Durability = "strict"  // nothing that was acked is lost
-	Relaxed Durability = "relaxed" // the last moments may be; with [Embedded] they must be, or the cuts do not bite
-)
-
-// Durabilities are all durabilities.
-var Durabilities = []Durability{Strict, Relaxed}
-
 // streamName is the stream that the service creates.
 const streamName = "svc"
 
@@ -58,26 +46,22 @@ const (
 
 // Options say what to do. Only Now has no default.
 type Options struct {
-	Now        func() time.Time // the clock of this machine
-	Bin        string           // the service; built if empty
-	Layout     Layout           // default [Database]
-	Durability Durability       // default [Strict]
-	Cuts       int              // how often the power is cut; default 10
-	Rate       int              // commands a second; default 200
-	Tenants    int              // default 20
-	Seed       uint64           // of the commands and of the cuts
-	Settle     time.Duration    // how long the service may take to come to rest; default 2m
-	Dir        string           // where the directory of the run is made; default the system's for temporary files
-	Keep       bool             // keep that directory even if nothing is wrong
-	Progress   io.Writer        // a line now and then; default none
+	Now      func() time.Time // the clock of this machine
+	Bin      string           // the service; built if empty
+	Layout   Layout           // default [Database]
+	Cuts     int              // how often the power is cut; default 10
+	Rate     int              // commands a second; default 200
+	Tenants  int              // default 20
+	Seed     uint64           // of the commands and of the cuts
+	Settle   time.Duration    // how long the service may take to come to rest; default 2m
+	Dir      string           // where the directory of the run is made; default the system's for temporary files
+	Keep     bool             // keep that directory even if nothing is wrong
+	Progress io.Writer        // a line now and then; default none
 }
 
 func (o Options) withDefaults() Options {
 	if o.Layout == "" {
 		o.Layout = Database
-	}
-	if o.Durability == "" {
-		o.Durability = Strict
 	}
 	if o.Cuts <= 0 {
 		o.Cuts = 10
@@ -198,8 +182,7 @@ func (r *run) do(ctx context.Context) (err error) {
 // layOut starts what outlives the cuts, and says where everything is. What it
 // returns ends it.
 func (r *run) layOut(ctx context.Context) (stop func() error, err error) {
-	r.env = append(crash.Environ(), "TIMER_UNKNOWN_TYPES=ignore", "TIMER_DB_PATH="+filepath.Join(r.disk.dir, "timers.db"), "TIMER_BROKER=nats",
-		"TIMER_DURABILITY="+string(r.opt.Durability))
+	r.env = append(crash.Environ(), "TIMER_UNKNOWN_TYPES=ignore", "TIMER_DB_PATH="+filepath.Join(r.disk.dir, "timers.db"), "TIMER_BROKER=nats", "TIMER_DURABILITY=strict")
 	if r.port, err = freeport.Find(ctx); err != nil {
 		return nil, err
 	}

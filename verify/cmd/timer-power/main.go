@@ -32,13 +32,12 @@ service, so it runs in the module of the service.
 
 First come two controls: a program that syncs what it acks must lose nothing,
 one that does not must lose something. Then a run for each layout (database:
-the broker outlives the cuts; embedded: its streams are on the same disk) and
-each durability (strict must lose nothing; relaxed with the embedded broker must
-be seen to lose).
+the broker outlives the cuts; embedded: its streams are on the same disk), which
+must lose nothing.
 
 Exit codes: 0 all is as it must be, 1 something was lost or went wrong, 2 wrong
-flags, 3 a control or relaxed durability says that the cuts prove nothing, 4
-the power can't be cut on this machine: nothing was tested.`
+flags, 3 a control says that the cuts prove nothing, 4 the power can't be cut on
+this machine: nothing was tested.`
 
 const (
 	exitFailure = 1
@@ -47,25 +46,21 @@ const (
 	exitUnable  = 4
 )
 
-// relaxedCuts are enough to see losses.
-const relaxedCuts = 10
-
 const all = "all"
 
 type cli struct {
-	Cuts       int           `default:"50" help:"How often to cut the power in a run; with relaxed durability at most 10 times."`
-	Controls   int           `default:"5" help:"How often to cut it under each control."`
-	Runs       int           `default:"1" help:"How often to repeat each run, with a new disk and the next seed."`
-	Rate       int           `default:"200" help:"Commands a second."`
-	Tenants    int           `default:"20" help:"Tenants that send them."`
-	Layout     string        `default:"all" enum:"all,database,embedded" help:"What is on the disk: database, embedded, or all one after the other."`
-	Durability string        `default:"all" enum:"all,strict,relaxed" help:"What the service promises: strict, relaxed, or all one after the other."`
-	Seed       uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
-	Settle     time.Duration `default:"2m" help:"How long the service may take to come to rest in the end of a run."`
-	Bin        string        `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
-	Dir        string        `type:"existingdir" help:"Where to make the directories for disks and logs; the system's for temporary files if empty."`
-	Keep       bool          `help:"Keep those directories even if nothing is wrong."`
-	Output     string        `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the report: text for people, or json."`
+	Cuts     int           `default:"50" help:"How often to cut the power in a run."`
+	Controls int           `default:"5" help:"How often to cut it under each control."`
+	Runs     int           `default:"1" help:"How often to repeat each run, with a new disk and the next seed."`
+	Rate     int           `default:"200" help:"Commands a second."`
+	Tenants  int           `default:"20" help:"Tenants that send them."`
+	Layout   string        `default:"all" enum:"all,database,embedded" help:"What is on the disk: database, embedded, or all one after the other."`
+	Seed     uint64        `help:"Makes the same commands and the same pauses again; 0 takes any."`
+	Settle   time.Duration `default:"2m" help:"How long the service may take to come to rest in the end of a run."`
+	Bin      string        `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
+	Dir      string        `type:"existingdir" help:"Where to make the directories for disks and logs; the system's for temporary files if empty."`
+	Keep     bool          `help:"Keep those directories even if nothing is wrong."`
+	Output   string        `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the report: text for people, or json."`
 }
 
 // A report is of everything that was done.
@@ -161,7 +156,7 @@ func (c *cli) test(ctx context.Context, show, progress io.Writer) (r report, cod
 		return r, exitVoid, nil
 	}
 	for _, opt := range c.runs(opt) {
-		fmt.Fprintf(progress, "layout %s, durability %s, seed %d\n", opt.Layout, opt.Durability, opt.Seed)
+		fmt.Fprintf(progress, "layout %s, seed %d\n", opt.Layout, opt.Seed)
 		one, err := power.Run(ctx, opt)
 		r.Runs = append(r.Runs, one)
 		fmt.Fprintln(show)
@@ -180,19 +175,14 @@ func (c *cli) test(ctx context.Context, show, progress io.Writer) (r report, cod
 
 // runs returns the runs that the flags ask for.
 func (c *cli) runs(opt power.Options) (runs []power.Options) {
-	for _, d := range power.Durabilities {
-		for _, l := range power.Layouts {
-			if c.Layout != all && c.Layout != string(l) || c.Durability != all && c.Durability != string(d) {
-				continue
-			}
-			opt.Layout, opt.Durability, opt.Cuts = l, d, c.Cuts
-			if d == power.Relaxed {
-				opt.Cuts = min(c.Cuts, relaxedCuts)
-			}
-			for i := range c.Runs {
-				opt.Seed = c.Seed + uint64(i)
-				runs = append(runs, opt)
-			}
+	for _, l := range power.Layouts {
+		if c.Layout != all && c.Layout != string(l) {
+			continue
+		}
+		opt.Layout, opt.Cuts = l, c.Cuts
+		for i := range c.Runs {
+			opt.Seed = c.Seed + uint64(i)
+			runs = append(runs, opt)
 		}
 	}
 	return runs

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -31,7 +30,6 @@ func TestRefusesWrongFlags(t *testing.T) {
 		{"--tenants", "0"},
 		{"--settle", "0s"},
 		{"--layout", "disk"},
-		{"--durability", "none"},
 		{"-o", "yaml"},
 		{"--bin", "/does/not/exist"},
 		{"more"},
@@ -62,26 +60,5 @@ func TestSaysLoudlyThatNothingIsProven(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if code := run(t.Context(), nil, &stdout, &stderr); code != exitUnable || !strings.Contains(stderr.String(), "NOTHING IS PROVEN") {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
-	}
-}
-
-func TestRunsWhatIsAskedFor(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		flags cli
-		want  string
-	}{
-		{cli{Layout: all, Durability: all, Runs: 1}, "database strict 50 7, embedded strict 50 7, database relaxed 10 7, embedded relaxed 10 7"},
-		{cli{Layout: "embedded", Durability: "strict", Runs: 2}, "embedded strict 50 7, embedded strict 50 8"},
-		{cli{Layout: "database", Durability: all, Runs: 1}, "database strict 50 7, database relaxed 10 7"},
-	} {
-		tt.flags.Cuts, tt.flags.Seed = 50, 7
-		var got []string
-		for _, o := range tt.flags.runs(power.Options{}) {
-			got = append(got, fmt.Sprintf("%s %s %d %d", o.Layout, o.Durability, o.Cuts, o.Seed))
-		}
-		if text := strings.Join(got, ", "); text != tt.want {
-			t.Errorf("got  %s\nwant %s", text, tt.want)
-		}
 	}
 }

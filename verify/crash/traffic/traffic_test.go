@@ -2,10 +2,7 @@ package traffic
 
 import (
 	"bytes"
-	"encoding/json"
 	"reflect"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,51 +68,6 @@ func TestMixesAllKinds(t *testing.T) {
 	}
 }
 
-// The pattern and limits are those of the wire contract.
-func TestValidCommandsAreValid(t *testing.T) {
-	t.Parallel()
-	tenantForm := regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-	callForm := regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
-	idForm := regexp.MustCompile(`^[!-~]{1,128}$`)
-	for _, c := range made(4, 5000) {
-		if c.Kind != history.Schedule && c.Kind != history.Cancel {
-			continue
-		}
-		var m struct {
-			ID, Type, TenantID, AggregateID, CorrelationID string
-			TimestampMS                                    int64
-			Payload                                        struct{ TenantID, ServiceCallID, DueAt string }
-		}
-		if err := json.Unmarshal(c.Body, &m); err != nil {
-			t.Fatalf("%v: %s", err, c.Body)
-		}
-		body := history.Command{Key: history.Key{Tenant: m.Payload.TenantID, Call: m.Payload.ServiceCallID}, Version: history.Version{TimestampMS: m.TimestampMS, ID: m.ID}}
-		if body.Key != c.Key || body.Version != c.Version || m.TenantID != c.Tenant || m.AggregateID != "" && m.AggregateID != c.Call {
-			t.Errorf("the body says %+v, the record %+v", m, c)
-		}
-		if !tenantForm.MatchString(c.Tenant) || !callForm.MatchString(c.Call) || !idForm.MatchString(c.ID) || c.TimestampMS <= 0 {
-			t.Errorf("a key or version that is not allowed: %s", c.Body)
-		}
-		if m.CorrelationID != "" && m.CorrelationID != c.Correlation {
-			t.Errorf("the body carries correlation %q, the record %q", m.CorrelationID, c.Correlation)
-		}
-		if c.Kind == history.Schedule {
-			checkDueAt(t, m.Payload.DueAt, c.DueAt)
-		}
-	}
-}
-
-func checkDueAt(t *testing.T, text string, kept time.Time) {
-	t.Helper()
-	asked, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if up := kept.Sub(asked); up < 0 || up >= time.Millisecond || kept.Nanosecond()%1e6 != 0 || kept.Location() != time.UTC {
-		t.Errorf("%s is kept as %s", text, kept.Format(time.RFC3339Nano))
-	}
-}
-
 func TestMessagesAreUnique(t *testing.T) {
 	t.Parallel()
 	dedupe, bodies := make(map[string]bool), make(map[string]history.Command)
@@ -139,21 +91,6 @@ func TestMessagesAreUnique(t *testing.T) {
 			t.Errorf("one version says %s and %s", other, c.Body)
 		}
 		content[c.Key][c.Version] = c.Body
-	}
-}
-
-func TestPoisonNamesWhereItGoes(t *testing.T) {
-	t.Parallel()
-	for _, c := range made(6, 5000) {
-		if c.Kind != history.Poison {
-			continue
-		}
-		if len(c.DeadLetterTopics) == 0 || slices.Contains(c.DeadLetterTopics, history.DeadLettersTopic("")) {
-			t.Errorf("%s goes to %q", c.Note, c.DeadLetterTopics)
-		}
-		if c.Key != (history.Key{}) {
-			t.Errorf("%s has the key %s", c.Note, c.Key)
-		}
 	}
 }
 
