@@ -15,8 +15,6 @@ import (
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
 	"github.com/event-service-agent/timer-service/broker/nats/embedded"
-	"github.com/event-service-agent/timer-service/internal/longtest"
-	"github.com/event-service-agent/timer-service/internal/proxy"
 )
 
 // listening starts a server that others reach, and returns where. Start and stop
@@ -104,30 +102,6 @@ func rawTCP(t testing.TB, at, text string) {
 			return
 		}
 	}
-}
-
-func TestHalfOpenConnectionIsFoundOverTheNetwork(t *testing.T) {
-	longtest.Skip(t, "waits until two pings had no answer")
-	t.Parallel()
-	at, _, _, _ := listening(t)
-	p := proxy.New(proxy.TCP(at))
-	defer p.Close()
-	between, err := p.Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := ready(t, nats.Options{URL: "nats://" + between})
-	messages := subscribe(t, b, "reader", topic)
-	publish(t, b, "before")
-	expect(t, messages, "before")
-	p.Drop(proxy.ToServer, proxy.ToClient)
-	if err := broker.NewWatermillPublisher(b.Publisher()).Publish(topic, message.NewMessage("lost", nil)); err == nil {
-		t.Error("publish through a connection that swallows everything")
-	}
-	p.Pass()
-	until(t, "a new connection", func() bool { return b.Ready(t.Context()) == nil })
-	publish(t, b, "after")
-	expectAll(t, messages, "after") // the last ack before may be lost
 }
 
 // TestServerThatComesBackWithAnOlderState restores a backup of the server's data

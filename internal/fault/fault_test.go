@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
@@ -41,6 +42,24 @@ type transactor interface {
 	Transact(ctx context.Context, fn func(tx *sql.Tx) error) error
 }
 
+// An inner is a store whose parts are nil, so that a call panics that reaches it.
+type inner struct{ fault.Full }
+
+func (inner) Timers() timer.Reader { return nil }
+
+func (inner) Operator() timer.Operator { return nil }
+
+func (inner) Recovery() timer.Recoverer { return nil }
+
+func (inner) Outbox() outbox.Outbox { return outbox.Single(nil) }
+
+func (inner) Update(_ context.Context, fn func(timer.Tx) error) error {
+	if err := fn(nil); err != nil {
+		return err
+	}
+	panic("reached")
+}
+
 // TestEveryOperationFails calls each method of each port, by reflection, so that
 // none that is added later is forgotten.
 func TestEveryOperationFails(t *testing.T) {
@@ -54,22 +73,18 @@ func TestEveryOperationFails(t *testing.T) {
 			t.Run(p.port.Name()+"."+method.Name, func(t *testing.T) {
 				t.Parallel()
 				for kind, reaches := range map[fault.Kind]bool{fault.None: true, fault.Before: false, fault.After: true} {
-					in := new(inner)
 					op := operation(method.Name)
 					var asked []string
-					w := wrapped(in, func(o string) fault.Kind {
+					w := wrapped(func(o string) fault.Kind {
 						asked = append(asked, o)
 						if o == op {
 							return kind
 						}
 						return fault.None
 					})
-					err := call(t, w, p.port, method.Name)
-					if failed := errors.Is(err, fault.ErrInjected); failed != (kind != fault.None) {
-						t.Errorf("kind %d: %v", kind, err)
-					}
-					if got := slices.Contains(in.called, method.Name); got != reaches {
-						t.Errorf("kind %d: reached what is wrapped = %v, want %v", kind, got, reaches)
+					reached, err := call(t, w, p.port, method.Name)
+					if reached != reaches || errors.Is(err, fault.ErrInjected) == reaches {
+						t.Errorf("kind %d: reached what is wrapped = %v, want %v: %v", kind, reached, reaches, err)
 					}
 					if !slices.Contains(asked, op) {
 						t.Errorf("decided on %v, want %s among them", asked, op)
@@ -87,28 +102,29 @@ func operation(method string) string {
 }
 
 // wrapped returns everything that fails.
-func wrapped(in *inner, decide fault.Decide) []any {
-	store := &fault.Store{Full: in, Decide: decide}
+func wrapped(decide fault.Decide) []any {
+	store := &fault.Store{Full: inner{}, Decide: decide}
 	return []any{
-		store, store.Timers(), store.Operator(), store.Recovery(), store.Outbox().Taker, store.Outbox().Table(), &fault.Shards{Shards: in, Decide: decide},
-		&fault.Publisher{Publisher: in, Decide: decide}, &fault.Subscriber{Subscriber: in, Decide: decide},
+		store, store.Timers(), store.Operator(), store.Recovery(), store.Outbox().Taker, store.Outbox().Table(), &fault.Shards{Decide: decide},
+		&fault.Publisher{Decide: decide}, &fault.Subscriber{Decide: decide},
 	}
 }
 
 // call calls a method of a port on whichever of the wrapped has it, and returns
-// its error.
-func call(t *testing.T, wrapped []any, port reflect.Type, method string) error {
+// whether it reached what is wrapped, and else its error.
+func call(t *testing.T, wrapped []any, port reflect.Type, method string) (reached bool, err error) {
 	t.Helper()
+	defer func() { reached = recover() != nil }()
 	if port == reflect.TypeFor[timer.Tx]() {
-		return wrapped[0].(timer.Store).Update(t.Context(), func(tx timer.Tx) error { return invoke(t, tx, method) })
+		return false, wrapped[0].(timer.Store).Update(t.Context(), func(tx timer.Tx) error { return invoke(t, tx, method) })
 	}
 	for _, w := range wrapped {
 		if reflect.TypeOf(w).Implements(port) {
-			return invoke(t, w, method)
+			return false, invoke(t, w, method)
 		}
 	}
-	t.Fatalf("nothing has the port %v", port)
-	return nil
+	t.Errorf("nothing has the port %v", port)
+	return false, nil
 }
 
 // invoke calls a method with arguments that mean nothing.
@@ -142,4 +158,21 @@ func invoke(t *testing.T, on any, method string) error {
 		return last[0]
 	}
 	return nil
+}
+
+// A hasty table counts how often it is hastened.
+type hasty struct {
+	outbox.Table
+	times int
+}
+
+func (h *hasty) Hasten(context.Context, time.Time) error { h.times++; return nil }
+
+func TestAFailureAfterwardsHasTakenEffect(t *testing.T) {
+	t.Parallel()
+	h := new(hasty)
+	table := fault.Table{Table: h, Decide: func(string) fault.Kind { return fault.After }}
+	if err := table.Hasten(t.Context(), time.Time{}); !errors.Is(err, fault.ErrInjected) || h.times != 1 {
+		t.Errorf("%v after %d calls, want ErrInjected after one", err, h.times)
+	}
 }
