@@ -3,7 +3,6 @@ package service_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -61,52 +60,6 @@ func documented(t *testing.T, without ...string) (url string) {
 		t.Fatal("no answer of the server")
 	}
 	return s.ClientURL()
-}
-
-// TestServiceWithNoMorePermissionsThanDocumented has an administrator provision,
-// the service fire a timer of a tenant and dead-letter what is invalid, and an operator
-// remove the dead letter.
-func TestServiceWithNoMorePermissionsThanDocumented(t *testing.T) {
-	t.Parallel()
-	url := documented(t)
-	as := func(user string, more ...string) config.Config {
-		return load(t, append([]string{
-			"TIMER_BROKER_URL=" + url, "TIMER_BROKER_USERNAME=" + user, "TIMER_BROKER_PASSWORD=change-me-" + user, "TIMER_PROVISION=verify",
-		}, more...)...)
-	}
-	if changes, err := service.Provision(t.Context(), as("admin"), false, quiet); err != nil || len(changes) != 3 {
-		t.Fatalf("Provision: %v, %v", changes, err)
-	}
-	r := run(t, as("service", "TIMER_RECEIPTS=true"))
-	r.line("ready")
-	tenant := connected(t, as("acme", "TIMER_NATS_INBOX=_INBOX_acme"))
-	events, deadLetters, receipts := tails(t, tenant, "svc.acme.serviceCall"), tails(t, tenant, "svc.acme.dlq"), tails(t, tenant, "svc.acme.receipts")
-
-	command := func(id, due string) *message.Message {
-		return message.NewMessage(id, fmt.Appendf(nil, `{"id":%q,"type":"ScheduleTimer","tenantId":"acme","timestampMs":1767225600000,`+
-			`"payload":{"tenantId":"acme","serviceCallId":"order-1","dueAt":%q}}`, id, due))
-	}
-	if err := broker.NewWatermillPublisher(tenant.Publisher()).Publish("timer.commands", command("c-1", "2026-01-01T00:00:03Z"), command("c-2", "soon")); err != nil {
-		t.Fatal(err)
-	}
-	for what, in := range map[string]<-chan *message.Message{"event": events, "dead letter": deadLetters, "receipt": receipts} {
-		select {
-		case <-in:
-		case <-time.After(time.Minute):
-			t.Fatalf("no %s came", what)
-		}
-	}
-	operator := connected(t, as("operator", "TIMER_NATS_INBOX=_INBOX_operator"))
-	removed := 0
-	if err := operator.(broker.DeadLetters).VisitDeadLetters(t.Context(), "acme", func(*message.Message) (bool, error) {
-		removed++
-		return true, nil
-	}); err != nil || removed != 1 {
-		t.Errorf("%d dead letters were removed: %v", removed, err)
-	}
-	if err := r.finish(); err != nil {
-		t.Errorf("Run: %v", err)
-	}
 }
 
 // TestOptionalPermissionsAreDeniedByName leaves out each of the permissions that the page

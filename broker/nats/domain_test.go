@@ -1,10 +1,8 @@
 package nats_test
 
 import (
-	"context"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/event-service-agent/timer-service/broker"
-	"github.com/event-service-agent/timer-service/broker/brokertest"
 	"github.com/event-service-agent/timer-service/broker/nats"
 )
 
@@ -47,42 +44,6 @@ func leafPort(t testing.TB, s *server.Server) int {
 		t.Fatal(err)
 	}
 	return info.LeafNode.Port
-}
-
-// TestContractInADomain runs the contract across a leaf node. It takes minutes.
-func TestContractInADomain(t *testing.T) {
-	if os.Getenv("TIMER_TEST_NATS_DOMAIN") == "" {
-		t.Skip("SKIPPED: set TIMER_TEST_NATS_DOMAIN=1 to run the whole contract across a leaf node; it takes minutes")
-	}
-	f := features
-	f.FakeTime = false
-	hubURL, leafURL := leaf(t)
-	brokertest.Run(t, f, func(t testing.TB) brokertest.Server {
-		prefix := "test-" + name()
-		opt := nats.Options{
-			URL: leafURL, Domain: "hub", Stream: prefix, MaxBytes: 64 << 20,
-			Routing: broker.Routing{Commands: prefix + ".commands", Events: prefix + ".{tenant}.events", DeadLetters: prefix + ".{tenant}.dlq", Wildcard: "*"},
-		}
-		t.Cleanup(func() { remove(t, hubURL, prefix) })
-		return brokertest.Server{Broker: func() broker.Broker { return nats.New(opt, quiet) }}
-	})
-}
-
-// remove deletes a stream, which must be there.
-func remove(t testing.TB, address, stream string) {
-	conn, err := natsgo.Connect(address, unhurried)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn, answers)
-	if err == nil {
-		err = js.DeleteStream(context.Background(), stream)
-	}
-	if err != nil {
-		t.Errorf("remove the stream %s: %v", stream, err)
-	}
 }
 
 func TestDomainThatIsNotThereIsNamed(t *testing.T) {

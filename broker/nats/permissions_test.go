@@ -142,6 +142,7 @@ func TestDocumentedPermissionsAreEnough(t *testing.T) {
 	if bodies["event"] != 2 {
 		t.Errorf("the events were %v", bodies)
 	}
+	send(t, s, "svc.acme.receipts", "receipt")
 	send(t, s, "svc.acme.dlq", "poison")
 	expect(t, tails["svc.acme.dlq"], "poison")
 	for kind, want := range map[broker.Kind]int{broker.Events: len(events), broker.DeadLetter: 1} {

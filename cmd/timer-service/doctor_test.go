@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -63,16 +62,14 @@ func TestDoctorOfFiveMistakes(t *testing.T) {
 	environ := []string{"TIMER_BATCH_SIZE=many", "TIMER_DB_PATH=" + db, "TIMER_HTTP_ADDR=" + addr, "TIMER_BROKER_URL=" + server}
 	got := do(t, environ, "doctor", "--config", file).wants(t, exitFailure)
 	text := got.stdout + got.stderr
-	for what, by := range map[string]string{dir: "DIR", addr: "ADDR", server: "nats://SERVER"} {
-		text = strings.ReplaceAll(text, what, by)
-	}
-	for what, by := range map[string]string{
-		`[\d.]+ GiB free`: "N GiB free", `in (less than )?\d+ ms`: "in N ms", `timer-service (\(devel\)|v\S+), go\S+`: "timer-service VERSION, GO", `SQLite \S+`: "SQLite N,", `NATS [\d.]+`: "NATS N",
-		`since \d+-\S+Z`: "since TIME",
+	for _, want := range []string{
+		`batch_size="many" (TIMER_BATCH_SIZE)`, "another program listens on " + addr, "others may read or write " + db, "others may read or write " + file, "discard is old with a limit",
+		"timer-service: 5 bad, ",
 	} {
-		text = regexp.MustCompile(what).ReplaceAllString(text, by)
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q:\n%s", want, text)
+		}
 	}
-	golden(t, filepath.Join("testdata", "doctor.txt"), text)
 	if strings.Contains(text, "hunter2") {
 		t.Error("the password shows")
 	}

@@ -149,8 +149,9 @@ func TestPublishRefusesWhatIsNotACommand(t *testing.T) {
 	}
 	awaitTimer(t, environ, "order-2")
 
+	// On a slow machine lines of progress come between.
 	flood := do(t, environ, "publish", fileOf(t, strings.Repeat("no\n", 5000))).wants(t, exitFailure)
-	if strings.Count(flood.stderr, "\n") > maxErrors+2 || !strings.Contains(flood.stderr, "messages refused: 5000") {
+	if n := strings.Count(flood.stderr, "line "); n > maxErrors || !strings.Contains(flood.stderr, "messages refused: 5000") {
 		t.Errorf("5000 mistakes print\n%s", flood.stderr)
 	}
 }
