@@ -65,7 +65,7 @@ func (c *chaos) open(ctx context.Context, opt Options) error {
 		return err
 	}
 	c.close = append(c.close, func() error { return os.RemoveAll(dir) })
-	c.servers.dir, c.servers.syncAll = dir, opt.SyncAll
+	c.servers.dir = dir
 	c.close = append(c.close, c.servers.stop)
 	if err := c.servers.start(ctx); err != nil {
 		return err

@@ -160,7 +160,6 @@ func (c *chaos) restartBroker(ctx context.Context, _ int) (time.Time, error) {
 // Servers are the run's own.
 type servers struct {
 	dir          string
-	syncAll      bool // of the broker
 	postgres     *postgresd.Server
 	postgresPort int
 	broker       crash.Server
@@ -193,7 +192,7 @@ func (s *servers) startPostgres(ctx context.Context) error {
 }
 
 func (s *servers) startBroker(ctx context.Context) error {
-	b, err := crash.StartBroker(ctx, crash.BrokerOptions{Dir: s.dir, Port: s.brokerPort, SyncAll: s.syncAll})
+	b, err := crash.StartBroker(ctx, crash.BrokerOptions{Dir: s.dir, Port: s.brokerPort})
 	if err == nil {
 		s.broker = b
 	}

@@ -27,7 +27,7 @@ func Native(ctx context.Context, opt Options) (r Result, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	b, url, err := startBroker(ctx, dir, opt)
+	b, url, err := crash.StartServer(ctx, crash.NATS, dir)
 	if err != nil {
 		return r, err
 	}

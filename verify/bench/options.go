@@ -24,9 +24,7 @@ type Options struct {
 	Bulk      bool          // a drain publishes ScheduleTimers of many timers each
 	Lead      time.Duration // from the first command of a drain to the due time; default by the number of timers
 	Broker    crash.Kind    // which broker is started; default [crash.NATS]
-	SyncAll   bool          // the broker syncs every write to the disk, so that a loss of power takes nothing
 	Embedded  bool          // the broker lives inside the service
-	Relaxed   bool          // the service does not wait for the disk
 	Settings  []string      // more of the service, such as TIMER_BATCH_SIZE=1000
 	Bin       string        // the service; built if empty
 	Dir       string        // where the data of a run are kept meanwhile; default the system's for temporary files
@@ -78,8 +76,8 @@ func (o Options) check() error {
 		return errors.New("instances do not share an embedded broker")
 	case o.Embedded && o.BrokerURL != "":
 		return errors.New("an embedded broker has no URL of its own")
-	case o.Broker != crash.NATS && (o.Embedded || o.SyncAll):
-		return fmt.Errorf("only the broker %s can be embedded, or set to sync every write", crash.NATS)
+	case o.Broker != crash.NATS && o.Embedded:
+		return fmt.Errorf("only the broker %s can be embedded", crash.NATS)
 	}
 	return nil
 }

@@ -118,18 +118,11 @@ func (o Options) setup() string {
 		parts[0] = "kfake"
 	case o.Broker == crash.RabbitMQ:
 		parts[0] = "RabbitMQ"
-	case o.SyncAll:
-		parts[0] = "nats-server, SyncAlways"
 	}
 	if o.Bulk {
 		parts = append(parts, "bulk")
 	}
-	store := map[database.Kind]string{database.SQLite: "SQLite", database.Postgres: "PostgreSQL"}[o.Store]
-	if o.Relaxed {
-		parts = append(parts, store+" relaxed")
-	} else {
-		parts = append(parts, store+" strict")
-	}
+	parts = append(parts, map[database.Kind]string{database.SQLite: "SQLite strict", database.Postgres: "PostgreSQL strict"}[o.Store])
 	if o.First > 0 {
 		parts = append(parts, fmt.Sprint("after ", o.First, " others"))
 	}

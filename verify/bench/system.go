@@ -14,7 +14,6 @@ import (
 
 	port "github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/config"
-	"github.com/event-service-agent/timer-service/internal/freeport"
 	"github.com/event-service-agent/timer-service/service"
 	"github.com/event-service-agent/timer-service/verify/bench/database"
 	"github.com/event-service-agent/timer-service/verify/crash"
@@ -68,7 +67,7 @@ func open(ctx context.Context, opt Options, prepare ...database.Load) (*system, 
 
 // database makes one.
 func (o Options) database(ctx context.Context) (database.Database, error) {
-	return database.New(ctx, database.Options{Kind: o.Store, Dir: o.Dir, URL: o.DBURL, Relaxed: o.Relaxed})
+	return database.New(ctx, database.Options{Kind: o.Store, Dir: o.Dir, URL: o.DBURL})
 }
 
 // serve starts a broker and the service on a database, and connects with both.
@@ -80,7 +79,7 @@ func (s *system) serve(ctx context.Context, d database.Database) (err error) {
 	s.close = append(s.close, func() error { return os.RemoveAll(s.dir) })
 	url := s.opt.BrokerURL
 	if url == "" && !s.opt.Embedded {
-		if s.broker, url, err = startBroker(ctx, s.dir, s.opt); err != nil {
+		if s.broker, url, err = crash.StartServer(ctx, s.opt.Broker, s.dir); err != nil {
 			return err
 		}
 		s.close = append(s.close, s.broker.Stop)
@@ -101,12 +100,6 @@ func (s *system) configure(brokerURL string) (err error) {
 		"TIMER_DURABILITY": string(config.Strict), "TIMER_NATS_PORT": "0",
 	}
 	maps.Copy(settings, s.database.Settings())
-	if s.opt.Relaxed {
-		settings["TIMER_DURABILITY"] = string(config.Relaxed)
-	}
-	if s.opt.SyncAll {
-		settings["TIMER_NATS_PUBLISH"] = string(config.Batches)
-	}
 	for _, set := range s.opt.Settings {
 		name, value, _ := strings.Cut(set, "=")
 		settings[name] = value
@@ -241,18 +234,4 @@ func (s *system) shut() (err error) {
 		err = errors.Join(err, s.close[i]())
 	}
 	return err
-}
-
-// startBroker starts a broker that keeps its data in dir, and returns where
-// clients find it.
-func startBroker(ctx context.Context, dir string, opt Options) (crash.Server, string, error) {
-	if opt.Broker != crash.NATS {
-		return crash.StartServer(ctx, opt.Broker, dir)
-	}
-	port, err := freeport.Find(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	b, err := crash.StartBroker(ctx, crash.BrokerOptions{Dir: dir, Port: port, SyncAll: opt.SyncAll})
-	return b, fmt.Sprintf("nats://127.0.0.1:%d", port), err
 }

@@ -21,7 +21,6 @@ import (
 const (
 	brokerDirEnv  = "CRASH_BROKER_DIR"
 	brokerPortEnv = "CRASH_BROKER_PORT"
-	brokerSyncEnv = "CRASH_BROKER_SYNC"
 )
 
 // brokerData is the directory in which a broker keeps its data, in that of the run.
@@ -47,7 +46,6 @@ func ServeBroker(in io.Reader, out io.Writer) error {
 	opt := &natsserver.Options{
 		Host: "127.0.0.1", Port: port, NoSigs: true, LogFile: filepath.Join(dir, "broker.log"),
 		JetStream: true, StoreDir: filepath.Join(dir, brokerData), JetStreamMaxStore: 1 << 40,
-		SyncAlways: os.Getenv(brokerSyncEnv) != "",
 	}
 	s, err := natsserver.NewServer(opt)
 	if err != nil {
@@ -67,9 +65,8 @@ func ServeBroker(in io.Reader, out io.Writer) error {
 
 // BrokerOptions say which broker to start.
 type BrokerOptions struct {
-	Dir     string // where it keeps its data
-	Port    int    // where it listens, of [FreePort]
-	SyncAll bool   // every write is synced to the disk before the ack
+	Dir  string // where it keeps its data
+	Port int    // where it listens, of [FreePort]
 }
 
 // A BrokerProcess is a process that serves as broker, such as by [ServeBroker].
@@ -88,9 +85,6 @@ func StartBroker(ctx context.Context, opt BrokerOptions) (*BrokerProcess, error)
 	}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = append(os.Environ(), brokerDirEnv+"="+opt.Dir, brokerPortEnv+"="+strconv.Itoa(opt.Port))
-	if opt.SyncAll {
-		cmd.Env = append(cmd.Env, brokerSyncEnv+"=1")
-	}
 	return startProcess(cmd)
 }
 

@@ -23,10 +23,9 @@ const (
 
 // Options say which database to make.
 type Options struct {
-	Kind    Kind
-	Dir     string // where a SQLite database is made
-	URL     string // of the PostgreSQL server, of a role that may create databases
-	Relaxed bool   // stores do not wait for the disk
+	Kind Kind
+	Dir  string // where a SQLite database is made
+	URL  string // of the PostgreSQL server, of a role that may create databases
 }
 
 // A Store is what a service works on.

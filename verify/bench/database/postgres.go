@@ -20,7 +20,6 @@ const dropLimit = 2 * time.Minute
 // A remote is a PostgreSQL database.
 type remote struct {
 	server, name, url string
-	opt               Options
 	db                *sql.DB // to read
 	meter             *meter
 }
@@ -29,7 +28,7 @@ func newPostgres(ctx context.Context, opt Options) (_ Database, err error) {
 	if opt.URL == "" {
 		return nil, errors.New("the URL of a PostgreSQL server is missing: --db-url, or TIMER_TEST_POSTGRES")
 	}
-	r := &remote{server: opt.URL, name: "timer_bench_" + strings.ToLower(rand.Text()[:10]), opt: opt}
+	r := &remote{server: opt.URL, name: "timer_bench_" + strings.ToLower(rand.Text()[:10])}
 	if r.url, err = with(opt.URL, r.name, "timer-service"); err != nil {
 		return nil, err
 	}
@@ -89,11 +88,7 @@ func (r *remote) Settings() map[string]string { return map[string]string{"TIMER_
 
 // Open connects as a service.
 func (r *remote) Open(ctx context.Context) (Store, error) {
-	durability := postgres.Strict
-	if r.opt.Relaxed {
-		durability = postgres.Relaxed
-	}
-	return postgres.Open(ctx, r.url, postgres.Options{Durability: durability})
+	return postgres.Open(ctx, r.url, postgres.Options{Durability: postgres.Strict})
 }
 
 // OpenReader connects for reading. What that costs does not count.

@@ -16,7 +16,6 @@ import (
 // A file is a SQLite database.
 type file struct {
 	dir, path string
-	opt       Options
 }
 
 func newSQLite(ctx context.Context, opt Options) (Database, error) {
@@ -24,7 +23,7 @@ func newSQLite(ctx context.Context, opt Options) (Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{dir: dir, path: filepath.Join(dir, "timers.db"), opt: opt}
+	f := &file{dir: dir, path: filepath.Join(dir, "timers.db")}
 	s, err := f.Open(ctx)
 	if err != nil {
 		return nil, errors.Join(err, f.Drop())
@@ -37,15 +36,7 @@ func (f *file) Settings() map[string]string { return map[string]string{"TIMER_DB
 
 // Open opens the file.
 func (f *file) Open(ctx context.Context) (Store, error) {
-	return f.open(ctx, f.opt.Relaxed)
-}
-
-func (f *file) open(ctx context.Context, relaxed bool) (*sqlite.Store, error) {
-	durability := sqlite.Strict
-	if relaxed {
-		durability = sqlite.Relaxed
-	}
-	return sqlite.Open(ctx, f.path, sqlite.Options{Durability: durability})
+	return sqlite.Open(ctx, f.path, sqlite.Options{Durability: sqlite.Strict})
 }
 
 // OpenReader opens the file for reading.
@@ -54,7 +45,7 @@ func (f *file) OpenReader(ctx context.Context) (Reader, error) { return sqlite.O
 // Fill puts timers in, and makes the indexes when they are all there. It leaves
 // nothing to write to the disk.
 func (f *file) Fill(ctx context.Context, load Load, progress io.Writer) (err error) {
-	s, err := f.open(ctx, true)
+	s, err := sqlite.Open(ctx, f.path, sqlite.Options{Durability: sqlite.Relaxed})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ func each(t *testing.T, fn func(*testing.T, database.Database)) {
 	}
 	for _, kind := range []database.Kind{database.SQLite, database.Postgres} {
 		t.Run(string(kind), func(t *testing.T) {
-			opt := database.Options{Kind: kind, Dir: t.TempDir(), Relaxed: true}
+			opt := database.Options{Kind: kind, Dir: t.TempDir()}
 			if kind == database.Postgres {
 				opt.URL = pgtest.Server(t)
 			}

@@ -57,19 +57,16 @@ type cli struct {
 	DBURL     string          `name:"db-url" env:"TIMER_TEST_POSTGRES" placeholder:"URL" help:"The PostgreSQL server; of a role that may create databases."`
 	Instances []int           `default:"1" help:"Processes of the service on one PostgreSQL database."`
 
-	Broker    []crash.Kind `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to start: nats, kafka (kfake, a server that speaks Kafka's protocol; it is built) or rabbitmq (which has to be installed). Several with commas are measured in turns."`
-	Runs      int          `default:"1" help:"Repeat so often, one after the other."`
-	Tenants   int          `help:"Tenants that the timers belong to; default 20, with fairness 300, beside the great one."`
-	Pending   []int        `default:"0" help:"Timers that wait in the database meanwhile."`
-	SyncAll   bool         `help:"The broker syncs each write to the disk, so that a loss of power takes nothing."`
-	Embedded  bool         `help:"The broker is the one embedded in the service."`
-	Relaxed   bool         `help:"The service does not wait for the disk."`
-	Set       []string     `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
-	BrokerURL string       `placeholder:"URL" help:"A broker that runs already, instead of a new one."`
-	Bin       string       `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
-	Dir       string       `type:"existingdir" help:"Where the data of a run are kept; the system's for temporary files if empty."`
-	SVG       string       `name:"svg" type:"path" placeholder:"FILE" help:"Draw how late timers were into this file."`
-	Output    string       `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the results: text for people, or json."`
+	Broker   []crash.Kind `default:"nats" enum:"nats,kafka,rabbitmq" help:"Which broker to start: nats, kafka (kfake, a server that speaks Kafka's protocol; it is built) or rabbitmq (which has to be installed). Several with commas are measured in turns."`
+	Runs     int          `default:"1" help:"Repeat so often, one after the other."`
+	Tenants  int          `help:"Tenants that the timers belong to; default 20, with fairness 300, beside the great one."`
+	Pending  []int        `default:"0" help:"Timers that wait in the database meanwhile."`
+	Embedded bool         `help:"The broker is the one embedded in the service."`
+	Set      []string     `placeholder:"NAME=VALUE" help:"A setting of the service, such as TIMER_BATCH_SIZE=1000."`
+	Bin      string       `type:"existingfile" placeholder:"FILE" help:"Binary of the service; it is built if there is none."`
+	Dir      string       `type:"existingdir" help:"Where the data of a run are kept; the system's for temporary files if empty."`
+	SVG      string       `name:"svg" type:"path" placeholder:"FILE" help:"Draw how late timers were into this file."`
+	Output   string       `short:"o" enum:"text,json" default:"text" placeholder:"FORM" help:"Form of the results: text for people, or json."`
 }
 
 type drainCmd struct {
@@ -144,8 +141,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	opt := bench.Options{
-		Tenants: c.Tenants, SyncAll: c.SyncAll, Embedded: c.Embedded, Relaxed: c.Relaxed,
-		Settings: c.Set, BrokerURL: c.BrokerURL, DBURL: c.DBURL, Bin: c.Bin, Dir: c.Dir, Progress: stderr,
+		Tenants: c.Tenants, Embedded: c.Embedded,
+		Settings: c.Set, DBURL: c.DBURL, Bin: c.Bin, Dir: c.Dir, Progress: stderr,
 	}
 	switch chosen.Command() {
 	case "chaos":
