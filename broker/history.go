@@ -19,6 +19,9 @@ const (
 	DeadLetter
 )
 
+// String returns what people call messages of the kind.
+func (k Kind) String() string { return [...]string{"commands", "events", "dead letters"}[k] }
+
 // A Log is a log of commands, as the broker knows it. It still holds commands that the
 // service has read, for as long as the broker keeps messages.
 type Log struct {

@@ -58,6 +58,12 @@ func (r Routing) Subscription() string {
 	return strings.ReplaceAll(r.Commands, tenantToken, r.Wildcard)
 }
 
+// TopicOf returns the topic for messages of a kind and a tenant. The broker's token for
+// "any tenant" may stand for the tenant.
+func (r Routing) TopicOf(k Kind, t timer.TenantID) string {
+	return fill([...]string{Commands: r.Commands, Events: r.Events, DeadLetter: r.DeadLetters}[k], t)
+}
+
 // CommandsOf returns the topic for commands of a tenant.
 func (r Routing) CommandsOf(t timer.TenantID) string { return fill(r.Commands, t) }
 

@@ -71,7 +71,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 		asking, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		if unread == nil {
-			extents, err := extentsOf(asking, client, b.opt.Routing.Commands)
+			extents, err := extentsOf(asking, client, b.opt.Routing.CommandsOf(anyTenant))
 			if err != nil {
 				return false, err
 			}

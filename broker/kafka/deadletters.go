@@ -40,11 +40,7 @@ func (b *Broker) VisitDeadLetters(
 func (b *Broker) visit(
 	ctx context.Context, client *kgo.Client, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
-	template := b.opt.Routing.DeadLetters
-	if tenant != "" {
-		template = b.opt.Routing.DeadLettersOf(tenant)
-	}
-	extents, err := extentsOf(ctx, client, template)
+	extents, err := extentsOf(ctx, client, b.opt.Routing.DeadLettersOf(cmp.Or(tenant, anyTenant)))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 	"github.com/event-service-agent/timer-service/internal/pause"
@@ -162,7 +163,7 @@ func (g *group) receive(fetches kgo.Fetches) {
 	defer g.mu.Unlock()
 	received := false
 	fetches.EachTopic(func(t kgo.FetchTopic) {
-		removal := kindOf(g.broker.opt.Routing, t.Topic) == deadLetters
+		removal := kindOf(g.broker.opt.Routing, t.Topic) == broker.DeadLetter
 		for _, f := range t.Partitions {
 			p := g.parts[partition{t.Topic, f.Partition}]
 			if p == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -38,7 +37,7 @@ func (b *Broker) Logs(ctx context.Context, role string) ([]broker.Log, error) {
 }
 
 func (b *Broker) logs(ctx context.Context, client *kgo.Client, role string) (logs []broker.Log, err error) {
-	extents, err := extentsOf(ctx, client, b.opt.Routing.Commands)
+	extents, err := extentsOf(ctx, client, b.opt.Routing.CommandsOf(anyTenant))
 	if err != nil || len(extents) == 0 {
 		return nil, err
 	}
@@ -89,23 +88,23 @@ type extent struct {
 	end   int64  // the offset after the last
 }
 
-// extentsOf returns the extents of all partitions of the topics of a template, in their
-// order.
-func extentsOf(ctx context.Context, client *kgo.Client, template string) (extents []extent, err error) {
+// extentsOf returns the extents of all partitions of the topics that a filter matches, in
+// their order.
+func extentsOf(ctx context.Context, client *kgo.Client, filter string) (extents []extent, err error) {
 	asking, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	admin := kadm.NewClient(client)
-	found, err := topicsLike(asking, admin, template)
+	found, err := topicsLike(kadm.WithAuthorizedOps(asking), admin, filter)
 	if err != nil || len(found) == 0 {
 		return nil, unanswered(ctx, err)
 	}
 	starts, err := admin.ListStartOffsets(asking, found.Names()...)
 	if err = cmp.Or(err, starts.Error()); err != nil {
-		return nil, unanswered(ctx, fmt.Errorf("find the first offsets of %s: %w", template, err))
+		return nil, unanswered(ctx, fmt.Errorf("find the first offsets of %s: %w", filter, err))
 	}
 	ends, err := admin.ListCommittedOffsets(asking, found.Names()...)
 	if err = cmp.Or(err, ends.Error()); err != nil {
-		return nil, unanswered(ctx, fmt.Errorf("find the last offsets of %s: %w", template, err))
+		return nil, unanswered(ctx, fmt.Errorf("find the last offsets of %s: %w", filter, err))
 	}
 	for _, topic := range found.Sorted() {
 		for _, p := range topic.Partitions.Sorted() {
@@ -116,29 +115,6 @@ func extentsOf(ctx context.Context, client *kgo.Client, template string) (extent
 		}
 	}
 	return extents, nil
-}
-
-// topicsLike returns the existing topics of a template.
-func topicsLike(ctx context.Context, admin *kadm.Client, template string) (kadm.TopicDetails, error) {
-	var wanted []string // empty: all topics
-	if !strings.Contains(template, tenantToken) {
-		wanted = []string{template}
-	}
-	// The client remembers for a while that a topic was missing, unless it is to ask for
-	// permissions, too.
-	details, err := admin.ListTopics(kadm.WithAuthorizedOps(ctx), wanted...)
-	if err != nil {
-		return nil, fmt.Errorf("find topics like %s: %w", template, err)
-	}
-	for topic, d := range details {
-		switch {
-		case !matches(template, topic) || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-			delete(details, topic)
-		case d.Err != nil:
-			return nil, fmt.Errorf("find topic %s: %w", topic, d.Err)
-		}
-	}
-	return details, nil
 }
 
 // Used reports whether the consumer group of a role and the commands has a member other

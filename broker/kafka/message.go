@@ -18,7 +18,7 @@ const headerUUID = "_watermill_message_uuid"
 
 // marshal makes a record. Its key is [broker.Key], so that all messages of a timer are in
 // one partition. The key of a dead letter is its own id, so that it can be removed.
-func marshal(topic string, k kind, msg *message.Message) *kgo.Record {
+func marshal(topic string, k broker.Kind, msg *message.Message) *kgo.Record {
 	id := msg.UUID
 	if id == "" {
 		id = uuid.NewString()
@@ -31,7 +31,7 @@ func marshal(topic string, k kind, msg *message.Message) *kgo.Record {
 	if r.Value == nil {
 		r.Value = []byte{} // a record without a value would be a tombstone
 	}
-	if k == deadLetters {
+	if k == broker.DeadLetter {
 		r.Key = []byte(id)
 	} else if key := broker.Key(msg); key != "" {
 		r.Key = []byte(key)

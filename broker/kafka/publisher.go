@@ -67,8 +67,9 @@ type outgoing struct {
 type opened struct {
 	topicState // state before the call has sent anything
 
-	unusable error // why it can't be used; nil if it can
+	kind     broker.Kind
 	logged   bool  // it is reported by [Broker.Positions]
+	unusable error // why it can't be used; nil if it can
 }
 
 // Publish publishes messages. It gives up the messages of a partition that accepts
@@ -143,12 +144,13 @@ func (p publisher) open(ctx context.Context, client *kgo.Client, messages []brok
 	for i, m := range messages {
 		t := topics[m.Topic]
 		if t == nil {
-			t = &opened{logged: matches(p.opt.Routing.Events, m.Topic) || matches(p.opt.Routing.DeadLetters, m.Topic)}
+			kind := kindOf(p.opt.Routing, m.Topic)
+			t = &opened{kind: kind, logged: kind != broker.Commands && matches(p.opt.Routing.TopicOf(kind, anyTenant), m.Topic)}
 			t.topicState, t.unusable = p.ensure(ctx, client, m.Topic)
 			topics[m.Topic] = t
 		}
 		if all[i] = (&outgoing{topic: t, err: t.unusable}); t.unusable == nil {
-			all[i].record = marshal(m.Topic, kindOf(p.opt.Routing, m.Topic), m.Message)
+			all[i].record = marshal(m.Topic, t.kind, m.Message)
 			all[i].record.Partition = unknownPartition
 		}
 	}

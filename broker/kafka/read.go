@@ -164,9 +164,7 @@ func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[str
 	if err != nil {
 		return err
 	}
-	extents, err := extentsOf(ctx, client, map[broker.Kind]string{
-		broker.Commands: b.opt.Routing.Commands, broker.Events: b.opt.Routing.Events, broker.DeadLetter: b.opt.Routing.DeadLetters,
-	}[kind])
+	extents, err := extentsOf(ctx, client, b.opt.Routing.TopicOf(kind, anyTenant))
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool
 				l.broker.log.WarnContext(ctx, "tail has errors, will retry", "error", err)
 			}
 			for r := range fetches.RecordsAll() {
-				if r.Value == nil && kindOf(l.broker.opt.Routing, l.topic) == deadLetters {
+				if r.Value == nil && kindOf(l.broker.opt.Routing, l.topic) == broker.DeadLetter {
 					continue // a dead letter was removed
 				}
 				if !send(unmarshal(r)) {

@@ -24,41 +24,16 @@ var errMissing = errors.New("missing")
 // maxTopic is the length of the longest name of a topic.
 const maxTopic = 249
 
-// A kind says what a topic is for.
-type kind int
-
-// Kinds of topics.
-const (
-	events kind = iota
-	commands
-	deadLetters
-)
-
-func (k kind) String() string { return [...]string{"events", "commands", "dead letters"}[k] }
-
 // kindOf returns the kind of a topic. A topic that the routing does not name is treated
 // like one for events, which keeps everything for a time.
-func kindOf(r broker.Routing, topic string) kind {
-	switch {
-	case matches(r.Commands, topic):
-		return commands
-	case matches(r.DeadLetters, topic):
-		return deadLetters
+func kindOf(r broker.Routing, topic string) broker.Kind {
+	for _, k := range []broker.Kind{broker.Commands, broker.DeadLetter} {
+		if matches(r.TopicOf(k, anyTenant), topic) {
+			return k
+		}
 	}
-	return events
+	return broker.Events
 }
-
-// matches reports whether a topic matches a template.
-func matches(template, topic string) bool {
-	before, after, named := strings.Cut(template, tenantToken)
-	if !named {
-		return topic == template
-	}
-	return len(topic) > len(before)+len(after) && strings.HasPrefix(topic, before) && strings.HasSuffix(topic, after) &&
-		!strings.Contains(topic[len(before):len(topic)-len(after)], ".")
-}
-
-const tenantToken = "{tenant}"
 
 // checkTopic returns a [broker.ErrRefused] unless Kafka accepts the name. It refuses
 // empty parts between dots, too, since they come from empty tenants.
@@ -88,7 +63,7 @@ type plan struct {
 
 // planFor returns the plan for a topic.
 func (b *Broker) planFor(topic string) plan {
-	if kindOf(b.opt.Routing, topic) == deadLetters {
+	if kindOf(b.opt.Routing, topic) == broker.DeadLetter {
 		// Dead letters stay until a tombstone with their key removes them.
 		return plan{topic, 1, map[string]*string{settingCleanup: new("compact")}}
 	}
@@ -112,8 +87,9 @@ func (p plan) change() broker.Change {
 // fixed returns the topics that exist before the first message, since their names do not
 // hold the tenant.
 func (b *Broker) fixed() (topics []string) {
-	for _, t := range []string{b.opt.Routing.Commands, b.opt.Routing.Events, b.opt.Routing.DeadLetters, b.opt.Routing.Receipts} {
-		if t != "" && !strings.Contains(t, tenantToken) && !slices.Contains(topics, t) {
+	r := b.opt.Routing
+	for _, t := range []string{r.CommandsOf(anyTenant), r.EventsOf(anyTenant), r.DeadLettersOf(anyTenant), r.ReceiptsOf(anyTenant)} {
+		if t != "" && !strings.Contains(t, anyTenant) && !slices.Contains(topics, t) {
 			topics = append(topics, t)
 		}
 	}
@@ -144,15 +120,10 @@ func (b *Broker) provision(ctx context.Context, client *kgo.Client, dry bool) (c
 			unfit = errors.Join(unfit, err)
 		case errors.Is(err, errMissing):
 			plan := b.planFor(topic)
-			var err error
-			switch {
-			case !dry:
-				_, err = b.create(ctx, client, plan)
-			case !b.opt.Verify:
-				err = plan.validate(ctx, client)
-			}
-			if err != nil {
-				return changes, err
+			if !dry || !b.opt.Verify {
+				if _, err := plan.create(ctx, client, dry); err != nil {
+					return changes, err
+				}
 			}
 			changes = append(changes, plan.change())
 		case err != nil:
@@ -185,24 +156,43 @@ func (b *Broker) prepare(ctx context.Context, client *kgo.Client) error {
 	return b.warn(ctx, client)
 }
 
-// find returns an existing topic that is fit. The error is an errMissing if the topic
-// does not exist.
-func (b *Broker) find(ctx context.Context, client *kgo.Client, topic string) (kadm.TopicDetail, error) {
+// find returns the existing topics that a filter matches, which have to be fit. The error
+// is an errMissing if the filter names one topic that does not exist.
+func (b *Broker) find(ctx context.Context, client *kgo.Client, filter string) (kadm.TopicDetails, error) {
 	admin := kadm.NewClient(client)
-	details, err := admin.ListTopics(ctx, topic) // it fails at once if the login is refused
-	if err != nil {
-		return kadm.TopicDetail{}, fmt.Errorf("find topic %s: %w", topic, err)
-	}
-	found := details[topic]
-	switch err := found.Err; {
-	case !details.Has(topic), errors.Is(err, kerr.UnknownTopicOrPartition):
-		return found, fmt.Errorf("%w: topic %s does not exist", errMissing, topic)
+	found, err := topicsLike(ctx, admin, filter)
+	switch {
 	case err != nil:
-		return found, classify(fmt.Errorf("find topic %s: %w", topic, err))
+		return nil, err
+	case !found.Has(filter) && !strings.Contains(filter, anyTenant):
+		return nil, fmt.Errorf("%w: topic %s does not exist", errMissing, filter)
 	case b.opt.Client:
 		return found, nil
 	}
-	return found, b.inspect(ctx, admin, details)
+	return found, b.inspect(ctx, admin, found)
+}
+
+// topicsLike returns the existing topics that a filter matches. The client remembers for a
+// while that a topic was missing, unless it is to ask for permissions, too. Without them,
+// the request fails at once if the login is refused.
+func topicsLike(ctx context.Context, admin *kadm.Client, filter string) (kadm.TopicDetails, error) {
+	var wanted []string // empty: all topics
+	if !strings.Contains(filter, anyTenant) {
+		wanted = []string{filter}
+	}
+	found, err := admin.ListTopics(ctx, wanted...)
+	if err != nil {
+		return nil, fmt.Errorf("find topic %s: %w", filter, err)
+	}
+	for topic, d := range found {
+		switch {
+		case !matches(filter, topic) || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+			delete(found, topic)
+		case d.Err != nil:
+			return nil, classify(fmt.Errorf("find topic %s: %w", topic, d.Err))
+		}
+	}
+	return found, nil
 }
 
 // warn logs once which topics of tenants are unfit. Publishing to them fails by itself,
@@ -210,16 +200,12 @@ func (b *Broker) find(ctx context.Context, client *kgo.Client, topic string) (ka
 func (b *Broker) warn(ctx context.Context, client *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	admin := kadm.NewClient(client)
-	for _, template := range []string{b.opt.Routing.Commands, b.opt.Routing.Events} {
-		if b.warned || !strings.Contains(template, tenantToken) {
+	for _, k := range []broker.Kind{broker.Commands, broker.Events} {
+		filter := b.opt.Routing.TopicOf(k, anyTenant)
+		if b.warned || !strings.Contains(filter, anyTenant) {
 			continue
 		}
-		found, err := topicsLike(ctx, admin, template)
-		if err == nil {
-			err = b.inspect(ctx, admin, found)
-		}
-		switch {
+		switch _, err := b.find(ctx, client, filter); {
 		case errors.Is(err, errUnfit):
 			b.log.WarnContext(ctx, "topics of tenants may lose messages", "error", err)
 		case err != nil:
@@ -259,27 +245,24 @@ func (b *Broker) inspect(ctx context.Context, admin *kadm.Client, details kadm.T
 	return nil
 }
 
-// validate returns why the server would refuse to make the topic.
-func (p plan) validate(ctx context.Context, client *kgo.Client) error {
-	made, err := kadm.NewClient(client).ValidateCreateTopics(ctx, p.partitions, -1, p.settings, p.topic)
-	if err = cmp.Or(err, made.Error()); err != nil {
-		return classify(fmt.Errorf("create topic %s: %w", p.topic, err))
-	}
-	return nil
-}
-
-// create makes a topic, unless it exists.
-func (b *Broker) create(ctx context.Context, client *kgo.Client, p plan) (kadm.TopicID, error) {
+// create makes the topic, unless it exists. If dry, it only returns why the server would
+// refuse to make it.
+func (p plan) create(ctx context.Context, client *kgo.Client, dry bool) (kadm.TopicID, error) {
 	admin := kadm.NewClient(client)
-	made, err := admin.CreateTopic(ctx, p.partitions, -1, p.settings, p.topic)
+	create := admin.CreateTopics
+	if dry {
+		create = admin.ValidateCreateTopics
+	}
+	made, err := create(ctx, p.partitions, -1, p.settings, p.topic)
+	err = cmp.Or(err, made.Error())
 	if errors.Is(err, kerr.TopicAlreadyExists) { // another process made it just now
-		details, err := admin.ListTopics(kadm.WithAuthorizedOps(ctx), p.topic)
-		return details[p.topic].ID, err
+		found, err := topicsLike(kadm.WithAuthorizedOps(ctx), admin, p.topic)
+		return found[p.topic].ID, err
 	}
 	if err != nil {
-		return made.ID, classify(fmt.Errorf("create topic %s: %w", p.topic, err))
+		return kadm.TopicID{}, classify(fmt.Errorf("create topic %s: %w", p.topic, err))
 	}
-	return made.ID, nil
+	return made[p.topic].ID, nil
 }
 
 // A topicState is what this process knows about a topic.
@@ -304,21 +287,22 @@ func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) (
 		return known, err
 	}
 	found, err := b.find(ctx, client, topic)
+	id := found[topic].ID
 	switch {
 	case errors.Is(err, errMissing) && !b.opt.Client && !b.opt.Verify:
-		if found.ID, err = b.create(ctx, client, b.planFor(topic)); err != nil {
+		if id, err = b.planFor(topic).create(ctx, client, false); err != nil {
 			return known, err
 		}
-	case errors.Is(err, errUnfit) && kindOf(b.opt.Routing, topic) == deadLetters: // better than none
+	case errors.Is(err, errUnfit) && kindOf(b.opt.Routing, topic) == broker.DeadLetter: // better than none
 		b.log.WarnContext(ctx, "dead letters may get lost", "topic", topic, "error", err)
 	case err != nil:
 		return known, err
 	}
-	if known.id != (kadm.TopicID{}) && known.id != found.ID {
+	if known.id != (kadm.TopicID{}) && known.id != id {
 		// The topic was made again, and the client library goes on with the deleted one.
 		client.PurgeTopicsFromProducing(topic)
 	}
-	known.id, known.fresh = found.ID, true
+	known.id, known.fresh = id, true
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.topics) >= maxKnown {

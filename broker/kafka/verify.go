@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/envelope"
 )
 
@@ -66,7 +67,7 @@ const (
 
 // verify returns an error that names the setting if a topic could lose messages silently.
 // An absent setting has its default.
-func verify(k kind, replicas int, settings map[string]string) error {
+func verify(k broker.Kind, replicas int, settings map[string]string) error {
 	number := func(name string, fallback int64) int64 {
 		n, err := strconv.ParseInt(settings[name], 10, 64)
 		if err != nil {
@@ -81,7 +82,7 @@ func verify(k kind, replicas int, settings map[string]string) error {
 		return fmt.Errorf("%s=%d, but there are %d replicas: nothing can ever be published; set it lower", settingInSync, inSync, replicas)
 	}
 	policy := settings[settingCleanup]
-	if k == deadLetters {
+	if k == broker.DeadLetter {
 		if policy != "" && policy != "compact" {
 			return fmt.Errorf("%s=%s: dead letters would be deleted before an operator has read them; set it to compact", settingCleanup, policy)
 		}
@@ -100,7 +101,7 @@ func verify(k kind, replicas int, settings map[string]string) error {
 	if n := number(settingMaxBytes, minMaxBytes); n < minMaxBytes {
 		return fmt.Errorf("%s=%d: %s of the largest size would be refused; set it to %d or more", settingMaxBytes, n, k, minMaxBytes)
 	}
-	if k == commands && age >= 0 && settings[settingTimestamp] == "CreateTime" {
+	if k == broker.Commands && age >= 0 && settings[settingTimestamp] == "CreateTime" {
 		limit := min(number(settingTimestampLimit, age), number(settingTimestampOld, age))
 		if limit > age/2 {
 			return fmt.Errorf("%s=CreateTime: commands with an old timestamp, such as mirrored ones, would be deleted at once; "+

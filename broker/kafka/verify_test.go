@@ -16,33 +16,33 @@ func TestSettingsThatCouldLoseMessagesAreRefused(t *testing.T) {
 	t.Parallel()
 	const day, week = "86400000", "604800000"
 	for _, test := range []struct {
-		kind     kind
+		kind     broker.Kind
 		settings map[string]string
 		refused  string // the setting, or empty
 	}{
-		{commands, nil, ""},
-		{commands, map[string]string{"cleanup.policy": "delete", "retention.ms": week, "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}, ""},
-		{commands, map[string]string{"cleanup.policy": "compact"}, "cleanup.policy"},
-		{events, map[string]string{"cleanup.policy": "compact,delete"}, "cleanup.policy"},
-		{deadLetters, map[string]string{"cleanup.policy": "compact"}, ""},
-		{deadLetters, map[string]string{"cleanup.policy": "delete"}, "cleanup.policy"},
-		{events, map[string]string{"retention.ms": day}, ""},
-		{events, map[string]string{"retention.ms": "86399999"}, "retention.ms"},
-		{events, map[string]string{"retention.ms": "0"}, "retention.ms"},
-		{events, map[string]string{"retention.ms": "-1"}, ""},
-		{commands, map[string]string{"retention.bytes": "1000000000"}, "retention.bytes"},
-		{commands, map[string]string{"unclean.leader.election.enable": "true"}, "unclean.leader.election.enable"},
-		{deadLetters, map[string]string{"unclean.leader.election.enable": "true"}, "unclean.leader.election.enable"},
-		{commands, map[string]string{"min.insync.replicas": "3"}, ""},
-		{commands, map[string]string{"min.insync.replicas": "4"}, "min.insync.replicas"},
-		{events, map[string]string{"max.message.bytes": "131072"}, ""},
-		{events, map[string]string{"max.message.bytes": "131071"}, "max.message.bytes"},
-		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week}, "message.timestamp.type"},
-		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": "-1"}, ""},
-		{events, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week}, ""},
-		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week, "message.timestamp.before.max.ms": day}, ""},
-		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week, "message.timestamp.before.max.ms": "9223372036854775807"}, "message.timestamp.type"},
-		{commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week, "message.timestamp.difference.max.ms": day}, ""},
+		{broker.Commands, nil, ""},
+		{broker.Commands, map[string]string{"cleanup.policy": "delete", "retention.ms": week, "retention.bytes": "-1", "message.timestamp.type": "LogAppendTime"}, ""},
+		{broker.Commands, map[string]string{"cleanup.policy": "compact"}, "cleanup.policy"},
+		{broker.Events, map[string]string{"cleanup.policy": "compact,delete"}, "cleanup.policy"},
+		{broker.DeadLetter, map[string]string{"cleanup.policy": "compact"}, ""},
+		{broker.DeadLetter, map[string]string{"cleanup.policy": "delete"}, "cleanup.policy"},
+		{broker.Events, map[string]string{"retention.ms": day}, ""},
+		{broker.Events, map[string]string{"retention.ms": "86399999"}, "retention.ms"},
+		{broker.Events, map[string]string{"retention.ms": "0"}, "retention.ms"},
+		{broker.Events, map[string]string{"retention.ms": "-1"}, ""},
+		{broker.Commands, map[string]string{"retention.bytes": "1000000000"}, "retention.bytes"},
+		{broker.Commands, map[string]string{"unclean.leader.election.enable": "true"}, "unclean.leader.election.enable"},
+		{broker.DeadLetter, map[string]string{"unclean.leader.election.enable": "true"}, "unclean.leader.election.enable"},
+		{broker.Commands, map[string]string{"min.insync.replicas": "3"}, ""},
+		{broker.Commands, map[string]string{"min.insync.replicas": "4"}, "min.insync.replicas"},
+		{broker.Events, map[string]string{"max.message.bytes": "131072"}, ""},
+		{broker.Events, map[string]string{"max.message.bytes": "131071"}, "max.message.bytes"},
+		{broker.Commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week}, "message.timestamp.type"},
+		{broker.Commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": "-1"}, ""},
+		{broker.Events, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week}, ""},
+		{broker.Commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week, "message.timestamp.before.max.ms": day}, ""},
+		{broker.Commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week, "message.timestamp.before.max.ms": "9223372036854775807"}, "message.timestamp.type"},
+		{broker.Commands, map[string]string{"message.timestamp.type": "CreateTime", "retention.ms": week, "message.timestamp.difference.max.ms": day}, ""},
 	} {
 		err := verify(test.kind, 3, test.settings)
 		if (err != nil) != (test.refused != "") || err != nil && !strings.HasPrefix(err.Error(), test.refused+"=") {

@@ -12,6 +12,16 @@ import (
 // topic's name.
 const anyTenant = "*"
 
+// matches reports whether a topic matches a filter, a topic that may hold the wildcard.
+func matches(filter, topic string) bool {
+	before, after, wild := strings.Cut(filter, anyTenant)
+	if !wild {
+		return topic == filter
+	}
+	return len(topic) > len(before)+len(after) && strings.HasPrefix(topic, before) && strings.HasSuffix(topic, after) &&
+		!strings.Contains(topic[len(before):len(topic)-len(after)], ".")
+}
+
 // tenantPattern returns a pattern for the topics that a topic with a wildcard matches. It
 // returns false if the topic has no wildcard.
 func tenantPattern(topic string) (string, bool) {

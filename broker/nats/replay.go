@@ -60,10 +60,10 @@ type replay struct {
 // on after the connection was lost. Several calls that read the same kind, in any
 // process, run one after the other.
 func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
-	r := replay{Broker: b, consumer: b.commandsOf(b.opt.Role) + replayNames[kind], id: nuid.Next(), visit: visit}
-	r.filter = map[broker.Kind]string{
-		broker.Commands: b.opt.Routing.Subscription(), broker.Events: b.opt.Routing.EventsOf("*"), broker.DeadLetter: b.opt.Routing.DeadLettersOf("*"),
-	}[kind]
+	r := replay{
+		Broker: b, consumer: b.commandsOf(b.opt.Role) + replayNames[kind], id: nuid.Next(),
+		filter: b.opt.Routing.TopicOf(kind, "*"), visit: visit,
+	}
 	err := b.withSession(ctx, func(ctx context.Context, s *session) error {
 		info, err := b.lookUpStream(ctx, s)
 		if err != nil {
