@@ -3,14 +3,12 @@ package kafka
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -57,54 +55,43 @@ func (o *outages) OnBrokerE2E(server kgo.BrokerMetadata, key int16, e2e kgo.Brok
 // or wait for their retry. For a partition that another process reads, it waits until
 // that process has committed them.
 func (b *Broker) CatchUp(ctx context.Context, role string) error {
-	id := groupID{role, b.opt.Routing.Subscription()}
+	id := b.commandsOf(role)
 	var unread map[partition]int64 // ends of the partitions that are not read up to there
-	err := pause.Until(ctx, func() (bool, error) {
-		client, err := b.keeper.Current()
-		if err != nil {
-			return false, err
-		}
-		g := b.group(id)
-		if g == nil {
-			return false, nil
-		}
-		asking, cancel := context.WithTimeout(ctx, askTimeout)
-		defer cancel()
-		if unread == nil {
-			extents, err := extentsOf(asking, client, b.opt.Routing.CommandsOf(anyTenant))
-			if err != nil {
-				return false, err
+	return pause.Until(ctx, func() (done bool, err error) {
+		err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
+			g := b.group(id)
+			if g == nil {
+				return nil
 			}
-			unread = make(map[partition]int64)
-			for _, e := range extents {
-				if e.start < e.end {
-					unread[e.partition] = e.end
+			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			defer cancel()
+			if unread == nil {
+				extents, err := extentsOf(ctx, admin, b.opt.Routing.CommandsOf(anyTenant))
+				if err != nil {
+					return err
+				}
+				unread = make(map[partition]int64)
+				for _, e := range extents {
+					if e.start < e.end {
+						unread[e.partition] = e.end
+					}
 				}
 			}
-		}
-		if g.handled(unread); len(unread) == 0 {
-			return true, nil
-		}
-		committed, err := committedBy(asking, kadm.NewClient(client), g.name())
-		if err != nil {
-			return false, err
-		}
-		maps.DeleteFunc(unread, func(p partition, end int64) bool {
-			o, _ := committed.Lookup(p.topic, p.number)
-			return o.At >= end
+			if g.handled(unread); len(unread) > 0 {
+				committed, err := committedBy(ctx, admin, g.name())
+				if err != nil {
+					return err
+				}
+				maps.DeleteFunc(unread, func(p partition, end int64) bool {
+					o, _ := committed.Lookup(p.topic, p.number)
+					return o.At >= end
+				})
+			}
+			done = len(unread) == 0
+			return nil
 		})
-		return len(unread) == 0, nil
+		return done, err
 	})
-	return unanswered(ctx, err)
-}
-
-// unanswered makes an error an [ErrNotConnected], unless the cluster has answered or
-// ctx is done.
-func unanswered(ctx context.Context, err error) error {
-	if _, answered := errors.AsType[*kerr.Error](err); err == nil || answered || ctx.Err() != nil {
-		return err
-	}
-	return fmt.Errorf("%w with Kafka: %w", ErrNotConnected, err)
 }
 
 // handled deletes the partitions of which all messages below the end are handled here, or

@@ -25,10 +25,7 @@ func (b *Broker) VisitDeadLetters(
 	if err := broker.ValidateVisit(tenant); err != nil {
 		return err
 	}
-	client, err := b.keeper.Current()
-	if err == nil {
-		err = b.visit(ctx, client, tenant, visit)
-	}
+	err := b.visit(ctx, tenant, visit)
 	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return fmt.Errorf("visit dead letters: %w", classify(err))
 	}
@@ -38,9 +35,9 @@ func (b *Broker) VisitDeadLetters(
 // visit reads the topics twice. The tombstones come after the dead letters that they
 // remove, and dead letters are too long to keep in memory.
 func (b *Broker) visit(
-	ctx context.Context, client *kgo.Client, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
+	ctx context.Context, tenant timer.TenantID, visit func(deadLetter *message.Message) (remove bool, err error),
 ) error {
-	extents, err := extentsOf(ctx, client, b.opt.Routing.DeadLettersOf(cmp.Or(tenant, anyTenant)))
+	extents, err := b.extents(ctx, b.opt.Routing.DeadLettersOf(cmp.Or(tenant, anyTenant)))
 	if err != nil {
 		return err
 	}
@@ -50,7 +47,7 @@ func (b *Broker) visit(
 	}
 	defer remover.Close()
 	last := make(map[recordID]int64) // offset of each dead letter's last record; -1 for a tombstone
-	if err := b.read(ctx, client, broker.DeadLetter, extents, func(batch []read) error {
+	if err := b.read(ctx, broker.DeadLetter, extents, func(batch []read) error {
 		for _, r := range batch {
 			if last[idOf(r.Record)] = r.Offset; r.Value == nil {
 				last[idOf(r.Record)] = -1
@@ -60,7 +57,7 @@ func (b *Broker) visit(
 	}); err != nil {
 		return err
 	}
-	return b.read(ctx, client, broker.DeadLetter, extents, func(batch []read) error {
+	return b.read(ctx, broker.DeadLetter, extents, func(batch []read) error {
 		for _, r := range batch {
 			if offset, there := last[idOf(r.Record)]; !there || offset != r.Offset {
 				continue

@@ -28,6 +28,11 @@ const (
 // wildcard.
 type groupID struct{ role, topic string }
 
+// commandsOf returns the consumer group of a role and the commands.
+func (b *Broker) commandsOf(role string) groupID {
+	return groupID{role, b.opt.Routing.Subscription()}
+}
+
 // name returns the name of the consumer group. It is stable, since Kafka keeps
 // the position under it.
 func (id groupID) name(prefix string) string { return prefix + id.role + "." + id.topic }

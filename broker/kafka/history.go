@@ -10,7 +10,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/event-service-agent/timer-service/broker"
 )
@@ -18,26 +17,43 @@ import (
 // History returns b, since Kafka keeps messages that were acked.
 func (b *Broker) History() (broker.History, string) { return b, "" }
 
-// Logs returns the partitions of the commands. Delivered is the committed offset, since
-// Kafka redelivers everything above it. Bytes and MaxBytes are those of the fullest disk.
-func (b *Broker) Logs(ctx context.Context, role string) ([]broker.Log, error) {
+// ask calls f with a client for requests about topics and groups, for at most apiTimeout. An
+// error of f that is not the answer of a server becomes an [ErrNotConnected].
+func (b *Broker) ask(ctx context.Context, f func(context.Context, *kadm.Client) error) error {
 	client, err := b.keeper.Current()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	logs, err := b.logs(ctx, client, role)
-	if err != nil {
-		return nil, err
-	}
-	disk := b.fullestDisk(ctx, kadm.NewClient(client))
-	for i := range logs {
-		logs[i].Bytes, logs[i].MaxBytes = disk.used, disk.size
-	}
-	return logs, nil
+	asking, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	return unanswered(ctx, f(asking, kadm.NewClient(client)))
 }
 
-func (b *Broker) logs(ctx context.Context, client *kgo.Client, role string) (logs []broker.Log, err error) {
-	extents, err := extentsOf(ctx, client, b.opt.Routing.CommandsOf(anyTenant))
+// unanswered makes an error an [ErrNotConnected], unless the cluster has answered or
+// ctx is done.
+func unanswered(ctx context.Context, err error) error {
+	if _, answered := errors.AsType[*kerr.Error](err); err == nil || answered || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w with Kafka: %w", ErrNotConnected, err)
+}
+
+// Logs returns the partitions of the commands. Delivered is the committed offset, since
+// Kafka redelivers everything above it. Bytes and MaxBytes are those of the fullest disk.
+func (b *Broker) Logs(ctx context.Context, role string) (logs []broker.Log, err error) {
+	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
+		logs, err = b.logs(ctx, admin, role)
+		disk := b.fullestDisk(ctx, admin)
+		for i := range logs {
+			logs[i].Bytes, logs[i].MaxBytes = disk.used, disk.size
+		}
+		return err
+	})
+	return logs, err
+}
+
+func (b *Broker) logs(ctx context.Context, admin *kadm.Client, role string) (logs []broker.Log, err error) {
+	extents, err := extentsOf(ctx, admin, b.opt.Routing.CommandsOf(anyTenant))
 	if err != nil || len(extents) == 0 {
 		return nil, err
 	}
@@ -45,16 +61,13 @@ func (b *Broker) logs(ctx context.Context, client *kgo.Client, role string) (log
 	for _, e := range extents {
 		topics = append(topics, e.topic)
 	}
-	asking, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	admin, group := kadm.NewClient(client), groupID{role, b.opt.Routing.Subscription()}.name(b.opt.Prefix)
-	committed, err := committedBy(asking, admin, group)
+	committed, err := committedBy(ctx, admin, b.commandsOf(role).name(b.opt.Prefix))
 	if err != nil {
-		return nil, unanswered(ctx, err)
+		return nil, err
 	}
-	first, err := admin.ListOffsetsAfterMilli(asking, 0, topics...)
+	first, err := admin.ListOffsetsAfterMilli(ctx, 0, topics...)
 	if err != nil {
-		return nil, unanswered(ctx, fmt.Errorf("find the oldest commands: %w", err))
+		return nil, fmt.Errorf("find the oldest commands: %w", err)
 	}
 	for _, e := range extents {
 		offset, _ := committed.Lookup(e.topic, e.number)
@@ -88,23 +101,29 @@ type extent struct {
 	end   int64  // the offset after the last
 }
 
+// extents returns the extents of all partitions of the topics that a filter matches.
+func (b *Broker) extents(ctx context.Context, filter string) (extents []extent, err error) {
+	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) (err error) {
+		extents, err = extentsOf(ctx, admin, filter)
+		return err
+	})
+	return extents, err
+}
+
 // extentsOf returns the extents of all partitions of the topics that a filter matches, in
 // their order.
-func extentsOf(ctx context.Context, client *kgo.Client, filter string) (extents []extent, err error) {
-	asking, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	admin := kadm.NewClient(client)
-	found, err := topicsLike(kadm.WithAuthorizedOps(asking), admin, filter)
+func extentsOf(ctx context.Context, admin *kadm.Client, filter string) (extents []extent, err error) {
+	found, err := topicsLike(kadm.WithAuthorizedOps(ctx), admin, filter)
 	if err != nil || len(found) == 0 {
-		return nil, unanswered(ctx, err)
+		return nil, err
 	}
-	starts, err := admin.ListStartOffsets(asking, found.Names()...)
+	starts, err := admin.ListStartOffsets(ctx, found.Names()...)
 	if err = cmp.Or(err, starts.Error()); err != nil {
-		return nil, unanswered(ctx, fmt.Errorf("find the first offsets of %s: %w", filter, err))
+		return nil, fmt.Errorf("find the first offsets of %s: %w", filter, err)
 	}
-	ends, err := admin.ListCommittedOffsets(asking, found.Names()...)
+	ends, err := admin.ListCommittedOffsets(ctx, found.Names()...)
 	if err = cmp.Or(err, ends.Error()); err != nil {
-		return nil, unanswered(ctx, fmt.Errorf("find the last offsets of %s: %w", filter, err))
+		return nil, fmt.Errorf("find the last offsets of %s: %w", filter, err)
 	}
 	for _, topic := range found.Sorted() {
 		for _, p := range topic.Partitions.Sorted() {
@@ -120,29 +139,27 @@ func extentsOf(ctx context.Context, client *kgo.Client, filter string) (extents 
 // Used reports whether the consumer group of a role and the commands has a member other
 // than this process. A member with the name of our Instance is this process before its
 // restart.
-func (b *Broker) Used(ctx context.Context, role string) (bool, error) {
-	client, err := b.keeper.Current()
-	if err != nil {
-		return false, err
-	}
-	asking, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	id := groupID{role, b.opt.Routing.Subscription()}
+func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
+	id := b.commandsOf(role)
 	name := id.name(b.opt.Prefix)
-	groups, err := kadm.NewClient(client).DescribeGroups(asking, name)
-	if err == nil && !errors.Is(groups[name].Err, kerr.GroupIDNotFound) {
-		err = groups[name].Err
-	}
-	if err != nil {
-		return false, unanswered(ctx, fmt.Errorf("find the members of group %s: %w", name, err))
-	}
-	own := b.group(id).memberID()
-	return slices.ContainsFunc(groups[name].Members, func(m kadm.DescribedGroupMember) bool {
-		if b.opt.Instance != "" && m.InstanceID != nil {
-			return *m.InstanceID != b.opt.Instance
+	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		groups, err := admin.DescribeGroups(ctx, name)
+		if err == nil && !errors.Is(groups[name].Err, kerr.GroupIDNotFound) {
+			err = groups[name].Err
 		}
-		return m.MemberID != own
-	}), nil
+		if err != nil {
+			return fmt.Errorf("find the members of group %s: %w", name, err)
+		}
+		own := b.group(id).memberID()
+		used = slices.ContainsFunc(groups[name].Members, func(m kadm.DescribedGroupMember) bool {
+			if b.opt.Instance != "" && m.InstanceID != nil {
+				return *m.InstanceID != b.opt.Instance
+			}
+			return m.MemberID != own
+		})
+		return nil
+	})
+	return used, err
 }
 
 // memberID returns the id of this process as a member of the group, or "" if it is not a

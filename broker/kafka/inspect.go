@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -29,7 +30,7 @@ func (b *Broker) Inspect(ctx context.Context, role string) (found broker.Inspect
 	}
 	found.Version, found.Rereads = "Kafka "+kversion.FromApiVersionsResponse(versions).VersionGuess(), true
 	found.Keeps = "topic " + b.opt.Routing.Commands
-	logs, err := b.logs(ctx, client, role)
+	logs, err := b.logs(ctx, kadm.NewClient(client), role)
 	if err != nil {
 		return found, err
 	}

@@ -56,7 +56,7 @@ func (b *Broker) Positions(role string) []timer.Position {
 	for _, l := range b.written {
 		all = append(all, l.seen)
 	}
-	g := b.groups[groupID{role, b.opt.Routing.Subscription()}]
+	g := b.groups[b.commandsOf(role)]
 	b.mu.Unlock()
 	if g == nil {
 		return all

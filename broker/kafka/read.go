@@ -23,8 +23,7 @@ const (
 // A reading reads the records of partitions once, without a group. It fails if a server
 // is away for longer than some seconds.
 type reading struct {
-	asker     *kgo.Client // client for requests of offsets
-	reader    *kgo.Client
+	client    *kgo.Client
 	compacted bool                  // compaction may have removed the last records of a partition
 	unread    map[partition]*extent // rest of each partition
 	visit     func(batch []read) error
@@ -39,8 +38,8 @@ type read struct {
 }
 
 // read calls visit with batches of the records of extents, oldest first in each extent.
-func (b *Broker) read(ctx context.Context, client *kgo.Client, kind broker.Kind, extents []extent, visit func(batch []read) error) error {
-	r := reading{asker: client, compacted: kind == broker.DeadLetter, unread: make(map[partition]*extent), visit: visit}
+func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, visit func(batch []read) error) error {
+	r := reading{compacted: kind == broker.DeadLetter, unread: make(map[partition]*extent), visit: visit}
 	var starts kadm.Offsets
 	for _, e := range extents {
 		if e.start >= e.end {
@@ -49,11 +48,8 @@ func (b *Broker) read(ctx context.Context, client *kgo.Client, kind broker.Kind,
 		r.unread[e.partition] = &e
 		starts.AddOffset(e.topic, e.number, e.start, -1)
 	}
-	if len(r.unread) == 0 {
-		return nil
-	}
 	var err error
-	if r.reader, err = b.dial( // it fetches while visit works, one fetch for each server
+	if r.client, err = b.dial( // it fetches while visit works, one fetch for each server
 		kgo.ConsumePartitions(starts.KOffsets()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), // continues if the log is cut meanwhile
 		kgo.KeepControlRecords(),                          // the last record may be one
@@ -63,7 +59,7 @@ func (b *Broker) read(ctx context.Context, client *kgo.Client, kind broker.Kind,
 	); err != nil {
 		return err
 	}
-	defer r.reader.Close()
+	defer r.client.Close()
 	return r.run(ctx)
 }
 
@@ -71,7 +67,7 @@ func (b *Broker) read(ctx context.Context, client *kgo.Client, kind broker.Kind,
 func (r *reading) run(ctx context.Context) error {
 	for stalled := time.Duration(0); len(r.unread) > 0; {
 		polling, cancel := context.WithTimeout(ctx, readTimeout)
-		fetches := r.reader.PollRecords(polling, readAtOnce)
+		fetches := r.client.PollRecords(polling, readAtOnce)
 		cancel()
 		if err := ctx.Err(); err != nil {
 			return err
@@ -82,7 +78,7 @@ func (r *reading) run(ctx context.Context) error {
 				return err
 			}
 		}
-		failed := skipTooLarge(r.reader, fetches)
+		failed := skipTooLarge(r.client, fetches)
 		if _, answered := errors.AsType[*kerr.Error](failed); answered {
 			return failed
 		}
@@ -130,7 +126,7 @@ func (r *reading) finish() {
 	for id, e := range r.unread {
 		if e.start >= e.end {
 			delete(r.unread, id)
-			r.reader.PauseFetchPartitions(map[string][]int32{e.topic: {e.number}})
+			r.client.PauseFetchPartitions(map[string][]int32{e.topic: {e.number}})
 		}
 	}
 }
@@ -144,7 +140,7 @@ func (r *reading) recheck(ctx context.Context) error {
 	for id := range r.unread {
 		topics = append(topics, id.topic)
 	}
-	starts, err := kadm.NewClient(r.asker).ListStartOffsets(ctx, topics...)
+	starts, err := kadm.NewClient(r.client).ListStartOffsets(ctx, topics...)
 	if err = cmp.Or(err, starts.Error()); err != nil {
 		return err
 	}
@@ -160,11 +156,7 @@ func (r *reading) recheck(ctx context.Context) error {
 
 // Read reads the partitions of a kind, see [broker.History].
 func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[string]int64, visit func([]broker.Stored) error) error {
-	client, err := b.keeper.Current()
-	if err != nil {
-		return err
-	}
-	extents, err := extentsOf(ctx, client, b.opt.Routing.TopicOf(kind, anyTenant))
+	extents, err := b.extents(ctx, b.opt.Routing.TopicOf(kind, anyTenant))
 	if err != nil {
 		return err
 	}
@@ -174,7 +166,7 @@ func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[str
 			e.end = min(e.end, upTo[e.log])
 		}
 	}
-	return b.read(ctx, client, kind, extents, func(records []read) error {
+	return b.read(ctx, kind, extents, func(records []read) error {
 		batch := make([]broker.Stored, 0, len(records))
 		for _, r := range records {
 			if r.Value != nil || kind != broker.DeadLetter {
