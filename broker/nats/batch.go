@@ -83,6 +83,6 @@ func (p publisher) publishBatch(ctx context.Context, s *session, batch []outgoin
 	}
 	batch[last].Header.Set(headerBatchCommit, "1")
 	var err error
-	known := p.send(ctx, s, []outgoing{{batch[last].Msg, &err}})
-	return len(known) == 0 && err == nil
+	duplicates := p.send(ctx, s, []outgoing{{batch[last].Msg, &err}})
+	return len(duplicates) == 0 && err == nil
 }

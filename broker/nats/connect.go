@@ -66,7 +66,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		return fmt.Errorf("routing: %w", err)
 	}
 	defer b.errors.Flush()
-	defer b.pins.Flush()
+	defer b.obstacles.Flush()
 	return b.keeper.Run(ctx)
 }
 

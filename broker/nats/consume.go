@@ -104,11 +104,11 @@ func (s *subscription) consumer(ctx context.Context, ses *session) error {
 		}
 		return err
 	}
-	known, err := s.broker.knownStream(ctx, ses)
+	progress, err := s.broker.streamProgress(ctx, ses)
 	if err != nil {
 		return err
 	}
-	s.renew(created, known)
+	s.renew(created, progress)
 	if !s.silent {
 		s.broker.setSubscriptionError(s, nil)
 	}

@@ -88,7 +88,7 @@ func (s *subscription) follow(ctx context.Context) {
 		}
 		s.mu.Lock()
 		if s.role != "" && info.Created.Equal(s.created) {
-			s.known.settle(s.role, info.AckFloor.Stream)
+			s.progress.settle(s.role, info.AckFloor.Stream)
 		}
 		s.mu.Unlock()
 		if info.Paused {

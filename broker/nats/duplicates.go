@@ -24,14 +24,14 @@ type duplicate struct {
 //
 // If the stored message can't be looked up its duplicate is published again: two copies
 // are better than none.
-func (p publisher) verifyDuplicates(ctx context.Context, s *session, known []duplicate) {
-	if p.opt.Client || len(known) == 0 {
+func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates []duplicate) {
+	if p.opt.Client || len(duplicates) == 0 {
 		return
 	}
-	foreign := make([]bool, len(known))
+	foreign := make([]bool, len(duplicates))
 	var lookUps errgroup.Group
 	lookUps.SetLimit(maxLookUps)
-	for i, d := range known {
+	for i, d := range duplicates {
 		lookUps.Go(func() error {
 			m, err := p.get(ctx, s, getRequest{Sequence: d.sequence})
 			foreign[i] = err != nil || m.Subject != d.Subject
@@ -40,7 +40,7 @@ func (p publisher) verifyDuplicates(ctx context.Context, s *session, known []dup
 	}
 	_ = lookUps.Wait()
 	var again []outgoing
-	for i, d := range known {
+	for i, d := range duplicates {
 		if foreign[i] {
 			d.Header.Del(natsgo.MsgIdHdr)
 			again = append(again, d.outgoing)

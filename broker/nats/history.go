@@ -18,9 +18,10 @@ import (
 // message came or was settled. The server counts an ack a moment after it was sent.
 const followUps = 2
 
-// A record is what this process knows about a stream. A stream that is deleted and made
-// again gets a new record. A nil record notes nothing.
-type record struct {
+// A progress is how far this process has received and published in a stream, and how far
+// roles have acked it. A stream that is deleted and made again gets a new one. A nil
+// progress notes nothing.
+type progress struct {
 	name    string        // name of the log
 	created time.Time     // when the stream was created
 	seen    atomic.Uint64 // highest sequence that was received or published
@@ -30,25 +31,25 @@ type record struct {
 }
 
 // note notes that a message was received or published.
-func (r *record) note(sequence uint64) {
-	if r == nil {
+func (p *progress) note(sequence uint64) {
+	if p == nil {
 		return
 	}
 	for {
-		if seen := r.seen.Load(); sequence <= seen || r.seen.CompareAndSwap(seen, sequence) {
+		if seen := p.seen.Load(); sequence <= seen || p.seen.CompareAndSwap(seen, sequence) {
 			return
 		}
 	}
 }
 
 // settle notes the sequence up to which a role has acked all commands.
-func (r *record) settle(role string, sequence uint64) {
-	if r == nil {
+func (p *progress) settle(role string, sequence uint64) {
+	if p == nil {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done[role] = max(r.done[role], sequence)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done[role] = max(p.done[role], sequence)
 }
 
 // logOf returns the name of a stream as a log. It differs if the stream is made again.
@@ -56,21 +57,21 @@ func logOf(info *jetstream.StreamInfo) string {
 	return info.Config.Name + "@" + info.Created.UTC().Format(time.RFC3339Nano)
 }
 
-// identify returns the record of a stream that was looked up. It makes a new record if
-// the stream is a new one.
-func (b *Broker) identify(info *jetstream.StreamInfo) *record {
+// identify returns the progress in a stream that was looked up. It makes a new one if the
+// stream is a new one.
+func (b *Broker) identify(info *jetstream.StreamInfo) *progress {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	known := b.known.Load()
-	if known == nil || !known.created.Equal(info.Created) {
-		known = &record{name: logOf(info), created: info.Created, done: make(map[string]uint64)}
-		b.known.Store(known)
+	p := b.progress.Load()
+	if p == nil || !p.created.Equal(info.Created) {
+		p = &progress{name: logOf(info), created: info.Created, done: make(map[string]uint64)}
+		b.progress.Store(p)
 	}
-	return known
+	return p
 }
 
-// knownStream returns the record of the existing stream, nil for a client.
-func (b *Broker) knownStream(ctx context.Context, s *session) (*record, error) {
+// streamProgress returns the progress in the existing stream, nil for a client.
+func (b *Broker) streamProgress(ctx context.Context, s *session) (*progress, error) {
 	if b.opt.Client {
 		return nil, nil
 	}
@@ -85,18 +86,18 @@ func (b *Broker) knownStream(ctx context.Context, s *session) (*record, error) {
 // server said a moment ago, and the highest sequence that this process has received or
 // published.
 func (b *Broker) Positions(role string) []timer.Position {
-	r := b.known.Load()
-	if r == nil {
+	p := b.progress.Load()
+	if p == nil {
 		return nil
 	}
-	seen := r.seen.Load()
-	r.mu.Lock()
-	done := r.done[role]
-	r.mu.Unlock()
+	seen := p.seen.Load()
+	p.mu.Lock()
+	done := p.done[role]
+	p.mu.Unlock()
 	if seen == 0 && done == 0 {
 		return nil
 	}
-	return []timer.Position{{Log: r.name, Committed: number(done), Observed: number(seen)}}
+	return []timer.Position{{Log: p.name, Committed: number(done), Observed: number(seen)}}
 }
 
 // number converts a sequence or a size to the type that positions and logs use.

@@ -41,7 +41,7 @@ func (b *Broker) applyLimits(ctx context.Context, s *session, info *jetstream.St
 	about := []any{"stream", is.Name, "max_bytes", is.MaxBytes, "nats_max_bytes", want.MaxBytes, "max_age", is.MaxAge, "nats_max_age", want.MaxAge}
 	_, made := is.Metadata[ours]
 	may, differs := made && !b.opt.Verify, want.MaxBytes != is.MaxBytes || want.MaxAge != is.MaxAge
-	if !may || crowds(info, want.MaxBytes) {
+	if !may || aboveThreshold(info, want.MaxBytes) {
 		want.MaxBytes = is.MaxBytes
 	}
 	if !may || is.MaxAge == 0 || want.MaxAge < is.MaxAge {

@@ -128,17 +128,17 @@ type Broker struct {
 	opt Options
 	log *slog.Logger
 
-	keeper  *connection.Keeper[*session]
-	term    *inflight.Term // lifetime of the subscriptions; it ends with Run
-	batches chan struct{}  // a slot for each atomic batch in flight
-	outages atomic.Int64   // how often the connection was lost
-	errors  *digest.Digest // errors that the client library reports asynchronously
-	pins    *digest.Digest // reasons why consumed messages can't be removed
+	keeper    *connection.Keeper[*session]
+	term      *inflight.Term // lifetime of the subscriptions; it ends with Run
+	batches   chan struct{}  // a slot for each atomic batch in flight
+	outages   atomic.Int64   // how often the connection was lost
+	errors    *digest.Digest // errors that the client library reports asynchronously
+	obstacles *digest.Digest // reasons why consumed messages can't be removed
 	// recent is how often the connection was lost within the last ack wait. Messages that
 	// were lost with it are redelivered within that time.
-	recent atomic.Int64
-	known  atomic.Pointer[record]
-	full   atomic.Pointer[error] // why the stream takes no more, by the last lookup; or nil
+	recent   atomic.Int64
+	progress atomic.Pointer[progress] // in the stream; nil before it was looked up
+	full     atomic.Pointer[error]    // why the stream takes no more, by the last lookup; or nil
 
 	// Only the goroutine of the keeper uses these.
 	peers []string // servers of the cluster that the last connection has named
@@ -172,7 +172,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 		requests: make(map[uint64]func(string, error)),
 	}
 	b.errors = digest.New(func(attrs ...any) { log.Warn("NATS reports an error", attrs...) })
-	b.pins = digest.New(func(attrs ...any) {
+	b.obstacles = digest.New(func(attrs ...any) {
 		log.Warn("the stream is above three quarters of its limit, and no more can be removed from it", attrs...)
 	})
 	b.keeper = b.newKeeper()

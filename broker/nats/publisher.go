@@ -56,13 +56,13 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 	}
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
-	var known []duplicate
+	var duplicates []duplicate
 	for part := range slices.Chunk(out, p.partSize(ctx, s, len(out))) {
 		if !p.publishBatch(ctx, s, part) {
-			known = append(known, p.send(ctx, s, part)...)
+			duplicates = append(duplicates, p.send(ctx, s, part)...)
 		}
 	}
-	p.verifyDuplicates(ctx, s, known)
+	p.verifyDuplicates(ctx, s, duplicates)
 	if slices.ContainsFunc(results, func(err error) bool { return errors.Is(err, jetstream.ErrNoStreamResponse) }) {
 		p.keeper.Recheck()
 	}
@@ -74,7 +74,7 @@ func (p publisher) Publish(ctx context.Context, messages ...broker.Message) []er
 func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (duplicates []duplicate) {
 	connected, end := s.whileConnected(ctx)
 	defer end()
-	known := p.known.Load()                     // first, so that acks of a later stream are not noted in it
+	progress := p.progress.Load()               // first, so that acks of a later stream are not noted in it
 	waiting := make(map[string]context.Context) // by subject; it ends when the subject is denied
 	for part := range slices.Chunk(messages, maxUnacked) {
 		if s.unacked.Acquire(connected, int64(len(part))) != nil {
@@ -111,7 +111,7 @@ func (p publisher) send(ctx context.Context, s *session, messages []outgoing) (d
 			}
 			ack, err := await(waiting[m.Subject], acks[i])
 			if err == nil {
-				known.note(ack.Sequence)
+				progress.note(ack.Sequence)
 			}
 			switch {
 			case err == nil && ack.Duplicate:

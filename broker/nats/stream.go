@@ -61,8 +61,8 @@ func (b *Broker) provision(ctx context.Context, s *session) error {
 	b.seen = true
 	s.batches.Store(info.Config.AllowAtomicPublish && b.batching())
 	b.full.Store(checkLimit(info))
-	if crowded(info) {
-		b.notifyCrowded()
+	if needsTrim(info) {
+		b.requestTrim()
 	}
 	return nil
 }

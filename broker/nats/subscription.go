@@ -24,17 +24,17 @@ const (
 // (consume.go), holds each until it is settled, and gives it to the window, which
 // gives it to the handler.
 type subscription struct {
-	broker  *Broker
-	to      *subscriber
-	topic   string
-	durable string
-	role    string // role that takes the commands; empty if the topic is not the commands
-	window  *inflight.Window
-	barrier chan barrier
-	unfit   chan struct{} // signals that someone has changed the consumer
-	crowded chan struct{} // signals that the stream is above three quarters of its limit
-	silent  bool          // heartbeats were missing; only the receiving goroutine uses it
-	waiting atomic.Int64  // most requests that the server may keep now
+	broker        *Broker
+	to            *subscriber
+	topic         string
+	durable       string
+	role          string // role that takes the commands; empty if the topic is not the commands
+	window        *inflight.Window
+	barrier       chan barrier
+	unfit         chan struct{} // signals that someone has changed the consumer
+	trimRequested chan struct{} // signals that consumed messages are to be removed
+	silent        bool          // heartbeats were missing; only the receiving goroutine uses it
+	waiting       atomic.Int64  // most requests that the server may keep now
 
 	mu       sync.Mutex
 	held     map[position]*delivery
@@ -44,7 +44,7 @@ type subscription struct {
 	newest   uint64        // order of the last delivery that came; 0 before the first
 	gap      bool          // a delivery before newest did not come, and a connection was lost
 	created  time.Time     // when the consumer was created
-	known    *record       // record of the stream that the consumer reads; nil if it is not known
+	progress *progress     // in the stream that the consumer reads; nil if that is not known
 	news     int           // how often the server is still to be asked up to where the role has acked
 	returned []*delivery   // to be returned to the server, since no handler got them before the end
 }
@@ -52,12 +52,12 @@ type subscription struct {
 func newSubscription(ctx context.Context, to *subscriber, durable, topic string) *subscription {
 	return &subscription{
 		broker: to.broker, to: to, topic: topic, durable: durable,
-		window:  inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
-		barrier: make(chan barrier),
-		unfit:   make(chan struct{}, 1),
-		crowded: make(chan struct{}, 1),
-		held:    make(map[position]*delivery),
-		freed:   make(chan struct{}, 1),
+		window:        inflight.New(ctx, inflight.Options{Messages: maxHeld, Bytes: maxHeldBytes, Ahead: maxHeld}),
+		barrier:       make(chan barrier),
+		unfit:         make(chan struct{}, 1),
+		trimRequested: make(chan struct{}, 1),
+		held:          make(map[position]*delivery),
+		freed:         make(chan struct{}, 1),
 	}
 }
 
@@ -123,7 +123,7 @@ func (s *subscription) receive(d *delivery) {
 	s.held[d.position] = d
 	s.bytes += d.bytes
 	s.received++
-	s.known.note(d.sequence)
+	s.progress.note(d.sequence)
 	s.news = followUps
 	s.mu.Unlock()
 	failpoint.Here("fetched")
@@ -165,14 +165,14 @@ func (s *subscription) count() int {
 	return s.received
 }
 
-// renew notes when the current consumer was created, and the record of its stream.
-func (s *subscription) renew(created time.Time, known *record) {
+// renew notes when the current consumer was created, and the progress in its stream.
+func (s *subscription) renew(created time.Time, p *progress) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.created.Equal(created) {
 		s.newest, s.gap = 0, false
 	}
-	s.created, s.known = created, known
+	s.created, s.progress = created, p
 }
 
 // stale reports whether the consumer that a message came from was deleted. An ack would

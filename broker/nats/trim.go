@@ -13,100 +13,100 @@ const (
 	maxUncovered = 100    // most subjects without a consumer that are looked up one by one
 )
 
-// crowded reports whether the service has made the stream and it is above three quarters
+// needsTrim reports whether the service has made the stream and it is above three quarters
 // of its limit.
-func crowded(info *jetstream.StreamInfo) bool {
+func needsTrim(info *jetstream.StreamInfo) bool {
 	_, made := info.Config.Metadata[ours]
-	return made && info.Config.MaxBytes > 0 && crowds(info, info.Config.MaxBytes)
+	return made && info.Config.MaxBytes > 0 && aboveThreshold(info, info.Config.MaxBytes)
 }
 
-// crowds reports whether the stored messages take more than three quarters of a limit.
-func crowds(info *jetstream.StreamInfo, limit int64) bool {
+// aboveThreshold reports whether the stored messages take more than three quarters of a
+// limit.
+func aboveThreshold(info *jetstream.StreamInfo, limit int64) bool {
 	return number(info.State.Bytes) > limit/4*3
 }
 
-// notifyCrowded makes the subscriptions to commands remove consumed messages.
-func (b *Broker) notifyCrowded() {
+// requestTrim makes the subscriptions to commands remove consumed messages.
+func (b *Broker) requestTrim() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.open {
 		select {
-		case s.crowded <- struct{}{}:
+		case s.trimRequested <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// trim removes consumed messages whenever the stream is found to be crowded, until ctx is
-// done. A subscription calls it, not the connection: while a lost database is recovered,
+// trim removes consumed messages whenever that is requested, until ctx is done. A subscription calls it, not the connection: while a lost database is recovered,
 // no subscription to the commands exists, and the recovery needs acked messages.
 func (s *subscription) trim(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.crowded:
+		case <-s.trimRequested:
 		}
 		session, err := s.broker.current()
 		if err != nil || !s.begun() {
 			continue
 		}
-		stands, err := s.broker.removeConsumed(ctx, session, s.durable)
+		blocked, err := s.broker.removeConsumed(ctx, session, s.durable)
 		if err != nil {
-			stands = pin{why: err.Error()}
+			blocked = obstacle{reason: err.Error()}
 		}
-		if stands.why != "" && ctx.Err() == nil {
-			s.broker.pins.Note(1, []any{"stream", s.broker.opt.Stream, "because", stands.why}, stands.about...)
+		if blocked.reason != "" && ctx.Err() == nil {
+			s.broker.obstacles.Note(1, []any{"stream", s.broker.opt.Stream, "because", blocked.reason}, blocked.attrs...)
 		}
 	}
 }
 
-// A pin is a reason why messages can't be removed. Why is empty if there is none.
-type pin struct {
-	why   string
-	about []any // current values, as attributes of a log line
+// An obstacle is a reason why messages can't be removed. Reason is empty if there is none.
+type obstacle struct {
+	reason string
+	attrs  []any // current values, as attributes of a log line
 }
 
 // removeConsumed removes the oldest consumed messages until the stream is down to five
 // eighths of its limit, or returns what prevents that. It removes commands before the
 // events that followed from them: a recovery that found a command without its event would
 // fire it again. Dead letters and messages on other subjects stay.
-func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (stands pin, err error) {
+func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (blocked obstacle, err error) {
 	ctx, stop := b.requesting(ctx, b.api(""))
 	defer stop()
 	defer func() { err = cause(ctx, err) }()
 	stream, err := s.js.Stream(ctx, b.opt.Stream)
 	if err != nil {
-		return pin{}, err
+		return obstacle{}, err
 	}
 	info := stream.CachedInfo()
 	was, goal := number(info.State.Bytes), info.Config.MaxBytes/8*5
-	if !crowded(info) {
-		return pin{}, nil
+	if !needsTrim(info) {
+		return obstacle{}, nil
 	}
-	consumed, stands, err := b.consumed(ctx, s, stream, role)
+	consumed, blocked, err := b.consumed(ctx, s, stream, role)
 	for err == nil && number(info.State.Bytes) > goal {
 		first, found := uint64(0), false
 		if first, found, err = b.firstOf(ctx, s, b.removable()...); err != nil || found && first > consumed {
 			break
 		}
 		if !found {
-			stands.why = "dead letters, and messages on other subjects, fill it"
+			blocked.reason = "dead letters, and messages on other subjects, fill it"
 			break
 		}
 		share := float64(number(info.State.Bytes)-goal) / float64(info.State.Bytes)
 		upTo := min(first+uint64(share*float64(info.State.LastSeq-first)), first+trimStep, consumed)
 		for _, subject := range b.removable() {
 			if err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(upTo+1)); err != nil {
-				return pin{}, err
+				return obstacle{}, err
 			}
 		}
 		now, err := stream.Info(ctx)
 		if err != nil {
-			return pin{}, err
+			return obstacle{}, err
 		}
 		if info = now; number(info.State.Bytes) <= goal {
-			stands = pin{}
+			blocked = obstacle{}
 		}
 	}
 	if number(info.State.Bytes) < was {
@@ -114,7 +114,7 @@ func (b *Broker) removeConsumed(ctx context.Context, s *session, role string) (s
 			"stream", b.opt.Stream, "bytes", info.State.Bytes, "was", was, "max_bytes", info.Config.MaxBytes)
 		b.keeper.Recheck() // the stream may have been full
 	}
-	return stands, err
+	return blocked, err
 }
 
 // removable returns the subjects of messages that may be removed once consumed, in the
@@ -130,7 +130,7 @@ func (b *Broker) removable() []string {
 // consumed returns the sequence up to which all removable messages are consumed, and the
 // reason why it is not higher: a consumer that has not acked a message, or a subject that
 // no consumer reads.
-func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, role string) (upTo uint64, stands pin, err error) {
+func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stream, role string) (upTo uint64, blocked obstacle, err error) {
 	upTo = stream.CachedInfo().State.LastSeq
 	var consumers []*jetstream.ConsumerInfo
 	list := stream.ListConsumers(ctx)
@@ -138,16 +138,16 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 		consumers = append(consumers, c)
 	}
 	if err := list.Err(); err != nil {
-		return 0, pin{}, err
+		return 0, obstacle{}, err
 	}
 	if !slices.ContainsFunc(consumers, func(c *jetstream.ConsumerInfo) bool { return c.Name == role }) || len(consumers) < stream.CachedInfo().State.Consumers {
-		return 0, pin{}, errors.New("not all consumers are known: a server may be away")
+		return 0, obstacle{}, errors.New("not all consumers are known: a server may be away")
 	}
 	var unread []string
 	for _, filter := range b.removable() {
 		info, err := stream.Info(ctx, jetstream.WithSubjectFilter(filter))
 		if err != nil {
-			return 0, pin{}, err
+			return 0, obstacle{}, err
 		}
 		for subject := range info.State.Subjects {
 			read := false
@@ -157,7 +157,7 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 				}
 				read = true
 				if left := c.NumPending + uint64(c.NumAckPending); left > 0 && c.AckFloor.Stream < upTo {
-					upTo, stands = c.AckFloor.Stream, pin{"consumer " + c.Name + " has not acked all messages", []any{"messages", left, "behind", c.AckFloor.Stream}}
+					upTo, blocked = c.AckFloor.Stream, obstacle{"consumer " + c.Name + " has not acked all messages", []any{"messages", left, "behind", c.AckFloor.Stream}}
 				}
 			}
 			if !read {
@@ -171,13 +171,13 @@ func (b *Broker) consumed(ctx context.Context, s *session, stream jetstream.Stre
 	if len(unread) > 0 {
 		first, found, err := b.firstOf(ctx, s, unread...)
 		if err != nil {
-			return 0, pin{}, err
+			return 0, obstacle{}, err
 		}
 		if found && first <= upTo {
-			upTo, stands = first-1, pin{"no consumer reads " + slices.Min(unread) + ", so that nobody knows what was read", []any{"from", first}}
+			upTo, blocked = first-1, obstacle{"no consumer reads " + slices.Min(unread) + ", so that nobody knows what was read", []any{"from", first}}
 		}
 	}
-	return upTo, stands, nil
+	return upTo, blocked, nil
 }
 
 // reads reports whether a consumer reads a subject.
