@@ -47,11 +47,10 @@ type group struct {
 	stop   context.CancelFunc // called when the last subscription has ended
 	gone   chan struct{}      // closed when the member has left
 
-	queued chan struct{} // signals that the queue may have a delivery
-
 	committing sync.Mutex // held while offsets are computed and committed
 
 	mu              sync.Mutex
+	waiting         *sync.Cond  // of subscriptions, for a delivery in the queue
 	users           int         // subscriptions that have not ended
 	member          *kgo.Client // client that has joined last; nil before the first
 	parts           map[partition]*part
@@ -77,11 +76,11 @@ func (b *Broker) join(id groupID) *group {
 	ctx, stop := context.WithCancel(context.Background())
 	g = &group{
 		broker: b, id: id, before: g, stop: stop,
-		gone:   make(chan struct{}),
-		queued: make(chan struct{}, 1),
-		parts:  make(map[partition]*part),
-		users:  1,
+		gone:  make(chan struct{}),
+		parts: make(map[partition]*part),
+		users: 1,
 	}
+	g.waiting = sync.NewCond(&g.mu)
 	b.groups[id] = g
 	b.term.Go(func() { g.run(ctx) })
 	return g
@@ -105,37 +104,34 @@ func (g *group) leave(left []inflight.Delivery) {
 			g.enqueue(d)
 		}
 	}
-	signal(g.queued) // this subscription may have taken a signal that another one needs
 	if g.users--; g.users == 0 {
 		g.stop()
 	}
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// take returns the next delivery, nil if ctx is done first.
+// take returns the next delivery, nil if ctx is done first. The caller wakes the group at
+// the end of ctx.
 func (g *group) take(ctx context.Context) *delivery {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for ctx.Err() == nil { // it must not take back what its own window has returned
 		if d := g.next(); d != nil {
 			return d
 		}
-		select {
-		case <-g.queued:
-		case <-ctx.Done():
-		}
+		g.waiting.Wait()
 	}
 	return nil
 }
 
-// next returns the next delivery, nil if there is none.
-func (g *group) next() *delivery {
+// wake wakes the subscriptions that wait for a delivery.
+func (g *group) wake() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.waiting.Broadcast()
+}
+
+// next returns the next delivery, nil if there is none. The caller holds the lock.
+func (g *group) next() *delivery {
 	for len(g.queue) > 0 {
 		d := g.queue[0]
 		g.queue[0] = nil
@@ -145,9 +141,6 @@ func (g *group) next() *delivery {
 			continue
 		}
 		d.become(inFlight)
-		if len(g.queue) > 0 {
-			signal(g.queued) // signal another subscription
-		}
 		return d
 	}
 	return nil
@@ -158,7 +151,7 @@ func (g *group) enqueue(d *delivery) {
 	d.become(queued)
 	g.queue = append(g.queue, d)
 	g.queuedBytes += d.Bytes()
-	signal(g.queued)
+	g.waiting.Broadcast()
 }
 
 // receive accepts polled records. Rebalances wait until it returns.

@@ -55,6 +55,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 // run fills the window until ctx is done. Then it closes the window, and waits for
 // messages in flight.
 func (s *subscription) run(ctx context.Context) {
+	defer context.AfterFunc(ctx, s.group.wake)()
 	for d := s.group.take(ctx); d != nil; d = s.group.take(ctx) {
 		s.window.Add(d, d.count+1)
 	}
