@@ -80,8 +80,8 @@ func (c *consumer) catchUp(ctx context.Context, q queue, until func(func() (bool
 // channel. So count asks twice.
 func (c *consumer) count(ctx context.Context, q queue) error {
 	err := await(ctx, c.broker.begin(fmt.Sprintf("messages of %p", c), func() error {
-		c.calls.Lock()
-		defer c.calls.Unlock()
+		c.asking.Lock()
+		defer c.asking.Unlock()
 		found, err := c.channel.QueueDeclarePassive(q.name, true, false, false, false, nil)
 		if err != nil {
 			return err

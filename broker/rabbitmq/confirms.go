@@ -30,13 +30,13 @@ type confirmChannel struct {
 
 	mu     sync.Mutex
 	sent   map[target][]*sent
-	queues map[string]*state // by topic
-	latest time.Time         // when the last confirm came
-	newest time.Time         // when the newest confirmed message was sent
+	queues map[string]*queueConfirms // by topic
+	latest time.Time                 // when the last confirm came
+	newest time.Time                 // when the newest confirmed message was sent
 }
 
-// A state is what is known about the queue of a topic.
-type state struct {
+// A queueConfirms is what is known about the confirms of a topic's queue.
+type queueConfirms struct {
 	latest    time.Time // when it last confirmed a message
 	abandoned []*sent   // messages without a waiting call
 }
@@ -113,7 +113,7 @@ func newConfirmChannel(b *Broker, conn *serverConn, channel *amqp.Channel) *conf
 			return amqp.ErrClosed
 		}),
 		sent:   make(map[target][]*sent),
-		queues: make(map[string]*state),
+		queues: make(map[string]*queueConfirms),
 	}
 }
 
@@ -171,31 +171,26 @@ func (c *confirmChannel) settle(s *sent) error {
 	return errNack
 }
 
-// queue returns the state of a topic's queue.
-func (c *confirmChannel) queue(topic string) *state {
+// queue returns what is known about the confirms of a topic's queue.
+func (c *confirmChannel) queue(topic string) *queueConfirms {
 	q, ok := c.queues[topic]
 	if !ok {
-		q = new(state)
+		q = new(queueConfirms)
 		c.queues[topic] = q
 	}
 	return q
 }
 
-// stuck reports whether the queue of a message has confirmed nothing for a while, though
-// the server has confirmed messages that were sent later to other queues.
-func (c *confirmChannel) stuck(s *sent) bool {
+// late reports whether the queue of a message has confirmed nothing for a while, though the
+// server has confirmed messages that were sent later to other queues, and whether the
+// server has confirmed nothing for confirmTimeout, and the message was sent before that.
+func (c *confirmChannel) late(s *sent) (queueStuck, serverSilent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := clock()
-	return !c.newest.Before(s.at) && now.Sub(s.at) >= quiet && now.Sub(c.queue(s.topic).latest) >= quiet
-}
-
-// silent reports whether the server has confirmed nothing for confirmTimeout, and the
-// message was sent before that.
-func (c *confirmChannel) silent(s *sent) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return clock().Sub(s.at) >= confirmTimeout && clock().Sub(c.latest) >= confirmTimeout
+	waited := now.Sub(s.at)
+	queueStuck = !c.newest.Before(s.at) && waited >= quiet && now.Sub(c.queue(s.topic).latest) >= quiet
+	return queueStuck, waited >= confirmTimeout && now.Sub(c.latest) >= confirmTimeout
 }
 
 // clock returns the time for measuring delays of confirms and retries.

@@ -197,10 +197,10 @@ func (b *Broker) ask(ctx context.Context, key string, conn *serverConn, f func(*
 // begin starts f, unless a call with its key has not ended.
 func (b *Broker) begin(key string, f func() error) <-chan singleflight.Result {
 	return b.asked.DoChan(key, func() (any, error) {
-		if !b.term.Add(&b.calls) {
+		if !b.term.Add(&b.requests) {
 			return nil, connection.ErrClosed
 		}
-		defer b.calls.Done()
+		defer b.requests.Done()
 		return nil, f()
 	})
 }
@@ -233,12 +233,12 @@ func onChannel(conn *serverConn, f func(*amqp.Channel) error) error {
 // openChannel calls use with a new channel. If that fails, or ctx ends first, the channel
 // is closed.
 func (b *Broker) openChannel(ctx context.Context, conn *serverConn, use func(*amqp.Channel) error) error {
-	if !b.term.Add(&b.calls) {
+	if !b.term.Add(&b.requests) {
 		return connection.ErrClosed
 	}
 	opened := make(chan error) // unbuffered: either the caller has the channel, or it is closed here
 	go func() {
-		defer b.calls.Done()
+		defer b.requests.Done()
 		channel, err := conn.Channel()
 		if err == nil {
 			err = use(channel)
@@ -266,7 +266,7 @@ func (b *Broker) attempt(timeout time.Duration, f func()) {
 	ctx, cancel := context.WithTimeout(b.ending, timeout)
 	defer cancel()
 	done := make(chan struct{})
-	b.calls.Go(func() {
+	b.requests.Go(func() {
 		defer close(done)
 		f()
 	})

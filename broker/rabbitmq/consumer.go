@@ -31,7 +31,7 @@ type consumer struct {
 	taken   atomic.Int64 // messages that the window has taken
 	ready   atomic.Int64 // messages in the queue, by the server's last answer
 	held    atomic.Int64 // bytes of messages that wait in memory for their retry
-	calls   sync.Mutex   // held while the server is asked on the channel
+	asking  sync.Mutex   // held while the server is asked on the channel
 
 	mu       sync.Mutex
 	canceled bool     // the server sends no more
@@ -111,19 +111,18 @@ func (c *consumer) why() error {
 func (c *consumer) cancel() {
 	c.broker.attempt(apiTimeout, func() {
 		for i, tag := range c.tags {
-			drained := make(chan struct{})
-			go func() {
-				defer close(drained)
+			var draining sync.WaitGroup
+			draining.Go(func() {
 				for in := range c.in[i] {
 					c.giveBack(in.DeliveryTag)
 				}
-			}()
-			c.calls.Lock()
+			})
+			c.asking.Lock()
 			if c.channel.Cancel(tag, false) != nil {
 				_ = c.channel.Close()
 			}
-			c.calls.Unlock()
-			<-drained
+			c.asking.Unlock()
+			draining.Wait()
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()

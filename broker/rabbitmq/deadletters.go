@@ -83,21 +83,19 @@ type visitor struct {
 	left    int // dead letters behind the first, when the first was taken
 }
 
-func (v *visitor) all(ctx context.Context) error {
-	more, err := v.next()
-	if code(err) == amqp.NotFound {
-		return nil // no dead letter was published yet
-	}
+// all visits as many dead letters as the queue had when the first one was taken, and gives
+// back those that were not removed.
+func (v *visitor) all(ctx context.Context) (err error) {
 	// A queue reports its number of messages before it has requeued what other
 	// consumers have given back (in rabbit_amqqueue_process.erl, 3.10, "stat" goes first). When the first
 	// message is taken from it, it has requeued them. So the number is asked for then.
-	for range v.left {
-		if !more || err != nil || ctx.Err() != nil {
-			break
-		}
+	for more := true; more && v.number <= v.left && err == nil && ctx.Err() == nil; {
 		more, err = v.next()
 	}
-	if v.channel.IsClosed() {
+	switch {
+	case v.number == 0 && code(err) == amqp.NotFound: // no dead letter was published yet
+		return nil
+	case v.channel.IsClosed():
 		return err
 	}
 	// The nack requeues the remaining messages. The answer to Close says that the server has

@@ -12,7 +12,7 @@ import (
 // If a queue is not declared in time its messages fail, so that no call delays the
 // messages of other topics. The declaration goes on nevertheless.
 const (
-	declarers      = 32         // queues declared at the same time
+	maxDeclaring   = 32         // queues declared at the same time
 	declareTimeout = apiTimeout // longest wait of a call for its declarations
 )
 
@@ -24,15 +24,15 @@ var errNotDeclared = errors.New("the queue is not declared yet")
 // broker that declares no queues relies on the server, which returns messages without a
 // queue.
 func (b *Broker) declareTopic(ctx context.Context, topic string) (wait func() error) {
-	if _, ok := b.known.Load(topic); ok || b.opt.Client || b.opt.Verify {
+	if _, ok := b.declaredTopics.Load(topic); ok || b.opt.Client || b.opt.Verify {
 		return nil
 	}
 	answer := b.begin("topic "+topic, func() error {
-		b.declarers <- struct{}{}
-		defer func() { <-b.declarers }() // ensureQueues has a timeout, so the slot is freed in time
+		b.declaring <- struct{}{}
+		defer func() { <-b.declaring }() // ensureQueues has a timeout, so the slot is freed in time
 		err := b.ensureQueues(context.Background(), b.queueOf(b.opt.Role, topic))
 		if err == nil {
-			b.known.Store(topic, true)
+			b.declaredTopics.Store(topic, true)
 		}
 		return err
 	})

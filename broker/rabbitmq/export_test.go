@@ -5,8 +5,8 @@ import "context"
 // OnQueue has the broker call f with each queue that it declares, after what was to be
 // called before.
 func (b *Broker) OnQueue(f func(queue string)) {
-	before := b.declared
-	b.declared = func(queue string) {
+	before := b.onDeclare
+	b.onDeclare = func(queue string) {
 		if before != nil {
 			before(queue)
 		}
@@ -30,14 +30,14 @@ func OpenChannel(ctx context.Context, b *Broker) error {
 
 // Answered waits until the server has answered everything, also what no caller
 // waits for.
-func Answered(b *Broker) { b.calls.Wait() }
+func Answered(b *Broker) { b.requests.Wait() }
 
 // Retries reports whether all subscriptions use retry queues.
 func Retries(b *Broker) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for s := range b.open {
-		if s.retries.state.Load() != usable {
+		if s.retries.state.Load() != queuesUsable {
 			return false
 		}
 	}

@@ -165,7 +165,7 @@ func TestCallsAfterTheEndFailAtOnce(t *testing.T) {
 func TestAMessageIsReturnedBeforeItIsConfirmed(t *testing.T) {
 	t.Parallel()
 	returns := make(chan amqp.Return, 2)
-	c := &confirmChannel{returns: returns, channel: new(amqp.Channel), sent: make(map[target][]*sent), queues: make(map[string]*state)}
+	c := &confirmChannel{returns: returns, channel: new(amqp.Channel), sent: make(map[target][]*sent), queues: make(map[string]*queueConfirms)}
 	all := make([]*sent, 3)
 	for i := range all {
 		all[i] = &sent{target: target{"a", []string{"1", "1", "2"}[i]}, confirm: new(amqp.DeferredConfirmation)}

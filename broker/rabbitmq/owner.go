@@ -77,8 +77,8 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 			timer.Quote(conn.Config.Vhost), len(conn.Config.Vhost)+q.limit-minOwner)
 	}
 	text := q.text(owner)
-	if known, ok := b.owners.Load(q.name); ok && q.same(known.(string), owner).Database == owner.Database {
-		text = known.(string) // the same text leaves no error in the server's log
+	if kept, ok := b.owners.Load(q.name); ok && q.same(kept.(string), owner).Database == owner.Database {
+		text = kept.(string) // the same text leaves no error in the server's log
 	}
 	for range ownerTries {
 		err := q.declare(ctx, text)
@@ -156,8 +156,8 @@ func (q ownerQueue) declare(ctx context.Context, owner string) error {
 		q.args[argType] = string(q.broker.opt.QueueType)
 	}
 	err := q.on(ctx, "declare "+owner, func(ch *amqp.Channel) error { return q.queue.declare(ch, q.conn.version()) })
-	if err == nil && q.broker.declared != nil {
-		q.broker.declared(q.name)
+	if err == nil && q.broker.onDeclare != nil {
+		q.broker.onDeclare(q.name)
 	}
 	return err
 }

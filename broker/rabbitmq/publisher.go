@@ -89,7 +89,7 @@ func (b *Broker) send(ctx context.Context, batch []outgoing, results []error) {
 	}
 	for _, m := range batch {
 		if returned, ok := errors.AsType[*returnedError](results[m.index]); ok {
-			b.known.Delete(returned.topic)
+			b.declaredTopics.Delete(returned.topic)
 		}
 	}
 	if channel != nil && channel.channel.IsClosed() { // the exchange may be gone
@@ -168,8 +168,9 @@ func (c *call) settle() {
 	c.pending = slices.DeleteFunc(c.pending, c.finish)
 	stuck, all := make(map[string]bool), c.ctx.Err() != nil || c.confirms.conn.takesMessages() != nil
 	c.pending = slices.DeleteFunc(c.pending, func(u unconfirmed) bool {
-		stuck[u.topic] = stuck[u.topic] || c.confirms.stuck(u.sent) // oldest of a queue first
-		over := all || stuck[u.topic] || c.confirms.silent(u.sent)
+		queueStuck, serverSilent := c.confirms.late(u.sent)
+		stuck[u.topic] = stuck[u.topic] || queueStuck // oldest of a queue first
+		over := all || stuck[u.topic] || serverSilent
 		if over {
 			c.results[u.index] = c.confirms.abandon(u.sent, stuck[u.topic])
 		}

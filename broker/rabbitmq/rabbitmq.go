@@ -52,6 +52,7 @@ import (
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/event-service-agent/timer-service/broker"
@@ -119,22 +120,22 @@ type Broker struct {
 	opt Options
 	log *slog.Logger
 
-	servers   []server
-	unfit     error                           // why the options can't work; nil if they can
-	main      *connection.Keeper[*serverConn] // declares, listens for tails, consumes retry queues
-	out       *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
-	asked     singleflight.Group              // requests without an answer yet, by subject
-	channel   atomic.Pointer[confirmChannel]  // the channel of out
-	known     sync.Map                        // topics whose queue exists
-	declarers chan struct{}                   // slots for topics whose queue is being declared
-	declared  func(queue string)              // called with each declared queue, in tests; else nil
-	owners    sync.Map                        // text of our owner, by the queue that keeps it
-	begun     atomic.Bool
-	term      *inflight.Term  // lifetime of users of the connections; it ends with Run
-	ending    context.Context // ends soon after the term; then no answer is waited for
-	ended     context.CancelFunc
-	outages   atomic.Int64   // connections that were lost
-	calls     sync.WaitGroup // requests without an answer; closing the connections ends them
+	servers        []server
+	unfit          error                           // why the options can't work; nil if they can
+	main           *connection.Keeper[*serverConn] // declares, listens for tails, consumes retry queues
+	out            *connection.Keeper[*serverConn] // publishes; the server may stop reading from it
+	asked          singleflight.Group              // requests without an answer yet, by subject
+	channel        atomic.Pointer[confirmChannel]  // the channel of out
+	declaredTopics sync.Map                        // topics whose queue exists
+	declaring      chan struct{}                   // slots for topics whose queue is being declared
+	onDeclare      func(queue string)              // called with each declared queue, in tests; else nil
+	owners         sync.Map                        // text of our owner, by the queue that keeps it
+	begun          atomic.Bool
+	term           *inflight.Term  // lifetime of users of the connections; it ends with Run
+	ending         context.Context // ends soon after the term; then no answer is waited for
+	ended          context.CancelFunc
+	outages        atomic.Int64   // connections that were lost
+	requests       sync.WaitGroup // without an answer; closing the connections ends them
 
 	mu   sync.Mutex
 	open map[*subscription]error // why a subscription gets no messages; nil if it gets them
@@ -150,7 +151,7 @@ func New(opt Options, log *slog.Logger) *Broker {
 	opt.Role = cmp.Or(opt.Role, "timer-service")
 	b := &Broker{
 		opt: opt, log: log,
-		declarers: make(chan struct{}, declarers),
+		declaring: make(chan struct{}, maxDeclaring),
 		term:      inflight.NewTerm(),
 		open:      make(map[*subscription]error),
 	}
@@ -177,17 +178,12 @@ func (b *Broker) Run(ctx context.Context) error {
 	if b.unfit != nil {
 		return b.unfit
 	}
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 2)
+	keepers, ctx := errgroup.WithContext(ctx)
 	for _, k := range []*connection.Keeper[*serverConn]{b.main, b.out} {
-		go func() {
-			defer stop() // ends the other keeper
-			ended <- k.Run(ctx)
-		}()
+		keepers.Go(func() error { return k.Run(ctx) })
 	}
-	err := errors.Join(<-ended, <-ended)
-	b.calls.Wait()
+	err := keepers.Wait()
+	b.requests.Wait()
 	return err
 }
 

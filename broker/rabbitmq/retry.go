@@ -43,9 +43,9 @@ type retries struct {
 
 // States of the retry queues of a subscription.
 const (
-	unknown int32 = iota // an attempt to open them is under way
-	usable               // they exist and are consumed
-	refused              // they can't be used now
+	queuesPending int32 = iota // an attempt to open them is under way
+	queuesUsable               // they exist and are consumed
+	queuesRefused              // they can't be used now
 )
 
 func newRetries(s *subscription) *retries {
@@ -59,8 +59,8 @@ func newRetries(s *subscription) *retries {
 func (r *retries) usable(delay time.Duration) bool {
 	ctx, cancel := context.WithTimeout(r.publishing, max(apiTimeout, delay))
 	defer cancel()
-	_ = pause.Until(ctx, func() (bool, error) { return r.state.Load() != unknown, nil })
-	return r.state.Load() == usable
+	_ = pause.Until(ctx, func() (bool, error) { return r.state.Load() != queuesPending, nil })
+	return r.state.Load() == queuesUsable
 }
 
 // retryDelays are the longest delays of the retry queues. Each usual delay
@@ -103,7 +103,7 @@ func (r *retries) run(ctx context.Context) (last *consumer) {
 		last = r.broker.consume(ctx, r)
 	}
 	if last == nil {
-		r.state.Store(refused)
+		r.state.Store(queuesRefused)
 	}
 	return last
 }
@@ -120,7 +120,7 @@ func (r *retries) open(ctx context.Context, conn *serverConn) (*consumer, error)
 	case err == nil:
 		_, _ = r.broker.openConfirmChannel(ctx) // at the end of Run it would be too late
 	case code(err) != 0 && !conn.IsClosed(): // the server has refused them
-		r.state.Store(refused)
+		r.state.Store(queuesRefused)
 	}
 	return c, err
 }
@@ -142,7 +142,7 @@ func (r *retries) failed(ctx context.Context, err error) (wait time.Duration) {
 func (r *retries) deliver(ctx context.Context, c *consumer) error {
 	holding, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.state.Store(usable)
+	r.state.Store(queuesUsable)
 	var held sync.WaitGroup
 	for i := range c.in {
 		held.Go(func() {
@@ -163,7 +163,7 @@ func (r *retries) deliver(ctx context.Context, c *consumer) error {
 	}
 	<-holding.Done()
 	if ctx.Err() == nil {
-		r.state.Store(unknown)
+		r.state.Store(queuesPending)
 	}
 	held.Wait()
 	return c.why()

@@ -63,7 +63,7 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 		to:     s,
 	}
 	sub.retries = newRetries(sub)
-	s.broker.state(sub, errNotBegun)
+	s.broker.setFailure(sub, errNotBegun)
 	_ = s.broker.ensureQueues(ctx, sub.queue) // if it fails, the subscription tries again
 	go func() {
 		defer s.broker.term.Done()
@@ -76,9 +76,9 @@ func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 // errNotBegun says that a subscription is new and gets no messages yet.
 var errNotBegun = errors.New("it has not begun")
 
-// state notes why a subscription gets no messages; nil says that it gets them. It reports
+// setFailure notes why a subscription gets no messages; nil says that it gets them. It reports
 // whether that differs from the reason before.
-func (b *Broker) state(sub *subscription, why error) bool {
+func (b *Broker) setFailure(sub *subscription, why error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before, ok := b.open[sub]
@@ -127,10 +127,8 @@ func (s *subscription) run(ctx context.Context) {
 	s.broker.forget(s)
 	s.window.Close()
 	s.to.Left()
-	gone := make(chan struct{})
-	if c == nil {
-		close(gone)
-	} else {
+	var gone chan struct{}
+	if c != nil {
 		gone = c.conn.gone
 		c.cancel()
 		defer c.close()
@@ -164,7 +162,7 @@ func (s *subscription) open(ctx context.Context, _ *serverConn) (*consumer, erro
 // failed notes why the subscription gets no messages, and logs it if that is another
 // reason than before.
 func (s *subscription) failed(ctx context.Context, err error) (wait time.Duration) {
-	if s.broker.state(s, err) {
+	if s.broker.setFailure(s, err) {
 		s.broker.log.WarnContext(ctx, "subscription interrupted, will retry", "queue", s.queue.name, "error", err)
 	}
 	if errors.Is(err, errUnfit) {
@@ -176,7 +174,7 @@ func (s *subscription) failed(ctx context.Context, err error) (wait time.Duratio
 // deliver adds messages to the window until ctx is done, or until the server ends the
 // consumer.
 func (s *subscription) deliver(ctx context.Context, c *consumer) error {
-	s.broker.state(s, nil)
+	s.broker.setFailure(s, nil)
 	for {
 		c.free(ctx)
 		select {

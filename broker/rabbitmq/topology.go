@@ -88,8 +88,8 @@ func (b *Broker) object(conn *serverConn, q queue) object {
 		declare: func(ch *amqp.Channel) error { return q.declare(ch, conn.version()) },
 		bind: func(ch *amqp.Channel) error {
 			err := ch.QueueBind(q.name, q.key, b.opt.Exchange, false, nil)
-			if err == nil && b.declared != nil {
-				b.declared(q.name)
+			if err == nil && b.onDeclare != nil {
+				b.onDeclare(q.name)
 			}
 			return err
 		},
