@@ -78,7 +78,7 @@ func (b *Broker) CatchUp(ctx context.Context, role string) error {
 				}
 			}
 			if g.handled(unread); len(unread) > 0 {
-				committed, err := committedBy(ctx, admin, g.name())
+				committed, err := committedBy(ctx, admin, g.id.name())
 				if err != nil {
 					return err
 				}

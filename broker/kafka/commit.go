@@ -27,7 +27,7 @@ func (g *group) commitOften(ctx context.Context, member *kgo.Client) {
 		err := g.commit(ctx, member)
 		g.committing.Unlock()
 		if errs.isNew(ctx, err) {
-			g.broker.log.WarnContext(ctx, "commit failed, will retry", "group", g.name(), "error", err)
+			g.broker.log.WarnContext(ctx, "commit failed, will retry", "group", g.id.name(), "error", err)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (b *Broker) commandsOf(role string) groupID {
 
 // name returns the name of the consumer group. It is stable, since Kafka keeps
 // the position under it.
-func (id groupID) name(prefix string) string { return prefix + id.role + "." + id.topic }
+func (id groupID) name() string { return id.role + "." + id.topic }
 
 // A group is this process as a member of a consumer group. All subscriptions of a role
 // and a topic share one member, and take from one queue. The group outlives them until

@@ -61,7 +61,7 @@ func (b *Broker) logs(ctx context.Context, admin *kadm.Client, role string) (log
 	for _, e := range extents {
 		topics = append(topics, e.topic)
 	}
-	committed, err := committedBy(ctx, admin, b.commandsOf(role).name(b.opt.Prefix))
+	committed, err := committedBy(ctx, admin, b.commandsOf(role).name())
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func extentsOf(ctx context.Context, admin *kadm.Client, filter string) (extents 
 // restart.
 func (b *Broker) Used(ctx context.Context, role string) (used bool, err error) {
 	id := b.commandsOf(role)
-	name := id.name(b.opt.Prefix)
+	name := id.name()
 	err = b.ask(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		groups, err := admin.DescribeGroups(ctx, name)
 		if err == nil && !errors.Is(groups[name].Err, kerr.GroupIDNotFound) {

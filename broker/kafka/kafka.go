@@ -45,7 +45,6 @@ type Options struct {
 	Routing    broker.Routing // default [DefaultRouting]
 	Partitions int32          // partitions of created topics for commands and events; default 12
 	MaxAge     time.Duration  // how long such topics keep messages; default 3 days
-	Prefix     string         // put before the names of consumer groups
 	// Instance names this process among the members of its groups. With a name that is the
 	// same after a restart, a restarted process goes on at once. If it is empty, each start
 	// makes a new member.

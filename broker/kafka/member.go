@@ -39,18 +39,16 @@ func (g *group) run(ctx context.Context) {
 	var errs repeated
 	for ctx.Err() == nil {
 		if err := g.consume(ctx); errs.isNew(ctx, err) {
-			g.broker.log.WarnContext(ctx, "subscription failed, will retry", "group", g.name(), "error", err)
+			g.broker.log.WarnContext(ctx, "subscription failed, will retry", "group", g.id.name(), "error", err)
 		}
 		pause.For(ctx, rejoinPause)
 	}
 }
 
-func (g *group) name() string { return g.id.name(g.broker.opt.Prefix) }
-
 // options returns the options of the client that consumes.
 func (g *group) options() []kgo.Opt {
 	opts := []kgo.Opt{
-		kgo.ConsumerGroup(g.name()),
+		kgo.ConsumerGroup(g.id.name()),
 		kgo.ConsumeTopics(g.id.topic),
 		// A new role reads from the beginning, and so does one whose offset was removed.
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -127,7 +125,7 @@ func (g *group) poll(ctx context.Context, member *kgo.Client) error {
 			return err
 		}
 		if err != nil && errs.isNew(ctx, err) {
-			g.broker.log.WarnContext(ctx, "subscription has errors, will retry", "group", g.name(), "error", err)
+			g.broker.log.WarnContext(ctx, "subscription has errors, will retry", "group", g.id.name(), "error", err)
 			g.broker.keeper.Recheck()
 		}
 	}
@@ -181,7 +179,7 @@ func (g *group) revoked(ctx context.Context, member *kgo.Client, revoked map[str
 	g.committing.Lock()
 	defer g.committing.Unlock()
 	if err := g.commit(ctx, member); err != nil {
-		g.broker.log.WarnContext(ctx, "last commit of partitions failed, messages will come again", "group", g.name(), "error", err)
+		g.broker.log.WarnContext(ctx, "last commit of partitions failed, messages will come again", "group", g.id.name(), "error", err)
 	}
 	g.lose(revoked)
 }
@@ -189,7 +187,7 @@ func (g *group) revoked(ctx context.Context, member *kgo.Client, revoked map[str
 // lost forgets partitions that other members have already.
 func (g *group) lost(ctx context.Context, _ *kgo.Client, lost map[string][]int32) {
 	if len(lost) > 0 {
-		g.broker.log.WarnContext(ctx, "partitions lost, messages will come again", "group", g.name())
+		g.broker.log.WarnContext(ctx, "partitions lost, messages will come again", "group", g.id.name())
 	}
 	g.committing.Lock()
 	defer g.committing.Unlock()

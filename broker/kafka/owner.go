@@ -58,7 +58,7 @@ func (b *Broker) Claim(ctx context.Context, role string, owner broker.Owner, tak
 
 // ownerGroup returns the group whose offset keeps the owner of a role's commands.
 func (b *Broker) ownerGroup(role string) string {
-	return b.commandsOf(role).name(b.opt.Prefix) + ownerSuffix
+	return b.commandsOf(role).name() + ownerSuffix
 }
 
 // ownerTopic returns the topic of which the offset is committed. It is a topic that
