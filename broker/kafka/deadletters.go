@@ -47,7 +47,7 @@ func (b *Broker) visit(
 	}
 	defer remover.Close()
 	last := make(map[recordID]int64) // offset of each dead letter's last record; -1 for a tombstone
-	if err := b.read(ctx, broker.DeadLetter, extents, func(batch []read) error {
+	if err := b.read(ctx, broker.DeadLetter, extents, func(batch []storedRecord) error {
 		for _, r := range batch {
 			if last[idOf(r.Record)] = r.Offset; r.Value == nil {
 				last[idOf(r.Record)] = -1
@@ -57,7 +57,7 @@ func (b *Broker) visit(
 	}); err != nil {
 		return err
 	}
-	return b.read(ctx, broker.DeadLetter, extents, func(batch []read) error {
+	return b.read(ctx, broker.DeadLetter, extents, func(batch []storedRecord) error {
 		for _, r := range batch {
 			if offset, there := last[idOf(r.Record)]; !there || offset != r.Offset {
 				continue

@@ -53,7 +53,7 @@ type group struct {
 	waiting         *sync.Cond  // of subscriptions, for a delivery in the queue
 	users           int         // subscriptions that have not ended
 	member          *kgo.Client // client that has joined last; nil before the first
-	parts           map[partition]*part
+	parts           map[partition]*assignment
 	queue           []*delivery // deliveries that wait for a window
 	queuedBytes     int
 	held, heldBytes int
@@ -77,7 +77,7 @@ func (b *Broker) join(id groupID) *group {
 	g = &group{
 		broker: b, id: id, before: g, stop: stop,
 		gone:  make(chan struct{}),
-		parts: make(map[partition]*part),
+		parts: make(map[partition]*assignment),
 		users: 1,
 	}
 	g.waiting = sync.NewCond(&g.mu)
@@ -203,7 +203,7 @@ func (g *group) awaitCapacity(ctx context.Context) bool {
 
 // drain publishes the messages that partitions hold for a retry, and waits until none of
 // their messages is in flight, for a few seconds at most.
-func (g *group) drain(ctx context.Context, parts []*part) {
+func (g *group) drain(ctx context.Context, parts []*assignment) {
 	var again []*delivery
 	g.mu.Lock()
 	for _, p := range parts {
@@ -223,6 +223,6 @@ func (g *group) drain(ctx context.Context, parts []*part) {
 	_ = pause.Until(ctx, func() (bool, error) { // messages without an ack by then are redelivered
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return !slices.ContainsFunc(parts, (*part).busy), nil
+		return !slices.ContainsFunc(parts, (*assignment).busy), nil
 	})
 }

@@ -158,7 +158,7 @@ func (g *group) assigned(_ context.Context, _ *kgo.Client, got map[string][]int3
 	for topic, numbers := range got {
 		for _, n := range numbers {
 			id := partition{topic, n}
-			g.parts[id] = newPart(g, id)
+			g.parts[id] = newAssignment(g, id)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func (g *group) lose(lost map[string][]int32) {
 }
 
 // partsOf returns those of the partitions that are ours. The caller holds the lock.
-func (g *group) partsOf(numbers map[string][]int32) (parts []*part) {
+func (g *group) partsOf(numbers map[string][]int32) (parts []*assignment) {
 	for id, p := range g.parts {
 		if slices.Contains(numbers[id.topic], id.number) {
 			parts = append(parts, p)

@@ -58,13 +58,13 @@ type publisher struct{ *Broker }
 
 // An outgoing message is a message of a call to Publish.
 type outgoing struct {
-	topic  *opened
+	topic  *destination
 	record *kgo.Record // nil if the topic is unusable
 	err    error       // result in the call
 }
 
-// An opened topic is a topic that a call publishes to.
-type opened struct {
+// A destination is a topic that a call publishes to.
+type destination struct {
 	topicState // state before the call has sent anything
 
 	kind     broker.Kind
@@ -140,12 +140,12 @@ func (b *Broker) learn(r *kgo.Record, err error) {
 func (p publisher) open(ctx context.Context, client *kgo.Client, messages []broker.Message) []*outgoing {
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	topics, all := make(map[string]*opened), make([]*outgoing, len(messages))
+	topics, all := make(map[string]*destination), make([]*outgoing, len(messages))
 	for i, m := range messages {
 		t := topics[m.Topic]
 		if t == nil {
 			kind := kindOf(p.opt.Routing, m.Topic)
-			t = &opened{kind: kind, logged: kind != broker.Commands && matches(p.opt.Routing.TopicOf(kind, anyTenant), m.Topic)}
+			t = &destination{kind: kind, logged: kind != broker.Commands && matches(p.opt.Routing.TopicOf(kind, anyTenant), m.Topic)}
 			t.topicState, t.unusable = p.ensure(ctx, client, m.Topic)
 			topics[m.Topic] = t
 		}

@@ -26,19 +26,19 @@ type reading struct {
 	client    *kgo.Client
 	compacted bool                  // compaction may have removed the last records of a partition
 	unread    map[partition]*extent // rest of each partition
-	visit     func(batch []read) error
+	visit     func(batch []storedRecord) error
 }
 
-// A read is a record with its log. A record without a value says that the dead letter
+// A storedRecord is a record with its log. A record without a value says that the dead letter
 // with its key was removed.
-type read struct {
+type storedRecord struct {
 	*kgo.Record
 
 	log string // name as in [timer.Position]
 }
 
 // read calls visit with batches of the records of extents, oldest first in each extent.
-func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, visit func(batch []read) error) error {
+func (b *Broker) read(ctx context.Context, kind broker.Kind, extents []extent, visit func(batch []storedRecord) error) error {
 	r := reading{compacted: kind == broker.DeadLetter, unread: make(map[partition]*extent), visit: visit}
 	var starts kadm.Offsets
 	for _, e := range extents {
@@ -98,8 +98,8 @@ func (r *reading) run(ctx context.Context) error {
 
 // receive returns the fetched records that are unread, and whether the position in any
 // partition has advanced. It skips a batch that is too large when it is decompressed.
-func (r *reading) receive(fetches kgo.Fetches) (batch []read, progress bool) {
-	batch = make([]read, 0, fetches.NumRecords())
+func (r *reading) receive(fetches kgo.Fetches) (batch []storedRecord, progress bool) {
+	batch = make([]storedRecord, 0, fetches.NumRecords())
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		e := r.unread[partition{f.Topic, f.Partition}]
 		if e == nil {
@@ -108,7 +108,7 @@ func (r *reading) receive(fetches kgo.Fetches) (batch []read, progress bool) {
 		before := e.start
 		for _, record := range f.Records {
 			if record.Offset >= e.start && record.Offset < e.end && !record.Attrs.IsControl() {
-				batch = append(batch, read{record, e.log})
+				batch = append(batch, storedRecord{record, e.log})
 			}
 			e.start = max(e.start, record.Offset+1)
 		}
@@ -166,7 +166,7 @@ func (b *Broker) Read(ctx context.Context, kind broker.Kind, after, upTo map[str
 			e.end = min(e.end, upTo[e.log])
 		}
 	}
-	return b.read(ctx, kind, extents, func(records []read) error {
+	return b.read(ctx, kind, extents, func(records []storedRecord) error {
 		batch := make([]broker.Stored, 0, len(records))
 		for _, r := range records {
 			if r.Value != nil || kind != broker.DeadLetter {

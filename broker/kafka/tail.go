@@ -29,9 +29,9 @@ const (
 // A listener reads a topic.
 type listener struct {
 	*kgo.Client
-	broker *Broker
-	topic  string
-	known  map[int32]kgo.Offset // partitions that it reads
+	broker  *Broker
+	topic   string
+	offsets map[int32]kgo.Offset // where it began to read each partition
 }
 
 // listen returns a listener that reads a topic from its end. Messages that are published
@@ -61,9 +61,9 @@ func (b *Broker) listen(ctx context.Context, topic string) (inflight.Listener, e
 	if err != nil && !errors.Is(err, errMissing) { // a missing topic is read from when it is made
 		return nil, classify(err)
 	}
-	l := &listener{broker: b, topic: topic, known: make(map[int32]kgo.Offset)}
-	maps.Copy(l.known, ends.KOffsets()[topic])
-	l.Client, err = b.dial(kgo.MaxDecompressBatchBytes(maxBatch), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: l.known}))
+	l := &listener{broker: b, topic: topic, offsets: make(map[int32]kgo.Offset)}
+	maps.Copy(l.offsets, ends.KOffsets()[topic])
+	l.Client, err = b.dial(kgo.MaxDecompressBatchBytes(maxBatch), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: l.offsets}))
 	return l, err
 }
 
@@ -83,7 +83,7 @@ func (l *listener) Receive(ctx context.Context, send func(*message.Message) bool
 	var errs repeated
 	for ; ctx.Err() == nil; l.addPartitions(ctx) {
 		interval := partitionsInterval
-		if len(l.known) == 0 {
+		if len(l.offsets) == 0 {
 			interval = topicInterval
 		}
 		polling, cancel := context.WithTimeout(ctx, interval)
@@ -114,12 +114,12 @@ func (l *listener) addPartitions(ctx context.Context) {
 	}
 	added := make(map[int32]kgo.Offset)
 	for number := range details[l.topic].Partitions {
-		if _, known := l.known[number]; !known {
+		if _, reads := l.offsets[number]; !reads {
 			added[number] = kgo.NewOffset().AtStart()
 		}
 	}
 	if len(added) > 0 {
-		maps.Copy(l.known, added)
+		maps.Copy(l.offsets, added)
 		l.AddConsumePartitions(map[string]map[int32]kgo.Offset{l.topic: added})
 	}
 }

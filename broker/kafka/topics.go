@@ -278,36 +278,36 @@ const maxKnown = 10_000
 // ensure makes sure that a topic exists. It makes the topic if it may.
 func (b *Broker) ensure(ctx context.Context, client *kgo.Client, topic string) (topicState, error) {
 	b.mu.Lock()
-	known := b.topics[topic]
+	state := b.topics[topic]
 	b.mu.Unlock()
-	if known.fresh {
-		return known, nil
+	if state.fresh {
+		return state, nil
 	}
 	if err := checkTopic(topic); err != nil {
-		return known, err
+		return state, err
 	}
 	found, err := b.find(ctx, client, topic)
 	id := found[topic].ID
 	switch {
 	case errors.Is(err, errMissing) && !b.opt.Client && !b.opt.Verify:
 		if id, err = b.planFor(topic).create(ctx, client, false); err != nil {
-			return known, err
+			return state, err
 		}
 	case errors.Is(err, errUnfit) && kindOf(b.opt.Routing, topic) == broker.DeadLetter: // better than none
 		b.log.WarnContext(ctx, "dead letters may get lost", "topic", topic, "error", err)
 	case err != nil:
-		return known, err
+		return state, err
 	}
-	if known.id != (kadm.TopicID{}) && known.id != id {
+	if state.id != (kadm.TopicID{}) && state.id != id {
 		// The topic was made again, and the client library goes on with the deleted one.
 		client.PurgeTopicsFromProducing(topic)
 	}
-	known.id, known.fresh = id, true
+	state.id, state.fresh = id, true
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.topics) >= maxKnown {
 		clear(b.topics)
 	}
-	b.topics[topic] = known
-	return known, nil
+	b.topics[topic] = state
+	return state, nil
 }

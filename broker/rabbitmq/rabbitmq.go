@@ -5,7 +5,7 @@
 //	                                          after its delay                  ▼
 //	                                                    └──── queue.retry.2s … queue.retry.10m
 //
-// # Exchange and queues
+// # Exchange and queues (topology.go, declarations.go, provision.go)
 //
 // Everything is published to one direct exchange, with the topic as the routing key.
 // Each topic has a durable queue of its name, which the role [Options.Role] and other
@@ -14,25 +14,25 @@
 // role is declared when it subscribes, so that the role gets no message from before. The
 // driver compares an existing exchange or queue, and never changes it.
 //
-// # Publishing
+// # Publishing (publisher.go, confirms.go)
 //
 // Messages are persistent, and the server confirms each by itself. If the server does
 // not take a message, or returns it because no queue takes it, that message fails alone.
 // At most 1000 are unconfirmed.
 //
-// # Subscribing
+// # Subscribing (subscriber.go, consumer.go, retry.go)
 //
 // A subscription has a connection of its own and up to 4096 messages in flight,
 // in any order. Instances of a role compete for its queue. If the connection breaks,
 // messages without an ack are redelivered. A nacked message is published to a retry
 // queue of its queue before it is acked, and waits there.
 //
-// # Owner
+// # Owner (owner.go)
 //
 // An empty queue beside the queue of the commands has an argument that names the
 // database that owns them: see [Broker.Claim].
 //
-// # Connections
+// # Connections (connection.go, network.go, filter.go, flow.go)
 //
 // One connection publishes. It does nothing else, since a server that is low on memory or
 // disk stops reading from it. Another one declares, listens for tails and consumes the

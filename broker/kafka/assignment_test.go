@@ -15,13 +15,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// alone returns a group that has one partition, and a subscription to it.
-func alone(t *testing.T) (*group, *part) {
+// newTestGroup returns a group that has one partition, and a subscription to it.
+func newTestGroup(t *testing.T) (*group, *assignment) {
 	t.Helper()
 	b := New(Options{}, slog.New(slog.DiscardHandler))
 	g := &group{
 		broker: b, id: groupID{"reader", "topic"}, users: 1,
-		parts: make(map[partition]*part),
+		parts: make(map[partition]*assignment),
 	}
 	g.waiting = sync.NewCond(&g.mu)
 	g.assigned(t.Context(), nil, map[string][]int32{"topic": {0}})
@@ -59,7 +59,7 @@ func offsetsOf(deliveries []*delivery) (offsets []int64) {
 // TestOffsetBelowWhichAllIsHandled acks in an order of its own.
 func TestOffsetBelowWhichAllIsHandled(t *testing.T) {
 	t.Parallel()
-	g, p := alone(t)
+	g, p := newTestGroup(t)
 	if p.low() != -1 {
 		t.Errorf("the position is %d before the first record", p.low())
 	}
@@ -81,7 +81,7 @@ func TestLowestOpenOffset(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		g, p := alone(t)
+		g, p := newTestGroup(t)
 		next := random.Int64N(10)
 		for range 200 {
 			switch random.IntN(20) {
@@ -115,7 +115,7 @@ func TestLowestOpenOffset(t *testing.T) {
 // are not handled yet. They are still delivered, and the position waits for them.
 func TestLogThatWasCutKeepsWhatIsBelow(t *testing.T) {
 	t.Parallel()
-	g, p := alone(t)
+	g, p := newTestGroup(t)
 	g.receive(fetched(0, "old", 10, 11, 12, 13, 14))
 	had := takeAll(g)
 	had[0].Ack()
@@ -171,7 +171,7 @@ func TestEveryBatchThatIsSkippedIsNamed(t *testing.T) {
 // TestLargeRecordsFillTheQueue polls few records that take much memory.
 func TestLargeRecordsFillTheQueue(t *testing.T) {
 	t.Parallel()
-	g, _ := alone(t)
+	g, _ := newTestGroup(t)
 	large := strings.Repeat("x", 1<<20)
 	for offset := range int64(200) {
 		if !g.capacity() {
@@ -192,7 +192,7 @@ func TestLargeRecordsFillTheQueue(t *testing.T) {
 // is in flight of it is waited for before it goes to another member.
 func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, _ := alone(t)
+		g, _ := newTestGroup(t)
 		g.receive(fetched(0, "old", 10, 11))
 		had := g.take(t.Context())
 		gone := make(chan struct{})
@@ -218,7 +218,7 @@ func TestPartitionThatIsRevokedIsNotDelivered(t *testing.T) {
 // TestRetryIsHeldThenDue nacks a message for a short time.
 func TestRetryIsHeldThenDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, p := alone(t)
+		g, p := newTestGroup(t)
 		g.receive(fetched(0, "x", 10))
 		d := g.take(t.Context())
 		d.Retry(25 * time.Second)

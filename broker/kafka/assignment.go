@@ -17,9 +17,9 @@ type partition struct {
 	number int32
 }
 
-// A part is a partition while it is assigned to us. Its lowest open offset is the one to
-// commit: below it everything is handled. The group's lock guards a part.
-type part struct {
+// An assignment is a partition while it is assigned to us. Its lowest open offset is the one to
+// commit: below it everything is handled. The group's lock guards an assignment.
+type assignment struct {
 	partition
 	group   *group
 	leaving bool // it goes to another member, so nothing more of it is delivered
@@ -29,18 +29,18 @@ type part struct {
 	log string       // name of the log as in [timer.Position]; empty before the first record
 
 	open      map[int64]*delivery // polled deliveries that are not handled, by offset
-	below     int64               // last result of [part.low]; everything below it is handled
+	below     int64               // last result of [assignment.low]; everything below it is handled
 	committed int64               // last committed offset; -1 before our first commit
 	next      int64               // offset after the last polled record; -1 before the first
 	epoch     int32               // epoch of the leader that the last record came from
 }
 
-func newPart(g *group, p partition) *part {
-	return &part{partition: p, group: g, open: make(map[int64]*delivery), below: -1, committed: -1, next: -1, epoch: -1}
+func newAssignment(g *group, p partition) *assignment {
+	return &assignment{partition: p, group: g, open: make(map[int64]*delivery), below: -1, committed: -1, next: -1, epoch: -1}
 }
 
 // add adds a record that was polled.
-func (p *part) add(r *kgo.Record, now time.Time) *delivery {
+func (p *assignment) add(r *kgo.Record, now time.Time) *delivery {
 	// The log was cut at this offset, or the topic was made again: records from here on are gone.
 	if r.Offset < p.next {
 		for offset, d := range p.open {
@@ -61,7 +61,7 @@ func (p *part) add(r *kgo.Record, now time.Time) *delivery {
 // called often, while up to a hundred thousand deliveries may be open. So it goes on from
 // its last result, and looks at all open deliveries only after a gap that is longer than
 // their number.
-func (p *part) low() int64 {
+func (p *assignment) low() int64 {
 	for range p.open {
 		if p.open[p.below] != nil {
 			return p.below
@@ -77,7 +77,7 @@ func (p *part) low() int64 {
 
 // has reports whether a delivery with an offset below the given one is in one of the
 // states.
-func (p *part) has(below int64, states ...state) bool {
+func (p *assignment) has(below int64, states ...state) bool {
 	for offset, d := range p.open {
 		if offset < below && slices.Contains(states, d.state) {
 			return true
@@ -87,7 +87,7 @@ func (p *part) has(below int64, states ...state) bool {
 }
 
 // busy reports whether a delivery is in flight, or on its way to the end of the topic.
-func (p *part) busy() bool { return p.has(p.next, inFlight, publishing) }
+func (p *assignment) busy() bool { return p.has(p.next, inFlight, publishing) }
 
 // A state is the state of a delivery:
 type state int
@@ -104,7 +104,7 @@ const (
 
 // A delivery is a record that is not handled yet. The group's lock guards it.
 type delivery struct {
-	part      *part
+	part      *assignment
 	record    *kgo.Record
 	state     state
 	count     int       // how often it was delivered
