@@ -24,6 +24,9 @@ func TestRoutingNamesTopics(t *testing.T) {
 		{shared.DeadLettersOf(timer.NoTenant), "svc._.dlq"},
 		{perTenant.Subscription(), "svc.*.timer"},
 		{perTenant.CommandsOf("acme"), "svc.acme.timer"},
+		{perTenant.TopicOf(broker.Commands, "*"), "svc.*.timer"},
+		{perTenant.TopicOf(broker.Events, "acme"), "svc.acme.serviceCall"},
+		{perTenant.TopicOf(broker.DeadLetter, timer.NoTenant), "svc._.dlq"},
 	}
 	for _, tt := range tests {
 		if tt.got != tt.want {
