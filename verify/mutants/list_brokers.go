@@ -4,7 +4,7 @@ package main
 var brokers = []mutant{
 	{
 		"I11", "Kafka: what is in flight is committed, and lost when the service dies",
-		[]change{in("broker/kafka", "part.low", first("return p.next"))},
+		[]change{in("broker/kafka", "assignment.low", first("return p.next"))},
 		test{"./broker/kafka", "^TestNothingIsCommittedBeforeItIsAcked$|^TestOffset", ""},
 	},
 	{
