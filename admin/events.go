@@ -117,7 +117,9 @@ func (e *Events) send(name string, tenant timer.TenantID, event any) {
 }
 
 // wants reports whether a client asked for events of a name.
-func (l *eventClient) wants(name string) bool { return len(l.only) == 0 || slices.Contains(l.only, name) }
+func (l *eventClient) wants(name string) bool {
+	return len(l.only) == 0 || slices.Contains(l.only, name)
+}
 
 // Hooks returns the hooks that an app has to call.
 func (e *Events) Hooks() app.Hooks {
