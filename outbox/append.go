@@ -82,7 +82,7 @@ func add[T any](ctx context.Context, tx Tx, insert Insert, all []T, encode func(
 type schema struct {
 	watermillsql.SchemaAdapter
 	insert func(n int) string
-	rows   []encoded // those that are published
+	rows   []encoded // rows of the messages that are published
 }
 
 // An encoded is what a row is made of.

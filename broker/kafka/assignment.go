@@ -90,6 +90,12 @@ func (p *assignment) has(below int64, states ...state) bool {
 func (p *assignment) busy() bool { return p.has(p.next, inFlight, publishing) }
 
 // A state is the state of a delivery:
+//
+//	queued ──take──► inFlight ──ack──► settled
+//	  ▲  ▲ └──────◄──return──┘ │         ▲
+//	  │  └─────time───┐      nack       │ stored
+//	polled ─early──► held ◄────┘         │
+//	                  └──too long──► publishing
 type state int
 
 // States of deliveries.

@@ -84,7 +84,7 @@ type visitor struct {
 }
 
 // all visits as many dead letters as the queue had when the first one was taken, and gives
-// back those that were not removed.
+// back the ones that were not removed.
 func (v *visitor) all(ctx context.Context) (err error) {
 	// A queue reports its number of messages before it has requeued what other
 	// consumers have given back (in rabbit_amqqueue_process.erl, 3.10, "stat" goes first). When the first
