@@ -18,11 +18,6 @@ import (
 // in each life this way: it has deleted the first rows before it publishes many more.
 const firstBatch = 64
 
-// A sender with a backlog reads it from the first row again only after busyIntervals
-// intervals. Each time it reads in vain the rows that are in flight: when it did so after
-// each interval, they were a third of all rows that it read.
-const busyIntervals = 4
-
 // A sender forwards one table. One goroutine reads and publishes the head, one the
 // deferred rows, and a third settles the rows that the first has published.
 //
@@ -100,20 +95,26 @@ func (s *sender) run(ctx context.Context) error {
 	return nil
 }
 
-// sendHead reads the outbox from the first row to the last, again and again, and
-// publishes the rows that are not in flight. Behind the last row it waits for new ones.
-// It finds rows that commit late when it reads again from an earlier row, see rereads, or
-// from the first one, which it does after each interval, or with a backlog after each
-// fourth.
+// sendHead reads the outbox from the first row to the last, and publishes the rows. Behind
+// the last row it waits for new ones. It finds rows that commit late when it reads again from
+// an earlier row, see rereads, or when reread reads again from the first one.
 func (s *sender) sendHead(ctx context.Context, w *window) {
 	var after int64 // the last row read
 	failures := 0
 	size := min(firstBatch, s.opt.Batch)
-	again := time.NewTimer(s.opt.Interval)
+	again := time.NewTimer(s.opt.Interval) // does not run during a reread
 	defer again.Stop()
+	pages := make(chan page)
+	var rereading sync.WaitGroup
+	defer rereading.Wait()
 	late := newRereads(s.outbox.shards != nil)
 	defer late.timer.Stop()
-	busy := 0 // intervals that ended while there were more rows
+	publish := func(p page) {
+		now := s.clock.Now()
+		w.publish(w.except(s.take(p.reading, p.rows), func(row Row) (destination, reason string) {
+			return s.unanswered.why(now, s.topic(row.Message))
+		}))
+	}
 	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
 		limit := min(size, free)
 		appended := s.backlog.notified()
@@ -128,47 +129,71 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Seq
 		}
-		now := s.clock.Now()
-		w.publish(w.except(s.take(reading, rows), func(row Row) (destination, reason string) {
-			return s.unanswered.why(now, s.topic(row.Message))
-		}))
-		switch {
-		case w.away.Swap(false): // what was not published is still in the outbox
+		publish(page{reading, rows})
+		if w.away.Swap(false) { // what was not published is still in the outbox
 			after, size = 0, min(firstBatch, s.opt.Batch)
 			failures++
 			pause.For(ctx, retry.Connection.After(failures))
 			continue
-		case len(rows) == limit: // there may be more
-			failures, size = 0, min(2*size, s.opt.Batch)
-			select {
-			case <-again.C:
-				if busy++; busy < busyIntervals {
-					again.Reset(s.opt.Interval)
-					continue
-				}
-			case <-late.timer.C:
-				after = late.from(s.clock.Now(), after)
-				continue
-			default:
-				continue
-			}
-		default:
-			failures = 0
-			select {
-			case <-ctx.Done():
-			case <-s.wake:
-				if late.woken(s.clock.Now()) {
-					after = late.from(s.clock.Now(), after)
-				}
-				continue
-			case <-late.timer.C:
-				after = late.from(s.clock.Now(), after)
-				continue
-			case <-again.C:
-			}
 		}
-		after, busy = 0, 0
-		again.Reset(s.opt.Interval)
+		failures = 0
+		wake, more := s.wake, chan struct{}(nil)
+		if len(rows) == limit { // there may be more
+			size = min(2*size, s.opt.Batch)
+			wake, more = nil, always
+		}
+		select {
+		case <-ctx.Done():
+		case <-more:
+		case <-wake:
+			if late.woken(s.clock.Now()) {
+				after = late.from(s.clock.Now(), after)
+			}
+		case <-late.timer.C:
+			after = late.from(s.clock.Now(), after)
+		case <-again.C:
+			last := after
+			rereading.Go(func() { again.Reset(pause.Rest(s.reread(ctx, last, pages), s.opt.Interval)) })
+		case p := <-pages:
+			publish(p)
+		}
+	}
+}
+
+// always is a channel from which can always be received.
+var always = make(chan struct{})
+
+func init() { close(always) }
+
+// A page is rows that were read at once.
+type page struct {
+	reading *reading
+	rows    []Row
+}
+
+// reread reads the outbox from the first row to the last one that was read before, and
+// returns how long that took. It may take long while another transaction holds a snapshot on
+// PostgreSQL, since a read steps over all rows that were deleted meanwhile. So the head is
+// read on meanwhile.
+func (s *sender) reread(ctx context.Context, last int64, pages chan<- page) (took time.Duration) {
+	for after := int64(0); ; {
+		began := s.clock.Now()
+		reading := s.beginReading()
+		rows, err := s.table.Head(ctx, after, s.opt.Batch)
+		took += s.clock.Now().Sub(began)
+		if err != nil || len(rows) == 0 { // the next read of the head reports the error
+			s.take(reading, nil)
+			return took
+		}
+		select {
+		case pages <- page{reading, rows}:
+		case <-ctx.Done():
+			s.take(reading, nil)
+			return took
+		}
+		if after = rows[len(rows)-1].Seq; after >= last || len(rows) < s.opt.Batch {
+			return took
+		}
 	}
 }
 

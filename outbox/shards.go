@@ -101,7 +101,9 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 		case <-ctx.Done():
 			continue
 		}
+		began := f.clock.Now()
 		lease, err := f.outbox.shards.TakeOver(ctx)
+		took := f.clock.Now().Sub(began)
 		if err == nil && lease != nil {
 			senders.Go(func() error {
 				defer func() { <-slots }()
@@ -121,7 +123,7 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 				f.log.WarnContext(ctx, "can't find abandoned shards of the outbox, will retry", "error", err, "failed", failed)
 			}
 		}
-		pause.For(ctx, takeOverInterval*3/4+rand.N(takeOverInterval/2)) //nolint:gosec // instances poll at different times
+		pause.For(ctx, pause.Rest(took, takeOverInterval*3/4+rand.N(takeOverInterval/2))) //nolint:gosec // instances poll at different times
 	}
 	return senders.Wait()
 }

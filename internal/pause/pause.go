@@ -17,3 +17,8 @@ func For(ctx context.Context, d time.Duration) bool {
 		return ctx.Err() == nil
 	}
 }
+
+// Rest returns how long to rest after work that took some time, at least least: so long that
+// the work, done again and again, takes no more than a fiftieth of the time. It is for work
+// that may get slow for a while and is not on the way of a timer.
+func Rest(took, least time.Duration) time.Duration { return max(least, 49*took) }
