@@ -50,14 +50,15 @@ func NewHistory(counters *app.Counters, stats func(context.Context, timer.Tenant
 }
 
 // Run takes samples until ctx is done, and returns nil. It reads the database once in five
-// seconds, and writes nothing.
+// seconds, or more rarely if that takes long, and writes nothing.
 func (h *History) Run(ctx context.Context) error {
 	for {
+		began := time.Now()
 		reading, cancel := context.WithTimeout(ctx, time.Second)
 		stats, err := h.stats(reading, "")
 		cancel()
 		h.keep(time.Now(), stats, err)
-		if !pause.For(ctx, sampleInterval) {
+		if !pause.For(ctx, pause.Rest(time.Since(began), sampleInterval)) {
 			return nil
 		}
 	}
