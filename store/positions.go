@@ -68,6 +68,13 @@ func (p *Positions) Commit(advances []Advance) {
 	}
 }
 
+// All returns the positions that were committed, or found in the database, sorted by log.
+func (p *Positions) All() []timer.Position {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.SortedFunc(maps.Values(p.committed), func(a, b timer.Position) int { return strings.Compare(a.Log, b.Log) })
+}
+
 // Replace remembers that positions were committed in place of all others.
 func (p *Positions) Replace(all []Advance) {
 	p.mu.Lock()

@@ -30,11 +30,14 @@ func TestFoldChangesNoCount(t *testing.T) {
 				cancels = append(cancels, timer.CancelTimer{Key: k, Version: timer.Version{TimestampMS: int64(2*round + 1), CommandID: "c"}})
 			}
 		}
-		must(t, a.fold(t.Context()))
+		foldNow(t, a)
 		_, err := a.Schedule(t.Context(), noon, schedules...)
 		must(t, err)
 		folded := make(chan error)
-		go func() { folded <- b.fold(t.Context()) }()
+		go func() {
+			_, err := b.fold(t.Context())
+			folded <- err
+		}()
 		_, err = a.Cancel(t.Context(), noon, cancels...)
 		must(t, err)
 		must(t, a.Update(t.Context(), func(tx timer.Tx) error {
@@ -44,7 +47,7 @@ func TestFoldChangesNoCount(t *testing.T) {
 			}
 			return err
 		}))
-		must(t, a.fold(t.Context()))
+		foldNow(t, a)
 		must(t, <-folded)
 		if round%4 == 3 {
 			_, err := a.Purge(t.Context(), noon.Add(time.Hour), 7)
@@ -56,7 +59,7 @@ func TestFoldChangesNoCount(t *testing.T) {
 		}
 		countsAreRight(t, a)
 	}
-	must(t, a.fold(t.Context()))
+	foldNow(t, a)
 	countsAreRight(t, b)
 	if n := many(t, a, `SELECT count(*) FROM timer_counts`); n != 4 {
 		t.Errorf("folded into %d rows, want one for each of 3 tenants and one for all", n)
@@ -67,7 +70,7 @@ func TestFoldChangesNoCount(t *testing.T) {
 		must(t, err)
 		countsAreRight(t, a)
 	}
-	must(t, a.fold(t.Context()))
+	foldNow(t, a)
 	countsAreRight(t, a)
 	if n := many(t, a, `SELECT count(*) FROM timer_counts WHERE tenant_id <> ''`); n != 0 {
 		t.Errorf("%d tenants without timers have counts", n)
@@ -82,7 +85,7 @@ func TestIdleStoreWritesNothing(t *testing.T) {
 		Key: timer.Key{TenantID: "acme", ServiceCallID: "call-1"}, Version: timer.Version{CommandID: "c"}, DueAt: noon,
 	})
 	must(t, err)
-	must(t, s.foldIfDue(t.Context(), true))
+	must(t, s.foldAny(t.Context()))
 	for _, text := range []string{
 		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'written'; END $$`,
 		`CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON timer_counts FOR EACH STATEMENT EXECUTE FUNCTION refuse()`,
@@ -90,25 +93,23 @@ func TestIdleStoreWritesNothing(t *testing.T) {
 		_, err := s.db.ExecContext(t.Context(), text)
 		must(t, err)
 	}
-	must(t, s.foldIfDue(t.Context(), true))
-	if err := s.fold(t.Context()); err == nil {
+	must(t, s.foldAny(t.Context()))
+	if _, err := s.fold(t.Context()); err == nil {
 		t.Error("this test would not see it")
 	}
 }
 
-func TestFoldWaitsForMany(t *testing.T) {
+func TestFoldsMoreThanOneTransactionDoes(t *testing.T) {
 	t.Parallel()
 	s := own(t, pgtest.URL(t))
-	const fresh = `SELECT count(*) FROM timer_counts WHERE NOT folded`
-	for n, want := range map[int]int{foldMany - 1: foldMany - 1, foldMany: 0} {
-		_, err := s.db.ExecContext(t.Context(), `TRUNCATE timer_counts`)
-		must(t, err)
-		_, err = s.db.ExecContext(t.Context(), `INSERT INTO timer_counts (tenant_id, scheduled) SELECT 'acme', 1 FROM generate_series(1, $1::integer)`, n)
-		must(t, err)
-		must(t, s.foldIfDue(t.Context(), false))
-		if got := many(t, s, fresh); got != want {
-			t.Errorf("of %d rows %d are left, want %d", n, got, want)
-		}
+	_, err := s.db.ExecContext(t.Context(), `INSERT INTO timer_counts (tenant_id, scheduled) SELECT 'acme', 1 FROM generate_series(0, $1::integer)`, foldBatch)
+	must(t, err)
+	must(t, s.foldAny(t.Context()))
+	if got := many(t, s, `SELECT count(*) FROM timer_counts WHERE NOT folded`); got != 0 {
+		t.Errorf("%d rows are left", got)
+	}
+	if got := many(t, s, `SELECT scheduled FROM timer_counts WHERE tenant_id = 'acme'`); got != foldBatch+1 {
+		t.Errorf("they sum up to %d, want %d", got, foldBatch+1)
 	}
 }
 
@@ -149,6 +150,12 @@ func (l *listener) Write(text []byte) (int, error) {
 		l.stop()
 	}
 	return len(text), nil
+}
+
+func foldNow(t *testing.T, s *Store) {
+	t.Helper()
+	_, err := s.fold(t.Context())
+	must(t, err)
 }
 
 func own(t *testing.T, url string) *Store {

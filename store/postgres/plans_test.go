@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,6 +39,8 @@ const (
 	byRetry        = "idx_timer_outbox_deferred_retry"
 	byParked       = "timer_outbox_parked_pkey"
 	byParkedTenant = "idx_timer_outbox_parked_tenant"
+	byPosition     = "timer_positions_pkey"
+	bySeen         = "idx_timer_positions_seen"
 	folded         = "idx_timer_counts_folded"
 	fresh          = "idx_timer_counts_fresh"
 )
@@ -74,9 +78,11 @@ var plans = map[string]plan{
 	"defer":           {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byNumber}},
 	"defer_again":     {[]any{int32(0), longs, texts, texts, times, ints, shorts}, []string{byDeferred}},
 	"deferred":        {[]any{int32(0), noon, "", int64(100), int64(10)}, []string{byRetry, byRetry, byRetry}},
-	"note":            {[]any{texts, longs, longs, longs, longs}, []string{"timer_positions_pkey"}},
+	"note":            {[]any{texts, longs, longs, longs, longs}, []string{byPosition, bySeen}},
+	"positions":       {nil, []string{byPosition, byPosition, bySeen}},
+	"trim_positions":  {[]any{texts, longs, longs}, []string{byPlace, byPosition, byPosition, bySeen}},
 	"fold":            {[]any{int64(1000)}, []string{byPlace, byPlace, folded, fresh}},
-	"fresh":           {[]any{int64(1000)}, []string{fresh}},
+	"fresh":           {nil, []string{fresh}},
 	"get":             {[]any{"tenant-1", "call-1"}, []string{byKey}},
 	"head":            {[]any{int32(0), int64(0), int64(100)}, []string{byNumber}},
 	"list":            {[]any{"tenant-1", "", "Canceled", &noon, &later, "request-7", int64(101), int64(timer.PageWalk), "\x7f"}, []string{byKey}},
@@ -108,11 +114,11 @@ var plans = map[string]plan{
 	"take_deferred":   {[]any{int32(0), int64(7)}, []string{byDeferred}},
 	"stats":           {nil, []string{byDue, folded, fresh, byNumber, byDeferred, "timer_outbox_parked_pkey"}},
 	"tenant_counts":   {[]any{"tenant-1", int64(100)}, []string{folded, folded, fresh, fresh}},
-	"tenants":         {[]any{later, "tenant-1", int64(1000), int64(100)}, []string{byTenant}},
+	"tenants":         {[]any{later, "tenant-1", int64(1000), int64(100), noon}, []string{byTenant}},
 }
 
 // whole are statements that read or write all there is, while no caller waits.
-var whole = []string{"attach", "broker", "fired_outbox", "firing", "forget_positions", "noted", "positions", "identity", "join", "pause", "registered_before", "unreferenced"}
+var whole = []string{"attach", "broker", "fired_outbox", "firing", "forget_positions", "noted", "identity", "join", "pause", "registered_before", "unreferenced"}
 
 // notOurs are statements that touch none of our tables.
 var notOurs = []string{"alone", "checksums", "compatible", "denied", "exists", "instances", "leave", "lock", "lock_soon", "lock_tables", "migratable", "node", "nodes", "now", "own", "parents", "timeouts", "reference", "renumber", "server", "settings", "take_over", "try_lock", "version", "writable"}
@@ -157,9 +163,7 @@ func TestPlans(t *testing.T) {
 	explainAll("with statistics of an empty table")
 	analyze(t, s)
 	explainAll("analyzed")
-	if err := s.fold(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	foldNow(t, s)
 	explainAll("folded")
 }
 
@@ -314,7 +318,16 @@ func TestClaimOfATenantReadsNothingThatWaits(t *testing.T) {
 		SELECT 'tenant-1', n, 0, 'command', $1::timestamptz + n * interval '1 minute', $1, 'Scheduled' FROM generate_series(-1, 20000) AS n`, noon); err != nil {
 		t.Fatal(err)
 	}
-	var claims []struct {
+	if rows, blocks := explained(t, s, "reach_shares", noon, []string{"tenant-1"}, []int64{10}, noon.Add(-time.Hour)); rows != 2 || blocks > 60 {
+		t.Errorf("claimed %d timers and read %d blocks, want 2, and no more than 60", rows, blocks)
+	}
+}
+
+// explained runs a statement, and rolls it back. It returns how many rows it had, and how
+// many blocks it read.
+func explained(t *testing.T, s *Store, name string, args ...any) (rows, blocks int) {
+	t.Helper()
+	var plans []struct {
 		Plan struct {
 			Rows int `json:"Actual Rows"`
 			Hit  int `json:"Shared Hit Blocks"`
@@ -322,12 +335,66 @@ func TestClaimOfATenantReadsNothingThatWaits(t *testing.T) {
 		}
 	}
 	if err := s.transact(t.Context(), func(ctx context.Context, tx *transaction) error {
-		return tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+query("reach_shares"), []any{noon, []string{"tenant-1"}, []int64{10}, noon.Add(-time.Hour)},
-			func(rows pgx.Rows) error { return json.Unmarshal(rows.RawValues()[0], &claims) })
+		err := tx.rows(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+query(name), args,
+			func(rows pgx.Rows) error { return json.Unmarshal(rows.RawValues()[0], &plans) })
+		return errors.Join(err, tx.now(ctx, step{text: rollback}))
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if c := claims[0].Plan; c.Rows != 2 || c.Hit+c.Read > 60 {
-		t.Errorf("claimed %d timers and read %d blocks, want 2, and no more than 60", c.Rows, c.Hit+c.Read)
+	return plans[0].Plan.Rows, plans[0].Plan.Hit + plans[0].Plan.Read
+}
+
+// TestASnapshotSlowsNoTimer has a transaction of somebody else hold a snapshot, so that no
+// row that died can be removed, while timers are scheduled, fire, and are published.
+func TestASnapshotSlowsNoTimer(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	s, other := own(t, url), own(t, url)
+	var at int64
+	s.CommitPositions(func() []timer.Position {
+		at++
+		return []timer.Position{{Log: "commands", Committed: at, Observed: at}, {Log: "events", Observed: at}}
+	})
+	held, err := other.db.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	must(t, err)
+	defer func() { must(t, held.Rollback()) }()
+	_, err = held.ExecContext(t.Context(), `SELECT count(*) FROM timer_schedules`)
+	must(t, err)
+
+	const rounds = 400
+	last, due := int64(0), noon
+	for i := range rounds {
+		due = noon.Add(time.Duration(i) * time.Second)
+		_, err := s.Schedule(t.Context(), noon, timer.ScheduleTimer{
+			Key: timer.Key{TenantID: "tenant-1", ServiceCallID: timer.ServiceCallID(fmt.Sprint("call-", i))}, Version: timer.Version{CommandID: "c"}, DueAt: due,
+		})
+		must(t, err)
+		must(t, s.Update(t.Context(), func(tx timer.Tx) error {
+			entries, err := tx.Reach(t.Context(), due, 1, nil)
+			must(t, err)
+			return tx.Emit(t.Context(), entries[0].Event())
+		}))
+		rows, err := s.Head(t.Context(), last, 10)
+		must(t, err)
+		last = rows[0].Seq
+		must(t, s.Delete(t.Context(), rows[0].Place))
+	}
+	at++
+	one := []int64{at}
+	for name, args := range map[string][]any{
+		"append":       {texts, bytes, texts, longs, int32(0)},
+		"delete":       {int32(0), []int64{last + 1}, []int64{last + 2}, last + 1, last + 2},
+		"due_counts":   {later, int64(100), due},
+		"head":         {int32(0), last, int64(100)},
+		"next_due":     {time.Time{}, due},
+		"note":         {[]string{"commands"}, one, one, []int64{0}, []int64{0}},
+		"positions":    nil,
+		"reach":        {later, int64(100), true, due},
+		"reach_shares": {later, texts, longs, due},
+		"tenants":      {later, "", int64(1000), int64(100), due},
+	} {
+		if _, blocks := explained(t, s, name, args...); blocks > rounds/8 {
+			t.Errorf("%s read %d blocks after %d timers", name, blocks, rounds)
+		}
 	}
 }

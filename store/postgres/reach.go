@@ -226,7 +226,7 @@ func (w *walk) from(ctx context.Context, t *transaction, after, until string) er
 		if asked <= 0 {
 			asked = min(minWalk, w.budget+w.spare)
 		}
-		err := t.rows(ctx, sqlTenants, []any{w.claim.now, after, int64(asked), int64(wanted)}, func(rows pgx.Rows) error {
+		err := t.rows(ctx, sqlTenants, []any{w.claim.now, after, int64(asked), int64(wanted), w.claim.watermark}, func(rows pgx.Rows) error {
 			var tenant string
 			var isDue bool
 			if err := rows.Scan(&tenant, &isDue); err != nil || past {

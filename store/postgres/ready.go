@@ -8,11 +8,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/event-service-agent/timer-service/internal/pause"
 	"github.com/event-service-agent/timer-service/store"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -106,21 +108,21 @@ func (s *Store) Check(ctx context.Context) error {
 const watchInterval = time.Second
 
 // Watch checks every second that the schema is one that this binary knows, that the server is
-// set to keep commits, and that the database is not older than it was. Now and then it folds
-// counts, if there are any to fold: an idle service writes nothing. It returns nil when ctx
-// is done. It returns an error that wraps [timer.ErrFatal] if the schema does not exist, or
-// is newer and does not say that this binary may go on; if the server loses commits; or if
-// the database was restored or failed over to a server that lagged.
+// set to keep commits, and that the database is not older than it was. Now and then it tidies
+// up. It returns nil when ctx is done. It returns an error that wraps [timer.ErrFatal] if the
+// schema does not exist, or is newer and does not say that this binary may go on; if the
+// server loses commits; or if the database was restored or failed over to a server that
+// lagged.
 func (s *Store) Watch(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	var tidying sync.WaitGroup
+	defer tidying.Wait()
+	defer stop()
+	tidying.Go(func() { s.tidyUp(ctx) })
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	for n := 0; ; n++ {
+	for {
 		err := s.check(ctx)
-		if err == nil { // else other checks report the error
-			if err = s.foldIfDue(ctx, n%foldEvery == 0); err != nil && ctx.Err() == nil {
-				s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, will retry", "error", err, "retry_in", watchInterval)
-			}
-		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -132,6 +134,27 @@ func (s *Store) Watch(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
+	}
+}
+
+// tidyUp folds counts and deletes old positions, again and again until ctx is done. It may
+// take long while another transaction holds a snapshot, since it steps over all rows that
+// were folded meanwhile.
+func (s *Store) tidyUp(ctx context.Context) {
+	trimmed := make(map[string]timer.Position)
+	for ctx.Err() == nil {
+		began := time.Now() //nolint:forbidigo // for the pace, not for timers
+		var err error
+		if s.check(ctx) == nil { // else other checks report the error
+			if err = s.foldAny(ctx); err == nil {
+				trimmed, err = s.trim(ctx, trimmed)
+			}
+		}
+		wait := pause.Rest(time.Since(began), foldInterval) //nolint:forbidigo // as above
+		if err != nil && ctx.Err() == nil {
+			s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, or old positions can't be deleted, will retry", "error", err, "retry_in", wait)
+		}
+		pause.For(ctx, wait)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -46,6 +47,36 @@ func (t *transaction) note(advances []store.Advance) {
 		logs[i], done[i], seen[i], wasDone[i], wasSeen[i] = a.Log, a.Committed, a.Observed, a.Before.Committed, a.Before.Observed
 	}
 	t.later(step{text: sqlNote, args: []any{logs, done, seen, wasDone, wasSeen}})
+}
+
+// trim deletes the positions that others are ahead of, if any were recorded since from was
+// returned. It returns where the next call is to begin. Other instances that record the same
+// logs trim them, too.
+func (s *Store) trim(ctx context.Context, from map[string]timer.Position) (map[string]timer.Position, error) {
+	var logs []string
+	var done, seen []int64
+	for _, at := range s.positions.All() {
+		if begin := from[at.Log]; begin != at {
+			logs, done, seen = append(logs, at.Log), append(done, begin.Committed), append(seen, begin.Observed)
+		}
+	}
+	if len(logs) == 0 {
+		return from, nil
+	}
+	next := make(map[string]timer.Position)
+	maps.Copy(next, from)
+	err := s.writing(ctx, "trim the positions", func(ctx context.Context, t *transaction) error {
+		return t.rows(ctx, sqlTrimPositions, []any{logs, done, seen}, func(rows pgx.Rows) error {
+			var p timer.Position
+			err := rows.Scan(&p.Log, &p.Committed, &p.Observed)
+			next[p.Log] = p
+			return err
+		})
+	})
+	if err != nil {
+		return from, err
+	}
+	return next, nil
 }
 
 // errOlder says that the database has lower positions than it had.

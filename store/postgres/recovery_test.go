@@ -4,11 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/event-service-agent/timer-service/internal/pgtest"
 	"github.com/event-service-agent/timer-service/store/postgres"
@@ -64,13 +67,21 @@ func TestNothingNewIsNotNoted(t *testing.T) {
 	must(t, s.note(t, 6))
 }
 
+// olderPositions returns a statement that puts others in place of all positions.
+func olderPositions(done, seen string) string {
+	return fmt.Sprintf(`
+		WITH gone AS (DELETE FROM timer_positions RETURNING log, done, seen)
+		INSERT INTO timer_positions (log, done, seen)
+		SELECT log, %s, %s FROM gone GROUP BY log`, done, seen)
+}
+
 // TestAnOlderDatabaseIsFatal puts an older row in place of a newer one, as a restore
 // under a running instance does.
 func TestAnOlderDatabaseIsFatal(t *testing.T) {
 	t.Parallel()
 	for name, older := range map[string]string{
-		"commands": `UPDATE timer_positions SET done = 3 WHERE log = 'commands'`,
-		"events":   `UPDATE timer_positions SET seen = 3 WHERE log = 'events'`,
+		"commands": olderPositions("3", "max(seen)"),
+		"events":   olderPositions("max(done)", "3"),
 		"no row":   `DELETE FROM timer_positions WHERE log = 'events'`,
 		"no rows":  `DELETE FROM timer_positions`,
 	} {
@@ -118,7 +129,7 @@ func TestAnInstanceThatWroteNothingNoticesAnOlderDatabase(t *testing.T) {
 			defer own(t, b.Store).Release()
 			must(t, a.note(t, 6))
 			must(t, b.Check(t.Context()))
-			run(t, a.DB(), `UPDATE timer_positions SET done = 3, seen = 3`)
+			run(t, a.DB(), olderPositions("3", "3"))
 			failed := make(chan error, 1)
 			go func() { failed <- do(b) }()
 			select {
@@ -140,7 +151,7 @@ func TestNothingFiresFromAnOlderDatabase(t *testing.T) {
 	defer own(t, s.Store).Release()
 	scheduled(t, s.Store, "call")
 	must(t, s.note(t, 6)) // cancels it
-	run(t, s.DB(), `UPDATE timer_positions SET done = 3, seen = 3`,
+	run(t, s.DB(), olderPositions("3", "3"),
 		`UPDATE timer_schedules SET state = 'Scheduled', canceled_at = NULL, command_at = 1, command_id = 'command'`)
 	err := s.Update(t.Context(), func(tx timer.Tx) error {
 		_, err := tx.Reach(t.Context(), noon, 10, nil)
@@ -247,5 +258,40 @@ func endAlone(t *testing.T, db *sql.DB) {
 		           AND objid = (-3::bigint & 4294967295)::oid) AS holders`).
 		Scan(&n); err != nil || n != 1 {
 		t.Fatalf("ended %d sessions, want 1: %v", n, err)
+	}
+}
+
+// TestOldPositionsAreDeleted has two instances note the same logs, of which each trims.
+func TestOldPositionsAreDeleted(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	a, b := newNoter(t, url), newNoter(t, url)
+	trimmed := make(map[*noter]map[string]timer.Position)
+	for i := range int64(20) {
+		for _, n := range []*noter{a, b} {
+			must(t, n.note(t, i+1))
+			if i%5 != 4 {
+				continue
+			}
+			var err error
+			trimmed[n], err = n.Trim(t.Context(), trimmed[n])
+			must(t, err)
+			var rows int
+			must(t, n.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM timer_positions`).Scan(&rows))
+			if rows > 4 {
+				t.Errorf("%d rows are left of two logs, want at most two of each", rows)
+			}
+		}
+	}
+	noted, err := a.Noted(t.Context())
+	must(t, err)
+	if diff := cmp.Diff([]timer.Position{{Log: "commands", Committed: 20, Observed: 20}, {Log: "events", Observed: 20}}, noted.Positions); diff != "" {
+		t.Errorf("positions (-want +got):\n%s", diff)
+	}
+	must(t, a.Check(t.Context()))
+	run(t, a.DB(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'written'; END $$`,
+		`CREATE TRIGGER refuse BEFORE DELETE ON timer_positions FOR EACH STATEMENT EXECUTE FUNCTION refuse()`)
+	if _, err := b.Trim(t.Context(), trimmed[b]); err != nil {
+		t.Errorf("with nothing to trim: %v", err)
 	}
 }

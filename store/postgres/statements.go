@@ -50,6 +50,7 @@ var (
 	sqlNote            = query("note")
 	sqlNoted           = query("noted")
 	sqlPositions       = query("positions")
+	sqlTrimPositions   = query("trim_positions")
 	sqlForgetPositions = query("forget_positions")
 	sqlAlone           = query("alone")
 	sqlFiredOutbox     = query("fired_outbox")

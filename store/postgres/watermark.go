@@ -4,12 +4,19 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// fullInterval is how often the index is read from its beginning, to find timers below the
-// watermark. Other instances put them there: timers that were due at once when they were
-// scheduled, or that were skipped because another transaction was changing them.
+// fullInterval is how often the index is read from its beginning, at most, to find timers
+// below the watermark. Other instances put them there: timers that were due at once when they
+// were scheduled, or that were skipped because another transaction was changing them.
 const fullInterval = time.Second
+
+// fullWait is how long NextDue waits for a read from the beginning, which takes long while a
+// transaction of somebody else holds a snapshot: it steps over all timers that have fired
+// since the snapshot was taken.
+const fullWait = 20 * time.Millisecond
 
 // A watermark is the due time from which idx_timer_schedules_due_at is read. A timer that
 // fires leaves a dead entry at the beginning of the index until vacuum runs. A million timers
@@ -24,7 +31,7 @@ type watermark struct {
 	mu    sync.Mutex
 	at    time.Time     // the watermark; zero: the beginning of the index
 	noted time.Time     // earliest due time that was set since the running read began; zero: none
-	full  time.Duration // when the last read from the beginning began, since began
+	full  time.Duration // when the next read from the beginning is due, since began
 
 	// These are the earliest due times that were set in transactions of hosts, whose end this
 	// instance does not see: since the last read from the beginning, and between that read
@@ -34,30 +41,69 @@ type watermark struct {
 
 // NextDue returns the earliest due time after the one given, of all Scheduled timers. If
 // another instance schedules a timer before the last time found, NextDue sees it within a
-// second.
+// second, or later if a read of the whole index takes long.
 func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	if !after.IsZero() {
 		return s.nextDue(ctx, after, s.watermark.get())
 	}
-	due, err := s.nextDue(ctx, time.Time{}, s.watermark.start())
+	if s.watermark.start() {
+		read := make(chan struct{})
+		s.working.begin()
+		go func() {
+			defer s.working.end()
+			defer close(read)
+			s.readAll(context.WithoutCancel(ctx))
+		}()
+		wait := time.NewTimer(fullWait)
+		defer wait.Stop()
+		select {
+		case <-read:
+		case <-wait.C:
+		}
+	}
+	due, err := s.nextDue(ctx, time.Time{}, s.watermark.get())
 	if err == nil && !due.IsZero() {
 		s.watermark.found(due)
 	}
 	return due, err
 }
 
-// start returns the due time from which to search the earliest one.
-func (w *watermark) start() time.Time {
+// readAll reads the index from its beginning, and lowers the watermark to what it finds.
+func (s *Store) readAll(ctx context.Context) {
+	began := time.Now() //nolint:forbidigo // for the pace, not for timers
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	due, err := s.nextDue(ctx, time.Time{}, time.Time{})
+	if err == nil && !due.IsZero() { // an error comes again in a read from the watermark
+		s.watermark.set(due)
+	}
+	s.watermark.rest(time.Since(began)) //nolint:forbidigo // as above
+}
+
+// start is called before the index is searched from the watermark on. It reports whether the
+// index is to be read from its beginning before that.
+func (w *watermark) start() (full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noted = time.Time{}
 	now := time.Since(w.began) //nolint:forbidigo // for the pace, not for timers
-	if w.at.IsZero() || now-w.full >= fullInterval {
-		w.full = now
-		w.open, w.opened = time.Time{}, w.open
-		return time.Time{}
+	switch {
+	case w.at.IsZero():
+		w.full = now + fullInterval
+	case now >= w.full:
+		full, w.full = true, now+limit // at most so long
+	default:
+		return false
 	}
-	return w.at
+	w.open, w.opened = time.Time{}, w.open
+	return full
+}
+
+// rest says when the next read from the beginning is due, after one that took some time.
+func (w *watermark) rest(took time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.full = time.Since(w.began) + pause.Rest(took, fullInterval-took) //nolint:forbidigo // as above
 }
 
 // found records the earliest due time that a read has found.
@@ -95,7 +141,7 @@ func (w *watermark) expect(due time.Time) {
 	w.open = sooner(w.open, due)
 }
 
-// get returns the due time from which a claim reads.
+// get returns the due time from which the index is read.
 func (w *watermark) get() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -18,22 +18,40 @@ func TestWatermarkRisesWithWhatIsFoundAndFallsWithWhatIsSet(t *testing.T) {
 				t.Errorf("%s: %v, want %v", what, got, want)
 			}
 		}
-		want("the first read", f.start(), time.Time{})
-		want("a claim before it ends", f.get(), time.Time{})
+		full := func(what string, want bool) {
+			t.Helper()
+			if got := f.start(); got != want {
+				t.Errorf("%s: reads the whole index: %v, want %v", what, got, want)
+			}
+		}
+		full("the first search", false)
+		want("the first search", f.get(), time.Time{})
 		f.found(at(10))
-		want("the second read", f.start(), at(10))
+		full("the second search", false)
 		f.set(at(7))
 		f.set(at(9))
 		f.found(at(10)) // it did not see what was committed meanwhile
 		want("a claim", f.get(), at(7))
-		want("the third read", f.start(), at(7))
+		full("the third search", false)
 		f.found(at(7))
 		f.set(at(20))
 		want("a later timer changes nothing", f.get(), at(7))
 		time.Sleep(fullInterval)
-		want("a second later", f.start(), time.Time{})
-		f.found(at(3)) // of another instance
+		full("a second later", true)
+		full("meanwhile", false)
+		f.set(at(3)) // of another instance
+		f.rest(time.Millisecond)
+		f.found(at(7))
 		want("a claim", f.get(), at(3))
-		want("and a read", f.start(), at(3))
+		time.Sleep(fullInterval - 2*time.Millisecond)
+		full("just before another second", false)
+		time.Sleep(time.Millisecond)
+		full("another second later", true)
+		time.Sleep(time.Second)
+		f.rest(time.Second)
+		time.Sleep(48 * time.Second)
+		full("after a read that took a second", false)
+		time.Sleep(time.Second)
+		full("50 seconds after it began", true)
 	})
 }

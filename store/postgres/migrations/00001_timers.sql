@@ -256,19 +256,25 @@ CREATE TABLE timer_firing (
 
 -- How far each log of the broker is known to this database: noted in the transactions
 -- that apply what was read of it. A backup has the positions that it stands at, so a
--- restored one is known to be behind. An export has none.
+-- restored one is known to be behind. An export has none. The position of a log is the
+-- highest of each column. Each transaction adds a row, and rows that are behind are
+-- deleted later: a row that each transaction updates would have more and more dead
+-- versions to step over while another transaction holds a snapshot.
 CREATE TABLE timer_positions (
     done bigint NOT NULL, -- all commands up to this number are here, or are dead letters
     seen bigint NOT NULL, -- the highest number that was received or published
-    log  text COLLATE "C" PRIMARY KEY,
+    log  text COLLATE "C" NOT NULL,
+    PRIMARY KEY (log, done, seen),
     CONSTRAINT log_has_1_to_512_bytes CHECK (octet_length(log) BETWEEN 1 AND 512),
     CONSTRAINT positions_never_fall   CHECK (done >= 0), -- see query/note.sql
     CONSTRAINT seen_is_not_negative   CHECK (seen >= 0)
 ) WITH (
-    -- A few rows that each batch changes: room for their next versions on the same
-    -- page, which need no vacuum then.
-    fillfactor = 20,
+    -- A queue, as timer_outbox.
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 2000,
+    autovacuum_vacuum_insert_threshold = -1,
     autovacuum_vacuum_cost_delay = 0
 );
+
+CREATE INDEX idx_timer_positions_seen
+    ON timer_positions (log, seen, done);

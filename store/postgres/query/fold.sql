@@ -1,5 +1,5 @@
 -- Fold at most $1 rows of counts into the rows of their tenants, and into the row of all
--- tenants. Folded rows that become zero are deleted. Only the holder of the lock changes
+-- tenants, and return how many rows. Folded rows that become zero are deleted. Only the holder of the lock changes
 -- folded rows, so they stay as they are read here. Reads idx_timer_counts_fresh and seeks
 -- idx_timer_counts_folded.
   WITH fresh AS MATERIALIZED (
@@ -32,14 +32,17 @@
        DELETE FROM timer_counts AS c
         USING totals
         WHERE c.ctid = totals.place
-          AND totals.scheduled = 0 AND totals.reached = 0 AND totals.expired = 0 AND totals.canceled = 0 AND totals.outbox = 0)
-INSERT INTO timer_counts (tenant_id, scheduled, reached, expired, canceled, outbox, folded)
-SELECT tenant_id, scheduled, reached, expired, canceled, outbox, true
-  FROM totals
- WHERE NOT (scheduled = 0 AND reached = 0 AND expired = 0 AND canceled = 0 AND outbox = 0)
-    ON CONFLICT (tenant_id) WHERE folded DO UPDATE
-   SET scheduled = excluded.scheduled,
-       reached = excluded.reached,
-       expired = excluded.expired,
-       canceled = excluded.canceled,
-       outbox = excluded.outbox
+          AND totals.scheduled = 0 AND totals.reached = 0 AND totals.expired = 0 AND totals.canceled = 0 AND totals.outbox = 0),
+       summed AS (
+       INSERT INTO timer_counts (tenant_id, scheduled, reached, expired, canceled, outbox, folded)
+       SELECT tenant_id, scheduled, reached, expired, canceled, outbox, true
+         FROM totals
+        WHERE NOT (scheduled = 0 AND reached = 0 AND expired = 0 AND canceled = 0 AND outbox = 0)
+           ON CONFLICT (tenant_id) WHERE folded DO UPDATE
+          SET scheduled = excluded.scheduled,
+              reached = excluded.reached,
+              expired = excluded.expired,
+              canceled = excluded.canceled,
+              outbox = excluded.outbox)
+SELECT count(*)
+  FROM fresh

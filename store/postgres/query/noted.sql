@@ -3,7 +3,8 @@ SELECT NOT EXISTS (SELECT 1 FROM timer_schedules)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox_deferred)
        AND NOT EXISTS (SELECT 1 FROM timer_outbox_parked),
-       log, done, seen
+       log, max(done), max(seen)
   FROM timer_database
   LEFT JOIN timer_positions ON true
+ GROUP BY log
  ORDER BY log
