@@ -160,10 +160,12 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 	}
 }
 
-// always is a channel from which can always be received.
-var always = make(chan struct{})
-
-func init() { close(always) }
+// always is a channel that is closed.
+var always = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 // A page is rows that were read at once.
 type page struct {
