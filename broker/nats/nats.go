@@ -13,14 +13,14 @@
 // the limits of a stream that it has created itself. It refuses a stream that could drop
 // a message silently, with an error that names the setting.
 //
-// # Publishing (publisher.go, batch.go, duplicates.go)
+// # Publishing (publisher.go)
 //
 // All messages of a call are sent at once and each waits for its own ack. With
 // [Options.AtomicBatches] a call of 100 or more messages is sent in batches of 1,000, if
 // the stream takes batches. If a batch is refused, perhaps because of one message, its
 // messages are sent again one by one.
 //
-// # Subscribing (consumer.go, subscription.go, consume.go, pull.go)
+// # Subscribing (subscription.go, consume.go)
 //
 // Every role and topic has a durable pull consumer, which outlives the
 // subscription and counts deliveries without a limit. Instances of a role share
@@ -39,7 +39,7 @@
 // A second stream holds one message for each consumer, which names the database that
 // owns it.
 //
-// # Connection (connect.go, auth.go, denied.go)
+// # Connection (connect.go, denied.go)
 //
 // A session is one connection. When it is lost, the driver makes the next one, for ever.
 // It reads its files again each time, and finds a half-open connection within 15 seconds.

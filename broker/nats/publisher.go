@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/connection"
@@ -189,3 +192,123 @@ func result(err error) error {
 
 func refused(err error) error     { return fmt.Errorf("%w: %w", broker.ErrRefused, err) }
 func unavailable(err error) error { return fmt.Errorf("%w: %w", broker.ErrUnavailable, err) }
+
+// An atomic batch is stored as a whole or not at all, with one ack, and costs the
+// server one sync of its disk. ADR 0006 says what it gains.
+const (
+	minBatch   = 100  // messages; a smaller call is sent one by one
+	maxBatch   = 1000 // messages that a server takes in one batch
+	maxBatches = 16   // in flight at once; a server takes 50 for each stream
+)
+
+// Headers of an atomic batch, see the NATS ADR-50.
+const (
+	headerBatchID       = "Nats-Batch-Id"
+	headerBatchSequence = "Nats-Batch-Sequence"
+	headerBatchCommit   = "Nats-Batch-Commit"
+)
+
+// batching reports whether batches are faster: the server syncs each write.
+func (b *Broker) batching() bool {
+	return b.opt.AtomicBatches || b.opt.Server != nil && b.opt.Server.Syncs()
+}
+
+// partSize returns how many messages to send before their acks are waited for.
+func (p publisher) partSize(ctx context.Context, s *session, messages int) int {
+	if p.opt.Client && messages >= minBatch && p.batching() {
+		s.ask.Do(func() { p.askForBatches(ctx, s) })
+	}
+	if s.batches.Load() {
+		return maxBatch
+	}
+	return messages
+}
+
+// askForBatches finds out for a client, which has not verified the stream, whether the
+// stream takes batches. A client without the permission to ask publishes without batches.
+func (p publisher) askForBatches(ctx context.Context, s *session) {
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	if info, err := p.lookUpStream(ctx, s); err == nil {
+		s.batches.Store(info.Config.AllowAtomicPublish)
+	}
+}
+
+// publishBatch publishes messages as an atomic batch and reports whether it was stored.
+// The batch fails if the server refuses one of its messages, or has stored one before.
+// Then the caller sends all of them again, one by one. If the batch was stored and its
+// ack was lost, the stream knows the ids of its messages, so that they are not stored
+// twice.
+func (p publisher) publishBatch(ctx context.Context, s *session, batch []outgoing) bool {
+	if len(batch) < minBatch || !s.batches.Load() {
+		return false
+	}
+	select {
+	case p.batches <- struct{}{}:
+		defer func() { <-p.batches }()
+	case <-ctx.Done():
+		return false
+	}
+	defer func() {
+		for _, m := range batch {
+			for _, name := range []string{headerBatchID, headerBatchSequence, headerBatchCommit} {
+				m.Header.Del(name)
+			}
+		}
+	}()
+	id, last := nuid.Next(), len(batch)-1
+	for i, m := range batch {
+		m.Header.Set(headerBatchID, id)
+		m.Header.Set(headerBatchSequence, strconv.Itoa(i+1))
+		if i < last && s.conn.PublishMsg(m.Msg) != nil {
+			return false
+		}
+		failpoint.Here("publishing")
+	}
+	batch[last].Header.Set(headerBatchCommit, "1")
+	var err error
+	duplicates := p.send(ctx, s, []outgoing{{batch[last].Msg, &err}})
+	return len(duplicates) == 0 && err == nil
+}
+
+// maxLookUps is how many messages are looked up at once.
+const maxLookUps = 32
+
+// A duplicate is a message that was not stored, since the stream has a message with its
+// id: a different message, or this one, sent before.
+type duplicate struct {
+	outgoing
+	sequence uint64 // sequence of the stored message with that id
+}
+
+// verifyDuplicates publishes duplicates again, without an id, unless the stored message
+// with their id was published to the same subject. Anyone can compute the ids of events
+// and dead letters, and a stream compares ids whatever the subject. So a producer of
+// commands could otherwise claim the ids of future events, and they would be lost.
+//
+// If the stored message can't be looked up its duplicate is published again: two copies
+// are better than none.
+func (p publisher) verifyDuplicates(ctx context.Context, s *session, duplicates []duplicate) {
+	if p.opt.Client || len(duplicates) == 0 {
+		return
+	}
+	foreign := make([]bool, len(duplicates))
+	var lookUps errgroup.Group
+	lookUps.SetLimit(maxLookUps)
+	for i, d := range duplicates {
+		lookUps.Go(func() error {
+			m, err := p.get(ctx, s, getRequest{Sequence: d.sequence})
+			foreign[i] = err != nil || m.Subject != d.Subject
+			return nil
+		})
+	}
+	_ = lookUps.Wait()
+	var again []outgoing
+	for i, d := range duplicates {
+		if foreign[i] {
+			d.Header.Del(natsgo.MsgIdHdr)
+			again = append(again, d.outgoing)
+		}
+	}
+	p.send(ctx, s, again)
+}

@@ -2,13 +2,21 @@ package nats
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill/message"
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/inflight"
 	"github.com/event-service-agent/timer-service/internal/failpoint"
 )
@@ -188,4 +196,164 @@ func (s *subscription) sent(err error) {
 	if err != nil {
 		s.broker.errors.Note(1, []any{"consumer", s.durable, "error", fmt.Errorf("acks are not sent, and messages come again: %w", err)})
 	}
+}
+
+// maxDurable is the most bytes of a consumer's name that people can read; a hash follows.
+const maxDurable = 128
+
+// subscriber subscribes for a role. See [broker.Broker] for its contract. After Close,
+// messages in flight can still be acked for as long as the server waits for their acks
+// and [Broker.Run] runs.
+type subscriber struct {
+	*inflight.Subscriptions
+	broker *Broker
+	role   string
+}
+
+// Subscribe delivers the messages of a topic that the role has not acked yet, in no
+// order. The topic may hold wildcards. Subscribe returns an error only after Close, or if
+// the topic is invalid.
+func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if err := checkFilter(topic); err != nil {
+		return nil, err
+	}
+	if !s.Join() {
+		return nil, inflight.ErrClosed
+	}
+	ctx, stop := s.Until(ctx)
+	sub := newSubscription(ctx, s, s.broker.opt.Prefix+durable(s.role, topic), topic)
+	if topic == s.broker.opt.Routing.Subscription() {
+		sub.role = s.role
+	}
+	s.broker.setOpen(sub, true)
+	go func() {
+		defer s.broker.term.Done()
+		defer stop()
+		defer s.broker.setOpen(sub, false)
+		sub.run(ctx)
+	}()
+	return sub.window.Messages(), nil
+}
+
+// ConsumerName returns the name of the durable consumer of a role and a topic.
+func ConsumerName(role, topic string) string { return durable(role, topic) }
+
+// durable names the consumer of a role and a topic. It is stable, since the
+// position of the role is kept under it.
+func durable(role, topic string) string {
+	name := strings.NewReplacer(".", "-", "*", "any", ">", "all").Replace(topic)
+	clean := token(role) + "_" + token(name)
+	if clean == role+"_"+name && !strings.Contains(role, "_") && !strings.ContainsAny(topic, "_-*>") && len(clean) <= maxDurable {
+		return clean
+	}
+	sum := sha256.Sum256([]byte(role + "\n" + topic)) // without it two topics could share a position
+	return clean[:min(len(clean), maxDurable)] + "-" + hex.EncodeToString(sum[:4])
+}
+
+// token replaces the characters that the name of a consumer can't have.
+func token(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// A position identifies a message. The time distinguishes messages of a stream that was
+// deleted and made again, where sequences begin anew.
+type position struct {
+	sequence uint64
+	stored   int64 // Unix nanoseconds
+}
+
+// A delivery is a message that was received and is not settled. The window has it in
+// flight, see [inflight.Delivery].
+type delivery struct {
+	position
+	to       *subscription
+	in       *natsgo.Msg
+	bytes    int
+	number   int       // how often the message was delivered, from 1
+	order    uint64    // number among all deliveries of the consumer
+	consumer time.Time // when the consumer that delivered it was created
+}
+
+// newDelivery returns the delivery of a message. It returns an error if in is not a
+// message of a stream.
+func (s *subscription) newDelivery(in *natsgo.Msg) (*delivery, error) {
+	meta, err := in.Metadata()
+	if err != nil {
+		return nil, err
+	}
+	return &delivery{
+		position: position{meta.Sequence.Stream, meta.Timestamp.UnixNano()},
+		to:       s,
+		in:       in,
+		bytes:    weight(in),
+		number:   int(min(meta.NumDelivered, 1<<30)),
+		order:    meta.Sequence.Consumer,
+	}, nil
+}
+
+// headerBytes is about how much memory a header takes beside its text. A message may have
+// a hundred thousand short headers.
+const headerBytes = 128
+
+// weight returns about how many bytes of memory a message takes.
+func weight(in *natsgo.Msg) int { return in.Size() + headerBytes*len(in.Header) }
+
+// Bytes returns about how much memory the message takes.
+func (d *delivery) Bytes() int { return d.bytes }
+
+// Message returns the message as handlers read it.
+func (d *delivery) Message() *message.Message {
+	msg := unmarshal(d.in.Subject, d.in.Header, d.in.Data)
+	msg.Metadata[broker.MetaPosition] = strconv.FormatUint(d.sequence, 10)
+	return msg
+}
+
+// Stale reports whether the consumer that the message came from was deleted.
+func (d *delivery) Stale() bool { return d.to.stale(d) }
+
+// Ack acks the message at the server. If the ack is lost, the message is redelivered.
+func (d *delivery) Ack() {
+	if !d.Stale() {
+		d.to.sent(d.send("+ACK"))
+		failpoint.Here("acked")
+	}
+	d.to.drop(d)
+}
+
+// Retry has the server deliver the message again after a delay.
+func (d *delivery) Retry(delay time.Duration) bool {
+	if !d.Stale() {
+		d.to.sent(d.nak(delay))
+	}
+	d.to.drop(d)
+	return true
+}
+
+// Return has the subscription nak the message when it has ended.
+func (d *delivery) Return() {
+	d.to.drop(d)
+	d.to.returned = append(d.to.returned, d)
+}
+
+// nak has the server deliver the message again after a delay, which may be 0.
+func (d *delivery) nak(delay time.Duration) error {
+	if delay <= 0 {
+		return d.send("-NAK")
+	}
+	return d.send(fmt.Sprintf(`-NAK {"delay": %d}`, delay.Nanoseconds()))
+}
+
+// send answers the server, perhaps on another connection than the message came on.
+func (d *delivery) send(answer string) error {
+	s, err := d.to.broker.current()
+	if err != nil {
+		return err
+	}
+	return s.conn.Publish(d.in.Reply, []byte(answer))
 }
