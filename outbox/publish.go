@@ -25,7 +25,8 @@ const (
 	minTimeout  = time.Second            // of a publish while some destination does not answer, see window.adapt
 )
 
-// A window holds the rows that a loop has in flight, at most a batch. They are of one
+// A window holds the rows that a loop has in flight, at most a batch and a page of rows that
+// were read again. They are of one
 // publish, or of several while some are slow because a destination does not answer.
 type window struct {
 	*sender

@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,4 +85,57 @@ func TestRowThatCommitsLateIsFoundSoon(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A slowTable takes long to read from the first row, as PostgreSQL does while a transaction
+// holds a snapshot.
+type slowTable struct {
+	*table
+	slow atomic.Bool
+}
+
+const slowRead = 20 * time.Second
+
+func (s *slowTable) Head(ctx context.Context, after int64, limit int) ([]outbox.Row, error) {
+	if after == 0 && s.slow.Load() {
+		select {
+		case <-time.After(slowRead):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return s.table.Head(ctx, after, limit)
+}
+
+// TestSlowReadFromTheFirstRowHoldsUpNothing has events come while the outbox is read from its
+// first row, one of them without a notification.
+func TestSlowReadFromTheFirstRowHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow, p := &slowTable{table: new(table)}, new(model)
+		f := newForwarder(t, outbox.Single(slow), p, outbox.Options{Interval: time.Second})
+		<-f.Ready()
+		slow.append("a")
+		f.Appended(1)
+		synctest.Wait()
+		slow.slow.Store(true)
+		for seq := int64(2); seq < 100; seq++ {
+			time.Sleep(time.Second / 3)
+			slow.append("a")
+			appended, want := time.Now(), time.Duration(0)
+			if seq%10 == 0 {
+				time.Sleep(time.Second)
+				want = time.Second
+			} else {
+				f.Appended(1)
+			}
+			synctest.Wait()
+			if late := p.at(id(seq)).Sub(appended); late < 0 || late > want {
+				t.Errorf("event %d was published %v late, want %v at most", seq, late, want)
+			}
+			if stuck := f.Status().Stuck; stuck > 0 {
+				t.Errorf("nothing has left for %v, says the status", stuck)
+			}
+		}
+	})
 }

@@ -46,7 +46,7 @@ func (s *sender) sendDeferred(ctx context.Context, w *window) {
 			handled = int(w.rows.Load())
 		}
 		limit := min(free, retryRows) + handled
-		reading := s.beginReading()
+		reading := s.beginReading(false)
 		rows, err := s.table.Deferred(ctx, began, from, limit, retryEach+handled)
 		if err != nil {
 			s.take(reading, nil)
@@ -94,7 +94,7 @@ func (s *sender) follow(ctx context.Context, w *window, through map[string]bool)
 		}
 		each := max(1, min(size, free)/len(through))
 		var batch []Row
-		reading := s.beginReading()
+		reading := s.beginReading(false)
 		for destination := range through {
 			rows, err := s.table.Deferred(ctx, s.clock.Now(), destination, each, each)
 			if err != nil {

@@ -18,8 +18,9 @@ import (
 // in each life this way: it has deleted the first rows before it publishes many more.
 const firstBatch = 64
 
-// A sender forwards one table. One goroutine reads and publishes the head, one the
-// deferred rows, and a third settles the rows that the first has published.
+// A sender forwards one table. One goroutine reads and publishes the head, one the deferred
+// rows, and a third settles the rows that the first has published. A fourth reads from the
+// first row now and then, and a fifth claims rows.
 //
 //	read ─► in flight ─► Publish ─► deleted, deferred or parked ─► no longer in flight
 type sender struct {
@@ -96,17 +97,19 @@ func (s *sender) run(ctx context.Context) error {
 }
 
 // sendHead reads the outbox from the first row to the last, and publishes the rows. Behind
-// the last row it waits for new ones. It finds rows that commit late when it reads again from
-// an earlier row, see rereads, or when reread reads again from the first one.
+// the last row it waits for new ones, for an interval at most. It finds rows that commit late
+// when it reads again from an earlier row, see rereads, or when fromFirst finds them.
 func (s *sender) sendHead(ctx context.Context, w *window) {
 	var after int64 // the last row read
 	failures := 0
 	size := min(firstBatch, s.opt.Batch)
-	again := time.NewTimer(s.opt.Interval) // does not run during a reread
+	poll := time.NewTicker(s.opt.Interval)
+	defer poll.Stop()
+	again := time.NewTimer(s.opt.Interval) // fires when fromFirst is to begin, and does not run during it
 	defer again.Stop()
 	pages := make(chan page)
-	var rereading sync.WaitGroup
-	defer rereading.Wait()
+	var beside sync.WaitGroup
+	defer beside.Wait()
 	late := newRereads(s.outbox.shards != nil)
 	defer late.timer.Stop()
 	publish := func(p page) {
@@ -118,7 +121,7 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 	for free := w.vacancy(ctx); free > 0; free = w.vacancy(ctx) {
 		limit := min(size, free)
 		appended := s.backlog.notified()
-		reading := s.beginReading()
+		reading := s.beginReading(false)
 		rows, err := s.table.Head(ctx, after, limit)
 		if err != nil {
 			s.take(reading, nil)
@@ -151,9 +154,10 @@ func (s *sender) sendHead(ctx context.Context, w *window) {
 			}
 		case <-late.timer.C:
 			after = late.from(s.clock.Now(), after)
+		case <-poll.C:
 		case <-again.C:
-			last := after
-			rereading.Go(func() { again.Reset(pause.Rest(s.reread(ctx, last, pages), s.opt.Interval)) })
+			last, size := after, size
+			beside.Go(func() { again.Reset(pause.Rest(s.fromFirst(ctx, last, size, pages), s.opt.Interval)) })
 		case p := <-pages:
 			publish(p)
 		}
@@ -173,17 +177,16 @@ type page struct {
 	rows    []Row
 }
 
-// reread reads the outbox from the first row to the last one that was read before, and
-// returns how long that took. It may take long while another transaction holds a snapshot on
-// PostgreSQL, since a read steps over all rows that were deleted meanwhile. So the head is
-// read on meanwhile.
-func (s *sender) reread(ctx context.Context, last int64, pages chan<- page) (took time.Duration) {
+// fromFirst reads the outbox, in pages of a size, from the first row to the last one that was
+// read before. It returns how long the reads took. While another transaction holds a snapshot
+// on PostgreSQL, they step over all rows that were deleted meanwhile. So the head is read
+// beside them.
+func (s *sender) fromFirst(ctx context.Context, last int64, size int, pages chan<- page) (took time.Duration) {
 	for after := int64(0); ; {
-		began := s.clock.Now()
-		reading := s.beginReading()
-		rows, err := s.table.Head(ctx, after, s.opt.Batch)
-		took += s.clock.Now().Sub(began)
-		if err != nil || len(rows) == 0 { // the next read of the head reports the error
+		reading := s.beginReading(true)
+		rows, err := s.table.Head(ctx, after, size)
+		took += s.clock.Now().Sub(reading.began)
+		if err != nil || len(rows) == 0 { // the next read of the head reports why the database does not answer
 			s.take(reading, nil)
 			return took
 		}
@@ -193,7 +196,7 @@ func (s *sender) reread(ctx context.Context, last int64, pages chan<- page) (too
 			s.take(reading, nil)
 			return took
 		}
-		if after = rows[len(rows)-1].Seq; after >= last || len(rows) < s.opt.Batch {
+		if after = rows[len(rows)-1].Seq; after >= last || len(rows) < size {
 			return took
 		}
 	}
@@ -217,14 +220,15 @@ func (s *sender) pauseAfter(ctx context.Context, failures *int, err error) {
 // were settled after it began.
 type reading struct {
 	began   time.Time
+	again   bool               // it begins at the first row, beside the others
 	settled map[Place]struct{} // rows that were settled after it began
 }
 
 // beginReading is called before the table is read.
-func (s *sender) beginReading() *reading {
+func (s *sender) beginReading(again bool) *reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &reading{began: s.clock.Now(), settled: make(map[Place]struct{})}
+	r := &reading{began: s.clock.Now(), again: again, settled: make(map[Place]struct{})}
 	s.readings[r] = struct{}{}
 	return r
 }
@@ -343,11 +347,11 @@ func (s *sender) drain(ctx context.Context, over <-chan struct{}) error {
 // for a turn, and full says that the instance may own no further table.
 func (s *sender) drainAbandoned(ctx context.Context, full func() bool) bool {
 	for began := s.clock.Now(); ; {
-		wait := retryInterval
+		wait, asked := retryInterval, s.clock.Now()
 		switch head, deferred := s.left(ctx); {
 		case head:
 			s.wakeUp()
-			wait = drainPause
+			wait = pause.Rest(s.clock.Now().Sub(asked), drainPause)
 		case !deferred:
 			return false
 		case full() && s.clock.Now().Sub(began).Abs() >= turn:

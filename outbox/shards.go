@@ -103,7 +103,6 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 		}
 		began := f.clock.Now()
 		lease, err := f.outbox.shards.TakeOver(ctx)
-		took := f.clock.Now().Sub(began)
 		if err == nil && lease != nil {
 			senders.Go(func() error {
 				defer func() { <-slots }()
@@ -123,7 +122,11 @@ func (f *Forwarder) runAbandoned(ctx context.Context) error {
 				f.log.WarnContext(ctx, "can't find abandoned shards of the outbox, will retry", "error", err, "failed", failed)
 			}
 		}
-		pause.For(ctx, pause.Rest(took, takeOverInterval*3/4+rand.N(takeOverInterval/2))) //nolint:gosec // instances poll at different times
+		wait := takeOverInterval*3/4 + rand.N(takeOverInterval/2) //nolint:gosec // instances poll at different times
+		if err == nil {
+			wait = pause.Rest(f.clock.Now().Sub(began), wait)
+		}
+		pause.For(ctx, wait)
 	}
 	return senders.Wait()
 }

@@ -41,7 +41,8 @@ func (f *Forwarder) Failing(tenant timer.TenantID) int {
 	return n
 }
 
-// stuck returns how long no read or publish that is under way has come to an end.
+// stuck returns how long no read or publish that is under way has come to an end. It leaves
+// out reads from the first row, which may take long.
 func (s *sender) stuck() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +51,7 @@ func (s *sender) stuck() time.Duration {
 		since = time.Time{}
 	}
 	for r := range s.readings {
-		if since.IsZero() || r.began.Before(since) {
+		if !r.again && (since.IsZero() || r.began.Before(since)) {
 			since = r.began
 		}
 	}

@@ -18,7 +18,11 @@ func For(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Rest returns how long to rest after work that took some time, at least least: so long that
-// the work, done again and again, takes no more than a fiftieth of the time. It is for work
-// that may get slow for a while and is not on the way of a timer.
-func Rest(took, least time.Duration) time.Duration { return max(least, 49*took) }
+// maxRest is the longest rest.
+const maxRest = time.Minute
+
+// Rest returns how long to rest after work that took some time: so long that the work, done
+// again and again, takes no more than a fiftieth of the time, but at least least, and at most
+// a minute. It is for work that gets slow on PostgreSQL while a transaction holds a snapshot,
+// and for which no timer waits.
+func Rest(took, least time.Duration) time.Duration { return max(least, min(49*took, maxRest)) }
