@@ -212,15 +212,17 @@ const (
 	lockNumbers = -4 // own.sql and alone.sql use -3
 )
 
-// foldAny folds counts, if there are any to fold: an idle service writes nothing.
-func (s *Store) foldAny(ctx context.Context) error {
+// foldAny folds counts, if there are any to fold: an idle service writes nothing. It returns
+// how many rows it folded.
+func (s *Store) foldAny(ctx context.Context) (all int64, err error) {
 	for {
 		var fresh int64
 		if err := s.rows(ctx, "read the counts", sqlFresh, nil, scan(&fresh)); err != nil || fresh == 0 {
-			return err
+			return all, err
 		}
-		if folded, err := s.fold(ctx); err != nil || folded < foldBatch {
-			return err
+		folded, err := s.fold(ctx)
+		if all += folded; err != nil || folded < foldBatch {
+			return all, err
 		}
 	}
 }

@@ -10,6 +10,6 @@ import (
 func CheckRunning(ctx context.Context, s *Store) error { return s.check(ctx) }
 
 // Trim is one call of trim that [Store.Watch] makes.
-func (s *Store) Trim(ctx context.Context, from map[string]timer.Position) (map[string]timer.Position, error) {
-	return s.trim(ctx, from)
+func (s *Store) Trim(ctx context.Context, from, last map[string]timer.Position) (map[string]timer.Position, error) {
+	return s.trim(ctx, from, last)
 }

@@ -137,20 +137,26 @@ func (s *Store) Watch(ctx context.Context) error {
 	}
 }
 
-// tidyUp folds counts and deletes old positions, again and again until ctx is done. It may
-// take long while another transaction holds a snapshot, since it steps over all rows that
-// were folded meanwhile.
+// tidyUp folds counts and deletes old positions, again and again until ctx is done. While
+// another transaction holds a snapshot, it steps over all rows that were folded meanwhile. So
+// it rests after a fold that took long, unless that had much to fold.
 func (s *Store) tidyUp(ctx context.Context) {
-	trimmed := make(map[string]timer.Position)
+	var before, last map[string]timer.Position
 	for ctx.Err() == nil {
-		began := time.Now() //nolint:forbidigo // for the pace, not for timers
+		began, wait := time.Now(), foldInterval //nolint:forbidigo // for the pace, not for timers
+		var folded int64
 		var err error
 		if s.check(ctx) == nil { // else other checks report the error
-			if err = s.foldAny(ctx); err == nil {
-				trimmed, err = s.trim(ctx, trimmed)
+			if folded, err = s.foldAny(ctx); err == nil {
+				var next map[string]timer.Position
+				if next, err = s.trim(ctx, before, last); err == nil {
+					before, last = last, next
+				}
 			}
 		}
-		wait := pause.Rest(time.Since(began), foldInterval) //nolint:forbidigo // as above
+		if folded < foldBatch {
+			wait = pause.Rest(time.Since(began), foldInterval) //nolint:forbidigo // for the pace, too
+		}
 		if err != nil && ctx.Err() == nil {
 			s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, or old positions can't be deleted, will retry", "error", err, "retry_in", wait)
 		}

@@ -16,9 +16,9 @@ import (
 // CommitPositions makes transactions that apply commands, or settle events, record positions.
 func (s *Store) CommitPositions(positions func() []timer.Position) { s.positions.SetCurrent(positions) }
 
-// noting is [Store.writing] for a transaction that records the broker positions at its
-// beginning. They go to the server with the commit, so that other transactions that record
-// the same log wait only for the commit.
+// noting is [Store.writing] for a transaction that records the positions that the broker had
+// at its beginning. They go to the server with the commit. Two transactions that record the
+// same positions wait for each other, and so only for the commit.
 func (s *Store) noting(ctx context.Context, doing string, fn func(context.Context, *transaction) error) error {
 	var advances []store.Advance
 	err := s.writing(ctx, doing, func(ctx context.Context, t *transaction) error {
@@ -49,22 +49,23 @@ func (t *transaction) note(advances []store.Advance) {
 	t.later(step{text: sqlNote, args: []any{logs, done, seen, wasDone, wasSeen}})
 }
 
-// trim deletes the positions that others are ahead of, if any were recorded since from was
-// returned. It returns where the next call is to begin. Other instances that record the same
-// logs trim them, too.
-func (s *Store) trim(ctx context.Context, from map[string]timer.Position) (map[string]timer.Position, error) {
+// trim deletes the positions that others are ahead of, in the logs that have other positions
+// than what the last call returned. It begins at what the call before that returned, to find
+// rows that were committed late, and returns the highest positions. Other instances that
+// record the same logs trim them, too.
+func (s *Store) trim(ctx context.Context, from, last map[string]timer.Position) (map[string]timer.Position, error) {
 	var logs []string
 	var done, seen []int64
 	for _, at := range s.positions.All() {
-		if begin := from[at.Log]; begin != at {
+		if begin := from[at.Log]; last[at.Log] != at {
 			logs, done, seen = append(logs, at.Log), append(done, begin.Committed), append(seen, begin.Observed)
 		}
 	}
 	if len(logs) == 0 {
-		return from, nil
+		return last, nil
 	}
 	next := make(map[string]timer.Position)
-	maps.Copy(next, from)
+	maps.Copy(next, last)
 	err := s.writing(ctx, "trim the positions", func(ctx context.Context, t *transaction) error {
 		return t.rows(ctx, sqlTrimPositions, []any{logs, done, seen}, func(rows pgx.Rows) error {
 			var p timer.Position
@@ -73,10 +74,7 @@ func (s *Store) trim(ctx context.Context, from map[string]timer.Position) (map[s
 			return err
 		})
 	})
-	if err != nil {
-		return from, err
-	}
-	return next, nil
+	return next, err
 }
 
 // errOlder says that the database has lower positions than it had.

@@ -8,7 +8,7 @@ import (
 	"github.com/event-service-agent/timer-service/internal/pause"
 )
 
-// fullInterval is how often the index is read from its beginning, at most, to find timers
+// fullInterval is the shortest time between two reads of the whole index, to find timers
 // below the watermark. Other instances put them there: timers that were due at once when they
 // were scheduled, or that were skipped because another transaction was changing them.
 const fullInterval = time.Second
@@ -41,7 +41,7 @@ type watermark struct {
 
 // NextDue returns the earliest due time after the one given, of all Scheduled timers. If
 // another instance schedules a timer before the last time found, NextDue sees it within a
-// second, or later if a read of the whole index takes long.
+// second, or up to a minute later if a read of the whole index takes long.
 func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	if !after.IsZero() {
 		return s.nextDue(ctx, after, s.watermark.get())
@@ -52,7 +52,7 @@ func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error)
 		go func() {
 			defer s.working.end()
 			defer close(read)
-			s.readAll(context.WithoutCancel(ctx))
+			s.readAll(ctx)
 		}()
 		wait := time.NewTimer(fullWait)
 		defer wait.Stop()
@@ -68,35 +68,38 @@ func (s *Store) NextDue(ctx context.Context, after time.Time) (time.Time, error)
 	return due, err
 }
 
-// readAll reads the index from its beginning, and lowers the watermark to what it finds.
+// readAll reads the index from its beginning, and lowers the watermark to what it finds. If
+// the read fails, it is tried again after its rest.
 func (s *Store) readAll(ctx context.Context) {
 	began := time.Now() //nolint:forbidigo // for the pace, not for timers
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	due, err := s.nextDue(ctx, time.Time{}, time.Time{})
-	if err == nil && !due.IsZero() { // an error comes again in a read from the watermark
+	switch {
+	case err == nil && !due.IsZero():
 		s.watermark.set(due)
+	case err != nil && ctx.Err() == nil:
+		s.opt.Log.WarnContext(ctx, "timers that other instances left can't be looked for, will retry", "error", err)
 	}
 	s.watermark.rest(time.Since(began)) //nolint:forbidigo // as above
 }
 
-// start is called before the index is searched from the watermark on. It reports whether the
-// index is to be read from its beginning before that.
+// start is called before the index is searched from the watermark on. It reports whether to
+// read the index from its beginning beside that. While there is no watermark, the search
+// itself does so.
 func (w *watermark) start() (full bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noted = time.Time{}
 	now := time.Since(w.began) //nolint:forbidigo // for the pace, not for timers
-	switch {
-	case w.at.IsZero():
-		w.full = now + fullInterval
-	case now >= w.full:
-		full, w.full = true, now+limit // at most so long
-	default:
+	if now < w.full {
 		return false
 	}
 	w.open, w.opened = time.Time{}, w.open
-	return full
+	if w.at.IsZero() {
+		w.full = now + fullInterval
+		return false
+	}
+	w.full = now + limit // the read ends after that time at the latest, and calls rest
+	return true
 }
 
 // rest says when the next read from the beginning is due, after one that took some time.

@@ -6,6 +6,26 @@ import (
 	"time"
 )
 
+// TestATimerOfAHostIsExpectedForASecond has a host schedule in a transaction that is open
+// while nothing else waits, and the poller search meanwhile.
+func TestATimerOfAHostIsExpectedForASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		noon := time.Date(2030, 5, 17, 12, 0, 0, 0, time.UTC)
+		f := watermark{began: time.Now()}
+		f.start()
+		f.expect(noon)
+		for range 10 {
+			time.Sleep(fullInterval / 11)
+			f.start()
+		}
+		f.found(noon.Add(time.Minute))
+		if got := f.get(); !got.Equal(noon) {
+			t.Errorf("reads from %v on, want %v", got, noon)
+		}
+	})
+}
+
 func TestWatermarkRisesWithWhatIsFoundAndFallsWithWhatIsSet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,7 @@
 -- positions that this process has recorded before. If the database has lower ones, it is
 -- older than it was. Then the row breaks the constraint positions_never_fall, which ends the
 -- transaction without another round trip. Adds only at the end. Reads the last entry of each
--- log in both indexes, which is never a dead one.
+-- log in both indexes, which is hardly ever a dead one.
 INSERT INTO timer_positions (log, done, seen)
 SELECT p.log,
        CASE WHEN coalesce(done.highest, 0) < p.was_done OR coalesce(seen.highest, 0) < p.was_seen THEN -1 ELSE greatest(p.done, done.highest) END,

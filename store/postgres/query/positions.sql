@@ -1,5 +1,5 @@
 -- Read the positions in each log of the broker. Hops over both indexes from log to log,
--- backwards, since the last entry of a log is never a dead one.
+-- backwards, since the last entry of a log is hardly ever a dead one.
 WITH RECURSIVE logs (log, done) AS (
      (SELECT log, done
         FROM timer_positions
