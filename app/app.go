@@ -144,7 +144,7 @@ func New(s Store, b broker.Broker, log *slog.Logger, opt Options) (*App, error) 
 			Receipts:     write,
 			IgnoreOthers: opt.IgnoreOthers,
 			Middleware:   opt.Middleware,
-			StoreWorks:   func(ctx context.Context) error { _, err := s.NextDue(ctx, time.Time{}); return err },
+			StoreWorks:   func(ctx context.Context) error { _, err := s.NextDue(ctx, opt.Clock.Now()); return err },
 			Scheduled:    a.poller.Sooner,
 			Watch:        a.hooks.Watch,
 			Trace:        opt.Tracing.Handle,
