@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 
 	"go.uber.org/fx"
@@ -94,6 +95,9 @@ func openServer(cfg config.Config, log *slog.Logger, what purpose, embed func(*n
 		opt, err := rabbitOptions(cfg)
 		opt.Client, opt.Verify, opt.Name = what == sending, opt.Verify && what != inspecting, string(what)
 		return rabbitmq.New(opt, log), config.NewSecret(opt.URL).URL(), errors.Join(err, opt.Routing.Validate())
+	case config.NATS:
+	default:
+		return nil, "", fmt.Errorf("there is no broker %q outside this process", cfg.Broker)
 	}
 	opt := natsOptions(cfg)
 	err := opt.Routing.Validate()
