@@ -28,7 +28,7 @@ import (
 )
 
 // A Delivery is a message that a driver received from its server. At most one of
-// Ack, Retry and Return is called, but for a Retry that returned false. They are
+// Ack, Retry and Return is called, except after a Retry that returned false. They are
 // called from any goroutine, perhaps after the connection was lost.
 type Delivery interface {
 	Bytes() int // about how much memory it takes; always the same
@@ -59,7 +59,7 @@ type Delivery interface {
 // Options tune a [Window]. The zero value is ready to use.
 type Options struct {
 	Messages int // in flight at most; default 4096
-	Bytes    int // that messages in flight take at most, but for one that is larger; default 64 MiB
+	Bytes    int // that messages in flight take at most; one that is larger is taken alone; default 64 MiB
 	Ahead    int // of them, that may wait for a handler; default 64
 }
 

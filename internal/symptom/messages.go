@@ -19,7 +19,7 @@ var Start = []Symptom{
 	{Text: "`the server has fsync = off: a loss of power may take the whole database`", Cause: "PostgreSQL does not sync its disk.", Do: "`ALTER SYSTEM SET fsync = on`, or `TIMER_DURABILITY=relaxed`"},
 	{Text: "`the server is PostgreSQL …: it must be PostgreSQL … or newer`", Cause: "The server is too old.", Do: "Upgrade it"},
 	{Text: "`belongs to … (id …), this is … (id …): stop that service, or start this one with --takeover`", Cause: "Another database takes these commands.", Do: "[One database for each consumer](operations.md#one-database-for-each-consumer)"},
-	{Text: "`belong to another database that was at the same place: …`", Cause: "The database was lost or removed, and the service made a new one.", Do: "[Restore it](operations.md#backup). If it is lost for good: `timer-service serve --takeover`, once"},
+	{Text: "`belong to another database that was at the same place: …`", Cause: "The database was lost or removed, and the service made a new one.", Do: "With NATS or Kafka start with an empty database: it [is recovered](recovery.md). With RabbitMQ [restore it](operations.md#backup); if it is lost for good: `timer-service serve --takeover`, once"},
 	{Text: "`other instances of … use …, this one uses …: give all the same broker`", Cause: "Two instances on one PostgreSQL have different brokers.", Do: "The same `TIMER_BROKER_URL` for all"},
 }
 
