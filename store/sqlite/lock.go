@@ -50,6 +50,9 @@ func takeLock(path string) (*Lock, error) {
 // try takes the lock, unless another process has it for longer than it takes to check
 // it, see [LockOwner].
 func (l *Lock) try() (bool, error) {
+	if taken, err := l.TryLock(); taken || err != nil { // on a busy machine the time may be over before the first try
+		return taken, err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), lockWait)
 	defer cancel()
 	taken, err := l.TryLockContext(ctx, lockWait/10)
