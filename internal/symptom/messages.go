@@ -62,6 +62,7 @@ var Running = []Symptom{
 	{Text: "`others could read or write the database; their permissions were removed`", Cause: "The files had a mode wider than 0600.", Do: "Nothing. Other users may have read the timers before"},
 	{Text: "`the embedded NATS server could not write, restarting it`", Cause: "Its disk was full.", Do: "Free the disk"},
 	{Text: "`lost the lease of a shard of the outbox, takes another`", Cause: "The instance was frozen or cut off from PostgreSQL.", Do: "Nothing; if it repeats, look at the network"},
+	{Text: "`timers that other instances left can't be looked for, will retry`, `counts of timers can't be summed up, or old positions can't be deleted, will retry`", Cause: "If `error` is a timeout, a transaction has held a snapshot on PostgreSQL for hours, and vacuum removes nothing. Timers fire on.", Do: "`SELECT pid, xact_start, query FROM pg_stat_activity ORDER BY age(backend_xmin) DESC NULLS LAST`; end that session"},
 	{Text: "`the quotas file is wrong, the old quotas stay in force`", Cause: "The file was changed, and has a mistake.", Do: "`timer-service config --quotas-file FILE`"},
 	{Text: "`retention failed, will retry`", Cause: "Finished timers can't be deleted now.", Do: "Nothing, unless it lasts: the database grows"},
 	{Text: "`stopped with events in the outbox; the next start forwards them`", Cause: "The broker did not take them before `TIMER_DRAIN_TIMEOUT`.", Do: "Nothing"},
