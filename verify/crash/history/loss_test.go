@@ -38,6 +38,11 @@ func TestConvictsAProcessThatFiresAgain(t *testing.T) {
 			s.restart(3000, 3100, false)
 			s.again(c, 600, 3500)
 		}, 1},
+		{"what the broker had a moment before the kill, and the next process lived for a moment, too", func(s *story, c *Sent) {
+			s.restart(150, 1950, false)
+			s.restart(2000, 2100, false)
+			s.again(c, 3500)
+		}, 0},
 		{"what the broker had a moment before the kill", func(s *story, c *Sent) {
 			s.restart(1000, 1100, false)
 			s.again(c, 3500)
