@@ -215,11 +215,11 @@ const (
 // foldAny folds counts, if there are any to fold: an idle service writes nothing. It returns
 // how many rows it folded.
 func (s *Store) foldAny(ctx context.Context) (all int64, err error) {
+	var fresh bool
+	if err := s.rows(ctx, "read the counts", sqlFresh, nil, scan(&fresh)); err != nil || !fresh {
+		return 0, err
+	}
 	for {
-		var fresh int64
-		if err := s.rows(ctx, "read the counts", sqlFresh, nil, scan(&fresh)); err != nil || fresh == 0 {
-			return all, err
-		}
 		folded, err := s.fold(ctx)
 		if all += folded; err != nil || folded < foldBatch {
 			return all, err

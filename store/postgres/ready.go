@@ -118,11 +118,20 @@ func (s *Store) Watch(ctx context.Context) error {
 	var tidying sync.WaitGroup
 	defer tidying.Wait()
 	defer stop()
-	tidying.Go(func() { s.tidyUp(ctx) })
+	var trimmed trimmed
+	tidy := time.NewTimer(0) // does not run while tidyUp does
+	defer tidy.Stop()
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
 		err := s.check(ctx)
+		if err == nil { // else other checks report the error
+			select {
+			case <-tidy.C:
+				tidying.Go(func() { tidy.Reset(s.tidyUp(ctx, &trimmed)) })
+			default:
+			}
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -137,31 +146,23 @@ func (s *Store) Watch(ctx context.Context) error {
 	}
 }
 
-// tidyUp folds counts and deletes old positions, again and again until ctx is done. While
+// tidyUp folds counts and deletes old positions, and returns when to do so again. While
 // another transaction holds a snapshot, it steps over all rows that were folded meanwhile. So
 // it rests after a fold that took long, unless that had much to fold.
-func (s *Store) tidyUp(ctx context.Context) {
-	var before, last map[string]timer.Position
-	for ctx.Err() == nil {
-		began, wait := time.Now(), foldInterval //nolint:forbidigo // for the pace, not for timers
-		var folded int64
-		var err error
-		if s.check(ctx) == nil { // else other checks report the error
-			if folded, err = s.foldAny(ctx); err == nil {
-				var next map[string]timer.Position
-				if next, err = s.trim(ctx, before, last); err == nil {
-					before, last = last, next
-				}
-			}
-		}
-		if folded < foldBatch {
-			wait = pause.Rest(time.Since(began), foldInterval) //nolint:forbidigo // for the pace, too
-		}
-		if err != nil && ctx.Err() == nil {
-			s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, or old positions can't be deleted, will retry", "error", err, "retry_in", wait)
-		}
-		pause.For(ctx, wait)
+func (s *Store) tidyUp(ctx context.Context, t *trimmed) (again time.Duration) {
+	began := time.Now() //nolint:forbidigo // for the pace, not for timers
+	folded, err := s.foldAny(ctx)
+	if err == nil {
+		err = s.trim(ctx, t)
 	}
+	again = foldInterval
+	if folded < foldBatch {
+		again = pause.Rest(time.Since(began), foldInterval) //nolint:forbidigo // for the pace, too
+	}
+	if err != nil && ctx.Err() == nil {
+		s.opt.Log.WarnContext(ctx, "counts of timers can't be summed up, or old positions can't be deleted, will retry", "error", err, "retry_in", again)
+	}
+	return again
 }
 
 func (s *Store) check(ctx context.Context) error {

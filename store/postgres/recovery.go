@@ -49,23 +49,25 @@ func (t *transaction) note(advances []store.Advance) {
 	t.later(step{text: sqlNote, args: []any{logs, done, seen, wasDone, wasSeen}})
 }
 
+// trimmed is what two calls of trim found, by log: where the rows are that it kept.
+type trimmed struct{ before, last map[string]timer.Position }
+
 // trim deletes the positions that others are ahead of, in the logs that have other positions
-// than what the last call returned. It begins at what the call before that returned, to find
-// rows that were committed late, and returns the highest positions. Other instances that
-// record the same logs trim them, too.
-func (s *Store) trim(ctx context.Context, from, last map[string]timer.Position) (map[string]timer.Position, error) {
+// than the last call found. It begins at what the call before that found, to delete rows that
+// were committed late, too. Other instances that record the same logs trim them as well.
+func (s *Store) trim(ctx context.Context, found *trimmed) error {
 	var logs []string
 	var done, seen []int64
 	for _, at := range s.positions.All() {
-		if begin := from[at.Log]; last[at.Log] != at {
+		if begin := found.before[at.Log]; found.last[at.Log] != at {
 			logs, done, seen = append(logs, at.Log), append(done, begin.Committed), append(seen, begin.Observed)
 		}
 	}
 	if len(logs) == 0 {
-		return last, nil
+		return nil
 	}
 	next := make(map[string]timer.Position)
-	maps.Copy(next, last)
+	maps.Copy(next, found.last)
 	err := s.writing(ctx, "trim the positions", func(ctx context.Context, t *transaction) error {
 		return t.rows(ctx, sqlTrimPositions, []any{logs, done, seen}, func(rows pgx.Rows) error {
 			var p timer.Position
@@ -74,7 +76,10 @@ func (s *Store) trim(ctx context.Context, from, last map[string]timer.Position) 
 			return err
 		})
 	})
-	return next, err
+	if err == nil {
+		found.before, found.last = found.last, next
+	}
+	return err
 }
 
 // errOlder says that the database has lower positions than it had.

@@ -1,7 +1,7 @@
 -- Fold at most $1 rows of counts into the rows of their tenants, and into the row of all
--- tenants, and return how many rows. Folded rows that become zero are deleted. Only the holder of the lock changes
--- folded rows, so they stay as they are read here. Reads idx_timer_counts_fresh and seeks
--- idx_timer_counts_folded.
+-- tenants, and return how many rows. Folded rows that become zero are deleted. Only the
+-- holder of the lock changes folded rows, so they stay as they are read here. Reads
+-- idx_timer_counts_fresh and seeks idx_timer_counts_folded.
   WITH fresh AS MATERIALIZED (
        SELECT ctid AS place
          FROM timer_counts

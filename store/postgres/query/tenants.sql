@@ -1,7 +1,7 @@
 -- Read the next tenants after $2 that have Scheduled timers, in order, and whether the first
--- timer of each is due at $1. Timers due before $5 are skipped. Ends when $3 tenants were read, or $4 of them have a due timer.
--- Hops over idx_timer_schedules_tenant_due with one seek for each tenant, however many timers
--- it has.
+-- timer of each is due at $1. Timers due before $5 are skipped. Ends when $3 tenants were
+-- read, or $4 of them have a due timer. Hops over idx_timer_schedules_tenant_due with one seek
+-- for each tenant, however many timers it has.
 WITH RECURSIVE tenants (tenant_id, is_due, looked, found) AS (
      SELECT $2::text COLLATE "C", false, 0, 0
       UNION ALL

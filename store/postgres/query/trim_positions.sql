@@ -1,6 +1,6 @@
 -- Delete the positions of logs that others are ahead of. Keeps two rows of each log: those
--- with the highest of each column, which may be one. Begins at the row of $2 and $3, where the
--- last call ended, and returns where the next one is to begin. Reads timer_positions_pkey.
+-- with the highest of each column, which may be one. Begins at the positions $2 and $3, which
+-- an earlier call returned. Reads timer_positions_pkey.
   WITH kept AS MATERIALIZED (
        SELECT p.log, p.done AS from_done, p.seen AS from_seen, by_done.place AS by_done, by_seen.place AS by_seen, by_seen.done, by_seen.seen
          FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS p (log, done, seen)
