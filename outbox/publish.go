@@ -26,8 +26,8 @@ const (
 )
 
 // A window holds the rows that a loop has in flight, at most a batch and a page of rows that
-// were read again. They are of one
-// publish, or of several while some are slow because a destination does not answer.
+// were read again. They are of one publish, or of several while some are slow because a
+// destination does not answer.
 type window struct {
 	*sender
 	finish    func(outcome) // settles a batch
