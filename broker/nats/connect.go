@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -122,7 +124,7 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 		natsgo.PingInterval(5 * time.Second),
 		natsgo.MaxPingsOutstanding(2),
 		natsgo.Timeout(5 * time.Second),
-		natsgo.FlusherTimeout(5 * time.Second), // else a half-open connection blocks for a minute
+		natsgo.SetCustomDialer(dialer{net.Dialer{Timeout: 5 * time.Second}}),
 		natsgo.ErrorHandler(b.asyncError),
 	}, secure...)
 	if b.opt.Server != nil {
@@ -153,6 +155,44 @@ func (b *Broker) connect(ctx context.Context) (*natsgo.Conn, error) {
 		}()
 		return nil, ctx.Err()
 	}
+}
+
+// A dialer makes connections that write steadily.
+type dialer struct{ net.Dialer }
+
+// Dial connects with a server.
+func (d dialer) Dial(network, address string) (net.Conn, error) {
+	conn, err := d.Dialer.Dial(network, address)
+	if err != nil {
+		return nil, err
+	}
+	return steady{conn}, nil
+}
+
+// writeTimeout is how long a server may take to accept writePart bytes. The client library
+// holds its lock for as long, and finds no half-open connection meanwhile.
+const (
+	writeTimeout = 5 * time.Second
+	writePart    = 64 << 10
+)
+
+// A steady connection fails if it is stuck, and not because a message is large and the
+// network slow: its timeout is that of a part of what is written.
+type steady struct{ net.Conn }
+
+// Write writes all of data.
+func (s steady) Write(data []byte) (written int, err error) {
+	for part := range slices.Chunk(data, writePart) {
+		if err := s.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return written, err
+		}
+		n, err := s.Conn.Write(part)
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
 }
 
 // flushTimeout is how long the end of Run waits for the server to read acks and other
