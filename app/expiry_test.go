@@ -12,6 +12,7 @@ import (
 	"github.com/event-service-agent/timer-service/app"
 	"github.com/event-service-agent/timer-service/client"
 	"github.com/event-service-agent/timer-service/envelope"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/quota"
 	"github.com/event-service-agent/timer-service/timer"
 )
@@ -152,6 +153,7 @@ func TestWhatExpiresTakesNoFireRate(t *testing.T) {
 // TestARecoveryKnowsWhatExpired deletes a database whose timers have expired, and one that
 // had expired there without its event being published.
 func TestARecoveryKnowsWhatExpired(t *testing.T) {
+	longtest.NotShort(t)
 	onSite(t, func(t *testing.T, s *site) {
 		s.outlive(2 * time.Hour) // bubbles begin with the year 2000, before which nothing may be due
 		stop := s.serve("timers.db", app.Options{})

@@ -14,12 +14,14 @@ import (
 	"github.com/event-service-agent/timer-service/broker/deadletter"
 	"github.com/event-service-agent/timer-service/envelope"
 	"github.com/event-service-agent/timer-service/internal/fault"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 	"github.com/event-service-agent/timer-service/timer"
 )
 
 // TestADryRunSaysWhatTheRunChanges loses a part of a database, or all of it. Many commands
 // are of the same timers, some have fired, were canceled, or are dead letters.
 func TestADryRunSaysWhatTheRunChanges(t *testing.T) {
+	longtest.NotShort(t)
 	for what, with := range map[string]string{"in part": "copy.db", "all of it": ""} {
 		t.Run(what, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {

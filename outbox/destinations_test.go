@@ -173,6 +173,7 @@ func TestRetriesOfADeadTopicAreBounded(t *testing.T) {
 // TestTopicThatIsBackDoesNotWaitForOnesThatAreNot has many rows of topics that
 // fail, and few or many of one that recovers.
 func TestTopicThatIsBackDoesNotWaitForOnesThatAreNot(t *testing.T) {
+	longtest.NotShort(t)
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		dead  func(i int) string

@@ -400,6 +400,7 @@ func TestWhatIsDeniedIsAnErrorAtOnce(t *testing.T) {
 
 // TestRemovalNeedsWhatIsDocumented fills the stream with commands that are all acked.
 func TestRemovalNeedsWhatIsDocumented(t *testing.T) {
+	longtest.NotShort(t)
 	t.Parallel()
 	for _, without := range []string{"", `"$JS.API.STREAM.PURGE.svc"`, `"$JS.API.CONSUMER.LIST.svc"`} {
 		t.Run("without "+without, func(t *testing.T) {

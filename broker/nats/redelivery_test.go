@@ -11,6 +11,7 @@ import (
 
 	"github.com/event-service-agent/timer-service/broker"
 	"github.com/event-service-agent/timer-service/broker/nats"
+	"github.com/event-service-agent/timer-service/internal/longtest"
 )
 
 // fill publishes n messages to the topic.
@@ -112,6 +113,7 @@ func TestMessagesThatWaitHereComeOnce(t *testing.T) {
 // TestMessagesThatWaitForARetryHoldUpNoOthers nacks more messages than a consumer
 // has in flight by default.
 func TestMessagesThatWaitForARetryHoldUpNoOthers(t *testing.T) {
+	longtest.NotShort(t)
 	synctest.Test(t, func(t *testing.T) {
 		b := ready(t, nats.Options{Server: serve(t)})
 		const n = 5_000
