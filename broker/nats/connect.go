@@ -183,7 +183,8 @@ type steady struct{ net.Conn }
 // Write writes all of data.
 func (s steady) Write(data []byte) (written int, err error) {
 	for part := range slices.Chunk(data, writePart) {
-		if err := s.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		deadline := time.Now().Add(writeTimeout) //nolint:forbidigo // sockets need a time, unlike timers
+		if err := s.SetWriteDeadline(deadline); err != nil {
 			return written, err
 		}
 		n, err := s.Conn.Write(part)
