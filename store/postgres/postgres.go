@@ -93,8 +93,8 @@ type Store struct {
 	hosted sync.Map // running transactions of Transact: *sql.Tx to *hosted
 
 	watermark  watermark
-	backlogged atomic.Bool  // the last claim was a full batch, and more timers were due
-	walked     atomic.Value // a string: the tenant where the last round of fair claims ended
+	backlogged atomic.Bool  // the last batch was full, and more timers were due
+	walked     atomic.Value // a string: the tenant where the last round of fair batches ended
 
 	positions store.Positions
 }

@@ -34,9 +34,9 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 		return nil, err
 	}
 	if compare, ok := t.store.compare(); ok {
-		t.later(compare) // goes to the server with the first claim
+		t.later(compare) // goes to the server with the first statement
 	}
-	due := claim{now: timer.RoundDown(now), watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
+	due := batch{now: timer.RoundDown(now), watermark: t.store.watermark.get(), limit: limit, allow: allow, taken: make(map[timer.TenantID]int)}
 	// After a full batch with more timers due, Reach assumes a backlog without checking. If
 	// there is none, the shares hold all due timers.
 	backlogged, err := allow == nil && t.store.backlogged.Load(), error(nil)
@@ -51,8 +51,8 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	return due.entries, err
 }
 
-// A claim is a batch of timers that Reach marks.
-type claim struct {
+// A batch holds the timers that Reach marks.
+type batch struct {
 	now       time.Time
 	watermark time.Time // the lowest due time that is read
 	limit     int
@@ -61,49 +61,49 @@ type claim struct {
 	taken     map[timer.TenantID]int
 }
 
-// start claims all due timers, unless there are more than the limit.
-func (c *claim) start(ctx context.Context, t *transaction) (backlogged bool, err error) {
-	if c.allow == nil {
-		return c.take(ctx, t, sqlReach, c.now, int64(c.limit), true, c.watermark)
+// start takes all due timers, unless there are more than the limit.
+func (b *batch) start(ctx context.Context, t *transaction) (backlogged bool, err error) {
+	if b.allow == nil {
+		return b.take(ctx, t, sqlReach, b.now, int64(b.limit), true, b.watermark)
 	}
 	var shares shares
 	total := 0
-	err = t.rows(ctx, sqlDueCounts, []any{c.now, int64(c.limit + 1), c.watermark}, func(rows pgx.Rows) error {
+	err = t.rows(ctx, sqlDueCounts, []any{b.now, int64(b.limit + 1), b.watermark}, func(rows pgx.Rows) error {
 		var tenant string
 		var n int
 		err := rows.Scan(&tenant, &n)
 		total += n
-		shares.add(tenant, min(n, c.left(timer.TenantID(tenant))))
+		shares.add(tenant, min(n, b.left(timer.TenantID(tenant))))
 		return err
 	})
-	if err != nil || total > c.limit {
-		return total > c.limit, err
+	if err != nil || total > b.limit {
+		return total > b.limit, err
 	}
-	return false, c.takeShares(ctx, t, shares)
+	return false, b.takeShares(ctx, t, shares)
 }
 
-// share claims an equal share for each tenant, then the oldest timers of all tenants.
-func (c *claim) share(ctx context.Context, t *transaction) error {
-	tenants, err := t.dueTenants(ctx, c)
+// share takes an equal share for each tenant, then the oldest timers of all tenants.
+func (b *batch) share(ctx context.Context, t *transaction) error {
+	tenants, err := t.dueTenants(ctx, b)
 	if err != nil {
 		return err
 	}
-	if tenants, err = c.takeEqually(ctx, t, tenants); err != nil {
+	if tenants, err = b.takeEqually(ctx, t, tenants); err != nil {
 		return err
 	}
-	if c.allow == nil {
-		if rest := c.limit - len(c.entries); rest > 0 {
-			_, err = c.take(ctx, t, sqlReach, c.now, int64(rest), false, c.watermark)
+	if b.allow == nil {
+		if rest := b.limit - len(b.entries); rest > 0 {
+			_, err = b.take(ctx, t, sqlReach, b.now, int64(rest), false, b.watermark)
 		}
 		return err
 	}
 	// All of the oldest timers may belong to tenants that may fire no more, so the rest is
 	// shared among the other tenants.
 	for range maxRounds {
-		if len(tenants) == 0 || len(c.entries) == c.limit || err != nil {
+		if len(tenants) == 0 || len(b.entries) == b.limit || err != nil {
 			break
 		}
-		tenants, err = c.takeEqually(ctx, t, tenants)
+		tenants, err = b.takeEqually(ctx, t, tenants)
 	}
 	return err
 }
@@ -111,24 +111,24 @@ func (c *claim) share(ctx context.Context, t *transaction) error {
 // maxRounds is how often the rest of a batch is shared again.
 const maxRounds = 4
 
-// takeEqually claims an equal share of the rest of the batch for each tenant. It returns the
+// takeEqually takes an equal share of the rest of the batch for each tenant. It returns the
 // tenants that used their whole share and may fire more.
-func (c *claim) takeEqually(ctx context.Context, t *transaction, tenants []timer.TenantID) (more []timer.TenantID, err error) {
-	rest := c.limit - len(c.entries)
+func (b *batch) takeEqually(ctx context.Context, t *transaction, tenants []timer.TenantID) (more []timer.TenantID, err error) {
+	rest := b.limit - len(b.entries)
 	var equal shares
 	before := make([]int, len(tenants))
 	for i, tenant := range tenants {
-		before[i] = c.taken[tenant]
-		equal.add(string(tenant), min(max(rest/len(tenants), 1), c.left(tenant)))
+		before[i] = b.taken[tenant]
+		equal.add(string(tenant), min(max(rest/len(tenants), 1), b.left(tenant)))
 		if len(equal.tenants) == rest {
 			break
 		}
 	}
-	if err := c.takeShares(ctx, t, equal); err != nil {
+	if err := b.takeShares(ctx, t, equal); err != nil {
 		return nil, err
 	}
 	for i, tenant := range tenants {
-		if c.taken[tenant]-before[i] >= rest/len(tenants) && c.left(tenant) > 0 {
+		if b.taken[tenant]-before[i] >= rest/len(tenants) && b.left(tenant) > 0 {
 			more = append(more, tenant)
 		}
 	}
@@ -136,14 +136,14 @@ func (c *claim) takeEqually(ctx context.Context, t *transaction, tenants []timer
 }
 
 // left returns how many more timers of a tenant may fire.
-func (c *claim) left(tenant timer.TenantID) int {
-	if c.allow == nil {
+func (b *batch) left(tenant timer.TenantID) int {
+	if b.allow == nil {
 		return math.MaxInt
 	}
-	return c.allow(tenant) - c.taken[tenant]
+	return b.allow(tenant) - b.taken[tenant]
 }
 
-// Shares say how many timers of which tenants to claim.
+// Shares say how many timers of which tenants to take.
 type shares struct {
 	tenants []string
 	sizes   []int64
@@ -155,27 +155,27 @@ func (s *shares) add(tenant string, size int) {
 	}
 }
 
-func (c *claim) takeShares(ctx context.Context, t *transaction, s shares) error {
+func (b *batch) takeShares(ctx context.Context, t *transaction, s shares) error {
 	if len(s.tenants) == 0 {
 		return nil
 	}
-	_, err := c.take(ctx, t, sqlReachShares, c.now, s.tenants, s.sizes, c.watermark)
+	_, err := b.take(ctx, t, sqlReachShares, b.now, s.tenants, s.sizes, b.watermark)
 	return err
 }
 
-// take claims timers with a statement. Its first column says whether it claimed none because
+// take takes timers with a statement. Its first column says whether it took none because
 // more are due than the limit.
-func (c *claim) take(ctx context.Context, t *transaction, text string, args ...any) (backlogged bool, err error) {
+func (b *batch) take(ctx context.Context, t *transaction, text string, args ...any) (backlogged bool, err error) {
 	err = t.rows(ctx, text, args, func(rows pgx.Rows) error {
 		e, err := scanEntry(rows, &backlogged)
-		if err != nil || e.TenantID == "" { // nothing was claimed
+		if err != nil || e.TenantID == "" { // nothing was taken
 			return err
 		}
-		if e.DueAt.After(c.now) {
+		if e.DueAt.After(b.now) {
 			return fmt.Errorf("%w: timer %s is due at %v, later than its index says: %s", timer.ErrFatal, timer.Quote(e.Key.String()), e.DueAt, wayOut)
 		}
-		c.entries = append(c.entries, e)
-		c.taken[e.TenantID]++
+		b.entries = append(b.entries, e)
+		b.taken[e.TenantID]++
 		return nil
 	})
 	return backlogged, err
@@ -184,10 +184,10 @@ func (c *claim) take(ctx context.Context, t *transaction, text string, args ...a
 // dueTenants returns at most limit tenants that have due timers and may fire. It begins after
 // the tenant where the last call ended, goes round once, and stops when it has examined
 // enough tenants. So every tenant has its turn, however many there are.
-func (t *transaction) dueTenants(ctx context.Context, c *claim) ([]timer.TenantID, error) {
+func (t *transaction) dueTenants(ctx context.Context, b *batch) ([]timer.TenantID, error) {
 	start, _ := t.store.walked.Load().(string)
-	walk := walk{claim: c, budget: max(c.limit, minWalk)}
-	if c.allow != nil {
+	walk := walk{batch: b, budget: max(b.limit, minWalk)}
+	if b.allow != nil {
 		walk.spare = spareWalk
 	}
 	if err := walk.from(ctx, t, start, ""); err != nil {
@@ -205,7 +205,7 @@ func (t *transaction) dueTenants(ctx context.Context, c *claim) ([]timer.TenantI
 
 // A walk goes from tenant to tenant, over the tenants with waiting timers.
 type walk struct {
-	claim  *claim
+	batch  *batch
 	budget int              // tenants still to be examined; negative while the spare ones are used
 	spare  int              // tenants to be examined beyond the budget while none is due
 	due    []timer.TenantID // tenants with due timers
@@ -215,18 +215,18 @@ type walk struct {
 
 // goesOn reports whether more tenants are to be examined.
 func (w *walk) goesOn() bool {
-	return w.budget > 0 && len(w.due) < w.claim.limit || w.budget > -w.spare && len(w.due) == 0
+	return w.budget > 0 && len(w.due) < w.batch.limit || w.budget > -w.spare && len(w.due) == 0
 }
 
 // from walks the tenants after one, up to and including until; an empty until is no bound.
 func (w *walk) from(ctx context.Context, t *transaction, after, until string) error {
 	for past := false; !past && !w.ended && w.goesOn(); after = w.last {
-		wanted, looked, found := w.claim.limit-len(w.due), 0, 0
+		wanted, looked, found := w.batch.limit-len(w.due), 0, 0
 		asked := w.budget
 		if asked <= 0 {
 			asked = min(minWalk, w.budget+w.spare)
 		}
-		err := t.rows(ctx, sqlTenants, []any{w.claim.now, after, int64(asked), int64(wanted), w.claim.watermark}, func(rows pgx.Rows) error {
+		err := t.rows(ctx, sqlTenants, []any{w.batch.now, after, int64(asked), int64(wanted), w.batch.watermark}, func(rows pgx.Rows) error {
 			var tenant string
 			var isDue bool
 			if err := rows.Scan(&tenant, &isDue); err != nil || past {
@@ -242,7 +242,7 @@ func (w *walk) from(ctx context.Context, t *transaction, after, until string) er
 			if isDue {
 				found++
 			}
-			if isDue && w.claim.left(timer.TenantID(tenant)) > 0 {
+			if isDue && w.batch.left(timer.TenantID(tenant)) > 0 {
 				w.due = append(w.due, timer.TenantID(tenant))
 			}
 			return nil

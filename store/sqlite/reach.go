@@ -40,7 +40,7 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 	if err := t.QueryRowContext(ctx, sqlBacklogged, ms, limit).Scan(&backlogged); err != nil {
 		return nil, err
 	}
-	due := claim{now: now, allow: allow, taken: make(map[timer.TenantID]int)}
+	due := batch{now: now, allow: allow, taken: make(map[timer.TenantID]int)}
 	if backlogged {
 		if err := due.share(ctx, t, ms, limit); err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func (t *transaction) Reach(ctx context.Context, now time.Time, limit int, allow
 }
 
 // dueTenants returns at most limit tenants with due timers that are allowed.
-func (t *transaction) dueTenants(ctx context.Context, ms int64, limit int, due *claim) (tenants []string, err error) {
+func (t *transaction) dueTenants(ctx context.Context, ms int64, limit int, due *batch) (tenants []string, err error) {
 	all, err := t.visit(ctx, func(tenant string) bool {
 		if due.left(timer.TenantID(tenant)) > 0 {
 			tenants = append(tenants, tenant)
@@ -83,7 +83,7 @@ func (t *transaction) dueTenants(ctx context.Context, ms int64, limit int, due *
 
 // walk returns some of many tenants with due timers. It begins after the one where the
 // last call ended, and goes round once: so every tenant has its turn.
-func (t *transaction) walk(ctx context.Context, ms int64, limit int, due *claim) (tenants []string, err error) {
+func (t *transaction) walk(ctx context.Context, ms int64, limit int, due *batch) (tenants []string, err error) {
 	start, looked := t.store.lastTenant, 0
 	look := func(tenant string) bool {
 		looked++
@@ -122,9 +122,9 @@ func (t *transaction) visit(ctx context.Context, look func(tenant string) bool, 
 	return n, err
 }
 
-// A claim holds timers that were read and are to be marked. No other transaction can change
+// A batch holds timers that were read and are to be marked. No other transaction can change
 // them in between, since this one holds the write lock.
-type claim struct {
+type batch struct {
 	now     time.Time
 	seen    int // how many were read
 	entries []timer.Entry
@@ -134,60 +134,60 @@ type claim struct {
 }
 
 // left returns how many more timers of a tenant may fire.
-func (c *claim) left(tenant timer.TenantID) int {
-	if c.allow == nil {
+func (b *batch) left(tenant timer.TenantID) int {
+	if b.allow == nil {
 		return math.MaxInt
 	}
-	return c.allow(tenant) - c.taken[tenant]
+	return b.allow(tenant) - b.taken[tenant]
 }
 
 // share reads and marks an equal share of each tenant with due timers.
-func (c *claim) share(ctx context.Context, t *transaction, ms int64, limit int) error {
-	c.entries = make([]timer.Entry, 0, limit)
-	tenants, err := t.dueTenants(ctx, ms, limit, c)
+func (b *batch) share(ctx context.Context, t *transaction, ms int64, limit int) error {
+	b.entries = make([]timer.Entry, 0, limit)
+	tenants, err := t.dueTenants(ctx, ms, limit, b)
 	if err != nil {
 		return err
 	}
 	for _, tenant := range tenants {
-		share := min(limit/len(tenants), c.left(timer.TenantID(tenant)))
-		if err := c.read(ctx, t, sqlDueTenant, ms, share, tenant); err != nil {
+		share := min(limit/len(tenants), b.left(timer.TenantID(tenant)))
+		if err := b.read(ctx, t, sqlDueTenant, ms, share, tenant); err != nil {
 			return err
 		}
 	}
-	return c.mark(ctx, t)
+	return b.mark(ctx, t)
 }
 
 // read adds timers that are due.
-func (c *claim) read(ctx context.Context, t *transaction, text string, args ...any) error {
+func (b *batch) read(ctx context.Context, t *transaction, text string, args ...any) error {
 	return each(ctx, t, func(rows *sql.Rows) error {
-		c.seen++
+		b.seen++
 		var rowid int64
 		e, err := scanEntry(rows, &rowid)
 		if err != nil {
 			return err
 		}
-		if e.DueAt.After(c.now) {
+		if e.DueAt.After(b.now) {
 			return fmt.Errorf("%w: a timer is due later than its index says: %s", timer.ErrFatal, wayOut)
 		}
-		if e.Mark(c.now); c.left(e.TenantID) > 0 {
-			c.taken[e.TenantID]++
-			c.entries, c.rowids = append(c.entries, e), append(c.rowids, rowid)
+		if e.Mark(b.now); b.left(e.TenantID) > 0 {
+			b.taken[e.TenantID]++
+			b.entries, b.rowids = append(b.entries, e), append(b.rowids, rowid)
 		}
 		return nil
 	}, text, args...)
 }
 
 // mark marks the timers that were read.
-func (c *claim) mark(ctx context.Context, t *transaction) error {
-	if len(c.rowids) == 0 {
+func (b *batch) mark(ctx context.Context, t *transaction) error {
+	if len(b.rowids) == 0 {
 		return nil
 	}
-	slices.Sort(c.rowids)
-	changed, err := t.change(ctx, sqlMark, c.now.UnixMilli(), store.JSON(c.rowids))
-	if err == nil && changed != int64(len(c.rowids)) {
-		err = fmt.Errorf("%w: %d of %d due timers were marked, though no other transaction can have changed them: %s", timer.ErrFatal, changed, len(c.rowids), wayOut)
+	slices.Sort(b.rowids)
+	changed, err := t.change(ctx, sqlMark, b.now.UnixMilli(), store.JSON(b.rowids))
+	if err == nil && changed != int64(len(b.rowids)) {
+		err = fmt.Errorf("%w: %d of %d due timers were marked, though no other transaction can have changed them: %s", timer.ErrFatal, changed, len(b.rowids), wayOut)
 	}
-	c.rowids = c.rowids[:0]
+	b.rowids = b.rowids[:0]
 	return err
 }
 

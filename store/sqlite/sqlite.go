@@ -94,7 +94,7 @@ type Store struct {
 
 	positions store.Positions
 
-	lastTenant string // where the last round of fair claims ended; of the owner of the turn
+	lastTenant string // where the last round of fair batches ended; of the owner of the turn
 }
 
 // Open opens or creates the file, takes its lock, migrates it, and returns a
